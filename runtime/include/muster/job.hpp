@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/communicator.hpp"
+
+namespace muster {
+
+/// Which memory this rank's world communicator works on.
+enum class Device {
+  automatic,  ///< the GPU that was placed for this rank, else the CPU
+  cpu,        ///< host memory, whatever was placed
+  cuda,       ///< a GPU; an error when there is none
+};
+
+struct JoinOptions {
+  /// Bounds the whole join. When it passes, Error(Fault::deadline) says what was awaited and which ranks are missing.
+  std::chrono::milliseconds deadline{60'000};
+  /// Bounds every later operation of a communicator.
+  std::chrono::milliseconds operation_timeout{600'000};
+  Device device = Device::automatic;
+};
+
+/// The one record that each rank puts up at join; the roster holds everybody's.
+struct Hello {
+  int rank = 0;
+  int local_rank = 0;          ///< index among the ranks of the same host, in rank order
+  std::string host;            ///< host name, as the job sees it
+  std::string boot_id;         ///< /proc/sys/kernel/random/boot_id: equal on ranks that share a kernel
+  std::string address;         ///< numeric IP address on which other hosts reach this rank
+  long pid = 0;
+  std::string gpu;             ///< PCI address of the placed GPU, empty when none was placed
+  std::string gpu_uuid;        ///< as CUDA reports it, empty when CUDA was not asked
+  std::string cpus;            ///< CPU list this process may run on, e.g. "0-3,8"
+  std::string muster_version;  ///< of the runtime in this process
+  std::string plugin_version;  ///< of the SPANK plugin that placed this rank (MUSTER_VERSION), empty when none did
+  std::string nccl_version;    ///< of the NCCL library that was loaded, empty when none was
+};
+
+/// A process's membership in its job.
+///
+/// join() tries, in this order: PMIx (srun --mpi=pmix, mpirun), else alone. It compares PMIx's size with Slurm's step size and
+/// refuses to run as one of N separate jobs. MUSTER_LOG=debug traces each step to stderr.
+/// One join() per process at a time. Not thread-safe.
+class Job {
+ public:
+  /// @throws Error: environment (sizes or versions disagree, no PMIx on several tasks), device (a GPU was placed but CUDA
+  /// cannot use it), deadline (somebody is missing), system.
+  static Job join(const JoinOptions& options = {});
+
+  Job(Job&&) noexcept;
+  Job& operator=(Job&&) noexcept;
+  /// Leaves without waiting for others if leave() was not called.
+  ~Job();
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  int local_rank() const noexcept;
+  int local_size() const noexcept;
+  /// Index of this rank's host among the job's hosts, in order of their lowest rank.
+  int host_index() const noexcept;
+  int host_count() const noexcept;
+  /// "pmix" or "alone".
+  const char* bootstrap() const noexcept;
+  /// All hellos, by rank; the same on every rank.
+  const std::vector<Hello>& roster() const noexcept;
+  /// True when world() works on GPU memory.
+  bool on_gpu() const noexcept;
+
+  /// All ranks: on NCCL when on_gpu(), on Open MPI otherwise, alone for a world of one without a GPU. Built at the first call, which is
+  /// collective; later calls return the same group.
+  Communicator world();
+  /// All ranks, on host memory, whatever world() is on. Built at the first call, which is collective.
+  Communicator host_world();
+
+  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). Host side, over the control plane.
+  void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+
+  /// Waits for the others (bounded by the join deadline), closes communicators and connections. The job is over for this process.
+  void leave();
+
+ private:
+  struct State;
+  explicit Job(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster

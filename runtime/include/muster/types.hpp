@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+struct CUstream_st;
+
+namespace muster {
+
+/// A CUDA stream (the same type as cudaStream_t) without including CUDA's headers. Null is the default stream.
+using Stream = CUstream_st*;
+
+/// bfloat16: the upper 16 bits of an IEEE-754 binary32. Conversion from float rounds to nearest even.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+  bfloat16() = default;
+  explicit bfloat16(float value);
+  explicit operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+};
+
+/// IEEE-754 binary16. Conversion from float rounds to nearest even.
+struct half {
+  std::uint16_t bits = 0;
+  half() = default;
+  explicit half(float value);
+  explicit operator float() const;
+};
+
+enum class DataType { float32, float64, bfloat16, float16, int8, uint8, int32, uint32, int64, uint64 };
+
+/// average divides the sum by the communicator's size; for integers it rounds towards zero.
+enum class Reduction { sum, average, min, max };
+
+std::size_t size_of(DataType type) noexcept;
+const char* name_of(DataType type) noexcept;
+
+template <typename T>
+struct DataTypeOf;
+template <> struct DataTypeOf<float> { static constexpr DataType value = DataType::float32; };
+template <> struct DataTypeOf<double> { static constexpr DataType value = DataType::float64; };
+template <> struct DataTypeOf<bfloat16> { static constexpr DataType value = DataType::bfloat16; };
+template <> struct DataTypeOf<half> { static constexpr DataType value = DataType::float16; };
+template <> struct DataTypeOf<std::int8_t> { static constexpr DataType value = DataType::int8; };
+template <> struct DataTypeOf<std::uint8_t> { static constexpr DataType value = DataType::uint8; };
+template <> struct DataTypeOf<std::int32_t> { static constexpr DataType value = DataType::int32; };
+template <> struct DataTypeOf<std::uint32_t> { static constexpr DataType value = DataType::uint32; };
+template <> struct DataTypeOf<std::int64_t> { static constexpr DataType value = DataType::int64; };
+template <> struct DataTypeOf<std::uint64_t> { static constexpr DataType value = DataType::uint64; };
+
+/// A type that a communicator can carry.
+template <typename T>
+concept Element = requires {
+  { DataTypeOf<T>::value } -> std::convertible_to<DataType>;
+};
+
+}  // namespace muster
