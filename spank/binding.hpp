@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "placement/cpu_set.hpp"
+
+namespace muster::spank {
+
+/// Binds the calling process to these CPUs. Returns 0 or errno (EINVAL: none of them lies in the process's
+/// cpuset).
+int bind_to_cpus(const placement::CpuSet& cpus);
+
+/// Prefers memory of these NUMA domains, the first where the kernel takes only one (before Linux 5.15);
+/// memory elsewhere is used when they are full. Leaves a policy that is set already (Slurm's --mem-bind) as
+/// it is. Returns 0 or errno.
+int prefer_memory(const std::vector<int>& domains);
+
+}  // namespace muster::spank

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu_choice.hpp"
+
+#include <algorithm>
+
+#include "placement/cpu_set.hpp"
+#include "placement/error.hpp"
+
+namespace muster::spank {
+
+namespace {
+
+// CUDA_VISIBLE_DEVICES as numbers; nullopt when it is not a list of numbers (UUIDs, "NoDevFiles").
+std::optional<std::vector<int>> indices(const std::string& text) {
+  try {
+    return placement::CpuSet::parse_list(text).to_vector();
+  } catch (const placement::Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+GpuChoice gpu_choice(const std::vector<int>& step, const std::vector<int>& visible,
+                     const std::optional<std::string>& cuda_devices, bool confined) {
+  if (visible.size() < step.size()) return {visible, false};
+  const auto listed = cuda_devices ? indices(*cuda_devices) : std::nullopt;
+  if (!listed || listed->empty()) return {};
+  if (listed->size() == step.size()) return {{}, true};
+  GpuChoice choice;
+  for (const int index : *listed) {
+    const bool known = confined ? index < static_cast<int>(step.size())
+                                : std::find(step.begin(), step.end(), index) != step.end();
+    if (!known) return {};
+    choice.minors.push_back(confined ? step[static_cast<std::size_t>(index)] : index);
+  }
+  return choice;
+}
+
+placement::TaskPlacement row_for(const placement::Placement& plan, const placement::Node& node,
+                                 int local_rank, const std::vector<placement::PciAddress>& gpus) {
+  const auto& planned = plan.tasks.at(static_cast<std::size_t>(local_rank));
+  const auto same = [](const placement::PlacedGpu& placed, const placement::PciAddress& pci) {
+    return placed.pci == pci;
+  };
+  if (gpus.empty() || std::equal(planned.gpus.begin(), planned.gpus.end(), gpus.begin(), gpus.end(), same))
+    return planned;
+  const auto owner = std::find_if(plan.tasks.begin(), plan.tasks.end(), [&](const auto& task) {
+    return std::any_of(task.gpus.begin(), task.gpus.end(),
+                       [&](const auto& placed) { return same(placed, gpus.front()); });
+  });
+  placement::TaskPlacement row = owner == plan.tasks.end() ? planned : *owner;
+  row.local_rank = local_rank;
+  row.gpus.clear();
+  for (const auto& pci : gpus)
+    if (const auto* gpu = node.find_gpu(pci)) row.gpus.push_back({gpu->pci, gpu->uuid, gpu->domain});
+  return row;
+}
+
+}  // namespace muster::spank

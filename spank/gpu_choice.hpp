@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which GPUs a task really has: the plan proposes, but where Slurm bound the task itself (isolation,
+// --gpu-bind) its choice holds, and the cores, memory and NIC planned for that GPU go with it. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "placement/node.hpp"
+#include "placement/place.hpp"
+
+namespace muster::spank {
+
+struct GpuChoice {
+  std::vector<int> minors;  ///< the GPUs that Slurm or the user left to this task; empty: no choice was made,
+                            ///< the plan decides
+  bool set_by_slurm = false;  ///< CUDA_VISIBLE_DEVICES only lists all of the step's GPUs, so it is Slurm's
+                              ///< and may be narrowed
+};
+
+/// step: the step's GPUs on this node; visible: those this task may open; cuda_devices: the task's
+/// CUDA_VISIBLE_DEVICES. confined: Slurm hides the GPUs that are not the step's, and then counts
+/// CUDA_VISIBLE_DEVICES from 0 among the step's own.
+GpuChoice gpu_choice(const std::vector<int>& step, const std::vector<int>& visible,
+                     const std::optional<std::string>& cuda_devices, bool confined);
+
+/// The task's placement with `gpus` (ascending) instead of the planned ones: the planned row of the task that
+/// was to have the first of them. The planned row as it is when `gpus` is empty or as planned.
+placement::TaskPlacement row_for(const placement::Placement& plan, const placement::Node& node,
+                                 int local_rank, const std::vector<placement::PciAddress>& gpus);
+
+}  // namespace muster::spank

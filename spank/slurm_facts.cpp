@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm_facts.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <stdexcept>
+
+#include "placement/error.hpp"
+
+extern "C" {
+#include <slurm/spank.h>
+}
+
+namespace muster::spank {
+
+namespace {
+
+template <typename Value>
+Value item(spank_t spank, spank_item_t which, const char* what) {
+  Value value{};
+  const spank_err_t error = spank_get_item(spank, which, &value);
+  if (error != ESPANK_SUCCESS)
+    throw std::runtime_error(std::string("Slurm does not say ") + what + ": " + spank_strerror(error));
+  return value;
+}
+
+std::vector<int> ranks_of_local_tasks(spank_t spank, int local_tasks) {
+  std::vector<int> ranks;
+  for (int local = 0; local < local_tasks; ++local) {
+    std::uint32_t rank = 0;
+    if (spank_get_item(spank, S_JOB_LOCAL_TO_GLOBAL_ID, static_cast<std::uint32_t>(local), &rank) !=
+        ESPANK_SUCCESS)
+      throw std::runtime_error("Slurm does not say the rank of local task " + std::to_string(local));
+    ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+placement::CpuSet own_cpus() {
+  placement::CpuSet cpus;
+  // A fixed cpu_set_t holds 1024 CPUs; machines with more need a larger one, so size it to the placement's
+  // own limit.
+  cpu_set_t* mask = CPU_ALLOC(placement::CpuSet::limit);
+  const std::size_t bytes = CPU_ALLOC_SIZE(placement::CpuSet::limit);
+  if (mask != nullptr && sched_getaffinity(0, bytes, mask) == 0)
+    for (int cpu = 0; cpu < placement::CpuSet::limit; ++cpu)
+      if (CPU_ISSET_S(cpu, bytes, mask)) cpus.add(cpu);
+  CPU_FREE(mask);
+  return cpus;
+}
+
+std::vector<int> own_memory() {
+  constexpr std::string_view key = "Mems_allowed_list:";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(key)) return placement::CpuSet::parse_list(line.substr(key.size())).to_vector();
+  return {};
+}
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// A list of numbers in Slurm's or the kernel's notation; nullopt for anything else, such as MIG UUIDs.
+std::optional<placement::CpuSet> numbers(const std::string& text) {
+  try {
+    return placement::CpuSet::parse_list(text);
+  } catch (const placement::Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> job_variable(spank_handle* spank, const std::string& name) {
+  std::string value(1024, '\0');
+  while (true) {
+    const spank_err_t error = spank_getenv(spank, name.c_str(), value.data(), static_cast<int>(value.size()));
+    if (error == ESPANK_SUCCESS) return value.substr(0, value.find('\0'));
+    constexpr std::size_t longest =
+        1 << 20;  // a variable longer than the kernel's limit for one string does not exist
+    if (error != ESPANK_NOSPACE || value.size() >= longest) return std::nullopt;
+    value.resize(value.size() * 4);
+  }
+}
+
+std::string first_host_of(const std::string& node_list) {
+  const std::size_t bracket = node_list.find('[');
+  const std::size_t comma = node_list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return node_list.substr(0, comma);
+  const std::size_t end = node_list.find_first_of("-,]", bracket);
+  const std::size_t close = node_list.find(']', bracket);
+  if (end == std::string::npos || close == std::string::npos) return {};
+  const std::size_t suffix_end = node_list.find_first_of(",[", close);
+  return node_list.substr(0, bracket) + node_list.substr(bracket + 1, end - bracket - 1) +
+         node_list.substr(close + 1, suffix_end == std::string::npos ? suffix_end : suffix_end - close - 1);
+}
+
+int count_of(const std::string& request) {
+  const std::string digits = request.substr(request.rfind(':') + 1);
+  int count = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  return error == std::errc() && end == digits.data() + digits.size() && count > 0 ? count : 0;
+}
+
+bool is_ordinary_step(spank_handle* spank) {
+  std::uint32_t step = 0;
+  // SLURM_MAX_NORMAL_STEP_ID of slurm.h; the batch, extern and interactive steps lie above.
+  constexpr std::uint32_t highest_ordinary = 0xfffffff0;
+  return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step <= highest_ordinary;
+}
+
+SlurmFacts read_slurm_facts(spank_handle* spank) {
+  SlurmFacts facts;
+  facts.uid = item<uid_t>(spank, S_JOB_UID, "the user");
+  facts.job_id = item<std::uint32_t>(spank, S_JOB_ID, "the job");
+  facts.step_id = item<std::uint32_t>(spank, S_JOB_STEPID, "the step");
+  facts.host = own_host();
+  facts.local_tasks =
+      static_cast<int>(item<std::uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT, "the tasks on this node"));
+  facts.world_size =
+      static_cast<int>(item<std::uint32_t>(spank, S_JOB_TOTAL_TASK_COUNT, "the tasks of the step"));
+  facts.ranks = ranks_of_local_tasks(spank, facts.local_tasks);
+  facts.cpus_per_task =
+      static_cast<int>(item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));
+  facts.gpus_per_task = count_of(job_variable(spank, "SLURM_GPUS_PER_TASK").value_or(""));
+  if (const auto gpus = numbers(job_variable(spank, "SLURM_STEP_GPUS").value_or("")))
+    facts.gpu_minors = gpus->to_vector();
+  facts.first_host = first_host_of(job_variable(spank, "SLURM_STEP_NODELIST").value_or(""));
+  facts.cpus = own_cpus();
+  char* cores = nullptr;
+  if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS && cores != nullptr)
+    facts.step_cores = numbers(cores);
+  facts.memory = own_memory();
+  return facts;
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+#include "binding.hpp"
+#include "gpu_choice.hpp"
+#include "isolation.hpp"
+#include "muster/version.hpp"
+#include "placement/environment.hpp"
+#include "placement/read.hpp"
+#include "placement/report.hpp"
+#include "placement/socket_interface.hpp"
+
+extern "C" {
+#include <slurm/spank.h>
+}
+
+namespace muster::spank {
+
+namespace {
+
+using placement::CpuSet;
+using placement::Node;
+using placement::PciAddress;
+
+// The CPUs that Slurm gave the step. With core confinement slurmstepd runs inside them already; without it
+// Slurm still says which cores it counted for this step, in the order of the machine's cores.
+CpuSet allotted_cpus(const Node& node, const SlurmFacts& facts) {
+  const CpuSet own = facts.cpus & node.cpus();
+  if (own != node.cpus() || !facts.step_cores) return own;
+  CpuSet counted;
+  for (const int core : facts.step_cores->to_vector())
+    if (core < static_cast<int>(node.cores.size()))
+      counted |= node.cores[static_cast<std::size_t>(core)].cpus;
+  counted &= own;
+  return counted.empty() ? own : counted;
+}
+
+int cores_among(const Node& node, const CpuSet& cpus) {
+  return static_cast<int>(std::count_if(node.cores.begin(), node.cores.end(),
+                                        [&](const auto& core) { return core.cpus.intersects(cpus); }));
+}
+
+placement::Request request_for(const Node& node, const SlurmFacts& facts, std::vector<PciAddress> gpus) {
+  placement::Request request;
+  request.tasks = facts.local_tasks;
+  request.cpus = allotted_cpus(node, facts);
+  request.memory = facts.memory;
+  const int count = static_cast<int>(gpus.size());
+  // SLURM_GPUS_PER_TASK may be left over from the job when this step asked otherwise; what Slurm allotted
+  // decides.
+  if (count > 0 && facts.gpus_per_task * facts.local_tasks <= count && count >= facts.local_tasks)
+    request.gpus_per_task = facts.gpus_per_task;
+  else if (count > 0 && count < facts.local_tasks)
+    request.gpus_per_task = 1;  // place() refuses this with the figures
+  request.gpus = std::move(gpus);
+  request.hardware_threads = facts.cpus_per_task * facts.local_tasks > cores_among(node, request.cpus);
+  return request;
+}
+
+}  // namespace
+
+Step::Step(SlurmFacts facts, const Wish& wish) : facts_(std::move(facts)), wish_(wish) {}
+
+std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish) {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<Step> step(new Step(read_slurm_facts(spank), wish));
+  if (!wish.asked && step->facts_.gpu_minors.empty()) return nullptr;
+  step->node_ = placement::read_live();
+  step->node_.host = step->facts_.host;
+  step->placement_ = placement::place(
+      step->node_, request_for(step->node_, step->facts_, step->addresses_of(step->facts_.gpu_minors)));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  if (wish.mode == Mode::report) step->print_table(took.count());
+  return step;
+}
+
+void Step::print_table(double milliseconds) const {
+  char heading[160];
+  std::snprintf(heading, sizeof heading, "muster %s on %s: %d tasks, %zu GPUs, planned in %.1f ms", version,
+                facts_.host.c_str(), facts_.local_tasks, facts_.gpu_minors.size(), milliseconds);
+  std::string table = std::string(heading) + "\n" + placement::report_header() +
+                      placement::report_rows(facts_.host, placement_, facts_.ranks);
+  table.pop_back();                      // the log ends the line
+  slurm_spank_log("%s", table.c_str());  // in one piece, so that the tables of several nodes do not mix
+}
+
+std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const {
+  std::vector<PciAddress> addresses;
+  for (const int minor : minors) {
+    const auto gpu = std::find_if(node_.gpus.begin(), node_.gpus.end(),
+                                  [&](const auto& one) { return one.minor == minor; });
+    if (gpu == node_.gpus.end())
+      throw std::runtime_error(facts_.host + ": Slurm gave the step /dev/nvidia" + std::to_string(minor) +
+                               ", but the NVIDIA driver lists no such GPU in /proc/driver/nvidia/gpus; is "
+                               "the driver loaded, and does "
+                               "gres.conf name the right files?");
+    addresses.push_back(gpu->pci);
+  }
+  std::sort(addresses.begin(), addresses.end());
+  return addresses;
+}
+
+void Step::apply(spank_handle* spank) const {
+  int local_rank = -1;
+  if (spank_get_item(spank, S_TASK_ID, &local_rank) != ESPANK_SUCCESS || local_rank < 0 ||
+      local_rank >= facts_.local_tasks)
+    throw std::runtime_error(facts_.host + ": Slurm does not say which task this is");
+  const int rank = facts_.ranks[static_cast<std::size_t>(local_rank)];
+
+  const std::vector<int> visible = allowed_minors(facts_.gpu_minors);
+  const auto cuda_devices = job_variable(spank, "CUDA_VISIBLE_DEVICES");
+  const GpuChoice choice =
+      gpu_choice(facts_.gpu_minors, visible, cuda_devices, devices_confined(node_, facts_.gpu_minors));
+  const placement::TaskPlacement task = row_for(placement_, node_, local_rank, addresses_of(choice.minors));
+
+  // Said by one task of the step, not on each of a thousand nodes.
+  if (rank == 0 && visible.size() < facts_.gpu_minors.size() && facts_.local_tasks > 1)
+    slurm_spank_log("muster: %s", isolation_notice(facts_.host, static_cast<int>(visible.size()),
+                                                   static_cast<int>(facts_.gpu_minors.size()))
+                                      .c_str());
+  const auto& planned = placement_.tasks[static_cast<std::size_t>(local_rank)];
+  if (wish_.mode == Mode::report && !task.gpus.empty() && task.gpus.front().pci != planned.gpus.front().pci)
+    slurm_spank_log(
+        "muster: rank %d on %s: Slurm bound this task to GPU %s; its cores (%s) and memory follow", rank,
+        facts_.host.c_str(), task.gpus.front().pci.to_string().c_str(), task.cpus.to_list().c_str());
+  bind(task, rank);
+  set_environment(spank, task, rank, visible, choice.set_by_slurm);
+}
+
+void Step::bind(const placement::TaskPlacement& task, int rank) const {
+  if (const int error = bind_to_cpus(task.cpus); error != 0)
+    slurm_spank_log("muster: rank %d on %s: cannot be bound to CPUs %s (%s); Slurm's own binding stays", rank,
+                    facts_.host.c_str(), task.cpus.to_list().c_str(), std::strerror(error));
+  if (const int error = prefer_memory(task.memory); error != 0)
+    slurm_spank_log("muster: rank %d on %s: memory of NUMA domain %d cannot be preferred (%s)", rank,
+                    facts_.host.c_str(), task.memory.front(), std::strerror(error));
+}
+
+void Step::set_environment(spank_handle* spank, const placement::TaskPlacement& task, int rank,
+                           const std::vector<int>& visible, bool cuda_devices_by_slurm) const {
+  placement::JobFacts job;
+  job.rank = rank;
+  job.world_size = facts_.world_size;
+  job.local_rank = task.local_rank;
+  job.local_world_size = facts_.local_tasks;
+  job.master_address = facts_.first_host;
+  job.master_port = placement::master_port(facts_.uid, facts_.job_id, facts_.step_id);
+  job.socket_interface =
+      placement::socket_interface_to(job_variable(spank, "SLURM_LAUNCH_NODE_IPADDR").value_or(""));
+  job.visible_gpus = addresses_of(visible);
+  std::vector<std::string> not_from_user;
+  if (cuda_devices_by_slurm) not_from_user.push_back("CUDA_VISIBLE_DEVICES");
+  const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
+  const auto change =
+      placement::decide_environment(placement::derive_environment(task, job), lookup, not_from_user);
+  for (const auto& variable : change.set)
+    if (spank_setenv(spank, variable.name.c_str(), variable.value.c_str(), 1) != ESPANK_SUCCESS)
+      slurm_spank_log("muster: rank %d on %s: %s could not be set", rank, facts_.host.c_str(),
+                      variable.name.c_str());
+}
+
+}  // namespace muster::spank

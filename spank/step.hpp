@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "options.hpp"
+#include "placement/node.hpp"
+#include "placement/place.hpp"
+#include "slurm_facts.hpp"
+
+namespace muster::spank {
+
+/// One step on one node: planned once for all its tasks, then applied in each task.
+class Step {
+ public:
+  /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
+  /// Prints the placement table when the wish is Mode::report.
+  /// @throws std::exception with one line that says what is wrong and what to do.
+  static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish);
+
+  /// In task_init, in the task's own process: CPUs, memory policy, environment.
+  /// @throws std::exception when Slurm does not say which task this is.
+  void apply(spank_handle* spank) const;
+
+ private:
+  Step(SlurmFacts facts, const Wish& wish);
+  void print_table(double milliseconds) const;
+  std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
+  void bind(const placement::TaskPlacement& task, int rank) const;
+  void set_environment(spank_handle* spank, const placement::TaskPlacement& task, int rank,
+                       const std::vector<int>& visible, bool cuda_devices_by_slurm) const;
+
+  SlurmFacts facts_;
+  Wish wish_;
+  placement::Node node_;
+  placement::Placement placement_;
+};
+
+}  // namespace muster::spank

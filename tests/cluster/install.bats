@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where, and a program built against it.
+
+setup_file() {
+  export build=${MUSTER_BUILD:-build}
+  export root=$BATS_FILE_TMPDIR/root
+  DESTDIR=$root cmake --install "$build" --prefix /usr > "$BATS_FILE_TMPDIR/install.log"
+}
+
+@test "the plugin, its configuration, library, headers, programs, templates and man pages are installed" {
+  plugin_dir=$(sed -n 's/^MUSTER_SLURM_PLUGIN_DIR:PATH=//p' "$build/CMakeCache.txt")
+  [ -s "$root$plugin_dir/spank_muster.so" ]
+  [ -s "$root/etc/slurm/plugstack.conf.d/muster.conf" ]
+  for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp share/muster/sbatch/train.sbatch \
+    share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man8/spank_muster.8; do
+    [ -s "$root/usr/$file" ] || { echo "missing: $file"; false; }
+  done
+  [ -n "$(find "$root/usr/lib" -name 'libmuster.so')" ]
+  [ -n "$(find "$root/usr/lib" -name 'muster.pc')" ]
+}
+
+@test "the plugin is installed where this machine's Slurm looks" {
+  plugin_dir=$(sed -n 's/^MUSTER_SLURM_PLUGIN_DIR:PATH=//p' "$build/CMakeCache.txt")
+  [ -e "$plugin_dir/auth_munge.so" ]
+}
+
+@test "an administrator's edited muster.conf is kept" {
+  echo '# edited' > "$root/etc/slurm/plugstack.conf.d/muster.conf"
+  DESTDIR=$root cmake --install "$build" --prefix /usr > /dev/null
+  [ "$(cat "$root/etc/slurm/plugstack.conf.d/muster.conf")" = '# edited' ]
+}
+
+@test "no installed text names the source or build folder" {
+  run grep -rlIF -e "$PWD" "$root/usr/include" "$root/usr/lib" "$root/usr/share"
+  [ -z "$output" ]
+}
+
+@test "a ten-line program finds the package, builds, and sums over two ranks" {
+  prefix=$BATS_FILE_TMPDIR/prefix
+  DESTDIR=$prefix cmake --install "$build" --prefix /usr > /dev/null
+  cmake -S tests/cluster/install -B "$BATS_FILE_TMPDIR/ten" -DCMAKE_PREFIX_PATH="$prefix/usr" > /dev/null
+  cmake --build "$BATS_FILE_TMPDIR/ten" > /dev/null
+  run timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$BATS_FILE_TMPDIR/ten/ten_lines"
+  [ "$status" = 0 ]
+  [[ "$output" == *"rank 0 of 2: sum 3"* ]]
+  [[ "$output" == *"rank 1 of 2: sum 3"* ]]
+}
+
+@test "pkg-config gives flags that compile the same program" {
+  library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
+  flags=$(PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
+  # shellcheck disable=SC2086  # several flags
+  g++ tests/cluster/install/ten_lines.cpp -o "$BATS_FILE_TMPDIR/by_pkg_config" $flags
+  LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/by_pkg_config"
+  [ "$output" = "rank 0 of 1: sum 1" ]
+}

@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The plugin on a real two-node Slurm with two GPUs a node.
+load setup
+
+setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$plugin"; }
+teardown_file() { lab_down; }
+
+# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
+value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
+
+# As a job author would: an sbatch or salloc job around srun.
+in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
+show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
+
+@test "without the option a step runs as without the plugin" {
+  run in_job srun bash -c "$show" - MUSTER_SET RANK CUDA_VISIBLE_DEVICES OMP_NUM_THREADS
+  [ "$status" = 0 ]
+  [ "$(value MUSTER_SET)" = "unset unset unset unset" ]
+  [ "$(value RANK)" = "unset unset unset unset" ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
+}
+
+@test "every task gets a GPU of its own by identity, in PCI order" {
+  run in_job --muster srun bash -c "$show" - MUSTER_GPUS CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER SLURMD_NODENAME
+  [ "$status" = 0 ]
+  set -- $(value MUSTER_GPUS)
+  [ $# = 4 ]
+  [[ "$1" < "$2" ]] && [[ "$3" < "$4" ]]
+  # UUIDs, four different ones: a GPU is named by what it is, not by a number that depends on who looks.
+  [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | grep -c '^GPU-')" = 4 ]
+  [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | sort -u | wc -l)" = 4 ]
+  [ "$(value CUDA_DEVICE_ORDER)" = "PCI_BUS_ID PCI_BUS_ID PCI_BUS_ID PCI_BUS_ID" ]
+}
+
+@test "the UUID that a task gets is that of the GPU at its PCI address" {
+  run in_job --muster srun bash -c '
+    uuid=$(sed -n "s/^GPU UUID:[[:space:]]*//p" /proc/driver/nvidia/gpus/$MUSTER_GPUS/information)
+    echo "$SLURM_PROCID same=$([ "$uuid" = "$CUDA_VISIBLE_DEVICES" ] && echo yes)"'
+  [ "$(value same)" = "yes yes yes yes" ]
+}
+
+@test "inner sruns of a --muster job are not isolated: every task may open every GPU of the step" {
+  # Without a driver an allowed open gives ENXIO (No such device or address) and a denied one EPERM.
+  run in_job --muster srun bash -c 'n=0; for d in /dev/nvidia0 /dev/nvidia1; do { : < $d; } 2>&1 | grep -q "No such device" && n=$((n+1)); done; echo "$SLURM_PROCID open=$n"'
+  [ "$(value open)" = "2 2 2 2" ]
+  run in_job srun bash -c 'n=0; for d in /dev/nvidia0 /dev/nvidia1; do { : < $d; } 2>&1 | grep -q "No such device" && n=$((n+1)); done; echo "$SLURM_PROCID open=$n"'
+  [ "$(value open)" = "1 1 1 1" ]
+}
+
+@test "where tasks are isolated all the same, one line says what it costs, and each task's cores follow the GPU it has" {
+  run lab exec srun -N2 -n4 --gpus-per-task=1 --muster=report bash -c '
+    minor=$(sed -n "s/^Device Minor:[[:space:]]*//p" /proc/driver/nvidia/gpus/$MUSTER_GPUS/information)
+    { : < /dev/nvidia$minor; } 2>&1 | grep -q "No such device" && echo "$SLURM_PROCID mine=opens"
+    echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
+    echo "$SLURM_PROCID said=$MUSTER_CPUS"
+    echo "$SLURM_PROCID CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES"'
+  [ "$status" = 0 ]
+  [ "$(grep -c 'NVLink and CUDA IPC' <<<"$output")" = 1 ]
+  [ "$(value mine)" = "opens opens opens opens" ]
+  [ "$(value cpus)" = "$(value said)" ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
+}
+
+@test "tasks of a node have disjoint cores, as said in MUSTER_CPUS" {
+  run in_job --muster srun bash -c 'echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"; echo "$SLURM_PROCID said=$MUSTER_CPUS"'
+  [ "$(value cpus)" = "$(value said)" ]
+  set -- $(value cpus)
+  [ "$1" != "$2" ] && [ "$3" != "$4" ]
+}
+
+@test "memory is preferred on the domain in MUSTER_MEMORY" {
+  run in_job --muster srun bash -c 'echo "$SLURM_PROCID policy=$(head -n 1 /proc/self/numa_maps | cut -d" " -f2 | sed "s/=.*:/:/")"; echo "$SLURM_PROCID said=prefer:$MUSTER_MEMORY"'
+  [ "$status" = 0 ]
+  [ "$(value policy)" = "$(value said)" ]
+}
+
+@test "rank variables agree with Slurm's on every task, and the master is the first node" {
+  run in_job --muster srun bash -c 'echo "$SLURM_PROCID ok=$([ "$RANK/$WORLD_SIZE/$LOCAL_RANK" = "$SLURM_PROCID/$SLURM_NTASKS/$SLURM_LOCALID" ] && [ "$LOCAL_WORLD_SIZE" = 2 ] && echo yes)"; echo "$SLURM_PROCID master=$MASTER_ADDR:$MASTER_PORT"; echo "$SLURM_PROCID host=$SLURMD_NODENAME"'
+  [ "$(value ok)" = "yes yes yes yes" ]
+  [ "$(value master | tr ' ' '\n' | sort -u | wc -l)" = 1 ]
+  set -- $(value host)
+  [[ "$(value master)" == "$1:"* ]]
+}
+
+@test "two steps of a job get different ports" {
+  run in_job --muster bash -c 'for i in 1 2; do srun -n1 -N1 bash -c "echo 0 p$i=\$MASTER_PORT"; done'
+  [ "$status" = 0 ]
+  [ -n "$(value p1)" ] && [ "$(value p1)" != "$(value p2)" ]
+}
+
+@test "a variable that the user set is never replaced, and is reported as kept" {
+  run in_job --muster env NCCL_SOCKET_IFNAME=mine OMP_NUM_THREADS=7 srun bash -c "$show" - NCCL_SOCKET_IFNAME OMP_NUM_THREADS MUSTER_SET MUSTER_KEPT
+  [ "$(value NCCL_SOCKET_IFNAME)" = "mine mine mine mine" ]
+  [ "$(value OMP_NUM_THREADS)" = "7 7 7 7" ]
+  [[ "$(value MUSTER_KEPT)" == *OMP_NUM_THREADS* ]]
+  [[ "$(value MUSTER_SET)" != *OMP_NUM_THREADS* ]]
+  [[ "$(value MUSTER_SET)" == *MASTER_ADDR* ]]
+}
+
+@test "the socket interface is the node's own, not loopback" {
+  run in_job --muster srun bash -c "$show" - NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME
+  [ "$(value GLOO_SOCKET_IFNAME | tr ' ' '\n' | sort -u)" = eth0 ]
+  [ "$(value NCCL_SOCKET_IFNAME | tr ' ' '\n' | sort -u)" = =eth0 ]
+}
+
+@test "--muster=report prints one table a node, every rank once" {
+  run in_job --muster=report srun true
+  [ "$status" = 0 ]
+  for rank in 0 1 2 3; do [ "$(grep -cE "^ *$rank +n[01] " <<<"$output")" = 1 ]; done
+  [ "$(grep -cE '^ *rank +host' <<<"$output")" = 2 ]
+}
+
+@test "--muster=off in a --muster job leaves the step alone" {
+  run in_job --muster srun --muster=off bash -c "$show" - MUSTER_SET
+  [ "$(value MUSTER_SET)" = "unset unset unset unset" ]
+}
+
+@test "an unknown value is refused by srun and sbatch in one line, before anything starts" {
+  for command in "srun -n1" "sbatch --wrap=true" "salloc -n1"; do
+    run lab exec $command --muster=fastest true
+    [ "$status" != 0 ]
+    [[ "$output" == *"--muster=fastest is not known: use --muster=auto, --muster=report or --muster=off"* ]]
+  done
+}
+
+@test "more tasks than GPUs ends the step with one line that has the figures" {
+  run lab exec srun -N1 -n2 --gres=gpu:1 --muster true
+  [ "$status" != 0 ]
+  [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
+  [[ "$output" == *"2 tasks"*"1 GPU"* ]]
+  # Nothing is drained by it.
+  run lab exec sinfo --noheader --format=%T
+  [[ "$output" != *drain* ]]
+}
+
+@test "a step without GPUs is placed on cores when asked" {
+  run lab exec srun -N2 -n2 --muster bash -c "$show" - MUSTER_CPUS CUDA_VISIBLE_DEVICES RANK
+  [ "$status" = 0 ]
+  [ "$(value RANK)" = "0 1" ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "unset unset" ]
+}
+
+@test "a job that got the second half of the GPUs is placed on just those" {
+  run lab exec bash -c 'srun -N1 -w n0 -n1 --gres=gpu:1 -c1 sleep 3 & sleep 1; srun -N1 -w n0 -n1 --gres=gpu:1 -c1 --muster bash -c "grep -h Minor /proc/driver/nvidia/gpus/\$MUSTER_GPUS/information"; wait'
+  [ "$status" = 0 ]
+  [[ "$output" == *"Device Minor:"*1* ]]
+}
+
+@test "a plugin argument that is not known stops srun with one line" {
+  MUSTER_LAB=$MUSTER_LAB-args
+  "$lab" up --nodes 1 --gpus 1 --plugin "$plugin" --plugin-args default=maybe
+  run "$lab" exec srun -n1 true
+  "$lab" down
+  [ "$status" != 0 ]
+  [[ "$output" == *"default='maybe'"*"use default=auto or default=off"* ]]
+}
+
+@test "default=auto places every step with GPUs, and only those" {
+  MUSTER_LAB=$MUSTER_LAB-auto
+  "$lab" up --nodes 1 --gpus 2 --plugin "$plugin" --plugin-args default=auto
+  run "$lab" exec bash -c 'srun -n2 --gpus-per-task=1 bash -c "echo gpus \$MUSTER_GPUS" ; srun -n2 bash -c "echo none \${MUSTER_GPUS-unset}"; srun -n1 --gpus-per-task=1 --muster=off bash -c "echo off \${MUSTER_GPUS-unset}"'
+  "$lab" down
+  [ "$status" = 0 ]
+  [ "$(grep -c '^gpus 0000:' <<<"$output")" = 2 ]
+  [ "$(grep -c '^none unset' <<<"$output")" = 2 ]
+  [ "$(grep -c '^off unset' <<<"$output")" = 1 ]
+}
+
+@test "the plugin defines SPANK's symbols only, and links neither libslurm nor CUDA nor NVML nor the C++ runtime" {
+  run bash -c "nm -D --defined-only '$plugin' | awk '{ print \$3 }' | grep -vE '^(plugin_name|plugin_type|plugin_version|spank_plugin_version|slurm_spank_[a-z_]+)(@@.*)?$'"
+  [ -z "$output" ]
+  run readelf -d "$plugin"
+  [[ "$output" != *libslurm* && "$output" != *libcud* && "$output" != *libnvidia* && "$output" != *libstdc++* ]]
+}
+
+@test "every symbol that the plugin needs is there when it is loaded at once" {
+  LD_BIND_NOW=1 run "$lab" exec env LD_BIND_NOW=1 srun --muster -n1 true
+  [ "$status" = 0 ]
+}
