@@ -1,0 +1,220 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The lab itself: a real Slurm comes up, its nodes are separate, and nothing of it is left, however it ends.
+
+load setup
+
+setup_file() {
+  local started=${EPOCHREALTIME/./}
+  lab_up --nodes 2 --gpus 2 >"$BATS_FILE_TMPDIR/up" 2>&1 || { cat "$BATS_FILE_TMPDIR/up" && return 1; }
+  echo $(((${EPOCHREALTIME/./} - started) / 1000)) >"$BATS_FILE_TMPDIR/milliseconds"
+  cat >"$BATS_FILE_TMPDIR/open_gpus" <<'END'
+#!/bin/bash
+# What opening each GPU's device file says, for example nvidia0=ENXIO nvidia1=EPERM.
+for device in /dev/nvidia?; do
+  case $(LC_ALL=C bash -c ': <"$1"' - "$device" 2>&1) in
+    *"No such device or address") said=ENXIO ;;
+    *"Operation not permitted") said=EPERM ;;
+    *) said=other ;;
+  esac
+  line+=" ${device#/dev/}=$said"
+done
+echo "${line# }"
+END
+  chmod +x "$BATS_FILE_TMPDIR/open_gpus"
+}
+
+teardown_file() { lab_down; }
+
+isolated() { [[ $(<"$BATS_FILE_TMPDIR/up") == *"isolation on"* ]]; }
+
+@test "two nodes are up in less than ten seconds, said in one line" {
+  echo "took $(<"$BATS_FILE_TMPDIR/milliseconds") ms"
+  (($(<"$BATS_FILE_TMPDIR/milliseconds") < 10000))
+  run -0 cat "$BATS_FILE_TMPDIR/up"
+  ((${#lines[@]} == 1))
+  [[ $output == "lab $MUSTER_LAB: 2 nodes (n0,n1), 2 stand-in GPUs and "*" cgroup"*", isolation o"*", up in "*" s" ]]
+}
+
+@test "status shows every node idle" {
+  run -0 lab status
+  [[ ${lines[2]} =~ ^n0\ +idle && ${lines[3]} =~ ^n1\ +idle ]]
+}
+
+@test "four tasks on two nodes start over PMIx" {
+  run -0 on_lab srun -N2 -n4 -l --mpi=pmix hostname
+  [[ $(sort <<<"$output") == $'0: n0\n1: n0\n2: n1\n3: n1' ]]
+}
+
+@test "MPI adds up over both nodes, silently" {
+  cat >"$BATS_TEST_TMPDIR/sum.c" <<'END'
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int rank, size, sum;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int mine = 1 << rank;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("%d of %d: %d\n", rank, size, sum);
+  MPI_Finalize();
+}
+END
+  mpicc -o "$BATS_TEST_TMPDIR/sum" "$BATS_TEST_TMPDIR/sum.c"
+  OMPI_MCA_mpi_yield_when_idle=1 run -0 on_lab srun -N2 -n4 --mpi=pmix "$BATS_TEST_TMPDIR/sum"
+  [[ $(sort <<<"$output") == $'0 of 4: 15\n1 of 4: 15\n2 of 4: 15\n3 of 4: 15' ]]
+}
+
+@test "nodes have their own name, address, /tmp, boot id, processes and network devices, and the same files" {
+  local node
+  for node in n0 n1; do
+    run -0 on_node "$node" bash -c 'hostname; cat /proc/sys/kernel/random/boot_id; hostname -I; echo /sys/class/net/*; ps -e --no-headers | wc -l; touch "/tmp/$(hostname)"; echo /tmp/n?'
+    [[ ${lines[0]} == "$node" ]]
+    [[ ${lines[1]} != "${other:-$(</proc/sys/kernel/random/boot_id)}" ]]
+    other=${lines[1]}
+    [[ ${lines[2]} == 10.66.0.1${node#n}* ]]
+    [[ ${lines[3]} == "/sys/class/net/eth0 /sys/class/net/lo" ]]
+    ((lines[4] < 30))
+    [[ ${lines[5]} == "/tmp/$node" ]]
+  done
+  run -0 on_node n0 getent hosts n1
+  [[ $output == 10.66.0.11* ]]
+  echo same >"$BATS_TEST_TMPDIR/file"
+  run -0 on_lab srun -N2 cat "$BATS_TEST_TMPDIR/file"
+  [[ $output == $'same\nsame' ]]
+  [[ ! -e /tmp/n0 && ! -e /tmp/n1 ]]
+}
+
+@test "the stand-in GPUs can be told apart, and their order by PCI address is not that of their numbers" {
+  run -0 on_node n0 cat /proc/driver/nvidia/gpus/0000:41:00.0/information
+  [[ ${lines[0]} == "Model: "*"Lab stand-in GPU" && $output == *"Bus Location: "*"0000:41:00.0"*"Device Minor: "*" 0"* ]]
+  run -0 on_node n0 cat /proc/driver/nvidia/gpus/0000:01:00.0/information
+  [[ $output == *"Device Minor: "*" 1"* ]]
+  local node
+  for node in n0 n1; do on_node "$node" grep -h UUID -r /proc/driver/nvidia/gpus; done >"$BATS_TEST_TMPDIR/uuids"
+  (($(sort -u "$BATS_TEST_TMPDIR/uuids" | grep -cE 'GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$') == 4))
+}
+
+@test "with --gpus-per-task=1 a task opens its own device only" {
+  isolated || skip "no usable cgroup here: $(<"$BATS_FILE_TMPDIR/up")"
+  run -0 on_lab srun -N2 -n4 -l --gpus-per-task=1 "$BATS_FILE_TMPDIR/open_gpus"
+  [[ $(sort <<<"$output") == $'0: nvidia0=ENXIO nvidia1=EPERM\n1: nvidia0=EPERM nvidia1=ENXIO\n2: nvidia0=ENXIO nvidia1=EPERM\n3: nvidia0=EPERM nvidia1=ENXIO' ]]
+}
+
+@test "the same in a batch job, and with SLURM_GPU_BIND=none every device of the step" {
+  isolated || skip "no usable cgroup here: $(<"$BATS_FILE_TMPDIR/up")"
+  cat >"$BATS_TEST_TMPDIR/job" <<'END'
+#!/bin/bash
+srun -l "$1" | sort
+SLURM_GPU_BIND=none srun -l "$1" | sort
+END
+  run -0 on_lab sbatch --wait -N2 -n4 --gpus-per-task=1 -o "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/job" "$BATS_FILE_TMPDIR/open_gpus"
+  run -0 cat "$BATS_TEST_TMPDIR/out"
+  [[ ${lines[0]} == "0: nvidia0=ENXIO nvidia1=EPERM" && ${lines[3]} == "3: nvidia0=EPERM nvidia1=ENXIO" ]]
+  [[ ${lines[4]} == "0: nvidia0=ENXIO nvidia1=ENXIO" && ${lines[7]} == "3: nvidia0=ENXIO nvidia1=ENXIO" ]]
+}
+
+@test "tasks are held to their cores" {
+  isolated || skip "no usable cgroup here: $(<"$BATS_FILE_TMPDIR/up")"
+  run -0 on_lab srun -n1 -c1 nproc
+  [[ $output == 1 ]]
+}
+
+@test "exit codes are handed on, and a command that is killed outside ends inside" {
+  run -7 lab exec sh -c 'exit 7'
+  run -9 lab node n0 sh -c 'exit 9'
+  run -0 on_lab squeue -h
+  [[ -z $output ]]
+  # Without --foreground srun itself would be killed too: it is in the same process group.
+  run -137 timeout --foreground -s KILL 1 "$LAB_COMMAND" exec srun sleep 300
+  for ((i = 0; i < 100; i++)); do
+    [[ -n $(on_lab squeue -h) ]] || return 0
+    sleep 0.1
+  done
+  on_lab squeue
+  false
+}
+
+@test "wrong input gets one line and a failure" {
+  local words name=$MUSTER_LAB
+  while read -r -a words; do
+    echo "lab ${words[*]}"
+    run ! lab "${words[@]}"
+    ((${#lines[@]} == 1))
+    [[ $output == "lab: "* ]]
+  done <<END
+dance
+up
+up --nodes 2
+up --nodes 0 --gpus 2
+up --nodes 2 --gpus two
+up --nodes 2 --gpus 2 --unknown
+up --nodes 2 --gpus
+up --nodes 2 --gpus 2 --plugin /no/such/plugin.so
+up --nodes 2 --gpus 2 --plugin-args x
+up --nodes 2 --gpus 2 --owner nobody
+up --nodes 2 --gpus 2 --owner 999999999
+up --nodes 2 --gpus 2 --name A/b
+up --nodes 2 --gpus 2 --slurm-conf KillWait
+up --nodes 2 --gpus 2 --share /no/such/folder
+up --nodes 2 --gpus 2 --name $name
+node
+node n7 true
+exec
+down --name not-there
+status extra
+END
+}
+
+@test "a plugin of the lab is loaded by every job, and a missing Slurm plugin names the log at fault" {
+  cat >"$BATS_TEST_TMPDIR/spank.c" <<'END'
+#include <slurm/spank.h>
+SPANK_PLUGIN(lab_probe, 1)
+int slurm_spank_task_init(spank_t spank, int argc, char **argv) {
+  return spank_setenv(spank, "LAB_PROBE", argc == 2 ? argv[1] : "?", 1) == ESPANK_SUCCESS ? 0 : -1;
+}
+END
+  gcc -shared -fPIC -o "$BATS_TEST_TMPDIR/spank.so" "$BATS_TEST_TMPDIR/spank.c"
+  local name=second.$$
+  lab up --name "$name" --owner "$$" --nodes 1 --gpus 1 --plugin "$BATS_TEST_TMPDIR/spank.so" --plugin-args 'one two'
+  run -0 lab --name "$name" exec srun printenv LAB_PROBE
+  [[ $output == two ]]
+  # Both labs work side by side.
+  run -0 on_lab srun -N2 hostname
+  lab --name "$name" down
+  run ! lab up --name "$name" --owner "$$" --nodes 1 --gpus 1 --slurm-conf SelectType=select/nonsense
+  [[ $output == *"last lines of ctl.slurmctld"*"select/nonsense"*"lab: did not come up"* ]]
+  [[ ! -e /run/muster-lab/$name ]]
+}
+
+@test "more CPUs than the machine has, and lines for slurm.conf" {
+  local name=large.$$
+  lab up --name "$name" --owner "$$" --nodes 2 --gpus 4 --cpus $(($(nproc --all) + 6)) --slurm-conf KillWait=7
+  run -0 lab --name "$name" exec srun -N2 -n8 --gpus-per-task=1 hostname
+  [[ $(sort <<<"$output" | uniq -c | tr -s ' ') == $' 4 n0\n 4 n1' ]]
+  run -0 lab --name "$name" exec scontrol show config
+  [[ $output =~ KillWait\ +=\ 7\ sec ]]
+  lab --name "$name" down
+}
+
+@test "without a cgroup it works and says so; asked to isolate it refuses" {
+  local name=bare.$$
+  run -0 unshare --mount bash -c 'umount -R /sys/fs/cgroup && exec "$@"' - "$LAB_COMMAND" up --name "$name" --owner "$$" --nodes 2 --gpus 2
+  [[ $output == *"no cgroup (no cgroup hierarchy at /sys/fs/cgroup), isolation off"* ]]
+  run -0 lab --name "$name" exec srun -N2 -n4 --gpus-per-task=1 --mpi=pmix hostname
+  lab --name "$name" down
+  run ! unshare --mount bash -c 'umount -R /sys/fs/cgroup && exec "$@"' - "$LAB_COMMAND" up --name "$name" --owner "$$" --nodes 1 --gpus 1 --isolate
+  [[ $output == "lab: --isolate: no cgroup hierarchy at /sys/fs/cgroup" ]]
+}
+
+@test "where something is refused it says in one line what it needs" {
+  local missing
+  for missing in sys_admin mknod net_admin; do
+    run ! setpriv --bounding-set "-$missing" "$LAB_COMMAND" up --name "refused.$$" --owner "$$" --nodes 1 --gpus 1
+    ((${#lines[@]} == 1))
+    [[ $output == "lab: "*" refused here ("*"needs CAP_${missing^^}"* ]]
+  done
+  run ! setpriv --reuid 65534 --clear-groups --inh-caps +dac_read_search --ambient-caps +dac_read_search "$LAB_COMMAND" up --name "refused.$$" --owner "$$" --nodes 1 --gpus 1
+  [[ $output == "lab: needs root"* && ${#lines[@]} == 1 ]]
+}

@@ -1,0 +1,181 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# However a lab ends, no process, network link, mount, namespace, cgroup or folder of it is left.
+#
+# Each test runs in a pid, network and mount namespace that stands for the whole machine, so that what others do meanwhile does not show in
+# the listings that are compared.
+
+load setup
+
+# on_a_quiet_machine FUNCTION: runs it as the first process of such a "machine", then compares the listings.
+on_a_quiet_machine() {
+  export NAME=left.$BATS_TEST_NUMBER.$$ BATS_TEST_TMPDIR BATS_ROOT
+  export MUSTER_LAB=$NAME
+  declare -f listing nothing_is_left until_true shows_up step_runs in_foreground "$1" >"$BATS_TEST_TMPDIR/machine"
+  cat >>"$BATS_TEST_TMPDIR/machine" <<END
+before=\$(listing)
+$1
+END
+  timeout -k 5 90 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&-
+}
+
+listing() {
+  local processes
+  processes=$(ps -e -o args=)
+  # Without ps itself and the shells that make this listing.
+  echo "processes: $(grep -vE '^ps |/machine$' <<<"$processes" | sort | paste -sd' ')"
+  echo "links: $(ip -o link | cut -d: -f2 | paste -sd' ')"
+  echo "named network namespaces: $(ls /run/netns 2>/dev/null | paste -sd' ')"
+  echo "mounts: $(cat /proc/self/mounts)"
+  echo "namespaces: $(lsns -n -o NS,TYPE | sort | paste -sd' ')"
+  echo "cgroups: $(find /sys/fs/cgroup -type d -path "*/muster-lab.$NAME*" | paste -sd' ')"
+  echo "folder: $(find /run/muster-lab -maxdepth 1 -name "$NAME" 2>/dev/null)"
+}
+
+# nothing_is_left: the listing is what it was.
+nothing_is_left() {
+  local now
+  now=$(listing)
+  diff <(echo "$before") <(echo "$now")
+}
+
+# until_true SECONDS CMD…
+until_true() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    ((SECONDS < end)) || { echo "not within the time: $*" && "$@"; }
+    sleep 0.1
+  done
+}
+
+# shows_up: a running lab is seen in the listing, so that the comparison can fail.
+shows_up() {
+  local now word
+  now=$(listing)
+  for word in processes namespaces folder; do
+    [[ $(grep "^$word" <<<"$now") != "$(grep "^$word" <<<"$before")" ]] || { echo "$word do not show the lab" && return 1; }
+  done
+}
+
+step_runs() { [[ $("$LAB_COMMAND" exec squeue -h -s | wc -l) -gt 0 ]]; }
+
+# in_foreground SCRIPT: runs it as a terminal would: a process group of its own that takes Ctrl-C. Its id is in $group.
+in_foreground() {
+  setsid env --default-signal=INT,QUIT bash -c "$1" >"$BATS_TEST_TMPDIR/foreground" 2>&1 &
+  group=$!
+}
+
+after_down() {
+  "$LAB_COMMAND" up --owner $$ --nodes 2 --gpus 2
+  "$LAB_COMMAND" exec sbatch -N2 -o /dev/null --wrap 'srun -N2 --mpi=pmix sleep 300'
+  until_true 20 step_runs
+  shows_up
+  "$LAB_COMMAND" down
+  nothing_is_left
+}
+@test "after lab down with a job still running" { on_a_quiet_machine after_down; }
+
+after_ctrl_c() {
+  in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2 && "$LAB_COMMAND" exec srun -N2 sleep 300; sleep 300'
+  until_true 20 step_runs
+  shows_up
+  kill -INT -- -$group
+  until_true 20 nothing_is_left
+}
+@test "after Ctrl-C in the script that uses it" { on_a_quiet_machine after_ctrl_c; }
+
+after_ctrl_c_while_starting() {
+  local delay
+  for delay in 0.05 0.12 0.2 0.3 0.4 0.6; do
+    in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2; sleep 300'
+    sleep $delay
+    kill -INT -- -$group
+    until_true 20 nothing_is_left
+  done
+}
+@test "after Ctrl-C while it starts" { on_a_quiet_machine after_ctrl_c_while_starting; }
+
+after_kill() {
+  in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2 && "$LAB_COMMAND" exec srun -N2 sleep 300; sleep 300'
+  until_true 20 step_runs
+  shows_up
+  # Only the owner: what it started in the foreground ends with the lab.
+  kill -KILL $group
+  until_true 20 nothing_is_left
+}
+@test "after kill -9 of its owner" { on_a_quiet_machine after_kill; }
+
+after_kill_while_starting() {
+  local delay
+  for delay in 0.08 0.2 0.35; do
+    in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2; sleep 300'
+    sleep $delay
+    kill -KILL -- -$group
+    # Killed before it was handed over, the folder and cgroups wait for the next command of that name.
+    sleep 1
+    "$LAB_COMMAND" down || true
+    nothing_is_left
+  done
+}
+@test "after kill -9 of lab up itself, and lab down" { on_a_quiet_machine after_kill_while_starting; }
+
+after_kill_of_the_watcher() {
+  local watcher
+  "$LAB_COMMAND" up --owner $$ --nodes 2 --gpus 2
+  read -r watcher _ <"/run/muster-lab/$NAME/watcher"
+  kill -KILL "$watcher"
+  # The kernel ends all processes at once; the folder and cgroups wait for the next command of that name.
+  until_true 5 bash -c '! pgrep slurm && ! pgrep munged'
+  "$LAB_COMMAND" up --owner $$ --nodes 1 --gpus 1
+  read -r watcher _ <"/run/muster-lab/$NAME/watcher"
+  kill -KILL "$watcher"
+  "$LAB_COMMAND" down
+  nothing_is_left
+}
+@test "after kill -9 of its watcher, and lab down or the next lab up" { on_a_quiet_machine after_kill_of_the_watcher; }
+
+# A test file that uses the lab: $1 is the body of its only test.
+write_test_file() {
+  {
+    echo "load '$BATS_TEST_DIRNAME/setup'"
+    echo "setup_file() { lab_up --nodes 2 --gpus 2; echo \"\$MUSTER_LAB\" >'$BATS_TEST_TMPDIR/inner.name'; }"
+    echo "teardown_file() { lab_down; }"
+    echo "@test \"inner\" { on_lab srun -N2 true; $1; }"
+  } >"$BATS_TEST_TMPDIR/inner.bats"
+}
+
+after_bats() {
+  local status=0
+  env -i HOME="$HOME" PATH=/usr/sbin:/usr/bin:/sbin:/bin "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats" >"$BATS_TEST_TMPDIR/inner" 2>&1 || status=$?
+  cat "$BATS_TEST_TMPDIR/inner"
+  ((status == 1))
+  grep -q '^not ok 1 inner' "$BATS_TEST_TMPDIR/inner"
+  NAME=$(<"$BATS_TEST_TMPDIR/inner.name")
+  nothing_is_left
+}
+@test "after a test that fails" {
+  write_test_file false
+  on_a_quiet_machine after_bats
+}
+
+after_bats_is_interrupted() {
+  in_foreground 'exec env -i HOME="$HOME" PATH=/usr/sbin:/usr/bin:/sbin:/bin "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats"'
+  until_true 30 test -s "$BATS_TEST_TMPDIR/inner.name"
+  NAME=$(<"$BATS_TEST_TMPDIR/inner.name")
+  export MUSTER_LAB=$NAME
+  until_true 20 step_runs
+  shows_up
+  kill -"$(<"$BATS_TEST_TMPDIR/signal")" -- -$group
+  until_true 20 nothing_is_left
+}
+@test "after Ctrl-C in a test run" {
+  write_test_file 'on_lab srun -N2 sleep 300'
+  echo INT >"$BATS_TEST_TMPDIR/signal"
+  on_a_quiet_machine after_bats_is_interrupted
+}
+@test "after kill -9 of a whole test run" {
+  write_test_file 'on_lab srun -N2 sleep 300'
+  echo KILL >"$BATS_TEST_TMPDIR/signal"
+  on_a_quiet_machine after_bats_is_interrupted
+}

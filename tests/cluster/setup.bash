@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# For every cluster test: a lab named after the test file. In a .bats file:
+#
+#   load setup
+#   setup_file() { lab_up --nodes 2 --gpus 2; }             # or: lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"
+#   teardown_file() { lab_down; }
+#   @test "…" { run -0 on_lab srun -N2 hostname; }
+#
+# Files that jobs must see lie in $BATS_FILE_TMPDIR or $BATS_TEST_TMPDIR, in the repository or in the build folder; /tmp itself is another on every node.
+
+bats_require_minimum_version 1.5.0
+
+REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+MUSTER_BUILD=$(cd "$REPOSITORY" && readlink -m -- "${MUSTER_BUILD:-build}")
+LAB_COMMAND=$REPOSITORY/tests/lab/lab
+# A command on the lab that takes longer has failed, in seconds.
+LAB_DEADLINE=${LAB_DEADLINE:-120}
+export REPOSITORY MUSTER_BUILD LAB_COMMAND LAB_DEADLINE
+
+# lab …: the lab command, for this file's lab once lab_up was called. In the foreground group, so that Ctrl-C reaches it.
+lab() { timeout --foreground --kill-after=5 "$LAB_DEADLINE" "$LAB_COMMAND" "$@"; }
+
+# lab_up OPTIONS…: starts this file's lab. It ends with the bats process that runs the file, whatever happens to that.
+lab_up() {
+  local name
+  name=$(basename "$BATS_TEST_FILENAME" .bats | tr '[:upper:]' '[:lower:]' | tr -c '[:lower:][:digit:]\n' -)
+  # The process id keeps two runs of the same file apart.
+  export MUSTER_LAB=${name:0:20}.$$
+  lab up --owner "$$" --share "$BATS_RUN_TMPDIR" "$@"
+}
+
+# lab_down: takes it down; not an error when it never came up.
+lab_down() {
+  [[ -z ${MUSTER_LAB:-} || ! -d /run/muster-lab/$MUSTER_LAB ]] || lab down
+}
+
+# on_lab CMD…: on the controller. on_node NODE CMD…: on a node.
+on_lab() { lab exec "$@"; }
+on_node() { lab node "$@"; }
+
+# plugin: the path of the plugin that was built, or fails with one line.
+plugin() {
+  local file=$MUSTER_BUILD/lib/spank_muster.so
+  if [[ ! -f $file ]]; then
+    echo "no plugin at $file: build it, or name the build folder in MUSTER_BUILD" >&2
+    return 1
+  fi
+  printf '%s\n' "$file"
+}

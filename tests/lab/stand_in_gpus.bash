@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# Stand-ins for GPUs: device files without a driver, and what the NVIDIA driver would say about them in /proc.
+#
+# Opening an allowed device gives ENXIO (no driver), a denied one EPERM, so that device isolation can be tested.
+
+NVIDIA_MAJOR=195
+# The bus of minor 0, 1, …: deliberately in another order than the minors, since an index is no identity.
+GPU_BUSES=(41 01 c1 81 61 21 e1 a1 51 11 d1 91 71 31 f1 b1)
+
+# gpu_uuid LAB NODE MINOR: the same for the same three, different otherwise.
+gpu_uuid() {
+  local sum
+  sum=$(md5sum <<<"stand-in $1 $2 $3")
+  printf 'GPU-%s-%s-%s-%s-%s\n' "${sum:0:8}" "${sum:8:4}" "${sum:12:4}" "${sum:16:4}" "${sum:20:12}"
+}
+
+# make_gpus LAB NODE COUNT: /dev/nvidiaN and /proc/driver/nvidia/gpus/ADDRESS/information in this node.
+make_gpus() {
+  local lab=$1 node=$2 minor address folder
+  mount -n -t tmpfs -o mode=755 lab-driver /proc/driver
+  for ((minor = 0; minor < $3; minor++)); do
+    address=0000:${GPU_BUSES[minor]}:00.0
+    folder=/proc/driver/nvidia/gpus/$address
+    mknod -m 666 "/dev/nvidia$minor" c "$NVIDIA_MAJOR" "$minor"
+    mkdir -p "$folder"
+    # The lines, blanks and order of the real driver.
+    {
+      printf 'Model: \t\t Lab stand-in GPU\n'
+      printf 'IRQ:   \t\t %d\n' $((64 + minor))
+      printf 'GPU UUID: \t %s\n' "$(gpu_uuid "$lab" "$node" "$minor")"
+      printf 'Video BIOS: \t ??.??.??.??.??\n'
+      printf 'Bus Type: \t PCIe\n'
+      printf 'DMA Size: \t 47 bits\n'
+      printf 'DMA Mask: \t 0x7fffffffffff\n'
+      printf 'Bus Location: \t %s\n' "$address"
+      printf 'Device Minor: \t %d\n' "$minor"
+      printf 'GPU Firmware: \t N/A\n'
+      printf 'GPU Excluded:\t No\n'
+    } >"$folder/information"
+  done
+  mount -n -o remount,ro /proc/driver
+}

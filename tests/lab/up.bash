@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+# lab up: options, what the machine must offer, start and wait.
+# shellcheck disable=SC2154 # cgroup_version and cgroup_reason are set by cgroup_find
+
+up_usage() { die "$1 (see lab --help)"; }
+
+# whole_number OPTION VALUE LEAST MOST
+whole_number() {
+  if [[ $2 =~ ^[0-9]{1,6}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)); then return; fi
+  up_usage "$1 wants a whole number from $3 to $4, not \"$2\""
+}
+
+# Wishes that do not outlive lab up; the lab_* settings are in state.bash.
+verbose='' isolate=auto owner_pid=$PPID slurm_conf_lines=()
+
+up_options() {
+  while (($# > 0)); do
+    case $1 in
+      --nodes | --gpus | --cpus | --name | --plugin | --plugin-args | --owner | --share | --slurm-conf)
+        (($# > 1)) || up_usage "$1 wants a value"
+        ;;&
+      --nodes) lab_nodes=$2 ;;
+      --gpus) lab_gpus=$2 ;;
+      --cpus) lab_cpus=$2 ;;
+      --name) lab_name=$2 ;;
+      --plugin) lab_plugin=$2 ;;
+      --plugin-args) lab_plugin_args=$2 ;;
+      --owner) owner_pid=$2 ;;
+      --share) lab_share+=("$2") ;;
+      --slurm-conf) slurm_conf_lines+=("$2") ;;
+      --isolate) isolate=on ;;
+      --no-isolate) isolate=off ;;
+      --verbose) verbose=1 ;;
+      *) up_usage "unknown option $1" ;;
+    esac
+    case $1 in --isolate | --no-isolate | --verbose) shift ;; *) shift 2 ;; esac
+  done
+  [[ -n $lab_nodes ]] || up_usage "--nodes is missing"
+  [[ -n $lab_gpus ]] || up_usage "--gpus is missing"
+  whole_number --nodes "$lab_nodes" 1 64
+  whole_number --gpus "$lab_gpus" 0 16
+  [[ -z $lab_cpus ]] || whole_number --cpus "$lab_cpus" 1 4096
+  # 10# keeps a leading zero from meaning octal.
+  lab_nodes=$((10#$lab_nodes)) lab_gpus=$((10#$lab_gpus)) lab_cpus=$((10#${lab_cpus:-$(nproc --all)}))
+  check_name
+  up_check_values
+}
+
+up_check_values() {
+  local extra folder
+  [[ -n $lab_plugin || -z $lab_plugin_args ]] || up_usage "--plugin-args without --plugin"
+  if [[ -n $lab_plugin ]]; then
+    [[ -f $lab_plugin ]] || die "no plugin at $lab_plugin (build it, or name another with --plugin)"
+    lab_plugin=$(readlink -f -- "$lab_plugin")
+  fi
+  for extra in "${slurm_conf_lines[@]}"; do
+    [[ $extra =~ ^[A-Za-z]+=[^$'\n']+$ ]] || up_usage "--slurm-conf wants one line Name=value, not \"$extra\""
+  done
+  for folder in "${lab_share[@]}"; do
+    [[ -d $folder ]] || die "--share $folder: no such folder"
+  done
+  if [[ $owner_pid == none ]]; then
+    lab_owner=none
+  else
+    [[ $owner_pid =~ ^[0-9]{1,9}$ ]] || up_usage "--owner wants a process id or none, not \"$owner_pid\""
+    lab_owner=$(process_mark "$owner_pid") || die "the owner, process $owner_pid, is not running (--owner)"
+  fi
+}
+
+# Isolation of devices and cores needs a cgroup hierarchy that we may write.
+up_isolation() {
+  lab_cgroup=none lab_isolate=off lab_cgroup_reason="not asked for"
+  [[ $isolate != off ]] || return 0
+  cgroup_find
+  lab_cgroup=$cgroup_version lab_cgroup_reason=$cgroup_reason
+  if [[ $lab_cgroup != none ]]; then
+    lab_isolate=on
+  elif [[ $isolate == on ]]; then
+    die "--isolate: $cgroup_reason"
+  fi
+}
+
+up_check_machine() {
+  local command missing=() error
+  ((EUID == 0)) || die "needs root (it makes namespaces, network links and device files)"
+  for command in slurmctld:slurmctld slurmd:slurmd sinfo:slurm-client munged:munge ip:iproute2 nsenter:util-linux setpriv:util-linux; do
+    command -v "${command%%:*}" >/dev/null || missing+=("${command#*:}")
+  done
+  ((${#missing[@]} == 0)) || die "packages are missing: ${missing[*]}"
+  error=$(unshare --pid --net --mount --uts --ipc --cgroup --fork mount -t tmpfs lab-probe /mnt 2>&1) ||
+    die "namespaces are refused here (${error##*$'\n'}): needs CAP_SYS_ADMIN, for example a virtual machine or docker run --privileged"
+  error=$(unshare --mount bash -c 'mount -t tmpfs lab-probe /mnt && mknod /mnt/gpu c 195 0' 2>&1) ||
+    die "device files are refused here (${error##*$'\n'}): needs CAP_MKNOD, for example a virtual machine or docker run --privileged"
+  error=$(unshare --net bash -c 'ip link add lab-b type bridge && ip link add lab-0 type veth peer name lab-1' 2>&1) ||
+    die "network links are refused here (${error##*$'\n'}): needs CAP_NET_ADMIN and the kernel's bridge and veth"
+}
+
+# The lab's folder is its lock: only one can make it.
+up_claim_state() {
+  local attempt
+  state=$(state_of "$lab_name")
+  for ((attempt = 0; attempt < 3; attempt++)); do
+    mkdir -p "$LAB_ROOT"
+    if mkdir "$state" 2>/dev/null; then return; fi
+    [[ -d $state ]] || continue
+    # A watcher writes its mark within moments; without one the folder is what a killed watcher left.
+    pause 0.5
+    ! lab_is_up "$state" || die "a lab named $lab_name is already up (lab down --name $lab_name, or choose another --name)"
+    clean_up_dead "$lab_name"
+  done
+  die "cannot make $state"
+}
+
+# Folders below /tmp and /run that jobs need to see although nodes have their own.
+up_find_shares() {
+  local folder real
+  local -a wanted=("$here/../.." "$PWD" "${HOME:-/root}" "${MUSTER_BUILD:-}" "${lab_plugin:+$(dirname -- "$lab_plugin")}" "${lab_share[@]}")
+  lab_share=()
+  for folder in "${wanted[@]}"; do
+    [[ -n $folder && -d $folder ]] || continue
+    real=$(readlink -f -- "$folder")
+    [[ $real != /tmp/* && $real != /run/* ]] || lab_share+=("$real")
+  done
+}
+
+up_write() {
+  local node
+  mkdir -p "$state/etc" "$state/log"
+  for node in "$CONTROLLER" $(node_names "$lab_nodes"); do mkdir -p "$state/nodes/$node/spool"; done
+  declare -p lab_name lab_nodes lab_gpus lab_cpus lab_cgroup lab_cgroup_reason lab_isolate lab_plugin lab_plugin_args lab_owner lab_share |
+    sed 's/^declare /declare -g /' >"$state/settings"
+  (umask 077 && head -c 128 /dev/urandom >"$state/etc/munge.key")
+  : >"$state/etc/resolv.conf"
+  write_hosts "$state"
+  write_slurm_conf "$state" "${slurm_conf_lines[@]}"
+  write_gres_conf "$state"
+  write_cgroup_conf "$state"
+  write_plugstack "$state"
+}
+
+phase() {
+  [[ -z $verbose ]] || { now_ms now && printf 'lab: %5d ms %s\n' "$((now - started))" "$1"; }
+}
+
+# show_failure REASON [LOG]: the last lines of the log at fault, then one line; takes the lab down.
+show_failure() {
+  local reason=$1 log=${2:-}
+  # A daemon that has not read its configuration yet has only its standard error.
+  [[ -s $state/log/$log ]] || log+=.start
+  if [[ -s $state/log/$log ]]; then
+    printf -- '--- last lines of %s ---\n' "$log" >&2
+    tail -n 12 "$state/log/$log" >&2
+  fi
+  take_down "$lab_name" || true
+  die "did not come up: $reason"
+}
+
+# Waits until Slurm says that every node is idle; says whose fault it is when the deadline passes.
+up_wait() {
+  local now deadline=$((started + 30000)) fault states node
+  phase "configuration written"
+  while :; do
+    now_ms now
+    if [[ -s $state/failed ]]; then
+      fault=$(first_line "$state/failed")
+      show_failure "${fault#* } (${fault%% *})" "${fault%% *}"
+    fi
+    lab_is_up "$state" || show_failure "its watcher ended" lab.init
+    if [[ -s $state/nodes/$CONTROLLER/pid ]]; then
+      states=$(in_node "$state" "$CONTROLLER" timeout 5 sinfo -h -N -o '%N %T' 2>/dev/null </dev/null) || states=
+      [[ $(grep -c ' idle$' <<<"$states") != "$lab_nodes" ]] || break
+    fi
+    if ((now > deadline)); then
+      for node in "$CONTROLLER" $(node_names "$lab_nodes"); do
+        [[ -s $state/nodes/$node/pid ]] || show_failure "node $node was not set up in 30 s" "$node.setup"
+      done
+      [[ -n $states ]] || show_failure "slurmctld did not answer in 30 s" "$CONTROLLER.slurmctld"
+      node=$(grep -v ' idle$' <<<"$states" | head -n 1)
+      show_failure "node ${node% *} is ${node#* } after 30 s" "${node% *}.slurmd"
+    fi
+    pause 0.05
+  done
+  phase "all nodes idle"
+}
+
+lab_up() {
+  local now started names=()
+  now_ms started
+  up_options "$@"
+  up_check_machine
+  up_isolation
+  up_claim_state
+  trap 'up_interrupted INT' INT
+  trap 'up_interrupted TERM' TERM
+  up_find_shares
+  up_write
+  mapfile -t names < <(node_names "$lab_nodes")
+  cgroup_make "$lab_cgroup" "$lab_name" "$state" "$CONTROLLER" "${names[@]}"
+  setsid "$here/watch" "$state" >"$state/log/lab.watch" 2>&1 </dev/null &
+  up_wait_for_watcher
+  up_wait
+  trap - INT TERM
+  now_ms now
+  up_summary $((now - started))
+}
+
+# Ends by the same signal, so that a script that called us knows of the Ctrl-C and ends too.
+up_interrupted() {
+  trap '' INT TERM
+  take_down "$lab_name"
+  trap - "$1"
+  kill -s "$1" $$
+}
+
+up_wait_for_watcher() {
+  local i
+  for ((i = 0; i < 500; i++)); do
+    [[ ! -s $state/watcher ]] || return 0
+    pause 0.01
+  done
+  show_failure "its watcher did not start" lab.watch
+}
+
+up_summary() {
+  local cgroup="cgroup $lab_cgroup" names
+  [[ $lab_cgroup != none ]] || cgroup="no cgroup ($lab_cgroup_reason)"
+  names=$(node_names "$lab_nodes" | paste -sd,)
+  ((lab_nodes <= 4)) || names="n0…n$((lab_nodes - 1))"
+  printf 'lab %s: %d node%s (%s), %d stand-in GPU%s and %d CPU%s a node, %s, isolation %s, ends with %s, up in %d.%d s\n' "$lab_name" \
+    "$lab_nodes" "$( ((lab_nodes == 1)) || echo s)" "$names" \
+    "$lab_gpus" "$( ((lab_gpus == 1)) || echo s)" "$lab_cpus" "$( ((lab_cpus == 1)) || echo s)" \
+    "$cgroup" "$lab_isolate" "$(owner_words)" $(($1 / 1000)) $(($1 % 1000 / 100))
+}
