@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `muster` command. Exit codes are those of BSD sysexits.h: 64 bad command line, 65 bad input, 74 output
+// failed.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+
+#include "check_build.hpp"
+#include "muster/version.hpp"
+#include "placement/error.hpp"
+#include "plan.hpp"
+
+namespace {
+
+constexpr int exit_usage = 64;
+constexpr int exit_data = 65;
+constexpr int exit_software = 70;
+constexpr int exit_output = 74;
+
+int run(int argc, char** argv) {
+  CLI::App app("Muster: every rank of a multi-node GPU job on the right GPU, cores, memory and network card.",
+               "muster");
+  app.set_version_flag("--version", std::string("muster ") + muster::version);
+  app.set_help_all_flag("--help-all", "Show the help of all commands");
+  app.require_subcommand(1);
+  muster::cli::add_plan(app);
+  muster::cli::add_check_build(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::cerr << "muster: " << error.what() << " (see muster --help-all)\n";
+    return exit_usage;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int code = exit_software;
+  try {
+    code = run(argc, argv);
+  } catch (const muster::placement::Error& error) {
+    std::cerr << "muster: " << error.what() << "\n";
+    code = exit_data;
+  } catch (const std::exception& error) {
+    std::cerr << "muster: " << error.what() << "\n";
+  }
+  std::cout.flush();
+  if (code == 0 && !std::cout) {
+    std::cerr << "muster: standard output cannot be written.\n";
+    return exit_output;
+  }
+  return code;
+}

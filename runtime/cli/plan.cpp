@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan.hpp"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "placement/environment.hpp"
+#include "placement/place.hpp"
+#include "placement/read.hpp"
+#include "placement/report.hpp"
+#include "placement/socket_interface.hpp"
+
+namespace muster::cli {
+
+namespace {
+
+using namespace placement;
+
+struct PlanOptions {
+  std::string topology;
+  std::string root = "/";
+  int tasks = 0;          // 0: not given
+  int gpus_per_task = 0;  // 0: not given
+  std::string gpus;
+  int cpus_per_task = 0;
+  std::string cpus;
+  bool hardware_threads = false;
+  std::string format = "table";
+};
+
+/// "0000:01:00.0,0000:41:00.0", or positions in PCI order such as "0-3,6", or both mixed.
+std::vector<PciAddress> parse_gpus(const std::string& list, const Node& node) {
+  std::vector<PciAddress> gpus;
+  std::size_t start = 0;
+  while (start <= list.size()) {
+    const auto end = std::min(list.find(',', start), list.size());
+    const std::string item = list.substr(start, end - start);
+    start = end + 1;
+    if (item.find(':') != std::string::npos) {
+      gpus.push_back(PciAddress::parse(item));
+      continue;
+    }
+    CpuSet positions;
+    try {
+      positions = CpuSet::parse_list(item);
+    } catch (const Error&) {
+    }
+    if (positions.empty()) {
+      throw Error("\"" + item.substr(0, 80) +
+                  "\" in --gpus is neither a PCI address nor a position such as 0-3.");
+    }
+    for (const int position : positions.to_vector()) {
+      if (position >= static_cast<int>(node.gpus.size())) {
+        throw Error("--gpus names GPU " + std::to_string(position) + ", but " + node.source + " has " +
+                    std::to_string(node.gpus.size()) + " (counted from 0 in PCI order).");
+      }
+      gpus.push_back(node.gpus[static_cast<std::size_t>(position)].pci);
+    }
+  }
+  return gpus;
+}
+
+Request make_request(const PlanOptions& options, const Node& node) {
+  Request request;
+  if (options.gpus.empty()) {
+    for (const auto& gpu : node.gpus) request.gpus.push_back(gpu.pci);
+  } else {
+    request.gpus = parse_gpus(options.gpus, node);
+  }
+  const int gpus = static_cast<int>(request.gpus.size());
+  request.gpus_per_task = options.gpus_per_task;
+  request.tasks = options.tasks > 0 ? options.tasks : std::max(1, gpus / std::max(1, options.gpus_per_task));
+  request.cpus_per_task = options.cpus_per_task;
+  if (!options.cpus.empty()) {
+    request.cpus = CpuSet::parse_list(options.cpus);
+    if (request.cpus.empty()) throw Error("--cpus names no CPU: write it like 0-3,8.");
+  }
+  request.hardware_threads = options.hardware_threads;
+  return request;
+}
+
+void print_table(const Node& node, const Placement& placement) {
+  std::cout << report_header() << report_rows(node.host, placement);
+  for (const auto& nic : node.nics) {
+    if (!nic.usable)
+      std::cout << "NIC " << nic.label() << ":" << nic.port << " left out: " << nic.reason << "\n";
+  }
+  for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
+}
+
+void run(const PlanOptions& options) {
+  const bool live = options.topology.empty();
+  const Node node = live ? read_live(options.root) : read_topology_file(options.topology);
+  const Placement placement = place(node, make_request(options, node));
+  if (options.format == "table") {
+    print_table(node, placement);
+    return;
+  }
+  JobFacts facts;
+  if (live) facts.socket_interface = socket_interface_to("", options.root);
+  std::vector<std::vector<Variable>> environments;
+  for (const auto& task : placement.tasks) environments.push_back(derive_environment(task, facts));
+  std::cout << report_json(node, placement, environments);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  auto options = std::make_shared<PlanOptions>();
+  auto* plan =
+      app.add_subcommand("plan", "Show which GPUs, CPUs, memory and NICs the tasks of a step would get");
+  auto* topology = plan->add_option("--topology", options->topology,
+                                    "hwloc XML or NCCL topology XML of the node (default: this machine)");
+  plan->add_option("--root", options->root, "Read /sys and /proc below this folder instead (default: /)")
+      ->excludes(topology)
+      ->check(CLI::ExistingDirectory);
+  plan->add_option("--tasks", options->tasks,
+                   "Tasks on the node (default: one for each GPU, or as --gpus-per-task allows)")
+      ->check(CLI::Range(1, 65536));
+  plan->add_option("--gpus-per-task", options->gpus_per_task, "GPUs for each task (default: an equal share)")
+      ->check(CLI::Range(1, 1024));
+  plan->add_option(
+      "--gpus", options->gpus,
+      "Allotted GPUs: PCI addresses, or positions in PCI order, separated by commas (default: all)");
+  plan->add_option("--cpus-per-task", options->cpus_per_task,
+                   "CPUs for each task (default: an equal share of all cores)")
+      ->check(CLI::Range(1, 65536));
+  plan->add_option("--cpus", options->cpus, "Allotted CPUs, like 0-15,64-79 (default: all)");
+  plan->add_flag("--smt", options->hardware_threads, "Use all hardware threads of a core, not one");
+  plan->add_option("--format", options->format, "table or json (default: table)")
+      ->check(CLI::IsMember({"table", "json"}));
+  plan->footer(
+      "Examples:\n  muster plan\n  muster plan --topology dgx.xml --tasks 8 --cpus-per-task 12 --format "
+      "json");
+  plan->callback([options] { run(*options); });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/place.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "placement/place_cpus.hpp"
+#include "placement/place_nics.hpp"
+#include "placement/place_reasons.hpp"
+
+namespace muster::placement {
+
+namespace {
+
+std::string host_of(const Node& node) { return node.host.empty() ? "this node" : node.host; }
+
+std::string plural(long count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+void check(const Node& node, const Request& request) {
+  if (request.tasks < 1 || request.tasks > 65536) {
+    throw Error("A plan for " + std::to_string(request.tasks) + " tasks makes no sense: ask for 1 to 65536.");
+  }
+  if (request.gpus_per_task < 0 || request.cpus_per_task < 0) {
+    throw Error("GPUs and CPUs per task cannot be negative (got " + std::to_string(request.gpus_per_task) +
+                " and " + std::to_string(request.cpus_per_task) + ").");
+  }
+  for (const auto& core : node.cores) {
+    if (node.find_domain(core.domain) == nullptr) {
+      throw Error("The model of " + host_of(node) + " has cores on NUMA domain " +
+                  std::to_string(core.domain) + " but no such domain.");
+    }
+  }
+}
+
+/// The allotted GPUs in PCI order, each once.
+std::vector<const Gpu*> allotted_gpus(const Node& node, const Request& request) {
+  std::vector<const Gpu*> gpus;
+  for (const auto& gpu : node.gpus) {
+    if (std::find(request.gpus.begin(), request.gpus.end(), gpu.pci) != request.gpus.end())
+      gpus.push_back(&gpu);
+  }
+  std::sort(gpus.begin(), gpus.end(), [](const Gpu* a, const Gpu* b) { return a->pci < b->pci; });
+  for (const auto& pci : request.gpus) {
+    if (node.find_gpu(pci) != nullptr) continue;
+    std::string known;
+    for (const auto& gpu : node.gpus) known += (known.empty() ? "" : ", ") + gpu.pci.to_string();
+    throw Error("GPU " + pci.to_string() + " is not on " + host_of(node) + ", which has " +
+                (known.empty() ? "no GPUs" : known) + ".");
+  }
+  return gpus;
+}
+
+/// GPUs to tasks: consecutive in PCI order.
+std::vector<std::vector<const Gpu*>> deal_gpus(const Node& node, const Request& request,
+                                               Placement& placement) {
+  const auto gpus = allotted_gpus(node, request);
+  const auto have = static_cast<long>(gpus.size());
+  const long tasks = request.tasks;
+  const long needed = tasks * request.gpus_per_task;
+  if (needed > have || (request.gpus_per_task == 0 && have > 0 && have < tasks)) {
+    const long each = std::max(request.gpus_per_task, 1);
+    throw Error(plural(tasks, "task") + " with " + plural(each, "GPU") + " each need " +
+                std::to_string(tasks * each) + " GPUs, but the step has " + std::to_string(have) + " on " +
+                host_of(node) + ": ask for more (--gpus-per-task, --gres) or start fewer tasks per node.");
+  }
+  const long used = request.gpus_per_task == 0 ? have : needed;
+  if (used < have) {
+    placement.warnings.push_back(std::to_string(have - used) + " of " + plural(have, "allotted GPU") +
+                                 " are not used: " + plural(tasks, "task") + " with " +
+                                 plural(request.gpus_per_task, "GPU") + " each");
+  }
+  std::vector<std::vector<const Gpu*>> dealt(static_cast<std::size_t>(tasks));
+  for (long task = 0; task < tasks; ++task) {
+    for (long i = used * task / tasks; i < used * (task + 1) / tasks; ++i) {
+      dealt[static_cast<std::size_t>(task)].push_back(gpus[static_cast<std::size_t>(i)]);
+    }
+  }
+  return dealt;
+}
+
+/// The id of the accepted domain nearest to domain id from (the lowest of equally near ones); -1: none is
+/// accepted.
+template <typename Accept>
+int nearest_domain(const Node& node, int from, Accept accept) {
+  int best = -1;
+  for (const auto& domain : node.domains) {
+    if (!accept(domain)) continue;
+    if (best < 0 || node.domain_distance(from, domain.id) < node.domain_distance(from, best))
+      best = domain.id;
+  }
+  return best;
+}
+
+bool has_cpus(const NumaDomain& domain) { return !domain.cpus.empty(); }
+
+/// The domain with CPUs that a GPU is near to; -1: nothing is known.
+int home_of(const Node& node, const Gpu& gpu) {
+  if (node.find_domain(gpu.domain) != nullptr) return nearest_domain(node, gpu.domain, has_cpus);
+  const auto with_cpus = std::count_if(node.domains.begin(), node.domains.end(), has_cpus);
+  return with_cpus == 1 ? nearest_domain(node, -1, has_cpus) : -1;
+}
+
+void add_once(std::vector<int>& list, int value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+/// Where memory should come from: per home the nearest domain that has CPUs and memory of its own.
+std::vector<int> choose_memory(const Node& node, const Request& request, const std::vector<int>& homes) {
+  const auto allowed = [&](const NumaDomain& domain) {
+    return request.memory.empty() ||
+           std::find(request.memory.begin(), request.memory.end(), domain.id) != request.memory.end();
+  };
+  const auto ordinary = [&](const NumaDomain& domain) {
+    return allowed(domain) && has_cpus(domain) && !domain.gpu_memory &&
+           domain.memory_bytes != std::uint64_t{0};
+  };
+  std::vector<int> memory;
+  for (const int home : homes) {
+    int nearest = nearest_domain(node, home, ordinary);
+    if (nearest < 0) {  // memory without CPUs (CXL) is better than none
+      nearest = nearest_domain(node, home, [&](const NumaDomain& domain) {
+        return allowed(domain) && !domain.gpu_memory && domain.memory_bytes != std::uint64_t{0};
+      });
+    }
+    if (nearest >= 0) add_once(memory, nearest);
+  }
+  return memory;
+}
+
+/// The nearest NICs of each GPU of the node, whatever the step was allotted, or of each task if the step has
+/// no GPUs.
+std::vector<NicChoice> nic_choices(const Node& node, const Placement& placement, bool by_task) {
+  std::vector<Anchor> anchors;
+  if (by_task) {
+    for (const auto& task : placement.tasks) {
+      const auto domains = domains_of(node, task.cpus);
+      anchors.push_back({{}, domains.empty() ? -1 : domains.front()});
+    }
+  } else {
+    for (const auto& gpu : node.gpus) anchors.push_back({gpu.path, home_of(node, gpu)});
+  }
+  return choose_near_nics(node, anchors);
+}
+
+void add_nics(const Node& node, const NicChoice& choice, TaskPlacement& task) {
+  const bool first = task.nics.empty();
+  for (const auto index : choice.nics) {
+    const Nic& nic = node.nics[index];
+    const auto same = std::find_if(task.nics.begin(), task.nics.end(), [&](const PlacedNic& placed) {
+      return placed.label == nic.label() && placed.port == nic.port;
+    });
+    if (same == task.nics.end()) {
+      task.nics.push_back({nic.label(), nic.name, nic.port, nic.kind, choice.distance});
+    } else {
+      same->distance = std::min(same->distance, choice.distance);
+    }
+  }
+  task.gpu_nic = first ? choice.distance : std::max(task.gpu_nic, choice.distance);
+}
+
+void attach_nics(const Node& node, Placement& placement) {
+  const bool by_task = std::all_of(placement.tasks.begin(), placement.tasks.end(),
+                                   [](const TaskPlacement& task) { return task.gpus.empty(); });
+  const auto choices = nic_choices(node, placement, by_task);
+  for (auto& task : placement.tasks) {
+    if (by_task) {
+      add_nics(node, choices[static_cast<std::size_t>(task.local_rank)], task);
+      task.gpu_nic = Distance::unknown;
+    }
+    for (const auto& gpu : task.gpus) {
+      add_nics(node, choices[static_cast<std::size_t>(node.find_gpu(gpu.pci) - node.gpus.data())], task);
+    }
+    task.reasons.push_back(explain_nics(node, task));
+  }
+  std::vector<PlacedNic> all;
+  for (const auto& nic : node.nics) {
+    for (const auto& task : placement.tasks) {
+      const auto at = std::find_if(task.nics.begin(), task.nics.end(), [&](const PlacedNic& placed) {
+        return placed.label == nic.label() && placed.port == nic.port;
+      });
+      if (at == task.nics.end()) continue;
+      all.push_back(*at);
+      break;
+    }
+  }
+  for (auto& task : placement.tasks) task.node_nics = all;
+}
+
+CpuSet allotted_cpus(const Node& node, const Request& request, Placement& placement) {
+  const CpuSet all = node.cpus();
+  if (request.cpus.empty()) {
+    if (all.empty()) throw Error("The model of " + host_of(node) + " has no CPUs.");
+    return all;
+  }
+  const CpuSet allotted = request.cpus & all;
+  if (allotted.empty()) {
+    throw Error("None of the allotted CPUs " + request.cpus.to_list() + " is on " + host_of(node) +
+                ", which has " + all.to_list() + ".");
+  }
+  if (const CpuSet foreign = request.cpus - all; !foreign.empty()) {
+    placement.warnings.push_back("allotted CPUs " + foreign.to_list() + " are not on " + host_of(node) +
+                                 " and left out");
+  }
+  return allotted;
+}
+
+}  // namespace
+
+Placement place(const Node& node, const Request& request) {
+  check(node, request);
+  Placement placement;
+  const CpuSet allotted = allotted_cpus(node, request, placement);
+  const auto gpus = deal_gpus(node, request, placement);
+
+  std::vector<std::vector<int>> homes(gpus.size());
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    for (const Gpu* gpu : gpus[i]) {
+      if (const int home = home_of(node, *gpu); home >= 0) homes[i].push_back(home);
+    }
+  }
+  auto shares = share_cpus(node, request, allotted, homes);
+  placement.warnings.insert(placement.warnings.end(), shares.warnings.begin(), shares.warnings.end());
+
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    TaskPlacement task;
+    task.local_rank = static_cast<int>(i);
+    for (const Gpu* gpu : gpus[i]) task.gpus.push_back({gpu->pci, gpu->uuid, gpu->domain});
+    task.cpus = std::move(shares.cpus[i]);
+    for (const auto& core : node.cores) task.cores += core.cpus.intersects(task.cpus) ? 1 : 0;
+    const bool all_homes = homes[i].size() == gpus[i].size() && !homes[i].empty();
+    std::vector<int> near;
+    CpuSet near_cpus;
+    for (const int home : homes[i]) {
+      add_once(near, home);
+      near_cpus |= node.find_domain(home)->cpus;
+    }
+    if (all_homes) task.gpu_cpu = task.cpus.is_subset_of(near_cpus) ? Distance::node : Distance::sys;
+    task.memory = choose_memory(node, request, all_homes ? near : domains_of(node, task.cpus));
+    task.reasons.push_back(explain_cpus(node, task, near, all_homes));
+    task.reasons.push_back(explain_memory(task, near, all_homes));
+    placement.tasks.push_back(std::move(task));
+  }
+  attach_nics(node, placement);
+  return placement;
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "placement/error.hpp"
+#include "placement/node.hpp"
+
+namespace muster::placement {
+
+/// What a step asks of this node.
+struct Request {
+  int tasks = 1;                  ///< tasks of the step on this node
+  int gpus_per_task = 0;          ///< 0: share the allotted GPUs out evenly
+  int cpus_per_task = 0;          ///< 0: an equal share of the allotted CPUs
+  CpuSet cpus;                    ///< allotted CPUs; empty: all of the node
+  std::vector<PciAddress> gpus;   ///< allotted GPUs, in any order; empty: none
+  std::vector<int> memory;        ///< NUMA domains that memory may come from; empty: all
+  bool hardware_threads = false;  ///< false: one hardware thread of each core
+};
+
+struct PlacedGpu {
+  PciAddress pci;
+  std::string uuid;  ///< empty: unknown
+  int domain = -1;   ///< -1: unknown
+};
+
+struct PlacedNic {
+  std::string label;  ///< for people: "mlx5_0", or a PCI address
+  std::string name;   ///< RDMA device; empty: unknown
+  int port = 1;
+  NicKind kind = NicKind::unknown;
+  Distance distance = Distance::unknown;  ///< to the nearest of the task's GPUs
+};
+
+/// One local task's share.
+struct TaskPlacement {
+  int local_rank = 0;
+  std::vector<PlacedGpu> gpus;  ///< ascending by PCI address
+  CpuSet cpus;                  ///< never empty
+  int cores = 0;                ///< cores that cpus lie on
+  std::vector<int> memory;  ///< preferred NUMA domains, the best first; never empty if the node has memory
+  std::vector<PlacedNic> nics;           ///< empty: none usable, or no GPU
+  std::vector<PlacedNic> node_nics;      ///< those of all tasks of the step on this node, in the node's order
+  Distance gpu_cpu = Distance::unknown;  ///< the farthest of cpus from the GPUs: node, sys or unknown
+  Distance gpu_nic = Distance::unknown;  ///< the farthest GPU from its NIC
+  std::vector<std::string> reasons;      ///< in words, one line for each choice
+};
+
+/// The answer: tasks[i].local_rank == i.
+struct Placement {
+  std::vector<TaskPlacement> tasks;
+  std::vector<std::string> warnings;  ///< one line each
+};
+
+/// Gives every allotted GPU, CPUs, memory and NICs to the tasks. Pure: no system call, no environment, no
+/// clock; the same input gives the same output. GPUs go to tasks in PCI order. CPU sets are disjoint and of
+/// equal size; first as many cores as possible come from the GPUs' own NUMA domains, then the rest so that
+/// the sum of NUMA distances is smallest. Each GPU gets the nearest usable NIC of the node; where several are
+/// equally near they are dealt out evenly over all GPUs of the node, so that a GPU has the same NIC in every
+/// job. With more tasks than CPUs, CPUs are shared, with a warning. Throws Error if the tasks need more GPUs
+/// than allotted, an allotted GPU is not on the node, or the request makes no sense.
+Placement place(const Node& node, const Request& request);
+
+}  // namespace muster::placement

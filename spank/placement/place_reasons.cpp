@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/place_reasons.hpp"
+
+#include <algorithm>
+
+namespace muster::placement {
+
+namespace {
+
+std::string plural(int count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string joined(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) {
+    if (!text.empty()) text += ',';
+    text += std::to_string(number);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<int> domains_of(const Node& node, const CpuSet& cpus) {
+  std::vector<std::pair<int, int>> found;
+  for (const auto& domain : node.domains) {
+    if (const int count = (domain.cpus & cpus).size(); count > 0) found.emplace_back(-count, domain.id);
+  }
+  std::stable_sort(found.begin(), found.end());
+  std::vector<int> ids;
+  for (const auto& [count, id] : found) ids.push_back(id);
+  return ids;
+}
+
+std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& homes,
+                         bool all_homes) {
+  if (homes.empty() && task.gpus.empty()) return "no GPU: cores shared out evenly";
+  if (!all_homes) {
+    return "the machine does not say which of its " + std::to_string(node.domains.size()) +
+           " NUMA domains the GPU is near to: cores shared out evenly";
+  }
+  std::string text;
+  for (const int domain : domains_of(node, task.cpus)) {
+    int cores = 0;
+    for (const auto& core : node.cores)
+      cores += core.domain == domain && core.cpus.intersects(task.cpus) ? 1 : 0;
+    const bool own = std::find(homes.begin(), homes.end(), domain) != homes.end();
+    text += (text.empty() ? "" : ", ") + plural(cores, "core") + " on NUMA " + std::to_string(domain);
+    if (own) {
+      text += node.domains.size() == 1 ? " (the only one)" : " (the GPU's)";
+    } else {
+      text += " (distance " + std::to_string(node.domain_distance(homes.front(), domain)) +
+              ": no more allotted on " + joined(homes) + ")";
+    }
+  }
+  return text;
+}
+
+std::string explain_memory(const TaskPlacement& task, const std::vector<int>& homes, bool all_homes) {
+  if (task.memory.empty()) return "no NUMA domain with ordinary memory is allowed: memory left as it is";
+  if (homes.empty() || !all_homes) return "memory where the cores are";
+  return task.memory == homes ? "memory on the GPU's NUMA domain"
+                              : "memory on the nearest NUMA domain that has some";
+}
+
+std::string explain_nics(const Node& node, const TaskPlacement& task) {
+  const std::string from = task.gpus.empty() ? "the cores" : "the GPU";
+  std::string text;
+  for (const auto& nic : task.nics) {
+    text += (text.empty() ? "" : ", ") + nic.label + " " + to_string(nic.distance) + " from " + from;
+  }
+  if (!text.empty()) return text;
+  if (node.nics.empty()) return "no RDMA NIC";
+  text = "no usable NIC";
+  for (const auto& nic : node.nics)
+    text += (text == "no usable NIC" ? ": " : "; ") + nic.label() + ": " + nic.reason;
+  return text;
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers: each gives a finished Node or throws Error. They read files and nothing else; not one starts a
+// thread or touches a GPU driver. Safe to call from several threads, except read_hwloc_live() (hwloc reads
+// the environment).
+#pragma once
+
+#include <string>
+
+#include "placement/node.hpp"
+
+namespace muster::placement {
+
+/// This machine, from /sys and /proc below root ("/" or the top of a copied or made-up tree). Links nothing
+/// but libc: it runs in every job step. Throws Error if there is no CPU to be found there.
+Node read_live(const std::string& root = "/");
+
+/// An hwloc XML file (lstopo --of xml).
+Node read_hwloc_xml(const std::string& path);
+
+/// This machine through hwloc, without its components that load GPU drivers (gl, opencl, cuda, nvml, rsmi,
+/// levelzero). Slower than read_live() and kept as an independent witness for tests.
+Node read_hwloc_live();
+
+/// An NCCL topology file (NCCL_TOPO_FILE or NCCL_TOPO_DUMP_FILE).
+Node read_nccl_xml(const std::string& path);
+
+/// A topology file of either kind, told apart by its root element.
+Node read_topology_file(const std::string& path);
+
+}  // namespace muster::placement

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "machines.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "placement/error.hpp"
+
+namespace muster::placement::test {
+
+namespace fs = std::filesystem;
+
+Node make_node(const Shape& shape) {
+  Node node;
+  node.source = "synthetic";
+  node.host = "testnode";
+  const int domains = shape.packages * shape.domains_per_package;
+  const int cores = domains * shape.cores_per_domain;
+  for (int id = 0; id < domains; ++id) {
+    NumaDomain domain;
+    domain.id = id;
+    domain.memory_bytes = 1u << 30;
+    for (int other = 0; other < domains; ++other) {
+      const bool same_package = id / shape.domains_per_package == other / shape.domains_per_package;
+      domain.distances.push_back(id == other ? 10 : same_package ? 12 : 32);
+    }
+    for (int i = 0; i < shape.cores_per_domain; ++i) {
+      Core core{id / shape.domains_per_package, id, {}};
+      for (int thread = 0; thread < shape.threads; ++thread) {
+        core.cpus.add(id * shape.cores_per_domain + i + thread * cores);
+      }
+      domain.cpus |= core.cpus;
+      node.cores.push_back(core);
+    }
+    node.domains.push_back(std::move(domain));
+  }
+  return node;
+}
+
+namespace {
+
+PciPath own_switch(int domain, int bus) {
+  // Upstream and downstream port of a switch; made-up addresses that no other device has.
+  const auto byte = static_cast<std::uint8_t>(bus);
+  return {"pci" + std::to_string(domain), {PciAddress{1, byte, 0, 0}, PciAddress{1, byte, 1, 0}}};
+}
+
+PciAddress at_bus(int bus) { return {0, static_cast<std::uint8_t>(bus), 0, 0}; }
+
+}  // namespace
+
+void add_gpu(Node& node, int domain, int bus) {
+  Gpu gpu;
+  gpu.pci = at_bus(bus);
+  gpu.domain = domain;
+  gpu.path = own_switch(domain, bus);
+  gpu.uuid = "GPU-" + std::to_string(bus);
+  node.gpus.push_back(std::move(gpu));
+  finish(node);
+}
+
+void add_nic(Node& node, const std::string& name, int domain, int bus, int gpu_bus, NicKind kind) {
+  Nic nic;
+  nic.name = name;
+  nic.pci = at_bus(bus);
+  nic.domain = domain;
+  nic.path = own_switch(domain, gpu_bus >= 0 ? gpu_bus : bus);
+  if (gpu_bus >= 0) nic.path.bridges.back().device = 2;  // another downstream port of the same switch
+  nic.kind = kind;
+  nic.up = true;
+  node.nics.push_back(std::move(nic));
+  finish(node);
+}
+
+std::vector<PciAddress> addresses(const Node& node) {
+  std::vector<PciAddress> list;
+  for (const auto& gpu : node.gpus) list.push_back(gpu.pci);
+  return list;
+}
+
+Node random_node(std::mt19937& random) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  Node node = make_node({pick(1, 2), pick(1, 4), pick(1, 8), pick(1, 2)});
+  const int domains = static_cast<int>(node.domains.size());
+  if (pick(0, 1) == 1) {  // distances that no formula gives
+    for (auto& domain : node.domains) {
+      for (int other = 0; other < domains; ++other) {
+        domain.distances[static_cast<std::size_t>(other)] = domain.id == other ? 10 : pick(11, 40);
+      }
+    }
+  }
+  if (pick(0, 3) == 0) {  // a GPU's memory as a domain without CPUs
+    NumaDomain memory;
+    memory.id = domains;
+    memory.gpu_memory = true;
+    memory.memory_bytes = 1u << 30;
+    for (auto& domain : node.domains) domain.distances.push_back(80);
+    memory.distances.assign(static_cast<std::size_t>(domains) + 1, 80);
+    memory.distances.back() = 10;
+    node.domains.push_back(std::move(memory));
+  }
+  const int gpus = pick(0, 8);
+  for (int i = 0; i < gpus; ++i)
+    add_gpu(node, pick(0, 9) == 0 ? -1 : pick(0, domains - 1), pick(0, 7) * 16 + i);
+  const int nics = pick(0, 6);
+  for (int i = 0; i < nics; ++i) {
+    const bool beside = gpus > 0 && pick(0, 1) == 1;
+    const auto& gpu = node.gpus.empty() ? Gpu() : node.gpus[static_cast<std::size_t>(pick(0, gpus - 1))];
+    const int domain = beside ? gpu.domain : pick(0, domains - 1);
+    add_nic(node, "mlx5_" + std::to_string(i), domain, 160 + i, beside ? gpu.pci.bus : -1);
+    if (pick(0, 4) == 0) node.nics.back().up = false;
+  }
+  std::shuffle(node.cores.begin(), node.cores.end(), random);
+  std::shuffle(node.gpus.begin(), node.gpus.end(), random);
+  std::shuffle(node.nics.begin(), node.nics.end(), random);
+  finish(node);
+  return node;
+}
+
+Request random_request(const Node& node, std::mt19937& random) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  Request request;
+  request.gpus = addresses(node);
+  std::shuffle(request.gpus.begin(), request.gpus.end(), random);
+  if (!request.gpus.empty())
+    request.gpus.resize(static_cast<std::size_t>(pick(0, static_cast<int>(request.gpus.size()))));
+  const int gpus = static_cast<int>(request.gpus.size());
+  request.tasks = gpus > 0 ? pick(1, gpus) : pick(1, 6);
+  request.gpus_per_task = gpus > 0 && pick(0, 1) == 1 ? pick(1, gpus / request.tasks) : 0;
+  if (pick(0, 1) == 1) {
+    for (const int cpu : node.cpus().to_vector()) {
+      if (pick(0, 2) > 0) request.cpus.add(cpu);
+    }
+  }
+  request.cpus_per_task = pick(0, 1) == 1 ? pick(1, 5) : 0;
+  request.hardware_threads = pick(0, 1) == 1;
+  return request;
+}
+
+std::optional<fs::path> real_topologies() {
+  const char* shared = std::getenv("MUSTER_SHARED");
+  const fs::path folder = shared != nullptr ? fs::path(shared) / "topologies" : fs::path();
+  if (shared != nullptr && fs::is_directory(folder)) return folder;
+  std::cerr << "SKIPPED: no real topology files ("
+            << (shared != nullptr ? folder.string() : "MUSTER_SHARED is not set") << ")\n";
+  return std::nullopt;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (fs::temp_directory_path() / "muster-test-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw Error("cannot make a folder like " + name);
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string TemporaryFolder::write(const std::string& name, const std::string& content) const {
+  const fs::path file = path_ / name;
+  fs::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << content;
+  return file.string();
+}
+
+void TemporaryFolder::link(const std::string& name, const std::string& target) const {
+  fs::create_directories((path_ / name).parent_path());
+  fs::create_symlink(target, path_ / name);
+}
+
+}  // namespace muster::placement::test

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machines for the tests: built in code, generated, or real ones from the folder that MUSTER_SHARED names.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "placement/node.hpp"
+#include "placement/place.hpp"
+
+namespace muster::placement::test {
+
+/// A regular machine; CPU numbers as Linux gives them: all first threads, then all second threads.
+struct Shape {
+  int packages = 1;
+  int domains_per_package = 1;
+  int cores_per_domain = 4;
+  int threads = 1;
+};
+Node make_node(const Shape& shape);
+
+/// Adds a GPU at PCI bus `bus` behind a switch of its own on a host bridge of the domain.
+void add_gpu(Node& node, int domain, int bus);
+/// Adds a NIC that is up; behind the switch of the GPU at bus gpu_bus, or with gpu_bus < 0 behind its own.
+void add_nic(Node& node, const std::string& name, int domain, int bus, int gpu_bus = -1,
+             NicKind kind = NicKind::infiniband);
+
+/// The GPUs of a node as a request wants them.
+std::vector<PciAddress> addresses(const Node& node);
+
+/// A machine with anything in it: uneven domains, memory-only domains, random distances, devices of unknown
+/// locality.
+Node random_node(std::mt19937& random);
+/// A request that the machine can satisfy as far as GPUs go.
+Request random_request(const Node& node, std::mt19937& random);
+
+/// The folder of real topology files; nullopt (after a line that says so) if it is not there.
+std::optional<std::filesystem::path> real_topologies();
+
+/// A folder that is removed with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  /// Writes a file below it, making the folders on the way; returns its full path.
+  std::string write(const std::string& name, const std::string& content) const;
+  /// Makes a symbolic link below it.
+  void link(const std::string& name, const std::string& target) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace muster::placement::test

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <random>
+#include <set>
+
+#include "catch.hpp"
+#include "placement/cpu_set.hpp"
+#include "placement/error.hpp"
+
+using namespace muster::placement;
+
+TEST_CASE("CPU lists are read and written in the kernel's format") {
+  CHECK(CpuSet::parse_list("0-3,8").to_vector() == std::vector<int>{0, 1, 2, 3, 8});
+  CHECK(CpuSet::parse_list(" 8 , 0-3\n").to_list() == "0-3,8");
+  CHECK(CpuSet::parse_list("0-8:4").to_list() == "0,4,8");
+  CHECK(CpuSet::parse_list("").empty());
+  CHECK(CpuSet::parse_list("63-64").to_list() == "63-64");
+  CHECK(CpuSet().to_list().empty());
+  CHECK(CpuSet::range(2, 5).to_list() == "2-5");
+}
+
+TEST_CASE("CPU masks are read with the highest group first") {
+  CHECK(CpuSet::parse_mask("00000000,000000f0").to_list() == "4-7");
+  CHECK(CpuSet::parse_mask("1,00000000").to_list() == "32");
+  CHECK(CpuSet::parse_mask("0xff").to_list() == "0-7");
+  CHECK(CpuSet::parse_mask("0").empty());
+}
+
+TEST_CASE("What is no CPU list or mask is refused") {
+  const auto bad = GENERATE("x", "1-", "-1", "3-1", "1,,2", "1,", ",1", "0-99999999999", "0-3:0", "0-3:-1",
+                            "1 2", "65536", "0-3:99999999999999999999", "--", "0x3");
+  CHECK_THROWS_AS(CpuSet::parse_list(bad), Error);
+  for (const char* mask : {"", "g", "123456789", "1,,2", "-1", "1 2"})
+    CHECK_THROWS_AS(CpuSet::parse_mask(mask), Error);
+  CHECK_THROWS_AS(CpuSet{-1}, Error);
+  CHECK_THROWS_AS(CpuSet{CpuSet::limit}, Error);
+  CHECK_THROWS_AS(CpuSet::range(3, 2), Error);
+}
+
+TEST_CASE("Set algebra agrees with std::set") {
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> cpu(0, 200);
+  for (int round = 0; round < 200; ++round) {
+    CpuSet a, b;
+    std::set<int> x, y;
+    for (int i = 0; i < round % 40; ++i) {
+      const int p = cpu(random), q = cpu(random);
+      a.add(p), x.insert(p);
+      b.add(q), y.insert(q);
+    }
+    std::vector<int> united, common, rest;
+    std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(united));
+    std::set_intersection(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(common));
+    std::set_difference(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rest));
+    CHECK((a | b).to_vector() == united);
+    CHECK((a & b).to_vector() == common);
+    CHECK((a - b).to_vector() == rest);
+    CHECK(a.intersects(b) == !common.empty());
+    CHECK(a.is_subset_of(b) == rest.empty());
+    CHECK(a.size() == static_cast<int>(x.size()));
+    CHECK(CpuSet::parse_list(a.to_list()) == a);
+    CHECK(((a - b) | (a & b)) == a);
+  }
+}
+
+TEST_CASE("Equal sets compare equal however they came about") {
+  CpuSet set{3, 900};
+  set.remove(900);
+  set.remove(5);
+  CHECK(set == CpuSet{3});
+  CHECK(set.first() == 3);
+  CHECK(set.next(3) == -1);
+  CHECK(CpuSet().first() == -1);
+  CHECK_FALSE(set.contains(-1));
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// What place() promises, each on the smallest machine that shows it.
+#include "catch.hpp"
+#include "machines.hpp"
+
+using namespace muster::placement;
+using namespace muster::placement::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Placement plan(const Node& node, int tasks, int cpus_per_task = 0, int gpus_per_task = 0) {
+  Request request;
+  request.tasks = tasks;
+  request.cpus_per_task = cpus_per_task;
+  request.gpus_per_task = gpus_per_task;
+  request.gpus = addresses(node);
+  return place(node, request);
+}
+
+std::string nics_of(const TaskPlacement& task) {
+  std::string list;
+  for (const auto& nic : task.nics) list += (list.empty() ? "" : ",") + nic.label;
+  return list;
+}
+
+/// Two domains of four cores with a GPU on each, the first GPU in PCI order on domain 1.
+Node crossed() {
+  Node node = make_node({2, 1, 4, 2});
+  add_gpu(node, 1, 0x10);
+  add_gpu(node, 0, 0x80);
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("Local ranks follow PCI order and CPUs follow the GPU") {
+  const auto placement = plan(crossed(), 2);
+  REQUIRE(placement.tasks.size() == 2);
+  CHECK(placement.tasks[0].gpus[0].pci.bus == 0x10);
+  CHECK(placement.tasks[0].cpus.to_list() == "4-7");
+  CHECK(placement.tasks[0].memory == std::vector<int>{1});
+  CHECK(placement.tasks[0].gpu_cpu == Distance::node);
+  CHECK(placement.tasks[0].cores == 4);
+  CHECK(placement.tasks[1].cpus.to_list() == "0-3");
+  CHECK(placement.warnings.empty());
+}
+
+TEST_CASE("Hardware threads come only when asked for or when cores do not suffice") {
+  const Node node = crossed();
+  Request request;
+  request.tasks = 2;
+  request.gpus = addresses(node);
+  request.hardware_threads = true;
+  CHECK(place(node, request).tasks[1].cpus.to_list() == "0-3,8-11");
+  request.cpus_per_task = 3;  // whole cores first: one core and one thread of the next
+  CHECK(place(node, request).tasks[1].cpus.to_list() == "0-1,8");
+  request.hardware_threads = false;
+  CHECK(place(node, request).tasks[1].cpus.to_list() == "0-2");
+  request.cpus_per_task = 8;  // sixteen CPUs on eight cores
+  const auto placement = place(node, request);
+  CHECK(placement.tasks[1].cpus.to_list() == "0-3,8-11");
+  REQUIRE(placement.warnings.size() == 1);
+  CHECK_THAT(placement.warnings[0], Contains("hardware threads are used too"));
+}
+
+TEST_CASE("A full domain lends from the nearest, not from the next") {
+  Node node = make_node({2, 2, 2, 1});  // domains 0,1 in one package, 2,3 in the other
+  add_gpu(node, 3, 0x10);
+  const auto placement = plan(node, 1, 3);
+  CHECK(placement.tasks[0].cpus.to_list() == "4,6-7");
+  CHECK(placement.tasks[0].gpu_cpu == Distance::sys);
+  CHECK(placement.tasks[0].memory == std::vector<int>{3});
+  CHECK_THAT(placement.tasks[0].reasons[0], Contains("distance 12"));
+}
+
+TEST_CASE("Nobody gets a remote core while a local one is idle") {
+  Node node = make_node({2, 1, 4, 1});
+  add_gpu(node, 0, 0x10);
+  add_gpu(node, 0, 0x11);
+  add_gpu(node, 1, 0x80);
+  const auto placement = plan(node, 3, 2);
+  CHECK(placement.tasks[0].cpus.to_list() == "0-1");
+  CHECK(placement.tasks[1].cpus.to_list() == "2-3");
+  CHECK(placement.tasks[2].cpus.to_list() == "4-5");
+}
+
+TEST_CASE("Few cores on the wrong socket are used as they are") {
+  Node node = crossed();
+  Request request;
+  request.tasks = 1;
+  request.gpus = {node.gpus[0].pci};
+  request.cpus = CpuSet::parse_list("0-1,8-9");
+  const auto placement = place(node, request);
+  CHECK(placement.tasks[0].cpus.to_list() == "0-1");
+  CHECK(placement.tasks[0].gpu_cpu == Distance::sys);
+  CHECK(placement.tasks[0].memory == std::vector<int>{1});
+}
+
+TEST_CASE("More tasks than cores or CPUs share them with a warning") {
+  Node node = make_node({1, 1, 2, 2});
+  for (int bus = 1; bus <= 6; ++bus) add_gpu(node, 0, bus);
+  Request request;
+  request.gpus = addresses(node);
+  request.tasks = 4;
+  auto placement = place(node, request);
+  REQUIRE(placement.warnings.size() == 1);
+  CHECK_THAT(placement.warnings[0], Contains("each with hardware threads of its own"));
+  CpuSet all;
+  for (const auto& task : placement.tasks) {
+    CHECK(task.cpus.size() == 1);
+    CHECK_FALSE(all.intersects(task.cpus));
+    all |= task.cpus;
+  }
+  request.tasks = 6;
+  placement = place(node, request);
+  REQUIRE(placement.warnings.size() == 1);
+  CHECK_THAT(placement.warnings[0], Contains("up to 2 tasks share one CPU"));
+  for (const auto& task : placement.tasks) CHECK(task.cpus.size() == 1);
+}
+
+TEST_CASE("Asking for more CPUs than allotted gives equal shares and says so") {
+  const auto placement = plan(crossed(), 2, 99);
+  CHECK(placement.tasks[0].cpus.size() == placement.tasks[1].cpus.size());
+  CHECK_THAT(placement.warnings.at(0), Contains("do not fit on the 16 allotted CPUs"));
+}
+
+TEST_CASE("Several GPUs per task bring cores and memory from all their domains") {
+  Node node = make_node({2, 1, 4, 1});
+  for (const int bus : {0x10, 0x11}) add_gpu(node, 0, bus);
+  for (const int bus : {0x80, 0x81}) add_gpu(node, 1, bus);
+  const auto one = plan(node, 1, 4);
+  CHECK(one.tasks[0].gpus.size() == 4);
+  CHECK(one.tasks[0].cpus.to_list() == "0-1,4-5");
+  CHECK(one.tasks[0].memory == std::vector<int>{0, 1});
+  CHECK(one.tasks[0].gpu_cpu == Distance::node);
+  const auto two = plan(node, 2, 0, 2);
+  CHECK(two.tasks[0].cpus.to_list() == "0-3");
+  CHECK(two.tasks[1].cpus.to_list() == "4-7");
+}
+
+TEST_CASE(
+    "Unknown GPU locality: one domain is the domain, of several it is said and cores are shared evenly") {
+  Node one = make_node({1, 1, 4, 1});
+  add_gpu(one, -1, 0x10);
+  CHECK(plan(one, 1).tasks[0].gpu_cpu == Distance::node);
+  CHECK(plan(one, 1).tasks[0].memory == std::vector<int>{0});
+
+  Node two = make_node({2, 1, 4, 1});
+  add_gpu(two, -1, 0x10);
+  add_gpu(two, -1, 0x20);
+  const auto placement = plan(two, 2, 2);
+  CHECK(placement.tasks[0].gpu_cpu == Distance::unknown);
+  CHECK(placement.tasks[0].cpus.to_list() == "0-1");
+  CHECK(placement.tasks[1].cpus.to_list() == "4-5");
+  CHECK(placement.tasks[1].memory == std::vector<int>{1});
+  CHECK_THAT(placement.tasks[0].reasons[0], Contains("does not say which of its 2 NUMA domains"));
+}
+
+TEST_CASE("Memory is never a GPU's nor a domain without any") {
+  // Like a Grace-Hopper node: each CPU domain has GPU memory domains beside it that are nearer to the GPU
+  // than its own.
+  Node node = make_node({2, 1, 4, 1});
+  for (int id = 2; id < 10; ++id) {
+    NumaDomain memory;
+    memory.id = id;
+    memory.memory_bytes = id < 4 ? std::uint64_t{96} << 30 : 0;
+    memory.gpu_memory = id < 4;
+    node.domains.push_back(memory);
+  }
+  for (auto& domain : node.domains) domain.distances.assign(10, domain.id < 2 ? 40 : 80);
+  for (std::size_t i = 0; i < 10; ++i) node.domains[i].distances[i] = 10;
+  add_gpu(node, 2, 0x10);  // the driver may report the GPU's own memory as its domain
+  add_gpu(node, 1, 0x20);
+  auto placement = plan(node, 2);
+  CHECK(placement.tasks[0].memory == std::vector<int>{0});
+  CHECK(placement.tasks[1].memory == std::vector<int>{1});
+  node.domains[1].memory_bytes = 0;
+  placement = plan(node, 2);
+  CHECK(placement.tasks[1].memory == std::vector<int>{0});
+  CHECK(placement.tasks[1].cpus.to_list() == "4-7");
+}
+
+TEST_CASE("Memory stays within what is allowed") {
+  Request request;
+  const Node node = crossed();
+  request.gpus = {node.gpus[0].pci};
+  request.memory = {0};
+  CHECK(place(node, request).tasks[0].memory == std::vector<int>{0});
+  request.memory = {77};
+  CHECK(place(node, request).tasks[0].memory.empty());
+}
+
+TEST_CASE("Each GPU gets its nearest NIC; ties are dealt out evenly, whatever was allotted") {
+  Node node = make_node({2, 1, 8, 1});
+  for (const int bus : {0x10, 0x11, 0x80, 0x81}) add_gpu(node, bus >= 0x80 ? 1 : 0, bus);
+  add_nic(node, "mlx5_0", 0, 0x20, 0x11);
+  add_nic(node, "mlx5_1", 1, 0x90);
+  add_nic(node, "mlx5_2", 1, 0x91);
+  add_nic(node, "mlx5_3", 0, 0x21);
+  auto placement = plan(node, 4);
+  CHECK(nics_of(placement.tasks[1]) == "mlx5_0");
+  CHECK(placement.tasks[1].gpu_nic == Distance::pix);
+  CHECK(placement.tasks[0].gpu_nic == Distance::phb);
+  CHECK(nics_of(placement.tasks[0]) == "mlx5_3");
+  CHECK(nics_of(placement.tasks[2]) == "mlx5_1");
+  CHECK(nics_of(placement.tasks[3]) == "mlx5_2");
+  CHECK(placement.tasks[0].node_nics.size() == 4);
+
+  Request request;  // the second GPU of a package alone keeps its rail
+  request.gpus = {node.gpus[3].pci};
+  CHECK(nics_of(place(node, request).tasks[0]) == "mlx5_2");
+}
+
+TEST_CASE("Adapters with two ports serve their GPU with both, far ones only with one") {
+  Node node = make_node({2, 1, 4, 1});
+  add_gpu(node, 0, 0x10);
+  add_nic(node, "mlx5_0", 0, 0x20, 0x10);
+  add_nic(node, "mlx5_1", 0, 0x21, 0x10);
+  CHECK(nics_of(plan(node, 1).tasks[0]) == "mlx5_0,mlx5_1");
+  for (auto& nic : node.nics) {
+    nic.domain = 1;
+    nic.path.host_bridge = "pci1";
+  }
+  CHECK(nics_of(plan(node, 1).tasks[0]) == "mlx5_0");
+  CHECK(plan(node, 1).tasks[0].gpu_nic == Distance::sys);
+}
+
+TEST_CASE("Without a usable NIC the reason names each") {
+  Node node = crossed();
+  add_nic(node, "mlx5_0", 0, 0x20);
+  node.nics[0].up = false;
+  finish(node);
+  const auto placement = plan(node, 2);
+  CHECK(placement.tasks[0].nics.empty());
+  CHECK(placement.tasks[0].reasons.back() == "no usable NIC: mlx5_0: InfiniBand port is not active");
+}
+
+TEST_CASE("A node without GPUs still gets disjoint local shares") {
+  Node node = make_node({2, 1, 4, 1});
+  add_nic(node, "mlx5_0", 1, 0x20);
+  const auto placement = plan(node, 2);
+  CHECK(placement.tasks[0].cpus.to_list() == "0-3");
+  CHECK(placement.tasks[1].cpus.to_list() == "4-7");
+  CHECK(placement.tasks[1].memory == std::vector<int>{1});
+  CHECK(nics_of(placement.tasks[0]) == "mlx5_0");
+}
+
+TEST_CASE("Requests that make no sense are refused in one line") {
+  const Node node = crossed();
+  Request request;
+  request.gpus = addresses(node);
+  request.tasks = 4;
+  request.gpus_per_task = 1;
+  CHECK_THROWS_WITH(place(node, request),
+                    Contains("4 tasks with 1 GPU each need 4 GPUs, but the step has 2 on testnode"));
+  request.gpus_per_task = 0;
+  CHECK_THROWS_AS(place(node, request), Error);
+  request.tasks = 0;
+  CHECK_THROWS_AS(place(node, request), Error);
+  request.tasks = 1;
+  request.cpus_per_task = -1;
+  CHECK_THROWS_AS(place(node, request), Error);
+  request.cpus_per_task = 0;
+  request.cpus = CpuSet{500};
+  CHECK_THROWS_WITH(place(node, request), Contains("None of the allotted CPUs 500"));
+  request.cpus = CpuSet{0, 500};
+  CHECK_THAT(place(node, request).warnings.at(0), Contains("500 are not on testnode"));
+  request.gpus = {PciAddress{9, 9, 9, 0}};
+  CHECK_THROWS_WITH(place(node, request),
+                    Contains("GPU 0009:09:09.0 is not on testnode, which has 0000:10:00.0, 0000:80"));
+}
+
+TEST_CASE("GPUs that are allotted but not asked for are reported") {
+  const auto placement = plan(crossed(), 1, 0, 1);
+  CHECK(placement.tasks[0].gpus.size() == 1);
+  CHECK_THAT(placement.warnings.at(0), Contains("1 of 2 allotted GPUs are not used"));
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Topology files that are cut off, absurd or something else altogether.
+#include <fstream>
+#include <sstream>
+
+#include "catch.hpp"
+#include "machines.hpp"
+#include "placement/error.hpp"
+#include "placement/read.hpp"
+
+using namespace muster::placement;
+using namespace muster::placement::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string fixture(const std::string& name) { return std::string(MUSTER_FIXTURES) + "/" + name; }
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Reads whatever it is; only Error may come out, in one line.
+void survive(const std::string& path) {
+  try {
+    const Node node = read_topology_file(path);
+    Request request;
+    request.gpus = addresses(node);
+    place(node, request);
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("The synthetic NCCL file reads as written") {
+  const Node node = read_topology_file(fixture("two-domains.nccl.xml"));
+  REQUIRE(node.gpus.size() == 2);
+  CHECK(node.gpus[0].domain == 0);
+  CHECK(node.gpus[1].domain == 1);
+  REQUIRE(node.nics.size() == 3);
+  CHECK(node.nics[1].name == "mlx5_2");
+  CHECK(node.nics[1].reason == "Ethernet port on a node that has InfiniBand");
+  CHECK(node.domains[1].cpus.to_list() == "4-7");
+}
+
+TEST_CASE("Files that are none are refused in one clear line") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(read_topology_file("/nowhere/x.xml"), Contains("/nowhere/x.xml: cannot be read"));
+  CHECK_THROWS_WITH(read_topology_file(folder.write("a.xml", "")), Contains("neither an hwloc"));
+  CHECK_THROWS_WITH(read_topology_file(folder.write("b.xml", "hello")), Contains("neither an hwloc"));
+  CHECK_THROWS_WITH(read_topology_file(folder.write("c.xml", "<html/>")), Contains("neither an hwloc"));
+  CHECK_THROWS_WITH(read_topology_file(folder.write("d.xml", "<system/>")), Contains("has no <cpu> element"));
+  CHECK_THROWS_WITH(read_topology_file(folder.write("e.xml", "<topology/>")),
+                    Contains("not an hwloc XML file"));
+  CHECK_THROWS_AS(read_nccl_xml(folder.write("f.xml", "<topology/>")), Error);
+  CHECK_THROWS_AS(read_hwloc_xml(folder.write("g.xml", "<system/>")), Error);
+  CHECK_THROWS_WITH(read_topology_file(folder.path().string()), Contains("cannot be read"));
+  CHECK_THROWS_AS(read_nccl_xml(folder.path().string()), Error);
+  CHECK_THROWS_AS(read_hwloc_xml(folder.path().string()), Error);
+  CHECK_THROWS_AS(read_topology_file("/dev/zero"), Error);
+}
+
+TEST_CASE("NCCL files with impossible content are refused") {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& body) {
+    return read_nccl_xml(folder.write("x.xml", "<system version=\"1\">" + body + "</system>"));
+  };
+  const std::string gpu = "<pci busid=\"0000:01:00.0\" class=\"0x030200\"/>";
+  CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"zz\"/>"), Contains("not a CPU mask"));
+  CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"f\"/><cpu numaid=\"0\" affinity=\"f0\"/>"),
+                    Contains("two <cpu>"));
+  CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"f\"/><cpu numaid=\"1\" affinity=\"1f\"/>"),
+                    Contains("share CPUs"));
+  CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"f\">" + gpu + gpu + "</cpu>"), Contains("twice"));
+  CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"f\"><pci busid=\"x\"/></cpu>"),
+                    Contains("not a PCI address"));
+  std::string deep, close;
+  for (int i = 0; i < 5000; ++i) {
+    deep += "<pci busid=\"0000:00:00.0\" class=\"0x060400\">";
+    close += "</pci>";
+  }
+  CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"f\">" + deep + close + "</cpu>"),
+                    Contains("deeper than"));
+  // A virtual machine without NUMA, as NCCL writes it.
+  CHECK(read("<cpu numaid=\"-1\" affinity=\"f\">" + gpu + "</cpu>").gpus.at(0).domain == 0);
+}
+
+TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
+  const std::string whole = content(fixture("two-domains.nccl.xml"));
+  const TemporaryFolder folder;
+  for (std::size_t length = 0; length < whole.size(); length += 7)
+    survive(folder.write("cut.xml", whole.substr(0, length)));
+  std::mt19937 random(3);
+  for (int round = 0; round < 500; ++round) {
+    std::string changed = whole;
+    for (int i = 0; i <= round % 4; ++i)
+      changed[random() % changed.size()] = static_cast<char>(random() % 256);
+    survive(folder.write("changed.xml", changed));
+  }
+}
+
+TEST_CASE("Real hwloc files cut off anywhere are survived") {
+  const auto real = real_topologies();
+  if (!real) return;
+  const std::string whole = content((*real / "hwloc/nvidia-dgx2h.xml").string());
+  const TemporaryFolder folder;
+  for (std::size_t length = 0; length < whole.size(); length += whole.size() / 40) {
+    survive(folder.write("cut.xml", whole.substr(0, length)));
+  }
+}
