@@ -16,7 +16,10 @@ on_a_quiet_machine() {
 before=\$(listing)
 $1
 END
-  timeout -k 5 90 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&-
+  timeout -k 5 90 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&- && return
+  # Do not leave it to the next test.
+  "$LAB_COMMAND" down --name "$NAME" || true
+  return 1
 }
 
 listing() {
@@ -87,7 +90,7 @@ after_ctrl_c() {
 
 after_ctrl_c_while_starting() {
   local delay
-  for delay in 0.05 0.12 0.2 0.3 0.4 0.6; do
+  for delay in 0.03 0.06 0.09 0.12 0.15 0.2 0.25 0.3 0.4 0.6 0.9 1.2; do
     in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2; sleep 300'
     sleep $delay
     kill -INT -- -$group

@@ -6,7 +6,8 @@
 #   teardown_file() { lab_down; }
 #   @test "…" { run -0 on_lab srun -N2 hostname; }
 #
-# Files that jobs must see lie in $BATS_FILE_TMPDIR or $BATS_TEST_TMPDIR, in the repository or in the build folder; /tmp itself is another on every node.
+# Files that jobs must see lie in $BATS_FILE_TMPDIR or $BATS_TEST_TMPDIR, in the repository or in the build folder; /tmp itself is another
+# on every node. srun may say on standard error that it waits for the job before it: compare $output after run --separate-stderr.
 
 bats_require_minimum_version 1.5.0
 

@@ -9,10 +9,11 @@ CGROUP_MOUNT=/sys/fs/cgroup
 # What Slurm's cgroup/v1 uses with the settings in slurm_conf.bash.
 CGROUP_V1_CONTROLLERS=(freezer cpuset devices memory cpuacct)
 
-# cgroup_find: sets cgroup_version to v1, v2 or none, and cgroup_reason to why none. Tries, since file modes say little in a container.
+# cgroup_find NAME: sets cgroup_version to v1, v2 or none, and cgroup_reason to why none. Tries it in the lab's own folder, since file modes
+# say little in a container.
 cgroup_find() {
   cgroup_version=none cgroup_reason=
-  local probe=muster-lab.probe.$$
+  local probe=muster-lab.$1
   if [[ $(stat -fc %T "$CGROUP_MOUNT" 2>/dev/null) == cgroup2fs ]]; then
     cgroup_find_v2 "$probe"
   elif [[ -d $CGROUP_MOUNT/freezer ]]; then
@@ -64,10 +65,12 @@ cgroup_find_v2() {
   cgroup_version=v2
 }
 
-# cgroup_v2_hand_on FOLDER [probe]: enables cpuset, cpu and memory for the folders below. A probe takes back what it enabled.
+# cgroup_v2_hand_on FOLDER [probe]: enables what Slurm needs for the folders below. A probe takes back what it enabled.
+# Slurm 22.05 misreads the last name of the list, hence pids after those that count.
 cgroup_v2_hand_on() {
   local controller added=
-  for controller in cpuset cpu memory; do
+  for controller in cpuset cpu memory pids; do
+    [[ " $(<"$1/cgroup.controllers") " == *" $controller "* ]] || continue
     [[ " $(<"$1/cgroup.subtree_control") " != *" $controller "* ]] || continue
     { echo "+$controller" >"$1/cgroup.subtree_control"; } 2>/dev/null || return 1
     added+=" -$controller"
@@ -101,18 +104,23 @@ cgroup_make() {
       printf '%s\n' "$cgroup_added" >"$state/cgroup-added"
       mkdir "$CGROUP_MOUNT/muster-lab.$name"
       cgroup_v2_hand_on "$CGROUP_MOUNT/muster-lab.$name"
-      for node in "$@"; do mkdir "$CGROUP_MOUNT/muster-lab.$name/$node"; done
+      for node in "$@"; do mkdir -p "$CGROUP_MOUNT/muster-lab.$name/$node/daemons"; done
       ;;
   esac
 }
 
-# cgroup_enter VERSION NAME NODE: moves this process into the node's folders.
+# cgroup_enter VERSION NAME NODE: moves this process into the node's folders, which a new cgroup namespace then takes for its root.
 cgroup_enter() {
   local controller
   case $1 in
     v1) for controller in "${CGROUP_V1_CONTROLLERS[@]}"; do echo 0 >"$CGROUP_MOUNT/$controller/muster-lab.$2/$3/cgroup.procs"; done ;;
     v2) echo 0 >"$CGROUP_MOUNT/muster-lab.$2/$3/cgroup.procs" ;;
   esac
+}
+
+# cgroup_settle VERSION NAME NODE: in that namespace. The root may hold no process while Slurm hands on controllers below it.
+cgroup_settle() {
+  [[ $1 != v2 ]] || echo 0 >"$CGROUP_MOUNT/muster-lab.$2/$3/daemons/cgroup.procs"
 }
 
 # cgroup_show VERSION NAME NODE: inside a node with a fresh /sys, makes the node's folders its cgroup root.
@@ -129,9 +137,11 @@ cgroup_show() {
       ;;
     v2)
       mount -n --bind "$4/fs/cgroup/muster-lab.$2/$3" "$CGROUP_MOUNT"
-      # The node's root may not hold processes while Slurm hands on controllers below it.
-      mkdir "$CGROUP_MOUNT/daemons"
-      echo 0 >"$CGROUP_MOUNT/daemons/cgroup.procs"
+      # What systemd does on a real node: Slurm makes its own folders in system.slice. A step's folder stays there when it ends, as Slurm wants
+      # to leave it by way of the root, which only the machine's real root allows; it goes with the lab.
+      mkdir "$CGROUP_MOUNT/system.slice"
+      cgroup_v2_hand_on "$CGROUP_MOUNT"
+      cgroup_v2_hand_on "$CGROUP_MOUNT/system.slice"
       ;;
     none) mount -n -t tmpfs -o mode=755 lab-cgroup "$CGROUP_MOUNT" ;;
   esac

@@ -21,9 +21,9 @@ load_settings() {
   source "$1/settings"
 }
 
-# One clear line on standard error, and the end.
+# One clear line on standard error, and the end. After a Ctrl-C that lab up has noted the complaint would only be of what that broke off.
 die() {
-  printf 'lab: %s\n' "$*" >&2
+  [[ -n ${pending:-} ]] || printf 'lab: %s\n' "$*" >&2
   exit 1
 }
 

@@ -12,6 +12,9 @@ whole_number() {
 
 # Wishes that do not outlive lab up; the lab_* settings are in state.bash.
 verbose='' isolate=auto owner_pid=$PPID slurm_conf_lines=()
+lab_deadline=${MUSTER_LAB_DEADLINE:-30}
+# The signal that came, whether the lab's folder is ours, and whether all is done.
+pending='' claimed='' finished=''
 
 up_options() {
   while (($# > 0)); do
@@ -39,6 +42,7 @@ up_options() {
   [[ -n $lab_gpus ]] || up_usage "--gpus is missing"
   whole_number --nodes "$lab_nodes" 1 64
   whole_number --gpus "$lab_gpus" 0 16
+  whole_number MUSTER_LAB_DEADLINE "$lab_deadline" 1 3600
   [[ -z $lab_cpus ]] || whole_number --cpus "$lab_cpus" 1 4096
   # 10# keeps a leading zero from meaning octal.
   lab_nodes=$((10#$lab_nodes)) lab_gpus=$((10#$lab_gpus)) lab_cpus=$((10#${lab_cpus:-$(nproc --all)}))
@@ -71,7 +75,7 @@ up_check_values() {
 up_isolation() {
   lab_cgroup=none lab_isolate=off lab_cgroup_reason="not asked for"
   [[ $isolate != off ]] || return 0
-  cgroup_find
+  cgroup_find "$lab_name"
   lab_cgroup=$cgroup_version lab_cgroup_reason=$cgroup_reason
   if [[ $lab_cgroup != none ]]; then
     lab_isolate=on
@@ -101,7 +105,12 @@ up_claim_state() {
   state=$(state_of "$lab_name")
   for ((attempt = 0; attempt < 3; attempt++)); do
     mkdir -p "$LAB_ROOT"
-    if mkdir "$state" 2>/dev/null; then return; fi
+    if mkdir "$state" 2>/dev/null; then
+      claimed=1
+      # Left when the machine's /run was emptied under a lab.
+      cgroup_remove "$lab_name" "$state"
+      return
+    fi
     [[ -d $state ]] || continue
     # A watcher writes its mark within moments; without one the folder is what a killed watcher left.
     pause 0.5
@@ -142,7 +151,7 @@ phase() {
   [[ -z $verbose ]] || { now_ms now && printf 'lab: %5d ms %s\n' "$((now - started))" "$1"; }
 }
 
-# show_failure REASON [LOG]: the last lines of the log at fault, then one line; takes the lab down.
+# show_failure REASON [LOG]: the last lines of the log at fault, then one line.
 show_failure() {
   local reason=$1 log=${2:-}
   # A daemon that has not read its configuration yet has only its standard error.
@@ -151,15 +160,15 @@ show_failure() {
     printf -- '--- last lines of %s ---\n' "$log" >&2
     tail -n 12 "$state/log/$log" >&2
   fi
-  take_down "$lab_name" || true
   die "did not come up: $reason"
 }
 
 # Waits until Slurm says that every node is idle; says whose fault it is when the deadline passes.
 up_wait() {
-  local now deadline=$((started + 30000)) fault states node
+  local now deadline=$((started + lab_deadline * 1000)) fault states node
   phase "configuration written"
   while :; do
+    stop_if_signalled
     now_ms now
     if [[ -s $state/failed ]]; then
       fault=$(first_line "$state/failed")
@@ -172,11 +181,11 @@ up_wait() {
     fi
     if ((now > deadline)); then
       for node in "$CONTROLLER" $(node_names "$lab_nodes"); do
-        [[ -s $state/nodes/$node/pid ]] || show_failure "node $node was not set up in 30 s" "$node.setup"
+        [[ -s $state/nodes/$node/pid ]] || show_failure "node $node was not set up in $lab_deadline s" "$node.setup"
       done
-      [[ -n $states ]] || show_failure "slurmctld did not answer in 30 s" "$CONTROLLER.slurmctld"
+      [[ -n $states ]] || show_failure "slurmctld did not answer in $lab_deadline s" "$CONTROLLER.slurmctld"
       node=$(grep -v ' idle$' <<<"$states" | head -n 1)
-      show_failure "node ${node% *} is ${node#* } after 30 s" "${node% *}.slurmd"
+      show_failure "node ${node% *} is ${node#* } after $lab_deadline s" "${node% *}.slurmd"
     fi
     pause 0.05
   done
@@ -186,12 +195,14 @@ up_wait() {
 lab_up() {
   local now started names=()
   now_ms started
+  trap up_leave EXIT
+  # A signal is only noted: bash 5.2 can crash when a trap exits out of read -t.
+  trap 'pending=INT' INT
+  trap 'pending=TERM' TERM
   up_options "$@"
   up_check_machine
-  up_isolation
   up_claim_state
-  trap 'up_interrupted INT' INT
-  trap 'up_interrupted TERM' TERM
+  up_isolation
   up_find_shares
   up_write
   mapfile -t names < <(node_names "$lab_nodes")
@@ -199,22 +210,26 @@ lab_up() {
   setsid "$here/watch" "$state" >"$state/log/lab.watch" 2>&1 </dev/null &
   up_wait_for_watcher
   up_wait
-  trap - INT TERM
   now_ms now
   up_summary $((now - started))
+  finished=1
 }
 
-# Ends by the same signal, so that a script that called us knows of the Ctrl-C and ends too.
-up_interrupted() {
+stop_if_signalled() { [[ -z $pending ]] || exit 1; }
+
+# Whatever ended lab up early: nothing stays. A signal is passed on to ourselves, so that a script that called us knows of it and ends too.
+up_leave() {
+  local status=$?
   trap '' INT TERM
-  take_down "$lab_name"
-  trap - "$1"
-  kill -s "$1" $$
+  if [[ -n $claimed && (-z $finished || -n $pending) ]]; then take_down "$lab_name" || true; fi
+  [[ -z $pending ]] || { trap - "$pending" && kill -s "$pending" $$; }
+  exit "$status"
 }
 
 up_wait_for_watcher() {
   local i
   for ((i = 0; i < 500; i++)); do
+    stop_if_signalled
     [[ ! -s $state/watcher ]] || return 0
     pause 0.01
   done

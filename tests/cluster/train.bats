@@ -1,0 +1,104 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Training jobs on a real two-node Slurm: the template, the same parameters everywhere, and every mistake that a user can make.
+load setup
+
+setup_file() {
+  export PATH=$MUSTER_BUILD/bin:$PATH
+  export small="--layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 6"
+  lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"
+}
+teardown_file() { lab_down; }
+
+# train OPTIONS...: four ranks on the two nodes, as the template starts them.
+# shellcheck disable=SC2086  # $small and $pmix are several words
+train() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun ${pmix---mpi=pmix} --kill-on-bad-exit=1 muster-train --device=cpu $small "$@"; }
+folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
+
+@test "sbatch/train.sbatch runs as it is, from sbatch to the checkpoint" {
+  out=$(folder)
+  # shellcheck disable=SC2086
+  run lab exec sbatch --wait --muster=report --output="$out/job.log" sbatch/train.sbatch $small --output "$out"
+  cat "$out/job.log"
+  [ "$status" = 0 ]
+  for rank in 0 1 2 3; do grep -qE "^$rank +n[01] " "$out/job.log"; done
+  grep -q 'validation loss' "$out/job.log"
+  [ -s "$out/metrics.jsonl" ]
+  [ -s "$out/checkpoint.safetensors" ]
+  [ -s "$out/loss.svg" ]
+}
+
+@test "four ranks on two nodes end with the same parameters, to the bit" {
+  run train --output "$(folder)"
+  [ "$status" = 0 ]
+  [[ "$output" =~ "parameters identical on 4 ranks (hash "[0-9a-f]+")" ]]
+}
+
+@test "the template submitted again goes on from the checkpoint" {
+  out=$(folder)
+  train --output "$out"
+  before=$(md5sum < "$out/checkpoint.safetensors")
+  run train --output "$out" --steps 9 --resume=auto
+  [ "$status" = 0 ]
+  [[ "$output" == *"step 6"* ]]
+  [ "$(md5sum < "$out/checkpoint.safetensors")" != "$before" ]
+}
+
+@test "srun without PMIx does not train as four separate jobs" {
+  pmix=--mpi=none run train --output "$(folder)"
+  [ "$status" != 0 ]
+  [[ "$output" == *"--mpi=pmix"* ]]
+  [ "$(grep -c -- '--mpi=pmix' <<<"$output")" = 1 ]
+  [ ! -e "$(folder)/metrics.jsonl" ]
+}
+
+@test "a plugin of another version than the runtime is named, with both versions" {
+  run lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun --mpi=pmix env MUSTER_VERSION=9.7.0 muster-train --device=cpu --output "$(folder)"
+  [ "$status" != 0 ]
+  [[ "$output" == *9.7.0* && "$output" == *0.1.0* ]]
+}
+
+@test "a GPU that was placed but that CUDA cannot use is an error, not a silent run on the CPU" {
+  # shellcheck disable=SC2086
+  run lab exec salloc --quiet -N1 -n2 --gpus-per-task=1 --muster srun --mpi=pmix --kill-on-bad-exit=1 muster-train $small --output "$(folder)"
+  [ "$status" != 0 ]
+  [[ "$output" == *"--device=cpu"* ]]
+  [ ! -e "$(folder)/checkpoint.safetensors" ]
+}
+
+@test "a missing data file and an empty one are named on one line, and the job ends" {
+  run train --output "$(folder)" --data /nonexistent/text
+  [ "$status" != 0 ]
+  [ "$(grep -c /nonexistent/text <<<"$output")" = 1 ]
+  : > "$(folder)/empty"
+  run train --output "$(folder)" --data "$(folder)/empty"
+  [ "$status" != 0 ]
+  [ "$(grep -c "$(folder)/empty" <<<"$output")" = 1 ]
+}
+
+@test "more tasks than GPUs ends the job before anything trains" {
+  # shellcheck disable=SC2086
+  run lab exec salloc --quiet -N1 -n2 --gres=gpu:1 --muster srun --mpi=pmix muster-train --device=cpu $small --output "$(folder)"
+  [ "$status" != 0 ]
+  [[ "$output" == *"2 tasks"*"1 GPU"* ]]
+  [ ! -e "$(folder)/metrics.jsonl" ]
+}
+
+@test "a disk that fills up during a checkpoint ends the job, names it, and leaves the previous checkpoint good" {
+  train --output "$(folder)"
+  size=$(stat -c %s "$(folder)/checkpoint.safetensors")
+  # On node 0, where rank 0 writes: a file system with room for one checkpoint and a half.
+  disk=$BATS_TEST_TMPDIR/disk
+  mkdir "$disk"
+  lab node n0 mount -t tmpfs -o "size=$((size * 3 / 2 + 65536))" tmpfs "$disk"
+  train --output "$disk"
+  lab node n0 cat "$disk/checkpoint.safetensors" > "$BATS_TEST_TMPDIR/before"
+  run train --output "$disk" --steps 12 --resume=auto
+  lab node n0 cat "$disk/checkpoint.safetensors" > "$BATS_TEST_TMPDIR/after"
+  left=$(lab node n0 ls "$disk")
+  lab node n0 umount "$disk"
+  [ "$status" != 0 ]
+  [ "$(grep -c 'No space left on device' <<<"$output")" = 1 ]
+  cmp "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
+  [[ "$left" != *tmp* ]]
+}
