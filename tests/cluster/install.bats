@@ -49,7 +49,7 @@ setup_file() {
 
 @test "pkg-config gives flags that compile the same program" {
   library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
-  flags=$(PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
+  flags=$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
   # shellcheck disable=SC2086  # several flags
   g++ tests/cluster/install/ten_lines.cpp -o "$BATS_FILE_TMPDIR/by_pkg_config" $flags
   LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/by_pkg_config"

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/corpus.hpp"
+
+#include "catch.hpp"
+#include "muster/error.hpp"
+#include "temporary_folder.hpp"
+
+using muster::Error;
+using muster::data::Corpus;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string text_of(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+TEST_CASE("a file is cut into training and held-out text", "[corpus]") {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "0123456789abcdefghij");
+  const Corpus corpus = Corpus::read(folder / "a", 0.1);
+  CHECK(text_of(corpus.training()) == "0123456789abcdefgh");
+  CHECK(corpus.held_out_size() == 2);
+  CHECK(text_of(corpus.held_out_with_lead()) == "hij");
+  const Corpus all = Corpus::read(folder / "a", 0);
+  CHECK(all.training().size() == 20);
+  CHECK(all.held_out_with_lead().empty());
+}
+
+TEST_CASE("a folder's real files are each read once, in order", "[corpus]") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "sub");
+  write_file(folder / "b", "BBBB");
+  write_file(folder / "a", "AAAA");
+  write_file(folder / "sub/c", "CCCC");
+  fs::create_symlink("b", folder / "another-name-of-b");
+  fs::create_symlink(folder.path(), folder / "sub/loop");
+  fs::create_symlink("nowhere", folder / "broken");
+  const Corpus corpus = Corpus::read(folder.path(), 0);
+  CHECK(text_of(corpus.training()) == "AAAABBBBCCCC");
+  CHECK(corpus.file_count() == 3);
+  fs::create_directory_symlink(folder.path(), folder / "link");
+  CHECK(Corpus::read(folder / "link", 0).hash() == corpus.hash());
+  write_file(folder / "b", "BBXB");
+  CHECK(Corpus::read(folder.path(), 0).hash() != corpus.hash());
+}
+
+TEST_CASE("unusable data gets one line that names it", "[corpus]") {
+  const TemporaryFolder folder;
+  write_file(folder / "empty", "");
+  write_file(folder / "tiny", "abc");
+  fs::create_directory(folder / "nothing");
+  const auto message = [&](const fs::path& path) {
+    try {
+      Corpus::read(path, 0.1);
+    } catch (const Error& error) {
+      CHECK(error.exit_code() == 64);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const std::string name : {"missing", "empty", "tiny", "nothing"}) {
+    const std::string text = message(folder / name);
+    CAPTURE(name, text);
+    CHECK(text.find((folder / name).string()) != std::string::npos);
+    CHECK(text.find('\n') == std::string::npos);
+  }
+  CHECK(message("/dev/null").find("neither") != std::string::npos);
+}

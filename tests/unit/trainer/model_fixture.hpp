@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compute/cpu/cpu_compute.hpp"
+#include "data/philox.hpp"
+#include "models/gpt.hpp"
+
+/// Bytes from a small alphabet, so that tokens repeat within a batch.
+inline std::vector<std::uint8_t> test_text(std::size_t size, std::uint64_t seed = 5) {
+  std::vector<std::uint8_t> text(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    text[i] = static_cast<std::uint8_t>('a' + muster::data::uniform_bits(seed, 1000, i) % 23);
+  }
+  return text;
+}
+
+/// Initial parameters made large, so that no part of the model is close to linear and no gradient close to
+/// zero.
+template <typename Real>
+void initialize_boldly(muster::models::Gpt<Real>& model, std::uint64_t seed) {
+  for (std::size_t i = 0; i < model.table().tensors.size(); ++i) {
+    const auto& tensor = model.table().tensors[i];
+    Real* to = model.parameters().data() + tensor.offset;
+    for (std::size_t j = 0; j < tensor.count; ++j) {
+      to[j] = Real(tensor.initial_value + 0.15 * muster::data::normal(seed, i, j));
+    }
+  }
+}
+
+template <typename Real>
+muster::compute::cpu::CpuCompute<Real> test_compute(int threads = 1, bool use_dnnl = true) {
+  return muster::compute::cpu::CpuCompute<Real>({threads, use_dnnl, nullptr});
+}

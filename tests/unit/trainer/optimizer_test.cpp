@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optimizer.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "catch.hpp"
+#include "model_fixture.hpp"
+
+using namespace muster;
+
+namespace {
+
+models::TensorTable two_tensors() {
+  models::TensorTable table;
+  table.tensors = {{"decayed", {2}, 0, 2, true, 0, 0}, {"plain", {2}, 16, 2, false, 0, 0}};
+  table.arena_size = 32;
+  table.parameter_count = 4;
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("AdamW follows its definition", "[optimizer]") {
+  const auto table = two_tensors();
+  auto compute = test_compute<double>();
+  const AdamwSettings settings{0.9, 0.95, 1e-8, 0.1, 0};
+  Adamw<double> optimizer(table, settings, compute);
+  std::vector<double> parameters(32), gradients(32), expected(4), m(4), v(4);
+  const std::size_t at[] = {0, 1, 16, 17};
+  for (std::size_t i = 0; i < 4; ++i) parameters[at[i]] = expected[i] = 0.5 + static_cast<double>(i);
+  for (int step = 0; step < 5; ++step) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const double g = gradients[at[i]] = std::sin(1.0 + static_cast<double>(i) + 3.0 * step);
+      m[i] = 0.9 * m[i] + 0.1 * g;
+      v[i] = 0.95 * v[i] + 0.05 * g * g;
+      const double direction =
+          m[i] / (1 - std::pow(0.9, step + 1)) / (std::sqrt(v[i] / (1 - std::pow(0.95, step + 1))) + 1e-8);
+      expected[i] -= 0.01 * (direction + (i < 2 ? 0.1 * expected[i] : 0.0));
+    }
+    optimizer.update(parameters, gradients, optimizer.norm(gradients), 0.01, step);
+  }
+  for (std::size_t i = 0; i < 4; ++i) CHECK(parameters[at[i]] == Approx(expected[i]).epsilon(1e-12));
+  CHECK(parameters[2] == 0);  // gaps between tensors stay zero
+}
+
+TEST_CASE("clipping by the global norm", "[optimizer]") {
+  const auto table = two_tensors();
+  auto compute = test_compute<double>();
+  AdamwSettings settings;
+  settings.clip = 1;
+  Adamw<double> clipped(table, settings, compute), scaled(table, settings, compute);
+  std::vector<double> large(32), unit(32), a(32), b(32);
+  large[0] = 30, large[17] = 40;
+  unit[0] = 0.6, unit[17] = 0.8;
+  CHECK(clipped.norm(large) == Approx(50));
+  clipped.update(a, large, clipped.norm(large), 0.01, 0);
+  scaled.update(b, unit, scaled.norm(unit), 0.01, 0);
+  CHECK(clipped.moment1()[0] == Approx(scaled.moment1()[0]).epsilon(1e-12));
+  CHECK(a[17] == Approx(b[17]).epsilon(1e-12));
+  large[1] = std::numeric_limits<double>::quiet_NaN();
+  CHECK_FALSE(std::isfinite(clipped.norm(large)));
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <vector>
+
+#include "catch.hpp"
+#include "muster/error.hpp"
+
+using namespace muster;
+
+namespace {
+
+Options parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "muster-train");
+  const auto options = parse_options(static_cast<int>(arguments.size()), arguments.data());
+  REQUIRE(options);
+  return *options;
+}
+
+}  // namespace
+
+TEST_CASE("options and their defaults", "[options]") {
+  const Options defaults = parse({});
+  CHECK(defaults.batch == 12);
+  CHECK(defaults.model == models::GptConfig{4, 4, 128, 64});
+  CHECK(defaults.device == Device::automatic);
+  CHECK(defaults.resume == "auto");
+  const Options given = parse({"--device=cpu", "--batch", "7", "--learning-rate=1e-2", "--resume", "file",
+                               "--seed=18446744073709551615"});
+  CHECK(given.device == Device::cpu);
+  CHECK(given.batch == 7);
+  CHECK(given.learning_rate == Approx(0.01));
+  CHECK(given.resume == "file");
+  CHECK(given.seed == ~std::uint64_t{0});
+}
+
+TEST_CASE("wrong options get one line and the exit code of wrong usage", "[options]") {
+  const std::vector<std::vector<const char*>> wrong{{"--unknown"},
+                                                    {"--steps", "0"},
+                                                    {"--steps", "many"},
+                                                    {"--steps", "-5"},
+                                                    {"--device=gpu"},
+                                                    {"--heads=3"},
+                                                    {"--batch=0"},
+                                                    {"--learning-rate=nan"},
+                                                    {"--learning-rate=0"},
+                                                    {"--warmup=-1"},
+                                                    {"--beta2=1"},
+                                                    {"--clip=-1"},
+                                                    {"--weight-decay=inf"},
+                                                    {"--output="},
+                                                    {"--min-learning-rate=1"},
+                                                    {"--validation-fraction=1"},
+                                                    {"extra"},
+                                                    {"--batch", "1000000"},
+                                                    {"--threads=-1"},
+                                                    {"--validation-fraction=nan"},
+                                                    {"--layers"},
+                                                    {"--log-every=-1"},
+                                                    {"--seed=-1"}};
+  for (const auto& arguments : wrong) {
+    CAPTURE(arguments[0]);
+    try {
+      parse(arguments);
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(error.exit_code() == 64);
+      CHECK(std::string(error.what()).find('\n') == std::string::npos);
+      CHECK(std::string(error.what()).find("--help") != std::string::npos);
+    }
+  }
+}

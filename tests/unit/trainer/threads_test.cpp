@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "threads.hpp"
+
+#include <cstdlib>
+
+#include "catch.hpp"
+
+using namespace muster;
+
+namespace {
+
+std::vector<Hello> ranks(const std::vector<std::pair<std::string, std::string>>& host_and_cpus) {
+  std::vector<Hello> roster;
+  for (const auto& [host, cpus] : host_and_cpus) {
+    Hello hello;
+    hello.rank = static_cast<int>(roster.size());
+    hello.host = hello.boot_id = host;
+    hello.cpus = cpus;
+    roster.push_back(hello);
+  }
+  return roster;
+}
+
+}  // namespace
+
+TEST_CASE("CPU lists", "[threads]") {
+  CHECK(parse_cpu_list("0-3,8") == std::vector<int>{0, 1, 2, 3, 8});
+  CHECK(parse_cpu_list("5") == std::vector<int>{5});
+  CHECK(parse_cpu_list("").empty());
+  CHECK(parse_cpu_list("x,3-1,-2,7-,4").size() == 1);
+  CHECK(parse_cpu_list("0-99999999999").empty());
+}
+
+TEST_CASE("threads are a fair share of the CPUs", "[threads]") {
+  CHECK(fair_threads(ranks({{"a", "0-7"}}), 0) == 8);
+  CHECK(fair_threads(ranks({{"a", "0-7"}, {"a", "0-7"}}), 1) == 4);
+  CHECK(fair_threads(ranks({{"a", "0-3"}, {"a", "4-7"}}), 0) == 4);
+  CHECK(fair_threads(ranks({{"a", "0-7"}, {"b", "0-7"}}), 0) == 8);
+  CHECK(fair_threads(ranks({{"a", "0"}, {"a", "0"}, {"a", "0"}}), 2) == 1);
+  CHECK(fair_threads(ranks({{"a", "0-2"}, {"a", "0-2"}, {"a", "0-2"}}), 0) == 1);
+  CHECK(fair_threads(ranks({{"a", ""}}), 0) == 1);
+}
+
+TEST_CASE("--threads wins over OMP_NUM_THREADS, which wins over the share", "[threads]") {
+  const auto roster = ranks({{"a", "0-7"}});
+  ::setenv("OMP_NUM_THREADS", "3,1", 1);
+  CHECK(choose_threads(0, roster, 0) == 3);
+  CHECK(choose_threads(5, roster, 0) == 5);
+  ::setenv("OMP_NUM_THREADS", "many", 1);
+  CHECK(choose_threads(0, roster, 0) == 8);
+  ::unsetenv("OMP_NUM_THREADS");
+  CHECK(choose_threads(0, roster, 0) == 8);
+}

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The same training on one, two and three ranks (shares of the global batch of 7: unequal): validation losses agree, parameters are identical
+# on all ranks, and a failing rank 0 ends all of them. Usage: train_on_ranks.sh MPIRUN MUSTER_TRAIN
+set -eu
+mpirun=$1 train=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+i=0
+while [ $i -lt 600 ]; do
+  echo "line $i of a text that is long enough to learn something from"
+  i=$((i + 1))
+done > "$folder/text"
+
+run() {  # run RANKS OPTIONS…
+  ranks=$1
+  shift
+  timeout 100 "$mpirun" -n "$ranks" --bind-to none "$train" --data "$folder/text" --layers 1 --heads 2 --width 32 --context 24 --batch 7 \
+    --steps 40 --warmup 5 --threads 1 --device cpu "$@"
+}
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+for ranks in 1 2 3; do
+  run $ranks --output "$folder/run$ranks" > "$folder/log$ranks"
+  grep -q "parameters identical on $ranks rank" "$folder/log$ranks" || fail "no line about identical parameters on $ranks ranks"
+  sed -n 's/.*"step":40,"validation_loss":\([0-9.]*\),"validation_bytes":\([0-9]*\).*/\1 \2/p' "$folder/run$ranks/metrics.jsonl"
+done > "$folder/losses"
+cat "$folder/losses"
+awk 'NR == 1 { loss = $1; bytes = $2 }
+     { if ($2 != bytes || $1 - loss > 1e-3 || loss - $1 > 1e-3) bad = 1 }
+     END { exit bad || NR != 3 || loss > 4 }' "$folder/losses" || fail "validation differs between numbers of ranks"
+
+code=0
+run 2 --output /dev/full > "$folder/log" 2>&1 || code=$?
+[ $code -eq 71 ] || fail "an output folder that cannot be created ended with $code, not 71"
+[ "$(grep -c '^muster-train: ' "$folder/log")" -eq 1 ] || fail "not exactly one line about it"
+code=0
+run 8 > "$folder/log" 2>&1 || code=$?
+[ $code -eq 64 ] || fail "more ranks than sequences ended with $code, not 64"
+grep -q 'less than one sequence' "$folder/log" || fail "no line about it"

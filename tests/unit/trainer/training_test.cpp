@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole loop, as a job of one rank.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "agreement.hpp"
+#include "catch.hpp"
+#include "model_fixture.hpp"
+#include "replica.hpp"
+#include "temporary_folder.hpp"
+#include "trainer.hpp"
+
+using namespace muster;
+
+namespace {
+
+Options small_run(const TemporaryFolder& folder) {
+  Options options;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "the quick brown fox jumps over the lazy dog; ";
+  write_file(folder / "text", text);
+  options.data = (folder / "text").string();
+  options.output = (folder / "run").string();
+  options.model = {1, 2, 32, 24};
+  options.batch = 5;
+  options.steps = 60;
+  options.warmup = 5;
+  options.learning_rate = 1e-2;
+  options.eval_every = 20;
+  options.checkpoint_every = 20;
+  options.log_every = 1000;
+  options.device = Device::cpu;
+  options.threads = 1;
+  return options;
+}
+
+int train_alone(const Options& options) {
+  Job job = Job::join({.device = Device::cpu});
+  const int code = train(options, job);
+  job.leave();
+  return code;
+}
+
+nlohmann::json last_line(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
+}
+
+}  // namespace
+
+TEST_CASE("a run learns, and leaves metrics, a checkpoint and a plot", "[training]") {
+  const TemporaryFolder folder;
+  const Options options = small_run(folder);
+  CHECK(train_alone(options) == 0);
+  const auto last = last_line(folder / "run/metrics.jsonl");
+  CHECK(last.at("step") == 60);
+  CHECK(last.at("validation_loss").get<double>() < 2.5);  // guessing has 5.5
+  CHECK(last.at("validation_bytes") == 400 * 45 / 10);
+  CHECK(read_file(folder / "run/loss.svg").find("validation (last") != std::string::npos);
+  CHECK(std::filesystem::file_size(folder / "run/checkpoint.safetensors") > 100000);
+}
+
+TEST_CASE("training goes on from a checkpoint with the same bits", "[training]") {
+  const TemporaryFolder folder;
+  const Options options = small_run(folder);
+  Job job = Job::join({.device = Device::cpu});
+  auto compute = test_compute<float>();
+  const data::Corpus corpus = data::Corpus::read(options.data, 0.1);
+  const Replica::Settings settings{options.model, options.adamw, options.batch, 3};
+  const auto train_steps = [&](Replica& replica, std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from; step < to; ++step) {
+      REQUIRE(replica.step(step, step * options.batch, 1e-3 * static_cast<double>(step % 7), {}).finite);
+    }
+  };
+  Replica whole(settings, corpus, compute, job.host_world());
+  whole.initialize();
+  train_steps(whole, 0, 30);
+  const TrainingState state{30, 150, 3, options.batch, corpus.hash(), options.model};
+  write_checkpoint(folder / "checkpoint", state, whole.table(), whole.tensors());
+  train_steps(whole, 30, 60);
+
+  Replica resumed(settings, corpus, compute, job.host_world());
+  CHECK(read_checkpoint(folder / "checkpoint", options.model, resumed.table(), resumed.tensors()).samples ==
+        150);
+  train_steps(resumed, 30, 60);
+  CHECK(resumed.parameter_hash() == whole.parameter_hash());
+  job.leave();
+}
+
+TEST_CASE("a signal stops a run after a step, with a checkpoint from which it ends as if never stopped",
+          "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.steps = 1500;
+  options.eval_every = options.checkpoint_every = 0;
+  CHECK(train_alone(options) == 0);
+  const std::string whole = read_file(folder / "run/checkpoint.safetensors");
+
+  options.output = (folder / "stopped").string();
+  options.checkpoint_every = 10;
+  std::thread sender([&] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!std::filesystem::exists(folder / "stopped/checkpoint.safetensors") &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::kill(::getpid(), SIGTERM);
+  });
+  CHECK(train_alone(options) == 128 + SIGTERM);
+  sender.join();
+  CHECK(last_line(folder / "stopped/metrics.jsonl").at("step") < 1500);
+  options.checkpoint_every = 0;
+  CHECK(train_alone(options) == 0);
+  CHECK(read_file(folder / "stopped/checkpoint.safetensors") == whole);
+}
+
+TEST_CASE("a diverging run stops before the update and says so", "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.learning_rate = 1e30;
+  options.adamw.clip = 0;
+  try {
+    train_alone(options);
+    FAIL("went on");
+  } catch (const EndedTogether& ended) {
+    CHECK(ended.exit_code() == 1);
+  }
+}
+
+TEST_CASE("runs that cannot start end with the code of their fault", "[training]") {
+  const TemporaryFolder folder;
+  const Options good = small_run(folder);
+  const auto code = [](const Options& options) {
+    try {
+      return train_alone(options);
+    } catch (const EndedTogether& ended) {
+      return ended.exit_code();
+    }
+  };
+  Options options = good;
+  options.data = (folder / "missing").string();
+  CHECK(code(options) == 64);
+  options = good;
+  options.output = "/dev/full";
+  CHECK(code(options) == 71);
+  options = good;
+  options.resume = (folder / "missing").string();
+  CHECK(code(options) == 71);
+  options = good;
+  options.model.context = 60000;
+  CHECK(code(options) == 64);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation.hpp"
+
+#include <cmath>
+
+#include "catch.hpp"
+#include "model_fixture.hpp"
+
+using namespace muster;
+
+TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[validation]") {
+  const models::GptConfig config{1, 2, 16, 10};
+  auto compute = test_compute<float>();
+  models::Gpt<float> one(config, 1, compute), three(config, 3, compute);
+  initialize_boldly(one, 4);
+  initialize_boldly(three, 4);
+  for (const std::size_t size : {2u, 10u, 11u, 12u, 57u, 204u}) {
+    const auto text = test_text(size);
+    double expected = 0;
+    for (std::size_t at = 0; at + 1 < size; at += 10) {
+      const int length = static_cast<int>(std::min<std::size_t>(10, size - 1 - at));
+      expected += one.loss(text.data() + at, text.data() + at + 1, 1, length);
+    }
+    for (int ranks = 1; ranks <= 7; ++ranks) {
+      LossSum sum;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const LossSum share = validation_share(rank % 2 == 0 ? three : one, text, rank, ranks);
+        sum.nats += share.nats;
+        sum.bytes += share.bytes;
+      }
+      CAPTURE(size, ranks);
+      CHECK(sum.bytes == static_cast<std::int64_t>(size - 1));
+      CHECK(sum.nats == Approx(expected).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("nothing held out is no loss and no byte", "[validation]") {
+  auto compute = test_compute<float>();
+  models::Gpt<float> model({1, 1, 8, 8}, 1, compute);
+  CHECK(validation_share(model, {}, 0, 1).bytes == 0);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace muster::compute {
+
+/// c[m,n] = a·b (+ bias[n]) (+ c when accumulate). All row-major and dense; a is stored [k,m] when
+/// transpose_a, b is stored [n,k] when transpose_b.
+struct MatmulShape {
+  int m = 0, n = 0, k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool bias = false;
+  bool accumulate = false;
+  bool operator==(const MatmulShape&) const = default;
+};
+
+/// Batch geometry of one attention call. Activations are [batch, length, …], rows = batch * length.
+struct AttentionShape {
+  int batch = 0, length = 0, heads = 0, width = 0;
+};
+
+/// Scalars of one AdamW step (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2).
+struct AdamwStep {
+  double learning_rate = 0;
+  double beta1 = 0, beta2 = 0, epsilon = 0;
+  double weight_decay = 0;
+  double gradient_scale = 1;                ///< multiplies every gradient first (clipping)
+  double correction1 = 1, correction2 = 1;  ///< 1 - beta^t
+};
+
+/// The arithmetic that a model needs, on one device. Pointers are memory of that device. A call returns when
+/// its result may be used by the next call. Not thread-safe: one model at a time.
+template <typename Real>
+class Compute {
+ public:
+  virtual ~Compute() = default;
+
+  /// For the start line, e.g. "cpu (avx512, oneDNN 2.6.3, 2 threads)".
+  virtual std::string describe() const = 0;
+
+  virtual void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) = 0;
+
+  /// out[r] = token_table[tokens[r]] + position_table[r % length].
+  virtual void embed(const std::uint8_t* tokens, const Real* token_table, const Real* position_table,
+                     Real* out, int batch, int length, int width) = 0;
+  /// Adds to d_token_table[256, width] and d_position_table[length, width].
+  virtual void embed_backward(const std::uint8_t* tokens, const Real* d_out, Real* d_token_table,
+                              Real* d_position_table, int batch, int length, int width) = 0;
+
+  /// sum = x + addend (both skipped when addend is null: then x itself is normalized), out = LayerNorm(sum).
+  /// mean and rstd: [rows], for the backward pass. Epsilon 1e-5 as in GPT-2.
+  virtual void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias,
+                          Real* out, Real* mean, Real* rstd, int rows, int width) = 0;
+  /// d_x += d LayerNorm / d x; d_gain and d_bias [width] are overwritten.
+  virtual void layer_norm_backward(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
+                                   const Real* d_out, Real* d_x, Real* d_gain, Real* d_bias, int rows,
+                                   int width) = 0;
+
+  /// out = x + addend, [count].
+  virtual void add(const Real* x, const Real* addend, Real* out, std::size_t count) = 0;
+  virtual void gelu(const Real* x, Real* out, std::size_t count) = 0;
+  /// d_inout *= gelu'(x).
+  virtual void gelu_backward(const Real* x, Real* d_inout, std::size_t count) = 0;
+  /// out[width] = sum over rows of x[rows, width].
+  virtual void column_sums(const Real* x, Real* out, int rows, int width) = 0;
+  virtual void fill_zero(Real* x, std::size_t count) = 0;
+
+  /// Causal multi-head attention. qkv: [rows, 3*width] as (query | key | value); out: [rows, width];
+  /// log_sum: [batch, heads, length], log of each row's softmax denominator, for the backward pass.
+  virtual void attention(const AttentionShape& shape, const Real* qkv, Real* out, Real* log_sum) = 0;
+  virtual void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out,
+                                  const Real* log_sum, const Real* d_out, Real* d_qkv) = 0;
+
+  /// Sum over rows of the cross-entropy (nats) of softmax(logits[row]) against targets[row]. With a non-zero
+  /// gradient_scale, logits are replaced by gradient_scale * d sum / d logits.
+  virtual double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes,
+                               Real gradient_scale) = 0;
+
+  /// Sum of squares in double; the same bits for any number of threads and any instruction set.
+  virtual double sum_of_squares(const Real* x, std::size_t count) = 0;
+  /// One AdamW update of `parameter` and its moments; the same bits for any number of threads and any
+  /// instruction set.
+  virtual void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1,
+                     Real* moment2, std::size_t count) = 0;
+};
+
+}  // namespace muster::compute

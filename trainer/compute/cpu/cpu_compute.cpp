@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/cpu/cpu_compute.hpp"
+
+#include <omp.h>
+#if defined(__SSE2__)
+#include <pmmintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+namespace muster::compute::cpu {
+namespace {
+
+/// Rows whose sums are formed together. Fixed, so that results do not depend on the number of threads.
+constexpr int chunk_rows = 64;
+constexpr std::size_t norm_block = 1 << 14;
+/// Below this many elements a parallel region costs more than it saves.
+constexpr std::size_t parallel_threshold = 1 << 13;
+
+/// Calls f(begin, end) for parts of [0, count) that start at multiples of `grain`.
+template <typename F>
+void split(int threads, std::size_t count, std::size_t grain, std::size_t work, F&& f) {
+  const std::size_t pieces = (count + grain - 1) / grain;
+  const int used = work < parallel_threshold ? 1 : static_cast<int>(std::min<std::size_t>(threads, pieces));
+  if (used <= 1) {
+    if (count > 0) f(std::size_t{0}, count);
+    return;
+  }
+#pragma omp parallel num_threads(used)
+  {
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    const auto team = static_cast<std::size_t>(omp_get_num_threads());
+    const std::size_t begin = pieces * thread / team * grain;
+    const std::size_t end = std::min(count, pieces * (thread + 1) / team * grain);
+    if (begin < end) f(begin, end);
+  }
+}
+
+/// Denormal numbers count as zero on all threads of the pool: they matter to no result and cost a hundred
+/// times an ordinary operation.
+void flush_denormals([[maybe_unused]] int threads) {
+#if defined(__SSE2__)
+#pragma omp parallel num_threads(threads)
+  {
+    _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+    _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+  }
+#endif
+}
+
+}  // namespace
+
+template <typename Real>
+CpuCompute<Real>::CpuCompute(const Options& options)
+    : threads_(std::max(1, options.threads)),
+      kernels_(options.kernels ? *options.kernels : cpu::kernels<Real>()) {
+  omp_set_num_threads(threads_);  // oneDNN takes its threads from here
+  omp_set_dynamic(0);
+  flush_denormals(threads_);
+  if (std::is_same_v<Real, float> && options.use_dnnl && DnnlMatmul::available())
+    dnnl_ = std::make_unique<DnnlMatmul>();
+}
+
+template <typename Real>
+std::string CpuCompute<Real>::describe() const {
+  return std::string("cpu (") + kernels_.instruction_set + ", " +
+         (dnnl_ ? DnnlMatmul::name() : "own matrix product") + ", " + std::to_string(threads_) +
+         (threads_ == 1 ? " thread)" : " threads)");
+}
+
+template <typename Real>
+void CpuCompute<Real>::reserve_scratch(std::size_t size_per_thread) {
+  const std::size_t size = aligned_count<Real>(size_per_thread);
+  if (size <= scratch_size_) return;
+  scratch_ = Arena<Real>(size * static_cast<std::size_t>(threads_));
+  scratch_size_ = size;
+}
+
+template <typename Real>
+Real* CpuCompute<Real>::scratch(int thread) {
+  return scratch_.data() + scratch_size_ * static_cast<std::size_t>(thread);
+}
+
+template <typename Real>
+void CpuCompute<Real>::matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias,
+                              Real* c) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (dnnl_) return (*dnnl_)(shape, a, b, bias, c);
+  }
+  own_matmul(shape, a, b, bias, c);
+}
+
+template <typename Real>
+void CpuCompute<Real>::own_matmul(const MatmulShape& s, const Real* a, const Real* b, const Real* bias,
+                                  Real* c) {
+  constexpr int depth =
+      512;  // rows of b packed at a time: a panel of 512 * 32 floats fits a level-1 or level-2 cache
+  const int panel = kernels_.matmul.panel_columns;
+  reserve_scratch(static_cast<std::size_t>(panel) * depth);
+  const std::ptrdiff_t a_row = s.transpose_a ? 1 : s.k, a_column = s.transpose_a ? s.m : 1;
+  split(threads_, static_cast<std::size_t>(s.n), static_cast<std::size_t>(panel),
+        static_cast<std::size_t>(s.m) * s.n * s.k, [&](std::size_t first, std::size_t last) {
+          Real* packed = scratch(omp_get_thread_num());
+          for (int j = static_cast<int>(first); j < static_cast<int>(last); j += panel) {
+            const int columns = std::min(panel, static_cast<int>(last) - j);
+            if (s.bias || s.accumulate) {
+              for (int i = 0; i < s.m; ++i) {
+                Real* row = c + std::ptrdiff_t{i} * s.n + j;
+                for (int x = 0; x < columns; ++x)
+                  row[x] = (s.accumulate ? row[x] : Real(0)) + (s.bias ? bias[j + x] : Real(0));
+              }
+            }
+            for (int p = 0; p < s.k; p += depth) {
+              const int rows = std::min(depth, s.k - p);
+              for (int q = 0; q < rows; ++q) {
+                for (int x = 0; x < columns; ++x) {
+                  packed[std::ptrdiff_t{q} * panel + x] = s.transpose_b
+                                                              ? b[std::ptrdiff_t{j + x} * s.k + p + q]
+                                                              : b[std::ptrdiff_t{p + q} * s.n + j + x];
+                }
+              }
+              kernels_.matmul.panel(s.m, columns, rows, a + p * a_column, a_row, a_column, packed, c + j, s.n,
+                                    s.bias || s.accumulate || p > 0);
+            }
+          }
+        });
+}
+
+template <typename Real>
+void CpuCompute<Real>::embed(const std::uint8_t* tokens, const Real* token_table, const Real* position_table,
+                             Real* out, int batch, int length, int width) {
+  const std::size_t rows = static_cast<std::size_t>(batch) * length;
+  split(threads_, rows, 1, rows * width, [&](std::size_t begin, std::size_t end) {
+    kernels_.rows.embed(tokens, token_table, position_table, out, static_cast<int>(begin),
+                        static_cast<int>(end), length, width);
+  });
+}
+
+template <typename Real>
+void CpuCompute<Real>::embed_backward(const std::uint8_t* tokens, const Real* d_out, Real* d_token_table,
+                                      Real* d_position_table, int batch, int length, int width) {
+  // Threads own columns, so equal tokens never meet. 16 columns are a cache line of floats.
+  split(threads_, static_cast<std::size_t>(width), 16, static_cast<std::size_t>(batch) * length * width,
+        [&](std::size_t begin, std::size_t end) {
+          for (int row = 0; row < batch * length; ++row) {
+            const Real* from = d_out + std::ptrdiff_t{row} * width;
+            Real* token = d_token_table + std::ptrdiff_t{tokens[row]} * width;
+            Real* position = d_position_table + std::ptrdiff_t{row % length} * width;
+            for (std::size_t i = begin; i < end; ++i) {
+              token[i] += from[i];
+              position[i] += from[i];
+            }
+          }
+        });
+}
+
+template <typename Real>
+void CpuCompute<Real>::layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain,
+                                  const Real* bias, Real* out, Real* mean, Real* rstd, int rows, int width) {
+  split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * width,
+        [&](std::size_t begin, std::size_t end) {
+          kernels_.rows.layer_norm(x, addend, sum, gain, bias, out, mean, rstd, static_cast<int>(begin),
+                                   static_cast<int>(end), width);
+        });
+}
+
+template <typename Real>
+void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, const Real* mean,
+                                           const Real* rstd, const Real* d_out, Real* d_x, Real* d_gain,
+                                           Real* d_bias, int rows, int width) {
+  const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
+  const std::size_t stride = aligned_count<Real>(2 * static_cast<std::size_t>(width));
+  if (partial_.size() < chunks * stride) partial_ = Arena<Real>(chunks * stride);
+  split(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
+        [&](std::size_t first, std::size_t last) {
+          for (std::size_t chunk = first; chunk < last; ++chunk) {
+            Real* sums = partial_.data() + chunk * stride;
+            std::fill_n(sums, 2 * width, Real(0));
+            const int begin = static_cast<int>(chunk) * chunk_rows;
+            kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, sums, sums + width, begin,
+                                              std::min(rows, begin + chunk_rows), width);
+          }
+        });
+  std::fill_n(d_gain, width, Real(0));
+  std::fill_n(d_bias, width, Real(0));
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    const Real* sums = partial_.data() + chunk * stride;
+    kernels_.rows.add(sums, d_gain, d_gain, static_cast<std::size_t>(width));
+    kernels_.rows.add(sums + width, d_bias, d_bias, static_cast<std::size_t>(width));
+  }
+}
+
+template <typename Real>
+void CpuCompute<Real>::add(const Real* x, const Real* addend, Real* out, std::size_t count) {
+  split(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
+    kernels_.rows.add(x + begin, addend + begin, out + begin, end - begin);
+  });
+}
+
+template <typename Real>
+void CpuCompute<Real>::gelu(const Real* x, Real* out, std::size_t count) {
+  split(threads_, count, 16, count,
+        [&](std::size_t begin, std::size_t end) { kernels_.rows.gelu(x + begin, out + begin, end - begin); });
+}
+
+template <typename Real>
+void CpuCompute<Real>::gelu_backward(const Real* x, Real* d_inout, std::size_t count) {
+  split(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
+    kernels_.rows.gelu_backward(x + begin, d_inout + begin, end - begin);
+  });
+}
+
+template <typename Real>
+void CpuCompute<Real>::column_sums(const Real* x, Real* out, int rows, int width) {
+  const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
+  const std::size_t stride = aligned_count<Real>(static_cast<std::size_t>(width));
+  if (partial_.size() < chunks * stride) partial_ = Arena<Real>(chunks * stride);
+  split(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
+        [&](std::size_t first, std::size_t last) {
+          for (std::size_t chunk = first; chunk < last; ++chunk) {
+            Real* sums = partial_.data() + chunk * stride;
+            std::fill_n(sums, width, Real(0));
+            const int begin = static_cast<int>(chunk) * chunk_rows;
+            kernels_.rows.column_sums(x, sums, begin, std::min(rows, begin + chunk_rows), width);
+          }
+        });
+  std::fill_n(out, width, Real(0));
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    kernels_.rows.add(partial_.data() + chunk * stride, out, out, static_cast<std::size_t>(width));
+  }
+}
+
+template <typename Real>
+void CpuCompute<Real>::fill_zero(Real* x, std::size_t count) {
+  std::fill_n(x, count, Real(0));
+}
+
+template <typename Real>
+void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real* out, Real* log_sum) {
+  const int head_width = s.width / s.heads;
+  reserve_scratch(kernels_.attention.scratch(s.length, head_width));
+  const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
+  split(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
+    Real* own = scratch(omp_get_thread_num());
+    for (std::size_t task = first; task < last; ++task) {
+      const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
+      const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(task % s.heads) * head_width;
+      kernels_.attention.forward(qkv + row * 3 * s.width + column, out + row * s.width + column,
+                                 log_sum + task * s.length, own, s.length, head_width, s.width);
+    }
+  });
+}
+
+template <typename Real>
+void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* qkv, const Real* out,
+                                          const Real* log_sum, const Real* d_out, Real* d_qkv) {
+  const int head_width = s.width / s.heads;
+  reserve_scratch(kernels_.attention.scratch(s.length, head_width));
+  const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
+  split(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
+    Real* own = scratch(omp_get_thread_num());
+    for (std::size_t task = first; task < last; ++task) {
+      const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
+      const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(task % s.heads) * head_width;
+      const std::ptrdiff_t at = row * 3 * s.width + column;
+      kernels_.attention.backward(qkv + at, out + row * s.width + column, log_sum + task * s.length,
+                                  d_out + row * s.width + column, d_qkv + at, own, s.length, head_width,
+                                  s.width);
+    }
+  });
+}
+
+template <typename Real>
+double CpuCompute<Real>::cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes,
+                                       Real gradient_scale) {
+  sums_.resize(std::max(sums_.size(), static_cast<std::size_t>(rows)));
+  split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * classes,
+        [&](std::size_t begin, std::size_t end) {
+          kernels_.rows.cross_entropy(logits, targets, sums_.data(), static_cast<int>(begin),
+                                      static_cast<int>(end), classes, gradient_scale);
+        });
+  double total = 0;
+  for (int row = 0; row < rows; ++row) total += sums_[static_cast<std::size_t>(row)];
+  return total;
+}
+
+template <typename Real>
+double CpuCompute<Real>::sum_of_squares(const Real* x, std::size_t count) {
+  const std::size_t blocks = (count + norm_block - 1) / norm_block;
+  sums_.resize(std::max(sums_.size(), blocks));
+  split(threads_, blocks, 1, count, [&](std::size_t first, std::size_t last) {
+    for (std::size_t block = first; block < last; ++block) {
+      const std::size_t begin = block * norm_block;
+      sums_[block] = kernels_.update.sum_of_squares(x + begin, std::min(norm_block, count - begin));
+    }
+  });
+  double total = 0;
+  for (std::size_t block = 0; block < blocks; ++block) total += sums_[block];
+  return total;
+}
+
+template <typename Real>
+void CpuCompute<Real>::adamw(const AdamwStep& s, Real* parameter, const Real* gradient, Real* moment1,
+                             Real* moment2, std::size_t count) {
+  split(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
+    kernels_.update.adamw(parameter + begin, gradient + begin, moment1 + begin, moment2 + begin, end - begin,
+                          Real(s.gradient_scale), Real(s.beta1), Real(s.beta2),
+                          Real(s.learning_rate / s.correction1), Real(1 / s.correction2), Real(s.epsilon),
+                          Real(1 - s.learning_rate * s.weight_decay));
+  });
+}
+
+template class CpuCompute<float>;
+template class CpuCompute<double>;
+
+}  // namespace muster::compute::cpu

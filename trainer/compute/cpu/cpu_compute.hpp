@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compute/arena.hpp"
+#include "compute/compute.hpp"
+#include "compute/cpu/dnnl_matmul.hpp"
+#include "compute/cpu/kernels.hpp"
+
+namespace muster::compute::cpu {
+
+/// Compute on the cores of this process. Rows are divided over OpenMP threads in one place (here); the
+/// kernels know nothing of threads. Matrix products in float go to oneDNN where it was found, all others to
+/// our own tiled product.
+template <typename Real>
+class CpuCompute final : public Compute<Real> {
+ public:
+  struct Options {
+    int threads = 1;
+    bool use_dnnl = true;                    ///< only for float, and only where oneDNN was found
+    const Kernels<Real>* kernels = nullptr;  ///< null: the best for this processor
+  };
+  explicit CpuCompute(const Options& options);
+
+  std::string describe() const override;
+  void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
+  void embed(const std::uint8_t* tokens, const Real* token_table, const Real* position_table, Real* out,
+             int batch, int length, int width) override;
+  void embed_backward(const std::uint8_t* tokens, const Real* d_out, Real* d_token_table,
+                      Real* d_position_table, int batch, int length, int width) override;
+  void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias, Real* out,
+                  Real* mean, Real* rstd, int rows, int width) override;
+  void layer_norm_backward(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
+                           const Real* d_out, Real* d_x, Real* d_gain, Real* d_bias, int rows,
+                           int width) override;
+  void add(const Real* x, const Real* addend, Real* out, std::size_t count) override;
+  void gelu(const Real* x, Real* out, std::size_t count) override;
+  void gelu_backward(const Real* x, Real* d_inout, std::size_t count) override;
+  void column_sums(const Real* x, Real* out, int rows, int width) override;
+  void fill_zero(Real* x, std::size_t count) override;
+  void attention(const AttentionShape& shape, const Real* qkv, Real* out, Real* log_sum) override;
+  void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out, const Real* log_sum,
+                          const Real* d_out, Real* d_qkv) override;
+  double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes,
+                       Real gradient_scale) override;
+  double sum_of_squares(const Real* x, std::size_t count) override;
+  void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1, Real* moment2,
+             std::size_t count) override;
+
+ private:
+  void own_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c);
+  /// This thread's part of what reserve_scratch() made.
+  Real* scratch(int thread);
+  void reserve_scratch(std::size_t size_per_thread);
+
+  int threads_;
+  const Kernels<Real>& kernels_;
+  std::unique_ptr<DnnlMatmul> dnnl_;  ///< null when our own product is used
+  Arena<Real> scratch_;
+  std::size_t scratch_size_ = 0;  ///< elements per thread
+  Arena<Real> partial_;           ///< partial sums of row chunks
+  std::vector<double> sums_;      ///< one per row or block, added up in order
+};
+
+}  // namespace muster::compute::cpu

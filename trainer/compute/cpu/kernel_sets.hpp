@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one compilation of the kernel sources exports: the build defines MUSTER_KERNEL_SET as the namespace.
+#pragma once
+
+#include "compute/cpu/kernels.hpp"
+
+#define MUSTER_DECLARE_KERNEL_SET(set)                    \
+  namespace muster::compute::cpu::set {                   \
+  extern const RowKernels<float> float_rows;              \
+  extern const RowKernels<double> double_rows;            \
+  extern const AttentionKernels<float> float_attention;   \
+  extern const AttentionKernels<double> double_attention; \
+  extern const MatmulKernels<float> float_matmul;         \
+  extern const MatmulKernels<double> double_matmul;       \
+  extern const UpdateKernels<float> float_update;         \
+  extern const UpdateKernels<double> double_update;       \
+  }
+
+#ifdef MUSTER_KERNEL_SET
+MUSTER_DECLARE_KERNEL_SET(MUSTER_KERNEL_SET)
+#endif

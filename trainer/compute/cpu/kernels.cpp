@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the kernel set for this processor.
+#include "compute/cpu/kernels.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+#include "compute/cpu/kernel_sets.hpp"
+
+MUSTER_DECLARE_KERNEL_SET(baseline)
+#ifdef MUSTER_KERNELS_X86
+MUSTER_DECLARE_KERNEL_SET(avx2)
+MUSTER_DECLARE_KERNEL_SET(avx512)
+#endif
+
+namespace muster::compute::cpu {
+namespace {
+
+#define MUSTER_KERNEL_TABLE(set, real) \
+  { #set, set::real##_rows, set::real##_attention, set::real##_matmul, set::real##_update }
+
+template <typename Real>
+struct Sets;
+
+template <>
+struct Sets<float> {
+  Kernels<float> baseline = MUSTER_KERNEL_TABLE(baseline, float);
+#ifdef MUSTER_KERNELS_X86
+  Kernels<float> avx2 = MUSTER_KERNEL_TABLE(avx2, float);
+  Kernels<float> avx512 = MUSTER_KERNEL_TABLE(avx512, float);
+#endif
+};
+
+template <>
+struct Sets<double> {
+  Kernels<double> baseline = MUSTER_KERNEL_TABLE(baseline, double);
+#ifdef MUSTER_KERNELS_X86
+  Kernels<double> avx2 = MUSTER_KERNEL_TABLE(avx2, double);
+  Kernels<double> avx512 = MUSTER_KERNEL_TABLE(avx512, double);
+#endif
+};
+
+}  // namespace
+
+template <typename Real>
+const Kernels<Real>* kernels_named(const char* instruction_set) {
+  static const Sets<Real> sets;
+#ifdef MUSTER_KERNELS_X86
+  // The sets are compiled for the levels of the x86-64 psABI: v3 has AVX2 and FMA, v4 has AVX-512 F, BW, CD,
+  // DQ and VL.
+  if (std::strcmp(instruction_set, "avx512") == 0)
+    return __builtin_cpu_supports("x86-64-v4") ? &sets.avx512 : nullptr;
+  if (std::strcmp(instruction_set, "avx2") == 0)
+    return __builtin_cpu_supports("x86-64-v3") ? &sets.avx2 : nullptr;
+#endif
+  return std::strcmp(instruction_set, "baseline") == 0 ? &sets.baseline : nullptr;
+}
+
+template <typename Real>
+const Kernels<Real>& kernels() {
+  static const Kernels<Real>* const best = [] {
+    if (const char* wish = std::getenv("MUSTER_ISA")) {
+      if (const auto* wished = kernels_named<Real>(wish)) return wished;
+    }
+    for (const char* name : {"avx512", "avx2"}) {
+      if (const auto* set = kernels_named<Real>(name)) return set;
+    }
+    return kernels_named<Real>("baseline");
+  }();
+  return *best;
+}
+
+template const Kernels<float>& kernels<float>();
+template const Kernels<double>& kernels<double>();
+template const Kernels<float>* kernels_named<float>(const char*);
+template const Kernels<double>* kernels_named<double>(const char*);
+
+}  // namespace muster::compute::cpu

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single-threaded kernels over a range of rows, compiled once per instruction set and chosen at run time.
+//
+// The kernel sources are built several times with different -march options. They must therefore not
+// instantiate library templates: the linker keeps one copy of such a function, and if that were the AVX-512
+// one, an older processor would crash on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace muster::compute::cpu {
+
+template <typename Real>
+struct RowKernels {
+  void (*embed)(const std::uint8_t* tokens, const Real* token_table, const Real* position_table, Real* out,
+                int begin, int end, int length, int width);
+  void (*layer_norm)(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias,
+                     Real* out, Real* mean, Real* rstd, int begin, int end, int width);
+  /// Adds this range's share to d_gain and d_bias.
+  void (*layer_norm_backward)(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
+                              const Real* d_out, Real* d_x, Real* d_gain, Real* d_bias, int begin, int end,
+                              int width);
+  void (*add)(const Real* x, const Real* addend, Real* out, std::size_t count);
+  void (*gelu)(const Real* x, Real* out, std::size_t count);
+  void (*gelu_backward)(const Real* x, Real* d_inout, std::size_t count);
+  /// Adds rows [begin, end) of x[.., width] to out[width].
+  void (*column_sums)(const Real* x, Real* out, int begin, int end, int width);
+  /// losses: one per row, in double.
+  void (*cross_entropy)(Real* logits, const std::uint8_t* targets, double* losses, int begin, int end,
+                        int classes, Real gradient_scale);
+};
+
+/// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.
+template <typename Real>
+struct AttentionKernels {
+  /// Elements of scratch that one call needs.
+  std::size_t (*scratch)(int length, int head_width);
+  void (*forward)(const Real* q, Real* out, Real* log_sum, Real* scratch, int length, int head_width,
+                  int width);
+  void (*backward)(const Real* q, const Real* out, const Real* log_sum, const Real* d_out, Real* d_q,
+                   Real* scratch, int length, int head_width, int width);
+};
+
+template <typename Real>
+struct MatmulKernels {
+  int panel_columns;  ///< columns of c that one call computes at most
+  /// c[m, columns] (+)= op(a)·b_panel; a's element (i, p) is a[i * a_row + p * a_column]; panel: [k,
+  /// panel_columns].
+  void (*panel)(int m, int columns, int k, const Real* a, std::ptrdiff_t a_row, std::ptrdiff_t a_column,
+                const Real* panel, Real* c, std::ptrdiff_t c_row, bool accumulate);
+};
+
+/// Built without contraction to fused multiply-add, so that every instruction set gives the same bits.
+template <typename Real>
+struct UpdateKernels {
+  double (*sum_of_squares)(const Real* x, std::size_t count);
+  void (*adamw)(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, std::size_t count,
+                Real gradient_scale, Real beta1, Real beta2, Real step_size, Real inverse_correction2,
+                Real epsilon, Real decay);
+};
+
+template <typename Real>
+struct Kernels {
+  const char* instruction_set;
+  RowKernels<Real> rows;
+  AttentionKernels<Real> attention;
+  MatmulKernels<Real> matmul;
+  UpdateKernels<Real> update;
+};
+
+/// The best set that this processor can run. MUSTER_ISA=baseline|avx2|avx512 in the environment picks a lower
+/// one.
+template <typename Real>
+const Kernels<Real>& kernels();
+/// The set of that name, or null when it was not built or this processor cannot run it.
+template <typename Real>
+const Kernels<Real>* kernels_named(const char* instruction_set);
+
+}  // namespace muster::compute::cpu

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decides the next parameters. Compiled once per instruction set with -ffp-contract=off and a fixed
+// order of additions: ranks on different processors then hold the same parameters to the bit.
+#include "compute/cpu/kernel_sets.hpp"
+
+namespace {
+
+template <typename Real>
+double sum_of_squares(const Real* x, std::size_t count) {
+  constexpr std::size_t lanes = 16;
+  double sum[lanes] = {};
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+#pragma omp simd
+    for (std::size_t j = 0; j < lanes; ++j) sum[j] += double(x[i + j]) * double(x[i + j]);
+  }
+  for (std::size_t j = 0; i + j < count; ++j) sum[j] += double(x[i + j]) * double(x[i + j]);
+  double total = 0;
+  for (std::size_t j = 0; j < lanes; ++j) total += sum[j];
+  return total;
+}
+
+template <typename Real>
+void adamw(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, std::size_t count,
+           Real gradient_scale, Real beta1, Real beta2, Real step_size, Real inverse_correction2,
+           Real epsilon, Real decay) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
+    const Real g = gradient[i] * gradient_scale;
+    const Real m = beta1 * moment1[i] + (Real(1) - beta1) * g;
+    const Real v = beta2 * moment2[i] + (Real(1) - beta2) * g * g;
+    moment1[i] = m;
+    moment2[i] = v;
+    parameter[i] = parameter[i] * decay - step_size * m / (__builtin_sqrt(v * inverse_correction2) + epsilon);
+  }
+}
+
+template <typename Real>
+constexpr muster::compute::cpu::UpdateKernels<Real> table{sum_of_squares<Real>, adamw<Real>};
+
+}  // namespace
+
+namespace muster::compute::cpu::MUSTER_KERNEL_SET {
+const UpdateKernels<float> float_update = table<float>;
+const UpdateKernels<double> double_update = table<double>;
+}  // namespace muster::compute::cpu::MUSTER_KERNEL_SET

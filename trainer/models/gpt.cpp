@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/gpt.hpp"
+
+#include <cmath>
+
+#include "data/philox.hpp"
+
+namespace muster::models {
+namespace {
+
+constexpr int tensors_before_layers = 2, tensors_per_layer = 12;
+
+class TableBuilder {
+ public:
+  void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation,
+           double value = 0) {
+    std::size_t count = 1;
+    for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
+    table_.tensors.push_back(
+        {std::move(name), std::move(shape), table_.arena_size, count, decay, deviation, value});
+    // The offset must be the same for float and double: round for the smaller type.
+    table_.arena_size += compute::aligned_count<float>(count);
+    table_.parameter_count += count;
+  }
+  TensorTable take() { return std::move(table_); }
+
+ private:
+  TensorTable table_;
+};
+
+}  // namespace
+
+TensorTable gpt_tensors(const GptConfig& config) {
+  const std::int64_t width = config.width;
+  const double deviation = 0.02, residual_deviation = 0.02 / std::sqrt(2.0 * config.layers);
+  TableBuilder build;
+  build.add("token_embedding", {GptConfig::vocabulary, width}, true, deviation);
+  build.add("position_embedding", {config.context, width}, true, deviation);
+  for (int i = 0; i < config.layers; ++i) {
+    const std::string at = "layers." + std::to_string(i) + ".";
+    build.add(at + "attention_norm.gain", {width}, false, 0, 1);
+    build.add(at + "attention_norm.bias", {width}, false, 0);
+    build.add(at + "attention.qkv.weight", {3 * width, width}, true, deviation);
+    build.add(at + "attention.qkv.bias", {3 * width}, false, 0);
+    build.add(at + "attention.output.weight", {width, width}, true, residual_deviation);
+    build.add(at + "attention.output.bias", {width}, false, 0);
+    build.add(at + "mlp_norm.gain", {width}, false, 0, 1);
+    build.add(at + "mlp_norm.bias", {width}, false, 0);
+    build.add(at + "mlp.expand.weight", {4 * width, width}, true, deviation);
+    build.add(at + "mlp.expand.bias", {4 * width}, false, 0);
+    build.add(at + "mlp.project.weight", {width, 4 * width}, true, residual_deviation);
+    build.add(at + "mlp.project.bias", {width}, false, 0);
+  }
+  build.add("final_norm.gain", {width}, false, 0, 1);
+  build.add("final_norm.bias", {width}, false, 0);
+  return build.take();
+}
+
+double gpt_flops_per_token(const GptConfig& config) {
+  const double width = config.width, layers = config.layers;
+  const double matrices = layers * 12 * width * width + GptConfig::vocabulary * width;
+  return 6 * matrices + 12 * layers * width * config.context;
+}
+
+template <typename Real>
+Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra)
+    : config_(config),
+      table_(gpt_tensors(config)),
+      max_batch_(max_batch),
+      compute_(compute),
+      parameters_(table_.arena_size),
+      gradients_(table_.arena_size + extra) {
+  layers_.resize(static_cast<std::size_t>(config.layers));
+  const auto point = [this](compute::Arena<Real>& arena, std::size_t index) {
+    return arena.data() + table_.tensors[index].offset;
+  };
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    for (const bool gradient : {false, true}) {
+      auto& arena = gradient ? gradients_ : parameters_;
+      std::size_t next = tensors_before_layers + i * tensors_per_layer;
+      auto& to = gradient ? layers_[i].d : layers_[i].p;
+      for (Real** pointer :
+           {&to.attention_gain, &to.attention_bias, &to.qkv, &to.qkv_bias, &to.output, &to.output_bias,
+            &to.mlp_gain, &to.mlp_bias, &to.expand, &to.expand_bias, &to.project, &to.project_bias}) {
+        *pointer = point(arena, next++);
+      }
+    }
+  }
+  const std::size_t last = tensors_before_layers + layers_.size() * tensors_per_layer;
+  token_table_ = point(parameters_, 0), d_token_table_ = point(gradients_, 0);
+  position_table_ = point(parameters_, 1), d_position_table_ = point(gradients_, 1);
+  final_gain_ = point(parameters_, last), d_final_gain_ = point(gradients_, last);
+  final_bias_ = point(parameters_, last + 1), d_final_bias_ = point(gradients_, last + 1);
+  lay_out_activations();
+}
+
+template <typename Real>
+void Gpt<Real>::lay_out_activations() {
+  const std::size_t rows = static_cast<std::size_t>(max_batch_) * config_.context;
+  const std::size_t width = static_cast<std::size_t>(config_.width);
+  std::vector<std::pair<Real**, std::size_t>> wanted;
+  for (Layer& l : layers_) {
+    for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2, &l.input})
+      wanted.emplace_back(p, rows * width);
+    for (Real** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) wanted.emplace_back(p, rows);
+    for (Real** p : {&l.wide, &l.gelu}) wanted.emplace_back(p, rows * 4 * width);
+    wanted.emplace_back(&l.qkv, rows * 3 * width);
+    wanted.emplace_back(&l.log_sum, rows * config_.heads);
+  }
+  for (Real** p : {&residual_, &final_norm_, &projection_, &d_residual_, &d_norm_, &d_attention_}) {
+    wanted.emplace_back(p, rows * width);
+  }
+  for (Real** p : {&final_mean_, &final_rstd_}) wanted.emplace_back(p, rows);
+  wanted.emplace_back(&logits_, rows * GptConfig::vocabulary);
+  wanted.emplace_back(&d_wide_, rows * 4 * width);
+  wanted.emplace_back(&d_qkv_, rows * 3 * width);
+  std::size_t total = 0;
+  for (const auto& [pointer, count] : wanted) total += compute::aligned_count<Real>(count);
+  activations_ = compute::Arena<Real>(total);
+  Real* next = activations_.data();
+  for (const auto& [pointer, count] : wanted) {
+    *pointer = next;
+    next += compute::aligned_count<Real>(count);
+  }
+}
+
+template <typename Real>
+std::size_t Gpt<Real>::bytes() const noexcept {
+  return (parameters_.size() + gradients_.size() + activations_.size()) * sizeof(Real);
+}
+
+template <typename Real>
+void Gpt<Real>::initialize(std::uint64_t seed) {
+  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
+    const Tensor& tensor = table_.tensors[i];
+    Real* to = parameters_.data() + tensor.offset;
+    for (std::size_t j = 0; j < tensor.count; ++j) {
+      to[j] =
+          Real(tensor.initial_std > 0 ? tensor.initial_std * data::normal(seed, i, j) : tensor.initial_value);
+    }
+  }
+}
+
+template <typename Real>
+void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real* next_bias, Real* next_norm,
+                              Real* next_mean, Real* next_rstd, int batch, int length) {
+  const int rows = batch * length, width = config_.width;
+  compute_.matmul({rows, 3 * width, width, false, true, true, false}, l.norm1, l.p.qkv, l.p.qkv_bias, l.qkv);
+  compute_.attention({batch, length, config_.heads, width}, l.qkv, l.attention, l.log_sum);
+  compute_.matmul({rows, width, width, false, true, true, false}, l.attention, l.p.output, l.p.output_bias,
+                  projection_);
+  compute_.layer_norm(l.input, projection_, l.middle, l.p.mlp_gain, l.p.mlp_bias, l.norm2, l.mean2, l.rstd2,
+                      rows, width);
+  compute_.matmul({rows, 4 * width, width, false, true, true, false}, l.norm2, l.p.expand, l.p.expand_bias,
+                  l.wide);
+  compute_.gelu(l.wide, l.gelu, static_cast<std::size_t>(rows) * 4 * width);
+  compute_.matmul({rows, width, 4 * width, false, true, true, false}, l.gelu, l.p.project, l.p.project_bias,
+                  projection_);
+  // The next normalization (the next layer's first or the final one) also adds the MLP's output to the
+  // residual stream.
+  Real* sum = &l == &layers_.back() ? residual_ : (&l + 1)->input;
+  compute_.layer_norm(l.middle, projection_, sum, next_gain, next_bias, next_norm, next_mean, next_rstd, rows,
+                      width);
+}
+
+template <typename Real>
+void Gpt<Real>::forward(const std::uint8_t* tokens, int batch, int length) {
+  const int rows = batch * length, width = config_.width;
+  const Layer& first = layers_.front();
+  compute_.embed(tokens, token_table_, position_table_, first.input, batch, length, width);
+  compute_.layer_norm(first.input, nullptr, nullptr, first.p.attention_gain, first.p.attention_bias,
+                      first.norm1, first.mean1, first.rstd1, rows, width);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (i + 1 < layers_.size()) {
+      const Layer& next = layers_[i + 1];
+      forward_layer(layers_[i], next.p.attention_gain, next.p.attention_bias, next.norm1, next.mean1,
+                    next.rstd1, batch, length);
+    } else {
+      forward_layer(layers_[i], final_gain_, final_bias_, final_norm_, final_mean_, final_rstd_, batch,
+                    length);
+    }
+  }
+  compute_.matmul({rows, GptConfig::vocabulary, width, false, true, false, false}, final_norm_, token_table_,
+                  nullptr, logits_);
+}
+
+template <typename Real>
+double Gpt<Real>::loss(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length) {
+  forward(tokens, batch, length);
+  return compute_.cross_entropy(logits_, targets, batch * length, GptConfig::vocabulary, Real(0));
+}
+
+template <typename Real>
+double Gpt<Real>::loss_and_gradients(const std::uint8_t* tokens, const std::uint8_t* targets, int batch,
+                                     int length, Real gradient_scale) {
+  forward(tokens, batch, length);
+  const double sum =
+      compute_.cross_entropy(logits_, targets, batch * length, GptConfig::vocabulary, gradient_scale);
+  backward(tokens, batch, length);
+  return sum;
+}
+
+template <typename Real>
+void Gpt<Real>::linear_backward(const Real* input, const Real* weight, const Real* d_out, Real* d_input,
+                                Real* d_weight, Real* d_bias, int rows, int from, int to) {
+  compute_.matmul({rows, from, to, false, false, false, false}, d_out, weight, nullptr, d_input);
+  compute_.matmul({to, from, rows, true, false, false, false}, d_out, input, nullptr, d_weight);
+  if (d_bias) compute_.column_sums(d_out, d_bias, rows, to);
+}
+
+template <typename Real>
+void Gpt<Real>::backward_layer(const Layer& l, int batch, int length) {
+  const int rows = batch * length, width = config_.width;
+  linear_backward(l.gelu, l.p.project, d_residual_, d_wide_, l.d.project, l.d.project_bias, rows, 4 * width,
+                  width);
+  compute_.gelu_backward(l.wide, d_wide_, static_cast<std::size_t>(rows) * 4 * width);
+  linear_backward(l.norm2, l.p.expand, d_wide_, d_norm_, l.d.expand, l.d.expand_bias, rows, width, 4 * width);
+  compute_.layer_norm_backward(l.middle, l.p.mlp_gain, l.mean2, l.rstd2, d_norm_, d_residual_, l.d.mlp_gain,
+                               l.d.mlp_bias, rows, width);
+  linear_backward(l.attention, l.p.output, d_residual_, d_attention_, l.d.output, l.d.output_bias, rows,
+                  width, width);
+  compute_.attention_backward({batch, length, config_.heads, width}, l.qkv, l.attention, l.log_sum,
+                              d_attention_, d_qkv_);
+  linear_backward(l.norm1, l.p.qkv, d_qkv_, d_norm_, l.d.qkv, l.d.qkv_bias, rows, width, 3 * width);
+  compute_.layer_norm_backward(l.input, l.p.attention_gain, l.mean1, l.rstd1, d_norm_, d_residual_,
+                               l.d.attention_gain, l.d.attention_bias, rows, width);
+}
+
+template <typename Real>
+void Gpt<Real>::backward(const std::uint8_t* tokens, int batch, int length) {
+  const int rows = batch * length, width = config_.width;
+  // The tied table's gradient: the output layer's share overwrites, the embedding's is added below.
+  linear_backward(final_norm_, token_table_, logits_, d_norm_, d_token_table_, nullptr, rows, width,
+                  GptConfig::vocabulary);
+  compute_.fill_zero(d_residual_, static_cast<std::size_t>(rows) * width);
+  compute_.layer_norm_backward(residual_, final_gain_, final_mean_, final_rstd_, d_norm_, d_residual_,
+                               d_final_gain_, d_final_bias_, rows, width);
+  for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(layers_[i], batch, length);
+  compute_.fill_zero(d_position_table_, static_cast<std::size_t>(config_.context) * width);
+  compute_.embed_backward(tokens, d_residual_, d_token_table_, d_position_table_, batch, length, width);
+}
+
+template class Gpt<float>;
+template class Gpt<double>;
+
+}  // namespace muster::models

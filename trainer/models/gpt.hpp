@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compute/arena.hpp"
+#include "compute/compute.hpp"
+#include "models/tensor_table.hpp"
+
+namespace muster::models {
+
+struct GptConfig {
+  static constexpr int vocabulary = 256;  ///< one token per byte value
+
+  int layers = 4;
+  int heads = 4;
+  int width = 128;
+  int context = 64;  ///< longest sequence, in tokens
+
+  bool operator==(const GptConfig&) const = default;
+};
+
+/// GPT-2's layout (Radford et al. 2019): learned positions, LayerNorm before attention and MLP, GELU with
+/// tanh, output layer tied to the token embedding, deviation 0.02 and 0.02 / sqrt(2 * layers) for projections
+/// back into the residual stream. Linear weights are [out, in].
+TensorTable gpt_tensors(const GptConfig& config);
+
+/// Floating-point operations of one training step per token: 6 per matrix parameter and 12 * layers * width *
+/// context for attention (Kaplan et al., arXiv 2001.08361, section 2.1, with the attention term of PaLM,
+/// arXiv 2204.02311, appendix B).
+double gpt_flops_per_token(const GptConfig& config);
+
+/// A GPT's parameters, gradients and activations on one device. Not thread-safe.
+template <typename Real>
+class Gpt {
+ public:
+  /// Room for `max_batch` sequences of config.context tokens. `extra` more elements follow the gradients in
+  /// memory, so that a few scalars can travel in the gradients' all-reduce.
+  Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
+
+  const GptConfig& config() const noexcept { return config_; }
+  const TensorTable& table() const noexcept { return table_; }
+  int max_batch() const noexcept { return max_batch_; }
+  std::span<Real> parameters() noexcept { return parameters_.span(); }
+  std::span<Real> gradients() noexcept { return gradients_.span().first(table_.arena_size); }
+  /// The gradients and the `extra` elements behind them.
+  std::span<Real> gradients_and_extra() noexcept { return gradients_.span(); }
+  /// Bytes of parameters, gradients and activations.
+  std::size_t bytes() const noexcept;
+
+  /// Overwrites the parameters; the same for the same seed on every machine.
+  void initialize(std::uint64_t seed);
+
+  /// Sum of the cross-entropy (nats) over batch * length predictions. tokens, targets: [batch, length],
+  /// length <= context.
+  double loss(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length);
+  /// The same, and overwrites the gradients with gradient_scale * d sum / d parameters.
+  double loss_and_gradients(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length,
+                            Real gradient_scale);
+
+ private:
+  /// One layer's tensors (parameters, then gradients) and saved activations: pointers into the arenas.
+  struct LayerTensors {
+    Real *attention_gain, *attention_bias, *qkv, *qkv_bias, *output, *output_bias;
+    Real *mlp_gain, *mlp_bias, *expand, *expand_bias, *project, *project_bias;
+  };
+  struct Layer {
+    LayerTensors p, d;
+    Real* input;                      ///< residual stream at the layer's start
+    Real *norm1, *mean1, *rstd1;      ///< LayerNorm of input
+    Real *qkv, *log_sum, *attention;  ///< attention: before its output projection
+    Real* middle;                     ///< residual stream between attention and MLP
+    Real *norm2, *mean2, *rstd2, *wide, *gelu;
+  };
+  void lay_out_activations();
+  void forward(const std::uint8_t* tokens, int batch, int length);
+  void forward_layer(const Layer& layer, const Real* norm_gain, const Real* norm_bias, Real* next_norm,
+                     Real* next_mean, Real* next_rstd, int batch, int length);
+  void backward(const std::uint8_t* tokens, int batch, int length);
+  void backward_layer(const Layer& layer, int batch, int length);
+  /// d_input (when not null), d_weight and d_bias of out[rows, to] = input[rows, from]·weight^T + bias.
+  void linear_backward(const Real* input, const Real* weight, const Real* d_out, Real* d_input,
+                       Real* d_weight, Real* d_bias, int rows, int from, int to);
+
+  GptConfig config_;
+  TensorTable table_;
+  int max_batch_;
+  compute::Compute<Real>& compute_;
+  compute::Arena<Real> parameters_, gradients_, activations_;
+  std::vector<Layer> layers_;
+
+  // Tensors outside the layers: parameter, gradient.
+  Real *token_table_, *position_table_, *final_gain_, *final_bias_;
+  Real *d_token_table_, *d_position_table_, *d_final_gain_, *d_final_bias_;
+  // Activations outside the layers, [rows, …].
+  Real *residual_, *final_norm_, *final_mean_, *final_rstd_, *logits_, *projection_;
+  // Gradients of activations, reused by every layer.
+  Real *d_residual_, *d_norm_, *d_wide_, *d_qkv_, *d_attention_;
+};
+
+}  // namespace muster::models

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster::models {
+
+/// One tensor of a parameter arena. Names, order and shapes are also the checkpoint's.
+struct Tensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::size_t offset = 0;  ///< in elements; tensors start on cache lines, the gaps hold zeros
+  std::size_t count = 0;
+  bool decay = false;      ///< weight decay applies (matrices and embeddings, not gains and biases)
+  double initial_std = 0;  ///< normal with this deviation; 0: every element is initial_value
+  double initial_value = 0;
+};
+
+struct TensorTable {
+  std::vector<Tensor> tensors;
+  std::size_t arena_size = 0;       ///< elements with gaps
+  std::size_t parameter_count = 0;  ///< elements without gaps
+};
+
+}  // namespace muster::models

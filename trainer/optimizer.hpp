@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "compute/arena.hpp"
+#include "compute/compute.hpp"
+#include "models/tensor_table.hpp"
+
+namespace muster {
+
+struct AdamwSettings {
+  double beta1 = 0.9, beta2 = 0.99, epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
+};
+
+/// AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping by the global norm, over one parameter
+/// arena.
+template <typename Real>
+class Adamw {
+ public:
+  Adamw(const models::TensorTable& table, const AdamwSettings& settings, compute::Compute<Real>& compute);
+
+  /// Euclidean norm of the whole gradient arena. Not finite when a gradient is not.
+  double norm(std::span<const Real> gradients);
+  /// Updates parameters and moments with gradients whose norm() is `norm`. `step` counts from 0.
+  void update(std::span<Real> parameters, std::span<const Real> gradients, double norm, double learning_rate,
+              std::int64_t step);
+
+  std::span<Real> moment1() noexcept { return moment1_.span(); }
+  std::span<Real> moment2() noexcept { return moment2_.span(); }
+
+ private:
+  const models::TensorTable& table_;
+  AdamwSettings settings_;
+  compute::Compute<Real>& compute_;
+  compute::Arena<Real> moment1_, moment2_;
+};
+
+}  // namespace muster

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "muster/job.hpp"
+#include "options.hpp"
+
+namespace muster {
+
+/// The whole training run, on every rank of the job. Returns the exit code: 0, or 128 + signal when one asked
+/// to stop.
+/// @throws EndedTogether when all ranks have agreed to end and said why, muster::Error when a collective
+/// operation failed.
+int train(const Options& options, Job& job);
+
+}  // namespace muster
