@@ -5,24 +5,27 @@
 #include <span>
 
 #include "muster/error.hpp"
+#include "muster/export.hpp"
 #include "muster/types.hpp"
 
 namespace muster {
 
 namespace detail {
-class Collectives;  // the interface behind which NCCL, Open MPI and a world of one stand (runtime/communicator/)
+class Collectives;  // the interface behind which NCCL, Open MPI and a world of one stand
+                    // (runtime/communicator/)
 }
 
 /// A group of ranks and its collectives.
 ///
 /// Every rank of the group calls the same operations in the same order with the same element type and counts.
-/// On backend "nccl" all buffers are GPU memory, operations are enqueued on `stream`, and synchronize(stream) waits for
-/// them; on "open-mpi" and "alone" buffers are host memory, `stream` is ignored and the call returns when the result is there.
-/// Every wait is bounded by timeout(): when it passes, Error(Fault::deadline) names the operation, this rank and host, and,
-/// where it can be known, who is missing. After any Error the communicator must not be used again.
+/// On backend "nccl" all buffers are GPU memory, operations are enqueued on `stream`, and synchronize(stream)
+/// waits for them; on "open-mpi" and "alone" buffers are host memory, `stream` is ignored and the call
+/// returns when the result is there. Every wait is bounded by timeout(): when it passes,
+/// Error(Fault::deadline) names the operation, this rank and host, and, where it can be known, who is
+/// missing. After any Error the communicator must not be used again.
 ///
 /// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator.
-class Communicator {
+class MUSTER_EXPORT Communicator {
  public:
   explicit Communicator(std::shared_ptr<detail::Collectives> collectives);
 
@@ -47,9 +50,11 @@ class Communicator {
     require_factor(mine.size(), all.size(), "all_gather");
     all_gather_bytes(mine.data(), all.data(), mine.size(), DataTypeOf<T>::value, stream);
   }
-  /// `mine` = this rank's slice of the element-wise reduction of `all`. all.size() must be size() * mine.size().
+  /// `mine` = this rank's slice of the element-wise reduction of `all`. all.size() must be size() *
+  /// mine.size().
   template <Element T>
-  void reduce_scatter(std::span<const T> all, std::span<T> mine, Reduction op = Reduction::sum, Stream stream = nullptr) {
+  void reduce_scatter(std::span<const T> all, std::span<T> mine, Reduction op = Reduction::sum,
+                      Stream stream = nullptr) {
     require_factor(mine.size(), all.size(), "reduce_scatter");
     reduce_scatter_bytes(all.data(), mine.data(), mine.size(), DataTypeOf<T>::value, op, stream);
   }
@@ -64,11 +69,13 @@ class Communicator {
   /// Returns when every rank has called it. On "nccl" it also synchronizes `stream`.
   void barrier(Stream stream = nullptr);
 
-  /// Ranks with the same color form a new communicator, ordered by (key, rank). A collective call on this one.
+  /// Ranks with the same color form a new communicator, ordered by (key, rank). A collective call on this
+  /// one.
   /// @throws Error(Fault::usage) for a negative color.
   Communicator split(int color, int key = 0) const;
 
-  /// Waits until the operations enqueued on `stream` are done, watching for errors and the deadline. No-op for host backends.
+  /// Waits until the operations enqueued on `stream` are done, watching for errors and the deadline. No-op
+  /// for host backends.
   void synchronize(Stream stream = nullptr);
 
  private:

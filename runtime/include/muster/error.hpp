@@ -4,41 +4,56 @@
 #include <stdexcept>
 #include <string>
 
+#include "muster/export.hpp"
+
 namespace muster {
 
 /// What went wrong, in the terms that a caller can act on. Each maps to one process exit code (exit_code()).
 enum class Fault {
   usage,        ///< The caller asked for something that makes no sense (bad rank, sizes that do not match).
-  environment,  ///< The job was started in a way that cannot work (no PMIx on several tasks, versions differ).
+  environment,  ///< The job was started in a way that cannot work (no PMIx on several tasks, versions
+                ///< differ).
   device,       ///< A GPU was placed but CUDA or NCCL cannot use it.
   deadline,     ///< An awaited rank did not come before the deadline.
   lost_rank,    ///< A rank of the job ended or broke its connection.
   system,       ///< The operating system or a library refused (socket, memory, MPI error).
 };
 
-/// The only exception that libmuster throws. what() is one line: what happened, where, and what to do about it.
-class Error : public std::runtime_error {
+/// The only exception that libmuster throws. what() is one line: what happened, where, and what to do about
+/// it.
+class MUSTER_EXPORT Error : public std::runtime_error {
  public:
-  Error(Fault fault, const std::string& what) : std::runtime_error(what), fault_(fault) {}
+  Error(Fault fault, const std::string& what, bool repeated = false)
+      : std::runtime_error(what), fault_(fault), repeated_(repeated) {}
   Fault fault() const noexcept { return fault_; }
 
-  /// The exit code a program should end with: 75 (EX_TEMPFAIL: a requeue makes sense) for deadline and lost_rank,
-  /// 69 (EX_UNAVAILABLE) for device, 64 (EX_USAGE) for usage, 78 (EX_CONFIG) for environment, 71 (EX_OSERR) for system.
-  /// Values from BSD sysexits.h.
+  /// True when another rank of the job throws the same text and was chosen to say it. A program that wants
+  /// one line for the whole job prints what() only when this is false; it ends with exit_code() either way.
+  bool repeated() const noexcept { return repeated_; }
+
+  /// The exit code a program should end with: 75 (EX_TEMPFAIL: a requeue makes sense) for deadline and
+  /// lost_rank, 69 (EX_UNAVAILABLE) for device, 64 (EX_USAGE) for usage, 78 (EX_CONFIG) for environment, 71
+  /// (EX_OSERR) for system. Values from BSD sysexits.h.
   int exit_code() const noexcept {
     switch (fault_) {
-      case Fault::usage: return 64;
-      case Fault::environment: return 78;
-      case Fault::device: return 69;
+      case Fault::usage:
+        return 64;
+      case Fault::environment:
+        return 78;
+      case Fault::device:
+        return 69;
       case Fault::deadline:
-      case Fault::lost_rank: return 75;
-      case Fault::system: return 71;
+      case Fault::lost_rank:
+        return 75;
+      case Fault::system:
+        return 71;
     }
     return 1;
   }
 
  private:
   Fault fault_;
+  bool repeated_;
 };
 
 }  // namespace muster

@@ -7,18 +7,21 @@
 #include <vector>
 
 #include "muster/communicator.hpp"
+#include "muster/export.hpp"
 
 namespace muster {
 
 /// Which memory this rank's world communicator works on.
 enum class Device {
-  automatic,  ///< the GPU that was placed for this rank, else the CPU
+  automatic,  ///< the GPU that was placed for this rank (MUSTER_GPUS), else the CPU: without the plugin,
+              ///< always the CPU
   cpu,        ///< host memory, whatever was placed
-  cuda,       ///< a GPU; an error when there is none
+  cuda,       ///< a GPU: the placed one, else CUDA's device number local_rank; an error when there is none
 };
 
 struct JoinOptions {
-  /// Bounds the whole join. When it passes, Error(Fault::deadline) says what was awaited and which ranks are missing.
+  /// Bounds the whole join. When it passes, Error(Fault::deadline) says what was awaited and which ranks are
+  /// missing.
   std::chrono::milliseconds deadline{60'000};
   /// Bounds every later operation of a communicator.
   std::chrono::milliseconds operation_timeout{600'000};
@@ -28,33 +31,36 @@ struct JoinOptions {
 /// The one record that each rank puts up at join; the roster holds everybody's.
 struct Hello {
   int rank = 0;
-  int local_rank = 0;          ///< index among the ranks of the same host, in rank order
-  std::string host;            ///< host name, as the job sees it
-  std::string boot_id;         ///< /proc/sys/kernel/random/boot_id: equal on ranks that share a kernel
-  std::string address;         ///< numeric IP address on which other hosts reach this rank
+  int local_rank = 0;   ///< index among the ranks of the same host, in rank order
+  std::string host;     ///< host name, as the job sees it
+  std::string boot_id;  ///< /proc/sys/kernel/random/boot_id: equal on ranks that share a kernel
+  std::string address;  ///< numeric IP address on which other hosts reach this rank
   long pid = 0;
   std::string gpu;             ///< PCI address of the placed GPU, empty when none was placed
   std::string gpu_uuid;        ///< as CUDA reports it, empty when CUDA was not asked
   std::string cpus;            ///< CPU list this process may run on, e.g. "0-3,8"
   std::string muster_version;  ///< of the runtime in this process
-  std::string plugin_version;  ///< of the SPANK plugin that placed this rank (MUSTER_VERSION), empty when none did
-  std::string nccl_version;    ///< of the NCCL library that was loaded, empty when none was
+  std::string
+      plugin_version;  ///< of the SPANK plugin that placed this rank (MUSTER_VERSION), empty when none did
+  std::string nccl_version;  ///< of the NCCL library that was loaded, empty when none was
 };
 
 /// A process's membership in its job.
 ///
-/// join() tries, in this order: PMIx (srun --mpi=pmix, mpirun), else alone. It compares PMIx's size with Slurm's step size and
-/// refuses to run as one of N separate jobs. MUSTER_LOG=debug traces each step to stderr.
-/// One join() per process at a time. Not thread-safe.
-class Job {
+/// join() tries, in this order: PMIx (srun --mpi=pmix, mpirun), else alone. It compares PMIx's size with
+/// Slurm's step size and refuses to run as one of N separate jobs. MUSTER_LOG=debug traces each step to
+/// stderr. One join() per process at a time. Not thread-safe.
+class MUSTER_EXPORT Job {
  public:
-  /// @throws Error: environment (sizes or versions disagree, no PMIx on several tasks), device (a GPU was placed but CUDA
-  /// cannot use it), deadline (somebody is missing), system.
+  /// @throws Error: environment (sizes or versions disagree, no PMIx on several tasks), device (a GPU was
+  /// placed but CUDA cannot use it), deadline (somebody is missing), system.
   static Job join(const JoinOptions& options = {});
 
   Job(Job&&) noexcept;
   Job& operator=(Job&&) noexcept;
-  /// Leaves without waiting for others if leave() was not called.
+  /// If leave() was not called: while an exception unwinds, or after an Error of this job, drops the
+  /// connections at once, so that the others learn of it; else leaves as leave() does, and says nothing if
+  /// that fails.
   ~Job();
 
   int rank() const noexcept;
@@ -71,16 +77,18 @@ class Job {
   /// True when world() works on GPU memory.
   bool on_gpu() const noexcept;
 
-  /// All ranks: on NCCL when on_gpu(), on Open MPI otherwise, alone for a world of one without a GPU. Built at the first call, which is
-  /// collective; later calls return the same group.
+  /// All ranks: on NCCL when on_gpu(), on Open MPI otherwise, alone for a world of one without a GPU. Built
+  /// at the first call, which is collective; later calls return the same group.
   Communicator world();
   /// All ranks, on host memory, whatever world() is on. Built at the first call, which is collective.
   Communicator host_world();
 
-  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). Host side, over the control plane.
+  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). Host side, over
+  /// the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
-  /// Waits for the others (bounded by the join deadline), closes communicators and connections. The job is over for this process.
+  /// Waits for the others (bounded by the join deadline), closes communicators and connections. The job is
+  /// over for this process.
   void leave();
 
  private:

@@ -6,15 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "muster/export.hpp"
+
 struct CUstream_st;
 
 namespace muster {
 
-/// A CUDA stream (the same type as cudaStream_t) without including CUDA's headers. Null is the default stream.
+/// A CUDA stream (the same type as cudaStream_t) without including CUDA's headers. Null is the default
+/// stream.
 using Stream = CUstream_st*;
 
 /// bfloat16: the upper 16 bits of an IEEE-754 binary32. Conversion from float rounds to nearest even.
-struct bfloat16 {
+struct MUSTER_EXPORT bfloat16 {
   std::uint16_t bits = 0;
   bfloat16() = default;
   explicit bfloat16(float value);
@@ -22,7 +25,7 @@ struct bfloat16 {
 };
 
 /// IEEE-754 binary16. Conversion from float rounds to nearest even.
-struct half {
+struct MUSTER_EXPORT half {
   std::uint16_t bits = 0;
   half() = default;
   explicit half(float value);
@@ -31,24 +34,55 @@ struct half {
 
 enum class DataType { float32, float64, bfloat16, float16, int8, uint8, int32, uint32, int64, uint64 };
 
-/// average divides the sum by the communicator's size; for integers it rounds towards zero.
+/// average divides the sum by the communicator's size; for integers it rounds towards zero. Integer sums wrap
+/// around in the element type.
 enum class Reduction { sum, average, min, max };
 
-std::size_t size_of(DataType type) noexcept;
-const char* name_of(DataType type) noexcept;
+MUSTER_EXPORT std::size_t size_of(DataType type) noexcept;
+MUSTER_EXPORT const char* name_of(DataType type) noexcept;
 
 template <typename T>
 struct DataTypeOf;
-template <> struct DataTypeOf<float> { static constexpr DataType value = DataType::float32; };
-template <> struct DataTypeOf<double> { static constexpr DataType value = DataType::float64; };
-template <> struct DataTypeOf<bfloat16> { static constexpr DataType value = DataType::bfloat16; };
-template <> struct DataTypeOf<half> { static constexpr DataType value = DataType::float16; };
-template <> struct DataTypeOf<std::int8_t> { static constexpr DataType value = DataType::int8; };
-template <> struct DataTypeOf<std::uint8_t> { static constexpr DataType value = DataType::uint8; };
-template <> struct DataTypeOf<std::int32_t> { static constexpr DataType value = DataType::int32; };
-template <> struct DataTypeOf<std::uint32_t> { static constexpr DataType value = DataType::uint32; };
-template <> struct DataTypeOf<std::int64_t> { static constexpr DataType value = DataType::int64; };
-template <> struct DataTypeOf<std::uint64_t> { static constexpr DataType value = DataType::uint64; };
+template <>
+struct DataTypeOf<float> {
+  static constexpr DataType value = DataType::float32;
+};
+template <>
+struct DataTypeOf<double> {
+  static constexpr DataType value = DataType::float64;
+};
+template <>
+struct DataTypeOf<bfloat16> {
+  static constexpr DataType value = DataType::bfloat16;
+};
+template <>
+struct DataTypeOf<half> {
+  static constexpr DataType value = DataType::float16;
+};
+template <>
+struct DataTypeOf<std::int8_t> {
+  static constexpr DataType value = DataType::int8;
+};
+template <>
+struct DataTypeOf<std::uint8_t> {
+  static constexpr DataType value = DataType::uint8;
+};
+template <>
+struct DataTypeOf<std::int32_t> {
+  static constexpr DataType value = DataType::int32;
+};
+template <>
+struct DataTypeOf<std::uint32_t> {
+  static constexpr DataType value = DataType::uint32;
+};
+template <>
+struct DataTypeOf<std::int64_t> {
+  static constexpr DataType value = DataType::int64;
+};
+template <>
+struct DataTypeOf<std::uint64_t> {
+  static constexpr DataType value = DataType::uint64;
+};
 
 /// A type that a communicator can carry.
 template <typename T>

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/record.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cbor.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+using nlohmann::json;
+
+// The texts end up in messages on a terminal: no control characters, no endless lines.
+std::string checked_text(const json& object, const char* name) {
+  auto text = object.at(name).get<std::string>();
+  auto const bad =
+      std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  if (bad || text.size() > 4096)
+    throw Error(Fault::system, fmt::format("a rank's hello has an unusable '{}'", name));
+  return text;
+}
+
+int checked_int(const json& object, const char* name, int low, int high) {
+  auto const& value = object.at(name);
+  if (!value.is_number_integer() || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) {
+    throw Error(Fault::system, fmt::format("a rank's hello has an unusable '{}'", name));
+  }
+  return value.get<int>();
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> encode(const Record& record) {
+  const Hello& hello = record.hello;
+  json const object{{"rank", hello.rank},
+                    {"host", hello.host},
+                    {"boot_id", hello.boot_id},
+                    {"address", hello.address},
+                    {"pid", hello.pid},
+                    {"gpu", hello.gpu},
+                    {"gpu_uuid", hello.gpu_uuid},
+                    {"cpus", hello.cpus},
+                    {"muster_version", hello.muster_version},
+                    {"plugin_version", hello.plugin_version},
+                    {"nccl_version", hello.nccl_version},
+                    {"on_gpu", record.on_gpu},
+                    {"trouble", record.trouble},
+                    {"trouble_fault", static_cast<int>(record.trouble_fault)},
+                    {"addresses", record.addresses},
+                    {"port", record.port},
+                    {"key", json::binary(record.key)}};
+  auto bytes = write_cbor(object);
+  if (bytes.size() > max_record_bytes) {
+    throw Error(Fault::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
+                                           bytes.size(), max_record_bytes));
+  }
+  return bytes;
+}
+
+Record decode(std::span<const std::uint8_t> bytes) {
+  if (bytes.size() > max_record_bytes) throw Error(Fault::system, "a rank's hello is over the length limit");
+  json const object = read_cbor(bytes, "a rank's hello");
+  Record record;
+  try {
+    Hello& hello = record.hello;
+    hello.rank = checked_int(object, "rank", 0, INT32_MAX);
+    hello.host = checked_text(object, "host");
+    hello.boot_id = checked_text(object, "boot_id");
+    hello.address = checked_text(object, "address");
+    hello.pid = checked_int(object, "pid", 0, INT32_MAX);
+    hello.gpu = checked_text(object, "gpu");
+    hello.gpu_uuid = checked_text(object, "gpu_uuid");
+    hello.cpus = checked_text(object, "cpus");
+    hello.muster_version = checked_text(object, "muster_version");
+    hello.plugin_version = checked_text(object, "plugin_version");
+    hello.nccl_version = checked_text(object, "nccl_version");
+    record.on_gpu = object.at("on_gpu").get<bool>();
+    record.trouble = checked_text(object, "trouble");
+    record.trouble_fault =
+        static_cast<Fault>(checked_int(object, "trouble_fault", 0, static_cast<int>(Fault::system)));
+    record.addresses = object.at("addresses").get<std::vector<std::string>>();
+    record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));
+    record.key = object.at("key").get_binary();
+  } catch (const json::exception&) {
+    throw Error(Fault::system, "a rank's hello lacks a field or has one of another type");
+  }
+  return record;
+}
+
+}  // namespace muster::bootstrap

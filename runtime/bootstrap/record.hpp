@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "muster/job.hpp"
+
+namespace muster::bootstrap {
+
+inline constexpr std::size_t max_record_bytes = 65536;
+
+/// What one rank puts up at join: its hello, and what the runtime itself needs.
+struct Record {
+  Hello hello;
+  bool on_gpu = false;                  ///< its world communicator works on GPU memory
+  std::string trouble;                  ///< why this rank cannot take part, empty when it can
+  Fault trouble_fault = Fault::system;  ///< of `trouble`
+  std::vector<std::string> addresses;   ///< numeric IP addresses, the likeliest first
+  std::uint16_t port = 0;               ///< of rank 0's control plane, 0 on other ranks
+  std::vector<std::uint8_t>
+      key;  ///< the job's key, from rank 0 only. It travels in PMIx, which only the job's processes read
+};
+
+/// CBOR (RFC 8949).
+/// @throws Error(Fault::system) when it would exceed max_record_bytes.
+std::vector<std::uint8_t> encode(const Record& record);
+
+/// @throws Error(Fault::system) for anything that encode() does not write; never more than a few times the
+/// input in memory.
+Record decode(std::span<const std::uint8_t> bytes);
+
+}  // namespace muster::bootstrap

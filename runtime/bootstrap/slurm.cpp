@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/slurm.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace muster::bootstrap {
+namespace {
+
+// 0 for anything that is not a whole number.
+int number(const std::string& text) {
+  int value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? value : 0;
+}
+
+std::optional<LauncherClaim> slurm_step(const Lookup& variable) {
+  if (variable("SLURM_STEP_ID").empty() || variable("SLURM_PROCID").empty()) return std::nullopt;
+  int const tasks = number(variable("SLURM_STEP_NUM_TASKS"));
+  if (tasks < 1) return std::nullopt;
+  return LauncherClaim{tasks, number(variable("SLURM_PROCID")), "srun"};
+}
+
+}  // namespace
+
+std::optional<LauncherClaim> launcher_claim(const Lookup& variable) {
+  if (int const tasks = number(variable("OMPI_COMM_WORLD_SIZE")); tasks > 0) {
+    return LauncherClaim{tasks, number(variable("OMPI_COMM_WORLD_RANK")), "mpirun"};
+  }
+  if (auto const claim = slurm_step(variable)) return claim;
+  if (int const tasks = number(variable("PMI_SIZE")); tasks > 0) {
+    return LauncherClaim{tasks, number(variable("PMI_RANK")), "a PMI launcher"};
+  }
+  if (int const tasks = number(variable("WORLD_SIZE")); tasks > 0 && !variable("RANK").empty()) {
+    return LauncherClaim{tasks, number(variable("RANK")), "RANK and WORLD_SIZE"};
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> refusal_to_run_alone(const Lookup& variable) {
+  auto const claim = launcher_claim(variable);
+  if (!claim || claim->tasks <= 1) return std::nullopt;
+  std::string cure = "start it with srun --mpi=pmix or mpirun";
+  if (claim->launcher == "srun") {
+    auto const now = variable("SLURM_MPI_TYPE");
+    cure = fmt::format("add --mpi=pmix to srun{} (`srun --mpi=list` shows what this cluster has)",
+                       now.empty() ? "" : ", in place of --mpi=" + now);
+  } else if (claim->launcher == "mpirun") {
+    cure = "use an mpirun whose PMIx this libmuster can reach, or srun --mpi=pmix";
+  }
+  return Error(Fault::environment,
+               fmt::format("{} started {} tasks but they cannot find each other without PMIx and would run "
+                           "as {} separate jobs: {}",
+                           claim->launcher, claim->tasks, claim->tasks, cure),
+               claim->rank != 0);
+}
+
+std::optional<Error> disagreement_about_size(const Lookup& variable, const std::string& pmix_namespace,
+                                             int pmix_size) {
+  bool const of_slurm = pmix_namespace.starts_with("slurm.pmix.");
+  auto const claim = of_slurm ? slurm_step(variable) : launcher_claim(variable);
+  if (!claim || (!of_slurm && claim->launcher != "mpirun") || claim->tasks == pmix_size) return std::nullopt;
+  return Error(Fault::environment,
+               fmt::format("PMIx ({}) says {} ranks but {} started {} tasks: the process was started through "
+                           "something that changed "
+                           "the environment; start the program itself with srun --mpi=pmix or mpirun",
+                           pmix_namespace, pmix_size, claim->launcher, claim->tasks),
+               claim->rank != 0);
+}
+
+}  // namespace muster::bootstrap

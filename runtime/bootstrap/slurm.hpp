@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "muster/error.hpp"
+
+namespace muster::bootstrap {
+
+/// The value of an environment variable, empty when it is not set.
+using Lookup = std::function<std::string(const char*)>;
+
+/// How many tasks a launcher started together with this process, as far as its variables tell.
+struct LauncherClaim {
+  int tasks = 0;
+  int rank = 0;
+  std::string launcher;  ///< "srun", "mpirun", "a PMI launcher", "RANK and WORLD_SIZE"
+};
+
+/// What the innermost launcher says. A process below mpirun inside a Slurm step belongs to mpirun:
+/// SLURM_STEP_NUM_TASKS then counts mpirun's daemons. Slurm's own variables count only in a task of a step: a
+/// batch script has SLURM_PROCID but no SLURM_STEP_ID.
+std::optional<LauncherClaim> launcher_claim(const Lookup& variable);
+
+/// Why a process that found no one to join must not run by itself; nothing when it may.
+std::optional<Error> refusal_to_run_alone(const Lookup& variable);
+
+/// Compares PMIx's size with the launcher's. PMIx's name of the job tells whose server it is (Slurm's begin
+/// with "slurm.pmix.").
+std::optional<Error> disagreement_about_size(const Lookup& variable, const std::string& pmix_namespace,
+                                             int pmix_size);
+
+}  // namespace muster::bootstrap

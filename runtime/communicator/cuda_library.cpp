@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/cuda_library.hpp"
+
+namespace muster::detail {
+
+// cuda.h renames functions whose signature changed (cuMemAlloc is cuMemAlloc_v2), so the names to look up are
+// spelled through it.
+#define MUSTER_TEXT(name) #name
+#define MUSTER_NAME(name) MUSTER_TEXT(name)
+
+CudaLibrary::CudaLibrary()
+    : object("MUSTER_CUDA_LIBRARY", "libcuda.so.1", "is the NVIDIA driver installed on this node?") {
+  object.find(init, "cuInit");
+  object.find(get_error_string, "cuGetErrorString");
+  object.find(device_get_count, "cuDeviceGetCount");
+  object.find(device_get, "cuDeviceGet");
+  object.find(device_get_pci_bus_id, "cuDeviceGetPCIBusId");
+  object.find(device_get_uuid, MUSTER_NAME(cuDeviceGetUuid));
+  object.find(primary_context_retain, "cuDevicePrimaryCtxRetain");
+  object.find(context_set_current, "cuCtxSetCurrent");
+  object.find(mem_alloc, MUSTER_NAME(cuMemAlloc));
+  object.find(mem_free, MUSTER_NAME(cuMemFree));
+  object.find(stream_query, "cuStreamQuery");
+}
+
+std::string CudaLibrary::reason(CUresult result) const {
+  const char* text = nullptr;
+  if (get_error_string(result, &text) == CUDA_SUCCESS && text != nullptr) return text;
+  return "CUDA error " + std::to_string(static_cast<int>(result));
+}
+
+}  // namespace muster::detail

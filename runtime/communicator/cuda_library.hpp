@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+#include "communicator/shared_object.hpp"
+
+namespace muster::detail {
+
+/// The few functions of the CUDA driver that the runtime calls. The driver rather than the CUDA runtime
+/// library: every machine with an NVIDIA driver has it, under one name, whatever CUDA the program was built
+/// with.
+struct CudaLibrary {
+  /// libcuda.so.1, or what MUSTER_CUDA_LIBRARY names.
+  /// @throws Error(Fault::device)
+  CudaLibrary();
+
+  SharedObject object;
+  decltype(::cuInit)* init = nullptr;
+  decltype(::cuGetErrorString)* get_error_string = nullptr;
+  decltype(::cuDeviceGetCount)* device_get_count = nullptr;
+  decltype(::cuDeviceGet)* device_get = nullptr;
+  decltype(::cuDeviceGetPCIBusId)* device_get_pci_bus_id = nullptr;
+  decltype(::cuDeviceGetUuid)* device_get_uuid = nullptr;
+  decltype(::cuDevicePrimaryCtxRetain)* primary_context_retain = nullptr;
+  decltype(::cuCtxSetCurrent)* context_set_current = nullptr;
+  decltype(::cuMemAlloc)* mem_alloc = nullptr;
+  decltype(::cuMemFree)* mem_free = nullptr;
+  decltype(::cuStreamQuery)* stream_query = nullptr;
+
+  /// CUDA's text for an error.
+  std::string reason(CUresult result) const;
+};
+
+}  // namespace muster::detail

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "communicator/cuda_device.hpp"
+#include "communicator/nccl.hpp"
+
+namespace muster::detail {
+namespace {
+
+class CudaGpu : public Gpu {
+ public:
+  CudaGpu(std::shared_ptr<NcclState> state, CudaDevice device)
+      : state_(std::move(state)), device_(std::move(device)) {}
+
+  const std::string& pci_address() const noexcept override { return device_.pci_address; }
+  const std::string& uuid() const noexcept override { return device_.uuid; }
+  const std::string& nccl_version() const noexcept override { return state_->nccl.version; }
+
+  std::shared_ptr<Collectives> world(Group group, const Deadline& deadline) override {
+    return Nccl::init(state_, std::move(group), deadline);
+  }
+
+  void finish(const Deadline& deadline) override {
+    auto const all = state_->all;
+    for (auto one = all.rbegin(); one != all.rend(); ++one) (*one)->finish(deadline);
+    state_->open = false;
+  }
+
+  void abandon() noexcept override {
+    state_->open = false;
+    for (Nccl* one : state_->all) one->abort();
+  }
+
+ private:
+  std::shared_ptr<NcclState> state_;
+  CudaDevice device_;
+};
+
+// The primary context is the one that the program's CUDA runtime and NCCL use too.
+CUcontext make_current(const CudaLibrary& cuda, const CudaDevice& device) {
+  CUcontext context = nullptr;
+  CUresult result = cuda.primary_context_retain(&context, device.handle);
+  if (result == CUDA_SUCCESS) result = cuda.context_set_current(context);
+  if (result != CUDA_SUCCESS) throw Error(Fault::device, "CUDA says: " + cuda.reason(result));
+  return context;
+}
+
+}  // namespace
+
+std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank) {
+  try {
+    auto state = std::make_shared<NcclState>();
+    auto device = find_device(state->cuda, placed, local_rank);
+    state->context = make_current(state->cuda, device);
+    return std::make_shared<CudaGpu>(std::move(state), std::move(device));
+  } catch (const Error& error) {
+    auto const what = placed.empty() ? "a GPU was asked for" : "its GPU was placed";
+    throw Error(Fault::device,
+                fmt::format("{}: {} but cannot be used: {}; with --device=cpu the job runs without it", rank,
+                            what, error.what()));
+  }
+}
+
+}  // namespace muster::detail

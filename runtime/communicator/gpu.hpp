@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "communicator/collectives.hpp"
+#include "communicator/group.hpp"
+#include "deadline.hpp"
+
+namespace muster::detail {
+
+/// This rank's GPU and the NCCL communicators on it. Not thread-safe.
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+
+  virtual const std::string& pci_address() const noexcept = 0;
+  virtual const std::string& uuid() const noexcept = 0;
+  virtual const std::string& nccl_version() const noexcept = 0;
+
+  /// All ranks on GPU memory. Collective; bounded by the deadline; operations use `group`'s timeout.
+  virtual std::shared_ptr<Collectives> world(Group group, const Deadline& deadline) = 0;
+  /// Closes the communicators in order; they then refuse to work. Collective.
+  virtual void finish(const Deadline& deadline) = 0;
+  /// Aborts them.
+  virtual void abandon() noexcept = 0;
+};
+
+/// Finds the GPU and makes it the calling thread's current one. `placed` is a PCI address or a UUID ("GPU-…",
+/// "MIG-…"); when it is empty, CUDA's device number `local_rank`.
+/// @throws Error(Fault::device) with the GPU, `rank` (as name_of_rank() has it) and CUDA's or the loader's
+/// own reason.
+std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank);
+
+}  // namespace muster::detail

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "bootstrap/roster.hpp"
+#include "cbor.hpp"
+
+namespace muster::detail {
+namespace {
+
+std::vector<int> everyone(std::size_t size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+Group::Group(std::shared_ptr<const JobContext> job, const std::string& name)
+    : Group(job, name, everyone(job->roster.size())) {}
+
+Group::Group(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members)
+    : job_(std::move(job)), name_(std::move(name)), members_(std::move(members)) {
+  rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), job_->rank) - members_.begin());
+  activity_ = job_->plane ? job_->plane->follow_activity(name_) : std::make_shared<control::Activity>();
+}
+
+std::string Group::this_rank() const {
+  return bootstrap::name_of_rank(job_->roster[static_cast<std::size_t>(job_->rank)]);
+}
+
+Group Group::split(int color, int key) {
+  enter("split");
+  auto const number = activity_->number.load();
+  auto const blob = write_cbor(std::vector<int>{color, key});
+  std::vector<control::Blob> blobs{blob};
+  if (job_->plane && size() > 1) {
+    blobs = job_->plane->gather(fmt::format("split of communicator '{}' (operation {})", name_, number),
+                                members_, blob, timeout());
+  }
+  std::vector<std::tuple<int, int, int>> chosen;  // key, rank here, rank in the job
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
+    auto const wish = read_cbor(blobs[i], "a rank's color and key").get<std::vector<int>>();
+    if (wish.at(0) == color) chosen.emplace_back(wish.at(1), static_cast<int>(i), members_.at(i));
+  }
+  std::sort(chosen.begin(), chosen.end());
+  std::vector<int> members;
+  for (const auto& [its_key, here, in_job] : chosen) members.push_back(in_job);
+  return Group(job_, fmt::format("{}/{}.{}", name_, number, color), std::move(members));
+}
+
+void Group::enter(const char* operation) {
+  if (failed()) check();
+  activity_->operation = operation;
+  ++activity_->number;
+}
+
+void Group::check() const {
+  if (job_->plane) job_->plane->check();
+}
+
+void Group::stalled(std::chrono::milliseconds waited) const {
+  if (job_->plane)
+    job_->plane->stalled(name_, members_, activity_->number, activity_->operation.load(), waited);
+  broke(Fault::deadline, "not done after " + text_of(waited));
+}
+
+void Group::broke(Fault fault, const std::string& reason) const {
+  throw Error(fault, fmt::format("{} on communicator '{}', {}: {}", activity_->operation.load(), name_,
+                                 this_rank(), reason));
+}
+
+}  // namespace muster::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/plane.hpp"
+#include "muster/job.hpp"
+
+namespace muster::detail {
+
+/// What the job's communicators share.
+struct JobContext {
+  std::shared_ptr<control::Plane> plane;  ///< null in a world of one
+  std::vector<Hello> roster;
+  int rank = 0;  ///< of this process in the job
+  std::chrono::milliseconds operation_timeout{0};
+};
+
+/// The ranks of one communicator, which operation this rank is in, and what to say when it does not end.
+class Group {
+ public:
+  /// All ranks of the job. `name` tells communicators apart in messages and must be the same on every rank.
+  Group(std::shared_ptr<const JobContext> job, const std::string& name);
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return static_cast<int>(members_.size()); }
+  const std::vector<int>& members() const noexcept { return members_; }
+  const JobContext& job() const noexcept { return *job_; }
+  const std::string& name() const noexcept { return name_; }
+  std::chrono::milliseconds timeout() const noexcept { return job_->operation_timeout; }
+  /// "rank 2 (host node1)".
+  std::string this_rank() const;
+
+  /// The group of those who give the same color, ordered by (key, rank here). Collective, host side, under
+  /// the deadline.
+  Group split(int color, int key);
+
+  /// This rank enters an operation; `operation` is a string literal.
+  /// @throws the job's failure, if there is one.
+  void enter(const char* operation);
+  const char* operation() const noexcept { return activity_->operation.load(); }
+  /// True when the job has failed: check() then throws.
+  bool failed() const noexcept { return job_->plane && job_->plane->failed(); }
+  void check() const;
+  /// The operation that was entered last did not end in `waited`.
+  [[noreturn]] void stalled(std::chrono::milliseconds waited) const;
+  /// Throws Error(fault) with the operation, this rank and `reason`.
+  [[noreturn]] void broke(Fault fault, const std::string& reason) const;
+
+ private:
+  Group(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members);
+
+  std::shared_ptr<const JobContext> job_;
+  std::string name_;
+  std::vector<int> members_;  // ranks in the job, by rank here
+  int rank_ = 0;
+  std::shared_ptr<control::Activity> activity_;
+};
+
+}  // namespace muster::detail

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/host_mpi.hpp"
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "communicator/mpi_session.hpp"
+
+namespace muster::detail {
+
+std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm);
+
+namespace {
+
+// Longer buffers go in pieces of this size: below MPI's limit of 2^31 - 1 elements, and on two ranks of one
+// host a 4 MiB all-reduce moves 10.9 GB/s where a 64 MiB one moves 2.4 GB/s (Open MPI 4.1.4).
+constexpr std::size_t piece_bytes = 4u << 20;
+// Point-to-point messages are only split for MPI's limit.
+constexpr std::size_t message_bytes = 1u << 30;
+// How often a rank that has its core for itself looks before it gives it away.
+constexpr int spins = 2000;
+constexpr int tag = 1;
+
+class HostMpi : public Collectives {
+ public:
+  HostMpi(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm)
+      : state_(std::move(state)), group_(std::move(group)), comm_(comm) {}
+  ~HostMpi() override {
+    // After a failure an operation may still be under way; MPI keeps what it needs until the process ends.
+    if (state_->open && !broken_ && !group_.failed()) MPI_Comm_free(&comm_);
+  }
+  HostMpi(const HostMpi&) = delete;
+  HostMpi& operator=(const HostMpi&) = delete;
+
+  int rank() const noexcept override { return group_.rank(); }
+  int size() const noexcept override { return group_.size(); }
+  const char* backend() const noexcept override { return "open-mpi"; }
+
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                  Stream) override {
+    enter("all_reduce");
+    auto const piece = piece_bytes / size_of(type);
+    for (std::size_t at = 0; at < count; at += piece) {
+      auto const length = std::min(piece, count - at);
+      void* const to = at_element(out, at, type);
+      const void* const from = in == out ? MPI_IN_PLACE : at_element(in, at, type);
+      run([&](MPI_Request* request) {
+        return MPI_Iallreduce(from, to, static_cast<int>(length), mpi(type), mpi(type, op), comm_, request);
+      });
+    }
+    if (op == Reduction::average) divide(out, count, type, size());
+  }
+
+  void broadcast(void* buffer, std::size_t count, DataType type, int root, Stream) override {
+    enter("broadcast");
+    auto const piece = piece_bytes / size_of(type);
+    for (std::size_t at = 0; at < count; at += piece) {
+      auto const length = static_cast<int>(std::min(piece, count - at));
+      run([&](MPI_Request* request) {
+        return MPI_Ibcast(at_element(buffer, at, type), length, mpi(type), root, comm_, request);
+      });
+    }
+  }
+
+  void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream) override {
+    enter("all_gather");
+    auto const piece = share_piece(type);
+    if (count <= piece) {
+      auto const length = static_cast<int>(count);
+      run([&](MPI_Request* request) {
+        return MPI_Iallgather(in, length, mpi(type), out, length, mpi(type), comm_, request);
+      });
+      return;
+    }
+    std::vector<std::byte> gathered(piece * ranks() * size_of(type));
+    for (std::size_t at = 0; at < count; at += piece) {
+      auto const length = std::min(piece, count - at);
+      auto const part = static_cast<int>(length);
+      run([&](MPI_Request* request) {
+        return MPI_Iallgather(at_element(in, at, type), part, mpi(type), gathered.data(), part, mpi(type),
+                              comm_, request);
+      });
+      for (std::size_t r = 0; r < ranks(); ++r) {
+        std::memcpy(at_element(out, r * count + at, type), at_element(gathered.data(), r * length, type),
+                    length * size_of(type));
+      }
+    }
+  }
+
+  void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                      Stream) override {
+    enter("reduce_scatter");
+    auto const piece = share_piece(type);
+    std::vector<std::byte> arranged(count <= piece ? 0 : piece * ranks() * size_of(type));
+    for (std::size_t at = 0; at < count; at += piece) {
+      auto const length = std::min(piece, count - at);
+      const void* from = in;
+      if (count > piece) {
+        for (std::size_t r = 0; r < ranks(); ++r) {
+          std::memcpy(at_element(arranged.data(), r * length, type), at_element(in, r * count + at, type),
+                      length * size_of(type));
+        }
+        from = arranged.data();
+      }
+      run([&](MPI_Request* request) {
+        return MPI_Ireduce_scatter_block(from, at_element(out, at, type), static_cast<int>(length), mpi(type),
+                                         mpi(type, op), comm_, request);
+      });
+    }
+    if (op == Reduction::average) divide(out, count, type, size());
+  }
+
+  void send(const void* buffer, std::size_t count, DataType type, int to, Stream) override {
+    enter("send");
+    in_messages(count * size_of(type), [&](std::size_t at, int length, MPI_Request* request) {
+      return MPI_Isend(static_cast<const std::byte*>(buffer) + at, length, MPI_BYTE, to, tag, comm_, request);
+    });
+  }
+
+  void recv(void* buffer, std::size_t count, DataType type, int from, Stream) override {
+    enter("recv");
+    in_messages(count * size_of(type), [&](std::size_t at, int length, MPI_Request* request) {
+      return MPI_Irecv(static_cast<std::byte*>(buffer) + at, length, MPI_BYTE, from, tag, comm_, request);
+    });
+  }
+
+  void barrier(Stream) override {
+    enter("barrier");
+    run([&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
+  }
+
+  std::shared_ptr<Collectives> split(int color, int key) override {
+    require_open();
+    // The ranks meet on the control plane first, under the deadline: MPI_Comm_split has none of its own.
+    Group part = group_.split(color, key);
+    MPI_Comm comm = MPI_COMM_NULL;
+    int const code = MPI_Comm_split(comm_, color, key, &comm);
+    if (code != MPI_SUCCESS) give_up(code);
+    return std::make_shared<HostMpi>(state_, std::move(part), comm);
+  }
+
+  void synchronize(Stream) override {}
+
+ private:
+  void require_open() const {
+    if (!state_->open) throw Error(Fault::usage, "the communicator was used after the job was left");
+  }
+  void enter(const char* operation) {
+    require_open();
+    group_.enter(operation);
+  }
+  MPI_Datatype mpi(DataType type) const { return state_->types->type(type); }
+  MPI_Op mpi(DataType type, Reduction op) const { return state_->types->op(type, op); }
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  // Elements of one rank's share that are moved at once, so that all shares together stay in MPI's limits.
+  std::size_t share_piece(DataType type) const {
+    return std::max<std::size_t>(1, (1u << 30) / size_of(type) / ranks());
+  }
+
+  static const void* at_element(const void* buffer, std::size_t index, DataType type) {
+    return static_cast<const std::byte*>(buffer) + index * size_of(type);
+  }
+  static void* at_element(void* buffer, std::size_t index, DataType type) {
+    return static_cast<std::byte*>(buffer) + index * size_of(type);
+  }
+
+  template <typename Start>
+  void in_messages(std::size_t bytes, Start start) {
+    for (std::size_t at = 0; at < bytes; at += message_bytes) {
+      auto const length = static_cast<int>(std::min(message_bytes, bytes - at));
+      run([&](MPI_Request* request) { return start(at, length, request); });
+    }
+  }
+
+  // Starts an operation and waits for it: looking for a while, then giving the core away between looks, under
+  // the deadline.
+  template <typename Start>
+  void run(Start start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = start(&request);
+    int done = 0;
+    Deadline const deadline(group_.timeout());
+    for (int looks = 0; code == MPI_SUCCESS; ++looks) {
+      code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (done != 0 || code != MPI_SUCCESS) break;
+      if (group_.failed()) {
+        broken_ = true;
+        group_.check();
+      }
+      bool const look_at_clock = looks % 256 == 255;
+      if (look_at_clock && deadline.passed()) {
+        broken_ = true;
+        group_.stalled(deadline.length());
+      }
+      if (state_->yield || looks >= spins) sched_yield();
+    }
+    if (code != MPI_SUCCESS) give_up(code);
+  }
+
+  // A broken connection shows in MPI first, and on the control plane a moment later with the name of who is
+  // gone.
+  [[noreturn]] void give_up(int code) {
+    broken_ = true;
+    Deadline const moment(std::chrono::milliseconds{1000});
+    while (!group_.failed() && !moment.passed()) sched_yield();
+    group_.check();
+    group_.broke(Fault::system, mpi_reason(code));
+  }
+
+  std::shared_ptr<MpiState> state_;
+  Group group_;
+  MPI_Comm comm_;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm) {
+  return std::make_shared<HostMpi>(std::move(state), std::move(group), comm);
+}
+
+}  // namespace muster::detail

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "communicator/collectives.hpp"
+#include "communicator/group.hpp"
+#include "deadline.hpp"
+
+namespace muster::detail {
+
+/// MPI in this process, from the first host communicator to the end of the job.
+class MpiSession {
+ public:
+  virtual ~MpiSession() = default;
+  /// All ranks on host memory. Collective, once.
+  virtual std::shared_ptr<Collectives> world(Group group) = 0;
+  /// Finalizes MPI if the session initialised it. Communicators of it then refuse to work. Collective.
+  virtual void finish(const Deadline& deadline) = 0;
+};
+
+/// Initialises MPI unless the program did. Collective over the job's ranks, which must have met right before:
+/// MPI_Init waits for all.
+/// @throws Error: environment (MPI was finalized before, or counts other ranks), deadline, system.
+std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& deadline);
+
+}  // namespace muster::detail

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/host_mpi.hpp"
+#include "muster/error.hpp"
+
+namespace muster::detail {
+
+std::shared_ptr<MpiSession> start_mpi(const JobContext&, const Deadline&) {
+  throw Error(Fault::environment,
+              "this libmuster was built without Open MPI: several ranks on host memory need it");
+}
+
+}  // namespace muster::detail

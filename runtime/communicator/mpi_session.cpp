@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/mpi_session.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "bootstrap/roster.hpp"
+#include "communicator/host_mpi.hpp"
+#include "log.hpp"
+
+namespace muster::detail {
+
+std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm);
+
+namespace {
+
+class Session : public MpiSession {
+ public:
+  Session(bool owner, bool yield) : owner_(owner), state_(std::make_shared<MpiState>()) {
+    state_->types = std::make_unique<MpiTypes>();
+    state_->yield = yield;
+  }
+
+  std::shared_ptr<Collectives> world(Group group) override {
+    MPI_Comm own = MPI_COMM_NULL;
+    int const code = MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    if (code != MPI_SUCCESS) throw Error(Fault::system, "MPI_Comm_dup: " + mpi_reason(code));
+    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    return make_host_mpi(state_, std::move(group), own);
+  }
+
+  void finish(const Deadline& deadline) override {
+    if (!state_->open) return;
+    state_->open = false;
+    state_->types->free();
+    if (!owner_) return;
+    auto const done = run_bounded([] { return MPI_Finalize(); }, deadline);
+    if (!done)
+      throw Error(Fault::deadline,
+                  fmt::format("MPI_Finalize did not end within {}", text_of(deadline.length())));
+    log::debug("leave: MPI finalized");
+  }
+
+ private:
+  bool owner_;
+  std::shared_ptr<MpiState> state_;
+};
+
+// The user's and the administrator's settings of Open MPI come first.
+void set_default(const char* name, const char* value) { setenv(name, value, 0); }
+
+void tune(bool yield) {
+  // Waiting ranks give their core away where ranks share cores (mpi_yield_when_idle).
+  if (yield) set_default("OMPI_MCA_mpi_yield_when_idle", "1");
+  // Open MPI's remarks about transports that a machine has but that are not used, and about a CUDA that is
+  // not there.
+  set_default("OMPI_MCA_btl_base_warn_component_unused", "0");
+  set_default("OMPI_MCA_opal_warn_on_missing_libcuda", "0");
+}
+
+void check_ranks(const JobContext& job) {
+  int rank = -1;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank == job.rank && size == static_cast<int>(job.roster.size())) return;
+  throw Error(Fault::environment,
+              fmt::format("Open MPI counts this process as rank {} of {} but the job has it as rank {} of "
+                          "{}: start the program with srun "
+                          "--mpi=pmix or with the mpirun of the Open MPI that libmuster was built with",
+                          rank, size, job.rank, job.roster.size()));
+}
+
+}  // namespace
+
+std::string mpi_reason(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) return fmt::format("MPI error {}", code);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& deadline) {
+  int initialised = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalized);
+  if (finalized != 0) {
+    throw Error(Fault::environment,
+                "Open MPI was finalized in this process already and cannot start again: one job with a host "
+                "communicator per process");
+  }
+  bool const yield = bootstrap::shares_cores(job.roster, job.rank);
+  if (initialised == 0) {
+    tune(yield);
+    auto const code = run_bounded(
+        [] {
+          int provided = 0;
+          return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+        },
+        deadline);
+    if (!code)
+      throw Error(Fault::deadline, fmt::format("MPI_Init did not end within {} on rank {}",
+                                               text_of(deadline.length()), job.rank));
+    if (*code != MPI_SUCCESS)
+      throw Error(Fault::system, fmt::format("MPI_Init failed on rank {} with code {}", job.rank, *code));
+  }
+  log::debug("open-mpi: {}, yielding {}", initialised == 0 ? "initialised" : "the program had initialised it",
+             yield);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  auto session = std::make_shared<Session>(initialised == 0, yield);
+  check_ranks(job);
+  return session;
+}
+
+}  // namespace muster::detail

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/nccl.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "log.hpp"
+
+namespace muster::detail {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// How long an abort may take before it is left to go on by itself.
+constexpr milliseconds abort_time{5000};
+// Within the first moments of a wait the answer is looked for again at once; later the core is given away.
+constexpr milliseconds eager{20};
+
+void rest(Deadline::Clock::time_point since) {
+  if (Deadline::Clock::now() - since < eager) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(microseconds{50});
+  }
+}
+
+ncclDataType_t nccl_type(DataType type) {
+  switch (type) {
+    case DataType::float32:
+      return ncclFloat32;
+    case DataType::float64:
+      return ncclFloat64;
+    case DataType::bfloat16:
+      return ncclBfloat16;
+    case DataType::float16:
+      return ncclFloat16;
+    case DataType::int8:
+      return ncclInt8;
+    case DataType::uint8:
+      return ncclUint8;
+    case DataType::int32:
+      return ncclInt32;
+    case DataType::uint32:
+      return ncclUint32;
+    case DataType::int64:
+      return ncclInt64;
+    case DataType::uint64:
+      return ncclUint64;
+  }
+  return ncclNumTypes;
+}
+
+ncclRedOp_t nccl_op(Reduction op) {
+  switch (op) {
+    case Reduction::sum:
+      return ncclSum;
+    case Reduction::average:
+      return ncclAvg;
+    case Reduction::min:
+      return ncclMin;
+    case Reduction::max:
+      return ncclMax;
+  }
+  return ncclNumOps;
+}
+
+ncclConfig_t non_blocking() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
+}  // namespace
+
+Nccl::Nccl(std::shared_ptr<NcclState> state, Group group)
+    : state_(std::move(state)), group_(std::move(group)) {
+  state_->all.push_back(this);
+}
+
+Nccl::~Nccl() {
+  if (comm_ != nullptr) {
+    if (group_.failed() || !state_->open) {
+      abort();
+    } else {
+      finish(Deadline(abort_time));
+    }
+  }
+  std::erase(state_->all, this);
+}
+
+std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline) {
+  std::shared_ptr<Nccl> made(new Nccl(std::move(state), std::move(group)));
+  auto& self = *made;
+  self.group_.enter("NCCL initialisation");
+  const auto& library = self.state_->nccl;
+  control::Blob blob(sizeof(ncclUniqueId));
+  ncclUniqueId id;
+  if (self.rank() == 0) {
+    ncclResult_t const result = library.get_unique_id(&id);
+    if (result != ncclSuccess) self.group_.broke(Fault::device, library.reason(result, nullptr));
+    std::memcpy(blob.data(), &id, sizeof id);
+  }
+  if (auto const& plane = self.group_.job().plane; plane && self.size() > 1) {
+    blob = plane->broadcast("NCCL id of '" + self.group_.name() + "'", self.group_.members(),
+                            self.group_.members().front(), blob, deadline.length());
+  }
+  if (blob.size() != sizeof id) self.group_.broke(Fault::system, "the NCCL id came with another length");
+  std::memcpy(&id, blob.data(), sizeof id);
+  ncclConfig_t config = non_blocking();
+  log::debug("nccl: initialising '{}', {} ranks", self.group_.name(), self.size());
+  self.accept(library.comm_init_rank_config(&self.comm_, self.size(), id, self.rank(), &config), deadline);
+  self.allocate_token();
+  log::debug("nccl: '{}' is ready", self.group_.name());
+  return made;
+}
+
+void Nccl::allocate_token() {
+  CUresult const result = state_->cuda.mem_alloc(&token_, sizeof(float));
+  if (result != CUDA_SUCCESS)
+    group_.broke(Fault::device, "no GPU memory for the barrier: " + state_->cuda.reason(result));
+}
+
+void Nccl::enter(const char* operation) {
+  if (!state_->open || comm_ == nullptr)
+    throw Error(Fault::usage, "the communicator was used after the job was left or has failed");
+  group_.enter(operation);
+}
+
+void Nccl::accept(ncclResult_t result, const Deadline& deadline) {
+  auto const since = Deadline::Clock::now();
+  while (result == ncclInProgress) {
+    rest(since);
+    if (group_.failed() || deadline.passed()) give_up_waiting(deadline);
+    ncclResult_t const asked = state_->nccl.comm_get_async_error(comm_, &result);
+    if (asked != ncclSuccess) result = asked;
+  }
+  if (result != ncclSuccess) give_up(result);
+}
+
+// Throws what `why` throws, with every communicator of this process aborted.
+template <typename Throw>
+void Nccl::abort_all(Throw why) {
+  try {
+    group_.check();
+    why();
+    std::terminate();  // `why` throws
+  } catch (const Error&) {
+    auto const all = state_->all;
+    for (Nccl* one : all) one->abort();
+    throw;
+  }
+}
+
+void Nccl::give_up(ncclResult_t result) {
+  auto const reason = state_->nccl.reason(result, comm_);
+  // A rank that ends shows in NCCL first, and on the control plane a moment later with its name.
+  if (result == ncclRemoteError || result == ncclSystemError) {
+    Deadline const moment(milliseconds{1000});
+    while (group_.size() > 1 && !group_.failed() && !moment.passed())
+      std::this_thread::sleep_for(milliseconds{1});
+  }
+  abort_all([&] { group_.broke(Fault::device, reason); });
+}
+
+void Nccl::give_up_waiting(const Deadline& deadline) {
+  abort_all([&] { group_.stalled(deadline.length()); });
+}
+
+void Nccl::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                      Stream stream) {
+  enter("all_reduce");
+  accept(state_->nccl.all_reduce(in, out, count, nccl_type(type), nccl_op(op), comm_, stream));
+}
+
+void Nccl::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
+  enter("broadcast");
+  accept(state_->nccl.broadcast(buffer, buffer, count, nccl_type(type), root, comm_, stream));
+}
+
+void Nccl::all_gather(const void* in, void* out, std::size_t count, DataType type, Stream stream) {
+  enter("all_gather");
+  accept(state_->nccl.all_gather(in, out, count, nccl_type(type), comm_, stream));
+}
+
+void Nccl::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                          Stream stream) {
+  enter("reduce_scatter");
+  accept(state_->nccl.reduce_scatter(in, out, count, nccl_type(type), nccl_op(op), comm_, stream));
+}
+
+void Nccl::send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
+  enter("send");
+  accept(state_->nccl.send(buffer, count, nccl_type(type), to, comm_, stream));
+}
+
+void Nccl::recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) {
+  enter("recv");
+  accept(state_->nccl.recv(buffer, count, nccl_type(type), from, comm_, stream));
+}
+
+void Nccl::barrier(Stream stream) {
+  enter("barrier");
+  auto* const token = reinterpret_cast<void*>(token_);
+  accept(state_->nccl.all_reduce(token, token, 1, ncclFloat32, ncclMax, comm_, stream));
+  synchronize(stream);
+}
+
+void Nccl::synchronize(Stream stream) {
+  Deadline const deadline(group_.timeout());
+  auto const since = Deadline::Clock::now();
+  while (true) {
+    CUresult const state = state_->cuda.stream_query(stream);
+    if (state == CUDA_SUCCESS) return;
+    if (state != CUDA_ERROR_NOT_READY) {
+      abort_all([&] { group_.broke(Fault::device, "CUDA says: " + state_->cuda.reason(state)); });
+    }
+    if (group_.failed() || deadline.passed()) give_up_waiting(deadline);
+    ncclResult_t result = ncclSuccess;
+    if (comm_ != nullptr && state_->nccl.comm_get_async_error(comm_, &result) == ncclSuccess &&
+        result != ncclSuccess && result != ncclInProgress) {
+      give_up(result);
+    }
+    rest(since);
+  }
+}
+
+std::shared_ptr<Collectives> Nccl::split(int color, int key) {
+  enter("split");
+  std::shared_ptr<Nccl> made(new Nccl(state_, group_.split(color, key)));
+  ncclConfig_t config = non_blocking();
+  ncclResult_t result = state_->nccl.comm_split(comm_, color, key, &made->comm_, &config);
+  Deadline const deadline(group_.timeout());
+  accept(result, deadline);  // the parent is busy with the split until it is done
+  auto const since = Deadline::Clock::now();
+  do {
+    if (made->comm_ == nullptr) made->give_up(ncclInternalError);
+    ncclResult_t const asked = state_->nccl.comm_get_async_error(made->comm_, &result);
+    if (asked != ncclSuccess) result = asked;
+    if (result == ncclInProgress && (deadline.passed() || group_.failed())) made->give_up_waiting(deadline);
+    if (result == ncclInProgress) rest(since);
+  } while (result == ncclInProgress);
+  if (result != ncclSuccess) made->give_up(result);
+  made->allocate_token();
+  return made;
+}
+
+void Nccl::finish(const Deadline& deadline) noexcept {
+  if (comm_ == nullptr) return;
+  const auto& library = state_->nccl;
+  ncclResult_t result = library.comm_finalize(comm_);
+  auto const since = Deadline::Clock::now();
+  while (result == ncclInProgress && !deadline.passed() && !group_.failed()) {
+    rest(since);
+    if (library.comm_get_async_error(comm_, &result) != ncclSuccess) result = ncclInternalError;
+  }
+  if (result != ncclSuccess) return abort();
+  end_with(library.comm_destroy);  // local after a finished ncclCommFinalize; bounded all the same
+}
+
+void Nccl::abort() noexcept { end_with(state_->nccl.comm_abort); }
+
+void Nccl::end_with(decltype(::ncclCommAbort)* how) noexcept {
+  if (comm_ == nullptr) return;
+  auto* const comm = std::exchange(comm_, nullptr);
+  auto const token = std::exchange(token_, 0);
+  run_bounded(
+      [state = state_, comm, token, how] {
+        state->cuda.context_set_current(state->context);
+        auto const result = how(comm);
+        if (token != 0) state->cuda.mem_free(token);
+        return static_cast<int>(result);
+      },
+      Deadline(abort_time));
+}
+
+}  // namespace muster::detail

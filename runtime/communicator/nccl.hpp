@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "communicator/collectives.hpp"
+#include "communicator/cuda_library.hpp"
+#include "communicator/group.hpp"
+#include "communicator/nccl_library.hpp"
+#include "deadline.hpp"
+
+namespace muster::detail {
+
+class Nccl;
+
+/// What the NCCL communicators of a process share.
+struct NcclState {
+  CudaLibrary cuda;
+  NcclLibrary nccl;
+  CUcontext context = nullptr;  ///< of this rank's GPU
+  bool open = true;             ///< false once the job was left
+  std::vector<Nccl*> all;       ///< those that live, so that all can be ended together
+};
+
+/// A communicator on GPU memory. Initialisation and every wait are non-blocking underneath and bounded; an
+/// error aborts all of the process's communicators, since NCCL's kernels of one can wait for another's.
+class Nccl : public Collectives {
+ public:
+  /// Collective over the group.
+  static std::shared_ptr<Nccl> init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline);
+  ~Nccl() override;
+  Nccl(const Nccl&) = delete;
+  Nccl& operator=(const Nccl&) = delete;
+
+  int rank() const noexcept override { return group_.rank(); }
+  int size() const noexcept override { return group_.size(); }
+  const char* backend() const noexcept override { return "nccl"; }
+
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                  Stream stream) override;
+  void broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) override;
+  void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream stream) override;
+  void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                      Stream stream) override;
+  void send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) override;
+  void recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) override;
+  void barrier(Stream stream) override;
+  std::shared_ptr<Collectives> split(int color, int key) override;
+  void synchronize(Stream stream) override;
+
+  /// Ends the communicator in order, its peers doing the same; aborts it when that takes longer.
+  void finish(const Deadline& deadline) noexcept;
+  void abort() noexcept;
+
+ private:
+  Nccl(std::shared_ptr<NcclState> state, Group group);
+
+  void enter(const char* operation);
+  // After a call: waits until NCCL has taken the operation (not until it is done), under the deadline.
+  void accept(ncclResult_t result, const Deadline& deadline);
+  void accept(ncclResult_t result) { accept(result, Deadline(group_.timeout())); }
+  [[noreturn]] void give_up(ncclResult_t result);
+  [[noreturn]] void give_up_waiting(const Deadline& deadline);
+  template <typename Throw>
+  [[noreturn]] void abort_all(Throw why);
+  void allocate_token();
+  // Ends the communicator with `how` on another thread, which may take abort_time, and frees what belongs to
+  // it.
+  void end_with(decltype(::ncclCommAbort)* how) noexcept;
+
+  std::shared_ptr<NcclState> state_;
+  Group group_;
+  ncclComm_t comm_ = nullptr;
+  CUdeviceptr token_ = 0;  // one float for the barrier
+};
+
+}  // namespace muster::detail

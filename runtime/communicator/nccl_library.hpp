@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nccl.h>
+
+#include <string>
+
+#include "communicator/shared_object.hpp"
+
+// The oldest NCCL whose interface we use; dependencies.cmake looks for it too.
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0), "Muster needs NCCL 2.23 or later");
+
+namespace muster::detail {
+
+/// The functions of NCCL that the runtime calls.
+struct NcclLibrary {
+  /// libnccl.so.2, or what MUSTER_NCCL_LIBRARY names.
+  /// @throws Error(Fault::device), also for a library older than 2.23.
+  NcclLibrary();
+
+  SharedObject object;
+  decltype(::ncclGetVersion)* get_version = nullptr;
+  decltype(::ncclGetErrorString)* get_error_string = nullptr;
+  decltype(::ncclGetLastError)* get_last_error = nullptr;
+  decltype(::ncclGetUniqueId)* get_unique_id = nullptr;
+  decltype(::ncclCommInitRankConfig)* comm_init_rank_config = nullptr;
+  decltype(::ncclCommSplit)* comm_split = nullptr;
+  decltype(::ncclCommGetAsyncError)* comm_get_async_error = nullptr;
+  decltype(::ncclCommFinalize)* comm_finalize = nullptr;
+  decltype(::ncclCommDestroy)* comm_destroy = nullptr;
+  decltype(::ncclCommAbort)* comm_abort = nullptr;
+  decltype(::ncclAllReduce)* all_reduce = nullptr;
+  decltype(::ncclBroadcast)* broadcast = nullptr;
+  decltype(::ncclAllGather)* all_gather = nullptr;
+  decltype(::ncclReduceScatter)* reduce_scatter = nullptr;
+  decltype(::ncclSend)* send = nullptr;
+  decltype(::ncclRecv)* recv = nullptr;
+
+  /// "2.28.9"
+  std::string version;
+
+  /// NCCL's text for a result, with the last detail that it recorded for `comm` (null: for none).
+  std::string reason(ncclResult_t result, ncclComm_t comm) const;
+};
+
+}  // namespace muster::detail

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+#include <vector>
+
+#include "muster/error.hpp"
+
+namespace muster::detail {
+
+/// A library that is loaded while the program runs, so that one libmuster works with or without it. Never
+/// unloaded: CUDA and NCCL have threads of their own.
+class SharedObject {
+ public:
+  /// `variable`: an environment variable that may name another file.
+  /// @throws Error(Fault::device) with the loader's reason and `advice`.
+  SharedObject(const char* variable, const char* file, const std::string& advice);
+
+  const std::string& file() const noexcept { return file_; }
+
+  /// Sets `function` to the library's function of that name.
+  /// @throws Error(Fault::device) when it has none.
+  template <typename Function>
+  void find(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(address(name));
+  }
+
+ private:
+  void* address(const char* name) const;
+
+  std::string file_;
+  void* handle_;
+};
+
+}  // namespace muster::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <asio.hpp>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "control/handshake.hpp"
+
+namespace muster::control {
+
+/// One small message: a CBOR object.
+using Message = nlohmann::json;
+
+/// No frame is longer; a peer that announces one is cut off.
+inline constexpr std::size_t max_frame_bytes = 4u << 20;
+
+/// A proven connection: length-limited frames, each sealed with ChaCha20-Poly1305 under the connection's keys
+/// and its number in order. Every call and callback on the io_context's thread.
+class Channel : public std::enable_shared_from_this<Channel> {
+ public:
+  using OnMessage = std::function<void(const Message&)>;
+  /// `reason` is the system's text. Called once, not after close().
+  using OnEnd = std::function<void(const std::string& reason)>;
+
+  Channel(asio::ip::tcp::socket socket, const SessionKeys& keys);
+
+  void start(OnMessage on_message, OnEnd on_end);
+  void send(const Message& message);
+  /// Ends the connection after what was sent; the callbacks are not called again.
+  void close();
+
+ private:
+  using Bytes = std::vector<std::uint8_t>;
+
+  void read_length();
+  void read_body(std::uint32_t length);
+  void open_frame();
+  void write_next();
+  void end(const std::string& reason);
+  void shut();
+
+  asio::ip::tcp::socket socket_;
+  SessionKeys keys_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+  std::array<std::uint8_t, 4> length_{};
+  Bytes body_;
+  std::deque<Bytes> queue_;
+  bool closing_ = false;
+  OnMessage on_message_;
+  OnEnd on_end_;
+};
+
+/// Turns on keep-alive and bounds how long unacknowledged data may wait, so that a link that went silent ends
+/// the connection.
+void set_liveness(asio::ip::tcp::socket& socket);
+
+}  // namespace muster::control

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/connect.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "log.hpp"
+#include "muster/error.hpp"
+
+namespace muster::control {
+namespace {
+
+using asio::ip::tcp;
+using std::chrono::milliseconds;
+
+// How long one address may take before the next is tried.
+constexpr milliseconds patience{2000};
+
+// One attempt. Runs the io_context itself, so nothing else may be running on it.
+class Attempt {
+ public:
+  Attempt(asio::io_context& io, int rank, const Key& key) : io_(io), socket_(io), key_(key) {
+    introduction_.rank = static_cast<std::uint32_t>(rank);
+    introduction_.of_rank = random_nonce();
+    greeting_ = make_greeting(introduction_.rank, introduction_.of_rank);
+  }
+
+  // Empty when it worked, else why not.
+  std::string run(const tcp::endpoint& endpoint, const Deadline& deadline) {
+    result_ = fmt::format("no answer within {}", text_of(deadline.length()));
+    socket_.async_connect(endpoint, [this](const asio::error_code& error) {
+      if (error) return stop(error.message());
+      asio::async_write(socket_, asio::buffer(greeting_),
+                        [this](const asio::error_code& failed, std::size_t) {
+                          if (failed) return stop(failed.message());
+                          read_answer();
+                        });
+    });
+    io_.restart();
+    io_.run_until(deadline.when());
+    if (!io_.stopped()) {
+      asio::error_code ignored;
+      socket_.close(ignored);
+      io_.run();  // lets the cancelled handlers go
+    }
+    return done_ ? "" : result_;
+  }
+
+  tcp::socket take_socket() { return std::move(socket_); }
+  SessionKeys keys() const { return rank_keys(key_, introduction_); }
+
+ private:
+  void read_answer() {
+    asio::async_read(socket_, asio::buffer(answer_), [this](const asio::error_code& error, std::size_t) {
+      if (error) return stop(error == asio::error::eof ? "it closed the connection" : error.message());
+      std::copy_n(answer_.begin(), nonce_bytes, introduction_.of_leader.begin());
+      if (!equal(std::span(answer_).last<proof_bytes>(), leader_proof(key_, introduction_))) {
+        return stop("whoever answers there does not have this job's key");
+      }
+      proof_ = rank_proof(key_, introduction_);
+      asio::async_write(socket_, asio::buffer(proof_), [this](const asio::error_code& failed, std::size_t) {
+        if (failed) return stop(failed.message());
+        read_welcome();
+      });
+    });
+  }
+  void read_welcome() {
+    asio::async_read(socket_, asio::buffer(welcome_), [this](const asio::error_code& error, std::size_t) {
+      if (error) return stop(error == asio::error::eof ? "it closed the connection" : error.message());
+      done_ = true;
+    });
+  }
+  void stop(const std::string& why) {
+    if (socket_.is_open()) result_ = why;
+    asio::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  asio::io_context& io_;
+  tcp::socket socket_;
+  const Key& key_;
+  Introduction introduction_;
+  std::array<std::uint8_t, greeting_bytes> greeting_{};
+  std::array<std::uint8_t, answer_bytes> answer_{};
+  Proof proof_{};
+  std::array<std::uint8_t, 1> welcome_{};
+  std::string result_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::pair<tcp::socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
+                                                      const std::vector<std::string>& addresses,
+                                                      std::uint16_t port, const Key& key,
+                                                      const Deadline& deadline) {
+  std::string last = "rank 0 gave no address";
+  milliseconds rest{5};
+  do {
+    for (const auto& text : addresses) {
+      asio::error_code bad;
+      auto const address = asio::ip::make_address(text, bad);
+      if (bad) continue;
+      Attempt attempt(io, rank, key);
+      auto const why =
+          attempt.run(tcp::endpoint(address, port), Deadline(std::min(patience, deadline.remaining())));
+      if (why.empty()) {
+        log::debug("control: connected to rank 0 at {} port {}", text, port);
+        return {attempt.take_socket(), attempt.keys()};
+      }
+      last = fmt::format("{} port {}: {}", text, port, why);
+      log::debug("control: {}", last);
+      if (deadline.passed()) break;
+    }
+    std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
+    rest = std::min(rest * 2, milliseconds{500});
+  } while (!deadline.passed());
+  throw Error(Fault::deadline, fmt::format("join: rank {} cannot reach rank 0 within {}; last tried {}", rank,
+                                           text_of(deadline.length()), last));
+}
+
+}  // namespace muster::control

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a connection proves that it belongs to the job, before anything it says is looked at.
+//
+//   rank → leader   greeting: magic, rank, nonce
+//   leader → rank   answer: nonce, the leader's proof
+//   rank → leader   the rank's proof
+//   leader → rank   one byte: welcome
+//
+// A proof is a keyed BLAKE2b hash (libsodium's generichash) of a label, the rank and both nonces under the
+// job's key. The two keys of the frames that follow are derived in the same way, so that nothing can be read,
+// forged or replayed by who lacks the job's key.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace muster::control {
+
+inline constexpr std::size_t key_bytes = 32;
+inline constexpr std::size_t nonce_bytes = 32;
+inline constexpr std::size_t proof_bytes = 32;
+inline constexpr std::size_t greeting_bytes = 8 + 4 + nonce_bytes;
+inline constexpr std::size_t answer_bytes = nonce_bytes + proof_bytes;
+
+using Key = std::array<std::uint8_t, key_bytes>;
+using Nonce = std::array<std::uint8_t, nonce_bytes>;
+using Proof = std::array<std::uint8_t, proof_bytes>;
+
+/// The keys of one connection, as this side uses them.
+struct SessionKeys {
+  Key send{};
+  Key receive{};
+};
+
+/// Both sides of one handshake know these.
+struct Introduction {
+  std::uint32_t rank = 0;
+  Nonce of_rank{};
+  Nonce of_leader{};
+};
+
+/// @throws Error(Fault::system) when libsodium cannot start.
+Key random_key();
+Nonce random_nonce();
+
+std::array<std::uint8_t, greeting_bytes> make_greeting(std::uint32_t rank, const Nonce& nonce);
+/// Fills rank and of_rank. Nothing when the magic is another: not one of us, or another version.
+std::optional<Introduction> read_greeting(std::span<const std::uint8_t, greeting_bytes> bytes);
+
+Proof leader_proof(const Key& key, const Introduction& introduction);
+Proof rank_proof(const Key& key, const Introduction& introduction);
+/// In constant time.
+bool equal(std::span<const std::uint8_t, proof_bytes> a, const Proof& b);
+
+SessionKeys leader_keys(const Key& key, const Introduction& introduction);
+SessionKeys rank_keys(const Key& key, const Introduction& introduction);
+
+}  // namespace muster::control

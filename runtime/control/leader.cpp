@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/leader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "bootstrap/roster.hpp"
+#include "deadline.hpp"
+#include "log.hpp"
+
+namespace muster::control {
+namespace {
+
+using bootstrap::name_of_rank;
+using bootstrap::name_of_ranks;
+
+// How long the ranks have to say where they are. Their control threads answer even while their programs
+// compute.
+constexpr std::chrono::milliseconds inquiry_time{1000};
+
+}  // namespace
+
+Message to_message(const Failure& failure) {
+  return {{"is", "failure"},
+          {"fault", static_cast<int>(failure.fault)},
+          {"speaker", failure.speaker},
+          {"text", failure.text}};
+}
+
+Failure failure_from(const Message& message) {
+  int const fault = std::clamp(message.at("fault").get<int>(), 0, static_cast<int>(Fault::system));
+  return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>()};
+}
+
+Leader::Leader(asio::io_context& io, ToSelf to_self) : io_(io), to_self_(std::move(to_self)), gate_(io) {}
+
+void Leader::open(std::vector<Hello> roster, const Key& key) {
+  roster_ = std::move(roster);
+  gate_.open(static_cast<int>(roster_.size()), key,
+             [this](int rank, asio::ip::tcp::socket socket, const SessionKeys& keys) {
+               admit(rank, std::move(socket), keys);
+             });
+}
+
+void Leader::close() {
+  gate_.close();
+  for (auto& [rank, channel] : channels_) channel->close();
+  channels_.clear();
+  rounds_.clear();
+  inquiry_.reset();
+}
+
+void Leader::admit(int rank, asio::ip::tcp::socket socket, const SessionKeys& keys) {
+  // A rank that said something comes once; whoever comes again is a copy of it. Before that it may come
+  // again: it gave up a connection whose welcome took too long.
+  if (spoken_.contains(rank)) return;
+  seen_.insert(rank);
+  if (auto const old = channels_.extract(rank)) old.mapped()->close();
+  log::debug("control: rank {} connected, {} of {} here", rank, seen_.size() + 1, roster_.size());
+  auto channel = std::make_shared<Channel>(std::move(socket), keys);
+  channels_.emplace(rank, channel);
+  channel->start(
+      [this, rank](const Message& message) {
+        spoken_.insert(rank);
+        handle(rank, message);
+      },
+      [this, rank](const std::string& reason) { lose(rank, reason); });
+  if (failure_) channel->send(to_message(*failure_));
+}
+
+void Leader::lose(int rank, const std::string& reason) {
+  channels_.erase(rank);
+  if (departing_ || failure_ || !spoken_.contains(rank)) return;
+  const Hello& hello = roster_[static_cast<std::size_t>(rank)];
+  fail({Fault::lost_rank, 0,
+        fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
+                    name_of_rank(hello), hello.pid, reason)});
+}
+
+void Leader::send(int rank, const Message& message) {
+  if (rank == 0) return to_self_(message);
+  if (auto const found = channels_.find(rank); found != channels_.end()) found->second->send(message);
+}
+
+void Leader::handle(int rank, const Message& message) {
+  auto const& what = message.at("is").get_ref<const std::string&>();
+  if (what == "arrive") return arrive(rank, message);
+  if (what == "stalled") return inquire(rank, message);
+  if (what == "here" && inquiry_) {
+    inquiry_->replies[rank] = message;
+    if (inquiry_->replies.size() == inquiry_->members.size()) conclude();
+  }
+}
+
+std::vector<int> Leader::members_in(const Message& message) const {
+  if (!message.contains("members")) {
+    std::vector<int> everyone(roster_.size());
+    std::iota(everyone.begin(), everyone.end(), 0);
+    return everyone;
+  }
+  auto members = message.at("members").get<std::vector<int>>();
+  auto const outside = [&](int rank) { return rank < 0 || rank >= static_cast<int>(roster_.size()); };
+  std::erase_if(members, outside);
+  return members;
+}
+
+void Leader::arrive(int rank, const Message& message) {
+  if (failure_) return;
+  auto const name = message.at("name").get<std::string>();
+  auto const members = members_in(message);
+  int const root = message.at("root").get<int>();
+  auto& round = rounds_[name];
+  if (!round) {
+    round = std::make_unique<Round>(io_);
+    round->members = members;
+    round->root = root;
+    round->last = message.at("last").get<bool>();
+    round->length = std::chrono::milliseconds(message.at("ms").get<std::int64_t>());
+    round->timer.expires_after(round->length);
+    round->timer.async_wait([this, name](const asio::error_code& error) {
+      auto const found = rounds_.find(name);
+      if (!error && found != rounds_.end() && !failure_) miss(name, *found->second);
+    });
+  }
+  bool const belongs = std::find(members.begin(), members.end(), rank) != members.end();
+  if (round->members != members || round->root != root || !belongs || round->blobs.contains(rank)) {
+    return fail({Fault::usage, rank,
+                 fmt::format("{} came to '{}' with other members or twice: all ranks must make the same "
+                             "calls in the same order",
+                             name_of_rank(roster_[static_cast<std::size_t>(rank)]), name)});
+  }
+  round->blobs.emplace(rank, message.at("blob").get_binary());
+  if (round->blobs.size() == round->members.size()) complete(name, *round);
+}
+
+void Leader::complete(const std::string& name, Round& round) {
+  Message blobs = Message::array();
+  for (int member : round.members) {
+    if (round.root < 0 || member == round.root)
+      blobs.push_back(Message::binary(std::move(round.blobs.at(member))));
+  }
+  Message const done{{"is", "done"}, {"name", name}, {"last", round.last}, {"blobs", std::move(blobs)}};
+  if (round.last) departing_ = true;
+  auto const members = round.members;
+  rounds_.erase(name);  // before rank 0 can hear of it and begin the next round of the same name
+  for (auto member = members.rbegin(); member != members.rend(); ++member) send(*member, done);
+}
+
+void Leader::miss(const std::string& name, const Round& round) {
+  std::vector<int> missing;
+  for (int member : round.members) {
+    if (!round.blobs.contains(member)) missing.push_back(member);
+  }
+  std::vector<int> absent;
+  std::copy_if(missing.begin(), missing.end(), std::back_inserter(absent),
+               [&](int rank) { return rank != 0 && !seen_.contains(rank); });
+  auto text = fmt::format("{}: {} of {} ranks missing after {}: {}", name, missing.size(),
+                          round.members.size(), text_of(round.length), name_of_ranks(roster_, missing));
+  if (!absent.empty()) {
+    text += absent.size() == missing.size() ? ", never connected to rank 0"
+                                            : fmt::format(", of which {} never connected", absent.size());
+  }
+  fail({Fault::deadline, round.blobs.begin()->first, text});
+}
+
+void Leader::inquire(int rank, const Message& message) {
+  if (failure_ || inquiry_) return;
+  inquiry_ = std::make_unique<Inquiry>(io_);
+  inquiry_->speaker = rank;
+  inquiry_->question = message;
+  inquiry_->members = members_in(message);
+  inquiry_->timer.expires_after(inquiry_time);
+  inquiry_->timer.async_wait([this](const asio::error_code& error) {
+    if (!error && inquiry_ && !failure_) conclude();
+  });
+  Message const where{{"is", "where"}, {"group", message.at("group")}};
+  auto const members = inquiry_->members;
+  for (int member : members) send(member, where);
+}
+
+void Leader::conclude() {
+  auto const inquiry = std::move(inquiry_);
+  auto const& question = inquiry->question;
+  auto const number = question.at("number").get<std::uint64_t>();
+  std::vector<int> behind;
+  std::vector<int> silent;
+  std::string last;
+  for (int member : inquiry->members) {
+    auto const reply = inquiry->replies.find(member);
+    if (reply == inquiry->replies.end()) {
+      silent.push_back(member);
+    } else if (reply->second.at("number").get<std::uint64_t>() < number) {
+      if (behind.empty()) last = reply->second.at("operation").get<std::string>();
+      behind.push_back(member);
+    }
+  }
+  auto text = fmt::format("{} (operation {} on communicator '{}') was not done after {} on {}",
+                          question.at("operation").get<std::string>(), number,
+                          question.at("group").get<std::string>(),
+                          text_of(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())),
+                          name_of_rank(roster_[static_cast<std::size_t>(inquiry->speaker)]));
+  if (!behind.empty()) {
+    text += fmt::format("; not entered by {}", name_of_ranks(roster_, behind));
+    text += last.empty() ? ", which called nothing there yet"
+                         : fmt::format(", whose last call there was {}", last);
+  }
+  if (!silent.empty()) text += fmt::format("; no answer from {}", name_of_ranks(roster_, silent));
+  if (behind.empty() && silent.empty())
+    text += "; every rank entered it: the transport between them is stuck";
+  fail({Fault::deadline, inquiry->speaker, text});
+}
+
+void Leader::fail(const Failure& failure) {
+  if (failure_) return;
+  failure_ = failure;
+  log::debug("control: failure: {}", failure.text);
+  auto const message = to_message(failure);
+  rounds_.clear();
+  inquiry_.reset();
+  auto const channels = channels_;
+  for (auto const& [rank, channel] : channels) channel->send(message);
+  // Rank 0 last: its program may end the process as soon as it knows.
+  to_self_(message);
+}
+
+}  // namespace muster::control

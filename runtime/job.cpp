@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "muster/job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include "bootstrap/membership.hpp"
+#include "bootstrap/roster.hpp"
+#include "bootstrap/this_process.hpp"
+#include "communicator/gpu.hpp"
+#include "communicator/group.hpp"
+#include "communicator/host_mpi.hpp"
+#include "control/plane.hpp"
+#include "deadline.hpp"
+#include "log.hpp"
+
+namespace muster {
+
+using bootstrap::Record;
+using std::chrono::milliseconds;
+
+struct Job::State {
+  JoinOptions options;
+  std::unique_ptr<bootstrap::Membership> membership;
+  std::shared_ptr<detail::JobContext> context = std::make_shared<detail::JobContext>();
+  bootstrap::Seating seating;
+  std::shared_ptr<detail::Gpu> gpu;
+  std::shared_ptr<detail::MpiSession> mpi;
+  std::shared_ptr<detail::Collectives> world;
+  std::shared_ptr<detail::Collectives> host_world;
+  int unwinding = std::uncaught_exceptions();
+  bool left = false;
+
+  int size() const { return static_cast<int>(context->roster.size()); }
+  void take_gpu(Record& mine);
+  void start_plane(const std::vector<Record>& records, const Deadline& deadline);
+  void require_here(const char* what) const {
+    if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
+  }
+  void leave();
+  void drop() noexcept;
+};
+
+namespace {
+
+// A rank that is not to speak ends a moment later than the one that does: some launchers end a job with its
+// first process.
+[[noreturn]] void end_quietly(const Error& error) {
+  std::this_thread::sleep_for(milliseconds{500});
+  throw Error(error.fault(), error.what(), true);
+}
+
+std::unique_ptr<bootstrap::Membership> find_membership(const Deadline& deadline) {
+  try {
+    return bootstrap::find_membership(deadline);
+  } catch (const Error& error) {
+    if (error.repeated()) end_quietly(error);
+    throw;
+  }
+}
+
+// All ranks see the same records and so the same reason: rank 0 says it, and everybody leaves in order.
+void check(const std::vector<Record>& records, bootstrap::Membership& membership) {
+  try {
+    bootstrap::check_roster(records);
+  } catch (const Error& error) {
+    membership.finish();
+    if (membership.rank() != 0) end_quietly(error);
+    throw;
+  }
+}
+
+// Rank 0's addresses, as this rank should try them.
+std::vector<std::string> addresses_of_leader(const std::vector<Record>& records, const Hello& self) {
+  auto addresses = records.front().addresses;
+  const Hello& leader = records.front().hello;
+  if (leader.host == self.host && leader.boot_id == self.boot_id)
+    addresses.insert(addresses.begin(), "127.0.0.1");
+  return addresses;
+}
+
+}  // namespace
+
+// What goes wrong here is told in the hello, so that it becomes everybody's reason instead of everybody's
+// wait.
+void Job::State::take_gpu(Record& mine) {
+  bool const wanted =
+      options.device == Device::cuda || (options.device == Device::automatic && !mine.hello.gpu.empty());
+  if (!wanted) return;
+  try {
+    gpu = detail::open_gpu(mine.hello.gpu, membership->local_rank(), bootstrap::name_of_rank(mine.hello));
+    mine.on_gpu = true;
+    mine.hello.gpu = gpu->pci_address();
+    mine.hello.gpu_uuid = gpu->uuid();
+    mine.hello.nccl_version = gpu->nccl_version();
+    log::debug("join: GPU {} ({}), NCCL {}", gpu->pci_address(), gpu->uuid(), gpu->nccl_version());
+  } catch (const Error& error) {
+    mine.trouble = error.what();
+    mine.trouble_fault = error.fault();
+  }
+}
+
+void Job::State::start_plane(const std::vector<Record>& records, const Deadline& deadline) {
+  auto& plane = context->plane;
+  if (plane) {
+    plane->lead(context->roster);
+  } else {
+    const auto& key = records.front().key;
+    control::Key shared{};
+    if (key.size() != shared.size() || records.front().port == 0)
+      throw Error(Fault::system, "join: rank 0's hello has no key or port");
+    std::copy(key.begin(), key.end(), shared.begin());
+    plane = control::Plane::follow(
+        context->rank, context->roster,
+        addresses_of_leader(records, records[static_cast<std::size_t>(context->rank)].hello),
+        records.front().port, shared, deadline);
+  }
+  plane->barrier("join", std::max(deadline.remaining(), milliseconds{100}));
+}
+
+Job Job::join(const JoinOptions& options) {
+  Deadline const deadline(options.deadline);
+  log::debug("join: begins, deadline {}", text_of(deadline.length()));
+  auto state = std::make_unique<State>();
+  state->options = options;
+  state->membership = find_membership(deadline);
+  auto& membership = *state->membership;
+  auto& context = *state->context;
+  context.rank = membership.rank();
+  context.operation_timeout = options.operation_timeout;
+  log::set_rank(context.rank);
+
+  Record mine;
+  mine.hello = bootstrap::hello_of_this_process();
+  mine.hello.rank = context.rank;
+  mine.addresses = bootstrap::own_addresses();
+  mine.hello.address = mine.addresses.front();
+  state->take_gpu(mine);
+  if (context.rank == 0 && membership.size() > 1) {
+    auto const key = control::random_key();
+    context.plane = control::Plane::listen(key);
+    mine.port = context.plane->port();
+    mine.key.assign(key.begin(), key.end());
+  }
+
+  auto const records = membership.exchange(mine, deadline);
+  check(records, membership);
+  for (const auto& record : records) context.roster.push_back(record.hello);
+  state->seating = bootstrap::seat(context.roster);
+  if (membership.size() > 1) state->start_plane(records, deadline);
+  log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
+  return Job(std::move(state));
+}
+
+Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Job::Job(Job&&) noexcept = default;
+
+Job& Job::operator=(Job&& other) noexcept {
+  if (this != &other) {
+    if (state_) state_->drop();
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+Job::~Job() {
+  if (state_) state_->drop();
+}
+
+void Job::State::drop() noexcept {
+  if (left) return;
+  bool const failed = std::uncaught_exceptions() > unwinding || (context->plane && context->plane->failed());
+  try {
+    if (!failed) return leave();
+  } catch (...) {
+  }
+  left = true;
+  if (gpu) gpu->abandon();
+  if (context->plane) context->plane->abandon();
+}
+
+int Job::rank() const noexcept { return state_->context->rank; }
+int Job::size() const noexcept { return state_->size(); }
+int Job::local_rank() const noexcept { return roster()[static_cast<std::size_t>(rank())].local_rank; }
+
+int Job::local_size() const noexcept {
+  return static_cast<int>(
+      std::count(state_->seating.host_of.begin(), state_->seating.host_of.end(), host_index()));
+}
+
+int Job::host_index() const noexcept { return state_->seating.host_of[static_cast<std::size_t>(rank())]; }
+int Job::host_count() const noexcept { return state_->seating.hosts; }
+const char* Job::bootstrap() const noexcept { return state_->membership->name(); }
+const std::vector<Hello>& Job::roster() const noexcept { return state_->context->roster; }
+bool Job::on_gpu() const noexcept { return state_->gpu != nullptr; }
+
+Communicator Job::world() {
+  state_->require_here("world");
+  if (!on_gpu()) return host_world();
+  if (!state_->world) {
+    Deadline const deadline(state_->options.deadline);
+    if (state_->context->plane) state_->context->plane->barrier("world communicator", deadline.length());
+    state_->world = state_->gpu->world(detail::Group(state_->context, "world"), deadline);
+  }
+  return Communicator(state_->world);
+}
+
+Communicator Job::host_world() {
+  state_->require_here("host_world");
+  if (!state_->host_world) {
+    Deadline const deadline(state_->options.deadline);
+    if (size() == 1) {
+      state_->host_world = detail::make_alone();
+    } else {
+      // MPI_Init waits for every rank without a deadline: they meet here first, where the missing are named.
+      state_->context->plane->barrier("host communicator", deadline.length());
+      state_->mpi = detail::start_mpi(*state_->context, deadline);
+      // Under Slurm the fence that ends MPI_Init can hold back the ranks of one node only (runtime of
+      // Slurm 22.05 below TreeWidth), and a message to a rank that is still inside MPI_Init crashes it: 5 of
+      // 60 jobs.
+      state_->context->plane->barrier("Open MPI", deadline.length());
+      state_->host_world = state_->mpi->world(detail::Group(state_->context, "host"));
+    }
+    log::debug("host communicator: {}", state_->host_world->backend());
+  }
+  return Communicator(state_->host_world);
+}
+
+void Job::barrier(const std::string& name, milliseconds deadline) {
+  state_->require_here("barrier");
+  if (state_->context->plane) state_->context->plane->barrier("barrier '" + name + "'", deadline);
+}
+
+void Job::leave() { state_->leave(); }
+
+void Job::State::leave() {
+  if (left) return;
+  Deadline const deadline(options.deadline);
+  if (context->plane) context->plane->last_barrier("leave", deadline.length());
+  left = true;
+  if (gpu) gpu->finish(deadline);
+  if (mpi) mpi->finish(deadline);
+  if (context->plane) context->plane->leave();
+  membership->finish();
+  log::debug("leave: done");
+}
+
+}  // namespace muster

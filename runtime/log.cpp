@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "log.hpp"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "deadline.hpp"
+
+namespace muster {
+
+std::string text_of(std::chrono::milliseconds length) {
+  auto const ms = length.count();
+  if (ms < 1000) return fmt::format("{} ms", ms);
+  if (ms % 1000 == 0) return fmt::format("{} s", ms / 1000);
+  return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
+}
+
+namespace log {
+namespace {
+
+std::atomic<int> shown_rank{-1};
+
+// Not in spdlog's registry: the program's own loggers stay as they are.
+spdlog::logger& logger() {
+  static auto const instance = [] {
+    auto made = std::make_unique<spdlog::logger>("muster", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%v");
+    made->set_level(spdlog::level::debug);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+bool debugging() {
+  static bool const on = [] {
+    const char* const value = std::getenv("MUSTER_LOG");
+    return value != nullptr && std::string_view(value) == "debug";
+  }();
+  return on;
+}
+
+void set_rank(int rank) { shown_rank = rank; }
+
+void write_debug(const std::string& text) {
+  static auto const start = std::chrono::steady_clock::now();
+  auto const ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  int const rank = shown_rank;
+  logger().debug("muster: rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, text);
+}
+
+}  // namespace log
+}  // namespace muster

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace muster::log {
+
+/// True under MUSTER_LOG=debug.
+bool debugging();
+
+/// The rank to show in later lines; unknown until the job has told it.
+void set_rank(int rank);
+
+/// One line to stderr, with the rank and the milliseconds since the first line of this process.
+void write_debug(const std::string& text);
+
+template <typename... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (debugging()) write_debug(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace muster::log

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real NCCL through libmuster, against plain references: mpirun -n N test_gpu, with one GPU or more.
+//
+// Several ranks on one GPU: NCCL takes ranks of equal host hash and bus id for a mistake, and the host hash
+// comes from NCCL_HOSTID. With a hash of its own each rank is a host of its own to NCCL and everything goes
+// through its socket transport. That shows that results are right; it is no measurement, and NVLink, P2P and
+// shared memory are not covered. Without a GPU: says so, exit code 77.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "reference.hpp"
+#define CATCH_CONFIG_RUNNER
+#include "catch.hpp"
+
+using namespace muster;
+using namespace reference;
+
+namespace {
+
+Job* joined = nullptr;
+
+void check(cudaError_t result) {
+  if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
+}
+
+// Elements in GPU memory, with a stream of their own.
+template <typename T>
+class OnGpu {
+ public:
+  explicit OnGpu(std::size_t count) : count_(count) {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    check(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)));
+  }
+  explicit OnGpu(const std::vector<T>& values) : OnGpu(values.size()) {
+    check(cudaMemcpyAsync(data_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice, stream_));
+  }
+  ~OnGpu() {
+    cudaFree(data_);
+    cudaStreamDestroy(stream_);
+  }
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+
+  std::span<T> span() { return {data_, count_}; }
+  std::span<const T> view() const { return {data_, count_}; }
+  Stream stream() const { return stream_; }
+  std::vector<T> values(Communicator& through) {
+    through.synchronize(stream_);
+    std::vector<T> copy(count_);
+    check(cudaMemcpy(copy.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost));
+    return copy;
+  }
+
+ private:
+  std::size_t count_;
+  T* data_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+// NCCL multiplies 16-bit floats by 1/n before it adds; the plain reference divides once at the end.
+template <typename T>
+bool close_numbers(const std::vector<T>& a, const std::vector<T>& b) {
+  constexpr bool narrow = std::is_same_v<T, bfloat16> || std::is_same_v<T, half>;
+  double const tolerance = narrow ? 0.05 : std::is_floating_point_v<T> ? 1e-5 : 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::abs(as_double(a[i]) - as_double(b[i])) > tolerance) return false;
+  }
+  return a.size() == b.size();
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("NCCL's reductions equal a plain reference", "", float, double, bfloat16, half,
+                   std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
+  using T = TestType;
+  auto world = joined->world();
+  auto const ranks = static_cast<std::size_t>(world.size());
+  for (Reduction op : all_reductions) {
+    for (std::size_t count : {std::size_t{1}, std::size_t{70001}}) {
+      INFO("count " << count << ", reduction " << static_cast<int>(op));
+      OnGpu<T> buffer(numbers<T>(world.rank(), count));
+      world.all_reduce(buffer.span(), op, buffer.stream());
+      auto const expected = reduced<T>(world.size(), count, op);
+      auto const got = buffer.values(world);
+      REQUIRE((op == Reduction::average ? close_numbers(got, expected) : same_numbers(got, expected)));
+
+      OnGpu<T> const all(numbers<T>(world.rank(), count * ranks));
+      OnGpu<T> mine(count);
+      check(cudaStreamSynchronize(all.stream()));
+      world.reduce_scatter(all.view(), mine.span(), op, mine.stream());
+      auto const whole = reduced<T>(world.size(), count * ranks, op);
+      auto const begin = whole.begin() + static_cast<std::ptrdiff_t>(count) * world.rank();
+      std::vector<T> const part(begin, begin + static_cast<std::ptrdiff_t>(count));
+      auto const scattered = mine.values(world);
+      REQUIRE((op == Reduction::average ? close_numbers(scattered, part) : same_numbers(scattered, part)));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("NCCL's copies carry every bit", "", float, bfloat16, std::uint8_t, std::int64_t) {
+  using T = TestType;
+  auto world = joined->world();
+  std::size_t const count = 300001;
+  for (int root = 0; root < world.size(); ++root) {
+    OnGpu<T> buffer(numbers<T>(world.rank(), count));
+    world.broadcast(buffer.span(), root, buffer.stream());
+    REQUIRE(same_bits(buffer.values(world), numbers<T>(root, count)));
+  }
+  OnGpu<T> const mine(numbers<T>(world.rank(), count));
+  OnGpu<T> all(count * static_cast<std::size_t>(world.size()));
+  check(cudaStreamSynchronize(mine.stream()));
+  world.all_gather(mine.view(), all.span(), all.stream());
+  auto const got = all.values(world);
+  for (int r = 0; r < world.size(); ++r) {
+    auto const begin = got.begin() + static_cast<std::ptrdiff_t>(count) * r;
+    REQUIRE(
+        same_bits(std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(count)), numbers<T>(r, count)));
+  }
+}
+
+TEST_CASE("NCCL's messages go round the ring") {
+  auto world = joined->world();
+  if (world.size() == 1) return;
+  int const next = (world.rank() + 1) % world.size();
+  int const previous = (world.rank() + world.size() - 1) % world.size();
+  OnGpu<float> const mine(numbers<float>(world.rank(), 1000));
+  OnGpu<float> theirs(1000);
+  check(cudaStreamSynchronize(mine.stream()));
+  // One rank at a time sends while the next receives: a send that was only enqueued holds its stream until
+  // then.
+  if (world.rank() == 0) world.send(mine.view(), next, theirs.stream());
+  world.recv(theirs.span(), previous, theirs.stream());
+  if (world.rank() != 0) world.send(mine.view(), next, theirs.stream());
+  REQUIRE(same_bits(theirs.values(world), numbers<float>(previous, 1000)));
+}
+
+TEST_CASE("NCCL's split, barrier and the host communicator beside it") {
+  auto world = joined->world();
+  REQUIRE(std::string(world.backend()) == "nccl");
+  world.barrier();
+  auto part = world.split(world.rank() % 2, -world.rank());
+  OnGpu<std::int32_t> one(std::vector<std::int32_t>{1});
+  part.all_reduce(one.span(), Reduction::sum, one.stream());
+  REQUIRE(one.values(part).at(0) == part.size());
+  REQUIRE(part.size() == (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2);
+  std::vector<std::int32_t> host{1};
+  joined->host_world().all_reduce(std::span<std::int32_t>(host));
+  REQUIRE(host.at(0) == world.size());
+}
+
+int main(int argc, char** argv) {
+  int gpus = 0;
+  cudaError_t const found = cudaGetDeviceCount(&gpus);
+  if (found != cudaSuccess || gpus == 0) {
+    std::printf("skipped: no GPU: %s\n",
+                found == cudaSuccess ? "CUDA shows none" : cudaGetErrorString(found));
+    return 77;
+  }
+  // Before the first NCCL call, which keeps the value.
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (gpus == 1 && rank != nullptr) {
+    setenv("NCCL_HOSTID", (std::string("muster-test-") + rank).c_str(), 1);
+    for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}) setenv(name, "1", 0);
+    for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_MNNVL_ENABLE"}) setenv(name, "0", 0);
+    setenv("NCCL_NET", "Socket", 0);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    setenv("NCCL_MAX_CTAS", "2", 0);
+  }
+  try {
+    auto job = Job::join({.deadline = std::chrono::seconds(60),
+                          .operation_timeout = std::chrono::seconds(60),
+                          .device = Device::cuda});
+    joined = &job;
+    check(cudaSetDevice(gpus == 1 ? 0 : job.local_rank()));
+    int const failed = Catch::Session().run(argc, argv);
+    job.leave();
+    return failed;
+  } catch (const Error& error) {
+    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
+    return error.exit_code();
+  }
+}

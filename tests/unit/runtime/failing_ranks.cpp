@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job in which something goes wrong on the last rank: failing_ranks WHAT. The other ranks print one line in
+// all, which the tests look for, and end with the error's exit code.
+//   absent    never joins            killed    is killed after the first all-reduce
+//   leaves    ends with exit code 0, connected    elsewhere  does not enter an all-reduce that the others
+//   wait in throws    ends through an exception of its own    forgets    nobody calls leave() device    every
+//   rank asks for the placed GPU      again  joins, leaves and joins again
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "muster/muster.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+bool am_last() {
+  for (const char* names : {"OMPI_COMM_WORLD", "SLURM"}) {
+    std::string const prefix = names;
+    const char* const rank = std::getenv((prefix == "SLURM" ? "SLURM_PROCID" : "OMPI_COMM_WORLD_RANK"));
+    const char* const size =
+        std::getenv((prefix == "SLURM" ? "SLURM_STEP_NUM_TASKS" : "OMPI_COMM_WORLD_SIZE"));
+    if (rank != nullptr && size != nullptr) return std::stoi(rank) == std::stoi(size) - 1;
+  }
+  return true;
+}
+
+void all_reduce(muster::Communicator& world) {
+  std::vector<float> values(1000, 1.0f);
+  world.all_reduce(std::span<float>(values));
+  if (values[0] != static_cast<float>(world.size())) std::abort();
+}
+
+int run(const std::string& what) {
+  if (what == "absent" && am_last()) {
+    std::this_thread::sleep_for(20s);
+    return 0;
+  }
+  auto const device = what == "device" ? muster::Device::automatic : muster::Device::cpu;
+  auto job = muster::Job::join({.deadline = 3s, .operation_timeout = 2s, .device = device});
+  auto world = job.world();
+  all_reduce(world);
+  bool const last = job.rank() == job.size() - 1;
+  if (what == "killed" && last) kill(getpid(), SIGKILL);
+  if (what == "leaves" && last) _exit(0);
+  if (what == "throws" && last) throw std::runtime_error("the last rank has a reason of its own");
+  if (what == "elsewhere" && last) {
+    std::this_thread::sleep_for(20s);
+    return 0;
+  }
+  if (what == "again") {
+    job.leave();
+    job = muster::Job::join({.device = device});
+    job.barrier("again");
+    job.leave();
+    std::printf("joined twice\n");
+    return 0;
+  }
+  for (int i = 0; i < 100; ++i) {
+    all_reduce(world);
+    if (what != "forgets") std::this_thread::sleep_for(20ms);
+  }
+  if (what != "forgets") job.leave();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "");
+  } catch (const muster::Error& error) {
+    if (!error.repeated()) std::fprintf(stderr, "failing_ranks: %s\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "failing_ranks: %s\n", error.what());
+    return 1;
+  }
+}

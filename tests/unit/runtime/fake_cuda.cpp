@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A test double of the CUDA driver: one GPU whose memory is host memory. What goes wrong is chosen with
+//   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
+//   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
+//   never ends)
+#include <cuda.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+}  // namespace
+
+extern "C" {
+
+CUresult cuInit(unsigned) {
+  return variable("FAKE_CUDA") == "no_device" ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult error, const char** text) {
+  *text = error == CUDA_ERROR_NO_DEVICE ? "no CUDA-capable device is detected"
+                                        : "an illegal memory access was encountered";
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = variable("FAKE_CUDA") == "none_visible" ? 0 : 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice) {
+  auto address = variable("FAKE_CUDA_PCI");
+  if (address.empty()) address = "0000:3B:00.0";
+  std::strncpy(text, address.c_str(), static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice) {
+  for (int i = 0; i < 16; ++i) uuid->bytes[i] = static_cast<char>(0x10 + i);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  *context = nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+
+CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
+  *pointer = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree(CUdeviceptr pointer) {
+  std::free(reinterpret_cast<void*>(pointer));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamQuery(CUstream) {
+  if (variable("FAKE_CUDA") == "stream_error") return CUDA_ERROR_ILLEGAL_ADDRESS;
+  return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+}  // extern "C"

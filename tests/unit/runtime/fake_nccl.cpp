@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// A test double of NCCL on host memory, for worlds of one and for what goes wrong before ranks exchange
+// anything. Chosen with
+//   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
+//   "fail_later" (an asynchronous
+//               error after init), "old" (version 2.19)
+// Counts live communicators, so that tests see whether each was destroyed or aborted.
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+struct ncclComm {
+  int ranks = 1;
+  int questions = 0;
+  bool ready = false;
+};
+
+namespace {
+
+std::atomic<int> live{0};
+std::atomic<int> aborted{0};
+
+bool chosen(const char* what) {
+  const char* const value = std::getenv("FAKE_NCCL");
+  return value != nullptr && std::strcmp(value, what) == 0;
+}
+
+std::size_t bytes_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8:
+      return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+ncclResult_t copy(const void* in, void* out, std::size_t count, ncclDataType_t type) {
+  if (in != out) std::memcpy(out, in, count * bytes_of(type));
+  return ncclSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+int fake_nccl_live() { return live; }
+int fake_nccl_aborted() { return aborted; }
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = chosen("old") ? 21903 : NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclSystemError ? "unhandled system error" : "internal error";
+}
+
+const char* ncclGetLastError(ncclComm_t) { return "socketStartConnect: no route to host\n"; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  std::memset(id, 7, sizeof *id);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int, ncclConfig_t* config) {
+  if (config->blocking != 0) return ncclInvalidArgument;
+  ++live;
+  *comm = new ncclComm{ranks, 0, false};
+  return chosen("fail_init") ? ncclSystemError : ncclInProgress;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t, int, int, ncclComm_t* out, ncclConfig_t*) {
+  ++live;
+  *out = new ncclComm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
+  *result = ncclSuccess;
+  if (comm->ready && chosen("fail_later")) *result = ncclSystemError;
+  if (comm->ready) return ncclSuccess;
+  ++comm->questions;
+  comm->ready = !chosen("hang_init") && (!chosen("slow_init") || comm->questions > 50);
+  if (!comm->ready) *result = ncclInProgress;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  --live;
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  ++aborted;
+  return ncclCommDestroy(comm);
+}
+
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t, cudaStream_t) {
+  return copy(in, out, count, type);
+}
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int, ncclComm_t,
+                           cudaStream_t) {
+  return copy(in, out, count, type);
+}
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t,
+                           cudaStream_t) {
+  return copy(in, out, count, type);
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t, cudaStream_t) {
+  return copy(in, out, count, type);
+}
+ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
+  return ncclInvalidUsage;
+}
+ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
+  return ncclInvalidUsage;
+}
+
+}  // extern "C"

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/plane.hpp"
+
+/// Several ranks' control planes in one process, connected over loopback. Every rank is its own "host".
+struct Star {
+  using Plane = muster::control::Plane;
+  using Key = muster::control::Key;
+
+  static std::vector<muster::Hello> roster_of(int ranks) {
+    std::vector<muster::Hello> roster;
+    for (int r = 0; r < ranks; ++r) {
+      muster::Hello hello;
+      hello.rank = r;
+      hello.host = fmt::format("h{}", r);
+      hello.gpu = fmt::format("0000:0{}:00.0", r);
+      hello.pid = 100 + r;
+      roster.push_back(hello);
+    }
+    return roster;
+  }
+
+  explicit Star(int ranks, int connected) : roster(roster_of(ranks)), key(muster::control::random_key()) {
+    planes.push_back(Plane::listen(key));
+    planes[0]->lead(roster);
+    for (int r = 1; r < connected; ++r) planes.push_back(follow(r, key));
+    if (connected == ranks) {
+      on_each([](int, Plane& plane) { plane.barrier("join", std::chrono::seconds(20)); });
+    }
+  }
+  explicit Star(int ranks) : Star(ranks, ranks) {}
+
+  std::shared_ptr<Plane> follow(int rank, const Key& with,
+                                std::chrono::milliseconds deadline = std::chrono::seconds(20)) const {
+    return Plane::follow(rank, roster, {"127.0.0.1"}, planes[0]->port(), with, muster::Deadline(deadline));
+  }
+
+  /// Runs `call` for each connected rank at once; what each threw, or nothing.
+  std::vector<std::optional<muster::Error>> on_each(const std::function<void(int rank, Plane& plane)>& call) {
+    std::vector<std::optional<muster::Error>> thrown(planes.size());
+    std::vector<std::thread> threads;
+    for (std::size_t r = 0; r < planes.size(); ++r) {
+      threads.emplace_back([&, r] {
+        try {
+          call(static_cast<int>(r), *planes[r]);
+        } catch (const muster::Error& error) {
+          thrown[r] = error;
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    return thrown;
+  }
+
+  std::vector<muster::Hello> roster;
+  Key key;
+  std::vector<std::shared_ptr<Plane>> planes;
+};

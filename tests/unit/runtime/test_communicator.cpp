@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation, type and reduction of a host communicator against a plain reference, on as many ranks as
+// the launcher started.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "reference.hpp"
+#include "world.hpp"
+
+using namespace muster;
+using namespace reference;
+
+TEMPLATE_TEST_CASE("reductions equal a plain reference", "", float, double, bfloat16, half, std::int8_t,
+                   std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
+  using T = TestType;
+  auto world = job().host_world();
+  for (Reduction op : all_reductions) {
+    for (std::size_t count : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, std::size_t{70001}}) {
+      INFO("count " << count << ", reduction " << static_cast<int>(op));
+      auto buffer = numbers<T>(world.rank(), count);
+      world.all_reduce(std::span<T>(buffer), op);
+      auto const expected = reduced<T>(world.size(), count, op);
+      REQUIRE(same_numbers(buffer, expected));
+
+      auto const ranks = static_cast<std::size_t>(world.size());
+      auto const all = numbers<T>(world.rank(), count * ranks);
+      std::vector<T> mine(count);
+      world.reduce_scatter(std::span<const T>(all), std::span<T>(mine), op);
+      auto const whole = reduced<T>(world.size(), count * ranks, op);
+      auto const begin = whole.begin() + static_cast<std::ptrdiff_t>(count) * world.rank();
+      REQUIRE(same_numbers(mine, std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(count))));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("copies carry every bit", "", float, double, bfloat16, half, std::int8_t, std::uint8_t,
+                   std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
+  using T = TestType;
+  auto world = job().host_world();
+  for (std::size_t count : {std::size_t{1}, std::size_t{513}, std::size_t{1200000}}) {
+    INFO("count " << count);
+    for (int root = 0; root < world.size(); ++root) {
+      auto buffer = numbers<T>(world.rank(), count);
+      world.broadcast(std::span<T>(buffer), root);
+      REQUIRE(same_bits(buffer, numbers<T>(root, count)));
+    }
+    auto const mine = numbers<T>(world.rank(), count);
+    std::vector<T> all(count * static_cast<std::size_t>(world.size()));
+    world.all_gather(std::span<const T>(mine), std::span<T>(all));
+    std::vector<T> expected;
+    for (int r = 0; r < world.size(); ++r) {
+      auto const part = numbers<T>(r, count);
+      expected.insert(expected.end(), part.begin(), part.end());
+    }
+    REQUIRE(same_bits(all, expected));
+  }
+}
+
+TEST_CASE("a long all-reduce, in several pieces, is the same on every rank to the bit") {
+  auto world = job().host_world();
+  std::size_t const count = 3 * (1u << 20) + 5;
+  std::mt19937 random(static_cast<unsigned>(world.rank()));
+  std::normal_distribution<float> normal;
+  std::vector<float> buffer(count);
+  for (auto& value : buffer) value = normal(random);
+  world.all_reduce(std::span<float>(buffer), Reduction::average);
+  auto of_zero = buffer;
+  world.broadcast(std::span<float>(of_zero), 0);
+  REQUIRE(same_bits(buffer, of_zero));
+
+  std::vector<double> sum(count, 0.0);
+  for (int r = 0; r < world.size(); ++r) {
+    std::mt19937 theirs(static_cast<unsigned>(r));
+    std::normal_distribution<float> draw;
+    for (auto& value : sum) value += static_cast<double>(draw(theirs));
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(buffer[i]) - sum[i] / world.size()));
+  REQUIRE(worst < 1e-6);
+}
+
+TEST_CASE("16-bit floats round once per step") {
+  auto world = job().host_world();
+  // 256 + 1 is no bfloat16: it rounds to 256 at each addition, in whatever order.
+  std::vector<bfloat16> buffer(10, world.rank() == 0 ? bfloat16(256.0f) : bfloat16(0.0f));
+  world.all_reduce(std::span<bfloat16>(buffer));
+  for (auto value : buffer) REQUIRE(static_cast<float>(value) == 256.0f);
+  std::vector<half> infinite(3, half(65504.0f));
+  world.all_reduce(std::span<half>(infinite));
+  if (world.size() > 1) REQUIRE(std::isinf(static_cast<float>(infinite[0])));
+}
+
+TEST_CASE("messages go round the ring") {
+  auto world = job().host_world();
+  if (world.size() == 1) return;
+  int const next = (world.rank() + 1) % world.size();
+  int const previous = (world.rank() + world.size() - 1) % world.size();
+  for (std::size_t count : {std::size_t{1}, std::size_t{300000}}) {
+    auto const mine = numbers<std::int32_t>(world.rank(), count);
+    std::vector<std::int32_t> theirs(count);
+    // Rank 0 sends first, so that the ring cannot lock however little MPI buffers.
+    if (world.rank() == 0) world.send(std::span<const std::int32_t>(mine), next);
+    world.recv(std::span<std::int32_t>(theirs), previous);
+    if (world.rank() != 0) world.send(std::span<const std::int32_t>(mine), next);
+    REQUIRE(same_bits(theirs, numbers<std::int32_t>(previous, count)));
+  }
+  world.barrier();
+}
+
+TEST_CASE("split orders by key, then rank, and the parts work by themselves") {
+  auto world = job().host_world();
+  auto half_world = world.split(world.rank() % 2, -world.rank());
+  int const expected_size = (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2;
+  REQUIRE(half_world.size() == expected_size);
+  std::vector<std::int32_t> const mine{world.rank()};
+  std::vector<std::int32_t> all(static_cast<std::size_t>(half_world.size()));
+  half_world.all_gather(std::span<const std::int32_t>(mine), std::span<std::int32_t>(all));
+  for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i - 1] > all[i]);
+  for (auto rank : all) REQUIRE(rank % 2 == world.rank() % 2);
+  auto again = half_world.split(0);
+  REQUIRE(again.rank() == half_world.rank());
+  again.barrier();
+  auto single = world.split(world.rank());
+  REQUIRE(single.size() == 1);
+  std::vector<float> one{3.0f};
+  single.all_reduce(std::span<float>(one));
+  REQUIRE(one[0] == 3.0f);
+}
+
+TEST_CASE("empty buffers are fine, bad arguments are refused before anything is sent") {
+  auto world = job().host_world();
+  std::vector<float> nothing;
+  world.all_reduce(std::span<float>(nothing));
+  std::vector<float> three(3);
+  std::vector<float> wrong(static_cast<std::size_t>(world.size()) * 3 + 1);
+  auto const fault_of = [](auto call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.fault();
+    }
+    return Fault::system;
+  };
+  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), world.size()); }) == Fault::usage);
+  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), -1); }) == Fault::usage);
+  REQUIRE(fault_of([&] { world.send(std::span<const float>(three), world.rank()); }) == Fault::usage);
+  REQUIRE(fault_of([&] { world.all_gather(std::span<const float>(three), std::span<float>(wrong)); }) ==
+          Fault::usage);
+  REQUIRE(fault_of([&] { world.split(-1); }) == Fault::usage);
+  world.barrier();
+}
+
+TEST_CASE("the roster is the same everywhere and its ranks are seated by host") {
+  auto& here = job();
+  REQUIRE(static_cast<int>(here.roster().size()) == here.size());
+  std::string text;
+  for (const auto& hello : here.roster())
+    text += hello.host + hello.boot_id + hello.cpus + std::to_string(hello.pid) + ";";
+  auto const hash = static_cast<std::uint64_t>(std::hash<std::string>{}(text));
+  std::vector<std::uint64_t> low{hash};
+  std::vector<std::uint64_t> high{hash};
+  auto world = here.host_world();
+  world.all_reduce(std::span<std::uint64_t>(low), Reduction::min);
+  world.all_reduce(std::span<std::uint64_t>(high), Reduction::max);
+  REQUIRE(low[0] == high[0]);
+  REQUIRE(here.local_rank() < here.local_size());
+  REQUIRE(here.host_index() < here.host_count());
+  here.barrier("roster test");
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <random>
+
+#include "catch.hpp"
+#include "star.hpp"
+
+using namespace muster;
+using namespace muster::control;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// How many of the errors are to be said, and that all have one text.
+int speakers(const std::vector<std::optional<Error>>& thrown) {
+  int count = 0;
+  std::string text;
+  for (const auto& error : thrown) {
+    if (!error) continue;
+    if (text.empty()) text = error->what();
+    CHECK(text == error->what());
+    if (!error->repeated()) ++count;
+  }
+  return count;
+}
+
+tcp::socket connect_raw(asio::io_context& io, std::uint16_t port) {
+  tcp::socket socket(io);
+  socket.connect(tcp::endpoint(asio::ip::make_address("127.0.0.1"), port));
+  return socket;
+}
+
+// Reads until the other side closes. False when it did not within 6 s.
+bool is_cut_off(tcp::socket& socket) {
+  timeval const limit{6, 0};
+  ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  char buffer[256];
+  while (true) {
+    auto const got = ::recv(socket.native_handle(), buffer, sizeof buffer, 0);
+    if (got == 0) return true;
+    if (got < 0) return errno == ECONNRESET;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gather, broadcast and barrier over the star, again and again") {
+  Star star(4);
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    std::vector<int> const everyone{0, 1, 2, 3};
+    for (int i = 0; i < 50; ++i) {
+      plane.barrier("b", 10s);
+      auto const number = static_cast<std::uint8_t>(i);
+      auto const all = plane.gather("g", everyone, {static_cast<std::uint8_t>(rank), number}, 10s);
+      for (std::size_t r = 0; r < 4; ++r) {
+        if (all.at(r) != Blob{static_cast<std::uint8_t>(r), number})
+          throw Error(Fault::system, "gather mixed up");
+      }
+      if (plane.broadcast("c", everyone, i % 4, {number, static_cast<std::uint8_t>(rank)}, 10s) !=
+          Blob{number, static_cast<std::uint8_t>(i % 4)}) {
+        throw Error(Fault::system, "broadcast mixed up");
+      }
+    }
+    // Two groups at once, each in its own order.
+    std::vector<int> const mine = rank % 2 == 0 ? std::vector<int>{2, 0} : std::vector<int>{1, 3};
+    auto const part =
+        plane.gather(rank % 2 == 0 ? "even" : "odd", mine, {static_cast<std::uint8_t>(rank)}, 10s);
+    if (part.at(0).at(0) != mine[0] || part.at(1).at(0) != mine[1])
+      throw Error(Fault::system, "group gather mixed up");
+    Blob const large(1u << 20, 7);
+    if (plane.broadcast("large", everyone, 3, large, 10s) != large)
+      throw Error(Fault::system, "large blob changed");
+    plane.last_barrier("leave", 10s);
+    plane.leave();
+  });
+  for (const auto& error : thrown) {
+    INFO((error ? error->what() : ""));
+    CHECK_FALSE(error);
+  }
+}
+
+TEST_CASE("a barrier's deadline names who is missing, and one rank speaks") {
+  Star star(4);
+  auto const began = std::chrono::steady_clock::now();
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank == 2) return;
+    plane.barrier("epoch", 300ms);
+  });
+  CHECK(std::chrono::steady_clock::now() - began < 3s);
+  REQUIRE((thrown[0] && thrown[1] && thrown[3]));
+  CHECK(speakers(thrown) == 1);
+  CHECK(thrown[0]->fault() == Fault::deadline);
+  CHECK(thrown[0]->exit_code() == 75);
+  CHECK(
+      has(thrown[0]->what(), "epoch: 1 of 4 ranks missing after 300 ms: rank 2 (host h2, GPU 0000:02:00.0)"));
+  CHECK_THROWS_AS(star.planes[2]->barrier("epoch", 1s), Error);  // whoever comes late hears of it
+}
+
+TEST_CASE("when rank 0 is the missing one, another speaks") {
+  Star star(3);
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank != 0) plane.barrier("epoch", 300ms);
+  });
+  REQUIRE((thrown[1] && thrown[2]));
+  CHECK(speakers(thrown) == 1);
+  CHECK(has(thrown[1]->what(), "rank 0 (host h0"));
+}
+
+TEST_CASE("ranks that never connected are told from those that are late") {
+  Star star(4, 2);
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank == 0) plane.barrier("join", 300ms);
+  });
+  REQUIRE(thrown[0]);
+  CHECK(has(thrown[0]->what(), "3 of 4 ranks missing"));
+  CHECK(has(thrown[0]->what(), "of which 2 never connected"));
+}
+
+TEST_CASE("a rank that ends without leaving is named to all, at once") {
+  Star star(4);
+  auto const began = std::chrono::steady_clock::now();
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank == 3) return plane.abandon();
+    plane.barrier("epoch", 20s);
+  });
+  CHECK(std::chrono::steady_clock::now() - began < 3s);
+  REQUIRE((thrown[0] && thrown[1] && thrown[2]));
+  CHECK(speakers(thrown) == 1);
+  CHECK(thrown[1]->fault() == Fault::lost_rank);
+  CHECK(has(thrown[1]->what(), "rank 3 (host h3, GPU 0000:03:00.0), pid 103, ended"));
+}
+
+TEST_CASE("when rank 0 ends, the others name it and one speaks") {
+  Star star(3);
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank == 0) return plane.abandon();
+    plane.barrier("epoch", 20s);
+  });
+  REQUIRE((thrown[1] && thrown[2]));
+  CHECK(speakers(thrown) == 1);
+  CHECK(has(thrown[1]->what(), "rank 0 (host h0"));
+}
+
+TEST_CASE("a process that is killed is named, as one that a forked child plays") {
+  struct Invitation {
+    std::uint16_t port;
+    Key key;
+  };
+  int invite[2];
+  REQUIRE(pipe(invite) == 0);
+  pid_t const child = fork();  // before this process has threads: the child starts its own
+  if (child == 0) {
+    Invitation invitation{};
+    if (read(invite[0], &invitation, sizeof invitation) != sizeof invitation) _exit(1);
+    auto const plane =
+        Plane::follow(1, Star::roster_of(2), {"127.0.0.1"}, invitation.port, invitation.key, Deadline(10s));
+    plane->barrier("join", 10s);
+    pause();
+    _exit(0);
+  }
+  Star star(2, 1);
+  Invitation const invitation{star.planes[0]->port(), star.key};
+  REQUIRE(write(invite[1], &invitation, sizeof invitation) == sizeof invitation);
+  star.planes[0]->barrier("join", 10s);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  try {
+    star.planes[0]->barrier("epoch", 20s);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::lost_rank);
+    CHECK(has(error.what(), "rank 1 (host h1"));
+  }
+  close(invite[0]);
+  close(invite[1]);
+}
+
+TEST_CASE("strangers are cut off and cannot keep the ranks from meeting") {
+  Star star(2, 1);
+  auto const port = star.planes[0]->port();
+  asio::io_context io;
+  std::vector<tcp::socket> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(connect_raw(io, port));
+  std::mt19937 random(5);
+  for (int i = 0; i < 50; ++i) {
+    auto socket = connect_raw(io, port);
+    std::vector<std::uint8_t> garbage(1 + random() % 5000);
+    for (auto& byte : garbage) byte = static_cast<std::uint8_t>(random());
+    asio::error_code ignored;
+    asio::write(socket, asio::buffer(garbage), ignored);
+  }
+  auto const began = std::chrono::steady_clock::now();
+  star.planes.push_back(star.follow(1, star.key));
+  auto const thrown = star.on_each([](int, Plane& plane) { plane.barrier("meet", 10s); });
+  CHECK(std::chrono::steady_clock::now() - began < 3s);
+  CHECK_FALSE(thrown[0]);
+  CHECK_FALSE(thrown[1]);
+  CHECK(is_cut_off(silent.front()));
+  CHECK(is_cut_off(silent.back()));  // by the time limit for a proof
+}
+
+TEST_CASE("a flood from several threads does not stall a barrier") {
+  Star star(3, 1);
+  auto const port = star.planes[0]->port();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> flood;
+  for (int t = 0; t < 3; ++t) {
+    flood.emplace_back([&] {
+      asio::io_context io;
+      auto const greeting = make_greeting(1, random_nonce());
+      std::vector<tcp::socket> held;
+      while (!stop) {
+        try {
+          held.push_back(connect_raw(io, port));
+          asio::error_code ignored;
+          asio::write(held.back(), asio::buffer(greeting), ignored);
+        } catch (const asio::system_error&) {
+        }
+        if (held.size() > 200) held.clear();
+      }
+    });
+  }
+  star.planes.push_back(star.follow(1, star.key));
+  star.planes.push_back(star.follow(2, star.key));
+  auto const thrown = star.on_each([](int, Plane& plane) {
+    for (int i = 0; i < 20; ++i) plane.barrier("meet", 10s);
+  });
+  stop = true;
+  for (auto& thread : flood) thread.join();
+  for (const auto& error : thrown) {
+    INFO((error ? error->what() : ""));
+    CHECK_FALSE(error);
+  }
+}
+
+TEST_CASE("without the job's key nobody gets in, in either direction") {
+  Star star(2, 1);
+  auto wrong = star.key;
+  wrong[0] ^= 1;
+  try {
+    star.follow(1, wrong, 400ms);
+    FAIL("a wrong key was let in");
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::deadline);
+    CHECK(has(error.what(), "does not have this job's key"));
+  }
+  // One who skips the leader's proof and sends one of its own making.
+  asio::io_context io;
+  auto socket = connect_raw(io, star.planes[0]->port());
+  Introduction introduction{1, random_nonce(), {}};
+  asio::write(socket, asio::buffer(make_greeting(1, introduction.of_rank)));
+  std::array<std::uint8_t, answer_bytes> answer{};
+  asio::read(socket, asio::buffer(answer));
+  std::copy_n(answer.begin(), nonce_bytes, introduction.of_leader.begin());
+  asio::write(socket, asio::buffer(rank_proof(wrong, introduction)));
+  CHECK(is_cut_off(socket));
+  // The leader's own proof sent back is no rank's proof.
+  auto mirror = connect_raw(io, star.planes[0]->port());
+  asio::write(mirror, asio::buffer(make_greeting(1, introduction.of_rank)));
+  asio::read(mirror, asio::buffer(answer));
+  asio::write(mirror, asio::buffer(answer.data() + nonce_bytes, proof_bytes));
+  CHECK(is_cut_off(mirror));
+  // The right one still comes in.
+  star.planes.push_back(star.follow(1, star.key));
+  auto const thrown = star.on_each([](int, Plane& plane) { plane.barrier("meet", 10s); });
+  CHECK_FALSE(thrown[0]);
+  CHECK_FALSE(thrown[1]);
+}
+
+TEST_CASE("a proven connection that then sends forged frames is cut off") {
+  for (std::uint32_t const length : {0u, 5u, 16u, 64u, 0x7fffffffu}) {
+    Star star(2, 1);
+    asio::io_context io;
+    auto socket = connect_raw(io, star.planes[0]->port());
+    Introduction introduction{1, random_nonce(), {}};
+    asio::write(socket, asio::buffer(make_greeting(1, introduction.of_rank)));
+    std::array<std::uint8_t, answer_bytes> answer{};
+    asio::read(socket, asio::buffer(answer));
+    std::copy_n(answer.begin(), nonce_bytes, introduction.of_leader.begin());
+    asio::write(socket, asio::buffer(rank_proof(star.key, introduction)));
+    std::vector<std::uint8_t> frame(4 + std::min(length, 64u), 0x5a);
+    for (std::size_t i = 0; i < 4; ++i) frame[i] = static_cast<std::uint8_t>(length >> (8 * i));
+    asio::write(socket, asio::buffer(frame));
+    CHECK(is_cut_off(socket));
+    CHECK_THROWS_AS(star.planes[0]->barrier("epoch", 200ms), Error);
+  }
+}
+
+TEST_CASE("different calls under one name are a usage error for all") {
+  Star star(3);
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    plane.broadcast("parameters", {0, 1, 2}, rank == 2 ? 1 : 0, {}, 5s);
+  });
+  REQUIRE((thrown[0] && thrown[1] && thrown[2]));
+  CHECK(thrown[0]->fault() == Fault::usage);
+  CHECK(speakers(thrown) == 1);
+}
+
+TEST_CASE("a stalled operation is traced to who has not entered it") {
+  Star star(3);
+  std::vector<std::shared_ptr<Activity>> activities;
+  for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
+  for (int r = 0; r < 3; ++r) {
+    activities[static_cast<std::size_t>(r)]->number = r == 1 ? 4 : 5;
+    activities[static_cast<std::size_t>(r)]->operation = r == 1 ? "broadcast" : "all_reduce";
+  }
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank != 1) plane.stalled("world", {0, 1, 2}, 5, "all_reduce", 600s);
+  });
+  REQUIRE((thrown[0] && thrown[2]));
+  CHECK(speakers(thrown) == 1);
+  CHECK(thrown[0]->fault() == Fault::deadline);
+  CHECK(has(thrown[0]->what(), "all_reduce (operation 5 on communicator 'world') was not done after 600 s"));
+  CHECK(has(thrown[0]->what(),
+            "not entered by rank 1 (host h1, GPU 0000:01:00.0), whose last call there was broadcast"));
+}
+
+TEST_CASE("connecting to nobody ends at the deadline with the reason") {
+  std::uint16_t free_port = 0;
+  {
+    asio::io_context io;
+    tcp::acceptor acceptor(io, tcp::endpoint(tcp::v4(), 0));
+    free_port = acceptor.local_endpoint().port();
+  }
+  auto const began = std::chrono::steady_clock::now();
+  try {
+    Plane::follow(1, Star::roster_of(2), {"127.0.0.1"}, free_port, random_key(), Deadline(300ms));
+    FAIL("connected to nobody");
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::deadline);
+    CHECK(has(error.what(), "Connection refused"));
+  }
+  CHECK(std::chrono::steady_clock::now() - began < 2s);
+}
+
+TEST_CASE("a leader that accepts but never answers does not hold a rank beyond its deadline") {
+  asio::io_context io;
+  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
+  auto const began = std::chrono::steady_clock::now();
+  CHECK_THROWS_AS(Plane::follow(1, Star::roster_of(2), {"127.0.0.1"}, acceptor.local_endpoint().port(),
+                                random_key(), Deadline(400ms)),
+                  Error);
+  CHECK(std::chrono::steady_clock::now() - began < 2s);
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU backend on test doubles of CUDA and NCCL (fake_cuda.cpp, fake_nccl.cpp): loading, errors,
+// deadlines, worlds of one.
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "catch.hpp"
+#include "communicator/cuda_device.hpp"
+#include "communicator/gpu.hpp"
+#include "star.hpp"
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// The environment in which a test opens its GPU.
+struct Fakes {
+  explicit Fakes(const char* cuda = "", const char* nccl = "") {
+    setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
+    setenv("MUSTER_NCCL_LIBRARY", FAKE_NCCL_FILE, 1);
+    setenv("FAKE_CUDA", cuda, 1);
+    setenv("FAKE_NCCL", nccl, 1);
+  }
+  ~Fakes() {
+    for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_NCCL_LIBRARY", "FAKE_CUDA", "FAKE_NCCL"})
+      unsetenv(name);
+  }
+};
+
+int count(const char* function) {
+  void* const handle = dlopen(FAKE_NCCL_FILE, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(handle != nullptr);
+  return reinterpret_cast<int (*)()>(dlsym(handle, function))();
+}
+
+std::shared_ptr<const detail::JobContext> alone(std::chrono::milliseconds timeout = 300ms) {
+  auto context = std::make_shared<detail::JobContext>();
+  context->roster = Star::roster_of(1);
+  context->operation_timeout = timeout;
+  return context;
+}
+
+template <typename Call>
+Error error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  FAIL("no error");
+  return Error(Fault::usage, "");
+}
+
+}  // namespace
+
+TEST_CASE("PCI addresses compare whatever their spelling") {
+  using detail::canonical_pci;
+  CHECK(canonical_pci("00000000:3B:00.0") == "0000:3b:00.0");
+  CHECK(canonical_pci("3b:00.0") == "0000:3b:00.0");
+  CHECK(canonical_pci("10001:3b:00.0") == "10001:3b:00.0");
+  CHECK(canonical_pci("MIG-ABC") == "mig-abc");
+}
+
+TEST_CASE("a placed GPU is found by PCI address or UUID") {
+  Fakes const fakes;
+  auto const gpu = detail::open_gpu("00000000:3B:00.0", 0, "rank 0 (host a)");
+  CHECK(gpu->pci_address() == "0000:3b:00.0");
+  CHECK(gpu->uuid() == "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f");
+  CHECK(gpu->nccl_version() == "2.28.9");
+  CHECK_NOTHROW(detail::open_gpu("MIG-10111213-1415-1617-1819-1a1b1c1d1e1f", 0, "rank 0"));
+  CHECK_NOTHROW(detail::open_gpu("", 0, "rank 0"));
+}
+
+TEST_CASE("a placed GPU that CUDA cannot use is an error with GPU, rank, CUDA's reason and the way out") {
+  auto const open = [] { detail::open_gpu("0000:3b:00.0", 0, "rank 2 (host a, GPU 0000:3b:00.0)"); };
+  {
+    Fakes const fakes("no_device");
+    auto const error = error_of(open);
+    CHECK(error.fault() == Fault::device);
+    CHECK(has(error.what(), "rank 2 (host a, GPU 0000:3b:00.0)"));
+    CHECK(has(error.what(), "no CUDA-capable device is detected"));
+    CHECK(has(error.what(), "--device=cpu"));
+  }
+  {
+    Fakes const fakes("none_visible");
+    CHECK(has(error_of(open).what(), "CUDA shows no GPU"));
+  }
+  {
+    Fakes const fakes;
+    auto const error = error_of([] { detail::open_gpu("0000:99:00.0", 0, "rank 2"); });
+    CHECK(has(error.what(), "CUDA shows only 0000:3b:00.0"));
+  }
+  {
+    Fakes const fakes;
+    setenv("MUSTER_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
+    auto const error = error_of(open);
+    CHECK(error.fault() == Fault::device);
+    CHECK(has(error.what(), "/nowhere/libcuda.so.1"));
+    CHECK(has(error.what(), "is the NVIDIA driver installed"));
+  }
+  {
+    Fakes const fakes("", "old");
+    CHECK(has(error_of(open).what(), "2.19.3; 2.23 or later is needed"));
+  }
+  {
+    Fakes const fakes;
+    setenv("MUSTER_NCCL_LIBRARY", FAKE_CUDA_FILE, 1);  // a library, but not NCCL
+    CHECK(has(error_of(open).what(), "it has no nccl"));
+  }
+}
+
+TEST_CASE("a world of one on a GPU: operations, split, barrier and an orderly end") {
+  for (const char* init : {"", "slow_init"}) {
+    Fakes const fakes("", init);
+    int const aborted = count("fake_nccl_aborted");
+    auto const gpu = detail::open_gpu("0000:3b:00.0", 0, "rank 0");
+    {
+      Communicator world(gpu->world(detail::Group(alone(2s), "world"), Deadline(2s)));
+      CHECK(world.size() == 1);
+      CHECK(std::string(world.backend()) == "nccl");
+      std::vector<float> values{1, 2, 3};
+      world.all_reduce(std::span<float>(values), Reduction::average);
+      world.broadcast(std::span<float>(values), 0);
+      std::vector<float> out(3);
+      world.all_gather(std::span<const float>(values), std::span<float>(out));
+      world.synchronize();
+      world.barrier();
+      CHECK(out == std::vector<float>{1, 2, 3});
+      auto part = world.split(0);
+      part.all_reduce(std::span<float>(values));
+      CHECK(count("fake_nccl_live") == 2);
+      gpu->finish(Deadline(2s));
+      CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
+    }
+    CHECK(count("fake_nccl_live") == 0);
+    CHECK(count("fake_nccl_aborted") == aborted);
+  }
+}
+
+TEST_CASE("NCCL initialisation that hangs ends at the deadline, aborted, and says where") {
+  Fakes const fakes("", "hang_init");
+  int const aborted = count("fake_nccl_aborted");
+  auto const gpu = detail::open_gpu("0000:3b:00.0", 0, "rank 0");
+  auto const began = std::chrono::steady_clock::now();
+  auto const error = error_of([&] { gpu->world(detail::Group(alone(), "world"), Deadline(300ms)); });
+  CHECK(std::chrono::steady_clock::now() - began < 2s);
+  CHECK(error.fault() == Fault::deadline);
+  CHECK(has(error.what(), "NCCL initialisation on communicator 'world', rank 0 (host h0"));
+  CHECK(has(error.what(), "300 ms"));
+  CHECK(count("fake_nccl_aborted") == aborted + 1);
+  CHECK(count("fake_nccl_live") == 0);
+}
+
+TEST_CASE("hanging initialisation on two ranks is one message, and a rank that did not come is named in it") {
+  Fakes const fakes("", "hang_init");
+  for (int ranks_that_init : {2, 1}) {
+    Star star(2);
+    auto const thrown = star.on_each([&](int rank, control::Plane& plane) {
+      if (rank >= ranks_that_init) {
+        // Brings the id round to its end but never reaches NCCL.
+        plane.broadcast("NCCL id of 'world'", {0, 1}, 0, {}, 10s);
+        auto const activity = plane.follow_activity("world");
+        std::this_thread::sleep_for(1500ms);
+        return;
+      }
+      auto context = std::make_shared<detail::JobContext>();
+      context->roster = star.roster;
+      context->rank = rank;
+      context->operation_timeout = 300ms;
+      context->plane = star.planes[static_cast<std::size_t>(rank)];
+      auto const gpu = detail::open_gpu("", 0, "rank");
+      gpu->world(detail::Group(context, "world"), Deadline(400ms));
+    });
+    REQUIRE(thrown[0]);
+    CHECK(thrown[0]->fault() == Fault::deadline);
+    CHECK(has(thrown[0]->what(),
+              "NCCL initialisation (operation 1 on communicator 'world') was not done after 400 ms"));
+    if (ranks_that_init == 2) {
+      REQUIRE(thrown[1]);
+      CHECK(thrown[0]->repeated() != thrown[1]->repeated());
+      CHECK(has(thrown[0]->what(), "every rank entered it"));
+    } else {
+      CHECK(has(thrown[0]->what(), "not entered by rank 1 (host h1"));
+    }
+  }
+  CHECK(count("fake_nccl_live") == 0);
+}
+
+TEST_CASE("NCCL's errors come with its own detail on one line") {
+  {
+    Fakes const fakes("", "fail_init");
+    auto const gpu = detail::open_gpu("", 0, "rank 0");
+    auto const error = error_of([&] { gpu->world(detail::Group(alone(), "world"), Deadline(1s)); });
+    CHECK(error.fault() == Fault::device);
+    CHECK(has(error.what(), "unhandled system error (socketStartConnect: no route to host)"));
+    CHECK_FALSE(has(error.what(), "\n"));
+  }
+  {
+    Fakes const fakes;
+    auto const gpu = detail::open_gpu("", 0, "rank 0");
+    Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+    setenv("FAKE_NCCL", "fail_later", 1);
+    setenv("FAKE_CUDA", "stream_busy", 1);
+    auto const error = error_of([&] { world.synchronize(); });
+    CHECK(has(error.what(), "unhandled system error"));
+    std::vector<float> values(1);
+    CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
+  }
+  CHECK(count("fake_nccl_live") == 0);
+}
+
+TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
+  Fakes const fakes;
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  {
+    Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+    setenv("FAKE_CUDA", "stream_busy", 1);
+    auto const error = error_of([&] { world.barrier(); });
+    CHECK(error.fault() == Fault::deadline);
+    CHECK(has(error.what(), "barrier on communicator 'world'"));
+  }
+  setenv("FAKE_CUDA", "", 1);
+  {
+    Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+    setenv("FAKE_CUDA", "stream_error", 1);
+    CHECK(has(error_of([&] { world.synchronize(); }).what(), "illegal memory access"));
+  }
+  CHECK(count("fake_nccl_live") == 0);
+}

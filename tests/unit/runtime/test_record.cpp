@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <random>
+
+#include "bootstrap/record.hpp"
+#include "bootstrap/this_process.hpp"
+#include "catch.hpp"
+#include "cbor.hpp"
+#include "muster/version.hpp"
+
+using namespace muster;
+using bootstrap::Record;
+
+namespace {
+
+Record full_record() {
+  Record record;
+  record.hello = bootstrap::hello_of_this_process();
+  record.hello.rank = 17;
+  record.hello.gpu = "0000:3b:00.0";
+  record.hello.gpu_uuid = "GPU-x";
+  record.hello.plugin_version = "0.1.0";
+  record.hello.nccl_version = "2.28.9";
+  record.on_gpu = true;
+  record.trouble = "broken";
+  record.trouble_fault = Fault::device;
+  record.addresses = {"10.0.0.1", "fd00::1"};
+  record.port = 65535;
+  record.key.assign(32, 0xab);
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("a hello survives the way there and back") {
+  auto const record = full_record();
+  auto const back = bootstrap::decode(bootstrap::encode(record));
+  REQUIRE(back.hello.rank == 17);
+  REQUIRE(back.hello.host == record.hello.host);
+  REQUIRE(back.hello.boot_id == record.hello.boot_id);
+  REQUIRE(back.hello.pid == record.hello.pid);
+  REQUIRE(back.hello.cpus == record.hello.cpus);
+  REQUIRE(back.hello.gpu == record.hello.gpu);
+  REQUIRE(back.hello.muster_version == version);
+  REQUIRE(back.on_gpu);
+  REQUIRE(back.trouble == "broken");
+  REQUIRE(back.trouble_fault == Fault::device);
+  REQUIRE(back.addresses == record.addresses);
+  REQUIRE(back.port == 65535);
+  REQUIRE(back.key == record.key);
+}
+
+TEST_CASE("cut, changed and random bytes are refused or decoded, never more") {
+  auto const good = bootstrap::encode(full_record());
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    REQUIRE_THROWS_AS(bootstrap::decode(std::span(good).first(length)), Error);
+  }
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    auto bytes = good;
+    for (int changes = 0; changes < 3; ++changes)
+      bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    try {
+      bootstrap::decode(bytes);
+    } catch (const Error& error) {
+      ++refused;
+      REQUIRE(std::string(error.what()).find('\n') == std::string::npos);
+    }
+  }
+  REQUIRE(refused > 1000);
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<std::uint8_t> bytes(random() % 64);
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    REQUIRE_THROWS_AS(bootstrap::decode(bytes), Error);
+  }
+}
+
+TEST_CASE("deep nesting, huge announced lengths and long input do not exhaust anything") {
+  std::vector<std::uint8_t> const nested(60000, 0x81);  // an array in an array in …
+  REQUIRE_THROWS_AS(bootstrap::decode(nested), Error);
+  std::vector<std::uint8_t> const endless(60000, 0x9f);  // arrays of unknown length
+  REQUIRE_THROWS_AS(bootstrap::decode(endless), Error);
+  std::vector<std::uint8_t> const long_text{0x7b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  REQUIRE_THROWS_AS(bootstrap::decode(long_text), Error);
+  std::vector<std::uint8_t> const many{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00};
+  REQUIRE_THROWS_AS(bootstrap::decode(many), Error);
+  REQUIRE_THROWS_AS(bootstrap::decode(std::vector<std::uint8_t>(bootstrap::max_record_bytes + 1)), Error);
+}
+
+TEST_CASE("wrong types, ranges and control characters in a hello are refused") {
+  auto const change = [](const char* field, const nlohmann::json& value) {
+    auto object = read_cbor(bootstrap::encode(full_record()), "test");
+    object[field] = value;
+    return write_cbor(object);
+  };
+  REQUIRE_NOTHROW(bootstrap::decode(change("rank", 3)));
+  for (const auto& bytes :
+       {change("rank", -1), change("rank", "1"), change("rank", 1e3), change("port", 65536),
+        change("host", 5), change("host", "a\nb"), change("gpu", "\x1b[31m"), change("trouble_fault", 99),
+        change("key", "text"), change("addresses", {1, 2}), change("host", std::string(5000, 'a'))}) {
+    REQUIRE_THROWS_AS(bootstrap::decode(bytes), Error);
+  }
+}
+
+TEST_CASE("CPU lists") {
+  using bootstrap::cpus_in;
+  REQUIRE(cpus_in("0-3,8") == std::vector<int>{0, 1, 2, 3, 8});
+  REQUIRE(cpus_in("5") == std::vector<int>{5});
+  REQUIRE(cpus_in("").empty());
+  REQUIRE(cpus_in("x,2,3-y").front() == 2);
+  REQUIRE_FALSE(cpus_in(bootstrap::hello_of_this_process().cpus).empty());
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+
+#include "bootstrap/roster.hpp"
+#include "bootstrap/slurm.hpp"
+#include "catch.hpp"
+
+using namespace muster;
+using namespace muster::bootstrap;
+
+namespace {
+
+Record record_of(int rank, const std::string& host) {
+  Record record;
+  record.hello.rank = rank;
+  record.hello.host = host;
+  record.hello.boot_id = "boot-" + host;
+  record.hello.muster_version = "1.2.3";
+  return record;
+}
+
+std::string refusal(const std::vector<Record>& records, Fault fault) {
+  try {
+    check_roster(records);
+  } catch (const Error& error) {
+    REQUIRE(error.fault() == fault);
+    return error.what();
+  }
+  return "";
+}
+
+Lookup variables(std::map<std::string, std::string> set) {
+  return [set = std::move(set)](const char* name) {
+    auto const found = set.find(name);
+    return found == set.end() ? std::string() : found->second;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("ranks are seated by host name and boot id, hosts in order of their lowest rank") {
+  std::vector<Hello> roster;
+  for (const char* host : {"b", "a", "b", "a", "c"})
+    roster.push_back(record_of(static_cast<int>(roster.size()), host).hello);
+  roster[3].boot_id = "another container";
+  auto const seating = seat(roster);
+  REQUIRE(seating.hosts == 4);
+  REQUIRE(seating.host_of == std::vector<int>{0, 1, 0, 2, 3});
+  REQUIRE(roster[2].local_rank == 1);
+  REQUIRE(roster[3].local_rank == 0);
+}
+
+TEST_CASE("versions that differ in major or minor are refused with both named, patches are not") {
+  std::vector<Record> records{record_of(0, "a"), record_of(1, "b")};
+  records[1].hello.muster_version = "1.2.9";
+  REQUIRE(refusal(records, Fault::environment).empty());
+  records[1].hello.muster_version = "1.3.0";
+  auto text = refusal(records, Fault::environment);
+  REQUIRE(text.find("rank 1 (host b)") != std::string::npos);
+  REQUIRE(text.find("1.3.0") != std::string::npos);
+  REQUIRE(text.find("1.2.3") != std::string::npos);
+  records[1].hello.muster_version = "1.2.3";
+  records[1].hello.plugin_version = "2.2.3";
+  text = refusal(records, Fault::environment);
+  REQUIRE(text.find("plugin 2.2.3") != std::string::npos);
+  REQUIRE(text.find("--muster=off") != std::string::npos);
+}
+
+TEST_CASE("one rank's trouble is everybody's, and GPUs for some only are refused") {
+  std::vector<Record> records{record_of(0, "a"), record_of(1, "b"), record_of(2, "b")};
+  records[0].on_gpu = records[1].on_gpu = true;
+  REQUIRE(refusal(records, Fault::environment).find("rank 2 (host b) has none") != std::string::npos);
+  records[1].trouble = "rank 1: no driver";
+  records[1].trouble_fault = Fault::device;
+  REQUIRE(refusal(records, Fault::device) == "rank 1: no driver");
+  records[2].trouble = "rank 2: no driver";
+  REQUIRE(refusal(records, Fault::device) == "rank 1: no driver (and 1 more rank)");
+}
+
+TEST_CASE("names of many ranks stay short") {
+  std::vector<Hello> roster;
+  std::vector<int> all;
+  for (int r = 0; r < 10; ++r) {
+    roster.push_back(record_of(r, "h").hello);
+    all.push_back(r);
+  }
+  roster[0].gpu = "0000:3b:00.0";
+  REQUIRE(name_of_ranks(roster, all, 2) == "rank 0 (host h, GPU 0000:3b:00.0), rank 1 (host h) and 8 more");
+}
+
+TEST_CASE("ranks share cores when there are more of them than CPUs they may use") {
+  std::vector<Hello> roster;
+  for (int r = 0; r < 4; ++r) roster.push_back(record_of(r, "h").hello);
+  for (auto& hello : roster) hello.cpus = "0-63";
+  REQUIRE_FALSE(shares_cores(roster, 0));
+  for (auto& hello : roster) hello.cpus = "0-1";
+  REQUIRE(shares_cores(roster, 0));
+  roster[1].cpus = "1";
+  roster[0].cpus = roster[2].cpus = "0";
+  roster[3].cpus = "2";
+  REQUIRE(shares_cores(roster, 0));
+  REQUIRE_FALSE(shares_cores(roster, 3));
+}
+
+TEST_CASE("several tasks that cannot find each other are refused, whoever started them") {
+  REQUIRE_FALSE(refusal_to_run_alone(variables({})));
+  // A batch script, and an interactive single task.
+  REQUIRE_FALSE(
+      refusal_to_run_alone(variables({{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}})));
+  REQUIRE_FALSE(refusal_to_run_alone(
+      variables({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}})));
+  auto error = refusal_to_run_alone(variables({{"SLURM_PROCID", "0"},
+                                               {"SLURM_STEP_ID", "0"},
+                                               {"SLURM_STEP_NUM_TASKS", "4"},
+                                               {"SLURM_MPI_TYPE", "pmi2"}}));
+  REQUIRE(error);
+  REQUIRE(error->fault() == Fault::environment);
+  REQUIRE_FALSE(error->repeated());
+  REQUIRE(std::string(error->what()).find("add --mpi=pmix to srun, in place of --mpi=pmi2") !=
+          std::string::npos);
+  error = refusal_to_run_alone(
+      variables({{"SLURM_PROCID", "3"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}));
+  REQUIRE((error && error->repeated()));
+  REQUIRE(refusal_to_run_alone(variables({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}))
+              ->repeated());
+  REQUIRE(refusal_to_run_alone(variables({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}})));
+  REQUIRE(refusal_to_run_alone(variables({{"WORLD_SIZE", "2"}, {"RANK", "0"}})));
+  REQUIRE_FALSE(refusal_to_run_alone(variables({{"WORLD_SIZE", "2"}})));
+}
+
+TEST_CASE("PMIx's size is compared with the launcher that the PMIx server belongs to") {
+  // mpirun inside an allocation: its daemons are the step's tasks, the ranks are mpirun's.
+  auto const below_mpirun = variables({{"OMPI_COMM_WORLD_SIZE", "8"},
+                                       {"SLURM_PROCID", "1"},
+                                       {"SLURM_STEP_ID", "0"},
+                                       {"SLURM_STEP_NUM_TASKS", "2"}});
+  REQUIRE_FALSE(disagreement_about_size(below_mpirun, "prterun-node-1@1", 8));
+  REQUIRE(disagreement_about_size(below_mpirun, "prterun-node-1@1", 2));
+  auto const in_step =
+      variables({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
+  REQUIRE_FALSE(disagreement_about_size(in_step, "slurm.pmix.5.0", 4));
+  auto const error = disagreement_about_size(in_step, "slurm.pmix.5.0", 1);
+  REQUIRE((error && error->fault() == Fault::environment && error->repeated()));
+}
