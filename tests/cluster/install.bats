@@ -39,7 +39,7 @@ setup_file() {
 @test "a ten-line program finds the package, builds, and sums over two ranks" {
   prefix=$BATS_FILE_TMPDIR/prefix
   DESTDIR=$prefix cmake --install "$build" --prefix /usr > /dev/null
-  cmake -S tests/cluster/install -B "$BATS_FILE_TMPDIR/ten" -DCMAKE_PREFIX_PATH="$prefix/usr" > /dev/null
+  cmake -G Ninja -S tests/cluster/install -B "$BATS_FILE_TMPDIR/ten" -DCMAKE_PREFIX_PATH="$prefix/usr" > /dev/null
   cmake --build "$BATS_FILE_TMPDIR/ten" > /dev/null
   run timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$status" = 0 ]
