@@ -37,17 +37,23 @@ GpuChoice gpu_choice(const std::vector<int>& step, const std::vector<int>& visib
   return choice;
 }
 
+bool deals_each_gpu_once(const std::string& binding) {
+  return binding.empty() || binding.find("per_task") != std::string::npos;
+}
+
 placement::TaskPlacement row_for(const placement::Placement& plan, const placement::Node& node,
-                                 int local_rank, const std::vector<placement::PciAddress>& gpus) {
+                                 int local_rank, const std::vector<placement::PciAddress>& gpus,
+                                 bool dealt_once) {
   const auto& planned = plan.tasks.at(static_cast<std::size_t>(local_rank));
   const auto same = [](const placement::PlacedGpu& placed, const placement::PciAddress& pci) {
     return placed.pci == pci;
   };
   if (gpus.empty() || std::equal(planned.gpus.begin(), planned.gpus.end(), gpus.begin(), gpus.end(), same))
     return planned;
+  // Only a task that was to have exactly these GPUs hands its cores over; GPUs that several tasks share must
+  // not make them share cores.
   const auto owner = std::find_if(plan.tasks.begin(), plan.tasks.end(), [&](const auto& task) {
-    return std::any_of(task.gpus.begin(), task.gpus.end(),
-                       [&](const auto& placed) { return same(placed, gpus.front()); });
+    return dealt_once && std::equal(task.gpus.begin(), task.gpus.end(), gpus.begin(), gpus.end(), same);
   });
   placement::TaskPlacement row = owner == plan.tasks.end() ? planned : *owner;
   row.local_rank = local_rank;

@@ -25,9 +25,15 @@ struct GpuChoice {
 GpuChoice gpu_choice(const std::vector<int>& step, const std::vector<int>& visible,
                      const std::optional<std::string>& cuda_devices, bool confined);
 
-/// The task's placement with `gpus` (ascending) instead of the planned ones: the planned row of the task that
-/// was to have the first of them. The planned row as it is when `gpus` is empty or as planned.
+/// Whether Slurm's binding of GPUs to tasks (SLURMD_TRES_BIND, e.g. "gpu:per_task:1", or "gpu:closest") gives
+/// each GPU to one task only.
+bool deals_each_gpu_once(const std::string& binding);
+
+/// The task's placement with `gpus` (ascending) instead of the planned ones. When each GPU is dealt to one
+/// task only, the cores, memory and NIC are those planned for exactly these GPUs; otherwise, or when no task
+/// was to have them, the planned ones stay. The planned row as it is when `gpus` is empty or as planned.
 placement::TaskPlacement row_for(const placement::Placement& plan, const placement::Node& node,
-                                 int local_rank, const std::vector<placement::PciAddress>& gpus);
+                                 int local_rank, const std::vector<placement::PciAddress>& gpus,
+                                 bool dealt_once);
 
 }  // namespace muster::spank

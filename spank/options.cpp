@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -49,6 +50,10 @@ std::optional<Mode> inherited_mode_from_environment() {
        {"_SLURM_SPANK_OPTION_muster_muster", "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"})
     if (const auto mode = inherited_mode(std::getenv(name))) return mode;
   return std::nullopt;
+}
+
+bool says_off(const std::vector<std::string>& command_line) {
+  return std::find(command_line.begin(), command_line.end(), "--muster=off") != command_line.end();
 }
 
 }  // namespace muster::spank

@@ -43,4 +43,8 @@ std::optional<Mode> inherited_mode(const char* value);
 /// The wish of the sbatch or salloc job around this srun, for use before srun reads its own options.
 std::optional<Mode> inherited_mode_from_environment();
 
+/// Whether a command line has the word --muster=off, for the same use. It may belong to the program that srun
+/// starts; then the step only stays isolated, which is reported.
+bool says_off(const std::vector<std::string>& command_line);
+
 }  // namespace muster::spank

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,23 +80,34 @@ void register_option(spank_t spank) {
     throw std::runtime_error("Slurm refused the option --muster; is another plugin using that name?");
 }
 
+std::vector<std::string> own_command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
 void init(spank_t spank, int count, char* arguments[]) {
   const spank_context_t context = spank_context();
   if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) return;
   register_option(spank);
   plugin.settings = muster::spank::parse_settings({arguments, arguments + count});
-  if (context == S_CTX_LOCAL) muster::spank::ask_for_shared_devices(plugin.settings);
+  if (context == S_CTX_LOCAL) muster::spank::ask_for_shared_devices(own_command_line());
 }
 
-// In a task: says once per node why the step is not placed. When the user asked for placement the task ends
-// here, since an `optional` plugin's return value stops nothing; under the administrator's default it runs
-// with Slurm's own binding.
-int give_up(spank_t spank) noexcept {
-  int local_rank = 0;
-  spank_get_item(spank, S_TASK_ID, &local_rank);
-  if (local_rank == 0) slurm_spank_log("muster: %s", plugin.failure.c_str());
+// In a task that cannot be placed. When the user asked for placement the task ends here, since an `optional`
+// plugin's return value stops nothing; under the administrator's default it runs with Slurm's own binding.
+int give_up(const std::string& why) noexcept {
+  if (!why.empty()) slurm_spank_log("muster: %s", why.c_str());
   if (plugin.wish.asked) _exit(exit_config);
   return 0;
+}
+
+// The plan failed alike for all tasks of the node: one of them says so.
+std::string plan_failure(spank_t spank) {
+  int local_rank = 0;
+  spank_get_item(spank, S_TASK_ID, &local_rank);
+  return local_rank == 0 ? plugin.failure : std::string();
 }
 
 }  // namespace
@@ -123,18 +135,15 @@ int slurm_spank_user_init(spank_t spank, int, char*[]) {
 }
 
 int slurm_spank_task_init(spank_t spank, int, char*[]) {
-  if (plugin.failure.empty() && plugin.step == nullptr) return 0;
-  if (plugin.failure.empty()) {
-    try {
-      plugin.step->apply(spank);
-      return 0;
-    } catch (const std::exception& error) {
-      plugin.failure = error.what();
-    } catch (...) {
-      plugin.failure = "unknown failure";
-    }
+  try {
+    if (!plugin.failure.empty()) return give_up(plan_failure(spank));
+    if (plugin.step != nullptr) plugin.step->apply(spank);
+    return 0;
+  } catch (const std::exception& error) {
+    return give_up(error.what());
+  } catch (...) {
+    return give_up("unknown failure");
   }
-  return give_up(spank);
 }
 
 }  // extern "C"

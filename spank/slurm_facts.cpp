@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 #include "placement/error.hpp"
@@ -76,6 +77,14 @@ std::optional<placement::CpuSet> numbers(const std::string& text) {
   }
 }
 
+std::vector<int> step_gpus(const std::string& text) {
+  if (text == "NoDevFiles") return {};
+  if (const auto minors = numbers(text)) return minors->to_vector();
+  throw std::runtime_error(
+      "Slurm names the step's GPUs '" + text +
+      "', which this version cannot place (MIG instances?): use --muster=off and --gpu-bind=per_task:1");
+}
+
 }  // namespace
 
 std::optional<std::string> job_variable(spank_handle* spank, const std::string& name) {
@@ -103,10 +112,16 @@ std::string first_host_of(const std::string& node_list) {
 }
 
 int count_of(const std::string& request) {
-  const std::string digits = request.substr(request.rfind(':') + 1);
-  int count = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-  return error == std::errc() && end == digits.data() + digits.size() && count > 0 ? count : 0;
+  std::istringstream parts(request);
+  int total = 0;
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::string digits = part.substr(part.rfind(':') + 1);
+    int count = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    if (error != std::errc() || end != digits.data() + digits.size() || count < 1) return 0;
+    total += count;
+  }
+  return total;
 }
 
 bool is_ordinary_step(spank_handle* spank) {
@@ -130,8 +145,7 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   facts.cpus_per_task =
       static_cast<int>(item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));
   facts.gpus_per_task = count_of(job_variable(spank, "SLURM_GPUS_PER_TASK").value_or(""));
-  if (const auto gpus = numbers(job_variable(spank, "SLURM_STEP_GPUS").value_or("")))
-    facts.gpu_minors = gpus->to_vector();
+  facts.gpu_minors = step_gpus(job_variable(spank, "SLURM_STEP_GPUS").value_or(""));
   facts.first_host = first_host_of(job_variable(spank, "SLURM_STEP_NODELIST").value_or(""));
   facts.cpus = own_cpus();
   char* cores = nullptr;

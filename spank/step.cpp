@@ -28,22 +28,23 @@ using placement::CpuSet;
 using placement::Node;
 using placement::PciAddress;
 
-// The CPUs that Slurm gave the step. With core confinement slurmstepd runs inside them already; without it
-// Slurm still says which cores it counted for this step, in the order of the machine's cores.
+int cores_among(const Node& node, const CpuSet& cpus) {
+  return static_cast<int>(std::count_if(node.cores.begin(), node.cores.end(),
+                                        [&](const auto& core) { return core.cpus.intersects(cpus); }));
+}
+
+// The CPUs that Slurm gave the step. slurmstepd may run within the step's cores (cgroup v1), the job's (v2)
+// or anywhere (no core confinement); Slurm also says which cores it counted for the step, in the order of the
+// machine's cores, and that narrows the larger two.
 CpuSet allotted_cpus(const Node& node, const SlurmFacts& facts) {
   const CpuSet own = facts.cpus & node.cpus();
-  if (own != node.cpus() || !facts.step_cores) return own;
+  if (!facts.step_cores || cores_among(node, own) <= facts.step_cores->size()) return own;
   CpuSet counted;
   for (const int core : facts.step_cores->to_vector())
     if (core < static_cast<int>(node.cores.size()))
       counted |= node.cores[static_cast<std::size_t>(core)].cpus;
   counted &= own;
   return counted.empty() ? own : counted;
-}
-
-int cores_among(const Node& node, const CpuSet& cpus) {
-  return static_cast<int>(std::count_if(node.cores.begin(), node.cores.end(),
-                                        [&](const auto& core) { return core.cpus.intersects(cpus); }));
 }
 
 placement::Request request_for(const Node& node, const SlurmFacts& facts, std::vector<PciAddress> gpus) {
@@ -113,11 +114,18 @@ void Step::apply(spank_handle* spank) const {
     throw std::runtime_error(facts_.host + ": Slurm does not say which task this is");
   const int rank = facts_.ranks[static_cast<std::size_t>(local_rank)];
 
+  // Slurm's items leave out the offset of a heterogeneous step's component, its environment does not.
+  if (job_variable(spank, "SLURM_PROCID").value_or(std::to_string(rank)) != std::to_string(rank))
+    throw std::runtime_error(
+        facts_.host + ": heterogeneous steps (srun a : b) are not placed by this version; use --muster=off");
+
   const std::vector<int> visible = allowed_minors(facts_.gpu_minors);
   const auto cuda_devices = job_variable(spank, "CUDA_VISIBLE_DEVICES");
   const GpuChoice choice =
       gpu_choice(facts_.gpu_minors, visible, cuda_devices, devices_confined(node_, facts_.gpu_minors));
-  const placement::TaskPlacement task = row_for(placement_, node_, local_rank, addresses_of(choice.minors));
+  const placement::TaskPlacement task =
+      row_for(placement_, node_, local_rank, addresses_of(choice.minors),
+              deals_each_gpu_once(job_variable(spank, "SLURMD_TRES_BIND").value_or("")));
 
   // Said by one task of the step, not on each of a thousand nodes.
   if (rank == 0 && visible.size() < facts_.gpu_minors.size() && facts_.local_tasks > 1)
@@ -151,8 +159,9 @@ void Step::set_environment(spank_handle* spank, const placement::TaskPlacement& 
   job.local_world_size = facts_.local_tasks;
   job.master_address = facts_.first_host;
   job.master_port = placement::master_port(facts_.uid, facts_.job_id, facts_.step_id);
-  job.socket_interface =
-      placement::socket_interface_to(job_variable(spank, "SLURM_LAUNCH_NODE_IPADDR").value_or(""));
+  const std::string launcher = job_variable(spank, "SLURM_LAUNCH_NODE_IPADDR").value_or("");
+  const bool ipv6 = launcher.find(':') != std::string::npos;  // /proc/net/route knows IPv4 only
+  job.socket_interface = placement::socket_interface_to(ipv6 ? "" : launcher);
   job.visible_gpus = addresses_of(visible);
   std::vector<std::string> not_from_user;
   if (cuda_devices_by_slurm) not_from_user.push_back("CUDA_VISIBLE_DEVICES");

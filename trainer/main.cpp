@@ -14,7 +14,7 @@ namespace {
 
 /// Before joining, only the launcher's variables tell which rank this is.
 bool is_first_rank_of_launcher() {
-  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
+  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK"}) {
     if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") == 0;
   }
   return true;

@@ -297,14 +297,14 @@ void Run::checkpoint(Progress& progress) {
         fmt::format("parameters identical on {} (hash {:016x})", plural(world_.size(), "rank"), hash));
     try {
       write_checkpoint(checkpoint_path_, state_, replica_->table(), replica_->tensors());
+      saved_step_ = state_.step;
       metrics_->flush();
       write_plot();
     } catch (const Error& error) {
-      throw Error(
-          error.fault(),
-          fmt::format("{}; stopped after step {}, {}", error.what(), state_.step,
-                      saved_step_ >= 0 ? fmt::format("the checkpoint of step {} is untouched", saved_step_)
-                                       : std::string("nothing was saved before")));
+      throw Error(error.fault(),
+                  fmt::format("{}; stopped after step {}, {}", error.what(), state_.step,
+                              saved_step_ >= 0 ? fmt::format("the checkpoint of step {} is good", saved_step_)
+                                               : std::string("nothing was saved before")));
     }
     progress.line(fmt::format("checkpoint {} after step {}", checkpoint_path_.string(), state_.step));
   });

@@ -66,7 +66,8 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   run in_job --muster srun bash -c 'echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"; echo "$SLURM_PROCID said=$MUSTER_CPUS"'
   [ "$(value cpus)" = "$(value said)" ]
   set -- $(value cpus)
-  [ "$1" != "$2" ] && [ "$3" != "$4" ]
+  # Two CPUs a node, so disjoint and not empty means one each.
+  [ "$1 $2" = "0 1" ] && [ "$3 $4" = "0 1" ]
 }
 
 @test "memory is preferred on the domain in MUSTER_MEMORY" {
@@ -112,8 +113,10 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 }
 
 @test "--muster=off in a --muster job leaves the step alone" {
-  run in_job --muster srun --muster=off bash -c "$show" - MUSTER_SET
+  run in_job --muster srun --muster=off bash -c "$show" - MUSTER_SET CUDA_VISIBLE_DEVICES
   [ "$(value MUSTER_SET)" = "unset unset unset unset" ]
+  # Slurm's own binding is there too: one GPU a task.
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
 }
 
 @test "an unknown value is refused by srun and sbatch in one line, before anything starts" {

@@ -68,9 +68,9 @@ TEST_CASE("Without a usable CUDA_VISIBLE_DEVICES the plan decides") {
 TEST_CASE("A task that Slurm bound to another GPU takes that GPU's cores") {
   const placement::Node node = two_gpus();
   const placement::Placement plan = plan_of(node);
-  CHECK(row_for(plan, node, 0, {}).cpus == placement::CpuSet{0});
-  CHECK(row_for(plan, node, 0, {node.gpus[0].pci}).cpus == placement::CpuSet{0});
-  const auto moved = row_for(plan, node, 0, {node.gpus[1].pci});
+  CHECK(row_for(plan, node, 0, {}, true).cpus == placement::CpuSet{0});
+  CHECK(row_for(plan, node, 0, {node.gpus[0].pci}, true).cpus == placement::CpuSet{0});
+  const auto moved = row_for(plan, node, 0, {node.gpus[1].pci}, true);
   CHECK(moved.cpus == placement::CpuSet{1});
   CHECK(moved.local_rank == 0);
   REQUIRE(moved.gpus.size() == 1);
@@ -80,6 +80,35 @@ TEST_CASE("A task that Slurm bound to another GPU takes that GPU's cores") {
 TEST_CASE("Two tasks that Slurm swapped still have disjoint cores") {
   const placement::Node node = two_gpus();
   const placement::Placement plan = plan_of(node);
-  CHECK_FALSE(row_for(plan, node, 0, {node.gpus[1].pci})
-                  .cpus.intersects(row_for(plan, node, 1, {node.gpus[0].pci}).cpus));
+  CHECK_FALSE(row_for(plan, node, 0, {node.gpus[1].pci}, true)
+                  .cpus.intersects(row_for(plan, node, 1, {node.gpus[0].pci}, true).cpus));
+}
+
+TEST_CASE("Tasks that share GPUs never share cores") {
+  const placement::Node node = two_gpus();
+  const placement::Placement plan = plan_of(node);
+  const auto both = {node.gpus[0].pci, node.gpus[1].pci};
+  for (int task : {0, 1}) {
+    // --gpu-bind=closest: both tasks see both GPUs; --gpu-bind=single:2: both see the first.
+    const auto closest = row_for(plan, node, task, both, false);
+    CHECK(closest.cpus == placement::CpuSet{task});
+    CHECK(closest.gpus.size() == 2);
+    const auto single = row_for(plan, node, task, {node.gpus[0].pci}, false);
+    CHECK(single.cpus == placement::CpuSet{task});
+    CHECK(single.gpus.front().pci == node.gpus[0].pci);
+  }
+}
+
+TEST_CASE("GPUs that no task was to have together leave the cores as planned") {
+  const placement::Node node = two_gpus();
+  const placement::Placement plan = plan_of(node);
+  CHECK(row_for(plan, node, 1, {node.gpus[0].pci, node.gpus[1].pci}, true).cpus == placement::CpuSet{1});
+}
+
+TEST_CASE("Only per-task binding deals each GPU once") {
+  CHECK(deals_each_gpu_once(""));
+  CHECK(deals_each_gpu_once("gpu:per_task:1"));
+  CHECK_FALSE(deals_each_gpu_once("gpu:closest"));
+  CHECK_FALSE(deals_each_gpu_once("gpu:single:2"));
+  CHECK_FALSE(deals_each_gpu_once("gpu:map_gpu:0,0"));
 }

@@ -2,6 +2,8 @@
 #include "isolation.hpp"
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "catch.hpp"
 
@@ -21,17 +23,20 @@ struct CleanEnvironment {
 };
 }  // namespace
 
-TEST_CASE("srun asks for shared devices only for a step that is to be placed") {
+TEST_CASE("srun asks for shared devices only inside a job that was submitted with --muster") {
   const CleanEnvironment clean;
-  ask_for_shared_devices(Settings{});
+  ask_for_shared_devices({"srun", "true"});
   CHECK(std::getenv(bind_variable) == nullptr);
 
   setenv(wish_variable, "off", 1);
-  ask_for_shared_devices(Settings{Mode::automatic});
+  ask_for_shared_devices({"srun", "true"});
   CHECK(std::getenv(bind_variable) == nullptr);
 
   setenv(wish_variable, "auto", 1);
-  ask_for_shared_devices(Settings{});
+  ask_for_shared_devices({"srun", "--muster=off", "true"});
+  CHECK(std::getenv(bind_variable) == nullptr);
+
+  ask_for_shared_devices({"srun", "true"});
   REQUIRE(std::getenv(bind_variable) != nullptr);
   CHECK(std::string(std::getenv(bind_variable)) == "none");
 }
@@ -40,21 +45,43 @@ TEST_CASE("A GPU binding that the user chose is left alone") {
   const CleanEnvironment clean;
   setenv(wish_variable, "auto", 1);
   setenv(bind_variable, "single:1", 1);
-  ask_for_shared_devices(Settings{});
+  ask_for_shared_devices({"srun"});
   CHECK(std::string(std::getenv(bind_variable)) == "single:1");
   unsetenv(bind_variable);
 
   for (const char* chosen : {"SLURM_TRES_BIND", "SLURM_GRES_FLAGS"}) {
-    setenv(chosen, "chosen", 1);
-    ask_for_shared_devices(Settings{});
+    setenv(chosen, "gres/gpu:closest", 1);
+    ask_for_shared_devices({"srun"});
     CHECK(std::getenv(bind_variable) == nullptr);
+    CHECK(std::string(std::getenv(chosen)) == "gres/gpu:closest");
     unsetenv(chosen);
   }
 }
 
-TEST_CASE("A missing device file is no denial") {
+TEST_CASE("A per-task binding that --gpus-per-task of the job implies is nobody's choice") {
+  const CleanEnvironment clean;
+  setenv(wish_variable, "auto", 1);
+  setenv("SLURM_TRES_BIND", "gres/gpu:per_task:1", 1);
+  ask_for_shared_devices({"srun"});
+  CHECK(std::string(std::getenv("SLURM_TRES_BIND")) == "gres/gpu:none");
+}
+
+TEST_CASE("Where no device file is there nothing is hidden; where some are, the missing ones are") {
   CHECK(allowed_minors({0, 5}, "/nonexistent") == std::vector<int>{0, 5});
   CHECK(allowed_minors({}, "/nonexistent").empty());
+  char folder[] = "/tmp/muster-isolation-XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  std::ofstream(std::string(folder) + "/nvidia5").put('x');
+  CHECK(allowed_minors({0, 5}, folder) == std::vector<int>{5});
+  muster::placement::Node node;
+  for (int minor : {0, 5}) {
+    muster::placement::Gpu gpu;
+    gpu.minor = minor;
+    node.gpus.push_back(gpu);
+  }
+  CHECK(devices_confined(node, {5}, folder));
+  CHECK_FALSE(devices_confined(node, {0, 5}, folder));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("The notice says what isolation costs and how to avoid it, in one line") {
