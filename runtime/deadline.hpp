@@ -41,25 +41,52 @@ class Deadline {
 /// "60 s", "1.5 s" or "250 ms", for messages.
 std::string text_of(std::chrono::milliseconds length);
 
-/// Runs a call that has no deadline of its own on a second thread and waits for it. Returns what it returned,
-/// or nothing when the deadline passed: the call then goes on in the background, so it must own everything
-/// that it touches.
-inline std::optional<int> run_bounded(std::function<int()> call, const Deadline& deadline) {
+/// A call that has no deadline of its own, run on a second thread. It goes on in the background when nobody
+/// waits for it any longer, so it must own everything that it touches.
+class BackgroundCall {
+ public:
+  explicit BackgroundCall(std::function<int()> call) : outcome_(std::make_shared<Outcome>()) {
+    std::thread([outcome = outcome_, call = std::move(call)] {
+      int const value = call();
+      std::lock_guard lock(outcome->mutex);
+      outcome->value = value;
+      outcome->changed.notify_all();
+    }).detach();
+  }
+
+  /// What the call returned, or nothing when the deadline passed first or `give_up`, asked about every 10 ms,
+  /// said true.
+  std::optional<int> wait(const Deadline& deadline, const std::function<bool()>& give_up = {}) const {
+    auto const done = [this] { return outcome_->value.has_value(); };
+    std::unique_lock lock(outcome_->mutex);
+    if (!give_up) {
+      outcome_->changed.wait_until(lock, deadline.when(), done);
+      return outcome_->value;
+    }
+    while (!done() && !deadline.passed()) {
+      auto const soon = Deadline::Clock::now() + std::chrono::milliseconds{10};
+      if (outcome_->changed.wait_until(lock, std::min(soon, deadline.when()), done)) break;
+      lock.unlock();
+      bool const enough = give_up();
+      lock.lock();
+      if (enough) break;
+    }
+    return outcome_->value;
+  }
+
+ private:
   struct Outcome {
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<int> value;
   };
-  auto outcome = std::make_shared<Outcome>();
-  std::thread([outcome, call = std::move(call)] {
-    int const value = call();
-    std::lock_guard lock(outcome->mutex);
-    outcome->value = value;
-    outcome->changed.notify_all();
-  }).detach();
-  std::unique_lock lock(outcome->mutex);
-  outcome->changed.wait_until(lock, deadline.when(), [&] { return outcome->value.has_value(); });
-  return outcome->value;
+  std::shared_ptr<Outcome> outcome_;
+};
+
+/// Runs `call` as BackgroundCall does and waits for it.
+inline std::optional<int> run_bounded(std::function<int()> call, const Deadline& deadline,
+                                      const std::function<bool()>& give_up = {}) {
+  return BackgroundCall(std::move(call)).wait(deadline, give_up);
 }
 
 }  // namespace muster

@@ -62,6 +62,16 @@ std::unique_ptr<bootstrap::Membership> find_membership(const Deadline& deadline)
   }
 }
 
+std::vector<Record> exchange(bootstrap::Membership& membership, const Record& mine,
+                             const Deadline& deadline) {
+  try {
+    return membership.exchange(mine, deadline);
+  } catch (const Error& error) {
+    if (error.repeated()) end_quietly(error);
+    throw;
+  }
+}
+
 // All ranks see the same records and so the same reason: rank 0 says it, and everybody leaves in order.
 void check(const std::vector<Record>& records, bootstrap::Membership& membership) {
   try {
@@ -146,7 +156,7 @@ Job Job::join(const JoinOptions& options) {
     mine.key.assign(key.begin(), key.end());
   }
 
-  auto const records = membership.exchange(mine, deadline);
+  auto const records = exchange(membership, mine, deadline);
   check(records, membership);
   for (const auto& record : records) context.roster.push_back(record.hello);
   state->seating = bootstrap::seat(context.roster);

@@ -37,7 +37,8 @@ std::unique_ptr<Membership> find_membership(const Deadline& deadline);
 std::unique_ptr<Membership> alone();
 
 #ifdef MUSTER_HAVE_PMIX
-/// Null when no PMIx server can be reached.
+/// Null when no PMIx server can be reached and this process may be alone.
+/// @throws Error: environment, deadline
 std::unique_ptr<Membership> connect_pmix(const Deadline& deadline);
 #endif
 

@@ -28,6 +28,9 @@ constexpr milliseconds silent_grace{10000};
 // Of the ranks below this one, those below it ask whether a lower one is there to speak.
 constexpr int speakers = 8;
 
+// Fresh in this job: a fence that collects needs a key that nobody has put before.
+constexpr const char* hello_key = "muster.hello";
+
 std::string reason(pmix_status_t status) { return PMIx_Error_string(status); }
 
 // What callbacks on PMIx's own thread write and we wait for. Kept alive by whoever comes last.
@@ -73,7 +76,7 @@ void value_found(pmix_status_t status, pmix_value_t* value, void* data) {
 
 class Pmix : public Membership {
  public:
-  Pmix(const pmix_proc_t& self, int round) : self_(self), key_(fmt::format("muster.hello.{}", round)) {
+  explicit Pmix(const pmix_proc_t& self) : self_(self) {
     size_ = static_cast<int>(number(PMIX_JOB_SIZE, PMIX_RANK_WILDCARD).value_or(0));
     local_rank_ = static_cast<int>(number(PMIX_LOCAL_RANK, self_.rank).value_or(0));
   }
@@ -101,8 +104,6 @@ class Pmix : public Membership {
   [[noreturn]] void name_the_missing(const Deadline& deadline);
 
   pmix_proc_t self_;
-  std::string
-      key_;  // a fresh one for each join of this process: values of an earlier one stay in PMIx's cache
   int size_ = 0;
   int local_rank_ = 0;
   bool finished_ = false;
@@ -144,7 +145,7 @@ void Pmix::put(Bytes bytes) {
   value.type = PMIX_BYTE_OBJECT;
   value.data.bo.bytes = reinterpret_cast<char*>(bytes.data());
   value.data.bo.size = bytes.size();
-  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key_.c_str(), &value);
+  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, hello_key, &value);
   if (status == PMIX_SUCCESS) status = PMIx_Commit();
   if (status != PMIX_SUCCESS)
     throw Error(Fault::system, "join: PMIx did not take this rank's hello: " + reason(status));
@@ -167,7 +168,8 @@ bool Pmix::fence(const Deadline& deadline) {
   if (!replies->wait(deadline)) return false;
   if (replies->failure != PMIX_SUCCESS) {
     throw Error(Fault::system,
-                "join: the PMIx fence failed (a rank or its node ended?): " + reason(replies->failure));
+                "join: the PMIx fence failed (a rank or its node ended?): " + reason(replies->failure),
+                rank() != 0);
   }
   return true;
 }
@@ -180,7 +182,7 @@ std::shared_ptr<Replies> Pmix::get_from(int first, int count, const Deadline& de
     pmix_proc_t proc = self_;
     proc.rank = static_cast<pmix_rank_t>(first + i);
     auto callback = std::make_unique<Callback>(Callback{replies, static_cast<std::size_t>(i)});
-    pmix_status_t const status = PMIx_Get_nb(&proc, key_.c_str(), nullptr, 0, value_found, callback.get());
+    pmix_status_t const status = PMIx_Get_nb(&proc, hello_key, nullptr, 0, value_found, callback.get());
     if (status == PMIX_SUCCESS) {
       callback.release();
     } else {
@@ -251,7 +253,12 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
     log::debug("join: PMIx: no server (PMIX_NAMESPACE is not set)");
     return nullptr;
   }
-  static int round = 0;
+  // A server that has seen a rank finalize fails the fence of those that come back first: "partial success",
+  // 1 of 10 runs.
+  static bool joined = false;
+  if (joined)
+    throw Error(Fault::usage,
+                "join: this process has joined its job before; a process joins once under PMIx");
   auto self = std::make_shared<pmix_proc_t>();
   auto const status = run_bounded([self] { return PMIx_Init(self.get(), nullptr, 0); }, deadline);
   if (!status) {
@@ -260,13 +267,16 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
         fmt::format(
             "join: the PMIx server on host {} did not answer within {}: see the log of slurmd or mpirun "
             "there",
-            hello_of_this_process().host, text_of(deadline.length())));
+            hello_of_this_process().host, text_of(deadline.length())),
+        variable("PMIX_RANK") != "0");
   }
   if (*status != PMIX_SUCCESS) {
     log::debug("join: PMIx: {}", reason(*status));
+    if (auto const refusal = refusal_without_pmix(variable, reason(*status))) throw *refusal;
     return nullptr;
   }
-  auto membership = std::make_unique<Pmix>(*self, round++);
+  joined = true;
+  auto membership = std::make_unique<Pmix>(*self);
   log::set_rank(membership->rank());
   log::debug("join: PMIx: connected to {}, {} ranks", membership->job_name(), membership->size());
   auto disagreement = disagreement_about_size(variable, membership->job_name(), membership->size());

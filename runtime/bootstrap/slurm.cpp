@@ -56,11 +56,25 @@ std::optional<Error> refusal_to_run_alone(const Lookup& variable) {
                claim->rank != 0);
 }
 
+std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::string& reason) {
+  if (auto refusal = refusal_to_run_alone(variable)) return refusal;
+  if (launcher_claim(variable)) return std::nullopt;
+  return Error(
+      Fault::environment,
+      fmt::format("join: PMIx is announced (PMIX_NAMESPACE is set) but did not start: {}; use a "
+                  "launcher whose PMIx this libmuster can reach, or unset PMIX_NAMESPACE to run alone",
+                  reason),
+      variable("PMIX_RANK") != "0");
+}
+
 std::optional<Error> disagreement_about_size(const Lookup& variable, const std::string& pmix_namespace,
                                              int pmix_size) {
   bool const of_slurm = pmix_namespace.starts_with("slurm.pmix.");
   auto const claim = of_slurm ? slurm_step(variable) : launcher_claim(variable);
-  if (!claim || (!of_slurm && claim->launcher != "mpirun") || claim->tasks == pmix_size) return std::nullopt;
+  if (!claim || claim->tasks == pmix_size) return std::nullopt;
+  // Below another launcher the tasks of the step are its daemons; but ranks that each count one are alone.
+  bool const binds = of_slurm || claim->launcher == "mpirun" || (claim->launcher == "srun" && pmix_size == 1);
+  if (!binds) return std::nullopt;
   return Error(Fault::environment,
                fmt::format("PMIx ({}) says {} ranks but {} started {} tasks: the process was started through "
                            "something that changed "

@@ -27,8 +27,12 @@ std::optional<LauncherClaim> launcher_claim(const Lookup& variable);
 /// Why a process that found no one to join must not run by itself; nothing when it may.
 std::optional<Error> refusal_to_run_alone(const Lookup& variable);
 
+/// As refusal_to_run_alone(), for a process to which PMIx was announced but did not start, with PMIx's
+/// reason: where no launcher's variables say how many tasks there are, there may be others.
+std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::string& reason);
+
 /// Compares PMIx's size with the launcher's. PMIx's name of the job tells whose server it is (Slurm's begin
-/// with "slurm.pmix.").
+/// with "slurm.pmix."). A size of 1 in a step of several tasks is refused whatever the name.
 std::optional<Error> disagreement_about_size(const Lookup& variable, const std::string& pmix_namespace,
                                              int pmix_size);
 

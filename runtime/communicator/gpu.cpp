@@ -32,7 +32,7 @@ class CudaGpu : public Gpu {
 
   void abandon() noexcept override {
     state_->open = false;
-    for (Nccl* one : state_->all) one->abort();
+    state_->abort_all();
   }
 
  private:

@@ -36,12 +36,12 @@ std::string Group::this_rank() const {
 
 Group Group::split(int color, int key) {
   enter("split");
-  auto const number = activity_->number.load();
+  auto const number = ++splits_;
   auto const blob = write_cbor(std::vector<int>{color, key});
   std::vector<control::Blob> blobs{blob};
   if (job_->plane && size() > 1) {
-    blobs = job_->plane->gather(fmt::format("split of communicator '{}' (operation {})", name_, number),
-                                members_, blob, timeout());
+    blobs = job_->plane->gather(fmt::format("split {} of communicator '{}'", number, name_), members_, blob,
+                                timeout());
   }
   std::vector<std::tuple<int, int, int>> chosen;  // key, rank here, rank in the job
   for (std::size_t i = 0; i < blobs.size(); ++i) {
@@ -56,8 +56,15 @@ Group Group::split(int color, int key) {
 
 void Group::enter(const char* operation) {
   if (failed()) check();
+  peer_ = -1;
   activity_->operation = operation;
   ++activity_->number;
+}
+
+void Group::enter_message(const char* operation, int peer) {
+  if (failed()) check();
+  peer_ = peer;
+  activity_->operation = operation;
 }
 
 void Group::check() const {
@@ -65,8 +72,14 @@ void Group::check() const {
 }
 
 void Group::stalled(std::chrono::milliseconds waited) const {
-  if (job_->plane)
-    job_->plane->stalled(name_, members_, activity_->number, activity_->operation.load(), waited);
+  if (job_->plane) {
+    std::string operation = activity_->operation.load();
+    if (peer_ >= 0) {
+      auto const peer = static_cast<std::size_t>(members_.at(static_cast<std::size_t>(peer_)));
+      operation += fmt::format(" with {}", bootstrap::name_of_rank(job_->roster[peer]));
+    }
+    job_->plane->stalled(name_, members_, peer_ < 0 ? activity_->number.load() : 0, operation, waited);
+  }
   broke(Fault::deadline, "not done after " + text_of(waited));
 }
 

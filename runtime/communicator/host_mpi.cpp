@@ -12,7 +12,7 @@
 
 namespace muster::detail {
 
-std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm);
+std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group);
 
 namespace {
 
@@ -31,10 +31,24 @@ class HostMpi : public Collectives {
       : state_(std::move(state)), group_(std::move(group)), comm_(comm) {}
   ~HostMpi() override {
     // After a failure an operation may still be under way; MPI keeps what it needs until the process ends.
-    if (state_->open && !broken_ && !group_.failed()) MPI_Comm_free(&comm_);
+    if (comm_ != MPI_COMM_NULL && state_->open && !broken_ && !group_.failed()) MPI_Comm_free(&comm_);
   }
   HostMpi(const HostMpi&) = delete;
   HostMpi& operator=(const HostMpi&) = delete;
+
+  // Gives a world that has no communicator yet one of its own.
+  void duplicate_world() {
+    enter("setting up");
+    auto own = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+    try {
+      run([&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, own.get(), request); });
+    } catch (const Error&) {
+      (void)own.release();  // MPI may still write there
+      throw;
+    }
+    comm_ = *own;
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
 
   int rank() const noexcept override { return group_.rank(); }
   int size() const noexcept override { return group_.size(); }
@@ -115,14 +129,14 @@ class HostMpi : public Collectives {
   }
 
   void send(const void* buffer, std::size_t count, DataType type, int to, Stream) override {
-    enter("send");
+    enter_message("send", to);
     in_messages(count * size_of(type), [&](std::size_t at, int length, MPI_Request* request) {
       return MPI_Isend(static_cast<const std::byte*>(buffer) + at, length, MPI_BYTE, to, tag, comm_, request);
     });
   }
 
   void recv(void* buffer, std::size_t count, DataType type, int from, Stream) override {
-    enter("recv");
+    enter_message("recv", from);
     in_messages(count * size_of(type), [&](std::size_t at, int length, MPI_Request* request) {
       return MPI_Irecv(static_cast<std::byte*>(buffer) + at, length, MPI_BYTE, from, tag, comm_, request);
     });
@@ -135,12 +149,21 @@ class HostMpi : public Collectives {
 
   std::shared_ptr<Collectives> split(int color, int key) override {
     require_open();
-    // The ranks meet on the control plane first, under the deadline: MPI_Comm_split has none of its own.
+    // The ranks meet on the control plane first, where who is missing is named.
     Group part = group_.split(color, key);
-    MPI_Comm comm = MPI_COMM_NULL;
-    int const code = MPI_Comm_split(comm_, color, key, &comm);
-    if (code != MPI_SUCCESS) give_up(code);
-    return std::make_shared<HostMpi>(state_, std::move(part), comm);
+    auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+    Deadline const deadline(group_.timeout());
+    // This thread makes no MPI call meanwhile (MPI_THREAD_SERIALIZED).
+    auto const code = run_bounded(
+        [whole = comm_, color, key, made] { return MPI_Comm_split(whole, color, key, made.get()); }, deadline,
+        [this] { return group_.failed(); });
+    if (!code) {
+      broken_ = true;
+      group_.check();
+      group_.stalled(deadline.length());
+    }
+    if (*code != MPI_SUCCESS) give_up(*code);
+    return std::make_shared<HostMpi>(state_, std::move(part), *made);
   }
 
   void synchronize(Stream) override {}
@@ -152,6 +175,10 @@ class HostMpi : public Collectives {
   void enter(const char* operation) {
     require_open();
     group_.enter(operation);
+  }
+  void enter_message(const char* operation, int peer) {
+    require_open();
+    group_.enter_message(operation, peer);
   }
   MPI_Datatype mpi(DataType type) const { return state_->types->type(type); }
   MPI_Op mpi(DataType type, Reduction op) const { return state_->types->op(type, op); }
@@ -219,8 +246,10 @@ class HostMpi : public Collectives {
 
 }  // namespace
 
-std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm) {
-  return std::make_shared<HostMpi>(std::move(state), std::move(group), comm);
+std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group) {
+  auto world = std::make_shared<HostMpi>(std::move(state), std::move(group), MPI_COMM_NULL);
+  world->duplicate_world();
+  return world;
 }
 
 }  // namespace muster::detail

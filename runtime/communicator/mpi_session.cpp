@@ -12,7 +12,7 @@
 
 namespace muster::detail {
 
-std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm);
+std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group);
 
 namespace {
 
@@ -23,13 +23,7 @@ class Session : public MpiSession {
     state_->yield = yield;
   }
 
-  std::shared_ptr<Collectives> world(Group group) override {
-    MPI_Comm own = MPI_COMM_NULL;
-    int const code = MPI_Comm_dup(MPI_COMM_WORLD, &own);
-    if (code != MPI_SUCCESS) throw Error(Fault::system, "MPI_Comm_dup: " + mpi_reason(code));
-    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
-    return make_host_mpi(state_, std::move(group), own);
-  }
+  std::shared_ptr<Collectives> world(Group group) override { return make_host_mpi(state_, std::move(group)); }
 
   void finish(const Deadline& deadline) override {
     if (!state_->open) return;
@@ -73,6 +67,36 @@ void check_ranks(const JobContext& job) {
                           rank, size, job.rank, job.roster.size()));
 }
 
+void initialise(const JobContext& job, const Deadline& deadline) {
+  auto const code = run_bounded(
+      [] {
+        int provided = 0;
+        return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+      },
+      deadline, [plane = job.plane] { return plane && plane->failed(); });
+  if (!code) {
+    if (job.plane) job.plane->check();
+    throw Error(Fault::deadline, fmt::format("MPI_Init did not end within {} on rank {}",
+                                             text_of(deadline.length()), job.rank));
+  }
+  if (*code != MPI_SUCCESS)
+    throw Error(Fault::system, fmt::format("MPI_Init failed on rank {} with code {}", job.rank, *code));
+}
+
+// Waits that have no deadline of their own run on a second thread.
+void check_threads(const JobContext& job, bool ours) {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  if (provided >= MPI_THREAD_SERIALIZED) return;
+  throw Error(Fault::environment,
+              ours
+                  ? "this Open MPI does not give MPI_THREAD_SERIALIZED, which a host communicator needs: use "
+                    "one built with thread support"
+                  : "the program initialised MPI for one thread only, but a host communicator needs "
+                    "MPI_THREAD_SERIALIZED: call MPI_Init_thread with it, or leave MPI_Init to Muster",
+              job.rank != 0);
+}
+
 }  // namespace
 
 std::string mpi_reason(int code) {
@@ -95,23 +119,14 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
   bool const yield = bootstrap::shares_cores(job.roster, job.rank);
   if (initialised == 0) {
     tune(yield);
-    auto const code = run_bounded(
-        [] {
-          int provided = 0;
-          return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-        },
-        deadline);
-    if (!code)
-      throw Error(Fault::deadline, fmt::format("MPI_Init did not end within {} on rank {}",
-                                               text_of(deadline.length()), job.rank));
-    if (*code != MPI_SUCCESS)
-      throw Error(Fault::system, fmt::format("MPI_Init failed on rank {} with code {}", job.rank, *code));
+    initialise(job, deadline);
   }
   log::debug("open-mpi: {}, yielding {}", initialised == 0 ? "initialised" : "the program had initialised it",
              yield);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   auto session = std::make_shared<Session>(initialised == 0, yield);
+  check_threads(job, initialised == 0);
   check_ranks(job);
   return session;
 }

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -76,6 +77,9 @@ ncclConfig_t non_blocking() {
   return config;
 }
 
+// NCCL's thread may be writing there.
+ncclComm_t look_at(ncclComm_t& slot) { return std::atomic_ref<ncclComm_t>(slot).load(); }
+
 }  // namespace
 
 Nccl::Nccl(std::shared_ptr<NcclState> state, Group group)
@@ -98,6 +102,7 @@ std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, 
   std::shared_ptr<Nccl> made(new Nccl(std::move(state), std::move(group)));
   auto& self = *made;
   self.group_.enter("NCCL initialisation");
+  self.make_context_current();
   const auto& library = self.state_->nccl;
   control::Blob blob(sizeof(ncclUniqueId));
   ncclUniqueId id;
@@ -114,10 +119,30 @@ std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, 
   std::memcpy(&id, blob.data(), sizeof id);
   ncclConfig_t config = non_blocking();
   log::debug("nccl: initialising '{}', {} ranks", self.group_.name(), self.size());
-  self.accept(library.comm_init_rank_config(&self.comm_, self.size(), id, self.rank(), &config), deadline);
-  self.allocate_token();
+  auto const slot = self.new_slot();
+  auto const result = library.comm_init_rank_config(slot.get(), self.size(), id, self.rank(), &config);
+  self.comm_ = look_at(*slot);
+  self.wait_until_ready(result, deadline);
   log::debug("nccl: '{}' is ready", self.group_.name());
   return made;
+}
+
+std::shared_ptr<ncclComm_t> Nccl::new_slot() {
+  return state_->slots.emplace_back(std::make_shared<ncclComm_t>(nullptr));
+}
+
+void Nccl::make_context_current() {
+  CUresult const result = state_->cuda.context_set_current(state_->context);
+  if (result != CUDA_SUCCESS)
+    group_.broke(Fault::device, "the GPU's context: " + state_->cuda.reason(result));
+}
+
+// `result`: of the call that made the communicator.
+void Nccl::wait_until_ready(ncclResult_t result, const Deadline& deadline) {
+  if (comm_ == nullptr)
+    give_up(result == ncclSuccess || result == ncclInProgress ? ncclInternalError : result);
+  accept(result, deadline);
+  allocate_token();
 }
 
 void Nccl::allocate_token() {
@@ -126,10 +151,19 @@ void Nccl::allocate_token() {
     group_.broke(Fault::device, "no GPU memory for the barrier: " + state_->cuda.reason(result));
 }
 
-void Nccl::enter(const char* operation) {
+void Nccl::require_open() const {
   if (!state_->open || comm_ == nullptr)
     throw Error(Fault::usage, "the communicator was used after the job was left or has failed");
+}
+
+void Nccl::enter(const char* operation) {
+  require_open();
   group_.enter(operation);
+}
+
+void Nccl::enter_message(const char* operation, int peer) {
+  require_open();
+  group_.enter_message(operation, peer);
 }
 
 void Nccl::accept(ncclResult_t result, const Deadline& deadline) {
@@ -151,8 +185,7 @@ void Nccl::abort_all(Throw why) {
     why();
     std::terminate();  // `why` throws
   } catch (const Error&) {
-    auto const all = state_->all;
-    for (Nccl* one : all) one->abort();
+    state_->abort_all();
     throw;
   }
 }
@@ -195,12 +228,12 @@ void Nccl::reduce_scatter(const void* in, void* out, std::size_t count, DataType
 }
 
 void Nccl::send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
-  enter("send");
+  enter_message("send", to);
   accept(state_->nccl.send(buffer, count, nccl_type(type), to, comm_, stream));
 }
 
 void Nccl::recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) {
-  enter("recv");
+  enter_message("recv", from);
   accept(state_->nccl.recv(buffer, count, nccl_type(type), from, comm_, stream));
 }
 
@@ -212,6 +245,7 @@ void Nccl::barrier(Stream stream) {
 }
 
 void Nccl::synchronize(Stream stream) {
+  make_context_current();
   Deadline const deadline(group_.timeout());
   auto const since = Deadline::Clock::now();
   while (true) {
@@ -231,22 +265,18 @@ void Nccl::synchronize(Stream stream) {
 }
 
 std::shared_ptr<Collectives> Nccl::split(int color, int key) {
-  enter("split");
-  std::shared_ptr<Nccl> made(new Nccl(state_, group_.split(color, key)));
+  require_open();
+  Group part = group_.split(color, key);
+  make_context_current();
+  std::shared_ptr<Nccl> made(new Nccl(state_, std::move(part)));
   ncclConfig_t config = non_blocking();
-  ncclResult_t result = state_->nccl.comm_split(comm_, color, key, &made->comm_, &config);
   Deadline const deadline(group_.timeout());
-  accept(result, deadline);  // the parent is busy with the split until it is done
-  auto const since = Deadline::Clock::now();
-  do {
-    if (made->comm_ == nullptr) made->give_up(ncclInternalError);
-    ncclResult_t const asked = state_->nccl.comm_get_async_error(made->comm_, &result);
-    if (asked != ncclSuccess) result = asked;
-    if (result == ncclInProgress && (deadline.passed() || group_.failed())) made->give_up_waiting(deadline);
-    if (result == ncclInProgress) rest(since);
-  } while (result == ncclInProgress);
-  if (result != ncclSuccess) made->give_up(result);
-  made->allocate_token();
+  auto const slot = new_slot();
+  ncclResult_t const result = state_->nccl.comm_split(comm_, color, key, slot.get(), &config);
+  // Whatever it says, the split is under way, which only the parent shows; the slot is filled at its end.
+  accept(result == ncclSuccess ? ncclInProgress : result, deadline);
+  made->comm_ = look_at(*slot);
+  made->wait_until_ready(ncclInProgress, deadline);
   return made;
 }
 
@@ -260,23 +290,35 @@ void Nccl::finish(const Deadline& deadline) noexcept {
     if (library.comm_get_async_error(comm_, &result) != ncclSuccess) result = ncclInternalError;
   }
   if (result != ncclSuccess) return abort();
-  end_with(library.comm_destroy);  // local after a finished ncclCommFinalize; bounded all the same
+  // Local after a finished ncclCommFinalize; bounded all the same.
+  if (auto const call = begin_end(library.comm_destroy)) call->wait(Deadline(abort_time));
 }
 
-void Nccl::abort() noexcept { end_with(state_->nccl.comm_abort); }
+void NcclState::abort_all() noexcept {
+  Deadline const deadline(abort_time);
+  std::vector<BackgroundCall> begun;
+  for (Nccl* one : all) {
+    if (auto call = one->begin_abort()) begun.push_back(std::move(*call));
+  }
+  for (const auto& call : begun) call.wait(deadline);
+}
 
-void Nccl::end_with(decltype(::ncclCommAbort)* how) noexcept {
-  if (comm_ == nullptr) return;
+std::optional<BackgroundCall> Nccl::begin_abort() noexcept { return begin_end(state_->nccl.comm_abort); }
+
+void Nccl::abort() noexcept {
+  if (auto const call = begin_abort()) call->wait(Deadline(abort_time));
+}
+
+std::optional<BackgroundCall> Nccl::begin_end(decltype(::ncclCommAbort)* how) noexcept {
+  if (comm_ == nullptr) return std::nullopt;
   auto* const comm = std::exchange(comm_, nullptr);
   auto const token = std::exchange(token_, 0);
-  run_bounded(
-      [state = state_, comm, token, how] {
-        state->cuda.context_set_current(state->context);
-        auto const result = how(comm);
-        if (token != 0) state->cuda.mem_free(token);
-        return static_cast<int>(result);
-      },
-      Deadline(abort_time));
+  return BackgroundCall([state = state_, comm, token, how] {
+    state->cuda.context_set_current(state->context);
+    auto const result = how(comm);
+    if (token != 0) state->cuda.mem_free(token);
+    return static_cast<int>(result);
+  });
 }
 
 }  // namespace muster::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "communicator/collectives.hpp"
@@ -21,6 +22,11 @@ struct NcclState {
   CUcontext context = nullptr;  ///< of this rank's GPU
   bool open = true;             ///< false once the job was left
   std::vector<Nccl*> all;       ///< those that live, so that all can be ended together
+  /// Where NCCL puts new communicators. Its thread may write there late, also after a failure: they stay.
+  std::vector<std::shared_ptr<ncclComm_t>> slots;
+
+  /// Aborts all communicators at once (one can wait for another's, nccl#549) and waits for all together.
+  void abort_all() noexcept;
 };
 
 /// A communicator on GPU memory. Initialisation and every wait are non-blocking underneath and bounded; an
@@ -51,12 +57,19 @@ class Nccl : public Collectives {
 
   /// Ends the communicator in order, its peers doing the same; aborts it when that takes longer.
   void finish(const Deadline& deadline) noexcept;
-  void abort() noexcept;
+  /// Begins to abort the communicator; nothing when it has ended. The caller waits.
+  std::optional<BackgroundCall> begin_abort() noexcept;
 
  private:
   Nccl(std::shared_ptr<NcclState> state, Group group);
 
   void enter(const char* operation);
+  void enter_message(const char* operation, int peer);
+  void require_open() const;
+  // The calling thread may be another than the one that joined.
+  void make_context_current();
+  std::shared_ptr<ncclComm_t> new_slot();
+  void wait_until_ready(ncclResult_t result, const Deadline& deadline);
   // After a call: waits until NCCL has taken the operation (not until it is done), under the deadline.
   void accept(ncclResult_t result, const Deadline& deadline);
   void accept(ncclResult_t result) { accept(result, Deadline(group_.timeout())); }
@@ -65,9 +78,9 @@ class Nccl : public Collectives {
   template <typename Throw>
   [[noreturn]] void abort_all(Throw why);
   void allocate_token();
-  // Ends the communicator with `how` on another thread, which may take abort_time, and frees what belongs to
-  // it.
-  void end_with(decltype(::ncclCommAbort)* how) noexcept;
+  void abort() noexcept;
+  // Ends the communicator with `how` on another thread and frees what belongs to it.
+  std::optional<BackgroundCall> begin_end(decltype(::ncclCommAbort)* how) noexcept;
 
   std::shared_ptr<NcclState> state_;
   Group group_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "control/channel.hpp"
@@ -14,6 +15,9 @@ struct Failure {
   int speaker = 0;
   std::string text;
 };
+
+/// "all_reduce (operation 5 on communicator 'world')"; without a number for 0, a message between two ranks.
+std::string place_of(const std::string& operation, std::uint64_t number, const std::string& group);
 
 Message to_message(const Failure& failure);
 Failure failure_from(const Message& message);

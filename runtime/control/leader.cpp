@@ -34,6 +34,11 @@ Failure failure_from(const Message& message) {
   return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>()};
 }
 
+std::string place_of(const std::string& operation, std::uint64_t number, const std::string& group) {
+  if (number == 0) return fmt::format("{} (on communicator '{}')", operation, group);
+  return fmt::format("{} (operation {} on communicator '{}')", operation, number, group);
+}
+
 Leader::Leader(asio::io_context& io, ToSelf to_self) : io_(io), to_self_(std::move(to_self)), gate_(io) {}
 
 void Leader::open(std::vector<Hello> roster, const Key& key) {
@@ -196,19 +201,22 @@ void Leader::conclude() {
       behind.push_back(member);
     }
   }
-  auto text = fmt::format("{} (operation {} on communicator '{}') was not done after {} on {}",
-                          question.at("operation").get<std::string>(), number,
-                          question.at("group").get<std::string>(),
-                          text_of(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())),
-                          name_of_rank(roster_[static_cast<std::size_t>(inquiry->speaker)]));
+  auto text = fmt::format(
+      "{} was not done after {} on {}",
+      place_of(question.at("operation").get<std::string>(), number, question.at("group").get<std::string>()),
+      text_of(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())),
+      name_of_rank(roster_[static_cast<std::size_t>(inquiry->speaker)]));
   if (!behind.empty()) {
     text += fmt::format("; not entered by {}", name_of_ranks(roster_, behind));
     text += last.empty() ? ", which called nothing there yet"
                          : fmt::format(", whose last call there was {}", last);
   }
   if (!silent.empty()) text += fmt::format("; no answer from {}", name_of_ranks(roster_, silent));
-  if (behind.empty() && silent.empty())
+  if (number == 0 && silent.empty()) {
+    text += "; the other rank made no matching call, or the transport between them is stuck";
+  } else if (behind.empty() && silent.empty()) {
     text += "; every rank entered it: the transport between them is stuck";
+  }
   fail({Fault::deadline, inquiry->speaker, text});
 }
 

@@ -34,6 +34,9 @@ class Leader {
   /// A message of a rank, rank 0's included.
   void handle(int rank, const Message& message);
 
+  /// Ends the job on every rank.
+  void fail(const Failure& failure);
+
   bool everyone_left() const { return channels_.empty(); }
   void close();
 
@@ -66,7 +69,6 @@ class Leader {
   void miss(const std::string& name, const Round& round);
   void inquire(int rank, const Message& message);
   void conclude();
-  void fail(const Failure& failure);
   std::vector<int> members_in(const Message& message) const;
 
   asio::io_context& io_;

@@ -64,11 +64,25 @@ void Plane::start_thread() {
 }
 
 void Plane::run() {
-  try {
-    io_.run();
-  } catch (const std::exception& error) {
-    fail({Fault::system, rank_, fmt::format("the control plane of rank {} broke: {}", rank_, error.what())});
+  // Goes on after an exception: rank 0 has to tell the others, and asks them to end.
+  while (!io_.stopped()) {
+    try {
+      io_.run();
+    } catch (const std::exception& error) {
+      broke(error.what());
+    }
   }
+}
+
+void Plane::broke(const std::string& reason) noexcept {
+  Failure const failure{Fault::system, rank_,
+                        fmt::format("the control plane of rank {} broke: {}", rank_, reason)};
+  try {
+    if (leader_) leader_->fail(failure);
+  } catch (const std::exception& error) {
+    log::debug("control: cannot tell the others: {}", error.what());
+  }
+  fail(failure);
 }
 
 void Plane::post(Message message) {
@@ -206,13 +220,10 @@ void Plane::stalled(const std::string& group, const std::vector<int>& members, s
     changed_.wait_for(lock, leader_grace, [&] { return failure_.has_value(); });
   }
   check();
-  throw Error(
-      Fault::deadline,
-      fmt::format(
-          "{} (operation {} on communicator '{}') was not done after {} on {}, and {} does not answer",
-          operation, number, group, text_of(waited),
-          bootstrap::name_of_rank(roster_[static_cast<std::size_t>(rank_)]),
-          bootstrap::name_of_rank(roster_.front())));
+  throw Error(Fault::deadline, fmt::format("{} was not done after {} on {}, and {} does not answer",
+                                           place_of(operation, number, group), text_of(waited),
+                                           bootstrap::name_of_rank(roster_[static_cast<std::size_t>(rank_)]),
+                                           bootstrap::name_of_rank(roster_.front())));
 }
 
 void Plane::leave() {

@@ -23,7 +23,8 @@ namespace muster::control {
 
 using Blob = std::vector<std::uint8_t>;
 
-/// Where a rank is in one communicator: the number and name of the operation it entered last. Written by the
+/// Where a rank is in one communicator: how many operations of the whole group it entered, and the name of
+/// what it entered last, messages between two ranks included. Written by the
 /// program's thread, read by the control plane's.
 struct Activity {
   std::atomic<std::uint64_t> number{0};
@@ -73,7 +74,7 @@ class Plane {
   /// Where this rank is in the communicator `group`, from now on and while the result lives.
   std::shared_ptr<Activity> follow_activity(const std::string& group);
   /// This rank waited in vain in an operation of `group`: asks where every member is and throws what comes of
-  /// it.
+  /// it. `number` is 0 for a message between two ranks, which says nothing about where the others should be.
   [[noreturn]] void stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                             const std::string& operation, std::chrono::milliseconds waited);
 
@@ -91,6 +92,7 @@ class Plane {
                           const Blob& mine, std::chrono::milliseconds wait, bool last = false);
   void start_thread();
   void run();
+  void broke(const std::string& reason) noexcept;
   void post(Message message);
   void receive(const Message& message);
   void answer_where(const Message& message);

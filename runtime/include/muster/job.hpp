@@ -49,7 +49,7 @@ struct Hello {
 ///
 /// join() tries, in this order: PMIx (srun --mpi=pmix, mpirun), else alone. It compares PMIx's size with
 /// Slurm's step size and refuses to run as one of N separate jobs. MUSTER_LOG=debug traces each step to
-/// stderr. One join() per process at a time. Not thread-safe.
+/// stderr. One join() per process. Not thread-safe.
 class MUSTER_EXPORT Job {
  public:
   /// @throws Error: environment (sizes or versions disagree, no PMIx on several tasks), device (a GPU was

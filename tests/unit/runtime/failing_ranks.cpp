@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job in which something goes wrong on the last rank: failing_ranks WHAT. The other ranks print one line in
 // all, which the tests look for, and end with the error's exit code.
-//   absent    never joins            killed    is killed after the first all-reduce
-//   leaves    ends with exit code 0, connected    elsewhere  does not enter an all-reduce that the others
-//   wait in throws    ends through an exception of its own    forgets    nobody calls leave() device    every
-//   rank asks for the placed GPU      again  joins, leaves and joins again
+//   absent       never joins
+//   killed       is killed after the first all-reduce
+//   leaves       ends with exit code 0, connected
+//   elsewhere    does not enter an all-reduce that the others wait in
+//   throws       ends through an exception of its own
+//   forgets      nobody calls leave()
+//   device       every rank asks for the placed GPU
+//   again        joins, leaves and joins again, which is refused
+//   lonely       rank 0 waits for a message that the last rank does not send
+//   init_killed  is killed inside MPI_Init; split_killed and split_hangs: inside MPI_Comm_split
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -44,8 +50,17 @@ int run(const std::string& what) {
   }
   auto const device = what == "device" ? muster::Device::automatic : muster::Device::cpu;
   auto job = muster::Job::join({.deadline = 3s, .operation_timeout = 2s, .device = device});
+  if (auto const at = what.find('_'); at != std::string::npos && am_last()) {
+    setenv("FAILING_IN", what.substr(0, at).c_str(), 1);
+    setenv("FAILING_HOW", what.substr(at + 1).c_str(), 1);
+  }
   auto world = job.world();
   all_reduce(world);
+  if (what.starts_with("split_")) world.split(0);
+  if (what == "lonely" && job.rank() == 0) {
+    std::vector<float> values(10);
+    world.recv(std::span<float>(values), job.size() - 1);
+  }
   bool const last = job.rank() == job.size() - 1;
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
@@ -57,8 +72,6 @@ int run(const std::string& what) {
   if (what == "again") {
     job.leave();
     job = muster::Job::join({.device = device});
-    job.barrier("again");
-    job.leave();
     std::printf("joined twice\n");
     return 0;
   }

@@ -14,6 +14,10 @@ std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
 }
+
+// The only one, which a thread that works on the GPU must have made current.
+int the_context = 0;
+thread_local CUcontext current = nullptr;
 }  // namespace
 
 extern "C" {
@@ -51,13 +55,17 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice) {
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
-  *context = nullptr;
+  *context = reinterpret_cast<CUcontext>(&the_context);
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
 
 CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *pointer = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes));
   return CUDA_SUCCESS;
 }
@@ -68,6 +76,7 @@ CUresult cuMemFree(CUdeviceptr pointer) {
 }
 
 CUresult cuStreamQuery(CUstream) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (variable("FAKE_CUDA") == "stream_error") return CUDA_ERROR_ILLEGAL_ADDRESS;
   return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }

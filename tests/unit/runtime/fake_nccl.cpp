@@ -2,20 +2,27 @@
 // A test double of NCCL on host memory, for worlds of one and for what goes wrong before ranks exchange
 // anything. Chosen with
 //   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
-//   "fail_later" (an asynchronous
-//               error after init), "old" (version 2.19)
+//               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
+//               "slow_abort" (each takes 300 ms)
+// A split shows as the real one's: success at once with no new communicator, the parent in progress for a
+// while; where the new one goes to is written late, for a failed split when the parent is aborted.
 // Counts live communicators, so that tests see whether each was destroyed or aborted.
 #include <nccl.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <utility>
 
 struct ncclComm {
   int ranks = 1;
   int questions = 0;
   bool ready = false;
+  ncclComm_t* split_slot = nullptr;  // of a split that is under way or failed
+  int split_questions = 0;
 };
 
 namespace {
@@ -80,15 +87,26 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, i
   return chosen("fail_init") ? ncclSystemError : ncclInProgress;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t, int, int, ncclComm_t* out, ncclConfig_t*) {
-  ++live;
-  *out = new ncclComm;
+ncclResult_t ncclCommSplit(ncclComm_t parent, int, int, ncclComm_t* out, ncclConfig_t* config) {
+  if (config->blocking != 0 || parent->split_slot != nullptr) return ncclInvalidArgument;
+  *out = nullptr;
+  parent->split_slot = out;
+  parent->split_questions = 5;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   *result = ncclSuccess;
   if (comm->ready && chosen("fail_later")) *result = ncclSystemError;
+  if (comm->split_slot != nullptr) {
+    *result = ncclInProgress;
+    if (--comm->split_questions > 0) return ncclSuccess;
+    *result = chosen("fail_split") ? ncclSystemError : ncclSuccess;
+    if (*result != ncclSuccess) return ncclSuccess;
+    ++live;
+    *std::exchange(comm->split_slot, nullptr) = new ncclComm;
+    return ncclSuccess;
+  }
   if (comm->ready) return ncclSuccess;
   ++comm->questions;
   comm->ready = !chosen("hang_init") && (!chosen("slow_init") || comm->questions > 50);
@@ -105,6 +123,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (chosen("slow_abort")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  if (comm->split_slot != nullptr) *comm->split_slot = nullptr;
   ++aborted;
   return ncclCommDestroy(comm);
 }

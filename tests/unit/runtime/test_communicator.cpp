@@ -113,6 +113,19 @@ TEST_CASE("messages go round the ring") {
   world.barrier();
 }
 
+TEST_CASE("messages between two ranks leave the others' count of operations as it is") {
+  auto world = job().host_world();
+  std::vector<std::int32_t> buffer{7};
+  if (world.size() > 1 && world.rank() == 0) world.send(std::span<const std::int32_t>(buffer), 1);
+  if (world.rank() == 1) world.recv(std::span<std::int32_t>(buffer), 0);
+  auto part = world.split(world.rank() % 2);
+  part.barrier();
+  world.barrier();
+  auto again = world.split(0);
+  again.all_reduce(std::span<std::int32_t>(buffer));
+  REQUIRE(buffer[0] == 7 * world.size());
+}
+
 TEST_CASE("split orders by key, then rank, and the parts work by themselves") {
   auto world = job().host_world();
   auto half_world = world.split(world.rank() % 2, -world.rank());

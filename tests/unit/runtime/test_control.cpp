@@ -322,6 +322,50 @@ TEST_CASE("a stalled operation is traced to who has not entered it") {
             "not entered by rank 1 (host h1, GPU 0000:01:00.0), whose last call there was broadcast"));
 }
 
+TEST_CASE("a message between two ranks that does not end blames nobody by the count of operations") {
+  Star star(3);
+  std::vector<std::shared_ptr<Activity>> activities;
+  for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
+  for (auto& activity : activities) activity->operation = "all_reduce";
+  activities[0]->number = 5;
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank == 0) plane.stalled("world", {0, 1, 2}, 0, "send with rank 1", 2s);
+  });
+  REQUIRE(thrown[0]);
+  CHECK(has(thrown[0]->what(), "send with rank 1 (on communicator 'world') was not done after 2 s"));
+  CHECK_FALSE(has(thrown[0]->what(), "not entered by"));
+  CHECK(has(thrown[0]->what(), "made no matching call"));
+}
+
+TEST_CASE("what breaks rank 0's control thread is told to everybody") {
+  Star star(2);
+  auto const activity = star.planes[0]->follow_activity("world");
+  activity->operation = nullptr;  // no text to answer with
+  auto const began = std::chrono::steady_clock::now();
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    if (rank == 0) plane.stalled("world", {0, 1}, 1, "all_reduce", 1s);
+    plane.barrier("epoch", 20s);
+  });
+  CHECK(std::chrono::steady_clock::now() - began < 5s);
+  REQUIRE((thrown[0] && thrown[1]));
+  CHECK(speakers(thrown) == 1);
+  CHECK(thrown[1]->fault() == Fault::system);
+  CHECK(has(thrown[1]->what(), "the control plane of rank 0 broke"));
+}
+
+TEST_CASE("a call that does not end is given up at the deadline, or at once when its caller says so") {
+  auto const forever = [] {
+    std::this_thread::sleep_for(3s);
+    return 1;
+  };
+  auto const began = std::chrono::steady_clock::now();
+  CHECK_FALSE(run_bounded(forever, Deadline(100ms)));
+  CHECK_FALSE(run_bounded(forever, Deadline(100ms), [] { return false; }));
+  CHECK_FALSE(run_bounded(forever, Deadline(20s), [] { return true; }));
+  CHECK(run_bounded([] { return 7; }, Deadline(20s), [] { return false; }) == 7);
+  CHECK(std::chrono::steady_clock::now() - began < 2s);
+}
+
 TEST_CASE("connecting to nobody ends at the deadline with the reason") {
   std::uint16_t free_port = 0;
   {

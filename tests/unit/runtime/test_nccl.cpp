@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <optional>
+#include <thread>
 
 #include "catch.hpp"
 #include "communicator/cuda_device.hpp"
@@ -211,6 +213,55 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
     CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
   }
   CHECK(count("fake_nccl_live") == 0);
+}
+
+TEST_CASE("a split that fails is an error, and NCCL may write to where its communicator was to go") {
+  Fakes const fakes("", "fail_split");
+  int const aborted = count("fake_nccl_aborted");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  auto const error = error_of([&] { world.split(0); });
+  CHECK(has(error.what(), "split on communicator 'world'"));
+  CHECK(has(error.what(), "unhandled system error"));
+  CHECK(count("fake_nccl_aborted") == aborted + 1);
+  CHECK(count("fake_nccl_live") == 0);
+}
+
+TEST_CASE("communicators are aborted together, not one after another") {
+  Fakes const fakes("", "slow_abort");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  auto a = world.split(0);
+  auto b = world.split(0);
+  CHECK(count("fake_nccl_live") == 3);
+  auto const began = std::chrono::steady_clock::now();
+  gpu->abandon();
+  auto const took = std::chrono::steady_clock::now() - began;
+  CHECK(took >= 300ms);  // waited for
+  CHECK(took < 600ms);
+  CHECK(count("fake_nccl_live") == 0);
+}
+
+TEST_CASE("another thread than the one that joined may use the GPU") {
+  Fakes const fakes;
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  std::optional<Error> failed;
+  auto const on_thread = [&](auto call) {
+    std::thread([&] {
+      try {
+        call();
+      } catch (const Error& error) {
+        failed = error;
+      }
+    }).join();
+    INFO((failed ? failed->what() : ""));
+    CHECK_FALSE(failed);
+  };
+  std::optional<Communicator> world;
+  on_thread([&] { world.emplace(gpu->world(detail::Group(alone(), "world"), Deadline(1s))); });
+  on_thread([&] { world->split(0); });
+  on_thread([&] { world->synchronize(); });
+  on_thread([&] { world->barrier(); });
 }
 
 TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {

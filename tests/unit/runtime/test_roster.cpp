@@ -128,6 +128,25 @@ TEST_CASE("several tasks that cannot find each other are refused, whoever starte
   REQUIRE_FALSE(refusal_to_run_alone(variables({{"WORLD_SIZE", "2"}})));
 }
 
+TEST_CASE("a process to which PMIx was announced does not run alone because PMIx did not start") {
+  auto error = refusal_without_pmix(variables({{"PMIX_NAMESPACE", "prterun-a-1@1"}, {"PMIX_RANK", "0"}}),
+                                    "UNREACHABLE");
+  REQUIRE((error && error->fault() == Fault::environment && !error->repeated()));
+  REQUIRE(std::string(error->what()).find("did not start: UNREACHABLE") != std::string::npos);
+  error = refusal_without_pmix(variables({{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "3"}}), "UNREACHABLE");
+  REQUIRE((error && error->repeated()));
+  // Launchers that say how many tasks there are.
+  std::map<std::string, std::string> step{{"PMIX_NAMESPACE", "x"},
+                                          {"PMIX_RANK", "0"},
+                                          {"SLURM_PROCID", "0"},
+                                          {"SLURM_STEP_ID", "0"},
+                                          {"SLURM_STEP_NUM_TASKS", "1"}};
+  REQUIRE_FALSE(refusal_without_pmix(variables(step), "UNREACHABLE"));
+  step["SLURM_STEP_NUM_TASKS"] = "4";
+  error = refusal_without_pmix(variables(step), "UNREACHABLE");
+  REQUIRE((error && std::string(error->what()).find("add --mpi=pmix to srun") != std::string::npos));
+}
+
 TEST_CASE("PMIx's size is compared with the launcher that the PMIx server belongs to") {
   // mpirun inside an allocation: its daemons are the step's tasks, the ranks are mpirun's.
   auto const below_mpirun = variables({{"OMPI_COMM_WORLD_SIZE", "8"},
@@ -141,4 +160,8 @@ TEST_CASE("PMIx's size is compared with the launcher that the PMIx server belong
   REQUIRE_FALSE(disagreement_about_size(in_step, "slurm.pmix.5.0", 4));
   auto const error = disagreement_about_size(in_step, "slurm.pmix.5.0", 1);
   REQUIRE((error && error->fault() == Fault::environment && error->repeated()));
+  // Another PMIx server inside the step: its own count, but not four jobs of one.
+  REQUIRE_FALSE(disagreement_about_size(in_step, "prterun-node-1@1", 8));
+  REQUIRE(disagreement_about_size(in_step, "singleton.node-1.77", 1));
+  REQUIRE_FALSE(disagreement_about_size(below_mpirun, "prterun-node-1@1", 8));
 }
