@@ -29,6 +29,8 @@ namespace {
 
 std::atomic<int> live{0};
 std::atomic<int> aborted{0};
+std::atomic<int> aborting{0};
+std::atomic<int> most_aborting{0};
 
 bool chosen(const char* what) {
   const char* const value = std::getenv("FAKE_NCCL");
@@ -63,6 +65,7 @@ extern "C" {
 
 int fake_nccl_live() { return live; }
 int fake_nccl_aborted() { return aborted; }
+int fake_nccl_most_aborting() { return most_aborting; }
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = chosen("old") ? 21903 : NCCL_VERSION_CODE;
@@ -123,7 +126,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  int const now = ++aborting;
+  for (int most = most_aborting; most < now && !most_aborting.compare_exchange_weak(most, now);) {
+  }
   if (chosen("slow_abort")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  --aborting;
   if (comm->split_slot != nullptr) *comm->split_slot = nullptr;
   ++aborted;
   return ncclCommDestroy(comm);

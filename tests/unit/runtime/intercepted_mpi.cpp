@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// In front of Open MPI's own functions: FAILING_IN ("init" or "split") names the one in which this process
+// stops, and FAILING_HOW how: "hangs" or "killed".
+#include <mpi.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+void stop_in(const char* place) {
+  if (variable("FAILING_IN") != place) return;
+  if (variable("FAILING_HOW") == "killed") kill(getpid(), SIGKILL);
+  sleep(20);
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  stop_in("init");
+  return PMPI_Init_thread(argc, argv, required, provided);
+}
+
+int MPI_Comm_split(MPI_Comm whole, int color, int key, MPI_Comm* part) {
+  stop_in("split");
+  return PMPI_Comm_split(whole, color, key, part);
+}
+
+}  // extern "C"
