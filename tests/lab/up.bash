@@ -220,6 +220,11 @@ stop_if_signalled() { [[ -z $pending ]] || exit 1; }
 # Whatever ended lab up early: nothing stays. A signal is passed on to ourselves, so that a script that called us knows of it and ends too.
 up_leave() {
   local status=$?
+  # Up and unharmed: from here a signal ends us as it would anything, and a script that called us with it.
+  if [[ -n $finished && -z $pending ]]; then
+    trap - INT TERM
+    exit "$status"
+  fi
   trap '' INT TERM
   if [[ -n $claimed && (-z $finished || -n $pending) ]]; then take_down "$lab_name" || true; fi
   [[ -z $pending ]] || { trap - "$pending" && kill -s "$pending" $$; }
