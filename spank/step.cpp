@@ -11,10 +11,8 @@
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
 #include "muster/version.hpp"
-#include "placement/environment.hpp"
 #include "placement/read.hpp"
 #include "placement/report.hpp"
-#include "placement/socket_interface.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -76,6 +74,7 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish) {
   step->node_.host = step->facts_.host;
   step->placement_ = placement::place(
       step->node_, request_for(step->node_, step->facts_, step->addresses_of(step->facts_.gpu_minors)));
+  step->environment_ = TaskEnvironment(spank, step->facts_);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   if (wish.mode == Mode::report) step->print_table(took.count());
   return step;
@@ -138,7 +137,8 @@ void Step::apply(spank_handle* spank) const {
         "muster: rank %d on %s: Slurm bound this task to GPU %s; its cores (%s) and memory follow", rank,
         facts_.host.c_str(), task.gpus.front().pci.to_string().c_str(), task.cpus.to_list().c_str());
   bind(task, rank);
-  set_environment(spank, task, rank, visible, choice.set_by_slurm);
+  environment_.apply(spank, environment_.decide(spank, task, rank, addresses_of(visible), choice.set_by_slurm),
+                     rank);
 }
 
 void Step::bind(const placement::TaskPlacement& task, int rank) const {
@@ -148,30 +148,6 @@ void Step::bind(const placement::TaskPlacement& task, int rank) const {
   if (const int error = prefer_memory(task.memory); error != 0)
     slurm_spank_log("muster: rank %d on %s: memory of NUMA domain %d cannot be preferred (%s)", rank,
                     facts_.host.c_str(), task.memory.front(), std::strerror(error));
-}
-
-void Step::set_environment(spank_handle* spank, const placement::TaskPlacement& task, int rank,
-                           const std::vector<int>& visible, bool cuda_devices_by_slurm) const {
-  placement::JobFacts job;
-  job.rank = rank;
-  job.world_size = facts_.world_size;
-  job.local_rank = task.local_rank;
-  job.local_world_size = facts_.local_tasks;
-  job.master_address = facts_.first_host;
-  job.master_port = placement::master_port(facts_.uid, facts_.job_id, facts_.step_id);
-  const std::string launcher = job_variable(spank, "SLURM_LAUNCH_NODE_IPADDR").value_or("");
-  const bool ipv6 = launcher.find(':') != std::string::npos;  // /proc/net/route knows IPv4 only
-  job.socket_interface = placement::socket_interface_to(ipv6 ? "" : launcher);
-  job.visible_gpus = addresses_of(visible);
-  std::vector<std::string> not_from_user;
-  if (cuda_devices_by_slurm) not_from_user.push_back("CUDA_VISIBLE_DEVICES");
-  const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
-  const auto change =
-      placement::decide_environment(placement::derive_environment(task, job), lookup, not_from_user);
-  for (const auto& variable : change.set)
-    if (spank_setenv(spank, variable.name.c_str(), variable.value.c_str(), 1) != ESPANK_SUCCESS)
-      slurm_spank_log("muster: rank %d on %s: %s could not be set", rank, facts_.host.c_str(),
-                      variable.name.c_str());
 }
 
 }  // namespace muster::spank

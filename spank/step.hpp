@@ -8,6 +8,7 @@
 #include "placement/node.hpp"
 #include "placement/place.hpp"
 #include "slurm_facts.hpp"
+#include "task_environment.hpp"
 
 namespace muster::spank {
 
@@ -28,13 +29,12 @@ class Step {
   void print_table(double milliseconds) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
-  void set_environment(spank_handle* spank, const placement::TaskPlacement& task, int rank,
-                       const std::vector<int>& visible, bool cuda_devices_by_slurm) const;
 
   SlurmFacts facts_;
   Wish wish_;
   placement::Node node_;
   placement::Placement placement_;
+  TaskEnvironment environment_;
 };
 
 }  // namespace muster::spank

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment of the step's tasks: what only Slurm and the network know is found once per node, in user_init; each
+// task's variables follow from it and from the task's placement.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "placement/environment.hpp"
+#include "placement/place.hpp"
+#include "slurm_facts.hpp"
+
+namespace muster::spank {
+
+class TaskEnvironment {
+ public:
+  TaskEnvironment() = default;
+  /// In user_init, once per node.
+  TaskEnvironment(spank_handle* spank, const SlurmFacts& facts);
+
+  /// What is set and what is left alone for one task. In task_init it decides on the task's own environment; in
+  /// user_init on the job's, which lacks what Slurm adds for each task (CUDA_VISIBLE_DEVICES among them).
+  /// visible_gpus: those that the task can open. cuda_devices_by_slurm: CUDA_VISIBLE_DEVICES is Slurm's and may be
+  /// narrowed.
+  placement::EnvironmentChange decide(spank_handle* spank, const placement::TaskPlacement& task, int rank,
+                                      std::vector<placement::PciAddress> visible_gpus,
+                                      bool cuda_devices_by_slurm) const;
+
+  /// In task_init: sets what decide() said. A variable that cannot be set is one line in the log.
+  void apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const;
+
+ private:
+  std::string host_;
+  placement::JobFacts job_;  // what all tasks of the node share
+};
+
+}  // namespace muster::spank
