@@ -2,21 +2,15 @@
 #include "placement/place.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "placement/place_cpus.hpp"
+#include "placement/place_gpus.hpp"
 #include "placement/place_nics.hpp"
 #include "placement/place_reasons.hpp"
 
 namespace muster::placement {
 
 namespace {
-
-std::string host_of(const Node& node) { return node.host.empty() ? "this node" : node.host; }
-
-std::string plural(long count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 void check(const Node& node, const Request& request) {
   if (request.tasks < 1 || request.tasks > 65536) {
@@ -26,58 +20,16 @@ void check(const Node& node, const Request& request) {
     throw Error("GPUs and CPUs per task cannot be negative (got " + std::to_string(request.gpus_per_task) +
                 " and " + std::to_string(request.cpus_per_task) + ").");
   }
+  if (request.tasks_per_gpu < 1) {
+    throw Error("At least one task must be allowed on a GPU (got " + std::to_string(request.tasks_per_gpu) +
+                ").");
+  }
   for (const auto& core : node.cores) {
     if (node.find_domain(core.domain) == nullptr) {
       throw Error("The model of " + host_of(node) + " has cores on NUMA domain " +
                   std::to_string(core.domain) + " but no such domain.");
     }
   }
-}
-
-/// The allotted GPUs in PCI order, each once.
-std::vector<const Gpu*> allotted_gpus(const Node& node, const Request& request) {
-  std::vector<const Gpu*> gpus;
-  for (const auto& gpu : node.gpus) {
-    if (std::find(request.gpus.begin(), request.gpus.end(), gpu.pci) != request.gpus.end())
-      gpus.push_back(&gpu);
-  }
-  std::sort(gpus.begin(), gpus.end(), [](const Gpu* a, const Gpu* b) { return a->pci < b->pci; });
-  for (const auto& pci : request.gpus) {
-    if (node.find_gpu(pci) != nullptr) continue;
-    std::string known;
-    for (const auto& gpu : node.gpus) known += (known.empty() ? "" : ", ") + gpu.pci.to_string();
-    throw Error("GPU " + pci.to_string() + " is not on " + host_of(node) + ", which has " +
-                (known.empty() ? "no GPUs" : known) + ".");
-  }
-  return gpus;
-}
-
-/// GPUs to tasks: consecutive in PCI order.
-std::vector<std::vector<const Gpu*>> deal_gpus(const Node& node, const Request& request,
-                                               Placement& placement) {
-  const auto gpus = allotted_gpus(node, request);
-  const auto have = static_cast<long>(gpus.size());
-  const long tasks = request.tasks;
-  const long needed = tasks * request.gpus_per_task;
-  if (needed > have || (request.gpus_per_task == 0 && have > 0 && have < tasks)) {
-    const long each = std::max(request.gpus_per_task, 1);
-    throw Error(plural(tasks, "task") + " with " + plural(each, "GPU") + " each need " +
-                std::to_string(tasks * each) + " GPUs, but the step has " + std::to_string(have) + " on " +
-                host_of(node) + ": ask for more (--gpus-per-task, --gres) or start fewer tasks per node.");
-  }
-  const long used = request.gpus_per_task == 0 ? have : needed;
-  if (used < have) {
-    placement.warnings.push_back(std::to_string(have - used) + " of " + plural(have, "allotted GPU") +
-                                 " are not used: " + plural(tasks, "task") + " with " +
-                                 plural(request.gpus_per_task, "GPU") + " each");
-  }
-  std::vector<std::vector<const Gpu*>> dealt(static_cast<std::size_t>(tasks));
-  for (long task = 0; task < tasks; ++task) {
-    for (long i = used * task / tasks; i < used * (task + 1) / tasks; ++i) {
-      dealt[static_cast<std::size_t>(task)].push_back(gpus[static_cast<std::size_t>(i)]);
-    }
-  }
-  return dealt;
 }
 
 /// The id of the accepted domain nearest to domain id from (the lowest of equally near ones); -1: none is
@@ -212,12 +164,12 @@ Placement place(const Node& node, const Request& request) {
   check(node, request);
   Placement placement;
   const CpuSet allotted = allotted_cpus(node, request, placement);
-  const auto gpus = deal_gpus(node, request, placement);
+  const auto gpus = deal_gpus(node, request, placement.warnings);
 
   std::vector<std::vector<int>> homes(gpus.size());
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    for (const Gpu* gpu : gpus[i]) {
-      if (const int home = home_of(node, *gpu); home >= 0) homes[i].push_back(home);
+    for (const auto& device : gpus[i]) {
+      if (const int home = home_of(node, *device.gpu); home >= 0) homes[i].push_back(home);
     }
   }
   auto shares = share_cpus(node, request, allotted, homes);
@@ -226,7 +178,7 @@ Placement place(const Node& node, const Request& request) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     TaskPlacement task;
     task.local_rank = static_cast<int>(i);
-    for (const Gpu* gpu : gpus[i]) task.gpus.push_back({gpu->pci, gpu->uuid, gpu->domain});
+    for (const auto& [gpu, uuid, mig] : gpus[i]) task.gpus.push_back({gpu->pci, uuid, gpu->domain, mig});
     task.cpus = std::move(shares.cpus[i]);
     for (const auto& core : node.cores) task.cores += core.cpus.intersects(task.cpus) ? 1 : 0;
     const bool all_homes = homes[i].size() == gpus[i].size() && !homes[i].empty();
@@ -243,6 +195,7 @@ Placement place(const Node& node, const Request& request) {
     placement.tasks.push_back(std::move(task));
   }
   attach_nics(node, placement);
+  explain_gpus(placement);
   return placement;
 }
 

@@ -9,21 +9,31 @@
 
 namespace muster::placement {
 
-/// What a step asks of this node.
+/// A part of a GPU in MIG mode that CUDA treats as a device of its own.
+struct MigInstance {
+  std::string uuid;  ///< "MIG-…", as NVML and Slurm name it; may be empty
+  PciAddress parent;
+};
+
+/// What a step asks of this node. With MIG instances, "GPU" below means an instance, or a GPU of gpus that is
+/// nobody's parent; they are ordered by (parent's) PCI address, those of one parent as given.
 struct Request {
   int tasks = 1;                  ///< tasks of the step on this node
   int gpus_per_task = 0;          ///< 0: share the allotted GPUs out evenly
+  int tasks_per_gpu = 1;          ///< tasks that may share one GPU (MPS, shards); 1: none are shared
   int cpus_per_task = 0;          ///< 0: an equal share of the allotted CPUs
   CpuSet cpus;                    ///< allotted CPUs; empty: all of the node
   std::vector<PciAddress> gpus;   ///< allotted GPUs, in any order; empty: none
+  std::vector<MigInstance> mig;   ///< allotted MIG instances; their parents need not be in gpus
   std::vector<int> memory;        ///< NUMA domains that memory may come from; empty: all
   bool hardware_threads = false;  ///< false: one hardware thread of each core
 };
 
 struct PlacedGpu {
-  PciAddress pci;
-  std::string uuid;  ///< empty: unknown
+  PciAddress pci;    ///< of a MIG instance: its parent's
+  std::string uuid;  ///< "GPU-…" or "MIG-…"; empty: unknown
   int domain = -1;   ///< -1: unknown
+  bool mig = false;  ///< a MIG instance: Slurm made it visible by its UUID, and that is to stay so
 };
 
 struct PlacedNic {
@@ -55,7 +65,9 @@ struct Placement {
 };
 
 /// Gives every allotted GPU, CPUs, memory and NICs to the tasks. Pure: no system call, no environment, no
-/// clock; the same input gives the same output. GPUs go to tasks in PCI order. CPU sets are disjoint and of
+/// clock; the same input gives the same output. GPUs go to tasks in PCI order, each to exactly one task. Only
+/// with tasks_per_gpu > 1 and more tasks than GPUs do consecutive tasks share one, as evenly as possible, the
+/// first GPUs taking one more: 6 tasks on 4 GPUs are 0,0,1,1,2,3. CPU sets are disjoint and of
 /// equal size; first as many cores as possible come from the GPUs' own NUMA domains, then the rest so that
 /// the sum of NUMA distances is smallest. Each GPU gets the nearest usable NIC of the node; where several are
 /// equally near they are dealt out evenly over all GPUs of the node, so that a GPU has the same NIC in every

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "placement/place_reasons.hpp"
 #include "placement/transport.hpp"
 
 namespace muster::placement {
@@ -36,10 +37,6 @@ Supply count(const Node& node, const CpuSet& allotted) {
     supply.threads += threads;
   }
   return supply;
-}
-
-std::string plural(int count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 /// Equal shares, when no size is asked for or the size asked for cannot be had.

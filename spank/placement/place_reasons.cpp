@@ -7,10 +7,6 @@ namespace muster::placement {
 
 namespace {
 
-std::string plural(int count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string joined(const std::vector<int>& numbers) {
   std::string text;
   for (const int number : numbers) {
@@ -21,6 +17,12 @@ std::string joined(const std::vector<int>& numbers) {
 }
 
 }  // namespace
+
+std::string host_of(const Node& node) { return node.host.empty() ? "this node" : node.host; }
+
+std::string plural(long count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
 
 std::vector<int> domains_of(const Node& node, const CpuSet& cpus) {
   std::vector<std::pair<int, int>> found;
@@ -76,6 +78,29 @@ std::string explain_nics(const Node& node, const TaskPlacement& task) {
   for (const auto& nic : node.nics)
     text += (text == "no usable NIC" ? ": " : "; ") + nic.label() + ": " + nic.reason;
   return text;
+}
+
+void explain_gpus(Placement& placement) {
+  const auto same = [](const TaskPlacement& a, const TaskPlacement& b) {
+    return std::equal(a.gpus.begin(), a.gpus.end(), b.gpus.begin(), b.gpus.end(),
+                      [](const PlacedGpu& x, const PlacedGpu& y) {
+                        return x.pci == y.pci && x.uuid == y.uuid && !(x.mig && x.uuid.empty());
+                      });
+  };
+  auto& tasks = placement.tasks;
+  for (std::size_t first = 0; first < tasks.size();) {
+    std::size_t end = first + 1;
+    while (end < tasks.size() && !tasks[first].gpus.empty() && same(tasks[first], tasks[end])) ++end;
+    for (std::size_t i = first; i < end; ++i) {
+      if (end - first > 1)
+        tasks[i].reasons.push_back("GPU shared by the tasks " + std::to_string(first) + " to " +
+                                   std::to_string(end - 1) + ", as asked");
+      if (std::any_of(tasks[i].gpus.begin(), tasks[i].gpus.end(),
+                      [](const PlacedGpu& gpu) { return gpu.mig; }))
+        tasks[i].reasons.push_back("MIG: locality is that of the parent GPU");
+    }
+    first = end;
+  }
 }
 
 }  // namespace muster::placement

@@ -9,6 +9,10 @@
 
 namespace muster::placement {
 
+std::string host_of(const Node& node);
+/// "1 core", "2 cores".
+std::string plural(long count, const std::string& noun);
+
 /// Ids of the domains that the CPUs lie on, the one with the most first.
 std::vector<int> domains_of(const Node& node, const CpuSet& cpus);
 
@@ -17,5 +21,8 @@ std::string explain_cpus(const Node& node, const TaskPlacement& task, const std:
                          bool all_homes);
 std::string explain_memory(const TaskPlacement& task, const std::vector<int>& homes, bool all_homes);
 std::string explain_nics(const Node& node, const TaskPlacement& task);
+
+/// Adds a reason to each task whose GPUs others share or are MIG instances.
+void explain_gpus(Placement& placement);
 
 }  // namespace muster::placement

@@ -271,9 +271,3 @@ TEST_CASE("Requests that make no sense are refused in one line") {
       place(node, request),
       ContainsSubstring("GPU 0009:09:09.0 is not on testnode, which has 0000:10:00.0, 0000:80"));
 }
-
-TEST_CASE("GPUs that are allotted but not asked for are reported") {
-  const auto placement = plan(crossed(), 1, 0, 1);
-  CHECK(placement.tasks[0].gpus.size() == 1);
-  CHECK_THAT(placement.warnings.at(0), ContainsSubstring("1 of 2 allotted GPUs are not used"));
-}
