@@ -27,9 +27,11 @@ std::string verbs_devices(const std::vector<PlacedNic>& nics) {
   return list;
 }
 
-/// The task's GPUs as CUDA should see them; empty: cannot be said.
+/// The task's GPUs as CUDA should see them; empty: cannot be said, or Slurm has said it (MIG instances).
 Variable visible_devices(const TaskPlacement& task, const JobFacts& facts) {
   Variable variable{"CUDA_VISIBLE_DEVICES", "", "the task's GPUs by UUID"};
+  const auto is_instance = [](const PlacedGpu& gpu) { return gpu.mig; };
+  if (std::any_of(task.gpus.begin(), task.gpus.end(), is_instance)) return variable;
   const bool uuids =
       std::all_of(task.gpus.begin(), task.gpus.end(), [](const PlacedGpu& gpu) { return !gpu.uuid.empty(); });
   std::vector<PciAddress> visible = facts.visible_gpus;

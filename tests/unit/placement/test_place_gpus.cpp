@@ -2,6 +2,7 @@
 // Which GPUs, shared GPUs and MIG instances place() gives to which task.
 #include "catch.hpp"
 #include "machines.hpp"
+#include "placement/environment.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;
@@ -98,6 +99,10 @@ TEST_CASE("MIG instances go to tasks one by one in their parents' PCI order, nea
   CHECK(placement.tasks[1].reasons.back() == "MIG: locality is that of the parent GPU");
   for (const auto& task : placement.tasks) {
     for (const auto& reason : task.reasons) CHECK_THAT(reason, !ContainsSubstring("shared by"));
+    const auto variables = derive_environment(task, {});
+    const bool says_devices = std::any_of(variables.begin(), variables.end(),
+                                          [](const auto& one) { return one.name == "CUDA_VISIBLE_DEVICES"; });
+    CHECK(says_devices == !task.gpus[0].mig);  // Slurm made the instances visible
   }
   request.tasks = 5;
   CHECK_THROWS_WITH(place(node, request), ContainsSubstring("5 tasks with 1 GPU each need 5 GPUs"));
