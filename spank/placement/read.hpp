@@ -14,6 +14,14 @@ namespace muster::placement {
 /// but libc: it runs in every job step. Throws Error if there is no CPU to be found there.
 Node read_live(const std::string& root = "/");
 
+/// The half of read_live() that stays as it is until the node boots or its devices change, and may therefore be
+/// kept: source, cores, domains, GPUs, and the notes on these. Not a finished Node. Throws Error as read_live().
+Node read_stable(const std::string& root = "/");
+
+/// The other half, read afresh for every step: adds the host's name and the NICs (links go down, bonds and routes
+/// change) to what read_stable() gave, and finishes the node.
+void read_changing(Node& node, const std::string& root = "/");
+
 /// An hwloc XML file (lstopo --of xml).
 Node read_hwloc_xml(const std::string& path);
 

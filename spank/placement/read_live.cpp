@@ -119,11 +119,10 @@ std::vector<Core> read_cores(const Sysfs& sysfs, const CpuSet& cpus, const std::
 
 }  // namespace
 
-Node read_live(const std::string& root) {
+Node read_stable(const std::string& root) {
   const Sysfs sysfs(root);
   Node node;
   node.source = root == "/" || root.empty() ? "live" : root;
-  node.host = sysfs.text("/proc/sys/kernel/hostname").value_or("");
   const CpuSet cpus = online_cpus(sysfs);
   if (cpus.empty()) {
     throw Error("No CPUs found below " + root + (root.ends_with('/') ? "" : "/") +
@@ -132,8 +131,19 @@ Node read_live(const std::string& root) {
   node.domains = read_domains(sysfs, cpus);
   node.cores = read_cores(sysfs, cpus, node.domains);
   read_live_gpus(sysfs, node);
+  return node;
+}
+
+void read_changing(Node& node, const std::string& root) {
+  const Sysfs sysfs(root);
+  node.host = sysfs.text("/proc/sys/kernel/hostname").value_or("");
   read_live_nics(sysfs, node);
   finish(node);
+}
+
+Node read_live(const std::string& root) {
+  Node node = read_stable(root);
+  read_changing(node, root);
   return node;
 }
 
