@@ -35,4 +35,15 @@ Node read_nccl_xml(const std::string& path);
 /// A topology file of either kind, told apart by its root element.
 Node read_topology_file(const std::string& path);
 
+/// This machine as read_live(root) gives it, with the locality of its GPUs and NICs as an administrator's
+/// file says, for virtual machines whose PCI tree says nothing. read_file: read_topology_file also takes
+/// hwloc XML, at the price of linking hwloc. Throws Error if either cannot be read.
+Node read_live_with_topology(const std::string& root, const std::string& file,
+                             Node (*read_file)(const std::string& path) = read_nccl_xml);
+
+/// The second half of that, pure: GPUs and NICs that `given` names by PCI address get its NUMA domain, if the
+/// machine has such a domain, and its PCI path; what it does not name stays. What does not match is noted.
+/// The cores, domains and their memory stay live.
+void override_locality(Node& live, const Node& given);
+
 }  // namespace muster::placement

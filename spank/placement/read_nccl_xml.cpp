@@ -4,35 +4,17 @@
 // (clouds) hold the classes only.
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <pugixml.hpp>
 
 #include "placement/error.hpp"
 #include "placement/read.hpp"
+#include "placement/read_xml_text.hpp"
 
 namespace muster::placement {
 
 namespace {
 
 constexpr int deepest_nesting = 32;  // PCI allows no deeper tree in practice, and the walk below recurses
-
-/// pugixml sizes its buffer by seeking, which gives absurd sizes for folders and devices: only regular files
-/// are read.
-std::string read_xml_text(const std::string& path) {
-  constexpr std::uintmax_t largest = 64 << 20;  // the largest machine's hwloc export is below 5 MB
-  std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  const auto size = regular ? std::filesystem::file_size(path, error) : 0;
-  std::ifstream file(path, std::ios::binary);
-  if (error || !regular || !file)
-    throw Error(path + ": cannot be read; name an hwloc or NCCL topology XML file.");
-  if (size > largest) throw Error(path + ": larger than 64 MiB; not a topology file.");
-  std::string text(size, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(size));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
 
 struct Place {
   int domain = -1;
@@ -177,8 +159,8 @@ class NcclReader {
 }  // namespace
 
 Node read_nccl_xml(const std::string& path) {
-  const std::string text = read_xml_text(path);
   pugi::xml_document document;
+  const std::string text = read_xml_text(path);
   const auto result = document.load_buffer(text.data(), text.size());
   if (!result) {
     throw Error(path + ": " + result.description() + " at byte " + std::to_string(result.offset) +
@@ -192,17 +174,6 @@ Node read_nccl_xml(const std::string& path) {
   node.notes.push_back("the file does not say which CPUs share a core: each counts as one");
   finish(node);
   return node;
-}
-
-Node read_topology_file(const std::string& path) {
-  // Only the root element's name is wanted, which a damaged file may still show: the reader proper then says
-  // what is wrong.
-  const std::string text = read_xml_text(path);
-  pugi::xml_document document;
-  document.load_buffer(text.data(), text.size(), pugi::parse_fragment);
-  if (document.child("system")) return read_nccl_xml(path);
-  if (document.child("topology")) return read_hwloc_xml(path);
-  throw Error(path + ": neither an hwloc XML file (<topology>) nor an NCCL topology file (<system>).");
 }
 
 }  // namespace muster::placement

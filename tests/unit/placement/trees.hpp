@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Made-up /sys and /proc trees, all synthetic.
+#pragma once
+
+#include <string>
+
+#include "machines.hpp"
+
+namespace muster::placement::test {
+
+/// Two packages with two cores of two threads each, one NUMA domain per package.
+void write_cpus(const TemporaryFolder& tree);
+/// A PCI device below the host bridge `host`, at the end of `path` ("" or "0000:00:01.0/").
+void write_device(const TemporaryFolder& tree, const std::string& host, const std::string& path,
+                  const std::string& address, const std::string& domain);
+/// What the NVIDIA driver says of a GPU.
+void write_gpu(const TemporaryFolder& tree, const std::string& address, const std::string& uuid, int minor,
+               const std::string& excluded = "No");
+/// An RDMA device with one port.
+void write_nic(const TemporaryFolder& tree, const std::string& name, const std::string& address,
+               const std::string& layer, const std::string& state, const std::string& rate);
+/// All of it: two GPUs and one that the driver excludes, an InfiniBand port and an Ethernet port.
+void write_machine(const TemporaryFolder& tree);
+
+}  // namespace muster::placement::test
