@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +77,11 @@ std::optional<std::string> Sysfs::link(const std::string& path) const {
 }
 
 bool Sysfs::exists(const std::string& path) const { return access((root_ + path).c_str(), F_OK) == 0; }
+
+std::uint64_t Sysfs::inode(const std::string& path) const {
+  struct stat found{};
+  return stat((root_ + path).c_str(), &found) == 0 ? found.st_ino : 0;
+}
 
 std::optional<long> to_number(std::string_view text) {
   const auto first = text.find_first_not_of(space);

@@ -3,6 +3,7 @@
 // absent.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,8 @@ class Sysfs {
   /// Where a symbolic link points (not resolved); nullopt if it is none.
   std::optional<std::string> link(const std::string& path) const;
   bool exists(const std::string& path) const;
+  /// The number that the file system gave a file; 0 if there is none.
+  std::uint64_t inode(const std::string& path) const;
 
  private:
   std::string root_;  // without a slash at its end; "" is the real root

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "topology_cache.hpp"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "../placement/trees.hpp"
+#include "catch.hpp"
+
+using muster::placement::test::TemporaryFolder;
+using muster::spank::TopologyCache;
+namespace fs = std::filesystem;
+namespace made_up = muster::placement::test;
+
+namespace {
+
+/// A made-up machine, and a folder that is kept for it.
+struct Machine {
+  Machine() {
+    made_up::write_machine(tree);
+    made_up::write_gpu(tree, "0000:81:00.0", "GPU-bbbb", 0);
+    tree.write("proc/sys/kernel/random/boot_id", "one\n");
+    fs::create_directory(folder);
+    fs::permissions(folder, fs::perms(0755));
+  }
+  TopologyCache cache() const { return TopologyCache(folder, geteuid()); }
+  /// Reads and keeps; true if there was something to keep.
+  bool step() const {
+    TopologyCache cache = this->cache();
+    cache.read(root);
+    const bool news = cache.has_news();
+    cache.keep();
+    return news;
+  }
+  int files() const {
+    return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  }
+
+  TemporaryFolder tree;
+  std::string root = tree.path().string();
+  std::string folder = root + "/kept";
+  std::string file = folder + "/topology";
+};
+
+std::string content(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+unsigned mode_of(const std::string& path) {
+  struct stat found{};
+  REQUIRE(lstat(path.c_str(), &found) == 0);
+  return found.st_mode & 07777;
+}
+
+}  // namespace
+
+TEST_CASE("The first step reads the machine, the next one what was kept") {
+  const Machine machine;
+  REQUIRE(machine.step());
+  CHECK_FALSE(machine.step());
+  CHECK(machine.files() == 1);
+  // A change that the identity does not cover shows where the answer came from.
+  machine.tree.write("proc/driver/nvidia/gpus/0000:03:00.0/information", "Device Minor: 9\n");
+  CHECK(machine.cache().read(machine.root).gpus.front().uuid == "GPU-aaaa");
+}
+
+TEST_CASE("The state of NICs is never what it was") {
+  const Machine machine;
+  REQUIRE(machine.step());
+  machine.tree.write("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+  const auto node = machine.cache().read(machine.root);
+  REQUIRE_FALSE(node.nics.empty());
+  CHECK(node.nics.front().up == false);
+  CHECK(node.host == "n17");
+}
+
+TEST_CASE("Another boot or other hardware makes the kept file stale, and it is replaced") {
+  const Machine machine;
+  REQUIRE(machine.step());
+  machine.tree.write("proc/sys/kernel/random/boot_id", "two\n");
+  CHECK(machine.step());
+  CHECK_FALSE(machine.step());
+  machine.tree.write("sys/devices/system/cpu/online", "0-6\n");
+  CHECK(machine.step());
+  CHECK(machine.cache().read(machine.root).cpus().to_list() == "0-6");
+}
+
+TEST_CASE("A damaged file is passed over and replaced") {
+  const Machine machine;
+  REQUIRE(machine.step());
+  const std::string whole = content(machine.file);
+  for (const std::string& damaged :
+       {std::string(), whole.substr(0, whole.size() / 2), whole + " ", std::string(whole).replace(200, 1, "#")}) {
+    machine.tree.write("kept/topology", damaged);
+    REQUIRE(content(machine.file) == damaged);
+    CHECK(machine.step());
+    CHECK(content(machine.file) == whole);
+  }
+}
+
+TEST_CASE("A file that others may write to is passed over and replaced") {
+  const Machine machine;
+  for (const unsigned mode : {0664U, 0646U}) {
+    machine.step();
+    chmod(machine.file.c_str(), mode);
+    CHECK(machine.step());
+    CHECK(mode_of(machine.file) == 0644);
+  }
+}
+
+TEST_CASE("Another's file is passed over, another's folder is not written into") {
+  const Machine machine;
+  REQUIRE(machine.step());
+  TopologyCache others(machine.folder, geteuid() + 1);
+  others.read(machine.root);
+  CHECK(others.has_news());
+  CHECK_THROWS_WITH(others.keep(), Catch::Matchers::ContainsSubstring("not root's alone"));
+  CHECK_FALSE(others.has_news());
+  if (geteuid() != 0) return;  // only root can give a file away
+  REQUIRE(chown(machine.file.c_str(), 12345, 12345) == 0);
+  CHECK(machine.step());
+  CHECK_FALSE(machine.step());
+}
+
+TEST_CASE("A folder that others may write to is neither read nor written") {
+  const Machine machine;
+  REQUIRE(machine.step());
+  const std::string before = content(machine.file);
+  fs::permissions(machine.folder, fs::perms(0777));
+  TopologyCache cache = machine.cache();
+  cache.read(machine.root);
+  CHECK(cache.has_news());
+  CHECK_THROWS_WITH(cache.keep(), Catch::Matchers::ContainsSubstring(machine.folder));
+  CHECK(machine.files() == 1);
+  CHECK(content(machine.file) == before);
+}
+
+TEST_CASE("Links are not followed: not for the file, not for the folder") {
+  const Machine machine;
+  REQUIRE(machine.step());
+  const std::string target = machine.root + "/elsewhere";
+  fs::rename(machine.file, target);
+  fs::create_symlink(target, machine.file);
+  const std::string before = content(target);
+  CHECK(machine.step());
+  CHECK(fs::is_regular_file(fs::symlink_status(machine.file)));
+  CHECK(content(target) == before);
+
+  fs::create_directory_symlink(machine.folder, machine.root + "/link");
+  TopologyCache through(machine.root + "/link", geteuid());
+  through.read(machine.root);
+  CHECK(through.has_news());
+  CHECK_THROWS_AS(through.keep(), std::runtime_error);
+}
+
+TEST_CASE("A FIFO, a folder and a huge file in its place neither stop a step nor are read") {
+  const Machine machine;
+  REQUIRE(mkfifo(machine.file.c_str(), 0644) == 0);
+  CHECK(machine.step());
+  CHECK_FALSE(machine.step());
+
+  const std::string whole = content(machine.file);
+  std::ofstream(machine.file, std::ios::app) << std::string(5 << 20, ' ');
+  CHECK(machine.step());
+  CHECK(content(machine.file) == whole);
+
+  fs::remove(machine.file);
+  fs::create_directory(machine.file);
+  TopologyCache cache = machine.cache();
+  cache.read(machine.root);
+  REQUIRE(cache.has_news());
+  CHECK_THROWS_AS(cache.keep(), std::runtime_error);
+  CHECK(machine.files() == 1);  // what was written on the way is gone
+}
+
+TEST_CASE("A folder is made where only its last part is missing, readable for all whatever the umask") {
+  const Machine machine;
+  const std::string folder = machine.root + "/new";
+  const mode_t before = umask(077);
+  TopologyCache cache(folder, geteuid());
+  cache.read(machine.root);
+  cache.keep();
+  umask(before);
+  CHECK(mode_of(folder) == 0755);
+  CHECK(mode_of(folder + "/topology") == 0644);
+
+  TopologyCache deeper(machine.root + "/not/there", geteuid());
+  deeper.read(machine.root);
+  CHECK_THROWS_WITH(deeper.keep(), Catch::Matchers::ContainsSubstring("No such file"));
+}
+
+TEST_CASE("A left temporary file of the same process number is no obstacle, and no link in its place is followed") {
+  const Machine machine;
+  const std::string victim = machine.tree.write("victim", "mine");
+  fs::create_symlink(victim, machine.file + "." + std::to_string(getpid()));
+  CHECK(machine.step());
+  CHECK(content(victim) == "mine");
+  CHECK(machine.files() == 1);
+}
+
+TEST_CASE("Switched off, nothing is kept and nothing is written") {
+  const Machine machine;
+  TopologyCache off("");
+  CHECK(off.read(machine.root).gpus.size() == 2);
+  CHECK_FALSE(off.has_news());
+  CHECK_NOTHROW(off.keep());
+  CHECK(machine.files() == 0);
+}
+
+TEST_CASE("Many steps at once: each sees a whole file or none") {
+  const Machine machine;
+  TopologyCache early = machine.cache();
+  early.read(machine.root);
+  const std::vector<TopologyCache> began_without(20, early);
+  REQUIRE(machine.step());
+  constexpr int processes = 6;
+  for (int process = 0; process < processes; ++process) {
+    if (fork() != 0) continue;
+    bool good = true;
+    for (TopologyCache writer : began_without) {
+      if (process % 2 == 0) {
+        good = writer.has_news() && good;
+        writer.keep();
+      } else {
+        good = !machine.step() && good;
+      }
+    }
+    _exit(good ? 0 : 1);
+  }
+  int bad = 0;
+  for (int process = 0; process < processes; ++process) {
+    int status = 0;
+    wait(&status);
+    bad += status != 0;
+  }
+  CHECK(bad == 0);
+  CHECK(machine.files() == 1);
+}
