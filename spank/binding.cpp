@@ -45,11 +45,12 @@ int bind_to_cpus(const placement::CpuSet& cpus) {
   return result;
 }
 
-int prefer_memory(const std::vector<int>& domains) {
-  if (domains.empty()) return 0;
+int set_memory(MemoryPolicy policy, const std::vector<int>& domains) {
+  if (domains.empty() || policy == MemoryPolicy::off) return 0;
   int current = MPOL_DEFAULT;
   if (syscall(SYS_get_mempolicy, &current, nullptr, 0UL, nullptr, 0UL) == 0 && current != MPOL_DEFAULT)
     return 0;
+  if (policy == MemoryPolicy::bind) return set_policy(MPOL_BIND, domains);
   constexpr int preferred_many = 5;  // MPOL_PREFERRED_MANY, absent from older headers
   if (domains.size() > 1 && set_policy(preferred_many, domains) == 0) return 0;
   return set_policy(MPOL_PREFERRED, {domains.front()});

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "options.hpp"
 #include "placement/cpu_set.hpp"
 
 namespace muster::spank {
@@ -11,9 +12,10 @@ namespace muster::spank {
 /// cpuset).
 int bind_to_cpus(const placement::CpuSet& cpus);
 
-/// Prefers memory of these NUMA domains, the first where the kernel takes only one (before Linux 5.15);
-/// memory elsewhere is used when they are full. Leaves a policy that is set already (Slurm's --mem-bind) as
-/// it is. Returns 0 or errno.
-int prefer_memory(const std::vector<int>& domains);
+/// Memory of these NUMA domains. MemoryPolicy::prefer: first, the first of them where the kernel takes only
+/// one (before Linux 5.15); memory elsewhere is used when they are full. MemoryPolicy::bind: no other; an
+/// allocation that does not fit then ends the process. Leaves a policy that is set already (Slurm's
+/// --mem-bind) as it is. Returns 0 or errno.
+int set_memory(MemoryPolicy policy, const std::vector<int>& domains);
 
 }  // namespace muster::spank

@@ -1,22 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device isolation: under --gpus-per-task Slurm hides each task's peers' GPUs in the device cgroup, which
-// turns off CUDA IPC and with it NVLink between the ranks of a node (NVIDIA/nccl#1066).
+// turns off CUDA IPC and with it NVLink between the ranks of a node (NVIDIA/nccl#1066). srun is asked not to,
+// by a variable that it reads as one of its options; how depends on the Slurm that runs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "options.hpp"
 #include "placement/node.hpp"
+#include "srun_command.hpp"
 
 namespace muster::spank {
 
-/// In srun, before it reads its own options: asks Slurm to leave all GPUs of the step visible in every task,
-/// by SLURM_GPU_BIND=none. Only inside a job that was submitted with --muster: a placement that the user
-/// asked for either succeeds or ends the step, so no step runs on with all GPUs visible and nobody to tell
-/// its tasks apart. Does nothing when `command_line` (srun's) says --muster=off or when the user chose a
-/// binding in the environment; a --gpu-bind on srun's command line wins over it too.
-void ask_for_shared_devices(const std::vector<std::string>& command_line);
+struct SlurmVersion {
+  int major = 0, minor = 0, micro = 0;
+  friend auto operator<=>(const SlurmVersion&, const SlurmVersion&) = default;
+};
+
+/// A variable that srun should find set.
+struct Lift {
+  std::string variable;
+  std::string value;
+  /// The GPUs of each task, where from now on only Muster tells the tasks' GPUs apart; 0: Slurm still does,
+  /// in CUDA_VISIBLE_DEVICES.
+  int gpus_per_task = 0;
+};
+
+/// How to lift the isolation of the step that this srun starts; nullopt: leave it as it is, because nobody
+/// wants the step placed or its GPUs told apart, because the administrator or the user decided on the
+/// binding, or because nothing isolates. Pure.
+std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand& srun,
+                                   const Settings& settings, const ReadVariable& read);
+
+/// Travels from srun to the tasks and says that isolation was lifted, as mark_of() writes it. With this
+/// prefix srun hands it on under --export=NONE too.
+constexpr const char* lift_mark = "SLURM_MUSTER_LIFTED";
+std::string mark_of(const Lift& lift);
+
+/// What a task that is not placed needs where srun had lifted the isolation: the CUDA_VISIBLE_DEVICES that
+/// Slurm would have given it, so that the tasks of a node do not all end up on one GPU.
+struct OwnShare {
+  std::string cuda_devices;  ///< to be set; empty: nothing is to be done
+  std::string problem;       ///< one line, when that is needed and cannot be told
+};
+
+/// mark: the value of lift_mark; binding: SLURMD_TRES_BIND; cuda_devices: CUDA_VISIBLE_DEVICES, each nullptr
+/// when not set. Pure.
+OwnShare own_share(const char* mark, const char* binding, const char* cuda_devices, int local_rank);
 
 /// Which of the GPU device files /dev/nvidia<minor> this process may open. One that is missing while others
 /// are there (a container) is not allowed; where none is there, nothing is hidden and all are.

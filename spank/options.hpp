@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The words of --muster=… and the arguments in plugstack.conf. Pure.
 #pragma once
 
 #include <optional>
@@ -8,43 +9,81 @@
 
 namespace muster::spank {
 
-/// What the user or the administrator asked Muster to do with a step.
+/// What Muster does with a step.
 enum class Mode {
   off,        ///< nothing: the step runs as without the plugin
-  automatic,  ///< place every task
-  report,     ///< place every task and print the placement table
+  automatic,  ///< place every task; where that fails, say why and leave Slurm's own binding
+  strict,     ///< place every task; where that fails, end the step
 };
 
-/// "auto", "report", "off"; anything else is nullopt.
-std::optional<Mode> parse_mode(std::string_view text);
+enum class MemoryPolicy {
+  off,     ///< leave Slurm's policy
+  prefer,  ///< memory of the chosen domains first, elsewhere when they are full
+  bind,    ///< memory of the chosen domains only
+};
+
+/// What of a placement is applied to the tasks.
+struct Parts {
+  bool gpu = true;  ///< narrow CUDA_VISIBLE_DEVICES to the task's own GPUs
+  bool cpu = true;  ///< bind to the cores; else Slurm's affinity stays
+  MemoryPolicy memory = MemoryPolicy::prefer;
+  bool nic = true;  ///< the variables that name network devices
+  bool env = true;  ///< any variable at all
+};
+
+/// One comma list, as it was written: what it does not mention is unset.
+struct Words {
+  std::optional<Mode> mode;
+  std::optional<bool> gpu, cpu, nic, env;
+  std::optional<MemoryPolicy> memory;
+  bool report = false;
+  bool explain = false;
+  std::optional<std::string> json;  ///< the file; empty: the plugin names it
+  int tasks_per_gpu = 0;            ///< 0: not asked for
+};
+
+/// Reads a list such as "auto,cpu=off,memory=bind,report"; "" and "(null)", as Slurm hands on an option
+/// without a value, are no words at all. `defaults`: the list is the administrator's, where `off` may stand
+/// beside parts and no output may be asked for.
+/// @throws std::invalid_argument with one line that names the word and the possible ones, or the two words
+/// that contradict each other.
+Words parse_words(std::string_view list, bool defaults = false);
+
+/// Whether the tasks of a node may open each other's GPUs.
+enum class Isolation {
+  share,  ///< ask srun to leave the step's GPUs visible in all its tasks
+  keep,   ///< as Slurm makes it
+};
 
 /// The plugin's arguments in plugstack.conf.
 struct Settings {
-  Mode default_mode = Mode::off;  ///< for steps that say nothing
+  Words defaults;  ///< default=LIST
+  Isolation isolation = Isolation::share;
+  std::string topology;  ///< topology=FILE: overrides the live locality; empty: none
+  std::string profiles;  ///< profiles=DIR: the administrator's profiles; empty: the built-in folder
+  std::optional<std::string> cache;  ///< cache=DIR; empty: cache=off; unset: the built-in folder
 };
 
-/// Reads plugstack.conf arguments (`default=auto|off`).
+/// Reads plugstack.conf arguments.
 /// @throws std::invalid_argument with one line for an unknown argument or value.
 Settings parse_settings(const std::vector<std::string_view>& arguments);
 
-/// The mode of a step: what --muster said (nullopt when it was not given), else the administrator's default.
-/// `asked` tells the two apart: a wish that cannot be met stops the step, a default that cannot be met does
-/// not.
+/// What is to be done with one step.
 struct Wish {
   Mode mode = Mode::off;
-  bool asked = false;
+  bool asked = false;  ///< by the user; a default leaves steps without GPUs alone
+  Parts parts;
+  bool report = false;
+  bool explain = false;
+  std::optional<std::string> json;
+  int tasks_per_gpu = 0;
 };
-Wish resolve(std::optional<Mode> option, const Settings& settings);
 
-/// The mode that an option value stands for as Slurm hands it on: `--muster` without a value travels as an
-/// empty string or as "(null)". nullopt when it is not set (null) or not known.
-std::optional<Mode> inherited_mode(const char* value);
+/// The user's words (unset when --muster was not given), and for each part that they do not mention the
+/// administrator's default. Words without a mode mean the default mode, `auto` where that is off.
+Wish resolve(const std::optional<Words>& option, const Settings& settings);
 
-/// The wish of the sbatch or salloc job around this srun, for use before srun reads its own options.
-std::optional<Mode> inherited_mode_from_environment();
-
-/// Whether a command line has the word --muster=off, for the same use. It may belong to the program that srun
-/// starts; then the step only stays isolated, which is reported.
-bool says_off(const std::vector<std::string>& command_line);
+/// Whether a derived variable belongs to a part that is switched off.
+bool is_switched_off(const Parts& parts, std::string_view variable);
 
 }  // namespace muster::spank

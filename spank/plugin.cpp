@@ -3,6 +3,8 @@
 // the step.
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <memory>
@@ -12,7 +14,9 @@
 
 #include "isolation.hpp"
 #include "options.hpp"
+#include "srun_command.hpp"
 #include "step.hpp"
+#include "unplaced_task.hpp"
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -32,49 +36,55 @@ using muster::spank::Mode;
 using muster::spank::Step;
 
 // One process serves one step, so this is the step's state. Internal linkage: srun has symbols of its own
-// with short names.
+// with short names. The failure is one of user_init, which must not fail itself: Slurm would drain the node.
 struct Plugin {
   muster::spank::Settings settings;
-  std::optional<Mode> option;
+  std::optional<muster::spank::Words> option;
   muster::spank::Wish wish;
   std::unique_ptr<Step> step;
-  std::string failure;  // of user_init, which must not fail: Slurm would drain the node
+  char failure[1024] = "";  // fixed, so that it can be written down when memory is short
 };
 Plugin plugin;
 
 constexpr int exit_config = 78;  // EX_CONFIG of BSD sysexits.h, as libmuster's Fault::environment
 
-int on_option(int, const char* value, int) {
-  try {
-    const std::string text = value == nullptr ? "" : value;
-    plugin.option = muster::spank::inherited_mode(text.c_str());
-    if (plugin.option) return 0;
-    slurm_error("muster: --muster=%s is not known: use --muster=auto, --muster=report or --muster=off",
-                text.c_str());
-  } catch (const std::exception& error) {
-    slurm_error("muster: --muster: %s", error.what());
-  }
-  return -1;
-}
-
-// Runs a hook's body; a failure is logged and gives -1.
-template <typename Body>
-int guarded(const char* hook, Body body) noexcept {
+// Runs a body from which no exception may come; false, and the text in `why`, when it threw.
+template <std::size_t size, typename Body>
+bool attempt(char (&why)[size], Body body) noexcept {
   try {
     body();
-    return 0;
+    return true;
+  } catch (const std::bad_alloc&) {
+    std::snprintf(why, size, "not enough memory");
   } catch (const std::exception& error) {
-    slurm_error("muster: %s: %s", hook, error.what());
+    std::snprintf(why, size, "%s", error.what());
   } catch (...) {
-    slurm_error("muster: %s: unknown failure", hook);
+    std::snprintf(why, size, "unknown failure");
   }
-  return -1;
+  return false;
+}
+
+// Slurm calls it for --muster on a command line, and on the nodes. There a mistake has slipped through what
+// srun checks and must not fail the step: that may drain the node.
+int on_option(int, const char* value, int) {
+  const char* list = value == nullptr ? "" : value;
+  char why[sizeof plugin.failure];
+  plugin.failure[0] = '\0';  // of the job's list, which the step's own replaces
+  if (attempt(why, [&] { plugin.option = muster::spank::parse_words(list); })) return 0;
+  if (spank_context() != S_CTX_REMOTE) {
+    slurm_error("muster: --muster=%.300s: %s", list, why);
+    return -1;
+  }
+  attempt(why, [] { plugin.option = muster::spank::Words{}; });
+  std::snprintf(plugin.failure, sizeof plugin.failure, "--muster=%.300s: %.600s", list, why);
+  return 0;
 }
 
 void register_option(spank_t spank) {
-  static char name[] = "muster", argument[] = "auto|report|off",
+  static char name[] = "muster", argument[] = "auto|strict|off,WORD...",
               usage[] =
-                  "Place each task on its GPU, cores, memory and NIC; report prints the placement table";
+                  "Place each task on its GPU, cores, memory and NIC. WORDs: report, explain, json[=FILE]; "
+                  "gpu=, cpu=, nic=, env= on|off; memory=prefer|bind|off; tasks-per-gpu=K. See muster(7)";
   static spank_option option = {name, argument, usage, 2 /* the argument is optional */, 0, on_option};
   if (spank_option_register(spank, &option) != ESPANK_SUCCESS)
     throw std::runtime_error("Slurm refused the option --muster; is another plugin using that name?");
@@ -87,27 +97,47 @@ std::vector<std::string> own_command_line() {
   return words;
 }
 
+int number_item(spank_t spank, spank_item_t which) {
+  const char* text = nullptr;
+  return spank_get_item(spank, which, &text) == ESPANK_SUCCESS && text != nullptr ? std::atoi(text) : 0;
+}
+
+// In srun, before it reads its own options.
+void lift_isolation(spank_t spank) {
+  const muster::spank::SlurmVersion slurm{number_item(spank, S_SLURM_VERSION_MAJOR),
+                                          number_item(spank, S_SLURM_VERSION_MINOR),
+                                          number_item(spank, S_SLURM_VERSION_MICRO)};
+  const auto read = [](const char* name) -> const char* { return std::getenv(name); };
+  const auto srun = muster::spank::read_srun_command(own_command_line(), read);
+  const auto lift = muster::spank::lift_isolation(slurm, srun, plugin.settings, read);
+  if (!lift) return;
+  setenv(muster::spank::lift_mark, mark_of(*lift).c_str(), 1);
+  setenv(lift->variable.c_str(), lift->value.c_str(), 1);
+}
+
 void init(spank_t spank, int count, char* arguments[]) {
   const spank_context_t context = spank_context();
   if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) return;
   register_option(spank);
   plugin.settings = muster::spank::parse_settings({arguments, arguments + count});
-  if (context == S_CTX_LOCAL) muster::spank::ask_for_shared_devices(own_command_line());
+  if (context == S_CTX_LOCAL) lift_isolation(spank);
 }
 
-// In a task that cannot be placed. When the user asked for placement the task ends here, since an `optional`
-// plugin's return value stops nothing; under the administrator's default it runs with Slurm's own binding.
-int give_up(const std::string& why) noexcept {
-  if (!why.empty()) slurm_spank_log("muster: %s", why.c_str());
-  if (plugin.wish.asked) _exit(exit_config);
-  return 0;
+void log_of_node(const char* why, const char* then) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  slurm_spank_log("muster: %s: %s; %s", host, why, then);
 }
 
-// The plan failed alike for all tasks of the node: one of them says so.
-std::string plan_failure(spank_t spank) {
+// In a task that cannot be placed. `strict` ends it here, since an `optional` plugin's return value stops
+// nothing. The plan failed alike for all tasks of the node, so one of them says so.
+void give_up(spank_t spank, const char* why, bool all_tasks_alike) noexcept {
   int local_rank = 0;
   spank_get_item(spank, S_TASK_ID, &local_rank);
-  return local_rank == 0 ? plugin.failure : std::string();
+  const bool strict = plugin.wish.mode == Mode::strict;
+  if (!all_tasks_alike || local_rank == 0)
+    log_of_node(why, strict ? "the step ends, as --muster=strict asks" : "Slurm's own binding stays");
+  if (strict) _exit(exit_config);
 }
 
 }  // namespace
@@ -116,34 +146,34 @@ std::string plan_failure(spank_t spank) {
 extern "C" {
 
 int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
-  const int result = guarded("init", [&] { init(spank, count, arguments); });
+  char why[1024];
+  if (attempt(why, [&] { init(spank, count, arguments); })) return 0;
+  slurm_error("muster: %s", why);
   // On a node a failing init drains it; srun, sbatch and salloc have reported the same mistake already.
-  return spank_context() == S_CTX_REMOTE ? 0 : result;
+  return spank_context() == S_CTX_REMOTE ? 0 : -1;
 }
 
 int slurm_spank_user_init(spank_t spank, int, char*[]) {
-  try {
+  muster::spank::note_step_gpus(spank);
+  attempt(plugin.failure, [&] {
     plugin.wish = resolve(plugin.option, plugin.settings);
-    if (plugin.wish.mode == Mode::off || !muster::spank::is_ordinary_step(spank)) return 0;
-    plugin.step = Step::plan(spank, plugin.wish);
-  } catch (const std::exception& error) {
-    plugin.failure = error.what();
-  } catch (...) {
-    plugin.failure = "unknown failure";
-  }
+    if (plugin.failure[0] != '\0' || plugin.wish.mode == Mode::off) return;
+    if (muster::spank::is_ordinary_step(spank)) plugin.step = Step::plan(spank, plugin.wish);
+  });
   return 0;
 }
 
 int slurm_spank_task_init(spank_t spank, int, char*[]) {
-  try {
-    if (!plugin.failure.empty()) return give_up(plan_failure(spank));
-    if (plugin.step != nullptr) plugin.step->apply(spank);
-    return 0;
-  } catch (const std::exception& error) {
-    return give_up(error.what());
-  } catch (...) {
-    return give_up("unknown failure");
+  char why[1024] = "";
+  bool gpus_told_apart = false;
+  if (plugin.failure[0] != '\0') {
+    give_up(spank, plugin.failure, true);
+  } else if (plugin.step != nullptr) {
+    gpus_told_apart = attempt(why, [&] { plugin.step->apply(spank); }) && plugin.wish.parts.gpu;
+    if (why[0] != '\0') give_up(spank, why, false);
   }
+  if (!muster::spank::settle_lifted_isolation(spank, gpus_told_apart)) _exit(exit_config);
+  return 0;
 }
 
 }  // extern "C"

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
 #include "placement/error.hpp"
+#include "srun_command.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -109,19 +109,6 @@ std::string first_host_of(const std::string& node_list) {
   const std::size_t suffix_end = node_list.find_first_of(",[", close);
   return node_list.substr(0, bracket) + node_list.substr(bracket + 1, end - bracket - 1) +
          node_list.substr(close + 1, suffix_end == std::string::npos ? suffix_end : suffix_end - close - 1);
-}
-
-int count_of(const std::string& request) {
-  std::istringstream parts(request);
-  int total = 0;
-  for (std::string part; std::getline(parts, part, ',');) {
-    const std::string digits = part.substr(part.rfind(':') + 1);
-    int count = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-    if (error != std::errc() || end != digits.data() + digits.size() || count < 1) return 0;
-    total += count;
-  }
-  return total;
 }
 
 bool is_ordinary_step(spank_handle* spank) {

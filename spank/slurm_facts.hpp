@@ -43,7 +43,4 @@ std::optional<std::string> job_variable(spank_handle* spank, const std::string& 
 /// The first host of a Slurm node list: "n[07-09,12],x1" → "n07". Empty for an empty list.
 std::string first_host_of(const std::string& node_list);
 
-/// A count as Slurm writes requests: "2", "a100:2", "a100:1,h100:1" → 2; 0 when there is none.
-int count_of(const std::string& request);
-
 }  // namespace muster::spank

@@ -74,9 +74,9 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish) {
   step->node_.host = step->facts_.host;
   step->placement_ = placement::place(
       step->node_, request_for(step->node_, step->facts_, step->addresses_of(step->facts_.gpu_minors)));
-  step->environment_ = TaskEnvironment(spank, step->facts_);
+  step->environment_ = TaskEnvironment(spank, step->facts_, wish.parts);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  if (wish.mode == Mode::report) step->print_table(took.count());
+  if (wish.report) step->print_table(took.count());
   return step;
 }
 
@@ -96,7 +96,7 @@ std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const
     const auto gpu = std::find_if(node_.gpus.begin(), node_.gpus.end(),
                                   [&](const auto& one) { return one.minor == minor; });
     if (gpu == node_.gpus.end())
-      throw std::runtime_error(facts_.host + ": Slurm gave the step /dev/nvidia" + std::to_string(minor) +
+      throw std::runtime_error("Slurm gave the step /dev/nvidia" + std::to_string(minor) +
                                ", but the NVIDIA driver lists no such GPU in /proc/driver/nvidia/gpus; is "
                                "the driver loaded, and does "
                                "gres.conf name the right files?");
@@ -110,13 +110,13 @@ void Step::apply(spank_handle* spank) const {
   int local_rank = -1;
   if (spank_get_item(spank, S_TASK_ID, &local_rank) != ESPANK_SUCCESS || local_rank < 0 ||
       local_rank >= facts_.local_tasks)
-    throw std::runtime_error(facts_.host + ": Slurm does not say which task this is");
+    throw std::runtime_error("Slurm does not say which task this is");
   const int rank = facts_.ranks[static_cast<std::size_t>(local_rank)];
 
   // Slurm's items leave out the offset of a heterogeneous step's component, its environment does not.
   if (job_variable(spank, "SLURM_PROCID").value_or(std::to_string(rank)) != std::to_string(rank))
     throw std::runtime_error(
-        facts_.host + ": heterogeneous steps (srun a : b) are not placed by this version; use --muster=off");
+        "heterogeneous steps (srun a : b) are not placed by this version; use --muster=off");
 
   const std::vector<int> visible = allowed_minors(facts_.gpu_minors);
   const auto cuda_devices = job_variable(spank, "CUDA_VISIBLE_DEVICES");
@@ -132,22 +132,27 @@ void Step::apply(spank_handle* spank) const {
                                                    static_cast<int>(facts_.gpu_minors.size()))
                                       .c_str());
   const auto& planned = placement_.tasks[static_cast<std::size_t>(local_rank)];
-  if (wish_.mode == Mode::report && !task.gpus.empty() && task.gpus.front().pci != planned.gpus.front().pci)
+  if (wish_.report && !task.gpus.empty() && task.gpus.front().pci != planned.gpus.front().pci)
     slurm_spank_log(
         "muster: rank %d on %s: Slurm bound this task to GPU %s; its cores (%s) and memory follow", rank,
         facts_.host.c_str(), task.gpus.front().pci.to_string().c_str(), task.cpus.to_list().c_str());
   bind(task, rank);
+  if (!wish_.parts.env) return;
   environment_.apply(spank, environment_.decide(spank, task, rank, addresses_of(visible), choice.set_by_slurm),
                      rank);
 }
 
 void Step::bind(const placement::TaskPlacement& task, int rank) const {
-  if (const int error = bind_to_cpus(task.cpus); error != 0)
-    slurm_spank_log("muster: rank %d on %s: cannot be bound to CPUs %s (%s); Slurm's own binding stays", rank,
-                    facts_.host.c_str(), task.cpus.to_list().c_str(), std::strerror(error));
-  if (const int error = prefer_memory(task.memory); error != 0)
-    slurm_spank_log("muster: rank %d on %s: memory of NUMA domain %d cannot be preferred (%s)", rank,
-                    facts_.host.c_str(), task.memory.front(), std::strerror(error));
+  const auto failed = [&](const std::string& what, int error) {
+    const std::string text = "rank " + std::to_string(rank) + ": " + what + " (" + std::strerror(error) + ")";
+    if (wish_.mode == Mode::strict) throw std::runtime_error(text);
+    slurm_spank_log("muster: %s: %s; Slurm's own binding stays", facts_.host.c_str(), text.c_str());
+  };
+  if (wish_.parts.cpu)
+    if (const int error = bind_to_cpus(task.cpus); error != 0)
+      failed("cannot be bound to CPUs " + task.cpus.to_list(), error);
+  if (const int error = set_memory(wish_.parts.memory, task.memory); error != 0)
+    failed("memory of NUMA domain " + std::to_string(task.memory.front()) + " cannot be asked for", error);
 }
 
 }  // namespace muster::spank

@@ -16,7 +16,7 @@ namespace muster::spank {
 class Step {
  public:
   /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
-  /// Prints the placement table when the wish is Mode::report.
+  /// Prints the placement table when the wish is for a report.
   /// @throws std::exception with one line that says what is wrong and what to do.
   static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish);
 

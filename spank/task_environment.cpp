@@ -9,7 +9,8 @@ extern "C" {
 
 namespace muster::spank {
 
-TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts) : host_(facts.host) {
+TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts)
+    : host_(facts.host), parts_(parts) {
   job_.world_size = facts.world_size;
   job_.local_world_size = facts.local_tasks;
   job_.master_address = facts.first_host;
@@ -30,7 +31,9 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   std::vector<std::string> not_from_user;
   if (cuda_devices_by_slurm) not_from_user.push_back("CUDA_VISIBLE_DEVICES");
   const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
-  return placement::decide_environment(placement::derive_environment(task, job), lookup, not_from_user);
+  auto derived = placement::derive_environment(task, job);
+  std::erase_if(derived, [&](const auto& variable) { return is_switched_off(parts_, variable.name); });
+  return placement::decide_environment(derived, lookup, not_from_user);
 }
 
 void TaskEnvironment::apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "options.hpp"
 #include "placement/environment.hpp"
 #include "placement/place.hpp"
 #include "slurm_facts.hpp"
@@ -16,7 +17,7 @@ class TaskEnvironment {
  public:
   TaskEnvironment() = default;
   /// In user_init, once per node.
-  TaskEnvironment(spank_handle* spank, const SlurmFacts& facts);
+  TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts);
 
   /// What is set and what is left alone for one task. In task_init it decides on the task's own environment; in
   /// user_init on the job's, which lacks what Slurm adds for each task (CUDA_VISIBLE_DEVICES among them).
@@ -31,6 +32,7 @@ class TaskEnvironment {
 
  private:
   std::string host_;
+  Parts parts_;
   placement::JobFacts job_;  // what all tasks of the node share
 };
 

@@ -49,7 +49,7 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 }
 
 @test "where tasks are isolated all the same, one line says what it costs, and each task's cores follow the GPU it has" {
-  run lab exec srun -N2 -n4 --gpus-per-task=1 --muster=report bash -c '
+  run lab exec srun -N2 -n4 --gpus-per-task=1 --gpu-bind=per_task:1 --muster=report bash -c '
     minor=$(sed -n "s/^Device Minor:[[:space:]]*//p" /proc/driver/nvidia/gpus/$MUSTER_GPUS/information)
     { : < /dev/nvidia$minor; } 2>&1 | grep -q "No such device" && echo "$SLURM_PROCID mine=opens"
     echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
@@ -119,25 +119,6 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
 }
 
-@test "an unknown value is refused by srun and sbatch in one line, before anything starts" {
-  for command in "srun -n1 --muster=fastest true" "salloc -n1 --muster=fastest true" "sbatch --muster=fastest --wrap=true"; do
-    # shellcheck disable=SC2086  # a command line
-    run lab exec $command
-    [ "$status" != 0 ]
-    [[ "$output" == *"--muster=fastest is not known: use --muster=auto, --muster=report or --muster=off"* ]]
-  done
-}
-
-@test "more tasks than GPUs ends the step with one line that has the figures" {
-  run lab exec srun -N1 -n2 --gres=gpu:1 --muster true
-  [ "$status" != 0 ]
-  [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
-  [[ "$output" == *"2 tasks"*"1 GPU"* ]]
-  # Nothing is drained by it.
-  run lab exec sinfo --noheader --format=%T
-  [[ "$output" != *drain* ]]
-}
-
 @test "a step without GPUs is placed on cores when asked" {
   run lab exec srun -N2 -n2 --muster bash -c "$show" - MUSTER_CPUS CUDA_VISIBLE_DEVICES RANK
   [ "$status" = 0 ]
@@ -149,26 +130,6 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   run lab exec bash -c 'srun -N1 -w n0 -n1 --gres=gpu:1 -c1 sleep 3 & sleep 1; srun -N1 -w n0 -n1 --gres=gpu:1 -c1 --muster bash -c "grep -h Minor /proc/driver/nvidia/gpus/\$MUSTER_GPUS/information"; wait'
   [ "$status" = 0 ]
   [[ "$output" == *"Device Minor:"*1* ]]
-}
-
-@test "a plugin argument that is not known stops srun with one line" {
-  MUSTER_LAB=$MUSTER_LAB-args
-  "$LAB_COMMAND" up --owner "$$" --nodes 1 --gpus 1 --plugin "$(plugin)" --plugin-args default=maybe
-  run "$LAB_COMMAND" exec srun -n1 true
-  "$LAB_COMMAND" down
-  [ "$status" != 0 ]
-  [[ "$output" == *"default='maybe'"*"use default=auto or default=off"* ]]
-}
-
-@test "default=auto places every step with GPUs, and only those" {
-  MUSTER_LAB=$MUSTER_LAB-auto
-  "$LAB_COMMAND" up --owner "$$" --nodes 1 --gpus 2 --plugin "$(plugin)" --plugin-args default=auto
-  run "$LAB_COMMAND" exec bash -c 'srun -n2 --gpus-per-task=1 bash -c "echo gpus \$MUSTER_GPUS" ; srun -n2 bash -c "echo none \${MUSTER_GPUS-unset}"; srun -n1 --gpus-per-task=1 --muster=off bash -c "echo off \${MUSTER_GPUS-unset}"'
-  "$LAB_COMMAND" down
-  [ "$status" = 0 ]
-  [ "$(grep -c '^gpus 0000:' <<<"$output")" = 2 ]
-  [ "$(grep -c '^none unset' <<<"$output")" = 2 ]
-  [ "$(grep -c '^off unset' <<<"$output")" = 1 ]
 }
 
 @test "the plugin defines SPANK's symbols only, and links neither libslurm nor CUDA nor NVML nor the C++ runtime" {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.hpp"
 
+#include <linux/mempolicy.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,7 +52,24 @@ TEST_CASE("CPUs that this machine does not have are refused, not ignored") {
   CHECK(in_child([] { return bind_to_cpus(CpuSet{}); }) == EINVAL);
 }
 
-TEST_CASE("Memory of a domain that does not exist cannot be preferred; no domain is no wish") {
-  CHECK(in_child([] { return prefer_memory({}); }) == 0);
-  CHECK(in_child([] { return prefer_memory({1000}); }) == EINVAL);
+TEST_CASE("Memory of a domain that does not exist cannot be asked for; no domain and no policy are no wish") {
+  for (const MemoryPolicy policy : {MemoryPolicy::prefer, MemoryPolicy::bind}) {
+    CHECK(in_child([&] { return set_memory(policy, {}); }) == 0);
+    CHECK(in_child([&] { return set_memory(policy, {1000}); }) == EINVAL);
+  }
+  CHECK(in_child([] { return set_memory(MemoryPolicy::off, {1000}); }) == 0);
+}
+
+TEST_CASE("Memory is preferred or bound, and a policy that is set already stays") {
+  const auto policy_after = [](MemoryPolicy first, MemoryPolicy second) {
+    return in_child([&] {
+      if (set_memory(first, {0}) != 0 || set_memory(second, {0}) != 0) return -1;
+      int mode = 0;
+      return syscall(SYS_get_mempolicy, &mode, nullptr, 0UL, nullptr, 0UL) == 0 ? mode : -1;
+    });
+  };
+  CHECK(policy_after(MemoryPolicy::bind, MemoryPolicy::off) == MPOL_BIND);
+  CHECK(policy_after(MemoryPolicy::prefer, MemoryPolicy::bind) == MPOL_PREFERRED);
+  CHECK(policy_after(MemoryPolicy::bind, MemoryPolicy::prefer) == MPOL_BIND);
+  CHECK(policy_after(MemoryPolicy::off, MemoryPolicy::off) == MPOL_DEFAULT);
 }

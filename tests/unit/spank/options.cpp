@@ -1,64 +1,156 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
 
-#include <cstdlib>
 #include <stdexcept>
 
 #include "catch.hpp"
 
 using namespace muster::spank;
 
-TEST_CASE("--muster takes auto, report and off, and nothing else") {
-  CHECK(parse_mode("auto") == Mode::automatic);
-  CHECK(parse_mode("report") == Mode::report);
-  CHECK(parse_mode("off") == Mode::off);
-  for (const char* wrong : {"", "Auto", "on", "auto ", "reports", "1"})
-    CHECK_FALSE(parse_mode(wrong).has_value());
+namespace {
+
+std::string refusal(const char* list) {
+  try {
+    parse_words(list);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Wish wish_of(const char* list, const std::vector<std::string_view>& arguments = {}) {
+  return resolve(list == nullptr ? std::nullopt : std::optional(parse_words(list)), parse_settings(arguments));
+}
+
+}  // namespace
+
+TEST_CASE("No words at all, as Slurm hands them on, are a wish with every default") {
+  for (const char* list : {"", "(null)"}) {
+    const Wish wish = wish_of(list);
+    CHECK(wish.mode == Mode::automatic);
+    CHECK(wish.asked);
+    CHECK((wish.parts.gpu && wish.parts.cpu && wish.parts.nic && wish.parts.env));
+    CHECK(wish.parts.memory == MemoryPolicy::prefer);
+    CHECK_FALSE((wish.report || wish.explain || wish.json));
+    CHECK(wish.tasks_per_gpu == 0);
+  }
+}
+
+TEST_CASE("Each word says what it does, in any order") {
+  const Wish wish = wish_of("report,nic=off,memory=bind,cpu=off,auto");
+  CHECK(wish.mode == Mode::automatic);
+  CHECK((wish.report && !wish.parts.nic && !wish.parts.cpu && wish.parts.gpu && wish.parts.env));
+  CHECK(wish.parts.memory == MemoryPolicy::bind);
+  CHECK(wish_of("strict").mode == Mode::strict);
+  CHECK(wish_of("off").mode == Mode::off);
+  CHECK_FALSE(wish_of("gpu=off").parts.gpu);
+  CHECK(wish_of("memory=off").parts.memory == MemoryPolicy::off);
+  CHECK(wish_of("memory=prefer").parts.memory == MemoryPolicy::prefer);
+  CHECK(wish_of("explain").explain);
+  CHECK(wish_of("json").json == "");
+  CHECK(wish_of("json=/tmp/a=b.json").json == "/tmp/a=b.json");
+  CHECK(wish_of("tasks-per-gpu=4").tasks_per_gpu == 4);
+  CHECK(wish_of("report,report,cpu=off,cpu=off").report);
+}
+
+TEST_CASE("Without variables neither GPUs nor NICs can be told to a task") {
+  const Parts parts = wish_of("env=off").parts;
+  CHECK_FALSE((parts.env || parts.gpu || parts.nic));
+  CHECK(parts.cpu);
+}
+
+TEST_CASE("A word that is not known is named with the possible ones, in one line") {
+  CHECK(refusal("auto,fastest").find("'fastest' is not known: use auto, strict, off, gpu=") == 0);
+  CHECK(refusal("cpu=maybe") == "'cpu=maybe' is not known: use cpu=on or cpu=off");
+  CHECK(refusal("memory=on") == "'memory=on' is not known: use memory=prefer, memory=bind or memory=off");
+  for (const char* list : {"tasks-per-gpu=0", "tasks-per-gpu=-1", "tasks-per-gpu=two", "tasks-per-gpu",
+                           "tasks-per-gpu=1025", "tasks-per-gpu=2x"})
+    CHECK(refusal(list).find("' is not known: use tasks-per-gpu=K with K from 1 to 1024") != std::string::npos);
+  for (const char* list : {"Auto", "on", "auto ", " auto", "reports", "1", "auto,", ",auto", "auto,,report",
+                           "report=yes", "json=", "cpu", "auto=on", "memory", "report\nx"}) {
+    CHECK(refusal(list).find("is not known: use ") != std::string::npos);
+    CHECK(refusal(list).find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("However long a word is, its refusal stays a line") {
+  CHECK(refusal(std::string(1 << 20, 'x').c_str()).size() < 400);
+}
+
+TEST_CASE("Words that contradict each other are both named") {
+  CHECK(refusal("auto,report,strict") == "'auto' and 'strict' contradict each other: use one");
+  CHECK(refusal("cpu=on,cpu=off") == "'cpu=on' and 'cpu=off' contradict each other: use one");
+  for (const char* list : {"off,report", "cpu=off,off", "off,auto", "memory=bind,memory=off", "json,json=x",
+                           "json=x,json=y", "env=off,nic=on", "gpu=on,env=off", "tasks-per-gpu=1,tasks-per-gpu=2"})
+    CHECK(refusal(list).find("contradict each other") != std::string::npos);
+  CHECK(refusal("off,off").empty());
 }
 
 TEST_CASE("plugstack.conf arguments are strict") {
-  CHECK(parse_settings({}).default_mode == Mode::off);
-  CHECK(parse_settings({"default=auto"}).default_mode == Mode::automatic);
-  CHECK(parse_settings({"default=off"}).default_mode == Mode::off);
+  CHECK_FALSE(parse_settings({}).defaults.mode.has_value());
+  CHECK(parse_settings({}).isolation == Isolation::share);
+  CHECK_FALSE(parse_settings({}).cache.has_value());
+  const Settings all = parse_settings({"default=strict,memory=off", "isolation=keep", "topology=/etc/t.xml",
+                                       "profiles=/etc/p", "cache=/run/c"});
+  CHECK(all.defaults.mode == Mode::strict);
+  CHECK(all.defaults.memory == MemoryPolicy::off);
+  CHECK(all.isolation == Isolation::keep);
+  CHECK(all.topology == "/etc/t.xml");
+  CHECK(all.profiles == "/etc/p");
+  CHECK(all.cache == "/run/c");
+  CHECK(parse_settings({"cache=off"}).cache == "");
   for (const char* wrong :
-       {"auto", "default", "default=", "default=on", "default=report", "defualt=auto", "default = auto"})
+       {"auto", "default", "default=", "default=on", "default=report", "default=auto,json", "defualt=auto",
+        "default = auto", "isolation=off", "isolation", "topology=t.xml", "topology", "cache=", "cache=x",
+        "profiles=", "default=auto,off", "default=tasks-per-gpu=2", ""})
     CHECK_THROWS_AS(parse_settings({wrong}), std::invalid_argument);
 }
 
 TEST_CASE("A mistake in plugstack.conf is named in one line with what to use instead") {
-  try {
-    parse_settings({"default=maybe"});
-    FAIL("accepted");
-  } catch (const std::invalid_argument& error) {
-    const std::string text = error.what();
-    CHECK(text.find("maybe") != std::string::npos);
-    CHECK(text.find("default=auto or default=off") != std::string::npos);
-    CHECK(text.find('\n') == std::string::npos);
-  }
+  for (const char* wrong : {"default=maybe", "colour=red"}) try {
+      parse_settings({wrong});
+      FAIL("accepted");
+    } catch (const std::invalid_argument& error) {
+      const std::string text = error.what();
+      CHECK(text.find("plugstack.conf: spank_muster.so: '") == 0);
+      CHECK(text.find("is not known: use ") != std::string::npos);
+      CHECK(text.find('\n') == std::string::npos);
+    }
 }
 
-TEST_CASE("What the user said wins over the administrator's default, and is told apart from it") {
-  const Settings on{Mode::automatic};
-  CHECK(resolve(std::nullopt, on).mode == Mode::automatic);
-  CHECK_FALSE(resolve(std::nullopt, on).asked);
-  CHECK(resolve(Mode::off, on).mode == Mode::off);
-  CHECK(resolve(Mode::report, Settings{}).mode == Mode::report);
-  CHECK(resolve(Mode::report, Settings{}).asked);
-  CHECK(resolve(std::nullopt, Settings{}).mode == Mode::off);
+TEST_CASE("What the user said wins over the administrator's default, part by part") {
+  CHECK(wish_of(nullptr).mode == Mode::off);
+  CHECK(wish_of(nullptr, {"default=auto"}).mode == Mode::automatic);
+  CHECK_FALSE(wish_of(nullptr, {"default=auto"}).asked);
+  CHECK(wish_of("off", {"default=auto"}).mode == Mode::off);
+  CHECK(wish_of("auto", {"default=strict"}).mode == Mode::automatic);
+  // Words without a mode do not weaken the default.
+  CHECK(wish_of("report", {"default=strict"}).mode == Mode::strict);
+  CHECK(wish_of("report", {"default=off"}).mode == Mode::automatic);
+  // `off` beside a part: nobody is placed unasked, and who asks has this part off.
+  CHECK(wish_of(nullptr, {"default=off,memory=off"}).mode == Mode::off);
+  CHECK(wish_of("auto", {"default=off,memory=off"}).parts.memory == MemoryPolicy::off);
+  CHECK(wish_of("memory=bind", {"default=off,memory=off"}).parts.memory == MemoryPolicy::bind);
+  CHECK_FALSE(wish_of("report", {"default=auto,nic=off"}).parts.nic);
 }
 
-TEST_CASE("The wish of the surrounding job is found under both names that Slurm uses") {
-  CHECK(inherited_mode(nullptr) == std::nullopt);
-  CHECK(inherited_mode("") == Mode::automatic);
-  CHECK(inherited_mode("(null)") == Mode::automatic);
-  CHECK(inherited_mode("off") == Mode::off);
-  CHECK(inherited_mode("nonsense") == std::nullopt);
-
-  CHECK(inherited_mode_from_environment() == std::nullopt);
-  for (const char* name :
-       {"_SLURM_SPANK_OPTION_muster_muster", "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"}) {
-    setenv(name, "report", 1);
-    CHECK(inherited_mode_from_environment() == Mode::report);
-    unsetenv(name);
+TEST_CASE("A part that is off takes its variables along, and no others") {
+  const auto off = [](const char* list, const char* variable) {
+    return is_switched_off(wish_of(list).parts, variable);
+  };
+  const std::vector<std::pair<const char*, const char*>> pairs = {{"gpu=off", "CUDA_VISIBLE_DEVICES"},
+                                                                  {"gpu=off", "MUSTER_GPUS"},
+                                                                  {"cpu=off", "OMP_NUM_THREADS"},
+                                                                  {"memory=off", "MUSTER_MEMORY"},
+                                                                  {"nic=off", "NCCL_IB_HCA"},
+                                                                  {"nic=off", "NCCL_SOCKET_IFNAME"},
+                                                                  {"nic=off", "UCX_NET_DEVICES"}};
+  for (const auto& [list, variable] : pairs) {
+    CHECK(off(list, variable));
+    CHECK_FALSE(off("auto", variable));
+    CHECK(off("env=off", variable));
+    CHECK_FALSE(off(list, "RANK"));
+    for (const auto& [other, its] : pairs)
+      if (std::string(other) != list) CHECK_FALSE(off(list, its));
   }
 }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "srun_command.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+
+namespace muster::spank {
+
+namespace {
+
+// srun's options up to the first word that may be the program. After a long option without `=` the next word
+// may be its argument or the program, so the search ends there.
+std::vector<std::string_view> own_options(const std::vector<std::string>& command_line) {
+  // The short options that take an argument, of srun's manual (22.05).
+  constexpr std::string_view with_argument = "ABCDFGJLMNSTWbcdeimnopqrtwx";
+  std::vector<std::string_view> options;
+  for (std::size_t i = 1; i < command_line.size(); ++i) {
+    const std::string_view word = command_line[i];
+    if (!word.starts_with('-') || word == "--" || word == "-") break;
+    options.push_back(word);
+    if (word.starts_with("--")) {
+      const bool next_is_a_word = i + 1 < command_line.size() && !command_line[i + 1].starts_with('-');
+      if (word.find('=') == std::string_view::npos && next_is_a_word) break;
+    } else if (word.size() == 2 && with_argument.find(word[1]) != std::string_view::npos) {
+      ++i;
+    }
+  }
+  return options;
+}
+
+// The value of the last such option; "" for one without a value; nullopt: not there.
+std::optional<std::string> value_of(const std::vector<std::string_view>& options, std::string_view name) {
+  const auto is_it = [&](std::string_view word) {
+    return word == name || (word.starts_with(name) && word.substr(name.size()).starts_with('='));
+  };
+  const auto last = std::find_if(options.rbegin(), options.rend(), is_it);
+  if (last == options.rend()) return std::nullopt;
+  return std::string(last->substr(std::min(name.size() + 1, last->size())));
+}
+
+std::optional<Words> words_in(const char* list) {
+  try {
+    return parse_words(list);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Words> words_of(const std::vector<std::string_view>& options, const ReadVariable& read) {
+  if (const auto own = value_of(options, "--muster")) return words_in(own->c_str());
+  // salloc hands a plugin's option on by the first name, the batch script's environment has it under the
+  // second (Slurm 22.05).
+  for (const char* name :
+       {"_SLURM_SPANK_OPTION_muster_muster", "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"})
+    if (const char* list = read(name)) return words_in(list);
+  return std::nullopt;
+}
+
+int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariable& read) {
+  if (const auto own = value_of(options, "--gpus-per-task")) return count_of(*own);
+  if (const char* of_job = read("SLURM_GPUS_PER_TASK")) return count_of(of_job);
+  return 0;
+}
+
+}  // namespace
+
+SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read) {
+  const auto options = own_options(command_line);
+  return {words_of(options, read), gpus_per_task(options, read)};
+}
+
+int count_of(const std::string& request) {
+  std::istringstream parts(request);
+  int total = 0;
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::string digits = part.substr(part.rfind(':') + 1);
+    int count = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    if (error != std::errc() || end != digits.data() + digits.size() || count < 1) return 0;
+    total += count;
+  }
+  return total;
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unplaced_task.hpp"
+
+#include <array>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "isolation.hpp"
+
+extern "C" {
+#include <slurm/spank.h>
+}
+
+namespace muster::spank {
+
+namespace {
+
+// Fixed, so that it works when memory is short; longer than 56 MIG instances by UUID.
+using Value = std::array<char, 8192>;
+
+Value step_gpus{};  // CUDA_VISIBLE_DEVICES of the whole step; empty: not known. One process serves one step.
+
+// nullptr when the task has no such variable.
+const char* read(spank_t spank, const char* name, Value& value) {
+  const bool found = spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) == ESPANK_SUCCESS;
+  return found ? value.data() : nullptr;
+}
+
+// What lifted the isolation, out of the environment: the variable's name stands in the mark.
+void forget(spank_t spank, const char* mark) {
+  for (const char* name : {"SLURM_GPU_BIND", "SLURM_TRES_BIND"})
+    if (std::strncmp(mark, name, std::strlen(name)) == 0) spank_unsetenv(spank, name);
+  spank_unsetenv(spank, lift_mark);
+}
+
+bool narrow(spank_t spank, const char* mark) {
+  Value binding, devices;
+  int local_rank = -1;
+  spank_get_item(spank, S_TASK_ID, &local_rank);
+  const char* visible = read(spank, "CUDA_VISIBLE_DEVICES", devices);
+  if (visible == nullptr && step_gpus[0] != '\0') visible = step_gpus.data();
+  const OwnShare share = own_share(mark, read(spank, "SLURMD_TRES_BIND", binding), visible, local_rank);
+  if (!share.problem.empty()) {
+    slurm_spank_log("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
+                    share.problem.c_str());
+    return false;
+  }
+  if (share.cuda_devices.empty()) return true;
+  return spank_setenv(spank, "CUDA_VISIBLE_DEVICES", share.cuda_devices.c_str(), 1) == ESPANK_SUCCESS;
+}
+
+}  // namespace
+
+void note_step_gpus(spank_handle* spank) noexcept {
+  Value mark;
+  if (read(spank, lift_mark, mark) == nullptr) return;
+  if (read(spank, "CUDA_VISIBLE_DEVICES", step_gpus) == nullptr) step_gpus[0] = '\0';
+}
+
+bool settle_lifted_isolation(spank_handle* spank, bool gpus_told_apart) noexcept try {
+  Value mark;
+  if (read(spank, lift_mark, mark) == nullptr) return true;
+  const bool settled = gpus_told_apart || narrow(spank, mark.data());
+  forget(spank, mark.data());
+  return settled;
+} catch (const std::exception& error) {
+  slurm_spank_log("muster: the task cannot be given GPUs of its own (%s) and ends", error.what());
+  return false;
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The words of --muster and the plugin's arguments, on a real two-node Slurm with two GPUs a node; and what happens to a step whose plan fails.
+load setup
+
+setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"; }
+teardown_file() { lab_down; }
+
+# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
+value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
+in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
+show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
+# What each task really has: its cores, its memory policy and which GPU files it may open (without a driver an allowed open gives ENXIO).
+have='echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
+  echo "$SLURM_PROCID policy=$(head -n 1 /proc/self/numa_maps | cut -d" " -f2)"
+  for d in 0 1; do { : < /dev/nvidia$d; } 2>&1 | grep -q "No such device" && opens+=$d; done; echo "$SLURM_PROCID opens=$opens"
+  for v in CUDA_VISIBLE_DEVICES MUSTER_SET SLURM_GPU_BIND SLURM_MUSTER_LIFTED; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
+
+# not_drained: no node was taken out of service by what went before.
+not_drained() {
+  run lab exec sinfo --noheader --format=%T
+  [ "$output" = idle ] || [ "$output" = completing ]
+}
+
+# other_lab ARGS COMMAND: runs a command in a second lab whose plugin has these arguments.
+other_lab() {
+  local name=$MUSTER_LAB-x
+  "$LAB_COMMAND" --name "$name" up --owner "$$" --nodes 1 --gpus 2 --plugin "$(plugin)" --plugin-args "$1"
+  run "$LAB_COMMAND" --name "$name" exec bash -c "$2"
+  "$LAB_COMMAND" --name "$name" down
+}
+
+@test "srun --help shows the option and its words" {
+  run lab exec srun --help
+  [ "$status" = 0 ]
+  [[ "$output" == *"--muster=auto|strict|off,WORD..."* ]]
+  [[ "$output" == *"See muster(7)"* ]]
+}
+
+@test "a mistake is refused by srun, sbatch and salloc in one line, before anything starts" {
+  for command in "srun -n1 --muster=WORDS touch /run/muster-lab/$MUSTER_LAB/ran" "salloc -n1 --muster=WORDS true" "sbatch --muster=WORDS --wrap=true"; do
+    for words in "auto,fastest:'fastest' is not known: use auto, strict, off" "cpu=maybe:use cpu=on or cpu=off" "auto,strict:'auto' and 'strict' contradict"; do
+      # shellcheck disable=SC2086  # a command line
+      run lab exec ${command/WORDS/${words%%:*}}
+      [ "$status" != 0 ]
+      [ "$(grep -c 'muster: --muster=' <<<"$output")" = 1 ]
+      [[ "$output" == *"${words#*:}"* ]]
+    done
+  done
+  [ ! -e "/run/muster-lab/$MUSTER_LAB/ran" ]
+}
+
+@test "cpu=off leaves Slurm's affinity, memory=off its policy, env=off and nic=off the environment" {
+  run lab exec srun -n2 -N1 --cpu-bind=map_cpu:1,0 --gpus-per-task=1 --muster=auto,cpu=off,memory=off bash -c "$have"
+  [ "$status" = 0 ]
+  [ "$(value cpus)" = "1 0" ]
+  [ "$(value policy)" = "default default" ]
+  [[ "$(value MUSTER_SET)" == *RANK* && "$(value MUSTER_SET)" != *OMP_NUM_THREADS* ]]
+
+  run lab exec srun -n2 -N1 --cpu-bind=map_cpu:0,0 --gpus-per-task=1 --muster=env=off bash -c "$have"
+  [ "$(value cpus | tr ' ' '\n' | sort | paste -sd' ')" = "0 1" ]
+  [[ "$(value policy)" == "prefer:0 prefer:0" || "$(value policy)" == "prefer=relative:0"* ]]
+  [ "$(value MUSTER_SET)" = "unset unset" ]
+
+  run lab exec srun -n2 -N1 --gpus-per-task=1 --muster=nic=off bash -c "$show" - NCCL_SOCKET_IFNAME UCX_NET_DEVICES GLOO_SOCKET_IFNAME MUSTER_NICS RANK
+  for name in NCCL_SOCKET_IFNAME UCX_NET_DEVICES GLOO_SOCKET_IFNAME MUSTER_NICS; do [ "$(value $name)" = "unset unset" ]; done
+  [ "$(value RANK)" = "0 1" ]
+}
+
+@test "gpu=off and env=off leave the GPUs as Slurm deals them, isolated" {
+  for words in gpu=off env=off; do
+    run in_job --muster=$words srun bash -c "$have"
+    [ "$status" = 0 ]
+    [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
+    [ "$(value opens)" = "0 1 0 1" ]
+  done
+}
+
+@test "memory=bind binds, memory=prefer prefers, and Slurm's --mem-bind stays" {
+  run lab exec srun -n1 --muster=memory=bind bash -c "$have"
+  [[ "$(value policy)" == bind* ]]
+  run lab exec srun -n1 --muster=memory=prefer bash -c "$have"
+  [[ "$(value policy)" == prefer* ]]
+}
+
+@test "the words reach the batch script's sruns, each task of an array, and give way to an inner srun's own" {
+  cat >"$BATS_TEST_TMPDIR/job" <<'END'
+#!/bin/bash
+srun bash -c 'echo "$SLURM_PROCID outer=$SLURM_ARRAY_TASK_ID:${MUSTER_MEMORY-unset}:${MUSTER_CPUS-unset}"'
+srun --muster=cpu=off bash -c 'echo "$SLURM_PROCID inner=$SLURM_ARRAY_TASK_ID:${MUSTER_MEMORY-unset}:${MUSTER_CPUS-unset}"'
+srun --muster=off bash -c 'echo "$SLURM_PROCID off=$SLURM_ARRAY_TASK_ID:${MUSTER_MEMORY-unset}:${MUSTER_CPUS-unset}"'
+END
+  lab exec sbatch --quiet --wait --array=1-2 -N1 -n2 --gpus-per-task=1 --muster=strict,memory=off -o "$BATS_TEST_TMPDIR/out.%a" "$BATS_TEST_TMPDIR/job"
+  for i in 1 2; do
+    output=$(cat "$BATS_TEST_TMPDIR/out.$i")
+    [ "$(value outer)" = "$i:unset:0 $i:unset:1" ]
+    [ "$(value inner)" = "$i:0:unset $i:0:unset" ]
+    [ "$(value off)" = "$i:unset:unset $i:unset:unset" ]
+  done
+}
+
+@test "srun's own --muster lifts the isolation too, and leaves no trace of how" {
+  run lab exec srun -N2 -n4 --gpus-per-task=1 --muster bash -c "$have"
+  [ "$status" = 0 ]
+  [ "$(value opens)" = "01 01 01 01" ]
+  [ "$(value SLURM_GPU_BIND)" = "unset unset unset unset" ]
+  [ "$(value SLURM_MUSTER_LIFTED)" = "unset unset unset unset" ]
+  [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | sort -u | grep -c '^GPU-')" = 4 ]
+}
+
+@test "a step that turns out not to be placed although its isolation was lifted still has one GPU a task" {
+  # The long option with its argument apart hides --muster=off from the plugin until srun is about to start.
+  run in_job --muster srun --job-name apart --muster=off bash -c "$have"
+  [ "$status" = 0 ]
+  [ "$(value opens)" = "01 01 01 01" ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 1 0 1" ]
+  [ "$(value SLURM_MUSTER_LIFTED)" = "unset unset unset unset" ]
+}
+
+@test "auto: a failed plan runs with Slurm's own binding, one GPU a task, and one line a node says why" {
+  # A driver that does not know the GPUs that Slurm has makes every plan fail.
+  for node in n0 n1; do lab node $node mount -t tmpfs none /proc/driver/nvidia; done
+  run in_job --muster srun bash -c "$have"
+  isolated=$output
+  run lab exec srun -N2 -n4 --gpus-per-task=1 --muster=strict bash -c "$have"
+  for node in n0 n1; do lab node $node umount /proc/driver/nvidia; done
+  [ "$status" = 78 ]
+  [ "$(grep -c "^muster: n[01]: .*as --muster=strict asks" <<<"$output")" = 2 ]
+  output=$isolated
+  [ "$(grep -c "^muster: n[01]: .*the NVIDIA driver lists no such GPU.*Slurm's own binding stays" <<<"$output")" = 2 ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 1 0 1" ]
+  [ "$(value MUSTER_SET)" = "unset unset unset unset" ]
+  not_drained
+}
+
+@test "more tasks than GPUs: auto says why and runs, strict ends with 78 and the figures" {
+  run lab exec srun -N1 -n2 --gres=gpu:1 --muster bash -c "$have"
+  [ "$status" = 0 ]
+  [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
+  [[ "$output" == *"2 tasks"*"1 GPU"*"Slurm's own binding stays"* ]]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0" ]
+  run lab exec srun -N1 -n2 --gres=gpu:1 --muster=strict true
+  [ "$status" = 78 ]
+  [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
+  [[ "$output" == *"2 tasks"*"1 GPU"* ]]
+  not_drained
+}
+
+@test "a plugin argument that is not known stops srun with one line" {
+  for argument in default=maybe colour=red topology=relative.xml; do
+    other_lab "$argument" "srun -n1 true"
+    [ "$status" != 0 ]
+    [ "$(grep -c "plugstack.conf: .*'${argument#default=}'" <<<"$output")" = 1 ]
+  done
+}
+
+@test "default=auto places every step with GPUs, and only those" {
+  other_lab default=auto "srun -n2 --gpus-per-task=1 bash -c 'echo gpus \$MUSTER_GPUS'; srun -n2 bash -c 'echo none \${MUSTER_GPUS-unset}'; srun -n1 --gpus-per-task=1 --muster=off bash -c 'echo off \${MUSTER_GPUS-unset}'"
+  [ "$status" = 0 ]
+  [ "$(grep -c '^gpus 0000:' <<<"$output")" = 2 ]
+  [ "$(grep -c '^none unset' <<<"$output")" = 2 ]
+  [ "$(grep -c '^off unset' <<<"$output")" = 1 ]
+}
+
+@test "isolation=keep: each task may open its own GPU only, and is told what that costs" {
+  other_lab isolation=keep "salloc --quiet -n2 --gpus-per-task=1 --muster srun bash -c '$have'"
+  [ "$status" = 0 ]
+  [ "$(value opens)" = "0 1" ]
+  [ "$(grep -c 'NVLink and CUDA IPC' <<<"$output")" = 1 ]
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "srun_command.hpp"
+
+#include <map>
+
+#include "catch.hpp"
+
+using namespace muster::spank;
+
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+constexpr const char* from_salloc = "_SLURM_SPANK_OPTION_muster_muster";
+constexpr const char* from_batch = "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster";
+
+SrunCommand read(const std::vector<std::string>& line, const Environment& environment = {}) {
+  return read_srun_command(line, [&](const char* name) {
+    const auto at = environment.find(name);
+    return at == environment.end() ? nullptr : at->second.c_str();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("srun's own --muster is found before the program, whatever stands between") {
+  for (const std::vector<std::string>& line : std::vector<std::vector<std::string>>{
+           {"srun", "--muster", "true"},
+           {"srun", "-N2", "-n", "4", "--gpus-per-task=1", "-K", "--muster", "true"},
+           {"srun", "--quiet", "--muster=auto", "true"}})
+    CHECK(read(line).words.has_value());
+  CHECK(read({"srun", "--muster=strict,cpu=off", "true"}).words->mode == Mode::strict);
+  CHECK(read({"srun", "--muster=strict", "--muster=off", "true"}).words->mode == Mode::off);
+}
+
+TEST_CASE("The program's --muster is not srun's") {
+  for (const std::vector<std::string>& line : std::vector<std::vector<std::string>>{
+           {"srun", "prog", "--muster"},
+           {"srun", "-n", "4", "prog", "--muster"},
+           {"srun", "-n4", "--", "prog", "--muster"},
+           {"srun", "--overcommit", "prog", "--muster"},
+           {"srun", "--ntasks", "4", "--muster"},  // 4 could be the program
+           {"srun", "-l", "prog", "--muster"},
+           {"srun", "--musterfile", "--muster-x=1", "prog"},
+           {"srun"},
+           {}})
+    CHECK_FALSE(read(line).words.has_value());
+}
+
+TEST_CASE("Without its own, the wish of the job around it holds, under both names that Slurm uses") {
+  CHECK(read({"srun", "true"}, {{from_salloc, "off"}}).words->mode == Mode::off);
+  CHECK(read({"srun", "true"}, {{from_batch, "strict"}}).words->mode == Mode::strict);
+  CHECK(read({"srun", "true"}, {{from_batch, "(null)"}}).words.has_value());
+  CHECK(read({"srun", "--muster=off", "true"}, {{from_batch, "strict"}}).words->mode == Mode::off);
+  CHECK_FALSE(read({"srun", "true"}, {{from_batch, "nonsense"}}).words.has_value());
+  CHECK_FALSE(read({"srun", "--muster=nonsense", "true"}, {{from_batch, "auto"}}).words.has_value());
+}
+
+TEST_CASE("GPUs per task are the step's, else the job's, and 0 where it cannot be told") {
+  const Environment job = {{"SLURM_GPUS_PER_TASK", "a100:2"}};
+  CHECK(read({"srun", "true"}, job).gpus_per_task == 2);
+  CHECK(read({"srun", "--gpus-per-task=1", "true"}, job).gpus_per_task == 1);
+  CHECK(read({"srun", "--gpus-per-task=a100:1,h100:2", "true"}).gpus_per_task == 3);
+  CHECK(read({"srun", "--gpus-per-task", "1", "true"}, job).gpus_per_task == 0);
+  CHECK(read({"srun", "true"}).gpus_per_task == 0);
+}
+
+TEST_CASE("Counts as Slurm writes them") {
+  CHECK(count_of("2") == 2);
+  CHECK(count_of("a100:2") == 2);
+  for (const char* none : {"", "x", "0", "-1", "2x", "a100:", "1,x"}) CHECK(count_of(none) == 0);
+}
