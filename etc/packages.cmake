@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+# `cmake --build build --target package`: Debian packages, and RPMs with their specs where rpmbuild is, into build/packages.
+# One package for each component: muster-slurm-plugin, libmuster, libmuster-dev, muster-trainer.
+
+# A SPANK plugin works with the Slurm release series that it was built for and no other: Slurm compares major and minor version
+# (src/common/plugin.c, _verify_syms). So the package depends on just that series.
+set(slurm_series "")
+if(SLURM_INCLUDE_DIR)
+  file(STRINGS ${SLURM_INCLUDE_DIR}/slurm/slurm_version.h line REGEX "define SLURM_VERSION_NUMBER")
+  if(line MATCHES "0x([0-9a-f][0-9a-f])([0-9a-f][0-9a-f])[0-9a-f][0-9a-f]")
+    math(EXPR slurm_major "0x${CMAKE_MATCH_1}")
+    math(EXPR slurm_minor "0x${CMAKE_MATCH_2}")
+    math(EXPR slurm_next "${slurm_minor} + 1")
+    foreach(number major minor next)
+      string(REGEX REPLACE "^(.)$" "0\\1" slurm_${number} ${slurm_${number}})
+    endforeach()
+    set(slurm_series ${slurm_major}.${slurm_minor})
+    set(slurm_after ${slurm_major}.${slurm_next})
+  endif()
+endif()
+
+set(CPACK_GENERATOR "")
+find_program(MUSTER_SHLIBDEPS dpkg-shlibdeps)
+if(MUSTER_SHLIBDEPS)
+  list(APPEND CPACK_GENERATOR DEB)
+endif()
+find_program(MUSTER_RPMBUILD rpmbuild)
+if(MUSTER_RPMBUILD)
+  list(APPEND CPACK_GENERATOR RPM)
+endif()
+if(NOT CPACK_GENERATOR)
+  message(STATUS "Muster: the target package is left out: neither dpkg-shlibdeps nor rpmbuild is here (on Debian: dpkg-dev, rpm)")
+  return()
+endif()
+
+set(muster_package_plugin muster-slurm-plugin)
+set(muster_package_runtime libmuster)
+set(muster_package_development libmuster-dev)
+set(muster_package_trainer muster-trainer)
+
+# Two builds for two Slurm releases are two versions of the package, and one follows the other when Slurm is upgraded.
+set(muster_release 1)
+if(slurm_series)
+  string(APPEND muster_release "+slurm${slurm_series}")
+endif()
+
+set(MUSTER_PACKAGE_CONTACT "Muster developers <muster@muster.invalid>" CACHE STRING "Maintainer of the packages: Name <address>")
+set(CPACK_PACKAGE_CONTACT ${MUSTER_PACKAGE_CONTACT})
+
+# The licence and the changelogs of each package, which `cmake --install` leaves alone.
+string(TIMESTAMP muster_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+foreach(file changelog.Debian copyright shlibs)
+  configure_file(packages/${file}.in ${CMAKE_CURRENT_BINARY_DIR}/${file} @ONLY)
+endforeach()
+foreach(component plugin runtime development trainer)
+  if(component STREQUAL plugin AND NOT TARGET spank_muster)
+    continue()
+  endif()
+  list(APPEND CPACK_COMPONENTS_ALL ${component})
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/copyright ${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${muster_package_${component}} COMPONENT ${component} EXCLUDE_FROM_ALL)
+  install(FILES ${CMAKE_SOURCE_DIR}/docs/CHANGELOG.md RENAME changelog
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${muster_package_${component}} COMPONENT ${component} EXCLUDE_FROM_ALL)
+endforeach()
+
+set(CPACK_PACKAGE_NAME muster)
+set(CPACK_PACKAGE_VENDOR Muster)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS runtime)
+set(CPACK_COMPONENT_TRAINER_DEPENDS runtime)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/packages/finish_staging.cmake)
+set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/packages/collect_specs.cmake)
+# For finish_staging.cmake.
+set(CPACK_MUSTER_CONFFILES ${CMAKE_CURRENT_BINARY_DIR}/conffiles)
+
+set(muster_summary_plugin "Slurm plugin that places GPU training jobs")
+set(muster_text_plugin "A SPANK plugin: with --muster every task of a job step runs on the cores and
+memory beside its GPU, and finds the network card nearest to it in the
+environment that NCCL, UCX and PyTorch read. Install it on login and compute
+nodes. It works with Slurm ${slurm_series} only.")
+set(muster_summary_runtime "library for multi-node GPU jobs under Slurm, and the muster command")
+set(muster_text_runtime "Joins the ranks of a Slurm job, gives them communicators on NCCL and Open MPI,
+and names who is missing when one is lost. The command muster shows the
+placement that a node would get.")
+set(muster_summary_development "development files of libmuster")
+set(muster_text_development "Headers, CMake package and pkg-config file.")
+set(muster_summary_trainer "data-parallel training of a GPT, started by Slurm")
+set(muster_text_trainer "The program muster-train and a job script that runs it.")
+
+include(${CMAKE_CURRENT_LIST_DIR}/packages/debian.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/packages/rpm.cmake)
+include(CPack)

@@ -1,0 +1,169 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The packages: what is in them, what they ask for, and that a machine on which they are installed runs jobs. They are installed into a copy
+# of this machine's file system (clean_machine.bash); the lab runs on that copy.
+load setup
+
+setup_file() {
+  export PACKAGES=$BATS_FILE_TMPDIR/packages MACHINE=$BATS_FILE_TMPDIR/machine
+  # The same as cmake --build build --target package, but into a folder of our own.
+  [ -e "$MUSTER_BUILD/CPackConfig.cmake" ] || { echo "$MUSTER_BUILD was configured without dpkg-dev and rpm: configure it again" >&2; return 1; }
+  cpack --config "$MUSTER_BUILD/CPackConfig.cmake" -B "$PACKAGES" > "$BATS_FILE_TMPDIR/cpack.log" 2>&1 || { cat "$BATS_FILE_TMPDIR/cpack.log"; return 1; }
+  mkdir "$MACHINE"
+  unshare --mount setpriv --pdeathsig KILL bash tests/cluster/clean_machine.bash "$MACHINE" "$REPOSITORY" "$MUSTER_BUILD" \
+    > "$BATS_FILE_TMPDIR/machine.log" 2>&1 3>&- &
+  export MACHINE_PID=$!
+  for ((i = 0; i < 100; i++)); do [ -e "$MACHINE/ready" ] && break; sleep 0.1; done
+  [ -e "$MACHINE/ready" ] || { cat "$BATS_FILE_TMPDIR/machine.log"; return 1; }
+  printf '#!/bin/sh\nexec nsenter --target %s --mount --wdns="$PWD" %q "$@"\n' "$MACHINE_PID" "$LAB_COMMAND" > "$BATS_FILE_TMPDIR/lab"
+  chmod +x "$BATS_FILE_TMPDIR/lab"
+  export LAB_COMMAND=$BATS_FILE_TMPDIR/lab
+  lab_up --nodes 2 --gpus 2 --slurm-conf PlugStackConfig=/etc/slurm/plugstack.conf
+}
+teardown_file() {
+  lab_down
+  kill "$MACHINE_PID"
+}
+
+# machine CMD…: on the clean machine.
+machine() { timeout --foreground 60 nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$@"; }
+# package NAME: its file.
+package() { echo "$PACKAGES/$1"_*.deb; }
+# field PACKAGE FIELD
+field() { dpkg-deb --field "$(package "$1")" "$2"; }
+# changed: the files that are other than before, but for what dpkg and its triggers write down.
+changed() {
+  machine find "$MACHINE/overlay/changes" ! -type d -printf '%P\n' | grep -vE '^var/(lib/dpkg|log|cache)/|^etc/ld\.so\.cache$' | sort
+}
+# slurm_series: major and minor version of this machine's Slurm, from its package.
+slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plugins | grep -oE '^[0-9]+\.[0-9]+'; }
+
+@test "four packages, each with its own files, owned by root and writable by nobody else" {
+  [ "$(cd "$PACKAGES" && echo *.deb | sed 's/_[^ ]*//g')" = "libmuster-dev libmuster muster-slurm-plugin muster-trainer" ]
+  for name in libmuster-dev libmuster muster-slurm-plugin muster-trainer; do
+    listing=$(dpkg-deb --contents "$(package $name)")
+    [ -z "$(grep -v ' root/root ' <<<"$listing")" ]
+    [ -z "$(awk '$1 !~ /^(drwxr-xr-x|-rw-r--r--|-rwxr-xr-x|lrwxrwxrwx)$/' <<<"$listing")" ]
+    # Only below /usr and /etc.
+    [ -z "$(awk '$6 !~ /^\.\/(usr|etc)\//' <<<"$listing")" ]
+    grep -q "./usr/share/doc/$name/copyright$" <<<"$listing"
+    [ -n "$(field $name Description)" ] && [ -n "$(field $name Maintainer)" ]
+  done
+  # No file is in two packages.
+  [ -z "$(for file in "$PACKAGES"/*.deb; do dpkg-deb --contents "$file" | awk '$1 !~ /^d/ { print $6 }'; done | sort | uniq -d)" ]
+}
+
+@test "every file of the plugin package under /etc is a configuration file that dpkg keeps" {
+  listed=$(dpkg-deb --contents "$(package muster-slurm-plugin)" | awk '$1 ~ /^-/ && $6 ~ /^\.\/etc\// { print substr($6, 2) }' | sort)
+  [[ "$listed" == *plugstack.conf.d/muster.conf* ]]
+  [ "$(dpkg-deb --info "$(package muster-slurm-plugin)" conffiles | sort)" = "$listed" ]
+}
+
+@test "the plugin needs libc and just the Slurm series that it was built for, and not the runtime" {
+  series=$(slurm_series)
+  depends=$(field muster-slurm-plugin Depends)
+  [ "$(tr ',' '\n' <<<"$depends" | sed 's/^ *\([a-z0-9-]*\).*/\1/' | sort -u | paste -sd' ')" = "libc6 slurm-wlm-basic-plugins" ]
+  [[ "$depends" == *"slurm-wlm-basic-plugins (>= $series)"* ]]
+}
+
+@test "beside a Slurm of another series dpkg refuses the plugin, and says why" {
+  series=$(slurm_series)
+  for version in 21.08.8-1 "${series%.*}.99.1-1" "$series.99-1"; do
+    awk -v version="$version" \
+      '/^Package: / { mine = $2 == "slurm-wlm-basic-plugins" } mine && /^Version: / { $0 = "Version: " version } { print }' /var/lib/dpkg/status \
+      | machine tee /var/lib/dpkg/status > /dev/null
+    run machine dpkg --no-triggers --install "$(package muster-slurm-plugin)"
+    machine dpkg --no-triggers --purge muster-slurm-plugin
+    if [[ $version == "$series".* ]]; then
+      [ "$status" = 0 ] || { echo "$output"; false; }
+    else
+      [ "$status" != 0 ]
+      [[ "$output" == *"muster-slurm-plugin depends on slurm-wlm-basic-plugins"* && "$output" == *"$version"* ]] || { echo "$output"; false; }
+    fi
+  done
+  machine tee /var/lib/dpkg/status < /var/lib/dpkg/status > /dev/null
+}
+
+@test "libmuster-dev and muster-trainer need just this libmuster" {
+  version=$(field libmuster Version)
+  for name in libmuster-dev muster-trainer; do [[ ", $(field $name Depends), " == *", libmuster (= $version), "* ]]; done
+  [[ "$(field libmuster Depends)" != *slurm* ]]
+}
+
+@test "a clean machine: the plugin package alone, one line in plugstack.conf, and a job is placed" {
+  [ -z "$(changed)" ]
+  machine dpkg --install "$(package muster-slurm-plugin)"
+  machine sh -c ': > /etc/slurm/plugstack.conf'
+  run lab exec srun -N1 -n1 --muster true
+  [ "$status" != 0 ] && [[ "$output" == *"unrecognized option"* ]]
+  machine sh -c 'echo "optional spank_muster.so" > /etc/slurm/plugstack.conf'
+  run lab exec srun -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster bash -c 'echo "$SLURM_PROCID $MUSTER_GPUS $MUSTER_CPUS"'
+  [ "$status" = 0 ] || { echo "$output"; false; }
+  for rank in 0 1 2 3; do [ "$(grep -cE "^$rank 0000:[0-9a-f:.]+ [0-9]" <<<"$output")" = 1 ]; done
+}
+
+@test "with Debian's own plugstack.conf, which includes plugstack.conf.d, not even the line is needed" {
+  machine sh -c 'echo "include /etc/slurm/plugstack.conf.d/*.conf" > /etc/slurm/plugstack.conf'
+  run lab exec srun -N1 -n1 --gpus-per-task=1 --muster bash -c 'echo "gpu $MUSTER_GPUS"'
+  [ "$status" = 0 ] && [[ "$output" == *"gpu 0000:"* ]]
+  # The shipped line places only those who ask.
+  run lab exec srun -N1 -n1 --gpus-per-task=1 bash -c 'echo "gpu ${MUSTER_GPUS-unset}"'
+  [[ "$output" == *"gpu unset"* ]]
+}
+
+@test "installed over itself, an edited configuration file is kept" {
+  machine sh -c 'echo "# edited" >> /etc/slurm/plugstack.conf.d/muster.conf'
+  machine dpkg --install "$(package muster-slurm-plugin)" < /dev/null
+  [ "$(machine tail -n 1 /etc/slurm/plugstack.conf.d/muster.conf)" = "# edited" ]
+}
+
+@test "the trainer's package: a short training by the installed template with the installed program" {
+  machine dpkg --install "$(package libmuster)" "$(package muster-trainer)"
+  [[ "$(machine muster --version)" == "muster "* ]]
+  run machine sh -c 'ldd /usr/bin/muster-train /usr/bin/muster'
+  [[ "$output" == *"libmuster.so.0 => /"*"lib/"* && "$output" != *"not found"* && "$output" != *"$MUSTER_BUILD"* ]]
+  mkdir "$BATS_TEST_TMPDIR/out"
+  PATH=/usr/bin:/bin run lab exec sbatch --wait --output="$BATS_TEST_TMPDIR/out/job.log" /usr/share/muster/sbatch/train.sbatch \
+    --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --output "$BATS_TEST_TMPDIR/out"
+  cat "$BATS_TEST_TMPDIR/out/job.log"
+  [ "$status" = 0 ] || { echo "$output"; false; }
+  [ -s "$BATS_TEST_TMPDIR/out/checkpoint.safetensors" ]
+}
+
+@test "the development package: pkg-config and CMake find the installed library" {
+  machine dpkg --install "$(package libmuster-dev)"
+  run machine pkg-config --libs muster
+  [ "$status" = 0 ] && [[ "$output" == *-lmuster* ]] || { echo "$output"; false; }
+  run machine cmake -S tests/cluster/install -B "$BATS_TEST_TMPDIR/ten" -G Ninja
+  [ "$status" = 0 ] || { echo "$output"; false; }
+  grep -q '^muster_DIR:PATH=/usr/lib/' "$BATS_TEST_TMPDIR/ten/CMakeCache.txt"
+}
+
+@test "removed: only the configuration is left; purged: nothing, and jobs run as before" {
+  machine sh -c ': > /etc/slurm/plugstack.conf'
+  machine dpkg --remove muster-trainer libmuster-dev libmuster muster-slurm-plugin
+  left=$(changed | grep -v '^etc/slurm/plugstack.conf$')
+  [ "$left" = "$(dpkg-deb --info "$(package muster-slurm-plugin)" conffiles | sed 's|^/||' | sort)" ]
+  machine dpkg --purge muster-slurm-plugin
+  [ "$(changed)" = etc/slurm/plugstack.conf ]
+  run lab exec srun -N2 -n2 true
+  [ "$status" = 0 ] || { echo "$output"; false; }
+}
+
+@test "the RPMs ask for the same Slurm series, and their specs can be read" {
+  command -v rpmbuild > /dev/null || skip "rpmbuild is missing (on Debian: rpm)"
+  series=$(slurm_series)
+  requires=$(rpm --query --requires --package "$PACKAGES"/muster-slurm-plugin-*.rpm)
+  grep -qx "slurm >= $series" <<<"$requires"
+  grep -qx "slurm < ${series%.*}.$(printf %02d $((10#${series#*.} + 1)))" <<<"$requires"
+  [[ "$requires" != *libmuster* && "$requires" != *libstdc++* ]]
+  grep -qx 'libmuster.so.0()(64bit)' <<<"$(rpm --query --requires --package "$PACKAGES"/muster-trainer-*.rpm)"
+  [[ "$(rpm --query --configfiles --package "$PACKAGES"/muster-slurm-plugin-*.rpm)" == */plugstack.conf.d/muster.conf* ]]
+  # Folders of the system are not theirs.
+  for file in "$PACKAGES"/*.rpm; do
+    [ -z "$(rpm --query --list --package "$file" | grep -xE '/etc|/etc/slurm|/usr/lib|/usr/lib/[^/]*|.*/(slurm|slurm-wlm|man[1-8]|pkgconfig)')" ]
+  done
+  for name in libmuster libmuster-devel muster-slurm-plugin muster-trainer; do
+    rpmspec --parse "$PACKAGES/$name.spec" > /dev/null
+  done
+}
