@@ -16,6 +16,7 @@
 #include "options.hpp"
 #include "srun_command.hpp"
 #include "step.hpp"
+#include "step_report.hpp"
 #include "unplaced_task.hpp"
 
 #pragma GCC visibility push(default)
@@ -123,6 +124,15 @@ void init(spank_t spank, int count, char* arguments[]) {
   if (context == S_CTX_LOCAL) lift_isolation(spank);
 }
 
+// In srun, after it has read its options and made the step.
+void expect_reports_if_asked(spank_t spank) {
+  const auto read = [](const char* name) -> const char* { return std::getenv(name); };
+  const auto words = plugin.option ? plugin.option : muster::spank::read_srun_command({}, read).words;
+  const auto wish = resolve(words, plugin.settings);
+  if (wish.mode != Mode::off && (wish.report || wish.explain))
+    muster::spank::expect_reports(spank, wish.explain);
+}
+
 void log_of_node(const char* why, const char* then) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
@@ -151,6 +161,13 @@ int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
   slurm_error("muster: %s", why);
   // On a node a failing init drains it; srun, sbatch and salloc have reported the same mistake already.
   return spank_context() == S_CTX_REMOTE ? 0 : -1;
+}
+
+int slurm_spank_local_user_init(spank_t spank, int, char*[]) {
+  char why[1024];
+  // A failure costs the step nothing: the nodes then print their tables themselves.
+  if (!attempt(why, [&] { expect_reports_if_asked(spank); })) slurm_verbose("muster: %s", why);
+  return 0;
 }
 
 int slurm_spank_user_init(spank_t spank, int, char*[]) {

@@ -10,9 +10,9 @@
 #include "binding.hpp"
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
-#include "muster/version.hpp"
 #include "placement/read.hpp"
 #include "placement/report.hpp"
+#include "step_report.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -76,18 +76,11 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish) {
       step->node_, request_for(step->node_, step->facts_, step->addresses_of(step->facts_.gpu_minors)));
   step->environment_ = TaskEnvironment(spank, step->facts_, wish.parts);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  if (wish.report) step->print_table(took.count());
+  if (wish.report || wish.explain)
+    deliver_report(spank,
+                   placement::node_report(step->node_, step->placement_, step->facts_.ranks, took.count()),
+                   wish.explain);
   return step;
-}
-
-void Step::print_table(double milliseconds) const {
-  char heading[160];
-  std::snprintf(heading, sizeof heading, "muster %s on %s: %d tasks, %zu GPUs, planned in %.1f ms", version,
-                facts_.host.c_str(), facts_.local_tasks, facts_.gpu_minors.size(), milliseconds);
-  std::string table = std::string(heading) + "\n" + placement::report_header() +
-                      placement::report_rows(facts_.host, placement_, facts_.ranks);
-  table.pop_back();                      // the log ends the line
-  slurm_spank_log("%s", table.c_str());  // in one piece, so that the tables of several nodes do not mix
 }
 
 std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const {

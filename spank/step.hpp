@@ -16,7 +16,7 @@ namespace muster::spank {
 class Step {
  public:
   /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
-  /// Prints the placement table when the wish is for a report.
+  /// Delivers the node's report when the wish is for one.
   /// @throws std::exception with one line that says what is wrong and what to do.
   static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish);
 
@@ -26,7 +26,6 @@ class Step {
 
  private:
   Step(SlurmFacts facts, const Wish& wish);
-  void print_table(double milliseconds) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 

@@ -9,6 +9,7 @@
 #include "placement/place.hpp"
 #include "placement/read.hpp"
 #include "placement/report.hpp"
+#include "placement/report_json.hpp"
 #include "placement/socket_interface.hpp"
 
 namespace muster::cli {
@@ -27,6 +28,7 @@ struct PlanOptions {
   std::string cpus;
   bool hardware_threads = false;
   std::string format = "table";
+  bool explain = false;
 };
 
 /// "0000:01:00.0,0000:41:00.0", or positions in PCI order such as "0-3,6", or both mixed.
@@ -80,21 +82,13 @@ Request make_request(const PlanOptions& options, const Node& node) {
   return request;
 }
 
-void print_table(const Node& node, const Placement& placement) {
-  std::cout << report_header() << report_rows(node.host, placement);
-  for (const auto& nic : node.nics) {
-    if (!nic.usable)
-      std::cout << "NIC " << nic.label() << ":" << nic.port << " left out: " << nic.reason << "\n";
-  }
-  for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
-}
-
 void run(const PlanOptions& options) {
   const bool live = options.topology.empty();
   const Node node = live ? read_live(options.root) : read_topology_file(options.topology);
   const Placement placement = place(node, make_request(options, node));
   if (options.format == "table") {
-    print_table(node, placement);
+    std::cout << report_table(node_report(node, placement), options.explain);
+    for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
     return;
   }
   JobFacts facts;
@@ -128,6 +122,7 @@ void add_plan(CLI::App& app) {
       ->check(CLI::Range(1, 65536));
   plan->add_option("--cpus", options->cpus, "Allotted CPUs, like 0-15,64-79 (default: all)");
   plan->add_flag("--smt", options->hardware_threads, "Use all hardware threads of a core, not one");
+  plan->add_flag("--explain", options->explain, "Say why each task has what it has");
   plan->add_option("--format", options->format, "table or json (default: table)")
       ->check(CLI::IsMember({"table", "json"}));
   plan->footer(

@@ -1,41 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
+// Placements as people read them: the table of one node and the report of a whole step. Pure.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "placement/environment.hpp"
 #include "placement/node.hpp"
 #include "placement/place.hpp"
 
 namespace muster::placement {
 
-/// The column titles of the table, ending in a newline. Columns have fixed widths, so that the blocks of
-/// several nodes line up.
-std::string report_header();
+/// One task as a line of a table.
+struct ReportRow {
+  int local_rank = 0;
+  int rank = 0;
+  std::vector<std::string> gpus;  ///< PCI addresses; of a MIG instance its parent's and "/MIG"
+  std::string cpus;               ///< in the kernel's list format
+  std::vector<int> memory;        ///< preferred NUMA domains, the best first
+  std::vector<std::string> nics;  ///< "mlx5_0:1"
+  std::string gpu_cpu;            ///< a Distance in words
+  std::string gpu_nic;
+  std::vector<std::string> reasons;  ///< one line each
+};
 
-/// One line per task: rank, host, GPU (PCI), cores, NUMA memory, NIC, and why; warnings follow as lines
-/// "muster: HOST: …". ranks[i] is the global rank of local task i; empty: local ranks are shown.
-std::string report_rows(const std::string& host, const Placement& placement,
-                        const std::vector<int>& ranks = {});
+/// What one node says about its share of a step.
+struct NodeReport {
+  std::string host;  ///< empty: unknown
+  std::vector<ReportRow> rows;
+  std::vector<std::string> left_out;  ///< "mlx5_0:1, mlx5_3:1: port is not active", one line for each reason
+  std::vector<std::string> warnings;  ///< one line each
+  double plan_milliseconds = 0;
+};
 
-/// The plan as JSON, schema 1; indented by two spaces, ends in a newline. environments[i] belongs to
-/// tasks[i].
-///
-///     {"schema": 1,
-///      "node": {"source": "live", "host": "n1", "cpus": "0-127",
-///               "numa": [{"id": 0, "cpus": "0-15", "memory_bytes": 1, "gpu_memory": false}],
-///               "gpus": [{"pci": "0000:01:00.0", "numa": 1, "model": "…", "uuid": "GPU-…"}],
-///               "nics": [{"name": "mlx5_0", "port": 1, "pci": "…", "numa": 1, "usable": true, "reason":
-///               "…"}], "notes": ["…"]},
-///      "tasks": [{"local_rank": 0, "gpus": ["0000:01:00.0"], "cpus": "16-23", "memory": [1], "nics":
-///      ["mlx5_0"],
-///                 "gpu_cpu": "NODE", "gpu_nic": "PXB", "environment": {"NAME": "value"}, "reasons": ["…"]}],
-///      "warnings": ["…"]}
-///
-/// Unknown values are null; distances are PIX, PXB, PHB, NODE, SYS or unknown; cpus are in the kernel's list
-/// format.
-std::string report_json(const Node& node, const Placement& placement,
-                        const std::vector<std::vector<Variable>>& environments);
+/// ranks[i] is the rank of local task i in the step; empty: local ranks stand for ranks.
+NodeReport node_report(const Node& node, const Placement& placement, const std::vector<int>& ranks = {},
+                       double plan_milliseconds = 0);
+
+/// The table of `muster plan`: one line for each task under a line of titles, then the NICs that are left out
+/// and the warnings ("muster: HOST: …"); with `explain` the reasons as well. Columns are as wide as their
+/// longest entry.
+std::string report_table(const NodeReport& report, bool explain);
+
+/// The report of a step from those of its nodes, in any order: a heading, then one block for each set of
+/// nodes whose local ranks have the same GPUs, CPUs, memory and NICs, the one with the lowest rank first.
+/// expected: nodes of the step; where fewer reported, the heading says so. Ends in a newline.
+std::string merge_reports(std::vector<NodeReport> reports, int expected, bool explain);
+
+/// A node's report on its way to the others' (not an interface: both ends are of one build).
+std::string write_node_report(const NodeReport& report);
+/// Throws Error when text is not what write_node_report() gives.
+NodeReport read_node_report(std::string_view text);
 
 }  // namespace muster::placement

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
-#include "placement/report.hpp"
+#include "placement/report_json.hpp"
 
 namespace muster::placement {
 

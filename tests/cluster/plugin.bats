@@ -105,13 +105,6 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   [ "$(value NCCL_SOCKET_IFNAME | tr ' ' '\n' | sort -u)" = =eth0 ]
 }
 
-@test "--muster=report prints one table a node, every rank once" {
-  run in_job --muster=report srun true
-  [ "$status" = 0 ]
-  for rank in 0 1 2 3; do [ "$(grep -cE "^ *$rank +n[01] " <<<"$output")" = 1 ]; done
-  [ "$(grep -cE '^ *rank +host' <<<"$output")" = 2 ]
-}
-
 @test "--muster=off in a --muster job leaves the step alone" {
   run in_job --muster srun --muster=off bash -c "$show" - MUSTER_SET CUDA_VISIBLE_DEVICES
   [ "$(value MUSTER_SET)" = "unset unset unset unset" ]

@@ -7,7 +7,7 @@
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/place_nics.hpp"
-#include "placement/report.hpp"
+#include "placement/report_json.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

@@ -4,7 +4,9 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
+#include "placement/host_list.hpp"
 #include "placement/report.hpp"
+#include "placement/report_json.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;
@@ -28,30 +30,145 @@ Placement plan(const Node& node) {
 
 }  // namespace
 
-TEST_CASE("Table blocks of several nodes line up") {
-  const Node node = machine();
-  std::istringstream text(report_header() + report_rows("n1", plan(node), {0, 1}) +
-                          report_rows("a-longer-name", plan(node), {2, 3}));
-  std::string header, line;
-  std::getline(text, header);
-  std::vector<std::string> ranks;
-  while (std::getline(text, line)) {
-    ranks.push_back(line.substr(0, line.find(' ')));
-    for (const char* title : {"GPU", "cores", "memory", "NIC", "why"}) {
-      const auto column = header.find(title);
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The report of a node `index` of alike nodes with two tasks each.
+NodeReport report_of(int index, const Node& node = machine()) {
+  NodeReport report = node_report(node, plan(node), {2 * index, 2 * index + 1}, 0.25 * (index + 1));
+  report.host = "n" + std::to_string(index);
+  return report;
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("The table's entries stand below their titles") {
+  const auto lines = lines_of(report_table(node_report(machine(), plan(machine())), false));
+  REQUIRE(lines.size() == 3);
+  for (const char* title : {"GPU", "CPUs", "memory", "NIC", "GPU-CPU", "GPU-NIC"}) {
+    const auto column = lines[0].find(title);
+    REQUIRE(column != std::string::npos);
+    for (const auto& line : lines) {
       REQUIRE(line.size() > column);
       CHECK(line[column] != ' ');
       CHECK(line[column - 1] == ' ');
+      CHECK(line[column - 2] == ' ');
     }
   }
-  CHECK(ranks == std::vector<std::string>{"0", "1", "2", "3"});
+  CHECK(lines[1].starts_with("0 "));
+  CHECK_THAT(lines[1], Catch::Matchers::ContainsSubstring("0000:10:00.0") &&
+                           Catch::Matchers::ContainsSubstring("NODE") && Catch::Matchers::EndsWith("PIX"));
 }
 
-TEST_CASE("Warnings follow the rows and name the host") {
-  Placement placement = plan(machine());
+TEST_CASE("The reasons come only when asked for, once for tasks with the same ones") {
+  NodeReport report = node_report(machine(), plan(machine()));
+  report.rows[0].reasons = report.rows[1].reasons = {"because"};
+  CHECK(count_of(report_table(report, false), "because") == 0);
+  const auto text = report_table(report, true);
+  CHECK(count_of(text, "because") == 1);
+  CHECK(count_of(text, "ranks 0-1:\n  because\n") == 1);
+}
+
+TEST_CASE("NICs that are left out are named with the reason, and warnings with the host") {
+  Node node = machine();
+  add_nic(node, "mlx5_7", 1, 0x30, 0x10);
+  node.nics.back().usable = false;
+  node.nics.back().reason = "port is not active";
+  Placement placement = plan(node);
   placement.warnings = {"too few"};
-  const auto block = report_rows("n1", placement);
-  CHECK(block.ends_with("muster: n1: too few\n"));
+  node.host = "n1";
+  const auto text = report_table(node_report(node, placement), false);
+  CHECK(count_of(text, "left out: NIC mlx5_7:1: port is not active\n") == 1);
+  CHECK(text.ends_with("muster: n1: too few\n"));
+}
+
+TEST_CASE("Nodes with the same placement are one block of a step's report, in any order of arrival") {
+  const std::vector<NodeReport> reports = {report_of(2), report_of(0), report_of(1)};
+  const auto text = merge_reports(reports, 3, false);
+  const auto lines = lines_of(text);
+  REQUIRE(lines.size() == 5);
+  CHECK_THAT(lines[0], Catch::Matchers::ContainsSubstring("6 tasks on 3 nodes, planned in 0.8 ms"));
+  CHECK(lines[1] == "n[0-2]: 3 nodes alike, ranks 0-5");
+  CHECK_THAT(lines[3], Catch::Matchers::StartsWith("0           0,2,4  0000:10:00.0  4-7"));
+  CHECK_THAT(lines[4], Catch::Matchers::StartsWith("1           1,3,5  "));
+  CHECK(merge_reports({reports[1], reports[2], reports[0]}, 3, false) == text);
+}
+
+TEST_CASE("A node that differs has a block of its own, and what each node warns of names it") {
+  std::vector<NodeReport> reports = {report_of(0), report_of(1), report_of(2)};
+  reports[1].rows[1].cpus = "0";
+  reports[0].warnings = reports[2].warnings = {"odd"};
+  const auto text = merge_reports(reports, 3, false);
+  CHECK(count_of(text, "n[0,2]: 2 nodes alike, ranks 0-1,4-5\n") == 1);
+  CHECK(count_of(text, "n1: ranks 2-3\n") == 1);
+  CHECK(text.find("n[0,2]") < text.find("n1:"));
+  CHECK(count_of(text, "muster: n[0,2]: odd\n") == 1);
+  for (const auto& change : std::vector<void (*)(ReportRow&)>{
+           [](ReportRow& row) { row.gpus = {"0000:99:00.0"}; }, [](ReportRow& row) { row.memory = {7}; },
+           [](ReportRow& row) { row.nics = {"other:1"}; }}) {
+    auto changed = report_of(1);
+    change(changed.rows[0]);
+    CHECK(count_of(merge_reports({report_of(0), changed}, 2, false), "alike") == 0);
+  }
+}
+
+TEST_CASE("Nodes that are alike but for the reasons are apart when the reasons are shown") {
+  auto other = report_of(1);
+  other.rows[0].reasons = {"another"};
+  CHECK(count_of(merge_reports({report_of(0), other}, 2, false), "alike") == 1);
+  const auto explained = merge_reports({report_of(0), other}, 2, true);
+  CHECK(count_of(explained, "alike") == 0);
+  CHECK(count_of(explained, "another") == 1);
+}
+
+TEST_CASE("A step's report says how many nodes it lacks, and keeps many ranks short") {
+  std::vector<NodeReport> reports;
+  for (int i = 0; i < 16; ++i) reports.push_back(report_of(i));
+  const auto text = merge_reports(reports, 18, false);
+  CHECK(count_of(text, "2 nodes of the step did not report here in time") == 1);
+  CHECK(count_of(text, "n[0-15]: 16 nodes alike, ranks 0-31\n") == 1);
+  CHECK(count_of(text, "0,2,...,30") == 1);
+  NodeReport single = report_of(0);
+  single.rows.resize(1);
+  CHECK(count_of(merge_reports({single}, 1, false), "n0: rank 0\n") == 1);
+}
+
+TEST_CASE("A node's report survives its way to srun, and nonsense is refused") {
+  auto report = report_of(3);
+  report.left_out = {"mlx5_9:1: \"down\""};
+  const auto back = read_node_report(write_node_report(report));
+  CHECK(merge_reports({back}, 1, true) == merge_reports({report}, 1, true));
+  CHECK(back.left_out == report.left_out);
+  for (const char* text : {"", "{}", "[]", "{\"host\":1}", "\xff"}) CHECK_THROWS_AS(read_node_report(text), Error);
+}
+
+TEST_CASE("Lists of hosts and numbers are as Slurm writes them") {
+  const auto [hosts, list] = GENERATE(table<std::vector<std::string>, std::string>({
+      {std::vector<std::string>{}, ""},
+      {{"n1"}, "n1"},
+      {{"n1", "n0", "n1"}, "n[0-1]"},
+      {{"n10", "n9", "n11", "n3"}, "n[3,9-11]"},
+      {{"n08", "n09", "n10", "n11"}, "n[08-11]"},
+      {{"n9", "n09"}, "n9,n09"},
+      {{"n0.site", "n1.site", "n2"}, "n2,n[0-1].site"},
+      {{"head", "head1"}, "head,head1"},
+      {{"r1-n2", "r1-n3", "r2-n3"}, "r1-n[2-3],r2-n3"},
+      {{"n123456789012"}, "n123456789012"},
+  }));
+  CHECK(host_list(hosts) == list);
+  CHECK(number_list({3, 0, 1, 2, 8, 1}) == "0-3,8");
 }
 
 TEST_CASE("The JSON has the documented shape") {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster::placement {
+
+/// Hosts as Slurm writes them, sorted, each once: {"n1", "n0", "x", "n09"} → "n[0-1,09],x". Numbers are
+/// compared within the same prefix, width and domain suffix. Pure.
+std::string host_list(std::vector<std::string> hosts);
+
+/// Numbers as ranges, sorted, each once: {3, 0, 1, 2, 8} → "0-3,8". Pure.
+std::string number_list(std::vector<int> numbers);
+
+}  // namespace muster::placement

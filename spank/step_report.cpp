@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step_report.hpp"
+
+#include <cstdlib>
+#include <string>
+#include <system_error>
+
+#include "report_process.hpp"
+#include "report_sender.hpp"
+#include "slurm_facts.hpp"
+
+extern "C" {
+#include <slurm/spank.h>
+}
+
+namespace muster::spank {
+
+void expect_reports(spank_handle* spank, bool explain) {
+  static bool started = false;  // the components of a heterogeneous step come here one by one
+  if (started) return;
+  started = true;
+  unsetenv(report_address_variable);
+  std::uint32_t nodes = 0;
+  if (spank_get_item(spank, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS) return;
+  try {
+    const auto address = start_report_process(static_cast<int>(nodes), explain);
+    setenv(report_address_variable, address.to_string().c_str(), 1);
+  } catch (const std::system_error& error) {
+    slurm_verbose("muster: %s; each node prints its own table", error.what());
+  }
+}
+
+void deliver_report(spank_handle* spank, const placement::NodeReport& report, bool explain) {
+  const auto text = job_variable(spank, report_address_variable);
+  const auto address = ReportAddress::parse(text.value_or(""));
+  if (text) spank_unsetenv(spank, report_address_variable);
+  if (address && send_report(*address, report)) return;
+  std::string table = placement::merge_reports({report}, 1, explain);
+  table.pop_back();                      // the log ends the line
+  slurm_spank_log("%s", table.c_str());  // in one piece, so that the tables of several nodes do not mix
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step's report on its way from the nodes to srun's standard error.
+#pragma once
+
+#include "placement/report.hpp"
+
+struct spank_handle;
+
+namespace muster::spank {
+
+/// In srun, before it starts the step (local_user_init): starts the collecting process and leaves its address
+/// in srun's environment for the nodes. Where that cannot be done, each node prints its own table.
+void expect_reports(spank_handle* spank, bool explain);
+
+/// On a node, in user_init: hands the report to srun's collector or, when that cannot be reached, prints it.
+void deliver_report(spank_handle* spank, const placement::NodeReport& report, bool explain);
+
+}  // namespace muster::spank

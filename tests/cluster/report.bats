@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# --muster=report: one table for a step, however many nodes and tasks it has.
+load setup
+
+setup_file() {
+  # The nodes wait with a step as long as the file `hold` is there.
+  printf '#!/bin/bash\nfor i in {1..100}; do [ -e %q ] || exit 0; sleep 0.1; done\n' "$BATS_FILE_TMPDIR/hold" >"$BATS_FILE_TMPDIR/prolog"
+  chmod +x "$BATS_FILE_TMPDIR/prolog"
+  lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --slurm-conf "Prolog=$BATS_FILE_TMPDIR/prolog"
+}
+teardown_file() { lab_down; }
+
+in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
+titles() { grep -c '^local rank  rank ' <<<"$output"; }
+# The collecting process calls itself muster-report.
+collectors() { on_node ctl bash -c 'cat /proc/[0-9]*/comm 2>/dev/null | grep -cx muster-report || true'; }
+# no_collector_left: within the second that the process may take to notice that srun is gone.
+no_collector_left() {
+  for _ in {1..20}; do
+    [ "$(collectors)" != 0 ] || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+@test "two alike nodes are one block of one table" {
+  run in_job --muster=report srun true
+  [ "$status" = 0 ]
+  [ "$(titles)" = 1 ]
+  [[ "$output" == *"4 tasks on 2 nodes, planned in "* ]]
+  [[ "$output" == *"n[0-1]: 2 nodes alike, ranks 0-3"* ]]
+  [ "$(grep -cE '^[01] +(0,2|1,3) +0000:[0-9a-f]{2}:00\.0 ' <<<"$output")" = 2 ]
+}
+
+@test "nodes that were allotted other CPUs have blocks of their own, in one table" {
+  # Of n0 one core and one GPU are taken, so its share differs from n1's.
+  run lab exec bash -c 'srun -N1 -n1 -w n0 -c1 --gres=gpu:1 sleep 5 & for i in {1..50}; do [ -n "$(squeue -h -t R)" ] && break; sleep 0.1; done
+    srun -N2 -n2 -c1 --gres=gpu:1 --muster=report true; scancel -u root; wait'
+  [ "$(grep -c '^muster [0-9.]*: 2 tasks on 2 nodes' <<<"$output")" = 1 ]
+  [ "$(grep -c '^n0: rank 0$' <<<"$output")" = 1 ]
+  [ "$(grep -c '^n1: rank 1$' <<<"$output")" = 1 ]
+}
+
+@test "the tasks do not see where the report went, and --export=NONE does not lose it" {
+  run in_job --muster=report srun --export=NONE /bin/bash -c 'echo "left ${SLURM_MUSTER_REPORT-nothing}"'
+  [ "$(grep -c '^left nothing$' <<<"$output")" = 4 ]
+  [ "$(titles)" = 1 ]
+}
+
+# step_while_collector STATE: a step that starts on the nodes when its collector got the signal STOP or KILL; its output is $output.
+step_while_collector() {
+  touch "$BATS_FILE_TMPDIR/hold"
+  lab exec timeout 20 srun -N2 -n4 --gres=gpu:2 --muster=report true >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  local srun=$! collector=
+  for _ in {1..100}; do
+    collector=$(on_node ctl bash -c 'grep -lx muster-report /proc/[0-9]*/comm 2>/dev/null' | tr -dc '[:digit:]') || true
+    [ -z "$collector" ] || break
+    sleep 0.1
+  done
+  [ -n "$collector" ]
+  on_node ctl kill -s "$1" "$collector"
+  rm "$BATS_FILE_TMPDIR/hold"
+  wait "$srun"
+  [ "$1" = KILL ] || on_node ctl kill -s CONT "$collector"
+  no_collector_left
+  output=$(<"$BATS_TEST_TMPDIR/output")
+}
+
+@test "without a collector each node prints its own table, once" {
+  step_while_collector KILL
+  [ "$(titles)" = 2 ]
+  [ "$(grep -c '^n0: ranks 0-1$' <<<"$output")" = 1 ]
+  [ "$(grep -c '^n1: ranks 2-3$' <<<"$output")" = 1 ]
+}
+
+@test "a collector that does not answer in time does not print what the nodes have printed" {
+  step_while_collector STOP
+  sleep 0.5
+  [ "$(titles)" = 2 ]
+  [ "$(grep -c '^n0: ranks 0-1$' <<<"$output")" = 1 ]
+}
+
+@test "Ctrl-C in a running step: the table is there once, and no process stays" {
+  local srun
+  lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 30' >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  srun=$!
+  for _ in {1..100}; do
+    ! grep -q '^1 .*0000:' "$BATS_TEST_TMPDIR/output" || break
+    sleep 0.1
+  done
+  on_node ctl bash -c "kill -INT $(<"$BATS_TEST_TMPDIR/pid"); sleep 0.2; kill -INT $(<"$BATS_TEST_TMPDIR/pid")"
+  run timeout 10 tail --pid="$srun" -f /dev/null
+  [ "$status" = 0 ]
+  no_collector_left
+  output=$(<"$BATS_TEST_TMPDIR/output")
+  [ "$(titles)" = 1 ]
+}
+
+@test "srun killed before the nodes start takes the collector with it" {
+  touch "$BATS_FILE_TMPDIR/hold"
+  lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 30' >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  local srun=$!
+  for _ in {1..100}; do
+    [ "$(collectors)" = 0 ] || break
+    sleep 0.1
+  done
+  [ "$(collectors)" = 1 ]
+  on_node ctl kill -KILL "$(<"$BATS_TEST_TMPDIR/pid")"
+  no_collector_left
+  rm "$BATS_FILE_TMPDIR/hold"
+  wait "$srun" || true
+  lab exec scancel -u root
+}
+
+@test "a pipe behind srun ends with it, and no process stays" {
+  run timeout 20 "$LAB_COMMAND" exec bash -c 'srun -N2 -n2 --muster=report true 2>&1 | cat'
+  [ "$status" = 0 ]
+  [ "$(titles)" = 1 ]
+  no_collector_left
+}
