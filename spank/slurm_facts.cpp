@@ -99,18 +99,6 @@ std::optional<std::string> job_variable(spank_handle* spank, const std::string& 
   }
 }
 
-std::string first_host_of(const std::string& node_list) {
-  const std::size_t bracket = node_list.find('[');
-  const std::size_t comma = node_list.find(',');
-  if (bracket == std::string::npos || comma < bracket) return node_list.substr(0, comma);
-  const std::size_t end = node_list.find_first_of("-,]", bracket);
-  const std::size_t close = node_list.find(']', bracket);
-  if (end == std::string::npos || close == std::string::npos) return {};
-  const std::size_t suffix_end = node_list.find_first_of(",[", close);
-  return node_list.substr(0, bracket) + node_list.substr(bracket + 1, end - bracket - 1) +
-         node_list.substr(close + 1, suffix_end == std::string::npos ? suffix_end : suffix_end - close - 1);
-}
-
 bool is_ordinary_step(spank_handle* spank) {
   std::uint32_t step = 0;
   // SLURM_MAX_NORMAL_STEP_ID of slurm.h; the batch, extern and interactive steps lie above.
@@ -133,7 +121,6 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
       static_cast<int>(item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));
   facts.gpus_per_task = count_of(job_variable(spank, "SLURM_GPUS_PER_TASK").value_or(""));
   facts.gpu_minors = step_gpus(job_variable(spank, "SLURM_STEP_GPUS").value_or(""));
-  facts.first_host = first_host_of(job_variable(spank, "SLURM_STEP_NODELIST").value_or(""));
   facts.cpus = own_cpus();
   char* cores = nullptr;
   if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS && cores != nullptr)

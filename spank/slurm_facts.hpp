@@ -24,7 +24,6 @@ struct SlurmFacts {
   int cpus_per_task = 0;        ///< as Slurm counts CPUs; 0: not said
   int gpus_per_task = 0;        ///< 0: not said
   std::vector<int> gpu_minors;  ///< the step's GPUs on this node: N of /dev/nvidiaN
-  std::string first_host;       ///< the step's first node
   placement::CpuSet cpus;       ///< CPUs this process may run on
   std::optional<placement::CpuSet>
       step_cores;           ///< the step's cores, counted as Slurm counts them (0 … on this node)
@@ -39,8 +38,5 @@ bool is_ordinary_step(spank_handle* spank);
 
 /// A variable of the job's environment; nullopt when it is not set.
 std::optional<std::string> job_variable(spank_handle* spank, const std::string& name);
-
-/// The first host of a Slurm node list: "n[07-09,12],x1" → "n07". Empty for an empty list.
-std::string first_host_of(const std::string& node_list);
 
 }  // namespace muster::spank

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task_environment.hpp"
 
+#include <algorithm>
+#include <charconv>
+
+#include "placement/error.hpp"
 #include "placement/socket_interface.hpp"
 
 extern "C" {
@@ -9,15 +13,104 @@ extern "C" {
 
 namespace muster::spank {
 
+namespace {
+
+using placement::Origin;
+
+RankLayout read_layout(spank_handle* spank, const SlurmFacts& facts) {
+  const auto word = [&](const char* name) { return job_variable(spank, name).value_or(""); };
+  StepShape shape{word("SLURM_STEP_NODELIST"), word("SLURM_STEP_TASKS_PER_NODE"), word("SLURM_DISTRIBUTION"),
+                  word("SLURM_DIST_PLANESIZE"), facts.world_size};
+  return lay_out(shape, facts.ranks);
+}
+
+/// This node's place in the step's list.
+std::size_t node_index(spank_handle* spank, const RankLayout& layout, const SlurmFacts& facts) {
+  if (!facts.ranks.empty())
+    if (const auto node = layout.node_of(facts.ranks.front())) return *node;
+  std::uint32_t index = 0;
+  return spank_get_item(spank, S_JOB_NODEID, &index) == ESPANK_SUCCESS ? index : 0;
+}
+
+/// A heterogeneous job's components have ids of their own; SLURM_JOB_ID is the leader's in all of them.
+std::uint32_t leading_job(spank_handle* spank, std::uint32_t own_id) {
+  const std::string text = job_variable(spank, "SLURM_JOB_ID").value_or("");
+  std::uint32_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  return error == std::errc() && end == text.data() + text.size() && id != 0 ? id : own_id;
+}
+
+std::vector<int> reserved_ports(spank_handle* spank) {
+  try {
+    return placement::CpuSet::parse_list(job_variable(spank, "SLURM_STEP_RESV_PORTS").value_or("")).to_vector();
+  } catch (const placement::Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
 TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts)
     : host_(facts.host), parts_(parts) {
+  if (!parts.env) return;
   job_.world_size = facts.world_size;
   job_.local_world_size = facts.local_tasks;
-  job_.master_address = facts.first_host;
-  job_.master_port = placement::master_port(facts.uid, facts.job_id, facts.step_id);
-  const std::string launcher = job_variable(spank, "SLURM_LAUNCH_NODE_IPADDR").value_or("");
-  const bool ipv6 = launcher.find(':') != std::string::npos;  // /proc/net/route knows IPv4 only
-  job_.socket_interface = placement::socket_interface_to(ipv6 ? "" : launcher);
+  const RankLayout layout = read_layout(spank, facts);
+  find_interface(spank, layout, node_index(spank, layout, facts));
+  find_frameworks(spank, facts, layout);
+}
+
+void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node) {
+  // A name may be this node's own where Slurm counts the nodes of a component only: then the next one is asked.
+  const std::size_t others = std::min<std::size_t>(layout.hosts.empty() ? 0 : layout.hosts.size() - 1, 2);
+  for (std::size_t step = 1; step <= others && job_.socket_interface.empty(); ++step) {
+    const std::string& peer = layout.hosts[(node + step) % layout.hosts.size()];
+    job_.socket_interface = placement::socket_interface_towards(peer);
+    job_.socket_reason = "the interface that routes to " + peer;
+  }
+  if (!job_.socket_interface.empty()) return;
+  // srun's address as slurmd has it; SLURM_LAUNCH_NODE_IPADDR comes only with the task.
+  if (const auto launcher = job_variable(spank, "SLURM_SRUN_COMM_HOST"); launcher && !launcher->empty())
+    job_.socket_interface = placement::socket_interface_towards(*launcher);
+  job_.socket_reason = "the interface that routes to srun";
+  if (job_.socket_interface.empty()) {
+    job_.socket_interface = placement::socket_interface_to("");
+    job_.socket_reason = "the interface of the default route";
+  }
+  if (others > 0) job_.socket_reason += ", since the step's other nodes are not found by name";
+}
+
+void TaskEnvironment::find_frameworks(spank_handle* spank, const SlurmFacts& facts, const RankLayout& layout) {
+  job_.ports = placement::use_reserved(
+      placement::derive_ports(leading_job(spank, facts.job_id), facts.step_id), reserved_ports(spank));
+  if (const auto first = layout.node_of(0)) {
+    job_.master_address = layout.hosts[*first];
+  } else {
+    for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "JAX_COORDINATOR_ADDRESS"})
+      left_out_.push_back({name, "", layout.unknown});
+  }
+  find_tensorflow(layout);
+}
+
+void TaskEnvironment::find_tensorflow(const RankLayout& layout) {
+  if (job_.world_size < 2) return;  // without TF_CONFIG a single process is a cluster of one
+  std::string missing = layout.unknown;
+  std::vector<std::string> hosts(static_cast<std::size_t>(job_.world_size));
+  std::vector<int> ports(hosts.size());
+  for (std::size_t node = 0; node < layout.ranks.size(); ++node) {
+    if (layout.ranks[node].size() > job_.ports.workers.size())
+      missing = layout.hosts[node] + " has more tasks than the " + std::to_string(job_.ports.workers.size()) +
+                " ports for them";
+    for (std::size_t local = 0; missing.empty() && local < layout.ranks[node].size(); ++local) {
+      const auto rank = static_cast<std::size_t>(layout.ranks[node][local]);
+      hosts[rank] = layout.hosts[node];
+      ports[rank] = job_.ports.workers[local];
+    }
+  }
+  if (missing.empty()) job_.tensorflow_cluster = placement::tensorflow_cluster(hosts, ports);
+  if (missing.empty() && job_.tensorflow_cluster.empty())
+    missing = "every rank's host and port do not fit into 128 KiB, the most that Linux takes in one variable";
+  if (!missing.empty()) left_out_.push_back({"TF_CONFIG", "", missing});
 }
 
 placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
@@ -28,12 +121,17 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   job.rank = rank;
   job.local_rank = task.local_rank;
   job.visible_gpus = std::move(visible_gpus);
-  std::vector<std::string> not_from_user;
-  if (cuda_devices_by_slurm) not_from_user.push_back("CUDA_VISIBLE_DEVICES");
   const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
+  std::vector<std::string> not_from_user;
+  if (cuda_devices_by_slurm)
+    not_from_user.push_back("CUDA_VISIBLE_DEVICES");
+  else if (!placement::is_listed("CUDA_VISIBLE_DEVICES", lookup("MUSTER_SET").value_or("")))
+    job.cuda_visible_devices = lookup("CUDA_VISIBLE_DEVICES");
   auto derived = placement::derive_environment(task, job);
   std::erase_if(derived, [&](const auto& variable) { return is_switched_off(parts_, variable.name); });
-  return placement::decide_environment(derived, lookup, not_from_user);
+  auto change = placement::decide_environment(derived, lookup, not_from_user);
+  change.left_out.insert(change.left_out.end(), left_out_.begin(), left_out_.end());
+  return change;
 }
 
 void TaskEnvironment::apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of the step's tasks: what only Slurm and the network know is found once per node, in user_init; each
-// task's variables follow from it and from the task's placement.
+// The environment of the step's tasks: what only Slurm, files and the network know is found once per node, in user_init;
+// each task's variables follow from it and from the task's placement.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 #include "options.hpp"
 #include "placement/environment.hpp"
 #include "placement/place.hpp"
+#include "rank_layout.hpp"
 #include "slurm_facts.hpp"
 
 namespace muster::spank {
@@ -31,9 +32,14 @@ class TaskEnvironment {
   void apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const;
 
  private:
+  void find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node);
+  void find_frameworks(spank_handle* spank, const SlurmFacts& facts, const RankLayout& layout);
+  void find_tensorflow(const RankLayout& layout);
+
   std::string host_;
   Parts parts_;
-  placement::JobFacts job_;  // what all tasks of the node share
+  placement::JobFacts job_;                     // what all tasks of the node share
+  std::vector<placement::Variable> left_out_;  // what cannot be derived, and why
 };
 
 }  // namespace muster::spank

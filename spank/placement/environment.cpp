@@ -2,6 +2,7 @@
 #include "placement/environment.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace muster::placement {
@@ -67,18 +68,15 @@ void add_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<V
     variables.push_back({"NCCL_IB_HCA", "=" + node_devices,
                          "the RDMA ports nearest to the step's GPUs on this node, by exact name"});
   }
-  if (!socket.empty()) {
-    variables.push_back({"NCCL_SOCKET_IFNAME", "=" + socket, "the interface that routes to the other nodes"});
-  }
+  const std::string reason =
+      facts.socket_reason.empty() ? "the interface that routes to the other nodes" : facts.socket_reason;
+  if (!socket.empty()) variables.push_back({"NCCL_SOCKET_IFNAME", "=" + socket, reason});
   if (!devices.empty()) {
     variables.push_back({"UCX_NET_DEVICES", devices, "the RDMA ports nearest to the task's GPUs"});
   } else if (!socket.empty() && task.nics.empty()) {
-    variables.push_back(
-        {"UCX_NET_DEVICES", socket, "no usable RDMA port: the interface that routes to the other nodes"});
+    variables.push_back({"UCX_NET_DEVICES", socket, "no usable RDMA port: " + reason});
   }
-  if (!socket.empty()) {
-    variables.push_back({"GLOO_SOCKET_IFNAME", socket, "the interface that routes to the other nodes"});
-  }
+  if (!socket.empty()) variables.push_back({"GLOO_SOCKET_IFNAME", socket, reason});
   variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(task.cores, 1)), "the task's cores"});
 }
 
@@ -89,11 +87,33 @@ void add_job(const JobFacts& facts, std::vector<Variable>& variables) {
     variables.push_back({"LOCAL_RANK", std::to_string(facts.local_rank), "from Slurm"});
     variables.push_back({"LOCAL_WORLD_SIZE", std::to_string(facts.local_world_size), "from Slurm"});
   }
-  if (!facts.master_address.empty()) {
-    variables.push_back({"MASTER_ADDR", facts.master_address, "the node of rank 0"});
-    variables.push_back(
-        {"MASTER_PORT", std::to_string(facts.master_port), "derived from user, job and step"});
+  if (facts.master_address.empty()) return;
+  variables.push_back({"MASTER_ADDR", facts.master_address, "the node of rank 0"});
+  variables.push_back({"MASTER_PORT", std::to_string(facts.ports.master), facts.ports.origin});
+  if (facts.ports.coordinator != 0) {
+    variables.push_back({"JAX_COORDINATOR_ADDRESS",
+                         facts.master_address + ":" + std::to_string(facts.ports.coordinator),
+                         "the node of rank 0, port " + facts.ports.origin});
   }
+}
+
+void add_tensorflow(const JobFacts& facts, std::vector<Variable>& variables) {
+  if (facts.tensorflow_cluster.empty() || facts.rank < 0) return;
+  variables.push_back({"TF_CONFIG",
+                       R"({"cluster":)" + facts.tensorflow_cluster + R"(,"task":{"type":"worker","index":)" +
+                           std::to_string(facts.rank) + "}}",
+                       "every rank's node, ports " + facts.ports.origin});
+}
+
+/// JAX under Slurm takes the GPU that has the number of the local rank, of those that CUDA shows; a task is shown its own only.
+void add_jax_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<Variable>& variables) {
+  auto count = static_cast<long>(task.gpus.size());
+  if (const auto& shown = facts.cuda_visible_devices)
+    count = shown->empty() ? 0 : 1 + std::count(shown->begin(), shown->end(), ',');
+  std::string ids;
+  for (long id = 0; id < count; ++id) append(ids, std::to_string(id));
+  if (!task.gpus.empty() && count > 0)
+    variables.push_back({"JAX_LOCAL_DEVICE_IDS", ids, "all GPUs that CUDA shows the task"});
 }
 
 void add_mirror(const TaskPlacement& task, std::vector<Variable>& variables) {
@@ -127,42 +147,97 @@ std::vector<Variable> derive_environment(const TaskPlacement& task, const JobFac
   std::vector<Variable> variables;
   add_devices(task, facts, variables);
   add_job(facts, variables);
+  add_jax_devices(task, facts, variables);
+  add_tensorflow(facts, variables);
   add_mirror(task, variables);
   return variables;
 }
 
-EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
-                                     const std::vector<std::string>& not_from_user) {
-  EnvironmentChange change;
-  const auto outer = split_names(lookup("MUSTER_SET").value_or(""));
-  std::string set;
-  std::string kept;
-  for (const auto& variable : derived) {
-    const bool ours = variable.name.starts_with("MUSTER_");
-    const bool replaceable =
-        ours || outer.contains(variable.name) ||
-        std::find(not_from_user.begin(), not_from_user.end(), variable.name) != not_from_user.end();
-    const auto found = replaceable ? std::nullopt : lookup(variable.name);
-    if (found) {
-      change.kept.push_back({variable.name, *found, "set already"});
-      append(kept, variable.name);
-    } else {
-      change.set.push_back(variable);
-      if (!ours) append(set, variable.name);
-    }
-  }
-  change.set.push_back({"MUSTER_SET", set, "the variables set by this step"});
-  change.set.push_back({"MUSTER_KEPT", kept, "the variables found set and left alone"});
-  return change;
+std::string tensorflow_cluster(const std::vector<std::string>& hosts, const std::vector<int>& ports) {
+  if (hosts.empty() || hosts.size() != ports.size()) return {};
+  nlohmann::json workers = nlohmann::json::array();
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    workers.push_back(hosts[rank] + ":" + std::to_string(ports[rank]));
+  const std::string text = nlohmann::json({{"worker", std::move(workers)}})
+                               .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  constexpr std::size_t longest = 128 * 1024;  // MAX_ARG_STRLEN of linux/binfmts.h with pages of 4 KiB
+  constexpr std::size_t rest = 80;             // TF_CONFIG={"cluster":…,"task":{…}} and the null character
+  return text.size() + rest > longest ? std::string() : text;
 }
 
-int master_port(std::uint32_t uid, std::uint32_t job_id, std::uint32_t step_id) {
-  constexpr std::uint64_t first = 10000;
-  constexpr std::uint64_t count = 20000;
-  // Coprime multipliers (19 and 20000 = 2^5 5^4 share no factor, nor do 7919 and 20000) keep consecutive jobs
-  // 19 apart, so that their first 19 steps do not meet, and step k of one job a different port for 20000
-  // consecutive k.
-  return static_cast<int>(first + (std::uint64_t{job_id} * 19 + step_id + std::uint64_t{uid} * 7919) % count);
+namespace {
+
+const Setting* find(const std::vector<Setting>& settings, const std::string& name) {
+  const auto at = std::find_if(settings.begin(), settings.end(),
+                               [&](const Setting& setting) { return setting.name == name; });
+  return at == settings.end() ? nullptr : &*at;
+}
+
+/// A profile's word on a variable that the user left open.
+void follow_profile(const Setting& profile, const Setting* shadowed, EnvironmentChange& change) {
+  if (!profile.value) {
+    change.left_out.push_back({profile.name, "", "left alone: " + profile.file, Origin::profile});
+    return;
+  }
+  std::string reason = profile.file;
+  if (shadowed != nullptr) {
+    reason += ", instead of " + shadowed->value.value_or("") + " in " + shadowed->file;
+    change.notes.push_back(profile.name + "=" + *profile.value + " is set by " + reason);
+  }
+  change.set.push_back({profile.name, *profile.value, reason, Origin::profile});
+}
+
+/// One variable that does not come from the environment. derived: null where only a profile names it.
+void decide(const std::string& name, const Variable* derived, const Configured& configured,
+            EnvironmentChange& change) {
+  const Setting* nccl = find(configured.nccl_conf, name);
+  if (const Setting* own = find(configured.user_files, name))
+    change.kept.push_back({name, own->value.value_or(""), "set in " + own->file, Origin::user_file});
+  else if (const Setting* profile = find(configured.profiles, name))
+    follow_profile(*profile, nccl, change);
+  else if (nccl != nullptr)
+    change.kept.push_back({name, nccl->value.value_or(""), "set in " + nccl->file, Origin::nccl_conf});
+  else
+    change.set.push_back(*derived);
+}
+
+std::string names_of(const std::vector<Variable>& variables) {
+  std::string names;
+  for (const auto& variable : variables)
+    if (!variable.name.starts_with("MUSTER_")) append(names, variable.name);
+  return names;
+}
+
+}  // namespace
+
+bool is_listed(const std::string& name, const std::string& list) { return split_names(list).contains(name); }
+
+EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
+                                     const std::vector<std::string>& not_from_user,
+                                     const Configured& configured) {
+  EnvironmentChange change;
+  auto replaceable = split_names(lookup("MUSTER_SET").value_or(""));
+  replaceable.insert(not_from_user.begin(), not_from_user.end());
+  const auto decide_one = [&](const std::string& name, const Variable* variable) {
+    const auto found = replaceable.contains(name) ? std::nullopt : lookup(name);
+    if (found)
+      change.kept.push_back({name, *found, "set already", Origin::user});
+    else
+      decide(name, variable, configured, change);
+  };
+  std::set<std::string> seen;
+  for (const auto& variable : derived) {
+    seen.insert(variable.name);
+    if (variable.name.starts_with("MUSTER_"))
+      change.set.push_back(variable);
+    else
+      decide_one(variable.name, &variable);
+  }
+  for (const auto& setting : configured.profiles)
+    if (!seen.contains(setting.name)) decide_one(setting.name, nullptr);
+  change.set.push_back({"MUSTER_SET", names_of(change.set), "the variables set by this step"});
+  change.set.push_back({"MUSTER_KEPT", names_of(change.kept), "the variables found set and left alone"});
+  return change;
 }
 
 }  // namespace muster::placement

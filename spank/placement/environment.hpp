@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,13 +8,24 @@
 #include <vector>
 
 #include "placement/place.hpp"
+#include "placement/step_ports.hpp"
 
 namespace muster::placement {
+
+/// Who decided on a variable, the strongest first.
+enum class Origin {
+  user,       ///< it was set already
+  user_file,  ///< NCCL_CONF_FILE or ~/.nccl.conf, which NCCL reads but the environment would shadow
+  profile,    ///< a profile of the administrator's
+  nccl_conf,  ///< /etc/nccl.conf, likewise shadowed by the environment
+  derived,    ///< Muster
+};
 
 struct Variable {
   std::string name;
   std::string value;
   std::string reason;  ///< why it has this value, in words
+  Origin origin = Origin::derived;
 };
 
 /// What the job, rather than the hardware, says about one task.
@@ -25,37 +35,60 @@ struct JobFacts {
   int world_size = 0;
   int local_rank = 0;
   int local_world_size = 0;
-  std::string master_address;  ///< rank 0's node; empty: no MASTER_ADDR, no MASTER_PORT
-  int master_port = 0;
-  std::string socket_interface;  ///< the interface that routes to the other nodes; empty: unknown
+  std::string master_address;  ///< rank 0's node; empty: unknown, then nothing that names it is derived
+  StepPorts ports;
+  std::string tensorflow_cluster;  ///< of tensorflow_cluster(); empty: no TF_CONFIG
+  std::string socket_interface;    ///< the interface that routes to the other nodes; empty: unknown
+  std::string socket_reason;       ///< how it was found, in words
   std::vector<PciAddress>
       visible_gpus;  ///< GPUs that the task could open, in any order: CUDA's indices count among them
                      ///< when a UUID is unknown. Empty: the task's own GPUs only
+  std::optional<std::string> cuda_visible_devices;  ///< the task's CUDA_VISIBLE_DEVICES that stays as it is
 };
 
 /// The variables for one task, in a fixed order, without regard to what is set already. Pure.
 std::vector<Variable> derive_environment(const TaskPlacement& task, const JobFacts& facts);
 
+/// The value of "cluster" in TF_CONFIG, JSON: every rank's host and port. Empty if hosts and ports are not as many as each
+/// other, or if TF_CONFIG would not fit into one string of an environment (the kernel's MAX_ARG_STRLEN, 128 KiB with its
+/// name: about 6000 ranks).
+std::string tensorflow_cluster(const std::vector<std::string>& hosts, const std::vector<int>& ports);
+
+/// What a file says about a variable: a value, or (nullopt) that it is to be left alone.
+struct Setting {
+  std::string name;
+  std::optional<std::string> value;
+  std::string file;
+};
+
+/// What files say, each name once in each list.
+struct Configured {
+  std::vector<Setting> user_files;  ///< NCCL_CONF_FILE or ~/.nccl.conf
+  std::vector<Setting> profiles;    ///< in the order in which they are to be set
+  std::vector<Setting> nccl_conf;   ///< /etc/nccl.conf
+};
+
 /// What to do about an environment that exists.
 struct EnvironmentChange {
   std::vector<Variable> set;   ///< to be set, MUSTER_SET and MUSTER_KEPT (comma-separated names) at the end
-  std::vector<Variable> kept;  ///< found set: name, the value found, and why it was left alone
+  std::vector<Variable> kept;  ///< decided by the user or an nccl.conf: name, the value found, and where it was found
+  std::vector<Variable> left_out;  ///< not set, without value: what a profile says to leave alone
+  std::vector<std::string> notes;  ///< one line for each profile's value that takes the place of /etc/nccl.conf's
 };
 
 /// The value of a variable in the task's environment; nullopt if it is not set (an empty value counts as
 /// set).
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Decides for each derived variable whether it is set. One that is set already is kept, except: MUSTER_*
-/// (ours), a name that the inherited MUSTER_SET lists (an outer step of ours set it), and the names in
-/// not_from_user (what Slurm itself put there, such as its CUDA_VISIBLE_DEVICES). MUSTER_SET lists the names
-/// set, without MUSTER_*. Pure if lookup is.
-EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
-                                     const std::vector<std::string>& not_from_user = {});
+/// Whether a comma-separated list of names, such as MUSTER_SET, has a name.
+bool is_listed(const std::string& name, const std::string& list);
 
-/// A TCP port for MASTER_PORT, the same on every node of a step: 10000 … 29999, below the ephemeral ports
-/// (32768 …) and above the well-known ones. Consecutive jobs and consecutive steps of a job get different
-/// ports. Pure.
-int master_port(std::uint32_t uid, std::uint32_t job_id, std::uint32_t step_id);
+/// Decides for each derived variable, and for each of a profile, whether it is set and to what: by the order of Origin. What
+/// the environment has is the user's, except: MUSTER_* (ours), a name that the inherited MUSTER_SET lists (an
+/// outer step of ours set it), and the names in not_from_user (what Slurm itself put there, such as its
+/// CUDA_VISIBLE_DEVICES). MUSTER_SET lists the names set, without MUSTER_*; MUSTER_KEPT those kept. Pure if lookup is.
+EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
+                                     const std::vector<std::string>& not_from_user = {},
+                                     const Configured& configured = {});
 
 }  // namespace muster::placement

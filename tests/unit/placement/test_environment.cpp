@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "catch.hpp"
@@ -42,7 +43,7 @@ JobFacts facts() {
   job.local_rank = 1;
   job.local_world_size = 2;
   job.master_address = "n1";
-  job.master_port = 12345;
+  job.ports = derive_ports(7, 0);
   job.socket_interface = "eth0";
   return job;
 }
@@ -63,7 +64,9 @@ TEST_CASE("The whole environment of a task") {
                                                        {"LOCAL_RANK", "1"},
                                                        {"LOCAL_WORLD_SIZE", "2"},
                                                        {"MASTER_ADDR", "n1"},
-                                                       {"MASTER_PORT", "12345"},
+                                                       {"MASTER_PORT", "11120"},
+                                                       {"JAX_COORDINATOR_ADDRESS", "n1:11121"},
+                                                       {"JAX_LOCAL_DEVICE_IDS", "0"},
                                                        {"MUSTER_VERSION", map.at("MUSTER_VERSION")},
                                                        {"MUSTER_GPUS", "0000:80:00.0"},
                                                        {"MUSTER_CPUS", "4-7"},
@@ -135,7 +138,8 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   CHECK(set.at("MUSTER_SET") ==
         "CUDA_VISIBLE_DEVICES,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,OMP_"
         "NUM_THREADS,"
-        "WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,MASTER_ADDR,MASTER_PORT");
+        "WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,JAX_COORDINATOR_ADDRESS,JAX_LOCAL_"
+        "DEVICE_IDS");
   REQUIRE(change.kept.size() == 2);
   CHECK(change.kept[1].value == "3");
   CHECK(change.set.back().name == "MUSTER_KEPT");
@@ -156,20 +160,123 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   CHECK(set.at("MUSTER_KEPT") == "WORLD_SIZE");
 }
 
-TEST_CASE("Ports lie in their range and spread over jobs and steps") {
-  std::set<int> ports;
-  for (std::uint32_t job = 1000; job < 1100; ++job) {
-    for (std::uint32_t step = 0; step < 10; ++step) {
-      const int port = master_port(1000, job, step);
-      CHECK(port >= 10000);
-      CHECK(port < 30000);
-      CHECK(port == master_port(1000, job, step));
-      ports.insert(port);
-    }
+TEST_CASE("No two of a job's first eight steps in 125 consecutive jobs share a port, nor 1000 steps of one job") {
+  const auto ports_of = [](std::uint32_t job, std::uint32_t step) {
+    const StepPorts ports = derive_ports(job, step);
+    std::vector<int> all = ports.workers;
+    all.push_back(ports.master);
+    all.push_back(ports.coordinator);
+    return all;
+  };
+  for (const std::uint32_t start : {1U, 993U, 123456U, 0xffffff00U}) {
+    std::set<int> seen;
+    std::size_t asked = 0;
+    for (std::uint32_t job = start; job < start + 125; ++job)
+      for (std::uint32_t step = 0; step < 8; ++step)
+        for (const int port : ports_of(job, step)) {
+          ++asked;
+          seen.insert(port);
+        }
+    CHECK(seen.size() == asked);  // and so for any two of them
+    CHECK(*seen.begin() >= 10000);
+    CHECK(*seen.rbegin() <= 29999);
   }
-  CHECK(ports.size() == 1000);  // not one shared
-  const int extreme = master_port(0xffffffff, 0xffffffff, 0xfffffffa);
-  CHECK(extreme >= 10000);
-  CHECK(extreme < 30000);
-  CHECK(master_port(1000, 7, 0) != master_port(1001, 7, 0));
+  std::set<int> seen;
+  for (std::uint32_t step = 0; step < 1000; ++step)
+    for (const int port : ports_of(4711, step)) CHECK(seen.insert(port).second);
+  CHECK(ports_of(0xffffffff, 0xfffffff0).size() == 18);
+}
+
+TEST_CASE("Ports that Slurm reserved take the place of ours, and what they do not reach has none") {
+  const StepPorts derived = derive_ports(7, 0);
+  CHECK(use_reserved(derived, {}).workers == derived.workers);
+  CHECK(use_reserved(derived, {0, 70000}).master == derived.master);
+  const StepPorts some = use_reserved(derived, {12000, 12001, 12001, 12002});
+  CHECK(some.master == 12000);
+  CHECK(some.coordinator == 12001);
+  CHECK(some.workers == std::vector<int>{12002});
+  const StepPorts one = use_reserved(derived, {12000});
+  CHECK(one.coordinator == 0);
+  CHECK(one.workers.empty());
+}
+
+TEST_CASE("TF_CONFIG names every rank's host and port, and only what one variable holds") {
+  JobFacts job = facts();
+  job.tensorflow_cluster = tensorflow_cluster({"n1", "n1", "n2"}, {10004, 10005, 10004});
+  const auto map = values(derive_environment(two_tasks().tasks[1], job));
+  CHECK(nlohmann::json::parse(map.at("TF_CONFIG")) ==
+        nlohmann::json::parse(R"({"cluster":{"worker":["n1:10004","n1:10005","n2:10004"]},
+                                  "task":{"type":"worker","index":5}})"));
+  CHECK(tensorflow_cluster({"n1"}, {}).empty());
+  CHECK(tensorflow_cluster({}, {}).empty());
+  // The kernel takes 131072 bytes with the name and the null character: 21 characters a rank here.
+  const auto of = [](std::size_t ranks) {
+    return tensorflow_cluster(std::vector<std::string>(ranks, "gpu-node-0001"), std::vector<int>(ranks, 10004));
+  };
+  job.rank = 999999;
+  job.tensorflow_cluster = of(5900);
+  REQUIRE_FALSE(job.tensorflow_cluster.empty());
+  CHECK(values(derive_environment(two_tasks().tasks[1], job)).at("TF_CONFIG").size() + sizeof "TF_CONFIG=" <= 131072);
+  CHECK(of(6000).empty());
+}
+
+TEST_CASE("JAX is told all GPUs that CUDA shows the task, which are its own") {
+  const auto task = two_tasks().tasks[1];
+  JobFacts job = facts();
+  const auto ids = [&] {
+    const auto map = values(derive_environment(task, job));
+    return map.contains("JAX_LOCAL_DEVICE_IDS") ? map.at("JAX_LOCAL_DEVICE_IDS") : "none";
+  };
+  CHECK(ids() == "0");
+  job.cuda_visible_devices = "2,3,5";  // the user's own choice stays, and this must fit it
+  CHECK(ids() == "0,1,2");
+  job.cuda_visible_devices = "";
+  CHECK(ids() == "none");
+}
+
+TEST_CASE("Precedence: the user's variable and file, then a profile, then /etc/nccl.conf, then what is derived") {
+  const std::vector<Variable> derived = {{"NCCL_IB_HCA", "=mlx5_0:1", "nearest"},
+                                         {"NCCL_SOCKET_IFNAME", "=eth0", "route"},
+                                         {"OMP_NUM_THREADS", "4", "cores"},
+                                         {"MUSTER_CPUS", "0-3", "bound"}};
+  const auto lookup_in = [](std::map<std::string, std::string> existing) -> Lookup {
+    return [existing](const std::string& name) -> std::optional<std::string> {
+      const auto at = existing.find(name);
+      return at == existing.end() ? std::nullopt : std::optional(at->second);
+    };
+  };
+  Configured configured;
+  configured.profiles = {{"NCCL_IB_HCA", "=p", "a.conf"}, {"NCCL_IB_TC", "106", "a.conf"},
+                         {"OMP_NUM_THREADS", std::nullopt, "b.conf"}, {"NCCL_DEBUG", "WARN", "b.conf"}};
+  configured.nccl_conf = {{"NCCL_SOCKET_IFNAME", "eth1", "/etc/nccl.conf"}, {"NCCL_IB_TC", "41", "/etc/nccl.conf"},
+                          {"NCCL_BUFFSIZE", "1", "/etc/nccl.conf"}};
+  configured.user_files = {{"NCCL_DEBUG", "INFO", "/home/u/.nccl.conf"}};
+
+  auto change = decide_environment(derived, lookup_in({}), {}, configured);
+  auto set = values(change.set);
+  CHECK(set.at("MUSTER_SET") == "NCCL_IB_HCA,NCCL_IB_TC");
+  CHECK(set.at("NCCL_IB_HCA") == "=p");
+  CHECK(set.at("NCCL_IB_TC") == "106");
+  CHECK(set.at("MUSTER_KEPT") == "NCCL_SOCKET_IFNAME,NCCL_DEBUG");
+  REQUIRE(change.kept.size() == 2);
+  CHECK(change.kept[0].value == "eth1");
+  CHECK(change.kept[0].reason == "set in /etc/nccl.conf");
+  CHECK(change.kept[0].origin == Origin::nccl_conf);
+  CHECK(change.kept[1].origin == Origin::user_file);
+  REQUIRE(change.left_out.size() == 1);
+  CHECK(change.left_out[0].name == "OMP_NUM_THREADS");
+  CHECK(change.left_out[0].reason == "left alone: b.conf");
+  CHECK(change.notes ==
+        std::vector<std::string>{"NCCL_IB_TC=106 is set by a.conf, instead of 41 in /etc/nccl.conf"});
+
+  change = decide_environment(derived, lookup_in({{"NCCL_IB_HCA", "mine"}, {"NCCL_IB_TC", ""}}), {}, configured);
+  set = values(change.set);
+  CHECK(set.at("MUSTER_SET").empty());
+  CHECK(set.at("MUSTER_KEPT") == "NCCL_IB_HCA,NCCL_SOCKET_IFNAME,NCCL_IB_TC,NCCL_DEBUG");
+  CHECK(change.kept[0].origin == Origin::user);
+  CHECK(change.notes.empty());
+
+  // What an outer step set from a profile is no user's.
+  change = decide_environment(derived, lookup_in({{"MUSTER_SET", "NCCL_IB_TC"}, {"NCCL_IB_TC", "1"}}), {}, configured);
+  CHECK(values(change.set).at("NCCL_IB_TC") == "106");
 }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_layout.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "host_list.hpp"
+
+namespace muster::spank {
+
+namespace {
+
+using Layout = std::vector<std::vector<int>>;
+
+std::optional<int> positive(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+/// `chunk` ranks to each node that has room, in turn. Block distribution is one turn with chunks as large as the step.
+Layout deal(const std::vector<int>& counts, int chunk) {
+  Layout ranks(counts.size());
+  const int all = std::accumulate(counts.begin(), counts.end(), 0);
+  for (int rank = 0; rank < all;)
+    for (std::size_t node = 0; node < counts.size(); ++node)
+      for (int k = 0; k < chunk && static_cast<int>(ranks[node].size()) < counts[node]; ++k)
+        ranks[node].push_back(rank++);
+  return ranks;
+}
+
+/// Whether each node can tell the two apart by its own ranks, so that all nodes notice alike.
+bool told_apart(const Layout& one, const Layout& other) {
+  if (one == other) return true;
+  for (std::size_t node = 0; node < one.size(); ++node)
+    if (one[node] == other[node]) return false;
+  return true;
+}
+
+Layout deal_as_asked(const StepShape& shape, const std::vector<int>& counts, std::string& unknown) {
+  const std::string_view asked = std::string_view(shape.distribution);
+  const Layout block = deal(counts, shape.world_size);
+  if (asked.empty() || asked.starts_with("block") || asked == "pack" || asked == "nopack") return block;
+  Layout ranks;
+  if (asked.starts_with("cyclic")) {
+    ranks = deal(counts, 1);
+  } else if (const auto plane = positive(shape.plane_size); asked.starts_with("plane") && plane) {
+    ranks = deal(counts, *plane);
+  } else {
+    unknown = "with --distribution=" + shape.distribution + " a step is not told which rank runs where";
+    return {};
+  }
+  // SLURM_DISTRIBUTION may be the job's while srun was asked for Slurm's default (-m '*').
+  if (told_apart(ranks, block)) return ranks;
+  unknown = "with " + shape.tasks_per_node + " tasks a node, --distribution=" + shape.distribution +
+            " cannot be told from block on every node";
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::size_t> RankLayout::node_of(int rank) const {
+  for (std::size_t node = 0; node < ranks.size(); ++node)
+    if (std::binary_search(ranks[node].begin(), ranks[node].end(), rank)) return node;
+  return std::nullopt;
+}
+
+std::optional<std::vector<int>> expand_counts(std::string_view text) {
+  std::vector<int> counts;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    std::string_view part = text.substr(0, comma);
+    int times = 1;
+    if (const std::size_t open = part.find("(x"); open != std::string_view::npos) {
+      if (!part.ends_with(')')) return std::nullopt;
+      const auto repeated = positive(part.substr(open + 2, part.size() - open - 3));
+      if (!repeated) return std::nullopt;
+      times = *repeated;
+      part = part.substr(0, open);
+    }
+    const auto count = positive(part);
+    constexpr std::size_t most_nodes = 65536;
+    if (!count || counts.size() + static_cast<std::size_t>(times) > most_nodes) return std::nullopt;
+    counts.insert(counts.end(), static_cast<std::size_t>(times), *count);
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return counts;
+}
+
+RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
+  RankLayout layout;
+  const auto hosts = expand_host_list(shape.node_list);
+  const auto counts = expand_counts(shape.tasks_per_node);
+  if (hosts) layout.hosts = *hosts;
+  if (!hosts || hosts->empty() || !counts || counts->size() != hosts->size() ||
+      std::accumulate(counts->begin(), counts->end(), 0L) != shape.world_size) {
+    layout.unknown = "Slurm's list of nodes (" + shape.node_list + ") and of tasks a node (" + shape.tasks_per_node +
+                     ") do not give " + std::to_string(shape.world_size) + " ranks";
+    return layout;
+  }
+  layout.ranks = deal_as_asked(shape, *counts, layout.unknown);
+  const auto same = [&](const auto& ranks) { return ranks == own_ranks; };
+  if (!layout.ranks.empty() && std::none_of(layout.ranks.begin(), layout.ranks.end(), same)) {
+    layout.ranks.clear();
+    layout.unknown = "this node's ranks are not those of --distribution=" +
+                     (shape.distribution.empty() ? std::string("block") : shape.distribution);
+  }
+  return layout;
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// On which node of the step each rank runs. Slurm tells a task only how many tasks each node has and how srun was asked
+// to deal them; the rest follows as in Slurm's slurm_step_layout.c (22.05 to 26.05). Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::spank {
+
+/// What a step's environment says, word for word.
+struct StepShape {
+  std::string node_list;       ///< SLURM_STEP_NODELIST
+  std::string tasks_per_node;  ///< SLURM_STEP_TASKS_PER_NODE, e.g. "2(x3),1"
+  std::string distribution;    ///< SLURM_DISTRIBUTION; empty: Slurm's default, block
+  std::string plane_size;      ///< SLURM_DIST_PLANESIZE
+  int world_size = 0;
+};
+
+struct RankLayout {
+  std::vector<std::string> hosts;            ///< the step's nodes in Slurm's order; empty: the list cannot be read
+  std::vector<std::vector<int>> ranks;       ///< ranks[node], ascending; empty: not known for sure
+  std::string unknown;                       ///< why `ranks` is empty, in words
+  std::optional<std::size_t> node_of(int rank) const;
+};
+
+/// own_ranks: the ranks of this node's tasks, ascending, which Slurm does tell; a layout that disagrees is not known.
+/// Every node of a step comes to the same answer, or to none.
+RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks);
+
+/// "2(x3),1" → 2 2 2 1; nullopt when it is not well formed.
+std::optional<std::vector<int>> expand_counts(std::string_view text);
+
+}  // namespace muster::spank

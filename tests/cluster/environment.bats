@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The environment of a task on a real Slurm of three nodes whose networks differ.
+load setup
+
+setup_file() { lab_up --nodes 3 --gpus 2 --cpus 4 --no-isolate --plugin "$(plugin)"; }
+teardown_file() { lab_down; }
+
+# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
+value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
+show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
+# another_link NODE NAME ADDRESS…: one that leads nowhere, but has a route.
+another_link() {
+  on_node "$1" ip link add "$2" type veth peer name "$2-end"
+  on_node "$1" ip link set "$2-end" up
+  on_node "$1" ip link set "$2" up
+  on_node "$1" ip address add "$3" dev "$2" "${@:4}"
+}
+placed() { run on_lab srun --muster "$@"; [ "$status" = 0 ]; }
+
+@test "MASTER_ADDR is rank 0's node and TF_CONFIG names each rank's, for every distribution; unknown ones leave them out" {
+  hosts='echo "$SLURM_PROCID host=$SLURMD_NODENAME"; echo "$SLURM_PROCID config=$TF_CONFIG"; echo "$SLURM_PROCID master=$MASTER_ADDR"'
+  for wish in --distribution=block --distribution=cyclic --distribution=plane=2 ""; do
+    # shellcheck disable=SC2086 # no word or one
+    placed -N3 -n8 $wish bash -c "$hosts"
+    mapfile -t host < <(value host | tr ' ' '\n')
+    [ "${#host[@]}" = 8 ]
+    [ "$(value master | tr ' ' '\n' | sort -u)" = "${host[0]}" ]
+    for rank in {0..7}; do
+      grep "^$rank config=" <<<"$output" | sed 's/^[0-9]* config=//' | python3 -c '
+import json, sys
+hosts, rank = sys.argv[1].split(), int(sys.argv[2])
+config = json.load(sys.stdin)
+workers = config["cluster"]["worker"]
+assert config["task"] == {"type": "worker", "index": rank}, config
+assert [w.split(":")[0] for w in workers] == hosts, (workers, hosts)
+assert len(set(workers)) == 8, workers' "${host[*]}" "$rank"
+    done
+  done
+  # A host file may put rank 0 anywhere, and a step is not told: no wrong address then.
+  printf 'n2\nn0\nn0\nn1\n' >"$BATS_TEST_TMPDIR/hosts"
+  run on_lab env SLURM_HOSTFILE="$BATS_TEST_TMPDIR/hosts" srun -n4 --muster bash -c "$show" - MASTER_ADDR TF_CONFIG RANK
+  [ "$status" = 0 ]
+  [ "$(value RANK)" = "0 1 2 3" ]
+  [ "$(value TF_CONFIG)" = "unset unset unset unset" ]
+  [ "$(value MASTER_ADDR)" = "unset unset unset unset" ]
+}
+
+@test "ports that Slurm reserved are used" {
+  MUSTER_LAB=$MUSTER_LAB-ports
+  "$LAB_COMMAND" up --owner "$$" --nodes 1 --gpus 0 --plugin "$(plugin)" --slurm-conf MpiParams=ports=12000-12099
+  run --separate-stderr "$LAB_COMMAND" exec srun -n2 --resv-ports=4 --muster bash -c "$show" - SLURM_STEP_RESV_PORTS MASTER_PORT JAX_COORDINATOR_ADDRESS TF_CONFIG
+  "$LAB_COMMAND" down
+  [ "$status" = 0 ]
+  first=$(grep -m1 -oP 'RESV_PORTS=\K[0-9]+' <<<"$output")
+  [ "$(value MASTER_PORT)" = "$first $first" ]
+  [ "$(value JAX_COORDINATOR_ADDRESS)" = "n0:$((first + 1)) n0:$((first + 1))" ]
+  [[ "$output" == *"\"n0:$((first + 2))\",\"n0:$((first + 3))\""* ]]
+}
+
+@test "the socket interface is found on each node by the route to another node of the step, whatever it is called" {
+  # n1's is renamed, and every node's default route leads elsewhere.
+  on_node n1 ip link set eth0 down
+  on_node n1 ip link set eth0 name ib7
+  on_node n1 ip link set ib7 up
+  for node in n0 n1 n2; do
+    another_link "$node" wrong0 192.0.2.7/24
+    on_node "$node" ip route add default dev wrong0
+  done
+  placed -N3 -n3 bash -c "$show" - GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME
+  [ "$(value GLOO_SOCKET_IFNAME)" = "eth0 ib7 eth0" ]
+  [ "$(value NCCL_SOCKET_IFNAME)" = "=eth0 =ib7 =eth0" ]
+}
+
+@test "srun's own address does not matter: a step that is started from n2 uses the interface between n0 and n1" {
+  # A second network that only n0 and n1 have: their names lead there from now on.
+  for node in n0 n1; do
+    another_link "$node" fast0 "198.51.100.1${node#n}/24"
+    on_node "$node" bash -c 'echo "198.51.100.10 n0" >/run/hosts; echo "198.51.100.11 n1" >>/run/hosts
+      grep -v " n[01]$" /etc/hosts >>/run/hosts; mount --bind /run/hosts /etc/hosts'
+  done
+  run on_node n2 srun -N2 -w n0,n1 -n2 --muster bash -c "$show" - GLOO_SOCKET_IFNAME
+  [ "$status" = 0 ]
+  [ "$(value GLOO_SOCKET_IFNAME)" = "fast0 fast0" ]
+}
+
+@test "IPv6 routes count as well" {
+  for node in n0 n1; do
+    another_link "$node" six0 "fd66::1${node#n}/64" nodad
+    on_node "$node" bash -c 'umount /etc/hosts; echo "fd66::10 n0" >/run/hosts; echo "fd66::11 n1" >>/run/hosts
+      cat /etc/hosts >>/run/hosts; mount --bind /run/hosts /etc/hosts'
+  done
+  placed -N2 -w n0,n1 -n2 bash -c "$show" - GLOO_SOCKET_IFNAME
+  [ "$(value GLOO_SOCKET_IFNAME)" = "six0 six0" ]
+}
+
+@test "a name server that does not answer delays a step by a few seconds at most, once a node" {
+  on_node n0 bash -c 'umount /etc/hosts; grep -v " n1$" /etc/hosts >/run/hosts; mount --bind /run/hosts /etc/hosts
+    echo "nameserver 192.0.2.99" >/run/resolv.conf; mount --bind /run/resolv.conf /etc/resolv.conf
+    ip route replace default dev wrong0'
+  started=$SECONDS
+  placed -N2 -w n0,n1 -n4 bash -c "$show" - GLOO_SOCKET_IFNAME SLURMD_NODENAME
+  echo "$((SECONDS - started)) s: $output"
+  [ $((SECONDS - started)) -le 4 ]
+  # By the route to srun, on the controller, since n0 does not find n1.
+  [[ "$(value GLOO_SOCKET_IFNAME)" == "eth0 eth0 "* ]]
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_layout.hpp"
+
+#include "catch.hpp"
+#include "host_list.hpp"
+
+using namespace muster::spank;
+using Names = std::vector<std::string>;
+using Layout = std::vector<std::vector<int>>;
+
+TEST_CASE("Slurm's lists of nodes") {
+  const auto expanded = [](const char* list) { return expand_host_list(list).value_or(Names{"malformed"}); };
+  CHECK(expanded("n[07-09,12],x1") == Names{"n07", "n08", "n09", "n12", "x1"});
+  CHECK(expanded("r[0-1]n[0-3]") == Names{"r0n0", "r0n1", "r0n2", "r0n3", "r1n0", "r1n1", "r1n2", "r1n3"});
+  CHECK(expanded("n[1-2][3-4]") == Names{"n13", "n14", "n23", "n24"});
+  CHECK(expanded("n[9-11]") == Names{"n9", "n10", "n11"});
+  CHECK(expanded("n[099-101]") == Names{"n099", "n100", "n101"});
+  CHECK(expanded("n[01,1,3,2]-ib") == Names{"n01-ib", "n1-ib", "n3-ib", "n2-ib"});
+  CHECK(expanded("a,b[1],c") == Names{"a", "b1", "c"});
+  CHECK(expanded(",n1,,n2,") == Names{"n1", "n2"});
+  CHECK(expanded("").empty());
+  CHECK(expanded("n[0-65535]").size() == 65536);
+  for (const char* wrong : {"n[1-2", "n[2-1]", "n[]", "n[a-b]", "n[1-]", "n[1--2]", "n[0-65536]", "n[0-999][0-999]", "n1]",
+                            "n[1,[2]]", "n[99999999999999999999]"})
+    CHECK(expanded(wrong) == Names{"malformed"});
+}
+
+TEST_CASE("Slurm's counts of tasks") {
+  using Counts = std::vector<int>;
+  CHECK(expand_counts("2(x3),1") == Counts{2, 2, 2, 1});
+  CHECK(expand_counts("4,3,1") == Counts{4, 3, 1});
+  for (const char* wrong : {"2(x", "2(x0)", "(x2)", "-1", "2(x99999999)", "2,,1", "a"}) CHECK_FALSE(expand_counts(wrong));
+}
+
+namespace {
+StepShape shape(const std::string& counts, int world, const std::string& distribution, const std::string& plane = "") {
+  return {"n[0-2]", counts, distribution, plane, world};
+}
+}  // namespace
+
+// The layouts are those that Slurm 22.05 made of srun -N3 -n8 on nodes of four CPUs.
+TEST_CASE("Where ranks run follows from the counts and the distribution") {
+  const Layout block = {{0, 1, 2, 3}, {4, 5, 6}, {7}};
+  CHECK(lay_out(shape("4,3,1", 8, ""), {4, 5, 6}).ranks == block);
+  CHECK(lay_out(shape("4,3,1", 8, "block,pack"), {7}).ranks == block);
+  CHECK(lay_out(shape("4,3,1", 8, "block:cyclic"), {7}).ranks == block);
+  CHECK(lay_out(shape("4,3,1", 8, "cyclic"), {1, 4, 6}).ranks == Layout{{0, 3, 5, 7}, {1, 4, 6}, {2}});
+  CHECK(lay_out(shape("4,3,1", 8, "plane", "2"), {0, 1, 5, 6}).ranks == Layout{{0, 1, 5, 6}, {2, 3, 7}, {4}});
+  const RankLayout layout = lay_out(shape("4,3,1", 8, "cyclic:block"), {2});
+  CHECK(layout.node_of(6) == 1);
+  CHECK(layout.node_of(0) == 0);
+  CHECK_FALSE(layout.node_of(8));
+  CHECK(layout.unknown.empty());
+}
+
+TEST_CASE("A layout that is not sure is not given, but the nodes are") {
+  const auto why = [](const StepShape& step, const std::vector<int>& own) {
+    const RankLayout layout = lay_out(step, own);
+    CHECK(layout.ranks.empty());
+    CHECK_FALSE(layout.node_of(0));
+    return layout.unknown;
+  };
+  CHECK(why(shape("2,1(x2)", 4, "arbitrary"), {0}) ==
+        "with --distribution=arbitrary a step is not told which rank runs where");
+  CHECK(lay_out(shape("2,1(x2)", 4, "arbitrary"), {0}).hosts == Names{"n0", "n1", "n2"});
+  CHECK_FALSE(why(shape("4,3,1", 8, "plane"), {0, 1, 5, 6}).empty());
+  CHECK_FALSE(why(shape("4,3,1", 9, "block"), {7}).empty());
+  CHECK_FALSE(why(shape("4,4", 8, "block"), {7}).empty());
+  CHECK_FALSE(why(shape("4,3,x", 8, "block"), {7}).empty());
+  CHECK_FALSE(why({"n[0-", "4,3,1", "", "", 8}, {7}).empty());
+  // The environment says cyclic, the ranks say block: srun -m '*' in a job that was submitted with -m cyclic.
+  CHECK_FALSE(why(shape("2(x3)", 6, "cyclic"), {2, 3}).empty());
+  // There n0 has rank 0 either way and could not notice, so no node takes the word for it.
+  CHECK_FALSE(why(shape("1,2,2", 5, "cyclic"), {1, 3}).empty());
+  CHECK_FALSE(why(shape("1,2,2", 5, "cyclic"), {0}).empty());
+}
