@@ -16,6 +16,7 @@
 #include "options.hpp"
 #include "srun_command.hpp"
 #include "step.hpp"
+#include "topology_cache.hpp"
 #include "step_report.hpp"
 #include "unplaced_task.hpp"
 
@@ -42,6 +43,7 @@ struct Plugin {
   muster::spank::Settings settings;
   std::optional<muster::spank::Words> option;
   muster::spank::Wish wish;
+  std::optional<muster::spank::TopologyCache> cache;
   std::unique_ptr<Step> step;
   char failure[1024] = "";  // fixed, so that it can be written down when memory is short
 };
@@ -175,7 +177,9 @@ int slurm_spank_user_init(spank_t spank, int, char*[]) {
   attempt(plugin.failure, [&] {
     plugin.wish = resolve(plugin.option, plugin.settings);
     if (plugin.failure[0] != '\0' || plugin.wish.mode == Mode::off) return;
-    if (muster::spank::is_ordinary_step(spank)) plugin.step = Step::plan(spank, plugin.wish);
+    if (!muster::spank::is_ordinary_step(spank)) return;
+    plugin.cache.emplace(plugin.settings.cache.value_or(muster::spank::default_cache));
+    plugin.step = Step::plan(spank, plugin.wish, *plugin.cache);
   });
   return 0;
 }
@@ -190,6 +194,14 @@ int slurm_spank_task_init(spank_t spank, int, char*[]) {
     if (why[0] != '\0') give_up(spank, why, false);
   }
   if (!muster::spank::settle_lifted_isolation(spank, gpus_told_apart)) _exit(exit_config);
+  return 0;
+}
+
+// As root, when the tasks are over: nobody waits for it.
+int slurm_spank_exit(spank_t, int, char*[]) {
+  char why[1024];
+  if (spank_context() == S_CTX_REMOTE && plugin.cache && !attempt(why, [] { plugin.cache->keep(); }))
+    slurm_info("muster: %s", why);
   return 0;
 }
 

@@ -10,7 +10,6 @@
 #include "binding.hpp"
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
-#include "placement/read.hpp"
 #include "placement/report.hpp"
 #include "step_report.hpp"
 
@@ -66,11 +65,11 @@ placement::Request request_for(const Node& node, const SlurmFacts& facts, std::v
 
 Step::Step(SlurmFacts facts, const Wish& wish) : facts_(std::move(facts)), wish_(wish) {}
 
-std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish) {
+std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, TopologyCache& cache) {
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Step> step(new Step(read_slurm_facts(spank), wish));
   if (!wish.asked && step->facts_.gpu_minors.empty()) return nullptr;
-  step->node_ = placement::read_live();
+  step->node_ = cache.read();
   step->node_.host = step->facts_.host;
   step->placement_ = placement::place(
       step->node_, request_for(step->node_, step->facts_, step->addresses_of(step->facts_.gpu_minors)));

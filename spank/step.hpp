@@ -9,6 +9,7 @@
 #include "placement/place.hpp"
 #include "slurm_facts.hpp"
 #include "task_environment.hpp"
+#include "topology_cache.hpp"
 
 namespace muster::spank {
 
@@ -18,7 +19,7 @@ class Step {
   /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
   /// Delivers the node's report when the wish is for one.
   /// @throws std::exception with one line that says what is wrong and what to do.
-  static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish);
+  static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish, TopologyCache& cache);
 
   /// In task_init, in the task's own process: CPUs, memory policy, environment.
   /// @throws std::exception when Slurm does not say which task this is.

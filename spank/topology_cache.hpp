@@ -12,6 +12,9 @@
 
 namespace muster::spank {
 
+/// Where the topology is kept unless plugstack.conf says otherwise (cache=DIR).
+inline constexpr const char* default_cache = "/run/muster";
+
 /// Not thread-safe. Processes may use one folder at the same time: each sees a whole file or none.
 class TopologyCache {
  public:
