@@ -117,7 +117,8 @@ int Node::domain_distance(int from, int to) const {
   return from == to ? local : remote;
 }
 
-Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int domain_b) {
+Distance device_distance(const PciPath& a, const std::vector<int>& near_a, const PciPath& b,
+                         const std::vector<int>& near_b) {
   const bool same_host_bridge = !a.host_bridge.empty() && a.host_bridge == b.host_bridge;
   std::size_t shared = 0;
   while (shared < a.bridges.size() && shared < b.bridges.size() && a.bridges[shared] == b.bridges[shared])
@@ -129,8 +130,15 @@ Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int d
     return one_switch ? Distance::pix : Distance::pxb;
   }
   if (same_host_bridge) return Distance::phb;
-  if (domain_a < 0 || domain_b < 0) return Distance::unknown;
-  return domain_a == domain_b ? Distance::node : Distance::sys;
+  if (near_a.empty() || near_b.empty()) return Distance::unknown;
+  const bool meet =
+      std::find_first_of(near_a.begin(), near_a.end(), near_b.begin(), near_b.end()) != near_a.end();
+  return meet ? Distance::node : Distance::sys;
+}
+
+Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int domain_b) {
+  const auto near = [](int domain) { return domain < 0 ? std::vector<int>() : std::vector<int>{domain}; };
+  return device_distance(a, near(domain_a), b, near(domain_b));
 }
 
 void finish(Node& node) {
@@ -146,6 +154,8 @@ void finish(Node& node) {
   std::stable_sort(node.nics.begin(), node.nics.end(), nic_less);
   for (auto& nic : node.nics) std::sort(nic.interfaces.begin(), nic.interfaces.end(), natural_less);
   choose_nics(node.nics);
+  for (auto& gpu : node.gpus) std::sort(gpu.near_domains.begin(), gpu.near_domains.end());
+  for (auto& nic : node.nics) std::sort(nic.near_domains.begin(), nic.near_domains.end());
 }
 
 }  // namespace muster::placement

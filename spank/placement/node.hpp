@@ -51,7 +51,9 @@ struct PciPath {
 
 struct Gpu {
   PciAddress pci;
-  int domain = -1;  ///< NUMA domain id; -1: the machine does not say
+  int domain = -1;                ///< NUMA domain id; -1: the machine does not say, or see near_domains
+  std::vector<int> near_domains;  ///< ids of several domains, but not all, that it is equally near to (a
+                                  ///< package that is split into domains); empty otherwise
   PciPath path;
   std::string uuid;   ///< "GPU-…"; empty: unknown
   std::string model;  ///< empty: unknown
@@ -72,7 +74,8 @@ struct Nic {
   std::string name;  ///< RDMA device, e.g. "mlx5_0"; empty: the source does not name it
   int port = 1;
   std::optional<PciAddress> pci;
-  int domain = -1;  ///< NUMA domain id; -1: the machine does not say
+  int domain = -1;                ///< NUMA domain id; -1: the machine does not say, or see near_domains
+  std::vector<int> near_domains;  ///< as of a Gpu
   PciPath path;
   NicKind kind = NicKind::unknown;
   std::optional<bool> up;               ///< port active; unset: unknown
@@ -106,7 +109,10 @@ struct Node {
   int domain_distance(int from, int to) const;
 };
 
-/// How far apart two devices are. Pure.
+/// How far apart two devices are, each near to some NUMA domains (empty: unknown). Pure.
+Distance device_distance(const PciPath& a, const std::vector<int>& near_a, const PciPath& b,
+                         const std::vector<int>& near_b);
+/// The same where each is near to one; -1: unknown.
 Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int domain_b);
 
 /// Brings a freshly read node into canonical order (as stated at the members) and decides which NICs are

@@ -47,13 +47,6 @@ int nearest_domain(const Node& node, int from, Accept accept) {
 
 bool has_cpus(const NumaDomain& domain) { return !domain.cpus.empty(); }
 
-/// The domain with CPUs that a GPU is near to; -1: nothing is known.
-int home_of(const Node& node, const Gpu& gpu) {
-  if (node.find_domain(gpu.domain) != nullptr) return nearest_domain(node, gpu.domain, has_cpus);
-  const auto with_cpus = std::count_if(node.domains.begin(), node.domains.end(), has_cpus);
-  return with_cpus == 1 ? nearest_domain(node, -1, has_cpus) : -1;
-}
-
 void add_once(std::vector<int>& list, int value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
 }
@@ -88,10 +81,11 @@ std::vector<NicChoice> nic_choices(const Node& node, const Placement& placement,
   if (by_task) {
     for (const auto& task : placement.tasks) {
       const auto domains = domains_of(node, task.cpus);
-      anchors.push_back({{}, domains.empty() ? -1 : domains.front()});
+      anchors.push_back({{}, {domains.front()}});  // the domain that has the most of its CPUs
     }
   } else {
-    for (const auto& gpu : node.gpus) anchors.push_back({gpu.path, home_of(node, gpu)});
+    for (const auto& gpu : node.gpus)
+      anchors.push_back({gpu.path, local_domains(node, gpu.domain, gpu.near_domains)});
   }
   return choose_near_nics(node, anchors);
 }
@@ -140,6 +134,55 @@ void attach_nics(const Node& node, Placement& placement) {
   for (auto& task : placement.tasks) task.node_nics = all;
 }
 
+/// Of each GPU of each task; none for a task if nothing is known of one of its GPUs.
+std::vector<std::vector<Home>> homes_of_tasks(const Node& node,
+                                              const std::vector<std::vector<Device>>& devices) {
+  const auto homes = homes_of_gpus(node);
+  std::vector<std::vector<Home>> of_tasks(devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    for (const auto& device : devices[i])
+      of_tasks[i].push_back(homes[static_cast<std::size_t>(device.gpu - node.gpus.data())]);
+    const bool unknown = std::any_of(of_tasks[i].begin(), of_tasks[i].end(),
+                                     [](const Home& home) { return home.near.empty(); });
+    if (unknown) of_tasks[i].clear();
+  }
+  return of_tasks;
+}
+
+/// The domains to take memory from: the GPUs' own; of several that a GPU is near to, those where the cores
+/// are; without a GPU whose locality is known, where the cores are.
+std::vector<int> memory_sources(const Node& node, const CpuSet& cpus, const std::vector<Home>& homes) {
+  const auto with_cpus = domains_of(node, cpus);
+  if (homes.empty()) return with_cpus;
+  std::vector<int> sources;
+  for (const auto& home : homes) {
+    const auto before = sources.size();
+    for (const int domain : with_cpus) {
+      const bool near = std::find(home.near.begin(), home.near.end(), domain) != home.near.end();
+      if (home.near.size() > 1 && near) add_once(sources, domain);
+    }
+    if (sources.size() == before) add_once(sources, home.domain);
+  }
+  return sources;
+}
+
+/// What follows from the task's GPUs and CPUs: memory, distance and reasons.
+void bind_task(const Node& node, const Request& request, const std::vector<Home>& homes,
+               const CpuShares& shares, TaskPlacement& task) {
+  for (const auto& core : node.cores) task.cores += core.cpus.intersects(task.cpus) ? 1 : 0;
+  std::vector<int> near;
+  for (const auto& home : homes) {
+    for (const int domain : home.near) add_once(near, domain);
+  }
+  CpuSet near_cpus;
+  for (const int domain : near) near_cpus |= node.find_domain(domain)->cpus;
+  if (!near.empty()) task.gpu_cpu = task.cpus.is_subset_of(near_cpus) ? Distance::node : Distance::sys;
+  const auto sources = memory_sources(node, task.cpus, homes);
+  task.memory = choose_memory(node, request, sources);
+  task.reasons.push_back(explain_cpus(node, task, near, shares));
+  task.reasons.push_back(explain_memory(task, sources, !near.empty()));
+}
+
 CpuSet allotted_cpus(const Node& node, const Request& request, Placement& placement) {
   const CpuSet all = node.cpus();
   if (request.cpus.empty()) {
@@ -165,33 +208,15 @@ Placement place(const Node& node, const Request& request) {
   Placement placement;
   const CpuSet allotted = allotted_cpus(node, request, placement);
   const auto gpus = deal_gpus(node, request, placement.warnings);
-
-  std::vector<std::vector<int>> homes(gpus.size());
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    for (const auto& device : gpus[i]) {
-      if (const int home = home_of(node, *device.gpu); home >= 0) homes[i].push_back(home);
-    }
-  }
+  const auto homes = homes_of_tasks(node, gpus);
   auto shares = share_cpus(node, request, allotted, homes);
   placement.warnings.insert(placement.warnings.end(), shares.warnings.begin(), shares.warnings.end());
-
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     TaskPlacement task;
     task.local_rank = static_cast<int>(i);
     for (const auto& [gpu, uuid, mig] : gpus[i]) task.gpus.push_back({gpu->pci, uuid, gpu->domain, mig});
-    task.cpus = std::move(shares.cpus[i]);
-    for (const auto& core : node.cores) task.cores += core.cpus.intersects(task.cpus) ? 1 : 0;
-    const bool all_homes = homes[i].size() == gpus[i].size() && !homes[i].empty();
-    std::vector<int> near;
-    CpuSet near_cpus;
-    for (const int home : homes[i]) {
-      add_once(near, home);
-      near_cpus |= node.find_domain(home)->cpus;
-    }
-    if (all_homes) task.gpu_cpu = task.cpus.is_subset_of(near_cpus) ? Distance::node : Distance::sys;
-    task.memory = choose_memory(node, request, all_homes ? near : domains_of(node, task.cpus));
-    task.reasons.push_back(explain_cpus(node, task, near, all_homes));
-    task.reasons.push_back(explain_memory(task, near, all_homes));
+    task.cpus = shares.cpus[i];
+    bind_task(node, request, homes[i], shares, task);
     placement.tasks.push_back(std::move(task));
   }
   attach_nics(node, placement);

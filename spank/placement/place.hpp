@@ -21,7 +21,7 @@ struct Request {
   int tasks = 1;                  ///< tasks of the step on this node
   int gpus_per_task = 0;          ///< 0: share the allotted GPUs out evenly
   int tasks_per_gpu = 1;          ///< tasks that may share one GPU (MPS, shards); 1: none are shared
-  int cpus_per_task = 0;          ///< 0: an equal share of the allotted CPUs
+  int cpus_per_task = 0;          ///< 0: as many cores as all tasks can have near to their GPUs; see place()
   CpuSet cpus;                    ///< allotted CPUs; empty: all of the node
   std::vector<PciAddress> gpus;   ///< allotted GPUs, in any order; empty: none
   std::vector<MigInstance> mig;   ///< allotted MIG instances; their parents need not be in gpus
@@ -67,12 +67,20 @@ struct Placement {
 /// Gives every allotted GPU, CPUs, memory and NICs to the tasks. Pure: no system call, no environment, no
 /// clock; the same input gives the same output. GPUs go to tasks in PCI order, each to exactly one task. Only
 /// with tasks_per_gpu > 1 and more tasks than GPUs do consecutive tasks share one, as evenly as possible, the
-/// first GPUs taking one more: 6 tasks on 4 GPUs are 0,0,1,1,2,3. CPU sets are disjoint and of
-/// equal size; first as many cores as possible come from the GPUs' own NUMA domains, then the rest so that
-/// the sum of NUMA distances is smallest. Each GPU gets the nearest usable NIC of the node; where several are
-/// equally near they are dealt out evenly over all GPUs of the node, so that a GPU has the same NIC in every
-/// job. With more tasks than CPUs, CPUs are shared, with a warning. Throws Error if the tasks need more GPUs
-/// than allotted, an allotted GPU is not on the node, or the request makes no sense.
+/// first GPUs taking one more: 6 tasks on 4 GPUs are 0,0,1,1,2,3.
+///
+/// CPU sets are disjoint and of equal size. Where no size is asked for, each task gets as many cores as all
+/// tasks can have on their own GPUs' NUMA domains, and no remote ones; only if some task could have none, or
+/// some GPU's locality is unknown, or there are no GPUs, all allotted cores are shared out. Where a size is
+/// asked for, as many cores as possible come from the GPUs' own domains, then the rest so that the sum of
+/// NUMA distances is smallest. A GPU that is near to several domains (Gpu::near_domains) counts each of them
+/// as its own; with several GPUs like it they start from different ones. With more tasks than CPUs, CPUs are
+/// shared, with a warning. Memory is preferred on the GPU's own domain, or on the nearest that has CPUs and
+/// memory; of several that it is near to, on those where the cores are.
+///
+/// Each GPU gets the nearest usable NIC of the node; where several are equally near they are dealt out evenly
+/// over all GPUs of the node, so that a GPU has the same NIC in every job. Throws Error if the tasks need
+/// more GPUs than allotted, an allotted GPU is not on the node, or the request makes no sense.
 Placement place(const Node& node, const Request& request);
 
 }  // namespace muster::placement

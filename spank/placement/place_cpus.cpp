@@ -2,95 +2,17 @@
 #include "placement/place_cpus.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 
-#include "placement/place_reasons.hpp"
+#include "placement/place_grain.hpp"
 #include "placement/transport.hpp"
 
 namespace muster::placement {
 
 namespace {
-
-/// Of what each task gets how much: a unit is one hardware thread per core, a whole core, or a single
-/// hardware thread.
-struct Grain {
-  enum class Unit { first_thread, whole_core, thread } unit = Unit::first_thread;
-  int units_per_task = 0;
-  int cpus_per_task = 0;  // what to trim a task's whole cores down to; 0: keep all
-  int repeats = 1;        // tasks that may share one unit
-  std::string warning;
-};
-
-struct Supply {
-  int cores = 0;
-  int threads = 0;
-  int fewest_threads = 0;  // on one core
-};
-
-Supply count(const Node& node, const CpuSet& allotted) {
-  Supply supply;
-  for (const auto& core : node.cores) {
-    const int threads = (core.cpus & allotted).size();
-    if (threads == 0) continue;
-    supply.fewest_threads = supply.cores == 0 ? threads : std::min(supply.fewest_threads, threads);
-    ++supply.cores;
-    supply.threads += threads;
-  }
-  return supply;
-}
-
-/// Equal shares, when no size is asked for or the size asked for cannot be had.
-Grain equal_shares(const Supply& supply, int tasks, bool hardware_threads) {
-  Grain grain;
-  if (supply.cores >= tasks) {
-    grain.unit = hardware_threads ? Grain::Unit::whole_core : Grain::Unit::first_thread;
-    grain.units_per_task = supply.cores / tasks;
-    return grain;
-  }
-  grain.unit = Grain::Unit::thread;
-  const std::string scarce = plural(tasks, "task") + " on " + plural(supply.cores, "allotted core");
-  if (supply.threads >= tasks) {
-    grain.units_per_task = supply.threads / tasks;
-    grain.warning =
-        scarce +
-        ": tasks share cores, each with hardware threads of its own; allot more CPUs (--cpus-per-task)";
-  } else {
-    grain.units_per_task = 1;
-    grain.repeats = (tasks + supply.threads - 1) / supply.threads;
-    grain.warning = scarce + ": up to " + std::to_string(grain.repeats) +
-                    " tasks share one CPU; allot more CPUs (--cpus-per-task)";
-  }
-  return grain;
-}
-
-Grain choose_grain(const Supply& supply, const Request& request) {
-  const int tasks = request.tasks;
-  const long wanted = request.cpus_per_task;
-  if (wanted == 0) return equal_shares(supply, tasks, request.hardware_threads);
-  Grain grain;
-  grain.cpus_per_task = request.cpus_per_task;
-  if (!request.hardware_threads && wanted * tasks <= supply.cores) {
-    grain.units_per_task = request.cpus_per_task;
-    return grain;
-  }
-  if (wanted * tasks <= supply.threads) {
-    if (!request.hardware_threads) {
-      grain.warning = plural(tasks, "task") + " with " + plural(request.cpus_per_task, "CPU") + " each on " +
-                      plural(supply.cores, "allotted core") + ": hardware threads are used too";
-    }
-    const long whole = (wanted + supply.fewest_threads - 1) / supply.fewest_threads;
-    const bool cores_suffice = whole * tasks <= supply.cores;
-    grain.unit = cores_suffice ? Grain::Unit::whole_core : Grain::Unit::thread;
-    grain.units_per_task = static_cast<int>(cores_suffice ? whole : wanted);
-    return grain;
-  }
-  grain = equal_shares(supply, tasks, request.hardware_threads);
-  const std::string less = plural(tasks, "task") + " with " + plural(request.cpus_per_task, "CPU") +
-                           " each do not fit on the " + plural(supply.threads, "allotted CPU") +
-                           ": each gets an equal share";
-  grain.warning = grain.warning.empty() ? less : less + "; " + grain.warning;
-  return grain;
-}
 
 /// The units of each domain (by index), in core order; taken from the front.
 class Stock {
@@ -128,70 +50,91 @@ class Stock {
   std::vector<std::size_t> next_;
 };
 
-/// A part of a task's share that should come from one domain.
+/// A part of a task's share: what it should have for one of its GPUs.
 struct Demand {
   std::size_t task = 0;
-  std::size_t home = 0;  // index of the domain
+  std::size_t source = 0;
   int units = 0;
 };
 
+/// What demands from the same home, by tasks that are near to the same domains, have in common.
+struct Source {
+  int home = -1;
+  std::set<int> near;
+  friend auto operator<=>(const Source&, const Source&) = default;
+};
+
+struct Demands {
+  std::vector<Demand> list;  // in the order of tasks
+  std::vector<Source> sources;
+};
+
 /// A task with GPUs on several domains wants its units in proportion to them.
-std::vector<Demand> split_demands(const Node& node, const std::vector<std::vector<int>>& homes,
-                                  int units_per_task) {
-  std::vector<Demand> demands;
+Demands split_demands(const std::vector<std::vector<Home>>& homes, int units_per_task) {
+  Demands demands;
+  std::map<Source, std::size_t> known;
   for (std::size_t task = 0; task < homes.size(); ++task) {
+    std::set<int> near;
+    for (const auto& home : homes[task]) near.insert(home.near.begin(), home.near.end());
     const long parts = static_cast<long>(homes[task].size());
     for (long part = 0; part < parts; ++part) {
       const int units = static_cast<int>(units_per_task * (part + 1) / parts - units_per_task * part / parts);
-      const auto* domain = node.find_domain(homes[task][static_cast<std::size_t>(part)]);
-      demands.push_back({task, static_cast<std::size_t>(domain - node.domains.data()), units});
+      Source source{homes[task][static_cast<std::size_t>(part)].domain, near};
+      const auto [at, is_new] = known.emplace(source, demands.sources.size());
+      if (is_new) demands.sources.push_back(std::move(source));
+      demands.list.push_back({task, at->second, units});
     }
   }
   return demands;
 }
 
-/// What one home of a task cannot give, its other homes may have left.
-void fill_from_other_homes(std::vector<Demand>& demands, Stock& stock, std::vector<CpuSet>& cpus) {
-  for (auto& demand : demands) {
-    for (const auto& other : demands) {
-      if (other.task == demand.task) demand.units -= stock.take(other.home, demand.units, cpus[demand.task]);
-    }
-  }
+/// What a unit costs: first as few as possible off the domains near to the task's GPUs, of those the sum of
+/// distances, and last as few as possible off the home.
+std::int64_t cost_of(const Node& node, const Source& source, int domain) {
+  constexpr std::int64_t most_units = CpuSet::limit;
+  constexpr int farthest = 1023;  // ACPI's distances are bytes
+  constexpr std::int64_t distance_step = most_units + 1;
+  constexpr std::int64_t remote_step = most_units * distance_step * farthest + 1;
+  if (domain == source.home) return 0;
+  if (source.near.contains(domain)) return 1;
+  int distance = farthest;
+  for (const int near : source.near) distance = std::min(distance, node.domain_distance(near, domain));
+  return remote_step + distance_step * std::max(distance, 0);
 }
 
-/// What the homes cannot give comes from elsewhere, all tasks together at the smallest sum of distances.
-void fill_from_afar(const Node& node, std::vector<Demand>& demands, Stock& stock, std::vector<CpuSet>& cpus) {
-  const std::size_t domains = stock.domains();
-  std::vector<int> wanted(domains);
-  for (const auto& demand : demands) wanted[demand.home] += demand.units;
-  if (std::accumulate(wanted.begin(), wanted.end(), 0) == 0) return;
-  std::vector<int> left(domains);
-  std::vector<std::vector<int>> distance(domains, std::vector<int>(domains));
-  for (std::size_t i = 0; i < domains; ++i) {
-    left[i] = stock.left(i);
-    for (std::size_t j = 0; j < domains; ++j) {
-      distance[i][j] = node.domain_distance(node.domains[i].id, node.domains[j].id);
-    }
+/// All tasks together, at the smallest sum of costs.
+void fill_near_and_far(const Node& node, Demands demands, Stock& stock, std::vector<CpuSet>& cpus) {
+  std::vector<int> wanted(demands.sources.size()), left(stock.domains());
+  for (const auto& demand : demands.list) wanted[demand.source] += demand.units;
+  std::vector<std::vector<std::int64_t>> cost(wanted.size(), std::vector<std::int64_t>(left.size()));
+  for (std::size_t j = 0; j < left.size(); ++j) {
+    left[j] = stock.left(j);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      cost[i][j] = cost_of(node, demands.sources[i], node.domains[j].id);
   }
-  auto flow = cheapest_transport(wanted, left, distance);
-  std::vector<std::size_t> nearest(domains);
-  for (auto& demand : demands) {
-    std::iota(nearest.begin(), nearest.end(), std::size_t{0});
-    std::stable_sort(nearest.begin(), nearest.end(), [&](std::size_t a, std::size_t b) {
-      return distance[demand.home][a] < distance[demand.home][b];
-    });
-    for (const auto domain : nearest) {
-      const int taken =
-          stock.take(domain, std::min(demand.units, flow[demand.home][domain]), cpus[demand.task]);
-      flow[demand.home][domain] -= taken;
-      demand.units -= taken;
-    }
+  auto flow = cheapest_transport(wanted, left, cost);
+  const auto hand_out = [&](Demand& demand, std::size_t domain) {
+    auto& amount = flow[demand.source][domain];
+    const int taken = stock.take(domain, std::min(demand.units, amount), cpus[demand.task]);
+    amount -= taken;
+    demand.units -= taken;
+  };
+  std::vector<std::vector<std::size_t>> nearest(wanted.size(), std::vector<std::size_t>(left.size()));
+  for (std::size_t i = 0; i < nearest.size(); ++i) {
+    std::iota(nearest[i].begin(), nearest[i].end(), std::size_t{0});
+    std::stable_sort(nearest[i].begin(), nearest[i].end(),
+                     [&](std::size_t a, std::size_t b) { return cost[i][a] < cost[i][b]; });
+  }
+  // First what is at home, so that a domain's own tasks have the first of its cores.
+  for (auto& demand : demands.list) hand_out(demand, nearest[demand.source].front());
+  for (auto& demand : demands.list) {
+    for (const auto domain : nearest[demand.source]) hand_out(demand, domain);
   }
 }
 
 /// Tasks that are near to nothing in particular are spread over the domains that have units left, each task
-/// within as few domains as possible.
-void fill_homeless(const Node& node, const std::vector<std::vector<int>>& homes, int units_per_task,
+/// within one domain if one has enough for it, and else within few.
+void fill_homeless(const Node& node, const std::vector<std::vector<Home>>& homes, int units_per_task,
                    Stock& stock, std::vector<CpuSet>& cpus) {
   std::vector<std::size_t> open;
   for (std::size_t domain = 0; domain < stock.domains(); ++domain) {
@@ -206,9 +149,10 @@ void fill_homeless(const Node& node, const std::vector<std::vector<int>>& homes,
     std::vector<std::size_t> order = open;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       const auto key = [&](std::size_t domain) {
-        return node.domain_distance(node.domains[start].id, node.domains[domain].id);
+        return std::tuple(stock.left(domain) < units_per_task, domain != start,
+                          node.domain_distance(node.domains[start].id, node.domains[domain].id));
       };
-      return std::pair(a != start, key(a)) < std::pair(b != start, key(b));
+      return key(a) < key(b);
     });
     int wanted = units_per_task;
     for (const auto domain : order) wanted -= stock.take(domain, wanted, cpus[task]);
@@ -229,19 +173,21 @@ void trim(const Node& node, CpuSet& cpus, int count) {
 }  // namespace
 
 CpuShares share_cpus(const Node& node, const Request& request, const CpuSet& allotted,
-                     const std::vector<std::vector<int>>& homes) {
-  const Grain grain = choose_grain(count(node, allotted), request);
+                     const std::vector<std::vector<Home>>& homes) {
+  const Grain grain = choose_grain(node, request, allotted, homes);
   CpuShares shares;
   shares.cpus.resize(homes.size());
+  shares.allotted_cores = grain.allotted_cores;
+  shares.idle_cores = grain.idle_cores;
   Stock stock(node, allotted, grain);
-  auto demands = split_demands(node, homes, grain.units_per_task);
-  for (auto& demand : demands)
-    demand.units -= stock.take(demand.home, demand.units, shares.cpus[demand.task]);
-  fill_from_other_homes(demands, stock, shares.cpus);
-  fill_from_afar(node, demands, stock, shares.cpus);
+  fill_near_and_far(node, split_demands(homes, grain.units_per_task), stock, shares.cpus);
   fill_homeless(node, homes, grain.units_per_task, stock, shares.cpus);
-  if (grain.unit == Grain::Unit::whole_core && grain.cpus_per_task > 0) {
-    for (auto& cpus : shares.cpus) trim(node, cpus, grain.cpus_per_task);
+  if (grain.unit == Grain::Unit::whole_core) {
+    int fewest = grain.cpus_per_task;  // cores may have unequal numbers of allotted threads
+    for (const auto& cpus : shares.cpus) {
+      if (grain.cpus_per_task == 0) fewest = fewest == 0 ? cpus.size() : std::min(fewest, cpus.size());
+    }
+    for (auto& cpus : shares.cpus) trim(node, cpus, fewest);
   }
   if (!grain.warning.empty()) shares.warnings.push_back(grain.warning);
   return shares;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "placement/place_homes.hpp"
+
 namespace muster::placement {
 
 namespace {
@@ -19,13 +21,13 @@ struct Nearness {
 };
 
 Nearness nearness(const Node& node, const Anchor& anchor, const Nic& nic) {
-  // Where there is one domain only, everything is on it, even if the device does not say.
-  const int only = node.domains.size() == 1 ? node.domains.front().id : -1;
-  const int from = anchor.domain >= 0 ? anchor.domain : only;
-  const int to = nic.domain >= 0 ? nic.domain : only;
-  Nearness result;
-  result.distance = device_distance(anchor.path, from, nic.path, to);
-  if (result.distance == Distance::sys) result.numa = node.domain_distance(from, to);
+  const auto near = local_domains(node, nic.domain, nic.near_domains);
+  Nearness result{device_distance(anchor.path, anchor.near, nic.path, near), 0};
+  if (result.distance != Distance::sys) return result;
+  result.numa = std::numeric_limits<int>::max();
+  for (const int from : anchor.near) {
+    for (const int to : near) result.numa = std::min(result.numa, node.domain_distance(from, to));
+  }
   return result;
 }
 

@@ -12,7 +12,7 @@ namespace muster::placement {
 /// What a NIC is to be near to: a GPU, or the domain of a task without one.
 struct Anchor {
   PciPath path;
-  int domain = -1;
+  std::vector<int> near;  ///< NUMA domains, ascending; empty: unknown
 };
 
 struct NicChoice {

@@ -2,6 +2,7 @@
 #include "placement/place_reasons.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace muster::placement {
 
@@ -35,10 +36,10 @@ std::vector<int> domains_of(const Node& node, const CpuSet& cpus) {
   return ids;
 }
 
-std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& homes,
-                         bool all_homes) {
-  if (homes.empty() && task.gpus.empty()) return "no GPU: cores shared out evenly";
-  if (!all_homes) {
+std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& near,
+                         const CpuShares& shares) {
+  if (near.empty() && task.gpus.empty()) return "no GPU: cores shared out evenly";
+  if (near.empty()) {
     return "the machine does not say which of its " + std::to_string(node.domains.size()) +
            " NUMA domains the GPU is near to: cores shared out evenly";
   }
@@ -47,23 +48,26 @@ std::string explain_cpus(const Node& node, const TaskPlacement& task, const std:
     int cores = 0;
     for (const auto& core : node.cores)
       cores += core.domain == domain && core.cpus.intersects(task.cpus) ? 1 : 0;
-    const bool own = std::find(homes.begin(), homes.end(), domain) != homes.end();
+    const bool own = std::find(near.begin(), near.end(), domain) != near.end();
     text += (text.empty() ? "" : ", ") + plural(cores, "core") + " on NUMA " + std::to_string(domain);
     if (own) {
       text += node.domains.size() == 1 ? " (the only one)" : " (the GPU's)";
     } else {
-      text += " (distance " + std::to_string(node.domain_distance(homes.front(), domain)) +
-              ": no more allotted on " + joined(homes) + ")";
+      int distance = std::numeric_limits<int>::max();
+      for (const int from : near) distance = std::min(distance, node.domain_distance(from, domain));
+      text += " (distance " + std::to_string(distance) + ": none left on " + joined(near) + ")";
     }
   }
-  return text;
+  if (shares.idle_cores == 0) return text;
+  return text + "; " + std::to_string(shares.idle_cores) + " of " + std::to_string(shares.allotted_cores) +
+         " allotted cores stay idle: larger equal shares would not be local (--cpus-per-task uses them)";
 }
 
-std::string explain_memory(const TaskPlacement& task, const std::vector<int>& homes, bool all_homes) {
+std::string explain_memory(const TaskPlacement& task, const std::vector<int>& sources, bool of_gpus) {
   if (task.memory.empty()) return "no NUMA domain with ordinary memory is allowed: memory left as it is";
-  if (homes.empty() || !all_homes) return "memory where the cores are";
-  return task.memory == homes ? "memory on the GPU's NUMA domain"
-                              : "memory on the nearest NUMA domain that has some";
+  if (!of_gpus) return "memory where the cores are";
+  return task.memory == sources ? "memory on the GPU's NUMA domain"
+                                : "memory on the nearest NUMA domain that has some";
 }
 
 std::string explain_nics(const Node& node, const TaskPlacement& task) {

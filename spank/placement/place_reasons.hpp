@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "placement/place.hpp"
+#include "placement/place_cpus.hpp"
 
 namespace muster::placement {
 
@@ -16,10 +17,11 @@ std::string plural(long count, const std::string& noun);
 /// Ids of the domains that the CPUs lie on, the one with the most first.
 std::vector<int> domains_of(const Node& node, const CpuSet& cpus);
 
-/// homes: the domains that the task's GPUs are near to, each once; all_homes: they are known for every GPU.
-std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& homes,
-                         bool all_homes);
-std::string explain_memory(const TaskPlacement& task, const std::vector<int>& homes, bool all_homes);
+/// near: the domains that the task's GPUs are near to, each once; empty: unknown, or no GPU.
+std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& near,
+                         const CpuShares& shares);
+/// sources: the domains wanted; of_gpus: because the GPUs are near to them.
+std::string explain_memory(const TaskPlacement& task, const std::vector<int>& sources, bool of_gpus);
 std::string explain_nics(const Node& node, const TaskPlacement& task);
 
 /// Adds a reason to each task whose GPUs others share or are MIG instances.

@@ -58,9 +58,10 @@ Json domain_json(const NumaDomain& numa) {
 }
 
 Json gpu_json(const Gpu& gpu) {
-  const auto& [pci, domain, path, uuid, model, minor] = gpu;
-  return {{"pci", pci.to_string()}, {"domain", domain}, {"path", path_json(path)},
-          {"uuid", uuid},           {"model", model},   {"minor", minor}};
+  const auto& [pci, domain, near_domains, path, uuid, model, minor] = gpu;
+  return {{"pci", pci.to_string()},  {"domain", domain}, {"near_domains", near_domains},
+          {"path", path_json(path)}, {"uuid", uuid},     {"model", model},
+          {"minor", minor}};
 }
 
 /// An array with one element for each of a vector's.
@@ -118,6 +119,7 @@ Gpu to_gpu(const Json& json) {
   Gpu gpu;
   gpu.pci = PciAddress::parse(text(json.at("pci")));
   gpu.domain = number(json.at("domain"));
+  for (const auto& near : array(json.at("near_domains"))) gpu.near_domains.push_back(number(near));
   gpu.path = to_path(json.at("path"));
   gpu.uuid = text(json.at("uuid"));
   gpu.model = text(json.at("model"));
@@ -136,7 +138,9 @@ bool is_sound(const Node& node) {
   for (std::size_t i = 1; i < node.domains.size(); ++i)
     if (node.domains[i - 1].id >= node.domains[i].id) return false;
   return std::all_of(node.gpus.begin(), node.gpus.end(), [&](const Gpu& gpu) {
-    return gpu.domain == -1 || node.find_domain(gpu.domain) != nullptr;
+    const auto known = [&](int id) { return node.find_domain(id) != nullptr; };
+    return (gpu.domain == -1 || known(gpu.domain)) &&
+           std::all_of(gpu.near_domains.begin(), gpu.near_domains.end(), known);
   });
 }
 

@@ -8,21 +8,22 @@ namespace muster::placement {
 
 namespace {
 
-constexpr long unreachable = std::numeric_limits<long>::max();
+constexpr std::int64_t unreachable = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
 /// Cheapest ways from any source with demand left, in the residual graph: to a store at the cost, and back
 /// from a store to a source that uses it at minus the cost (that source then looks elsewhere).
 struct Paths {
-  std::vector<long> to_source, to_store;
+  std::vector<std::int64_t> to_source, to_store;
   std::vector<std::size_t> source_from;  // store through which a source is reached; none: it starts there
   std::vector<std::size_t> store_from;   // source through which a store is reached
 };
 
 Paths find_paths(const std::vector<int>& demand, std::size_t stores,
-                 const std::vector<std::vector<int>>& cost, const std::vector<std::vector<int>>& flow) {
+                 const std::vector<std::vector<std::int64_t>>& cost,
+                 const std::vector<std::vector<int>>& flow) {
   const std::size_t sources = demand.size();
-  Paths paths{std::vector<long>(sources, unreachable), std::vector<long>(stores, unreachable),
+  Paths paths{std::vector<std::int64_t>(sources, unreachable), std::vector<std::int64_t>(stores, unreachable),
               std::vector<std::size_t>(sources, none), std::vector<std::size_t>(stores, none)};
   for (std::size_t i = 0; i < sources; ++i) {
     if (demand[i] > 0) paths.to_source[i] = 0;
@@ -32,7 +33,7 @@ Paths find_paths(const std::vector<int>& demand, std::size_t stores,
     for (std::size_t i = 0; i < sources; ++i) {
       if (paths.to_source[i] == unreachable) continue;
       for (std::size_t j = 0; j < stores; ++j) {
-        const long there = paths.to_source[i] + cost[i][j];
+        const std::int64_t there = paths.to_source[i] + cost[i][j];
         if (there < paths.to_store[j]) {
           paths.to_store[j] = there;
           paths.store_from[j] = i;
@@ -56,7 +57,7 @@ Paths find_paths(const std::vector<int>& demand, std::size_t stores,
 }  // namespace
 
 std::vector<std::vector<int>> cheapest_transport(std::vector<int> demand, std::vector<int> supply,
-                                                 const std::vector<std::vector<int>>& cost) {
+                                                 const std::vector<std::vector<std::int64_t>>& cost) {
   std::vector<std::vector<int>> flow(demand.size(), std::vector<int>(supply.size()));
   while (true) {
     const Paths paths = find_paths(demand, supply.size(), cost, flow);

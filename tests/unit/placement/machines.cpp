@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <set>
 
 #include "placement/error.hpp"
 
@@ -84,6 +85,15 @@ Node random_node(std::mt19937& random) {
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   Node node = make_node({pick(1, 2), pick(1, 4), pick(1, 8), pick(1, 2)});
   const int domains = static_cast<int>(node.domains.size());
+  if (pick(0, 2) == 0) {  // domains of unequal size; a core with fewer threads
+    for (int gone = pick(1, 6); gone > 0 && node.cores.size() > 1; --gone) {
+      const auto core = node.cores.begin() + pick(0, static_cast<int>(node.cores.size()) - 1);
+      auto& domain = node.domains[static_cast<std::size_t>(core->domain)];
+      if ((domain.cpus - core->cpus).empty()) continue;
+      domain.cpus -= core->cpus;
+      node.cores.erase(core);
+    }
+  }
   if (pick(0, 1) == 1) {  // distances that no formula gives
     for (auto& domain : node.domains) {
       for (int other = 0; other < domains; ++other) {
@@ -104,6 +114,11 @@ Node random_node(std::mt19937& random) {
   const int gpus = pick(0, 8);
   for (int i = 0; i < gpus; ++i)
     add_gpu(node, pick(0, 9) == 0 ? -1 : pick(0, domains - 1), pick(0, 7) * 16 + i);
+  for (auto& gpu : node.gpus) {
+    if (gpu.domain < 0 || domains < 3 || pick(0, 4) > 0) continue;
+    gpu.near_domains = {gpu.domain, (gpu.domain + 1) % domains};
+    gpu.domain = -1;
+  }
   const int nics = pick(0, 6);
   for (int i = 0; i < nics; ++i) {
     const bool beside = gpus > 0 && pick(0, 1) == 1;
@@ -119,6 +134,29 @@ Node random_node(std::mt19937& random) {
   return node;
 }
 
+namespace {
+
+/// All CPUs, some of each domain, all of one domain, or very few anywhere.
+void random_allotment(const Node& node, std::mt19937& random, Request& request) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const auto all = node.cpus().to_vector();
+  const int kind = pick(0, 4);
+  if (kind == 2)
+    request.cpus =
+        node.domains[static_cast<std::size_t>(pick(0, static_cast<int>(node.domains.size()) - 1))].cpus;
+  if (kind == 3) {
+    for (int i = pick(1, 4); i > 0; --i)
+      request.cpus.add(all[static_cast<std::size_t>(pick(0, static_cast<int>(all.size()) - 1))]);
+  }
+  if (kind == 4) {
+    for (const int cpu : all) {
+      if (pick(0, 2) > 0) request.cpus.add(cpu);
+    }
+  }
+}
+
+}  // namespace
+
 Request random_request(const Node& node, std::mt19937& random) {
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   Request request;
@@ -126,14 +164,22 @@ Request random_request(const Node& node, std::mt19937& random) {
   std::shuffle(request.gpus.begin(), request.gpus.end(), random);
   if (!request.gpus.empty())
     request.gpus.resize(static_cast<std::size_t>(pick(0, static_cast<int>(request.gpus.size()))));
-  const int gpus = static_cast<int>(request.gpus.size());
-  request.tasks = gpus > 0 ? pick(1, gpus) : pick(1, 6);
-  request.gpus_per_task = gpus > 0 && pick(0, 1) == 1 ? pick(1, gpus / request.tasks) : 0;
-  if (pick(0, 1) == 1) {
-    for (const int cpu : node.cpus().to_vector()) {
-      if (pick(0, 2) > 0) request.cpus.add(cpu);
+  int devices = static_cast<int>(request.gpus.size());
+  if (devices > 0 && pick(0, 5) == 0) {  // some GPUs are in MIG mode
+    for (int i = pick(1, 3) - 1; i >= 0; --i) {
+      const auto& parent = request.gpus[static_cast<std::size_t>(i % devices)];
+      request.mig.push_back({"MIG-" + std::to_string(i) + "a", parent});
+      request.mig.push_back({"MIG-" + std::to_string(i) + "b", parent});
     }
+    std::set<PciAddress> parents;
+    for (const auto& mig : request.mig) parents.insert(mig.parent);
+    devices += static_cast<int>(request.mig.size()) - static_cast<int>(parents.size());
   }
+  request.tasks_per_gpu = pick(0, 3) == 0 ? pick(2, 4) : 1;
+  request.tasks = devices > 0 ? pick(1, devices * request.tasks_per_gpu) : pick(1, 6);
+  const int each = devices * request.tasks_per_gpu / request.tasks;
+  request.gpus_per_task = devices > 0 && request.tasks_per_gpu == 1 && pick(0, 1) == 1 ? pick(1, each) : 0;
+  random_allotment(node, random, request);
   request.cpus_per_task = pick(0, 1) == 1 ? pick(1, 5) : 0;
   request.hardware_threads = pick(0, 1) == 1;
   return request;

@@ -114,7 +114,6 @@ TEST_CASE("Seven instances of one GPU, nameless or not, are seven devices") {
   const Node node = four_gpus();
   Request request;
   request.tasks = 7;
-  request.cpus_per_task = 1;
   request.mig.assign(7, {"", node.gpus[1].pci});
   const auto placement = place(node, request);
   for (const auto& task : placement.tasks) {

@@ -116,6 +116,21 @@ TEST_CASE("Real machines: with few CPUs per task every core, all memory and the 
   }
 }
 
+TEST_CASE("Real machines: without a size asked for every task has equally many cores, all of them local") {
+  const auto folder = real_topologies();
+  if (!folder) return;
+  for (const auto& expected : expectations()) {
+    INFO(expected.file);
+    const Node node = read_topology_file((*folder / expected.file).string());
+    const auto placement = one_task_per_gpu(node);
+    for (const auto& task : placement.tasks) {
+      if (!task.gpus.empty()) CHECK(task.gpu_cpu == Distance::node);
+      CHECK(task.cores == placement.tasks.front().cores);
+    }
+    if (std::string(expected.file).find("lenovo") != std::string::npos) CHECK(placement.tasks[0].cores == 16);
+  }
+}
+
 TEST_CASE("Real machines: GPU and NIC under one switch find each other") {
   const auto folder = real_topologies();
   if (!folder) return;

@@ -10,7 +10,8 @@ using namespace muster::placement;
 namespace {
 
 /// The smallest cost of meeting all demand, by trying everything.
-long exhaustive(std::vector<int> demand, std::vector<int> supply, const std::vector<std::vector<int>>& cost) {
+long exhaustive(std::vector<int> demand, std::vector<int> supply,
+                const std::vector<std::vector<std::int64_t>>& cost) {
   for (std::size_t i = 0; i < demand.size(); ++i) {
     if (demand[i] == 0) continue;
     --demand[i];
@@ -20,7 +21,7 @@ long exhaustive(std::vector<int> demand, std::vector<int> supply, const std::vec
       --supply[j];
       const long rest = exhaustive(demand, supply, cost);
       ++supply[j];
-      if (rest != std::numeric_limits<long>::max()) best = std::min(best, rest + cost[i][j]);
+      if (rest != std::numeric_limits<long>::max()) best = std::min<long>(best, rest + cost[i][j]);
     }
     return best;
   }
@@ -38,7 +39,7 @@ TEST_CASE("Transport costs as little as the best of all answers") {
     int wanted = 0, there = 0;
     for (auto& amount : demand) wanted += amount = pick(0, 2);
     for (auto& amount : supply) there += amount = pick(0, 3);
-    std::vector<std::vector<int>> cost(demand.size(), std::vector<int>(supply.size()));
+    std::vector<std::vector<std::int64_t>> cost(demand.size(), std::vector<std::int64_t>(supply.size()));
     for (auto& row : cost) {
       for (auto& entry : row) entry = pick(10, 40);
     }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device is near to; a part of place().
+#pragma once
+
+#include <vector>
+
+#include "placement/node.hpp"
+
+namespace muster::placement {
+
+/// Where a task's cores for one of its GPUs should be.
+struct Home {
+  int domain = -1;        ///< id of the NUMA domain to take cores from first; it has CPUs
+  std::vector<int> near;  ///< all domains that count as local, ascending, domain among them
+};
+
+/// The NUMA domains with CPUs that a device is near to, ascending; empty: nothing is known. A domain without
+/// CPUs (a GPU's own memory) stands for the nearest that has some; on a node with one domain, that is it.
+/// domain, near_domains: of a Gpu or Nic.
+std::vector<int> local_domains(const Node& node, int domain, const std::vector<int>& near_domains);
+
+/// homes[i] belongs to node.gpus[i]; near is empty where nothing is known. GPUs that are near to the same
+/// several domains have them dealt out as their first, in PCI order.
+std::vector<Home> homes_of_gpus(const Node& node);
+
+}  // namespace muster::placement

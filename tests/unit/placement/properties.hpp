@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What place() promises of every machine and every request, checked on its answer.
+#pragma once
+
+#include <random>
+#include <set>
+
+#include "placement/place.hpp"
+
+namespace muster::placement::test {
+
+/// The domains that a task's GPUs are near to, worked out anew from the model; empty: unknown, or no GPU.
+std::set<int> near_of(const Node& node, const TaskPlacement& task);
+
+/// Fails the running test if the answer breaks a promise.
+void check_properties(const Node& node, const Request& request, const Placement& placement);
+
+/// The same machine listed in another order: domains (and their distances), cores, GPUs, NICs.
+Node shuffled(Node node, std::mt19937& random);
+/// The same request with its lists in another order.
+Request shuffled(Request request, std::mt19937& random);
+
+/// The answer and the machine as one text, for comparison.
+std::string as_text(const Node& node, const Placement& placement);
+
+}  // namespace muster::placement::test

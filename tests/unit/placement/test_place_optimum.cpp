@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// place() on small machines against exhaustive search.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "catch.hpp"
+#include "machines.hpp"
+#include "placement/place_homes.hpp"
+#include "placement/place_nics.hpp"
+#include "properties.hpp"
+
+using namespace muster::placement;
+using namespace muster::placement::test;
+
+namespace {
+
+/// Cores off the domains near to the task's GPUs, the sum of their distances, and cores near but not on the
+/// GPU's first domain.
+using Cost = std::tuple<int, int, int>;
+
+/// One core of a task: where it should be.
+struct Unit {
+  int home = 0;
+  std::set<int> near;
+};
+
+Cost cost_of(const Node& node, const Unit& unit, int domain) {
+  if (domain == unit.home) return {0, 0, 0};
+  if (unit.near.contains(domain)) return {0, 0, 1};
+  int distance = std::numeric_limits<int>::max();
+  for (const int near : unit.near) distance = std::min(distance, node.domain_distance(near, domain));
+  return {1, distance, 0};
+}
+
+Cost sum(const Cost& a, const Cost& b) {
+  return {std::get<0>(a) + std::get<0>(b), std::get<1>(a) + std::get<1>(b), std::get<2>(a) + std::get<2>(b)};
+}
+
+/// The best way of taking all units, from number `next` on, from what the domains have left.
+Cost exhaustive(const Node& node, const std::vector<Unit>& units, std::size_t next,
+                std::map<int, int>& left) {
+  if (next == units.size()) return {0, 0, 0};
+  Cost best{1 << 20, 0, 0};
+  for (auto& [domain, free] : left) {
+    if (free == 0) continue;
+    --free;
+    best = std::min(best, sum(cost_of(node, units[next], domain), exhaustive(node, units, next + 1, left)));
+    ++free;
+  }
+  return best;
+}
+
+/// The units of one task, in proportion to its GPUs.
+std::vector<Unit> units_of(const Node& node, const TaskPlacement& task, int cpus) {
+  const auto homes = homes_of_gpus(node);
+  const auto near = near_of(node, task);
+  const int gpus = static_cast<int>(task.gpus.size());
+  std::vector<Unit> units;
+  for (int i = 0; i < gpus; ++i) {
+    const auto index = static_cast<std::size_t>(node.find_gpu(task.gpus[static_cast<std::size_t>(i)].pci) -
+                                                node.gpus.data());
+    for (int n = cpus * i / gpus; n < cpus * (i + 1) / gpus; ++n)
+      units.push_back({homes[index].domain, near});
+  }
+  return units;
+}
+
+/// What the task's own CPUs cost, its units being matched to them as well as can be.
+Cost cost_of(const Node& node, const TaskPlacement& task, const std::vector<Unit>& units) {
+  std::map<int, int> cores;
+  for (const auto& core : node.cores) {
+    if (core.cpus.intersects(task.cpus)) ++cores[core.domain];
+  }
+  return exhaustive(node, units, 0, cores);
+}
+
+/// A machine and a request with at most seven cores in all tasks; several GPUs to a task, several tasks to a
+/// GPU, GPUs near to several domains, and cores missing anywhere.
+std::optional<std::pair<Node, Request>> small_problem(std::mt19937& random) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  Node node = make_node({pick(1, 2), pick(1, 2), pick(1, 3), 1});
+  const int domains = static_cast<int>(node.domains.size());
+  for (auto& domain : node.domains) {
+    for (auto& distance : domain.distances) distance = distance == 10 ? 10 : pick(11, 40);
+  }
+  Request request;
+  const int gpus = pick(1, 4);
+  for (int i = 0; i < gpus; ++i) {
+    add_gpu(node, pick(0, domains - 1), 16 + i);
+    if (domains > 2 && pick(0, 3) == 0) {
+      const auto at = node.gpus.end() - 1;
+      at->near_domains = {at->domain, (at->domain + 1) % domains};
+      at->domain = -1;
+    }
+  }
+  finish(node);
+  request.gpus = addresses(node);
+  request.tasks_per_gpu = pick(1, 2);
+  request.tasks = pick(1, gpus * request.tasks_per_gpu);
+  request.cpus_per_task = pick(1, 4);
+  for (const auto& core : node.cores) {
+    if (pick(0, 4) > 0) request.cpus |= core.cpus;
+  }
+  const int wanted = request.tasks * request.cpus_per_task;
+  if (wanted > 7 || request.cpus.size() < wanted) return std::nullopt;
+  return std::pair(node, request);
+}
+
+/// The smallest sum of squared loads with every anchor on one of its nearest NICs.
+long most_even(const std::vector<std::vector<std::size_t>>& nearest, std::size_t anchor,
+               std::vector<long>& load) {
+  if (anchor == nearest.size()) {
+    long sum = 0;
+    for (const long l : load) sum += l * l;
+    return sum;
+  }
+  if (nearest[anchor].empty()) return most_even(nearest, anchor + 1, load);
+  long best = std::numeric_limits<long>::max();
+  for (const auto nic : nearest[anchor]) {
+    ++load[nic];
+    best = std::min(best, most_even(nearest, anchor + 1, load));
+    --load[nic];
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("Small machines: CPUs are as near as exhaustive search can make them") {
+  int compared = 0, several_gpus = 0, shared = 0, remote = 0;
+  for (unsigned seed = 0; compared < 600; ++seed) {
+    std::mt19937 random(seed);
+    const auto problem = small_problem(random);
+    if (!problem) continue;
+    const auto& [node, request] = *problem;
+    std::map<int, int> left;
+    for (const auto& domain : node.domains) left[domain.id] = (domain.cpus & request.cpus).size();
+    const auto placement = place(node, request);
+    std::vector<Unit> all;
+    Cost cost{0, 0, 0};
+    for (const auto& task : placement.tasks) {
+      const auto units = units_of(node, task, request.cpus_per_task);
+      all.insert(all.end(), units.begin(), units.end());
+      cost = sum(cost, cost_of(node, task, units));
+    }
+    INFO("seed " << seed);
+    CHECK(cost == exhaustive(node, all, 0, left));
+    ++compared;
+    several_gpus += placement.tasks[0].gpus.size() > 1;
+    shared += request.tasks > static_cast<int>(node.gpus.size());
+    remote += std::get<0>(cost) > 0;
+  }
+  CHECK(std::min({several_gpus, shared, remote}) > 50);  // the generator makes all of them
+}
+
+TEST_CASE("Small machines: NICs are as near and as evenly dealt as exhaustive search can make them") {
+  int uneven_choices = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    std::mt19937 random(seed);
+    const Node node = random_node(random);
+    std::vector<Anchor> anchors;
+    std::vector<int> anchor_domains;
+    const int only = node.domains.size() == 1 ? 0 : -1;
+    for (const auto& gpu : node.gpus) {
+      if (!gpu.near_domains.empty()) continue;
+      anchor_domains.push_back(gpu.domain < 0 ? only : gpu.domain);
+      anchors.push_back({gpu.path, anchor_domains.back() < 0 ? std::vector<int>()
+                                                             : std::vector<int>{anchor_domains.back()}});
+    }
+    if (anchors.size() > 6) anchors.resize(6);
+    // Nearest sets worked out anew, straight from the definition.
+    std::vector<std::vector<std::size_t>> nearest(anchors.size());
+    for (std::size_t a = 0; a < anchors.size(); ++a) {
+      std::map<std::pair<int, int>, std::vector<std::size_t>> by_distance;
+      for (std::size_t n = 0; n < node.nics.size(); ++n) {
+        const Nic& nic = node.nics[n];
+        if (!nic.usable) continue;
+        const int from = anchor_domains[a];
+        const int to = nic.domain < 0 ? only : nic.domain;
+        const Distance distance = device_distance(anchors[a].path, from, nic.path, to);
+        by_distance[{static_cast<int>(distance),
+                     distance == Distance::sys ? node.domain_distance(from, to) : 0}]
+            .push_back(n);
+      }
+      if (!by_distance.empty()) nearest[a] = by_distance.begin()->second;
+    }
+    const auto choices = choose_near_nics(node, anchors);
+    std::vector<long> load(node.nics.size());
+    INFO("seed " << seed);
+    for (std::size_t a = 0; a < anchors.size(); ++a) {
+      REQUIRE(choices[a].nics.empty() == nearest[a].empty());
+      for (const auto nic : choices[a].nics) {
+        REQUIRE(std::count(nearest[a].begin(), nearest[a].end(), nic) == 1);
+        ++load[nic];
+      }
+      if (nearest[a].size() > 1) ++uneven_choices;
+    }
+    long sum = 0, extra = 0, anchored = 0;
+    for (const long l : load) sum += l * l;
+    // NICs given on top of one per anchor are otherwise idle: each adds exactly one to the sum.
+    for (const auto& choice : choices) {
+      extra += std::max<long>(0, static_cast<long>(choice.nics.size()) - 1);
+      anchored += choice.nics.empty() ? 0 : 1;
+    }
+    std::vector<long> none(node.nics.size());
+    REQUIRE(sum - extra == most_even(nearest, 0, none));
+    REQUIRE(anchored <= static_cast<long>(anchors.size()));
+  }
+  CHECK(uneven_choices > 100);  // the generator does make ties
+}
