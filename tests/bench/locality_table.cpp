@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints how local the tasks of a node would be with Slurm alone (a model, slurm_alone.hpp) and with Muster, as Markdown tables: a row for
-// each topology file given. What is local is judged here, from the node's description, not taken from what place() says of itself.
-// Arguments: topology files, and folders that hold a copied /sys. Run by the script `locality`.
+// Prints how local the tasks of a node would be with Slurm alone (a model, slurm_alone.hpp) and with Muster,
+// as Markdown tables: a row for each topology file given. What is local is judged here, from the node's
+// description, not taken from what place() says of itself. Arguments: topology files, and folders that hold a
+// copied /sys. Run by the script `locality`.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -25,10 +26,10 @@ namespace fs = std::filesystem;
 struct Machine {
   std::string name;
   Node node;
-  int tasks = 0;             // one for each GPU
+  int tasks = 0;  // one for each GPU
   int threads_per_core = 1;
-  int domains = 0;           // with CPUs
-  int equal_share = 0;       // cores; 0: there are fewer cores than tasks
+  int domains = 0;      // with CPUs
+  int equal_share = 0;  // cores; 0: there are fewer cores than tasks
 };
 
 Machine read(const fs::path& path) {
@@ -36,7 +37,8 @@ Machine read(const fs::path& path) {
   machine.name = path.stem();
   machine.node = fs::is_directory(path) ? read_live(path) : read_topology_file(path);
   machine.tasks = static_cast<int>(machine.node.gpus.size());
-  for (const auto& core : machine.node.cores) machine.threads_per_core = std::max(machine.threads_per_core, core.cpus.size());
+  for (const auto& core : machine.node.cores)
+    machine.threads_per_core = std::max(machine.threads_per_core, core.cpus.size());
   for (const auto& domain : machine.node.domains) machine.domains += domain.cpus.empty() ? 0 : 1;
   if (machine.tasks > 0) machine.equal_share = static_cast<int>(machine.node.cores.size()) / machine.tasks;
   return machine;
@@ -44,14 +46,16 @@ Machine read(const fs::path& path) {
 
 /// How many of the tasks are local, in each respect.
 struct Local {
-  int cores = 0;        // tasks all of whose cores are on their GPU's domain
-  int memory = 0;       // tasks all of whose memory comes from there
-  int nic = 0;          // tasks with a NIC that no other is nearer than
-  double part = 0;      // of all cores of all tasks, those on their GPU's domain
+  int cores = 0;    // tasks all of whose cores are on their GPU's domain
+  int memory = 0;   // tasks all of whose memory comes from there
+  int nic = 0;      // tasks with a NIC that no other is nearer than
+  double part = 0;  // of all cores of all tasks, those on their GPU's domain
   bool has_nics = false;
 };
 
-Distance nic_distance(const Gpu& gpu, const Nic& nic) { return device_distance(gpu.path, gpu.domain, nic.path, nic.domain); }
+Distance nic_distance(const Gpu& gpu, const Nic& nic) {
+  return device_distance(gpu.path, gpu.domain, nic.path, nic.domain);
+}
 
 bool nearest(const Node& node, const Gpu& gpu, const Nic& nic) {
   return std::none_of(node.nics.begin(), node.nics.end(), [&](const Nic& other) {
@@ -75,7 +79,8 @@ bool count_cores(const Node& node, const Gpu& gpu, const CpuSet& cpus, int& near
 Local slurm_alone(const Machine& machine, const std::vector<CpuSet>& bound) {
   Local local;
   int near = 0, all = 0;
-  const auto first = std::find_if(machine.node.nics.begin(), machine.node.nics.end(), [](const Nic& nic) { return nic.usable; });
+  const auto first = std::find_if(machine.node.nics.begin(), machine.node.nics.end(),
+                                  [](const Nic& nic) { return nic.usable; });
   local.has_nics = first != machine.node.nics.end();
   for (std::size_t i = 0; i < bound.size(); ++i) {
     const Gpu& gpu = machine.node.gpus[i];
@@ -96,11 +101,13 @@ Local with_muster(const Machine& machine, const Placement& placement) {
     local.cores += count_cores(machine.node, gpu, task.cpus, near, all) ? 1 : 0;
     local.memory += task.memory == std::vector<int>{gpu.domain} ? 1 : 0;
     local.has_nics = local.has_nics || !task.nics.empty();
-    local.nic += !task.nics.empty() && std::all_of(task.nics.begin(), task.nics.end(), [&](const PlacedNic& placed) {
-      return std::any_of(machine.node.nics.begin(), machine.node.nics.end(), [&](const Nic& nic) {
-        return nic.label() == placed.label && nic.port == placed.port && nic.usable && nearest(machine.node, gpu, nic);
-      });
-    });
+    local.nic +=
+        !task.nics.empty() && std::all_of(task.nics.begin(), task.nics.end(), [&](const PlacedNic& placed) {
+          return std::any_of(machine.node.nics.begin(), machine.node.nics.end(), [&](const Nic& nic) {
+            return nic.label() == placed.label && nic.port == placed.port && nic.usable &&
+                   nearest(machine.node, gpu, nic);
+          });
+        });
   }
   local.part = all > 0 ? static_cast<double>(near) / all : 0;
   return local;
@@ -129,9 +136,11 @@ std::string cells(const Local& local, int tasks) {
 }
 
 void whole_node_table(const std::vector<Machine>& machines) {
-  std::printf("The job has the whole node, an equal share of its cores for each task:\n\n"
-              "| machine | GPUs | domains | cores a task | Slurm alone: cores | memory | first port | Muster: cores | memory | nearest port "
-              "| Muster's own share | its cores |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "Each task asks for an equal share of the node's cores:\n\n"
+      "| machine | GPUs | domains | cores a task | Slurm alone: cores | memory | first port | Muster: cores "
+      "| memory | nearest port "
+      "| Muster's own share | its cores |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const auto& machine : machines) {
     const auto& [name, node, tasks, threads, domains, share] = machine;
     const int cpus = std::max(1, share) * threads;
@@ -146,10 +155,13 @@ void whole_node_table(const std::vector<Machine>& machines) {
 }
 
 void one_core_table(const std::vector<Machine>& machines) {
-  std::printf("\nOne core for each task. Slurm's controller picks the cores of a job that shares the node, and Muster can only deal out those; "
-              "in a job that has the whole node (`--exclusive`) it picks them itself:\n\n"
-              "| machine | GPUs | cores allotted | Slurm alone: cores | memory | Muster on the same cores: cores | memory "
-              "| Muster, whole node: cores | memory |\n|---|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "\nOne core for each task. Slurm's controller picks the cores of a job that shares the node, and "
+      "Muster can only deal out those; "
+      "in a job that has the whole node (`--exclusive`) it picks them itself:\n\n"
+      "| machine | GPUs | cores allotted | Slurm alone: cores | memory | Muster on the same cores: cores | "
+      "memory "
+      "| Muster, whole node: cores | memory |\n|---|---|---|---|---|---|---|---|---|\n");
   for (const auto& machine : machines) {
     if (machine.equal_share == 0) continue;
     const int tasks = machine.tasks, cpus = machine.threads_per_core;
@@ -157,9 +169,9 @@ void one_core_table(const std::vector<Machine>& machines) {
     const auto alone = slurm_alone(machine, bound_by_slurm(machine.node, allotted, tasks, cpus));
     const auto same = with_muster(machine, placed(machine, 1, allotted));
     const auto whole = with_muster(machine, placed(machine, 1, {}));
-    std::printf("| %s | %d | %s | %d/%d | %d/%d | %d/%d | %d/%d | %d/%d | %d/%d |\n", machine.name.c_str(), tasks,
-                allotted.to_list().c_str(), alone.cores, tasks, alone.memory, tasks, same.cores, tasks, same.memory, tasks,
-                whole.cores, tasks, whole.memory, tasks);
+    std::printf("| %s | %d | %s | %d/%d | %d/%d | %d/%d | %d/%d | %d/%d | %d/%d |\n", machine.name.c_str(),
+                tasks, allotted.to_list().c_str(), alone.cores, tasks, alone.memory, tasks, same.cores, tasks,
+                same.memory, tasks, whole.cores, tasks, whole.memory, tasks);
   }
 }
 
@@ -200,7 +212,8 @@ int main(int argc, char** argv) {
     whole_node_table(machines);
     one_core_table(machines);
     if (!without.empty()) std::printf("\nWithout a GPU, so without a row:%s.\n", without.c_str());
-    std::printf("\n`place()` for 8 GPUs and 256 CPUs (synthetic, 8 domains, 101 runs): median %.3f ms.\n", place_milliseconds());
+    std::printf("\n`place()` for 8 GPUs and 256 CPUs (synthetic, 8 domains, 101 runs): median %.3f ms.\n",
+                place_milliseconds());
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "locality_table: %s\n", error.what());

@@ -73,7 +73,8 @@ CpuSet allotted_by_slurm(const Node& node, int tasks, int cpus_per_task) {
     for (const Core* core : socket) threads = std::max(threads, static_cast<std::size_t>(core->cpus.size()));
   }
   // Cores that are too many leave one by one, from each socket in turn.
-  const auto wanted = (static_cast<std::size_t>(tasks) * static_cast<std::size_t>(cpus_per_task) + threads - 1) / threads;
+  const auto wanted =
+      (static_cast<std::size_t>(tasks) * static_cast<std::size_t>(cpus_per_task) + threads - 1) / threads;
   for (std::size_t s = 0, left = node.cores.size(); left > wanted; s = (s + 1) % sockets.size()) {
     if (kept[s] == 0) continue;
     --kept[s];
@@ -110,7 +111,8 @@ std::vector<CpuSet> bound_by_slurm(const Node& node, const CpuSet& allotted, int
     CpuSet taken;
     for (std::size_t n = 0; n < per_task; ++n) {
       // A socket without a free CPU: on to the next, also in the middle of a task.
-      for (std::size_t tried = 0; next[s] >= free[s].size() && tried < free.size(); ++tried) s = (s + 1) % free.size();
+      for (std::size_t tried = 0; next[s] >= free[s].size() && tried < free.size(); ++tried)
+        s = (s + 1) % free.size();
       if (next[s] >= free[s].size()) break;
       taken.add(free[s][next[s]++]);
     }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of what Slurm gives the tasks of one node by itself, for comparison: which cores the controller allots to a job with
-// --gpus-per-task=1, and which of them each task is bound to. It stands in for a real Slurm, since nobody has all these machines:
-//   allotment: as slurmctld 22.05.8 does it (select/cons_tres, CR_Core), measured with `scontrol show job -d` for nodes of 2 and 4
-//     sockets, with and without Cores= in gres.conf; without --gpus-per-task it would fill socket after socket
-//   binding: task/affinity, lllp_distribution() and _task_layout_lllp_cyclic() of src/plugins/task/affinity/dist_tasks.c, with the
+// A model of what Slurm gives the tasks of one node by itself, for comparison: which cores the controller
+// allots to a job with
+// --gpus-per-task=1, and which of them each task is bound to. It stands in for a real Slurm, since nobody has
+// all these machines:
+//   allotment: as slurmctld 22.05.8 does it (select/cons_tres, CR_Core), measured with `scontrol show job -d`
+//   for nodes of 2 and 4
+//     sockets, with and without Cores= in gres.conf; without --gpus-per-task it would fill socket after
+//     socket
+//   binding: task/affinity, lllp_distribution() and _task_layout_lllp_cyclic() of
+//   src/plugins/task/affinity/dist_tasks.c, with the
 //     default distribution, block:cyclic
-// A socket is a package, as slurmd counts unless SlurmdParameters has numa_node_as_socket. The node is empty before the job.
-// Pure.
+// A socket is a package, as slurmd counts unless SlurmdParameters has numa_node_as_socket. The node is empty
+// before the job. Pure.
 #pragma once
 
 #include <vector>
@@ -15,13 +20,14 @@
 
 namespace muster::bench {
 
-/// The CPUs (whole cores) allotted to a job of `tasks` tasks with --cpus-per-task=`cpus_per_task`, counted in hardware threads as Slurm
-/// counts them. All of the node where that is not enough: Slurm would refuse the job without --overcommit.
+/// The CPUs (whole cores) allotted to a job of `tasks` tasks with --cpus-per-task=`cpus_per_task`, counted in
+/// hardware threads as Slurm counts them. All of the node where that is not enough: Slurm would refuse the
+/// job without --overcommit.
 placement::CpuSet allotted_by_slurm(const placement::Node& node, int tasks, int cpus_per_task);
 
-/// For each task the CPUs that it may run on; all of `allotted` where Slurm binds no task, which is whenever the tasks' CPUs are not
-/// just the sockets, cores or threads allotted.
-std::vector<placement::CpuSet> bound_by_slurm(const placement::Node& node, const placement::CpuSet& allotted, int tasks,
-                                              int cpus_per_task);
+/// For each task the CPUs that it may run on; all of `allotted` where Slurm binds no task, which is whenever
+/// the tasks' CPUs are not just the sockets, cores or threads allotted.
+std::vector<placement::CpuSet> bound_by_slurm(const placement::Node& node, const placement::CpuSet& allotted,
+                                              int tasks, int cpus_per_task);
 
 }  // namespace muster::bench

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model of Slurm by itself, against what was measured on a real one and what its source says.
-#include "slurm_alone.hpp"
-
 #include "catch.hpp"
 #include "machines.hpp"
+#include "slurm_alone.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;
@@ -31,8 +30,9 @@ using Domains = std::vector<std::vector<int>>;
 
 }  // namespace
 
-// A real Slurm 22.05.8 with cgroup v2 in a virtual machine of this shape, GPU i on domain i: with 4 CPUs a task, tasks 1 and 2 were on each
-// other's domain; with 2 CPUs a task, tasks 1, 2 and 3 were on the wrong one.
+// A real Slurm 22.05.8 with cgroup v2 in a virtual machine of this shape, GPU i on domain i: with 4 CPUs a
+// task, tasks 1 and 2 were on each other's domain; with 2 CPUs a task, tasks 1, 2 and 3 were on the wrong
+// one.
 TEST_CASE("Model of Slurm alone: two packages of two domains of two cores with two threads, as measured") {
   const Node node = make_node({2, 2, 2, 2});
   CHECK(domains_of(node, tasks_on(node, 4, 4)) == Domains{{0}, {2}, {1}, {3}});
@@ -46,7 +46,9 @@ TEST_CASE("Model of Slurm alone: whole sockets are dealt to the tasks in turn") 
 }
 
 // The CPU_IDs of `scontrol show job -d` on a real slurmctld 22.05.8, for jobs with --gpus-per-task=1.
-TEST_CASE("Model of Slurm alone: the controller takes cores evenly from all sockets, the odd ones from the last, as measured") {
+TEST_CASE(
+    "Model of Slurm alone: the controller takes cores evenly from all sockets, the odd ones from the last, "
+    "as measured") {
   const auto list = [](const Shape& shape, int tasks, int cpus) {
     return allotted_by_slurm(make_node(shape), tasks, cpus).to_list();
   };
@@ -59,7 +61,8 @@ TEST_CASE("Model of Slurm alone: the controller takes cores evenly from all sock
   CHECK(list(two_sockets, 2, 7) == "0-6,8-14");
   CHECK(list(four_sockets, 6, 1) == "0,3,6-7,9-10");
   CHECK(list(four_sockets, 2, 5) == "0-1,3-4,6-11");
-  // 4 threads a core; CPU_IDs 0-35,88-123 there, where the threads of a core are numbered one after the other: 9 cores of each socket.
+  // 4 threads a core; CPU_IDs 0-35,88-123 there, where the threads of a core are numbered one after the
+  // other: 9 cores of each socket.
   CHECK(list({2, 1, 22, 4}, 6, 12) == "0-8,22-30,44-52,66-74,88-96,110-118,132-140,154-162");
   CHECK(allotted_by_slurm(make_node(two_sockets), 99, 1) == make_node(two_sockets).cpus());
 }
@@ -76,7 +79,8 @@ TEST_CASE("Model of Slurm alone: no task is bound where the CPUs asked for are n
   for (const auto& cpus : tasks_on(make_node({1, 1, 2, 1}), 4, 1)) CHECK(cpus.to_list() == "0-1");
 }
 
-TEST_CASE("Model of Slurm alone: tasks of one CPU get a thread, a core or a socket, whatever comes out even") {
+TEST_CASE(
+    "Model of Slurm alone: tasks of one CPU get a thread, a core or a socket, whatever comes out even") {
   const Node threads = make_node({1, 1, 4, 2});  // CPUs 0 and 4 are one core
   CHECK(tasks_on(threads, 4, 1)[1].to_list() == "4");
   const Node cores = make_node({1, 1, 4, 1});
@@ -87,7 +91,8 @@ TEST_CASE("Model of Slurm alone: tasks of one CPU get a thread, a core or a sock
   CHECK(bound_by_slurm(half_used, half_used.cpus(), 4, 1)[1].to_list() == "1,5");
 }
 
-TEST_CASE("Model of Slurm alone: every task has its CPUs, disjoint and within the allotment, on random machines") {
+TEST_CASE(
+    "Model of Slurm alone: every task has its CPUs, disjoint and within the allotment, on random machines") {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
     const Node node = random_node(random);
