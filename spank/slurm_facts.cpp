@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 
 #include "placement/error.hpp"
+#include "placement/sysfs.hpp"
 #include "srun_command.hpp"
 
 extern "C" {
@@ -48,18 +47,22 @@ placement::CpuSet own_cpus() {
   cpu_set_t* mask = CPU_ALLOC(placement::CpuSet::limit);
   const std::size_t bytes = CPU_ALLOC_SIZE(placement::CpuSet::limit);
   if (mask != nullptr && sched_getaffinity(0, bytes, mask) == 0)
-    for (int cpu = 0; cpu < placement::CpuSet::limit; ++cpu)
-      if (CPU_ISSET_S(cpu, bytes, mask)) cpus.add(cpu);
+    for (int cpu = 0, left = CPU_COUNT_S(bytes, mask); left > 0; ++cpu)
+      if (CPU_ISSET_S(cpu, bytes, mask)) {
+        cpus.add(cpu);
+        --left;
+      }
   CPU_FREE(mask);
   return cpus;
 }
 
 std::vector<int> own_memory() {
-  constexpr std::string_view key = "Mems_allowed_list:";
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with(key)) return placement::CpuSet::parse_list(line.substr(key.size())).to_vector();
-  return {};
+  constexpr std::string_view key = "\nMems_allowed_list:";
+  const std::string status = placement::Sysfs("/").text("/proc/self/status").value_or("");
+  const auto at = status.find(key);
+  if (at == std::string::npos) return {};
+  const auto start = at + key.size();
+  return placement::CpuSet::parse_list(status.substr(start, status.find('\n', start) - start)).to_vector();
 }
 
 std::string own_host() {

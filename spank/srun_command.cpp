@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -73,10 +72,12 @@ SrunCommand read_srun_command(const std::vector<std::string>& command_line, cons
 }
 
 int count_of(const std::string& request) {
-  std::istringstream parts(request);
+  std::string_view rest = request;
   int total = 0;
-  for (std::string part; std::getline(parts, part, ',');) {
-    const std::string digits = part.substr(part.rfind(':') + 1);
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    const std::string_view digits = part.substr(part.rfind(':') + 1);
     int count = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
     if (error != std::errc() || end != digits.data() + digits.size() || count < 1) return 0;

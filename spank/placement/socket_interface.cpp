@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <optional>
-#include <sstream>
 
 #include "placement/error.hpp"
 #include "placement/routes.hpp"
@@ -61,17 +61,16 @@ std::string only_interface(const Sysfs& sysfs) {
 
 std::vector<Route> read_routes(const Sysfs& sysfs) {
   std::vector<Route> routes;
-  std::istringstream lines(sysfs.text("/proc/net/route").value_or(""));
-  std::string line;
-  std::getline(lines, line);  // the titles
-  while (std::getline(lines, line)) {
-    std::istringstream fields(line);
+  const std::string text = sysfs.text("/proc/net/route").value_or("");
+  // The first line has the titles.
+  for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) {
     Route route;
-    std::uint32_t gateway = 0;
-    std::uint32_t skipped = 0;
-    fields >> route.interface >> std::hex >> route.destination >> gateway >> route.flags >> std::dec >>
-        skipped >> skipped >> route.metric >> std::hex >> route.mask;
-    if (fields && (route.flags & route_up) != 0 && (route.flags & route_reject) == 0)
+    char interface[64] = "";
+    // Not by a stream: the first one in a process builds all of its locale.
+    const int fields = std::sscanf(text.c_str() + end + 1, "%63s %x %*x %x %*u %*u %u %x", interface,
+                                   &route.destination, &route.flags, &route.metric, &route.mask);
+    route.interface = interface;
+    if (fields == 5 && (route.flags & route_up) != 0 && (route.flags & route_reject) == 0)
       routes.push_back(std::move(route));
   }
   return routes;
