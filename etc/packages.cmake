@@ -5,18 +5,11 @@
 # A SPANK plugin works with the Slurm release series that it was built for and no other: Slurm compares major and minor version
 # (src/common/plugin.c, _verify_syms). So the package depends on just that series.
 set(slurm_series "")
-if(SLURM_INCLUDE_DIR)
-  file(STRINGS ${SLURM_INCLUDE_DIR}/slurm/slurm_version.h line REGEX "define SLURM_VERSION_NUMBER")
-  if(line MATCHES "0x([0-9a-f][0-9a-f])([0-9a-f][0-9a-f])[0-9a-f][0-9a-f]")
-    math(EXPR slurm_major "0x${CMAKE_MATCH_1}")
-    math(EXPR slurm_minor "0x${CMAKE_MATCH_2}")
-    math(EXPR slurm_next "${slurm_minor} + 1")
-    foreach(number major minor next)
-      string(REGEX REPLACE "^(.)$" "0\\1" slurm_${number} ${slurm_${number}})
-    endforeach()
-    set(slurm_series ${slurm_major}.${slurm_minor})
-    set(slurm_after ${slurm_major}.${slurm_next})
-  endif()
+if(SLURM_VERSION MATCHES "^([0-9]+)\\.([0-9]+)")
+  set(slurm_series ${CMAKE_MATCH_0})
+  math(EXPR next "1${CMAKE_MATCH_2} + 1")  # 105 + 1: the month keeps its two digits
+  string(SUBSTRING ${next} 1 -1 next)
+  set(slurm_after ${CMAKE_MATCH_1}.${next})
 endif()
 
 set(CPACK_GENERATOR "")
