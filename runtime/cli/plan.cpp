@@ -10,6 +10,7 @@
 #include "placement/read.hpp"
 #include "placement/report.hpp"
 #include "placement/report_json.hpp"
+#include "placement/report_svg.hpp"
 #include "placement/socket_interface.hpp"
 
 namespace muster::cli {
@@ -91,6 +92,10 @@ void run(const PlanOptions& options) {
     for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
     return;
   }
+  if (options.format == "svg") {
+    std::cout << report_svg(node, placement);
+    return;
+  }
   JobFacts facts;
   if (live) facts.socket_interface = socket_interface_to("", options.root);
   std::vector<std::vector<Variable>> environments;
@@ -123,8 +128,8 @@ void add_plan(CLI::App& app) {
   plan->add_option("--cpus", options->cpus, "Allotted CPUs, like 0-15,64-79 (default: all)");
   plan->add_flag("--smt", options->hardware_threads, "Use all hardware threads of a core, not one");
   plan->add_flag("--explain", options->explain, "Say why each task has what it has");
-  plan->add_option("--format", options->format, "table or json (default: table)")
-      ->check(CLI::IsMember({"table", "json"}));
+  plan->add_option("--format", options->format, "table, json or svg (default: table)")
+      ->check(CLI::IsMember({"table", "json", "svg"}));
   plan->footer(
       "Examples:\n  muster plan\n  muster plan --topology dgx.xml --tasks 8 --cpus-per-task 12 --format "
       "json");

@@ -47,6 +47,16 @@ TEST_CASE("muster plan shows the table and the JSON of a topology file") {
   CHECK(parsed.at("tasks").at(0).at("environment").at("NCCL_IB_HCA") == "=mlx5_1:1");
 }
 
+TEST_CASE("muster plan draws a topology file, and explains on demand") {
+  const auto svg = muster("plan " + file + " --format svg");
+  CHECK(svg.code == 0);
+  CHECK(svg.output.starts_with("<?xml "));
+  CHECK(svg.output.ends_with("</svg>\n"));
+  CHECK_THAT(svg.output, ContainsSubstring("0000:81:00.0"));
+  CHECK_THAT(muster("plan " + file).output, !ContainsSubstring("the GPU's"));
+  CHECK_THAT(muster("plan " + file + " --explain").output, ContainsSubstring("the GPU's"));
+}
+
 TEST_CASE("muster plan takes GPUs by address and several per task") {
   const auto result =
       muster("plan " + file + " --format json --gpus 0000:81:00.0,0000:01:00.0 --gpus-per-task 2");
