@@ -184,7 +184,7 @@ int slurm_spank_user_init(spank_t spank, int, char*[]) {
     if (plugin.failure[0] != '\0' || plugin.wish.mode == Mode::off) return;
     if (!muster::spank::is_ordinary_step(spank)) return;
     plugin.cache.emplace(plugin.settings.cache.value_or(muster::spank::default_cache));
-    plugin.step = Step::plan(spank, plugin.wish, *plugin.cache);
+    plugin.step = Step::plan(spank, plugin.wish, plugin.settings, *plugin.cache);
   });
   return 0;
 }

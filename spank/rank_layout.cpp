@@ -5,7 +5,7 @@
 #include <charconv>
 #include <numeric>
 
-#include "host_list.hpp"
+#include "expand_host_list.hpp"
 
 namespace muster::spank {
 

@@ -65,7 +65,8 @@ placement::Request request_for(const Node& node, const SlurmFacts& facts, std::v
 
 Step::Step(SlurmFacts facts, const Wish& wish) : facts_(std::move(facts)), wish_(wish) {}
 
-std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, TopologyCache& cache) {
+std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Settings& settings,
+                                 TopologyCache& cache) {
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Step> step(new Step(read_slurm_facts(spank), wish));
   if (!wish.asked && step->facts_.gpu_minors.empty()) return nullptr;
@@ -73,13 +74,25 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, Topology
   step->node_.host = step->facts_.host;
   step->placement_ = placement::place(
       step->node_, request_for(step->node_, step->facts_, step->addresses_of(step->facts_.gpu_minors)));
-  step->environment_ = TaskEnvironment(spank, step->facts_, wish.parts);
+  step->environment_ = TaskEnvironment(spank, step->facts_, wish.parts, settings.profiles);
+  step->tell(step->environment_.complaints());
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   if (wish.report || wish.explain)
     deliver_report(spank,
                    placement::node_report(step->node_, step->placement_, step->facts_.ranks, took.count()),
                    wish.explain);
   return step;
+}
+
+void Step::tell(const std::vector<std::string>& complaints) const {
+  if (complaints.empty()) return;
+  if (wish_.mode == Mode::strict) throw std::runtime_error(complaints.front());
+  // To the user once a step, to the administrator in every node's slurmd log.
+  const bool first = std::find(facts_.ranks.begin(), facts_.ranks.end(), 0) != facts_.ranks.end();
+  for (const auto& line : complaints) {
+    if (first) slurm_spank_log("muster: %s: %s", facts_.host.c_str(), line.c_str());
+    slurm_info("muster: %s", line.c_str());
+  }
 }
 
 std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const {

@@ -19,7 +19,8 @@ class Step {
   /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
   /// Delivers the node's report when the wish is for one.
   /// @throws std::exception with one line that says what is wrong and what to do.
-  static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish, TopologyCache& cache);
+  static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish, const Settings& settings,
+                                    TopologyCache& cache);
 
   /// In task_init, in the task's own process: CPUs, memory policy, environment.
   /// @throws std::exception when Slurm does not say which task this is.
@@ -27,6 +28,7 @@ class Step {
 
  private:
   Step(SlurmFacts facts, const Wish& wish);
+  void tell(const std::vector<std::string>& complaints) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 

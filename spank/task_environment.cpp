@@ -5,7 +5,9 @@
 #include <charconv>
 
 #include "placement/error.hpp"
+#include "placement/nccl_conf.hpp"
 #include "placement/socket_interface.hpp"
+#include "profiles.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -50,14 +52,34 @@ std::vector<int> reserved_ports(spank_handle* spank) {
 
 }  // namespace
 
-TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts)
+TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts,
+                                 const std::string& profiles)
     : host_(facts.host), parts_(parts) {
   if (!parts.env) return;
   job_.world_size = facts.world_size;
   job_.local_world_size = facts.local_tasks;
   const RankLayout layout = read_layout(spank, facts);
-  find_interface(spank, layout, node_index(spank, layout, facts));
+  const std::size_t node = node_index(spank, layout, facts);
+  find_interface(spank, layout, node);
   find_frameworks(spank, facts, layout);
+  read_files(spank, profiles, node < layout.hosts.size() ? layout.hosts[node] : facts.host);
+}
+
+void TaskEnvironment::read_files(spank_handle* spank, const std::string& profiles, const std::string& node) {
+  const auto word = [&](const char* name) { return job_variable(spank, name).value_or(""); };
+  Profiles found = load_profiles(profiles.empty() ? default_profiles : profiles,
+                                 {word("SLURM_CLUSTER_NAME"), word("SLURM_JOB_PARTITION"), node});
+  configured_.profiles = std::move(found.settings);
+  std::erase_if(configured_.profiles,
+                [&](const auto& setting) { return is_switched_off(parts_, setting.name); });
+  complaints_ = std::move(found.complaints);
+  // As NCCL looks for them (initEnvFunc() in its src/misc/param.cc), on this node and not in a container.
+  const std::string own = word("NCCL_CONF_FILE");
+  if (!own.empty())
+    configured_.user_files = placement::read_nccl_conf(own);
+  else if (const std::string home = word("HOME"); !home.empty())
+    configured_.user_files = placement::read_nccl_conf(home + "/.nccl.conf");
+  configured_.nccl_conf = placement::read_nccl_conf("/etc/nccl.conf");
 }
 
 void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node) {
@@ -129,7 +151,7 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
     job.cuda_visible_devices = lookup("CUDA_VISIBLE_DEVICES");
   auto derived = placement::derive_environment(task, job);
   std::erase_if(derived, [&](const auto& variable) { return is_switched_off(parts_, variable.name); });
-  auto change = placement::decide_environment(derived, lookup, not_from_user);
+  auto change = placement::decide_environment(derived, lookup, not_from_user, configured_);
   change.left_out.insert(change.left_out.end(), left_out_.begin(), left_out_.end());
   return change;
 }

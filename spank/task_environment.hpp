@@ -17,8 +17,11 @@ namespace muster::spank {
 class TaskEnvironment {
  public:
   TaskEnvironment() = default;
-  /// In user_init, once per node.
-  TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts);
+  /// In user_init, once per node. profiles: the folder of the administrator's profiles.
+  TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts, const std::string& profiles);
+
+  /// What is wrong with the profiles, one line each; they are left out. Under --muster=strict a reason to fail.
+  const std::vector<std::string>& complaints() const { return complaints_; }
 
   /// What is set and what is left alone for one task. In task_init it decides on the task's own environment; in
   /// user_init on the job's, which lacks what Slurm adds for each task (CUDA_VISIBLE_DEVICES among them).
@@ -35,11 +38,14 @@ class TaskEnvironment {
   void find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node);
   void find_frameworks(spank_handle* spank, const SlurmFacts& facts, const RankLayout& layout);
   void find_tensorflow(const RankLayout& layout);
+  void read_files(spank_handle* spank, const std::string& profiles, const std::string& node);
 
   std::string host_;
   Parts parts_;
   placement::JobFacts job_;                     // what all tasks of the node share
   std::vector<placement::Variable> left_out_;  // what cannot be derived, and why
+  placement::Configured configured_;           // what files say
+  std::vector<std::string> complaints_;
 };
 
 }  // namespace muster::spank

@@ -3,7 +3,12 @@
 # The environment of a task on a real Slurm of three nodes whose networks differ.
 load setup
 
-setup_file() { lab_up --nodes 3 --gpus 2 --cpus 4 --no-isolate --plugin "$(plugin)"; }
+setup_file() {
+  profiles=$BATS_FILE_TMPDIR/profiles
+  mkdir -m 755 "$profiles"
+  export profiles
+  lab_up --nodes 3 --gpus 2 --cpus 4 --no-isolate --plugin "$(plugin)" --plugin-args "profiles=$profiles"
+}
 teardown_file() { lab_down; }
 
 # value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
@@ -44,6 +49,45 @@ assert len(set(workers)) == 8, workers' "${host[*]}" "$rank"
   [ "$(value RANK)" = "0 1 2 3" ]
   [ "$(value TF_CONFIG)" = "unset unset unset unset" ]
   [ "$(value MASTER_ADDR)" = "unset unset unset unset" ]
+}
+
+@test "precedence: the user, then a profile that fits the node, then nccl.conf, then what is derived; each is told apart" {
+  # Only n2 has an /etc/nccl.conf and, in slurm.conf, a feature.
+  on_node n2 bash -c 'mkdir /run/etc && cp -a /etc/. /run/etc && printf "NCCL_SOCKET_IFNAME==hsn0\nNCCL_IB_TC=41\n" >/run/etc/nccl.conf &&
+    mount --rbind /run/etc /etc'
+  sed 's/^NodeName=.*/&\nNodeName=n2 Features=roce,fast/' "/run/muster-lab/$MUSTER_LAB/etc/slurm.conf" >"$BATS_TEST_TMPDIR/slurm.conf"
+  on_node n2 mount --bind "$BATS_TEST_TMPDIR/slurm.conf" "/run/muster-lab/$MUSTER_LAB/etc/slurm.conf"
+  printf '[match]\npartition = "l?b"\n[environment]\nNCCL_DEBUG = "WARN"\nOMP_NUM_THREADS = false\n' >"$profiles/10-all.conf"
+  printf '[match]\nfeature = "roce"\n[environment]\nNCCL_IB_TC = "106"\nNCCL_DEBUG = "INFO"\n' >"$profiles/20-roce.conf"
+  printf '[match]\ncluster = "other"\n[environment]\nNCCL_DEBUG = "TRACE"\n' >"$profiles/30-other.conf"
+  names="NCCL_DEBUG NCCL_IB_TC NCCL_SOCKET_IFNAME OMP_NUM_THREADS GLOO_SOCKET_IFNAME MUSTER_SET MUSTER_KEPT"
+  # shellcheck disable=SC2086 # names
+  run on_lab env GLOO_SOCKET_IFNAME=mine srun -N2 -w n1,n2 -n2 --muster bash -c "$show" - $names
+  [ "$status" = 0 ]
+  [ "$(value NCCL_DEBUG)" = "WARN INFO" ]
+  [ "$(value NCCL_IB_TC)" = "unset 106" ]
+  [ "$(value NCCL_SOCKET_IFNAME)" = "=eth0 unset" ]
+  [ "$(value OMP_NUM_THREADS)" = "unset unset" ]
+  [ "$(value GLOO_SOCKET_IFNAME)" = "mine mine" ]
+  [ "$(value MUSTER_KEPT)" = "GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME,GLOO_SOCKET_IFNAME" ]
+  grep -qE '^1 MUSTER_SET=.*,NCCL_DEBUG,NCCL_IB_TC$' <<<"$output"
+  # The user's own file comes before profiles.
+  echo NCCL_DEBUG=VERSION >"$BATS_TEST_TMPDIR/mine.conf"
+  run on_lab env NCCL_CONF_FILE="$BATS_TEST_TMPDIR/mine.conf" srun -w n2 -n1 --muster bash -c "$show" - NCCL_DEBUG MUSTER_KEPT
+  [ "$(value NCCL_DEBUG)" = unset ]
+  [[ "$(value MUSTER_KEPT)" == *NCCL_DEBUG* ]]
+}
+
+@test "a broken profile is one line and no more in auto, and ends the step in strict" {
+  printf '[environment]\nNCCL_IB_TC = 106\n' >"$profiles/15-broken.conf"
+  placed -N2 -n2 bash -c "$show" - NCCL_DEBUG
+  [ "$(grep -c 'profile ' <<<"$output")" = 1 ]
+  [[ "$output" == *"15-broken.conf, line 2: NCCL_IB_TC wants a text in quotes"* ]]
+  [[ "$(value NCCL_DEBUG)" == WARN* ]]
+  run on_lab srun -n1 --muster=strict true
+  [ "$status" != 0 ]
+  [[ "$output" == *"15-broken.conf, line 2"* ]]
+  rm "$profiles"/*.conf
 }
 
 @test "ports that Slurm reserved are used" {

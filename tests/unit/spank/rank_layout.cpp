@@ -2,7 +2,7 @@
 #include "rank_layout.hpp"
 
 #include "catch.hpp"
-#include "host_list.hpp"
+#include "expand_host_list.hpp"
 
 using namespace muster::spank;
 using Names = std::vector<std::string>;

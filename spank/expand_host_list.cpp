@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host_list.hpp"
+#include "expand_host_list.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node_features.hpp"
+
+#include <strings.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <sstream>
+
+#include "expand_host_list.hpp"
+#include "placement/regular_file.hpp"
+
+namespace muster::spank {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool same(const std::string& one, const char* other) { return strcasecmp(one.c_str(), other) == 0; }
+
+/// Blank-separated; a value in double quotes may have blanks.
+Words words_of(const std::string& line) {
+  Words words(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '#' && !quoted) break;
+    if (c == '"')
+      quoted = !quoted;
+    else if ((c == ' ' || c == '\t' || c == '\r') && !quoted)
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
+  std::erase(words, "");
+  return words;
+}
+
+/// The value of NAME=VALUE; nullopt for another name. Slurm's names are the same in upper and lower case.
+std::optional<std::string> value_of(const std::string& word, const char* name) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos || !same(word.substr(0, equals), name)) return std::nullopt;
+  return word.substr(equals + 1);
+}
+
+/// Every line of a file with the lines that go on after a backslash joined, includes in their place.
+void for_each_line(const std::string& path, int depth, const std::function<void(const Words&)>& use) {
+  constexpr std::size_t longest = 16 * 1024 * 1024;
+  constexpr int deepest = 8;
+  const auto file = placement::read_regular_file(path, longest);
+  if (!file) return;
+  std::istringstream lines(file->text);
+  std::string whole;
+  for (std::string line; std::getline(lines, line);) {
+    whole += line;
+    if (whole.ends_with('\\')) {
+      whole.back() = ' ';
+      continue;
+    }
+    const Words words = words_of(whole);
+    whole.clear();
+    if (words.size() >= 2 && same(words[0], "Include") && depth < deepest)
+      for_each_line(words[1].starts_with('/') ? words[1] : path.substr(0, path.rfind('/') + 1) + words[1], depth + 1,
+                    use);
+    else if (!words.empty())
+      use(words);
+  }
+}
+
+Words split(const std::string& list) {
+  Words words;
+  std::istringstream parts(list);
+  for (std::string word; std::getline(parts, word, ',');)
+    if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+std::optional<Words> features_in(const Words& line) {
+  for (const auto& word : line)
+    for (const char* name : {"Features", "Feature"})
+      if (const auto value = value_of(word, name)) return split(*value);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> node_features(const std::string& slurm_conf, const std::string& node) {
+  Words by_default, found;
+  for_each_line(slurm_conf, 0, [&](const Words& line) {
+    const auto names = value_of(line[0], "NodeName");
+    if (!names) return;
+    const auto features = features_in(line);
+    if (same(*names, "DEFAULT")) {
+      if (features) by_default = *features;
+      return;
+    }
+    const auto hosts = expand_host_list(*names);
+    if (hosts && std::find(hosts->begin(), hosts->end(), node) != hosts->end())
+      found = features.value_or(by_default);
+  });
+  return found;
+}
+
+std::string slurm_conf_path() {
+  if (const char* set = std::getenv("SLURM_CONF"); set != nullptr && *set != '\0') return set;
+  for (const char* path : {"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"})
+    if (access(path, R_OK) == 0) return path;
+  return {};
+}
+
+}  // namespace muster::spank

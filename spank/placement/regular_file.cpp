@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/regular_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace muster::placement {
+
+namespace {
+
+bool read_all(int file, std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t got = read(file, text.data() + done, text.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  text.resize(done);
+  return true;
+}
+
+}  // namespace
+
+std::optional<RegularFile> read_regular_file(const std::string& path, std::size_t longest) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return std::nullopt;
+  RegularFile found;
+  bool usable = fstat(file, &found.status) == 0 && S_ISREG(found.status.st_mode) &&
+                static_cast<std::uintmax_t>(found.status.st_size) <= longest;
+  if (usable) {
+    found.text.resize(static_cast<std::size_t>(found.status.st_size));
+    usable = read_all(file, found.text);
+  }
+  close(file);
+  return usable ? std::optional(std::move(found)) : std::nullopt;
+}
+
+}  // namespace muster::placement

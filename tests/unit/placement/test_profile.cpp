@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "catch.hpp"
+#include "placement/error.hpp"
+#include "placement/nccl_conf.hpp"
+#include "placement/profile.hpp"
+#include "machines.hpp"
+
+using namespace muster::placement;
+using namespace muster::placement::test;
+
+namespace {
+
+Identity identity_of(std::vector<std::pair<MatchKey, std::vector<std::string>>> words, std::vector<MatchKey>* asked = nullptr) {
+  return [words = std::move(words), asked](MatchKey key) -> std::vector<std::string> {
+    if (asked != nullptr) asked->push_back(key);
+    for (const auto& [one, list] : words)
+      if (one == key) return list;
+    return {};
+  };
+}
+
+std::string complaint(const std::string& text) {
+  try {
+    parse_profile(text, "x.conf");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("A profile is for the nodes that fit all of its keys, by any pattern of each") {
+  const Profile profile = parse_profile(R"(
+[match]
+feature = ["h100", "h2??"]
+cluster = "prod*"
+[environment]
+NCCL_IB_TC = "106"
+OMP_NUM_THREADS = false
+)",
+                                        "x.conf");
+  REQUIRE(profile.settings.size() == 2);
+  CHECK(profile.settings[0].name == "NCCL_IB_TC");
+  CHECK(profile.settings[0].value == "106");
+  CHECK(profile.settings[0].file == "x.conf");
+  CHECK_FALSE(profile.settings[1].value);
+  CHECK(matches(profile, identity_of({{MatchKey::cluster, {"prod-a"}}, {MatchKey::feature, {"ib", "h200"}}})));
+  CHECK_FALSE(matches(profile, identity_of({{MatchKey::cluster, {"prod-a"}}, {MatchKey::feature, {"ib", "a100"}}})));
+  CHECK_FALSE(matches(profile, identity_of({{MatchKey::cluster, {"test"}}, {MatchKey::feature, {"h100"}}})));
+  CHECK_FALSE(matches(profile, identity_of({})));
+  CHECK(matches(parse_profile("", "all.conf"), identity_of({})));
+  // What costs a file is asked for last, and not at all when the rest does not fit.
+  std::vector<MatchKey> asked;
+  CHECK_FALSE(matches(profile, identity_of({{MatchKey::cluster, {"test"}}}, &asked)));
+  CHECK(asked == std::vector<MatchKey>{MatchKey::cluster});
+}
+
+TEST_CASE("A profile with a mistake is refused in one line that names file, line and mistake") {
+  CHECK(complaint("[match]\nregion = \"eu\"\n") ==
+        "x.conf, line 2: [match] has no key 'region': use cluster, partition, feature, instance, vendor or chassis");
+  CHECK(complaint("[environment]\nA = 1\n") ==
+        "x.conf, line 2: A wants a text in quotes, or false to leave the variable alone");
+  CHECK(complaint("[environment]\nA = true\n") == complaint("[environment]\nA = 1\n"));
+  CHECK(complaint("[environment]\n\"A B\" = \"1\"\n") == "x.conf, line 2: 'A B' is not the name of a variable");
+  CHECK(complaint("[environment]\nMUSTER_SET = \"1\"\n") == "x.conf, line 2: MUSTER_SET is Muster's own");
+  CHECK(complaint("[env]\n") == "x.conf, line 1: env is not known: use [match] and [environment]");
+  CHECK(complaint("match = 1\n") == "x.conf, line 1: match is not known: use [match] and [environment]");
+  CHECK(complaint("[match]\ncluster = []\n").starts_with("x.conf, line 2: cluster wants a text or a list of texts"));
+  CHECK(complaint("[match]\ncluster = [\"a\", 1]\n").starts_with("x.conf, line 2: cluster wants"));
+  CHECK(complaint("[environment]\nA = \"1\n").starts_with("x.conf, line 2: "));
+  CHECK(complaint("[environment]\nA = \"1\n").find('\n') == std::string::npos);
+  CHECK(complaint("[environment]\nA = \"1\"\nA = \"2\"\n").starts_with("x.conf, line 3: "));
+}
+
+TEST_CASE("Later profiles replace what earlier ones say, also whether a variable is set at all") {
+  const auto one = parse_profile("[environment]\nA = \"1\"\nB = \"1\"\nC = false\n", "1.conf");
+  const auto two = parse_profile("[environment]\nB = false\nC = \"2\"\nD = \"2\"\n", "2.conf");
+  const auto merged = merge({one, two});
+  REQUIRE(merged.size() == 4);
+  CHECK(merged[0].value == "1");
+  CHECK_FALSE(merged[1].value);
+  CHECK(merged[1].file == "2.conf");
+  CHECK(merged[2].value == "2");
+  CHECK(merged[3].name == "D");
+}
+
+TEST_CASE("nccl.conf is read as NCCL reads it") {
+  const TemporaryFolder tree;
+  tree.write("etc/nccl.conf",
+             "# a comment\nNCCL_IB_HCA==mlx5_0,mlx5_1\n#NCCL_DEBUG=WARN\nNCCL_IB_TC=41\nNCCL_IB_TC=42\n"
+             "no sign\n=nameless\nNCCL_NET=\nLAST=a b ");
+  const auto settings = read_nccl_conf(tree.path().string() + "/etc/nccl.conf");
+  REQUIRE(settings.size() == 4);
+  CHECK(settings[0].name == "NCCL_IB_HCA");
+  CHECK(settings[0].value == "=mlx5_0,mlx5_1");
+  CHECK(settings[1].value == "41");
+  CHECK(settings[2].value == "");
+  CHECK(settings[3].value == "a b ");
+  CHECK(settings[3].file == tree.path().string() + "/etc/nccl.conf");
+  CHECK(read_nccl_conf(tree.path().string() + "/etc/none").empty());
+  CHECK(read_nccl_conf(tree.path().string() + "/etc").empty());
+}
+
+TEST_CASE("The variables of real nccl.conf files stay as they are") {
+  const char* shared = std::getenv("MUSTER_SHARED");
+  const std::filesystem::path folder = std::filesystem::path(shared == nullptr ? "" : shared) / "topologies/nccl-config";
+  if (!std::filesystem::is_directory(folder)) {
+    WARN("SKIPPED: no real nccl.conf files (MUSTER_SHARED is not set)");
+    return;
+  }
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    Configured configured;
+    configured.nccl_conf = read_nccl_conf(entry.path().string());
+    INFO(entry.path());
+    ++files;
+    const std::vector<Variable> derived = {{"NCCL_IB_HCA", "=mlx5_0:1", "nearest"}, {"NCCL_DEBUG", "INFO", "-"}};
+    const auto change = decide_environment(derived, [](const std::string&) { return std::nullopt; }, {}, configured);
+    REQUIRE(change.kept.size() == 2);
+    CHECK(change.kept[0].value.starts_with("=mlx5_"));
+    CHECK(change.kept[1].value == "WARN");
+    CHECK(change.kept[1].reason == "set in " + entry.path().string());
+    for (const auto& variable : change.set) CHECK(variable.name.starts_with("MUSTER_"));
+  }
+  CHECK(files >= 6);
+}
+
+TEST_CASE("The profiles that are shipped are right") {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MUSTER_PROFILES)) {
+    INFO(entry.path());
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const auto profile = parse_profile(text, entry.path().filename().string());
+    CHECK_FALSE(profile.conditions.empty());  // copied as it is, it is for its own kind of node
+    CHECK_FALSE(profile.settings.empty());
+    CHECK(text.find("https://") != std::string::npos);
+    // NCCL chooses the GID itself since 2.21; only a cloud's own value may say otherwise.
+    if (entry.path().filename() != "oci.conf") CHECK(text.find("NCCL_IB_GID_INDEX =") == std::string::npos);
+    ++files;
+  }
+  CHECK(files == 6);
+}
