@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of what Slurm gives the tasks of one node by itself, for comparison: which cores the controller
-// allots to a job with
-// --gpus-per-task=1, and which of them each task is bound to. It stands in for a real Slurm, since nobody has
-// all these machines:
-//   allotment: as slurmctld 22.05.8 does it (select/cons_tres, CR_Core), measured with `scontrol show job -d`
-//   for nodes of 2 and 4
-//     sockets, with and without Cores= in gres.conf; without --gpus-per-task it would fill socket after
-//     socket
-//   binding: task/affinity, lllp_distribution() and _task_layout_lllp_cyclic() of
-//   src/plugins/task/affinity/dist_tasks.c, with the
-//     default distribution, block:cyclic
+// A model of what Slurm by itself gives the tasks of one node, for comparison: which cores the controller
+// allots to a job with --gpus-per-task=1, and which of them each task is bound to. It stands in for a real
+// Slurm, since nobody has all these machines.
+//
+// Allotment: as slurmctld 22.05.8 does it (select/cons_tres, CR_Core), measured with `scontrol show job -d` on
+// nodes of 2 and 4 sockets, with and without Cores= in gres.conf, for jobs with at least as many tasks as
+// sockets. (Without --gpus-per-task it would fill socket after socket.)
+// Binding: task/affinity with the default distribution, block:cyclic, after lllp_distribution() and
+// _task_layout_lllp_cyclic() of Slurm's src/plugins/task/affinity/dist_tasks.c.
+//
 // A socket is a package, as slurmd counts unless SlurmdParameters has numa_node_as_socket. The node is empty
 // before the job. Pure.
 #pragma once

@@ -67,6 +67,12 @@ TEST_CASE(
   CHECK(allotted_by_slurm(make_node(two_sockets), 99, 1) == make_node(two_sockets).cpus());
 }
 
+TEST_CASE("Model of Slurm alone: a socket that has no core left gives none") {
+  Node node = make_node({2, 1, 6, 1});
+  node.cores.erase(node.cores.begin(), node.cores.begin() + 5);
+  CHECK(allotted_by_slurm(node, 2, 1).to_list() == "6-7");
+}
+
 TEST_CASE("Model of Slurm alone: a task that no socket has room for is split") {
   const Node node = make_node({2, 1, 3, 1});
   CHECK(domains_of(node, tasks_on(node, 3, 2)) == Domains{{0}, {1}, {0, 1}});
