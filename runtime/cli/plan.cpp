@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -24,6 +25,7 @@ struct PlanOptions {
   std::string root = "/";
   int tasks = 0;          // 0: not given
   int gpus_per_task = 0;  // 0: not given
+  int tasks_per_gpu = 1;
   std::string gpus;
   int cpus_per_task = 0;
   std::string cpus;
@@ -31,6 +33,12 @@ struct PlanOptions {
   std::string format = "table";
   bool explain = false;
 };
+
+void add_once(std::vector<PciAddress>& gpus, const PciAddress& gpu) {
+  if (std::find(gpus.begin(), gpus.end(), gpu) != gpus.end())
+    throw Error("--gpus names the GPU " + gpu.to_string() + " twice.");
+  gpus.push_back(gpu);
+}
 
 /// "0000:01:00.0,0000:41:00.0", or positions in PCI order such as "0-3,6", or both mixed.
 std::vector<PciAddress> parse_gpus(const std::string& list, const Node& node) {
@@ -41,7 +49,7 @@ std::vector<PciAddress> parse_gpus(const std::string& list, const Node& node) {
     const std::string item = list.substr(start, end - start);
     start = end + 1;
     if (item.find(':') != std::string::npos) {
-      gpus.push_back(PciAddress::parse(item));
+      add_once(gpus, PciAddress::parse(item));
       continue;
     }
     CpuSet positions;
@@ -58,7 +66,7 @@ std::vector<PciAddress> parse_gpus(const std::string& list, const Node& node) {
         throw Error("--gpus names GPU " + std::to_string(position) + ", but " + node.source + " has " +
                     std::to_string(node.gpus.size()) + " (counted from 0 in PCI order).");
       }
-      gpus.push_back(node.gpus[static_cast<std::size_t>(position)].pci);
+      add_once(gpus, node.gpus[static_cast<std::size_t>(position)].pci);
     }
   }
   return gpus;
@@ -73,7 +81,10 @@ Request make_request(const PlanOptions& options, const Node& node) {
   }
   const int gpus = static_cast<int>(request.gpus.size());
   request.gpus_per_task = options.gpus_per_task;
-  request.tasks = options.tasks > 0 ? options.tasks : std::max(1, gpus / std::max(1, options.gpus_per_task));
+  request.tasks_per_gpu = options.tasks_per_gpu;
+  request.tasks = options.tasks > 0
+                      ? options.tasks
+                      : std::max(1, gpus / std::max(1, options.gpus_per_task) * options.tasks_per_gpu);
   request.cpus_per_task = options.cpus_per_task;
   if (!options.cpus.empty()) {
     request.cpus = CpuSet::parse_list(options.cpus);
@@ -83,24 +94,68 @@ Request make_request(const PlanOptions& options, const Node& node) {
   return request;
 }
 
-void run(const PlanOptions& options) {
-  const bool live = options.topology.empty();
-  const Node node = live ? read_live(options.root) : read_topology_file(options.topology);
-  const Placement placement = place(node, make_request(options, node));
-  if (options.format == "table") {
-    std::cout << report_table(node_report(node, placement), options.explain);
-    for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
-    return;
-  }
-  if (options.format == "svg") {
-    std::cout << report_svg(node, placement);
-    return;
-  }
+void print_table(const Node& node, const Placement& placement, bool explain) {
+  std::cout << report_table(node_report(node, placement), explain);
+  for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
+}
+
+void print_json(const Node& node, const Placement& placement, const PlanOptions& options) {
   JobFacts facts;
-  if (live) facts.socket_interface = socket_interface_to("", options.root);
+  if (options.topology.empty()) facts.socket_interface = socket_interface_to("", options.root);
   std::vector<std::vector<Variable>> environments;
   for (const auto& task : placement.tasks) environments.push_back(derive_environment(task, facts));
   std::cout << report_json(node, placement, environments);
+}
+
+void run(const PlanOptions& options) {
+  const Node node = options.topology.empty() ? read_live(options.root) : read_topology_file(options.topology);
+  const Placement placement = place(node, make_request(options, node));
+  if (options.format == "svg")
+    std::cout << report_svg(node, placement);
+  else if (options.format == "json")
+    print_json(node, placement, options);
+  else
+    print_table(node, placement, options.explain);
+}
+
+void add_input_options(CLI::App& plan, PlanOptions& options) {
+  // An empty value is most often a shell variable that is not set, not a wish for the default.
+  const CLI::Validator given([](const std::string& value) { return value.empty() ? "is empty" : ""; }, "",
+                             "given");
+  auto* topology = plan.add_option("--topology", options.topology,
+                                   "hwloc XML or NCCL topology XML of the node (default: this machine)")
+                       ->type_name("FILE")
+                       ->check(given);
+  plan.add_option("--root", options.root, "Read /sys and /proc below this folder instead (default: /)")
+      ->type_name("FOLDER")
+      ->excludes(topology)
+      ->check(CLI::ExistingDirectory);
+  plan.add_option("--gpus", options.gpus,
+                  "Allotted GPUs: PCI addresses, or positions in PCI order, separated by commas (default: all)")
+      ->type_name("LIST")
+      ->check(given);
+  plan.add_option("--cpus", options.cpus, "Allotted CPUs, like 0-15,64-79 (default: all)")
+      ->type_name("LIST")
+      ->check(given);
+}
+
+void add_step_options(CLI::App& plan, PlanOptions& options) {
+  plan.add_option("--tasks", options.tasks,
+                  "Tasks on the node (default: one for each GPU, or as the next two options say)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
+  plan.add_option("--gpus-per-task", options.gpus_per_task, "GPUs for each task (default: an equal share)")
+      ->type_name("K")
+      ->check(CLI::Range(1, 1024));
+  plan.add_option("--tasks-per-gpu", options.tasks_per_gpu, "Tasks that may share a GPU (default: 1)")
+      ->type_name("K")
+      ->check(CLI::Range(1, 1024));
+  plan.add_option("--cpus-per-task", options.cpus_per_task,
+                  "CPUs for each task (default: an equal share of all cores)")
+      ->type_name("C")
+      ->check(CLI::Range(1, 65536));
+  plan.add_flag("--smt", options.hardware_threads, "Use all hardware threads of a core, not one")
+      ->disable_flag_override();
 }
 
 }  // namespace
@@ -109,30 +164,19 @@ void add_plan(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
   auto* plan =
       app.add_subcommand("plan", "Show which GPUs, CPUs, memory and NICs the tasks of a step would get");
-  auto* topology = plan->add_option("--topology", options->topology,
-                                    "hwloc XML or NCCL topology XML of the node (default: this machine)");
-  plan->add_option("--root", options->root, "Read /sys and /proc below this folder instead (default: /)")
-      ->excludes(topology)
-      ->check(CLI::ExistingDirectory);
-  plan->add_option("--tasks", options->tasks,
-                   "Tasks on the node (default: one for each GPU, or as --gpus-per-task allows)")
-      ->check(CLI::Range(1, 65536));
-  plan->add_option("--gpus-per-task", options->gpus_per_task, "GPUs for each task (default: an equal share)")
-      ->check(CLI::Range(1, 1024));
-  plan->add_option(
-      "--gpus", options->gpus,
-      "Allotted GPUs: PCI addresses, or positions in PCI order, separated by commas (default: all)");
-  plan->add_option("--cpus-per-task", options->cpus_per_task,
-                   "CPUs for each task (default: an equal share of all cores)")
-      ->check(CLI::Range(1, 65536));
-  plan->add_option("--cpus", options->cpus, "Allotted CPUs, like 0-15,64-79 (default: all)");
-  plan->add_flag("--smt", options->hardware_threads, "Use all hardware threads of a core, not one");
-  plan->add_flag("--explain", options->explain, "Say why each task has what it has");
-  plan->add_option("--format", options->format, "table, json or svg (default: table)")
+  add_input_options(*plan, *options);
+  add_step_options(*plan, *options);
+  plan->add_option("--format", options->format,
+                   "table, json (docs/plan-json.md) or svg, a picture (default: table)")
+      ->type_name("FORMAT")
       ->check(CLI::IsMember({"table", "json", "svg"}));
+  plan->add_flag("--explain", options->explain, "Under the table, say why each task has what it has")
+      ->disable_flag_override();
   plan->footer(
-      "Examples:\n  muster plan\n  muster plan --topology dgx.xml --tasks 8 --cpus-per-task 12 --format "
-      "json");
+      "Nothing is changed, and no cluster is needed.\n\nExamples:\n"
+      "  muster plan\n"
+      "  muster plan --topology dgx.xml --tasks 8 --cpus-per-task 12 --explain\n"
+      "  muster plan --topology dgx.xml --gpus 0-3 --cpus 0-31 --format svg > plan.svg");
   plan->callback([options] { run(*options); });
 }
 

@@ -15,7 +15,8 @@ std::string read_xml_text(const std::string& path) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
   const auto size = regular ? std::filesystem::file_size(path, error) : 0;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file;
+  if (regular) file.open(path, std::ios::binary);  // opening a named pipe would wait for its writer
   if (error || !regular || !file)
     throw Error(path + ": cannot be read; name an hwloc or NCCL topology XML file.");
   if (size > largest) throw Error(path + ": larger than 64 MiB; not a topology file.");

@@ -43,6 +43,7 @@ Json node_json(const Node& node) {
 Json task_json(const TaskPlacement& task, const std::vector<Variable>* variables) {
   Json json = {{"local_rank", task.local_rank},
                {"gpus", Json::array()},
+               {"gpu_uuids", Json::array()},
                {"cpus", task.cpus.to_list()},
                {"memory", task.memory},
                {"nics", Json::array()},
@@ -50,7 +51,10 @@ Json task_json(const TaskPlacement& task, const std::vector<Variable>* variables
                {"gpu_nic", to_string(task.gpu_nic)},
                {"environment", Json::object()},
                {"reasons", task.reasons}};
-  for (const auto& gpu : task.gpus) json["gpus"].push_back(gpu.pci.to_string());
+  for (const auto& gpu : task.gpus) {
+    json["gpus"].push_back(gpu.pci.to_string());
+    json["gpu_uuids"].push_back(or_null(gpu.uuid));
+  }
   for (const auto& nic : task.nics) {  // a device once, however many of its ports the task uses
     if (json["nics"].empty() || json["nics"].back() != nic.label) json["nics"].push_back(nic.label);
   }

@@ -1,44 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `muster` command as a user runs it.
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "muster_command.hpp"
 
+using namespace muster::cli::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-struct Result {
-  int code = -1;
-  std::string output;  // standard output and error
-};
-
-Result muster(const std::string& arguments) {
-  Result result;
-  FILE* pipe = popen(("timeout 60 '" MUSTER_COMMAND "' " + arguments + " 2>&1").c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> buffer{};
-  std::size_t got = 0;
-  while ((got = fread(buffer.data(), 1, buffer.size(), pipe)) > 0) result.output.append(buffer.data(), got);
-  const int status = pclose(pipe);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
-
-const std::string file = "--topology '" MUSTER_FIXTURES "/two-domains.nccl.xml'";
+const std::string& file = two_domains;
 
 }  // namespace
 
 TEST_CASE("muster plan shows the table and the JSON of a topology file") {
-  const auto table = muster("plan " + file);
+  const auto table = run_muster("plan " + file);
   CHECK(table.code == 0);
   CHECK_THAT(table.output, ContainsSubstring("0000:01:00.0") && ContainsSubstring("mlx5_0:1") &&
                                ContainsSubstring("left out: NIC mlx5_2:1"));
-  const auto json = muster("plan " + file + " --format json --gpus 1 --cpus 2-7 --cpus-per-task 2");
+  const auto json = run_muster("plan " + file + " --format json --gpus 1 --cpus 2-7 --cpus-per-task 2");
   REQUIRE(json.code == 0);
   const auto parsed = nlohmann::json::parse(json.output);
   REQUIRE(parsed.at("tasks").size() == 1);
@@ -48,18 +30,18 @@ TEST_CASE("muster plan shows the table and the JSON of a topology file") {
 }
 
 TEST_CASE("muster plan draws a topology file, and explains on demand") {
-  const auto svg = muster("plan " + file + " --format svg");
+  const auto svg = run_muster("plan " + file + " --format svg");
   CHECK(svg.code == 0);
   CHECK(svg.output.starts_with("<?xml "));
   CHECK(svg.output.ends_with("</svg>\n"));
   CHECK_THAT(svg.output, ContainsSubstring("0000:81:00.0"));
-  CHECK_THAT(muster("plan " + file).output, !ContainsSubstring("the GPU's"));
-  CHECK_THAT(muster("plan " + file + " --explain").output, ContainsSubstring("the GPU's"));
+  CHECK_THAT(run_muster("plan " + file).output, !ContainsSubstring("the GPU's"));
+  CHECK_THAT(run_muster("plan " + file + " --explain").output, ContainsSubstring("the GPU's"));
 }
 
 TEST_CASE("muster plan takes GPUs by address and several per task") {
   const auto result =
-      muster("plan " + file + " --format json --gpus 0000:81:00.0,0000:01:00.0 --gpus-per-task 2");
+      run_muster("plan " + file + " --format json --gpus 0000:81:00.0,0000:01:00.0 --gpus-per-task 2");
   REQUIRE(result.code == 0);
   const auto tasks = nlohmann::json::parse(result.output).at("tasks");
   REQUIRE(tasks.size() == 1);
@@ -68,20 +50,15 @@ TEST_CASE("muster plan takes GPUs by address and several per task") {
 }
 
 TEST_CASE("muster plan works on this machine") {
-  CHECK(muster("plan").code == 0);
-  CHECK(nlohmann::json::parse(muster("plan --format json --tasks 1").output).at("node").at("source") ==
+  CHECK(run_muster("plan").code == 0);
+  CHECK(nlohmann::json::parse(run_muster("plan --format json --tasks 1").output).at("node").at("source") ==
         "live");
 }
 
 TEST_CASE("Help, version and build parts") {
-  CHECK_THAT(muster("--help").output, ContainsSubstring("plan") && ContainsSubstring("check-build"));
-  const auto help = muster("plan --help").output;
-  for (const char* option : {"--topology", "--tasks", "--gpus-per-task", "--gpus", "--cpus-per-task",
-                             "--cpus", "--smt", "--format"}) {
-    CHECK_THAT(help, ContainsSubstring(option));
-  }
-  CHECK_THAT(muster("--version").output, ContainsSubstring("muster " MUSTER_VERSION));
-  const auto parts = muster("check-build");
+  CHECK_THAT(run_muster("--help").output, ContainsSubstring("plan") && ContainsSubstring("check-build"));
+  CHECK_THAT(run_muster("--version").output, ContainsSubstring("muster " MUSTER_VERSION));
+  const auto parts = run_muster("check-build");
   CHECK(parts.code == 0);
   for (const char* part : {"Slurm headers", "hwloc", "PMIx", "Open MPI", "oneDNN", "CUDA", "NCCL"}) {
     CHECK_THAT(parts.output, ContainsSubstring(part));
@@ -96,8 +73,30 @@ TEST_CASE("Bad input gets one line and a non-zero exit") {
       {"plan --tasks many", 64},
       {"plan --format xml", 64},
       {"plan --topology", 64},
+      {"plan --topology ''", 64},
+      {"plan --tasks -1", 64},
+      {"plan --tasks 99999999999999999999", 64},
+      {"plan --cpus ''", 64},
+      {"plan --gpus ''", 64},
+      {"plan --gpus-per-task 0", 64},
+      {"plan --tasks-per-gpu 0", 64},
+      {"plan --cpus-per-task 0", 64},
+      {"plan --smt=3", 64},
+      {"plan --root /nowhere", 64},
+      {"plan " + file + " --root /", 64},
+      {"plan extra", 64},
       {"plan --no-such-option", 64},
       {"plan --topology /nowhere.xml", 65},
+      {"plan --topology /", 65},
+      {"plan --topology /dev/null", 65},
+      {"plan --topology /dev/zero", 65},
+      {"plan --topology '" MUSTER_COMMAND "'", 65},
+      {"plan " + file + " --tasks 65536", 65},
+      {"plan " + file + " --gpus ,", 65},
+      {"plan " + file + " --gpus 0,0", 65},
+      {"plan " + file + " --gpus 0,0000:01:00.0", 65},
+      {"plan " + file + " --cpus 5-1", 65},
+      {"plan " + file + " --cpus 0-99999999", 65},
       {"plan " + file + " --tasks 9", 65},
       {"plan " + file + " --gpus 7", 65},
       {"plan " + file + " --gpus nonsense", 65},
@@ -106,13 +105,36 @@ TEST_CASE("Bad input gets one line and a non-zero exit") {
       {"plan " + file + " --cpus x", 65},
   }));
   INFO(arguments);
-  const auto result = muster(arguments);
+  const auto result = shell("bash -c \"timeout 60 '" MUSTER_COMMAND "' " + arguments + "\"");
   CHECK(result.code == code);
   CHECK(result.output.starts_with("muster: "));
+  CHECK(result.output.size() < 400);
   CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
 }
 
-TEST_CASE("A full disk behind standard output is an error") {
-  const auto result = muster("plan " + file + " 2>&1 > /dev/full");
-  CHECK(result.code == 74);
+TEST_CASE("A named pipe instead of a file is refused, not waited for") {
+  const auto result = shell("f=$(mktemp -u) && mkfifo \"$f\" && timeout 5 '" MUSTER_COMMAND
+                            "' plan --topology \"$f\"; code=$?; rm \"$f\"; exit $code");
+  CHECK(result.code == 65);
+}
+
+TEST_CASE("Output that cannot be written is an error, in every format") {
+  for (const char* format : {"table", "json", "svg"}) {
+    const auto full = run_muster("plan " + file + " --format " + format + " > /dev/full");
+    CHECK(full.code == 74);
+    CHECK(full.output == "muster: standard output cannot be written.\n");
+    CHECK(run_muster("plan " + file + " --format " + format + " >&-").code == 74);
+  }
+  // A reader that leaves early is no error to be told of.
+  const auto piped = shell("bash -c \"timeout 60 '" MUSTER_COMMAND "' plan " + file + " --format svg | head -c 1\"");
+  CHECK(piped.code == 0);
+  CHECK(piped.output == "<");
+}
+
+TEST_CASE("Tasks share GPUs when asked, and the number of tasks follows") {
+  const auto shared = nlohmann::json::parse(run_muster("plan " + file + " --tasks-per-gpu 2 --format json").output);
+  REQUIRE(shared.at("tasks").size() == 4);
+  CHECK(shared.at("tasks").at(1).at("gpus").at(0) == "0000:01:00.0");
+  CHECK(shared.at("tasks").at(2).at("gpus").at(0) == "0000:81:00.0");
+  CHECK(nlohmann::json::parse(run_muster("plan " + file + " --gpus-per-task 2 --format json").output).at("tasks").size() == 1);
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written about the `muster` command against what it does.
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "catch.hpp"
+#include "muster_command.hpp"
+
+using namespace muster::cli::test;
+using Json = nlohmann::json;
+
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  REQUIRE(file);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// "node.numa[].id" for every value that is neither object nor array; an environment's names are data.
+void collect_fields(const Json& json, const std::string& path, std::set<std::string>& fields) {
+  if (json.is_object() && !path.ends_with(".environment")) {
+    for (const auto& [key, value] : json.items())
+      collect_fields(value, (path.empty() ? "" : path + ".") + key, fields);
+  } else if (json.is_array()) {
+    for (const auto& value : json) collect_fields(value, path + "[]", fields);
+  } else {
+    fields.insert(path);
+  }
+}
+
+std::set<std::string> fields_of(const Json& json) {
+  std::set<std::string> fields;
+  collect_fields(json, "", fields);
+  return fields;
+}
+
+std::set<std::string> documented_fields(const std::string& document) {
+  std::set<std::string> fields;
+  const std::regex row("\n\\| `([^`]+)` \\|");
+  for (std::sregex_iterator found(document.begin(), document.end(), row), end; found != end; ++found)
+    fields.insert((*found)[1]);
+  return fields;
+}
+
+std::string difference(const std::set<std::string>& a, const std::set<std::string>& b) {
+  std::string text;
+  for (const auto& one : a)
+    if (!b.contains(one)) text += one + " ";
+  return text;
+}
+
+/// Every long option that a help text lists.
+std::set<std::string> options_in(const std::string& help) {
+  std::set<std::string> options;
+  const std::regex option("\n +(?:-[a-z],)?(--[a-z-]+)");
+  for (std::sregex_iterator found(help.begin(), help.end(), option), end; found != end; ++found)
+    options.insert((*found)[1]);
+  return options;
+}
+
+std::string json_document() { return read_file(MUSTER_SOURCE "/docs/plan-json.md"); }
+
+}  // namespace
+
+TEST_CASE("Every field of the plan's JSON is documented, and every documented field is there") {
+  // Together these have all there is: a note, a warning, several GPUs, a NIC that is left out.
+  auto json = Json::parse(run_muster("plan " + two_domains + " --tasks-per-gpu 8 --format json").output);
+  REQUIRE_FALSE(json.at("warnings").empty());
+  REQUIRE_FALSE(json.at("node").at("notes").empty());
+  const auto fields = fields_of(json);
+  const auto documented = documented_fields(json_document());
+  CHECK(documented.size() > 25);
+  CHECK(difference(fields, documented) == "");
+  CHECK(difference(documented, fields) == "");
+  CHECK(json.at("tasks").at(0).at("environment").is_object());
+}
+
+TEST_CASE("The documented example is JSON and has documented fields only") {
+  const auto document = json_document();
+  const auto begin = document.find("```json\n") + 8;
+  const auto example = Json::parse(document.substr(begin, document.find("\n```", begin) - begin));
+  CHECK(example.at("schema") == 1);
+  CHECK(difference(fields_of(example), documented_fields(json_document())) == "");
+}
+
+TEST_CASE("Every option stands in the man page and in the shell completion") {
+  const auto page = read_file(MUSTER_SOURCE "/docs/man/muster.1");
+  const auto completion = read_file(MUSTER_SOURCE "/etc/completions/muster");
+  const auto options = options_in(run_muster("plan --help").output);
+  CHECK(options.size() >= 12);
+  for (const auto& option : options) {
+    INFO(option);
+    CHECK_THAT(completion, Catch::Matchers::ContainsSubstring(option + " ") ||
+                               Catch::Matchers::ContainsSubstring(option + "\""));
+    if (option.starts_with("--help")) continue;
+    CHECK_THAT(page, Catch::Matchers::ContainsSubstring("Fl Fl " + option.substr(2) + " ") ||
+                         Catch::Matchers::ContainsSubstring("Fl Fl " + option.substr(2) + "\n"));
+  }
+  for (const auto& option : options_in(run_muster("--help").output))
+    CHECK_THAT(completion, Catch::Matchers::ContainsSubstring(option));
+}
+
+TEST_CASE("The shell completes commands, options and formats") {
+  const auto complete = [](const std::string& words, int index) {
+    return shell("bash -c 'set -u; . " MUSTER_SOURCE "/etc/completions/muster; COMP_WORDS=(" + words +
+                 "); COMP_CWORD=" + std::to_string(index) + "; _muster; echo \"${COMPREPLY[*]}\"'")
+        .output;
+  };
+  CHECK(complete("muster pl", 1) == "plan\n");
+  CHECK(complete("muster plan --ta", 2) == "--tasks --tasks-per-gpu\n");
+  CHECK(complete("muster plan --format j", 3) == "json\n");
+  CHECK(complete("muster plan --root " MUSTER_SOURCE "/etc/completion", 3) == MUSTER_SOURCE "/etc/completions\n");
+}
