@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <map>
+
 #include "node_features.hpp"
 #include "placement/error.hpp"
 #include "placement/regular_file.hpp"
@@ -51,7 +53,11 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
     return found;
   }
   const placement::Sysfs sysfs(root);
-  const auto what = [&](MatchKey key) { return identity(key, job, sysfs); };
+  std::map<MatchKey, std::vector<std::string>> asked;
+  const auto what = [&](MatchKey key) {
+    const auto known = asked.find(key);
+    return known != asked.end() ? known->second : asked.emplace(key, identity(key, job, sysfs)).first->second;
+  };
   std::vector<placement::Profile> fitting;
   for (const auto& name : placement::Sysfs(folder).names("/")) {
     if (!name.ends_with(".conf") || name.starts_with('.')) continue;
