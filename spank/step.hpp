@@ -7,6 +7,7 @@
 #include "options.hpp"
 #include "placement/node.hpp"
 #include "placement/place.hpp"
+#include "placement/report.hpp"
 #include "slurm_facts.hpp"
 #include "task_environment.hpp"
 #include "topology_cache.hpp"
@@ -28,6 +29,7 @@ class Step {
 
  private:
   Step(SlurmFacts facts, const Wish& wish);
+  placement::NodeReport report(spank_handle* spank, double milliseconds) const;
   void tell(const std::vector<std::string>& complaints) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void bind(const placement::TaskPlacement& task, int rank) const;

@@ -42,6 +42,9 @@ std::uint32_t leading_job(spank_handle* spank, std::uint32_t own_id) {
   return error == std::errc() && end == text.data() + text.size() && id != 0 ? id : own_id;
 }
 
+constexpr const char* not_explained =
+    "CUDA_VISIBLE_DEVICES,JAX_LOCAL_DEVICE_IDS,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE";
+
 std::vector<int> reserved_ports(spank_handle* spank) {
   try {
     return placement::CpuSet::parse_list(job_variable(spank, "SLURM_STEP_RESV_PORTS").value_or("")).to_vector();
@@ -88,7 +91,7 @@ void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layo
   for (std::size_t step = 1; step <= others && job_.socket_interface.empty(); ++step) {
     const std::string& peer = layout.hosts[(node + step) % layout.hosts.size()];
     job_.socket_interface = placement::socket_interface_towards(peer);
-    job_.socket_reason = "the interface that routes to " + peer;
+    job_.socket_reason = "the interface that routes to another node of the step";
   }
   if (!job_.socket_interface.empty()) return;
   // srun's address as slurmd has it; SLURM_LAUNCH_NODE_IPADDR comes only with the task.
@@ -154,6 +157,26 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   auto change = placement::decide_environment(derived, lookup, not_from_user, configured_);
   change.left_out.insert(change.left_out.end(), left_out_.begin(), left_out_.end());
   return change;
+}
+
+std::vector<std::string> TaskEnvironment::explain(spank_handle* spank, const placement::TaskPlacement& task,
+                                                  int rank) const {
+  if (!parts_.env) return {};
+  const auto change = decide(spank, task, rank, {}, true);
+  std::vector<std::string> lines;
+  const auto add = [&](const std::vector<placement::Variable>& variables, bool valued) {
+    constexpr std::size_t longest = 60;
+    for (const auto& variable : variables) {
+      // What differs from rank to rank by its nature would tell nodes apart that are alike.
+      if (variable.name.starts_with("MUSTER_") || placement::is_listed(variable.name, not_explained)) continue;
+      const std::string value = variable.value.size() <= longest ? variable.value : variable.value.substr(0, longest) + "...";
+      lines.push_back(variable.name + (valued ? "=" + value : " not set") + ": " + variable.reason);
+    }
+  };
+  add(change.set, true);
+  add(change.kept, true);
+  add(change.left_out, false);
+  return lines;
 }
 
 void TaskEnvironment::apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const {

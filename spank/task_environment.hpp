@@ -31,6 +31,10 @@ class TaskEnvironment {
                                       std::vector<placement::PciAddress> visible_gpus,
                                       bool cuda_devices_by_slurm) const;
 
+  /// In user_init, for --muster=explain: a line for each variable, without ranks and the GPUs' own, which
+  /// Slurm settles later.
+  std::vector<std::string> explain(spank_handle* spank, const placement::TaskPlacement& task, int rank) const;
+
   /// In task_init: sets what decide() said. A variable that cannot be set is one line in the log.
   void apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const;
 

@@ -78,6 +78,16 @@ assert len(set(workers)) == 8, workers' "${host[*]}" "$rank"
   [[ "$(value MUSTER_KEPT)" == *NCCL_DEBUG* ]]
 }
 
+@test "--muster=explain says of each variable who decided, once for nodes that are alike" {
+  run on_lab env GLOO_SOCKET_IFNAME=mine srun -N2 -w n0,n1 -n2 --muster=explain true
+  echo "$output"
+  [ "$status" = 0 ]
+  [ "$(grep -c 'GLOO_SOCKET_IFNAME=mine: set already' <<<"$output")" = 1 ]
+  [ "$(grep -c 'NCCL_SOCKET_IFNAME==eth0: the interface that routes to another node of the step' <<<"$output")" = 1 ]
+  [ "$(grep -cE "NCCL_DEBUG=WARN: $profiles/10-all.conf" <<<"$output")" = 1 ]
+  [ "$(grep -cE "OMP_NUM_THREADS not set: left alone: $profiles/10-all.conf" <<<"$output")" = 1 ]
+}
+
 @test "a broken profile is one line and no more in auto, and ends the step in strict" {
   printf '[environment]\nNCCL_IB_TC = 106\n' >"$profiles/15-broken.conf"
   placed -N2 -n2 bash -c "$show" - NCCL_DEBUG
