@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <memory>
 
 #include "placement/error.hpp"
 
@@ -19,6 +21,19 @@ namespace {
 constexpr std::size_t longest_file = 64 * 1024;
 constexpr std::string_view space = " \t\r\n";
 
+/// Closes also when a string finds no memory.
+struct Closing {
+  int file;
+  ~Closing() { close(file); }
+};
+
+/// A shortage is no absence: what is there must not be taken for missing, and the node for a smaller one, because
+/// nothing was left to look with.
+void throw_if_short(int error, const std::string& path) {
+  if (error == ENOMEM || error == EMFILE || error == ENFILE)
+    throw Error(path + " cannot be read: " + std::strerror(error));
+}
+
 }  // namespace
 
 Sysfs::Sysfs(std::string root) : root_(std::move(root)) {
@@ -28,14 +43,18 @@ Sysfs::Sysfs(std::string root) : root_(std::move(root)) {
 std::optional<std::string> Sysfs::text(const std::string& path) const {
   // O_NONBLOCK: a made-up tree may hold a FIFO, which must not stop a job step.
   const int file = open((root_ + path).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (file < 0) return std::nullopt;
+  if (file < 0) {
+    throw_if_short(errno, path);
+    return std::nullopt;
+  }
+  const Closing closing{file};
   std::string content;
   char buffer[4096];
   ssize_t got = 0;
   while ((got = read(file, buffer, sizeof buffer)) > 0 && content.size() <= longest_file) {
     content.append(buffer, static_cast<std::size_t>(got));
   }
-  close(file);
+  if (got < 0) throw_if_short(errno, path);
   if (got < 0 || content.size() > longest_file) return std::nullopt;
   content.erase(content.find_last_not_of(space) + 1);
   return content;
@@ -58,13 +77,15 @@ std::optional<CpuSet> Sysfs::list(const std::string& path) const {
 
 std::vector<std::string> Sysfs::names(const std::string& path) const {
   std::vector<std::string> found;
-  DIR* folder = opendir((root_ + path).c_str());
-  if (folder == nullptr) return found;
-  while (const dirent* entry = readdir(folder)) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir((root_ + path).c_str()), closedir);
+  if (folder == nullptr) {
+    throw_if_short(errno, path);
+    return found;
+  }
+  while (const dirent* entry = readdir(folder.get())) {
     if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
       found.emplace_back(entry->d_name);
   }
-  closedir(folder);
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading small files of /sys and /proc below a root folder. Nothing here throws: what cannot be read is
-// absent.
+// Reading small files of /sys and /proc below a root folder. What cannot be read is absent; only when
+// memory or descriptors run short is an Error thrown.
 #pragma once
 
 #include <cstdint>

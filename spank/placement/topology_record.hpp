@@ -23,8 +23,8 @@ struct NodeIdentity {
   friend bool operator==(const NodeIdentity&, const NodeIdentity&) = default;
 };
 
-/// The identity of the machine below root, as read_live() takes it. Never throws; an empty boot id means that
-/// nothing may be kept.
+/// The identity of the machine below root, as read_live() takes it. An empty boot id means that nothing may
+/// be kept. Throws Error only when memory or descriptors run short.
 NodeIdentity read_identity(const std::string& root = "/");
 
 /// The record of what read_stable() gave. Read the identity before the node, so that a device that comes in between

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // read_live() on made-up trees and on this machine.
+#include <sys/resource.h>
+
 #include <fstream>
 
 #include "catch.hpp"
@@ -145,4 +147,25 @@ TEST_CASE("Without a route the only real interface counts, and no bridge of a co
   CHECK(socket_interface_to("", tree.path().string()) == "eth7");
   tree.write("sys/class/net/eth9/operstate", "up\n");
   CHECK(socket_interface_to("", tree.path().string()).empty());
+}
+
+TEST_CASE("When descriptors run short the machine is not taken for a smaller one") {
+  const TemporaryFolder tree;
+  write_machine(tree);
+  const std::string root = tree.path().string();
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::string why;
+  try {
+    Node node;
+    node.domains.resize(1);
+    read_live_gpus(Sysfs(root), node);
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(why == "/proc/driver/nvidia/gpus cannot be read: Too many open files");
 }
