@@ -163,6 +163,9 @@ void give_up(spank_t spank, const char* why, bool all_tasks_alike) noexcept {
 extern "C" {
 
 int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
+  // Throwing needs thread-local data. The first use allocates it, and glibc ends the process when there is no memory
+  // then; so it is used now.
+  [[maybe_unused]] const volatile int thrown = std::uncaught_exceptions();
   char why[1024];
   if (attempt(why, [&] { init(spank, count, arguments); })) return 0;
   slurm_error("muster: %s", why);

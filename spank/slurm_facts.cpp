@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <new>
 #include <stdexcept>
 
 #include "placement/error.hpp"
@@ -46,7 +47,8 @@ placement::CpuSet own_cpus() {
   // own limit.
   cpu_set_t* mask = CPU_ALLOC(placement::CpuSet::limit);
   const std::size_t bytes = CPU_ALLOC_SIZE(placement::CpuSet::limit);
-  if (mask != nullptr && sched_getaffinity(0, bytes, mask) == 0)
+  if (mask == nullptr) throw std::bad_alloc();
+  if (sched_getaffinity(0, bytes, mask) == 0)
     for (int cpu = 0, left = CPU_COUNT_S(bytes, mask); left > 0; ++cpu)
       if (CPU_ISSET_S(cpu, bytes, mask)) {
         cpus.add(cpu);

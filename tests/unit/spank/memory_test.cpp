@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin as it is shipped, with malloc failing at each of its calls in turn: no hook may fail, throw or crash, and
+// a task is either placed as with enough memory, or left alone with a line that says why.
+// Slurm itself cannot be had here, since it ends the process when it finds no memory: what stands in for it keeps
+// a step of two tasks in fixed arrays.
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "catch.hpp"
+
+extern "C" {
+#include <slurm/slurm_errno.h>
+#include <slurm/spank.h>
+
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+}
+
+namespace {
+
+// Allocations from the failing_from-th on, failing_count of them, find no memory. 0: all find some.
+long allocations = 0, failing_from = 0, failing_count = 0;
+
+bool fails() {
+  if (failing_from == 0) return false;
+  const long number = ++allocations;
+  if (number < failing_from || number >= failing_from + failing_count) return false;
+  errno = ENOMEM;
+  return true;
+}
+
+struct Said {
+  char text[4096] = "";
+  std::size_t length = 0;
+  int variables = 0;
+};
+Said logged, environment;  // what the tasks' hook said and set
+spank_option* option = nullptr;
+constexpr auto success = static_cast<spank_err_t>(0);  // ESPANK_SUCCESS is of another type in Slurm 22.05
+
+void say(Said& said, const char* format, va_list arguments) {
+  const int written = std::vsnprintf(said.text + said.length, sizeof said.text - said.length, format, arguments);
+  if (written > 0) said.length = std::min(said.length + static_cast<std::size_t>(written), sizeof said.text - 1);
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+void* malloc(std::size_t size) { return fails() ? nullptr : __libc_malloc(size); }
+void* calloc(std::size_t count, std::size_t size) { return fails() ? nullptr : __libc_calloc(count, size); }
+void* realloc(void* old, std::size_t size) { return fails() ? nullptr : __libc_realloc(old, size); }
+
+spank_context_t spank_context() { return S_CTX_REMOTE; }
+const char* spank_strerror(spank_err_t) { return "an error"; }
+spank_err_t spank_option_register(spank_t, spank_option* registered) {
+  option = registered;
+  return success;
+}
+spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
+  va_list arguments;
+  va_start(arguments, item);
+  spank_err_t result = success;
+  switch (item) {
+    case S_JOB_UID:
+      *va_arg(arguments, uid_t*) = getuid();
+      break;
+    case S_JOB_ID:
+    case S_JOB_STEPID:
+    case S_STEP_CPUS_PER_TASK:
+      *va_arg(arguments, std::uint32_t*) = 1;
+      break;
+    case S_JOB_LOCAL_TASK_COUNT:
+    case S_JOB_TOTAL_TASK_COUNT:
+      *va_arg(arguments, std::uint32_t*) = 1;
+      break;
+    case S_JOB_LOCAL_TO_GLOBAL_ID: {
+      const auto local = va_arg(arguments, std::uint32_t);
+      *va_arg(arguments, std::uint32_t*) = local;
+      break;
+    }
+    case S_TASK_ID:
+      *va_arg(arguments, int*) = 0;
+      break;
+    default:
+      result = ESPANK_BAD_ARG;
+  }
+  va_end(arguments);
+  return result;
+}
+spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int size) {
+  const char* value = std::strcmp(name, "SLURM_STEP_NODELIST") == 0         ? "localhost"
+                      : std::strcmp(name, "SLURM_STEP_TASKS_PER_NODE") == 0 ? "1"
+                                                                            : nullptr;
+  if (value == nullptr) return ESPANK_ENV_NOEXIST;
+  std::snprintf(buffer, static_cast<std::size_t>(size), "%s", value);
+  return success;
+}
+spank_err_t spank_setenv(spank_t, const char* name, const char* value, int) {
+  const int written = std::snprintf(environment.text + environment.length, sizeof environment.text - environment.length,
+                                    "%s=%s\n", name, value);
+  environment.length = std::min(environment.length + static_cast<std::size_t>(written), sizeof environment.text - 1);
+  return success;
+}
+spank_err_t spank_unsetenv(spank_t, const char*) { return success; }
+#define STANDS_IN(log)                   \
+  void log(const char* format, ...) {    \
+    va_list arguments;                   \
+    va_start(arguments, format);         \
+    say(logged, format, arguments);      \
+    va_end(arguments);                   \
+  }
+STANDS_IN(slurm_error)
+STANDS_IN(slurm_info)
+STANDS_IN(slurm_verbose)
+STANDS_IN(slurm_debug)
+STANDS_IN(slurm_spank_log)
+}
+#pragma GCC visibility pop
+
+namespace {
+
+using Hook = int (*)(spank_t, int, char*[]);
+
+enum Outcome { placed, explained, not_reached, hook_failed, silent, otherwise_placed };
+
+class Plugin {
+ public:
+  Plugin() : handle_(dlopen(MUSTER_PLUGIN, RTLD_NOW | RTLD_LOCAL)) {
+    INFO((handle_ == nullptr ? dlerror() : ""));
+    REQUIRE(handle_ != nullptr);
+  }
+  int call(const char* hook) const {
+    static char cache[] = "cache=off";
+    char* arguments[] = {cache};
+    return reinterpret_cast<Hook>(dlsym(handle_, hook))(nullptr, 1, arguments);
+  }
+
+ private:
+  void* handle_;
+};
+
+/// One step in a process of its own; the hook named `starved` finds no memory. reference: the environment with enough.
+Outcome step(const Plugin& plugin, const char* starved, long from, long count, const std::string* reference) {
+  const auto call = [&](const char* hook) {
+    if (std::strcmp(hook, starved) == 0) {
+      failing_from = from;
+      failing_count = count;
+    }
+    const int result = plugin.call(hook);
+    failing_from = 0;
+    return result;
+  };
+  bool good = plugin.call("slurm_spank_init") == 0 && option->cb(option->val, "auto", 1) == 0;
+  good = call("slurm_spank_user_init") == 0 && good;
+  good = call("slurm_spank_task_init") == 0 && good;
+  good = call("slurm_spank_exit") == 0 && good;
+  if (!good) return hook_failed;
+  if (allocations < from) return not_reached;
+  if (std::strstr(logged.text, "Slurm's own binding stays") != nullptr) return explained;
+  if (environment.length == 0) return silent;
+  return reference == nullptr || *reference == environment.text ? placed : otherwise_placed;
+}
+
+template <typename Body>
+int in_child(Body body) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+}  // namespace
+
+TEST_CASE("Whichever allocation fails, a task is placed or told why it is not") {
+  const Plugin plugin;
+  // A plan with enough memory, to compare with; in this process, since a child cannot tell.
+  REQUIRE(in_child([&] { return step(plugin, "none", 1, 0, nullptr); }) == not_reached);
+  int pipe_ends[2];
+  REQUIRE(pipe(pipe_ends) == 0);
+  in_child([&] {
+    step(plugin, "none", 1, 0, nullptr);
+    return write(pipe_ends[1], environment.text, environment.length) < 0;
+  });
+  char text[sizeof environment.text];
+  const ssize_t got = read(pipe_ends[0], text, sizeof text);
+  REQUIRE(got > 0);
+  const std::string reference(text, static_cast<std::size_t>(got));
+  REQUIRE(reference.find("MUSTER_CPUS=") != std::string::npos);
+
+  for (const char* hook : {"slurm_spank_user_init", "slurm_spank_task_init"})
+    for (const long count : {1L, 1000000L}) {
+      int outcome = placed, told = 0;
+      for (long from = 1; outcome != not_reached; ++from) {
+        outcome = in_child([&] { return step(plugin, hook, from, count, &reference); });
+        INFO(hook << ": " << (count == 1 ? "only allocation " : "all from allocation ") << from);
+        REQUIRE((outcome == placed || outcome == explained || outcome == not_reached));
+        told += outcome == explained;
+        REQUIRE(from < 20000);
+      }
+      CHECK(told > 20);
+    }
+}
