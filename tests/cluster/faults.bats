@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What the plugin does when the node fails it: a step in `auto` runs on with Slurm's own binding and one line says why, one in `strict` ends
+# with one line; no node is drained, no slurmstepd stays, nothing is left behind.
+load setup
+
+setup_file() { lab_up --nodes 2 --gpus 2; }
+teardown_file() { lab_down; }
+
+# plugstack LINE: from the next step on. A plugin that stands in front does the harm (spank_fault.cpp).
+plugstack() { echo "required $1" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"; }
+fault() { plugstack "$MUSTER_BUILD/lib/spank_fault.so $1 $(plugin)"; }
+
+setup() { plugstack "$(plugin)"; }
+
+# Every test ends with this: all nodes in service, no step's process left, at most the one file kept.
+teardown() {
+  local node i
+  on_lab scancel --quiet --user root
+  for node in n0 n1; do
+    for ((i = 0; i < 100; i++)); do
+      on_node "$node" pgrep slurmstepd >/dev/null || break
+      sleep 0.1
+    done
+    run -1 on_node "$node" pgrep -a slurmstepd
+    run -0 on_node "$node" bash -c 'ls -A /run/muster 2>/dev/null | grep -vx topology || true'
+    [ -z "$output" ]
+    on_node "$node" rm -rf /run/muster
+  done
+  run -0 on_lab sinfo --noheader --format=%T%E
+  [[ "$output" != *drain* && "$output" != *down* ]]
+}
+
+# Two tasks on n0: which GPU each sees, and whether Muster placed it.
+# shellcheck disable=SC2016  # for the shell in the task
+show='echo "task $SLURM_PROCID ${CUDA_VISIBLE_DEVICES-none} ${MUSTER_SET:+placed}"'
+step() { on_lab timeout 60 srun -N1 -w n0 -n2 --gpus-per-task=1 "$@" bash -c "$show"; }
+
+# runs_unplaced REASON: in `auto` both tasks ran as without Muster, each with a GPU of its own, and one line said why.
+runs_unplaced() {
+  run step --muster=auto
+  [ "$status" = 0 ]
+  [ "$(grep -cE '^task [01] [01] $' <<<"$output")" = 2 ]
+  [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
+  [[ "$output" == *"muster: n0: "*"$1"*"; Slurm's own binding stays"* ]]
+}
+
+# ends_in_strict REASON: one line, and no task ran.
+ends_in_strict() {
+  run step --muster=strict
+  [ "$status" = 78 ]
+  [[ "$output" != *"task "[01]" "* ]]
+  [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
+  [[ "$output" == *"$1"*"the step ends, as --muster=strict asks"* ]]
+}
+
+# Both tasks were placed and nobody was told anything.
+runs_placed() {
+  run step --muster=strict
+  [ "$status" = 0 ]
+  [ "$(grep -cE '^task [01] GPU-[-0-9a-f]+ placed$' <<<"$output")" = 2 ]
+  [[ "$output" != *muster:* ]]
+}
+
+# said_in_log TEXT: by slurmstepd, when the step is over.
+said_in_log() {
+  local i
+  for ((i = 0; i < 50; i++)); do
+    ! grep -qF "$1" "/run/muster-lab/$MUSTER_LAB/log/n0.slurmd" || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+# The topology that n0 kept, once it did.
+kept() {
+  local i
+  for ((i = 0; i < 50; i++)); do
+    ! on_node n0 test -s /run/muster/topology || break
+    sleep 0.1
+  done
+  on_node n0 cat /run/muster/topology
+}
+
+@test "without /sys" {
+  on_node n0 bash -c 'for folder in devices bus class; do mount -n -t tmpfs empty /sys/$folder; done'
+  runs_unplaced "is sysfs mounted there?"
+  ends_in_strict "is sysfs mounted there?"
+  on_node n0 bash -c 'umount /sys/devices /sys/bus /sys/class'
+  runs_placed
+}
+
+@test "without memory" {
+  # What is left for the plan, in bytes. With nothing at all Slurm's own functions end the step (xmalloc).
+  local left
+  for left in 2000 20000 60000; do
+    fault "starve=$left"
+    runs_unplaced "memory"
+  done
+}
+
+@test "with a read-only /run" {
+  on_node n0 bash -c 'mount -n --rbind /run /run && mount -n -o remount,bind,ro /run'
+  runs_placed
+  said_in_log "cannot be kept in /run/muster (Read-only file system)"
+  on_node n0 umount -n -l /run
+  runs_placed
+  kept | grep -q '^muster topology'
+}
+
+@test "with a full /run" {
+  on_node n0 bash -c 'mkdir -p /run/muster && mount -n -t tmpfs -o size=4k,mode=755 full /run/muster && printf "%4096s" > /run/muster/filler'
+  runs_placed
+  said_in_log "cannot be kept in /run/muster (No space left on device)"
+  run -0 on_node n0 ls -A /run/muster
+  [ "$output" = filler ]
+  on_node n0 umount -n /run/muster
+}
+
+@test "with a folder that a user owns, and a link in the file's place: root writes into neither" {
+  on_node n0 bash -c 'mkdir /run/muster && chown 1000 /run/muster'
+  runs_placed
+  said_in_log "cannot be kept in /run/muster (it is not root's alone to write)"
+  [ -z "$(on_node n0 ls -A /run/muster)" ]
+  on_node n0 bash -c 'chown 0 /run/muster && echo mine > /run/victim && ln -s /run/victim /run/muster/topology'
+  runs_placed
+  kept | grep -q '^muster topology'
+  [ "$(on_node n0 cat /run/victim)" = mine ]
+}
+
+@test "a kept topology serves the next step, and one that was edited does not" {
+  runs_placed
+  local first
+  first=$(kept)
+  [ "$(on_node n0 stat -c '%a %u' /run/muster/topology /run/muster | paste -sd' ')" = "644 0 755 0" ]
+  inode=$(on_node n0 stat -c %i /run/muster/topology)
+  runs_placed
+  sleep 0.3
+  [ "$(on_node n0 stat -c %i /run/muster/topology)" = "$inode" ]
+  on_node n0 sed -i 's/"minor":0/"minor":7/' /run/muster/topology
+  runs_placed
+  for _ in {1..50}; do
+    [ "$(kept)" != "$first" ] || break
+    sleep 0.1
+  done
+  [ "$(kept)" = "$first" ]
+}
+
+@test "two steps at once, both without a kept topology" {
+  run on_lab bash -c "for i in 1 2; do srun -N1 -w n0 -n1 --gres=gpu:1 --muster=strict bash -c '$show' & done; wait"
+  [ "$(grep -c 'placed$' <<<"$output")" = 2 ]
+  kept | grep -q '^muster topology'
+}
+
+@test "a thousand tasks" {
+  run on_lab timeout 100 srun -N2 -n1000 --overcommit --muster=auto bash -c 'echo "${MUSTER_SET:+placed}"'
+  [ "$status" = 0 ]
+  # Placed or not, all alike, and a line from each node if not.
+  [ "$(grep -cx placed <<<"$output")" = 1000 ] || [ "$(grep -c "Slurm's own binding stays" <<<"$output")" = 2 ]
+}
+
+@test "a task that is killed in its task_init" {
+  fault kill-task
+  run step --muster=auto
+  [ "$status" = 137 ]
+  [[ "$output" == *"task 0: Killed"* ]]
+  plugstack "$(plugin)"
+  runs_placed
+}
+
+@test "srun killed while the nodes plan" {
+  fault slow-plan
+  run on_lab timeout -s KILL 1 srun -N2 -n4 --gpus-per-task=1 --muster true
+  [ "$status" = 137 ]
+  on_lab scancel --quiet --user root
+  plugstack "$(plugin)"
+  runs_placed
+}
