@@ -37,6 +37,9 @@ bool is_azure_accelerated_networking(const std::string& name) {
   return name.starts_with("mlx5_an") || name.starts_with("mana");
 }
 
+/// Cisco's usNIC: unreliable datagrams for libfabric in place of RDMA.
+bool is_usnic(const std::string& name) { return name.starts_with("usnic"); }
+
 bool is_rdma_ethernet(const Nic& nic) { return nic.kind == NicKind::roce; }
 
 /// mlx5 shows a bond of two RoCE ports as one device, mlx5_bond_N, which is the one to use.
@@ -50,6 +53,8 @@ void judge_alone(Nic& nic) {
     leave_out(nic, "no RDMA");
   } else if (is_azure_accelerated_networking(nic.name)) {
     leave_out(nic, "Azure accelerated networking, not the RDMA fabric");
+  } else if (is_usnic(nic.name)) {
+    leave_out(nic, "Cisco usNIC, no RDMA");
   } else if (nic.up && !*nic.up) {
     leave_out(nic, std::string(kind_name(nic.kind)) + " port is not active");
   } else if (is_rdma_ethernet(nic) && !nic.bond.empty() && !is_bond_device(nic.name)) {

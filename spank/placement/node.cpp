@@ -141,9 +141,30 @@ Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int d
   return device_distance(a, near(domain_a), b, near(domain_b));
 }
 
+void set_near_domains(const Node& node, const std::vector<int>& near, int& domain,
+                      std::vector<int>& near_domains) {
+  domain = near.size() == 1 ? near.front() : -1;
+  const auto with_cpus = std::count_if(node.domains.begin(), node.domains.end(),
+                                       [](const NumaDomain& other) { return !other.cpus.empty(); });
+  near_domains = near.size() > 1 && static_cast<long>(near.size()) < with_cpus ? near : std::vector<int>();
+}
+
+void note_other_gpus(Node& node, int amd_gpus) {
+  if (amd_gpus == 0) return;
+  node.notes.push_back(std::to_string(amd_gpus) + " AMD GPU" + (amd_gpus == 1 ? "" : "s") +
+                       " left out: Muster places NVIDIA GPUs");
+}
+
 void finish(Node& node) {
   for (auto& core : node.cores) {
     if (core.domain < 0 && node.domains.size() == 1) core.domain = node.domains.front().id;
+  }
+  // A machine may claim a CPU for several domains or for none; each is where its core is.
+  for (auto& domain : node.domains) {
+    domain.cpus = {};
+    for (const auto& core : node.cores) {
+      if (core.domain == domain.id) domain.cpus |= core.cpus;
+    }
   }
   std::stable_sort(node.cores.begin(), node.cores.end(), [](const Core& a, const Core& b) {
     return std::tuple(a.package, a.domain, a.cpus.first()) < std::tuple(b.package, b.domain, b.cpus.first());

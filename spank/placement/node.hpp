@@ -115,9 +115,17 @@ Distance device_distance(const PciPath& a, const std::vector<int>& near_a, const
 /// The same where each is near to one; -1: unknown.
 Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int domain_b);
 
+/// What a reader found a device to be near to, as domain and near_domains of a Gpu or Nic. A device that is
+/// near to every domain with CPUs, of several, is near to none in particular.
+void set_near_domains(const Node& node, const std::vector<int>& near, int& domain,
+                      std::vector<int>& near_domains);
+
+/// Notes GPUs that are there but not dealt out: CUDA, NCCL and so all of this are NVIDIA's.
+void note_other_gpus(Node& node, int amd_gpus);
+
 /// Brings a freshly read node into canonical order (as stated at the members) and decides which NICs are
-/// usable, so that the result does not depend on the order in which the machine listed things. Every reader
-/// ends with it.
+/// usable, so that the result does not depend on the order in which the machine listed things. A domain has
+/// the CPUs of its cores and no others. Every reader ends with it.
 void finish(Node& node);
 
 /// Sets usable and reason of every NIC: left out are ports that are down, Ethernet ports on a node that has

@@ -29,6 +29,10 @@ void check(const Node& node, const Request& request) {
       throw Error("The model of " + host_of(node) + " has cores on NUMA domain " +
                   std::to_string(core.domain) + " but no such domain.");
     }
+    if (core.cpus.empty() || !core.cpus.is_subset_of(node.find_domain(core.domain)->cpus)) {
+      throw Error("The model of " + host_of(node) + " has a core on NUMA domain " +
+                  std::to_string(core.domain) + " whose CPUs are not the domain's: finish() was not called.");
+    }
   }
 }
 

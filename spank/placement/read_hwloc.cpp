@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "placement/error.hpp"
 #include "placement/read.hpp"
+#include "placement/read_hwloc_devices.hpp"
 #include "placement/read_xml_text.hpp"
 #include "placement/sysfs.hpp"
 
@@ -14,10 +16,6 @@ namespace muster::placement {
 namespace {
 
 using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
-
-constexpr unsigned nvidia = 0x10de;
-constexpr unsigned amazon = 0x1d0f;
-constexpr unsigned cray = 0x17db;  // Slingshot
 
 /// A topology that is ready to be given its source.
 Topology prepare() {
@@ -31,10 +29,6 @@ Topology prepare() {
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
   return topology;
-}
-
-const char* info(hwloc_obj_t object, const std::string& name) {
-  return hwloc_obj_get_info_by_name(object, name.c_str());
 }
 
 CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
@@ -51,14 +45,16 @@ bool is_gpu_memory(hwloc_obj_t object) {
   return object->subtype != nullptr && std::string(object->subtype) == "GPUMemory";
 }
 
-/// The NUMA object that a core's own memory is. Where several memories serve the same cores, a GPU's comes
-/// last and otherwise the one with the lowest number is the ordinary one.
+/// The NUMA object that a core's own memory is: the one that serves the fewest cores. Where several serve the
+/// same cores, a GPU's comes last and otherwise the one with the lowest number is the ordinary one.
 hwloc_obj_t own_domain(hwloc_topology_t topology, hwloc_const_bitmap_t cpus) {
   hwloc_obj_t best = nullptr;
   for (hwloc_obj_t object = nullptr;
        (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, object)) != nullptr;) {
     if (!hwloc_bitmap_isincluded(cpus, object->cpuset)) continue;
-    const auto rank = [](hwloc_obj_t o) { return std::pair(is_gpu_memory(o), o->os_index); };
+    const auto rank = [](hwloc_obj_t o) {
+      return std::tuple(is_gpu_memory(o), hwloc_bitmap_weight(o->cpuset), o->os_index);
+    };
     if (best == nullptr || rank(object) < rank(best)) best = object;
   }
   return best;
@@ -72,6 +68,12 @@ void read_domains(hwloc_topology_t topology, Node& node) {
     domain.memory_bytes = object->attr->numanode.local_memory;
     domain.gpu_memory = is_gpu_memory(object);
     node.domains.push_back(std::move(domain));
+  }
+  // Some old exports tell the memory of no domain, and hwloc then says 0.
+  const bool told = std::any_of(node.domains.begin(), node.domains.end(),
+                                [](const NumaDomain& domain) { return domain.memory_bytes.value_or(0) > 0; });
+  for (auto& domain : node.domains) {
+    if (!told) domain.memory_bytes.reset();
   }
 }
 
@@ -102,6 +104,30 @@ void read_distances(hwloc_topology_t topology, Node& node) {
   hwloc_distances_release(topology, distances);
 }
 
+/// The id of a domain that has cores but is not in the topology itself, as when the exporting process was
+/// kept from its memory. It is added to the node, without memory.
+int hidden_domain(hwloc_topology_t topology, hwloc_obj_t core, Node& node) {
+  int id = -1;
+  for (hwloc_obj_t above = core; above != nullptr && id < 0; above = above->parent) {
+    if (above->complete_nodeset == nullptr) continue;
+    for (id = hwloc_bitmap_first(above->complete_nodeset); id >= 0;
+         id = hwloc_bitmap_next(above->complete_nodeset, id)) {
+      const auto shown = hwloc_get_numanode_obj_by_os_index(topology, static_cast<unsigned>(id));
+      if (shown == nullptr) break;
+    }
+  }
+  if (id < 0 || id >= CpuSet::limit) return node.domains.empty() ? -1 : node.domains.front().id;
+  if (node.find_domain(id) == nullptr) {
+    NumaDomain domain;
+    domain.id = id;
+    domain.memory_bytes = 0;
+    node.domains.push_back(std::move(domain));
+    node.notes.push_back("NUMA domain " + std::to_string(id) +
+                         " was hidden from the process that exported the file: its memory is not used");
+  }
+  return id;
+}
+
 void read_cores(hwloc_topology_t topology, Node& node) {
   // An export without core objects (a virtual machine, or filtered) still has its hardware threads.
   const bool has_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
@@ -114,7 +140,7 @@ void read_cores(hwloc_topology_t topology, Node& node) {
     const auto package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
     core.package = package != nullptr ? static_cast<int>(package->os_index) : 0;
     const auto own = own_domain(topology, object->cpuset);
-    core.domain = own != nullptr ? static_cast<int>(own->os_index) : 0;
+    core.domain = own != nullptr ? static_cast<int>(own->os_index) : hidden_domain(topology, object, node);
     for (auto& domain : node.domains) {
       if (domain.id == core.domain) domain.cpus |= core.cpus;
     }
@@ -122,124 +148,42 @@ void read_cores(hwloc_topology_t topology, Node& node) {
   }
 }
 
-/// The one domain that a device hangs on; -1 if it hangs higher up, above several domains.
-int device_domain(hwloc_topology_t topology, hwloc_obj_t device, const Node& node) {
-  const hwloc_obj_t ancestor = hwloc_get_non_io_ancestor_obj(topology, device);
-  if (ancestor == nullptr || ancestor->nodeset == nullptr) return -1;
-  int found = -1;
-  for (const auto& domain : node.domains) {
-    if (domain.cpus.empty() || !hwloc_bitmap_isset(ancestor->nodeset, static_cast<unsigned>(domain.id)))
-      continue;
-    if (found >= 0) return -1;
-    found = domain.id;
-  }
-  return found;
-}
-
-/// pci: hwloc's attributes of a PCI device (the type has a name in C only).
-template <typename Attributes>
-PciAddress address_of(const Attributes& pci) {
-  return {pci.domain, pci.bus, pci.dev, pci.func};
-}
-
-PciPath path_of(hwloc_obj_t device) {
-  PciPath path;
-  for (hwloc_obj_t parent = device->parent; parent != nullptr && parent->type == HWLOC_OBJ_BRIDGE;
-       parent = parent->parent) {
-    const auto& bridge = parent->attr->bridge;
-    if (bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
-      path.bridges.insert(path.bridges.begin(), address_of(bridge.upstream.pci));
-    } else {
-      const PciAddress first{bridge.downstream.pci.domain, bridge.downstream.pci.secondary_bus, 0, 0};
-      path.host_bridge = "pci" + first.to_string().substr(0, first.to_string().rfind(':'));
-    }
-  }
-  return path;
-}
-
-bool is_gpu(hwloc_obj_t device) {
-  const auto& pci = device->attr->pcidev;
-  return pci.vendor_id == nvidia && (pci.class_id >> 8) == 0x03;  // display controllers
-}
-
-Gpu read_gpu(hwloc_topology_t topology, hwloc_obj_t device, const Node& node) {
-  Gpu gpu;
-  gpu.pci = address_of(device->attr->pcidev);
-  gpu.domain = device_domain(topology, device, node);
-  gpu.path = path_of(device);
-  if (const char* name = info(device, "PCIDevice")) gpu.model = name;
-  for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
-    if (child->type != HWLOC_OBJ_OS_DEVICE) continue;
-    if (const char* uuid = info(child, "NVIDIAUUID")) gpu.uuid = uuid;
-    if (const char* model = info(child, "GPUModel")) gpu.model = model;
-  }
-  return gpu;
-}
-
-NicKind kind_of(hwloc_obj_t device, hwloc_obj_t rdma, int port) {
-  const auto& pci = device->attr->pcidev;
-  if (pci.vendor_id == amazon) return NicKind::efa;
-  if (pci.vendor_id == cray) return NicKind::slingshot;
-  if (pci.class_id == 0x0207) return NicKind::infiniband;
-  // Older adapters have one class for both; only an InfiniBand port gets a local identifier from a subnet
-  // manager.
-  const char* lid = info(rdma, "Port" + std::to_string(port) + "LID");
-  if (lid != nullptr) return std::stoul(lid, nullptr, 0) != 0 ? NicKind::infiniband : NicKind::roce;
-  return NicKind::roce;
-}
-
-void read_nic(hwloc_topology_t topology, hwloc_obj_t device, hwloc_obj_t rdma, Node& node) {
-  Nic nic;
-  nic.name = rdma->name != nullptr ? rdma->name : "";
-  nic.pci = address_of(device->attr->pcidev);
-  nic.domain = device_domain(topology, device, node);
-  nic.path = path_of(device);
-  for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
-    const bool is_interface =
-        child->type == HWLOC_OBJ_OS_DEVICE && child->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
-    if (is_interface && child->name != nullptr) nic.interfaces.emplace_back(child->name);
-  }
-  bool any_port = false;
-  for (int port = 1; port <= 8; ++port) {  // hwloc itself looks at no more
-    const char* state = info(rdma, "Port" + std::to_string(port) + "State");
-    if (state == nullptr) continue;
-    any_port = true;
-    Nic one = nic;
-    one.port = port;
-    one.kind = kind_of(device, rdma, port);
-    one.up = to_number(state) == 4;  // IBV_PORT_ACTIVE
-    node.nics.push_back(std::move(one));
-  }
-  if (any_port) return;
-  nic.kind = kind_of(device, rdma, 1);
-  node.nics.push_back(std::move(nic));
-}
-
-void read_devices(hwloc_topology_t topology, Node& node) {
-  for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_pcidev(topology, device)) != nullptr;) {
-    if (is_gpu(device)) node.gpus.push_back(read_gpu(topology, device, node));
-    for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
-      const bool is_rdma =
-          child->type == HWLOC_OBJ_OS_DEVICE && child->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-      if (is_rdma) read_nic(topology, device, child, node);
-    }
-  }
-}
-
 Node to_node(hwloc_topology_t topology, std::string source) {
   Node node;
   node.source = std::move(source);
-  if (const char* host = info(hwloc_get_root_obj(topology), "HostName")) node.host = host;
+  if (const char* host = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "HostName"))
+    node.host = host;
   read_domains(topology, node);
   read_distances(topology, node);
   read_cores(topology, node);
-  if (node.cores.empty() || node.domains.empty()) {
-    throw Error(node.source +
-                ": the topology has no cores or no NUMA domain; export it anew with lstopo --of xml.");
+  const bool all_placed =
+      std::all_of(node.cores.begin(), node.cores.end(), [](const Core& core) { return core.domain >= 0; });
+  if (node.cores.empty() || node.domains.empty() || !all_placed) {
+    throw Error(
+        node.source +
+        ": the topology has no cores, or cores without a NUMA domain; export it anew with lstopo --of xml.");
   }
-  read_devices(topology, node);
+  read_hwloc_devices(topology, node);
   finish(node);
   return node;
+}
+
+/// hwloc itself says no more than that it cannot read the file.
+void refuse_newer_format(const std::string& path, const std::string& text) {
+  constexpr int known = HWLOC_API_VERSION >> 16;
+  const auto root = text.find("<topology");
+  if (root == std::string::npos) return;
+  const std::string element = text.substr(root, text.find('>', root) - root);
+  const auto version = element.find("version=\"");
+  if (version == std::string::npos) return;
+  const auto start = version + 9;
+  const std::string number = element.substr(start, element.find('"', start) - start);
+  const auto major = to_number(number.substr(0, number.find('.')));
+  if (major && *major > known) {
+    throw Error(path + ": hwloc XML of version " + number + ", but this hwloc reads versions up to " +
+                std::to_string(known) + "; export it with lstopo --of xml --export-xml-flags v" +
+                std::to_string(known) + ".");
+  }
 }
 
 }  // namespace
@@ -251,11 +195,13 @@ Node read_hwloc_xml(const std::string& path) {
     throw Error(path +
                 ": defines XML entities, which no topology export does; export one with lstopo --of xml.");
   const Topology topology = prepare();
+  refuse_newer_format(path, text);
+  // The machine, not what the exporting process was allowed to use of it.
+  hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   const int size = static_cast<int>(text.size() + 1);  // with the zero at its end; read_xml_text() limits it
   if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), size) != 0 ||
       hwloc_topology_load(topology.get()) != 0) {
-    throw Error(path + ": not an hwloc XML file that hwloc " + std::to_string(HWLOC_API_VERSION >> 16) + "." +
-                std::to_string(HWLOC_API_VERSION >> 8 & 0xff) +
+    throw Error(path + ": not an hwloc XML file that hwloc " + std::to_string(HWLOC_API_VERSION >> 16) +
                 " can read; export one with lstopo --of xml.");
   }
   try {

@@ -29,7 +29,11 @@ CpuSet numbered_entries(const Sysfs& sysfs, const std::string& folder, std::stri
 
 CpuSet online_cpus(const Sysfs& sysfs) {
   if (auto online = sysfs.list(cpu_folder + "/online"); online && !online->empty()) return *online;
-  return numbered_entries(sysfs, cpu_folder, "cpu");
+  CpuSet online = numbered_entries(sysfs, cpu_folder, "cpu");
+  for (const int cpu : online.to_vector()) {
+    if (sysfs.number(cpu_folder + "/cpu" + std::to_string(cpu) + "/online") == 0) online.remove(cpu);
+  }
+  return online;
 }
 
 /// "Node 0 MemTotal:  131072 kB" in bytes.
@@ -62,6 +66,17 @@ std::vector<int> read_distances(const Sysfs& sysfs, const std::string& path) {
   return distances;
 }
 
+/// The CPUs that a file lists, under the first of several names that the kernel has had for it: those that
+/// end in "list" hold a list, the others (before Linux 2.6.29) a mask.
+std::optional<CpuSet> cpus_of(const Sysfs& sysfs, const std::string& folder,
+                              std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const bool is_list = std::string_view(name).ends_with("list");
+    if (auto cpus = is_list ? sysfs.list(folder + name) : sysfs.mask(folder + name)) return cpus;
+  }
+  return std::nullopt;
+}
+
 std::vector<NumaDomain> read_domains(const Sysfs& sysfs, const CpuSet& cpus) {
   std::vector<NumaDomain> domains;
   CpuSet ids = sysfs.list(node_folder + "/online").value_or(CpuSet());
@@ -70,7 +85,7 @@ std::vector<NumaDomain> read_domains(const Sysfs& sysfs, const CpuSet& cpus) {
     const std::string folder = node_folder + "/node" + std::to_string(id);
     NumaDomain domain;
     domain.id = id;
-    domain.cpus = sysfs.list(folder + "/cpulist").value_or(CpuSet()) & cpus;
+    domain.cpus = cpus_of(sysfs, folder, {"/cpulist", "/cpumap"}).value_or(CpuSet()) & cpus;
     if (const auto meminfo = sysfs.text(folder + "/meminfo")) domain.memory_bytes = total_memory(*meminfo);
     // The kernel prints one distance per online domain, in ascending order of their ids, which is the order
     // here.
@@ -80,15 +95,20 @@ std::vector<NumaDomain> read_domains(const Sysfs& sysfs, const CpuSet& cpus) {
   if (domains.empty()) {  // a kernel without NUMA: everything is equally near
     domains.emplace_back();
     domains.back().cpus = cpus;
+    if (const auto meminfo = sysfs.text("/proc/meminfo"))
+      domains.back().memory_bytes = total_memory(*meminfo);
   }
   return domains;
 }
 
-/// The first of two names that the kernel has had for one file.
-std::optional<CpuSet> list_of(const Sysfs& sysfs, const std::string& folder, const char* name,
-                              const char* older_name) {
-  auto found = sysfs.list(folder + name);
-  return found ? found : sysfs.list(folder + older_name);
+/// The domain that a CPU is on. Of several that claim it, the one with the fewest CPUs is its own memory and
+/// the others are shared ones; the lowest if a BIOS gives all CPUs to all domains, or the CPU to none.
+int domain_of(int cpu, const std::vector<NumaDomain>& domains) {
+  const NumaDomain* own = nullptr;
+  for (const auto& domain : domains) {
+    if (domain.cpus.contains(cpu) && (own == nullptr || domain.cpus.size() < own->cpus.size())) own = &domain;
+  }
+  return own != nullptr ? own->id : domains.front().id;
 }
 
 std::vector<Core> read_cores(const Sysfs& sysfs, const CpuSet& cpus, const std::vector<NumaDomain>& domains) {
@@ -98,19 +118,19 @@ std::vector<Core> read_cores(const Sysfs& sysfs, const CpuSet& cpus, const std::
   for (int cpu = rest.first(); cpu >= 0; cpu = rest.first()) {
     const std::string folder = cpu_folder + "/cpu" + std::to_string(cpu) + "/topology/";
     Core core;
-    core.cpus = list_of(sysfs, folder, "thread_siblings_list", "core_cpus_list").value_or(CpuSet{cpu}) & rest;
+    core.cpus = cpus_of(sysfs, folder, {"thread_siblings_list", "core_cpus_list", "thread_siblings"})
+                    .value_or(CpuSet{cpu}) &
+                rest;
     core.cpus.add(cpu);
     if (!package_of.contains(cpu)) {
       const int package = static_cast<int>(sysfs.number(folder + "physical_package_id").value_or(0));
       package_of[cpu] = package;
-      const auto siblings = list_of(sysfs, folder, "core_siblings_list", "package_cpus_list");
+      const auto siblings =
+          cpus_of(sysfs, folder, {"core_siblings_list", "package_cpus_list", "core_siblings"});
       for (const int other : siblings.value_or(CpuSet()).to_vector()) package_of.emplace(other, package);
     }
     core.package = package_of[cpu];
-    core.domain = domains.front().id;
-    for (const auto& domain : domains) {
-      if (domain.cpus.contains(cpu)) core.domain = domain.id;
-    }
+    core.domain = domain_of(cpu, domains);
     rest -= core.cpus;
     cores.push_back(std::move(core));
   }

@@ -19,7 +19,8 @@ namespace muster::placement {
 namespace {
 
 constexpr std::size_t longest_file = 64 * 1024;
-constexpr std::string_view space = " \t\r\n";
+constexpr std::string_view space(" \t\r\n\0",
+                                 5);  // copies of /sys may hold the null character that ends a text
 
 /// Closes also when a string finds no memory.
 struct Closing {
@@ -75,6 +76,16 @@ std::optional<CpuSet> Sysfs::list(const std::string& path) const {
   }
 }
 
+std::optional<CpuSet> Sysfs::mask(const std::string& path) const {
+  const auto content = text(path);
+  if (!content) return std::nullopt;
+  try {
+    return CpuSet::parse_mask(*content);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 std::vector<std::string> Sysfs::names(const std::string& path) const {
   std::vector<std::string> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir((root_ + path).c_str()), closedir);
@@ -100,7 +111,7 @@ std::optional<std::string> Sysfs::link(const std::string& path) const {
 bool Sysfs::exists(const std::string& path) const { return access((root_ + path).c_str(), F_OK) == 0; }
 
 std::uint64_t Sysfs::inode(const std::string& path) const {
-  struct stat found{};
+  struct stat found {};
   return stat((root_ + path).c_str(), &found) == 0 ? found.st_ino : 0;
 }
 

@@ -21,8 +21,10 @@ class Sysfs {
   std::optional<std::string> text(const std::string& path) const;
   /// A file that holds one decimal number.
   std::optional<long> number(const std::string& path) const;
-  /// A file in CPU list or, failing that, not at all: nullopt for anything else.
+  /// A file that holds a CPU list; nullopt for anything else.
   std::optional<CpuSet> list(const std::string& path) const;
+  /// A file that holds a CPU mask; nullopt for anything else.
+  std::optional<CpuSet> mask(const std::string& path) const;
   /// Names in a folder without "." and "..", sorted; empty if there is none.
   std::vector<std::string> names(const std::string& path) const;
   /// Where a symbolic link points (not resolved); nullopt if it is none.

@@ -102,6 +102,7 @@ TEST_CASE("Unusable NICs are left out, each with its reason") {
   CHECK(reason_of({roce, port("rdmap0s0", NicKind::efa)}) == "Ethernet port on a node that has EFA");
   CHECK(reason_of({port("eth0", NicKind::ethernet)}) == "no RDMA");
   CHECK(reason_of({port("mlx5_an0", NicKind::roce)}) == "Azure accelerated networking, not the RDMA fabric");
+  CHECK(reason_of({port("usnic_0", NicKind::roce)}) == "Cisco usNIC, no RDMA");
   CHECK(reason_of({port("mana_0", NicKind::roce)}) == "Azure accelerated networking, not the RDMA fabric");
 
   Nic bonded = roce;

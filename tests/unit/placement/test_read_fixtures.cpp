@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Synthetic topology files, each for a kind of machine or export that went wrong once.
+#include "catch.hpp"
+#include "machines.hpp"
+#include "placement/error.hpp"
+#include "placement/read.hpp"
+#include "properties.hpp"
+
+using namespace muster::placement;
+using namespace muster::placement::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Node fixture(const std::string& name) {
+  return read_topology_file(std::string(MUSTER_FIXTURES) + "/" + name + ".hwloc.xml");
+}
+
+Placement one_task_per_gpu(const Node& node) {
+  Request request;
+  request.gpus = addresses(node);
+  request.tasks = static_cast<int>(request.gpus.size());
+  const auto placement = place(node, request);
+  check_properties(node, request, placement);
+  return placement;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "A GPU that hangs on a package of several domains is near to each; the export's restrictions are not the "
+    "machine's") {
+  const Node node = fixture("split-package");
+  CHECK(node.cpus().to_list() == "0-15");  // allowed were 0-1,8-9
+  REQUIRE(node.gpus.size() == 2);
+  CHECK(node.gpus[0].domain == 0);
+  CHECK(node.gpus[0].near_domains.empty());
+  CHECK(node.gpus[1].domain == -1);
+  CHECK(node.gpus[1].near_domains == std::vector<int>{2, 3});
+  const auto placement = one_task_per_gpu(node);
+  CHECK(placement.tasks[1].cpus.to_list() == "4-5");
+  CHECK(placement.tasks[1].gpu_cpu == Distance::node);
+  CHECK(placement.tasks[1].nics.at(0).name == "mlx5_1");
+  CHECK(placement.tasks[1].gpu_nic == Distance::node);
+}
+
+TEST_CASE("On a node with 36 domains memory comes from the four that are the processors'") {
+  const Node node = fixture("four-superchips");
+  REQUIRE(node.domains.size() == 36);
+  const auto placement = one_task_per_gpu(node);
+  REQUIRE(placement.tasks.size() == 4);
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto& task = placement.tasks[static_cast<std::size_t>(rank)];
+    CHECK(task.memory == std::vector<int>{rank});
+    CHECK(task.cpus == CpuSet::range(4 * rank, 4 * rank + 3));
+    CHECK(task.gpu_cpu == Distance::node);
+    CHECK(task.nics.at(0).name == "mlx5_" + std::to_string(rank));
+    CHECK(task.gpu_nic == Distance::node);
+  }
+  Request request;  // two GPUs to a task: both processors' memory, and nothing else
+  request.gpus = addresses(node);
+  request.tasks = 2;
+  CHECK(place(node, request).tasks[1].memory == std::vector<int>{2, 3});
+}
+
+TEST_CASE("A domain that the exporting process could not see has cores, but no memory to give") {
+  const Node node = fixture("hidden-domain");
+  REQUIRE(node.domains.size() == 2);
+  CHECK(node.domains[0].cpus.to_list() == "0-1");
+  CHECK(node.domains[0].memory_bytes == 0u);
+  CHECK_FALSE(node.domains[1].memory_bytes.has_value());  // the file tells no memory at all
+  CHECK_THAT(node.notes.at(0), ContainsSubstring("NUMA domain 0 was hidden"));
+  Request request;
+  request.cpus = CpuSet{0};
+  CHECK(place(node, request).tasks[0].memory == std::vector<int>{1});
+}
+
+TEST_CASE("Only NVIDIA's GPUs are dealt out, and a Slingshot adapter counts though hwloc does not name it") {
+  const Node node = fixture("hidden-domain");
+  REQUIRE(node.gpus.size() == 1);
+  CHECK(node.gpus[0].pci.bus == 0x81);
+  CHECK_THAT(node.notes.at(1), ContainsSubstring("1 AMD GPU left out"));
+  REQUIRE(node.nics.size() == 2);
+  CHECK(node.nics[0].kind == NicKind::slingshot);
+  CHECK(node.nics[0].usable);
+  CHECK(node.nics[0].interfaces == std::vector<std::string>{"hsn0"});
+  CHECK(node.nics[1].reason == "Cisco usNIC, no RDMA");
+}
+
+TEST_CASE("A format that this hwloc does not know is named, and how to come by another") {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& root) { return read_topology_file(folder.write("x.xml", root)); };
+  CHECK_THROWS_WITH(read("<topology version=\"9.1\"><object type=\"Machine\"/></topology>"),
+                    ContainsSubstring("hwloc XML of version 9.1, but this hwloc reads versions up to") &&
+                        ContainsSubstring("--export-xml-flags v"));
+  CHECK_THROWS_WITH(read("<topology version=\"9"), ContainsSubstring("x.xml: "));
+  CHECK_THROWS_WITH(read("<topology version=\"x\"/>"), ContainsSubstring("not an hwloc XML file"));
+}
