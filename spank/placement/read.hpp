@@ -32,6 +32,11 @@ Node read_hwloc_live();
 /// An NCCL topology file (NCCL_TOPO_FILE or NCCL_TOPO_DUMP_FILE).
 Node read_nccl_xml(const std::string& path);
 
+/// The same for a file that may leave to the machine what the machine knows: <cpu> elements need no affinity,
+/// <pci> elements no class (Amazon's for g5.48xlarge has neither). For override_locality(): it has no cores then,
+/// and a device of unknown class is listed as a GPU and as a NIC.
+Node read_nccl_locality(const std::string& path);
+
 /// A topology file of either kind, told apart by its root element.
 Node read_topology_file(const std::string& path);
 
@@ -39,7 +44,7 @@ Node read_topology_file(const std::string& path);
 /// file says, for virtual machines whose PCI tree says nothing. read_file: read_topology_file also takes
 /// hwloc XML, at the price of linking hwloc. Throws Error if either cannot be read.
 Node read_live_with_topology(const std::string& root, const std::string& file,
-                             Node (*read_file)(const std::string& path) = read_nccl_xml);
+                             Node (*read_file)(const std::string& path) = read_nccl_locality);
 
 /// The second half of that, pure: GPUs and NICs that `given` names by PCI address get its NUMA domain, if the
 /// machine has such a domain, and its PCI path; what it does not name stays. What does not match is noted.

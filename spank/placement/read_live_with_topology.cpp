@@ -58,11 +58,14 @@ void override_locality(Node& live, const Node& given) {
       unnamed.add("NIC ", *nic.pci);
     }
   }
+  const auto is_here = [&](const PciAddress& pci) {
+    return live.find_gpu(pci) != nullptr || find_nic(live, pci) != nullptr;
+  };
   for (const auto& gpu : given.gpus) {
-    if (live.find_gpu(gpu.pci) == nullptr) missing.add("GPU ", gpu.pci);
+    if (!is_here(gpu.pci)) missing.add(find_nic(given, gpu.pci) != nullptr ? "device " : "GPU ", gpu.pci);
   }
   for (const auto& nic : given.nics) {
-    if (nic.pci && find_nic(live, nic.pci) == nullptr) missing.add("NIC ", *nic.pci);
+    if (nic.pci && !is_here(*nic.pci) && given.find_gpu(*nic.pci) == nullptr) missing.add("NIC ", *nic.pci);
   }
   live.notes.push_back("locality of GPUs and NICs is taken from " + given.source);
   unnamed.note(live, given.source + " does not name ", ": what the machine says about it stays");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's topology files: <system><cpu numaid affinity><pci busid class>…, nested as the PCI switches are,
 // with <gpu> or <nic><net name port/></nic> in devices that NCCL itself has looked at. Files made by hand
-// (clouds) hold the classes only.
+// (clouds) hold the classes only, and some not even these and no affinity: NCCL asks the machine for the rest.
 #include <algorithm>
 #include <cstring>
 #include <pugixml.hpp>
@@ -16,6 +16,9 @@ namespace {
 
 constexpr int deepest_nesting = 32;  // PCI allows no deeper tree in practice, and the walk below recurses
 
+/// What a file must say: all that a node needs, or where its devices are.
+enum class Extent { node, locality };
+
 struct Place {
   int domain = -1;
   PciPath path;
@@ -23,7 +26,8 @@ struct Place {
 
 class NcclReader {
  public:
-  NcclReader(std::string path, Node& node) : path_(std::move(path)), node_(node) {}
+  NcclReader(std::string path, Extent extent, Node& node)
+      : path_(std::move(path)), extent_(extent), node_(node) {}
 
   void read_system(pugi::xml_node system) {
     const std::string first_host = system.child("cpu").attribute("host_hash").value();
@@ -34,7 +38,8 @@ class NcclReader {
       }
       read_cpu(cpu);
     }
-    if (node_.cores.empty()) fail("has no <cpu> element with an affinity mask");
+    if (node_.domains.empty()) fail("has no <cpu> element");
+    if (extent_ == Extent::node && node_.cores.empty()) fail("has no <cpu> element with an affinity mask");
   }
 
  private:
@@ -54,8 +59,9 @@ class NcclReader {
     domain.id = std::max(id, 0);
     if (node_.find_domain(domain.id) != nullptr)
       fail("has two <cpu> elements for NUMA domain " + std::to_string(id));
+    const auto affinity = cpu.attribute("affinity");
     try {
-      domain.cpus = CpuSet::parse_mask(cpu.attribute("affinity").value());
+      if (affinity || extent_ == Extent::node) domain.cpus = CpuSet::parse_mask(affinity.value());
     } catch (const Error& error) {
       fail("<cpu> element " + std::to_string(id) + ": " + error.what());
     }
@@ -100,6 +106,9 @@ class NcclReader {
       } else {
         add_nameless_nic(pci, place, *address);
       }
+    } else if (kind.empty() && extent_ == Extent::locality) {
+      add_gpu(*address, place);  // either: the machine knows which
+      add_nameless_nic(pci, place, *address);
     }
   }
 
@@ -153,12 +162,11 @@ class NcclReader {
   }
 
   std::string path_;
+  Extent extent_;
   Node& node_;
 };
 
-}  // namespace
-
-Node read_nccl_xml(const std::string& path) {
+Node read_file(const std::string& path, Extent extent) {
   pugi::xml_document document;
   const std::string text = read_xml_text(path);
   const auto result = document.load_buffer(text.data(), text.size());
@@ -170,10 +178,16 @@ Node read_nccl_xml(const std::string& path) {
   if (!system) throw Error(path + ": not an NCCL topology file, whose root element is <system>.");
   Node node;
   node.source = path;
-  NcclReader(path, node).read_system(system);
+  NcclReader(path, extent, node).read_system(system);
   node.notes.push_back("the file does not say which CPUs share a core: each counts as one");
   finish(node);
   return node;
 }
+
+}  // namespace
+
+Node read_nccl_xml(const std::string& path) { return read_file(path, Extent::node); }
+
+Node read_nccl_locality(const std::string& path) { return read_file(path, Extent::locality); }
 
 }  // namespace muster::placement

@@ -69,6 +69,31 @@ TEST_CASE("A topology file gives a virtual machine the locality that its PCI tre
   CHECK_THAT(notes(node), ContainsSubstring("names GPU 0009:00:00.0, not found"));
 }
 
+// As Amazon's file for g5.48xlarge (aws-ofi-nccl, topology/g5.48xl-topo.xml) is written.
+TEST_CASE("A topology file without affinities and classes gives the locality of whatever is at its addresses") {
+  const TemporaryFolder tree;
+  write_virtual_machine(tree);
+  const std::string root = tree.path().string();
+  const std::string file = tree.write("topology.xml", R"(<system version="1">
+  <cpu numaid="0"><pci busid="0002:00:00.0"/><pci busid="0101:00:00.0"/><pci busid="0009:00:00.0"/></cpu>
+  <cpu numaid="1"><pci busid="0001:00:00.0"/><pci busid="0102:00:00.0"/></cpu>
+</system>)");
+  const Node node = read_live_with_topology(root, file);
+  REQUIRE(node.gpus.size() == 3);
+  CHECK(node.gpus[0].domain == 1);
+  CHECK(node.gpus[1].domain == 0);
+  CHECK(node.gpus[2].domain == -1);
+  REQUIRE(node.nics.size() == 3);
+  CHECK(node.nics[0].domain == 0);
+  CHECK(node.nics[1].domain == 1);
+  CHECK(node.domains[0].cpus.to_list() == "0-1,4-5");
+  CHECK_THAT(notes(node), ContainsSubstring("names device 0009:00:00.0, not found"));
+  // By itself it describes no machine.
+  CHECK_THROWS_WITH(read_nccl_xml(file), ContainsSubstring("is not a CPU mask"));
+  CHECK_THROWS_WITH(read_nccl_locality(tree.write("empty.xml", "<system/>")),
+                    ContainsSubstring("has no <cpu> element"));
+}
+
 TEST_CASE("A domain that the machine lacks is noted and not believed; the path still is") {
   const TemporaryFolder tree;
   write_virtual_machine(tree);
