@@ -10,8 +10,6 @@
 #include "binding.hpp"
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
-#include "placement/report.hpp"
-#include "step_report.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -77,17 +75,8 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
   step->environment_ = TaskEnvironment(spank, step->facts_, wish.parts, settings.profiles);
   step->tell(step->environment_.complaints());
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  if (wish.report || wish.explain) deliver_report(spank, step->report(spank, took.count()), wish.explain);
+  if (wish.report || wish.explain || wish.json) step->publish(spank, took.count());
   return step;
-}
-
-placement::NodeReport Step::report(spank_handle* spank, double milliseconds) const {
-  auto report = placement::node_report(node_, placement_, facts_.ranks, milliseconds);
-  for (std::size_t task = 0; wish_.explain && task < report.rows.size(); ++task) {
-    const auto lines = environment_.explain(spank, placement_.tasks[task], report.rows[task].rank);
-    report.rows[task].reasons.insert(report.rows[task].reasons.end(), lines.begin(), lines.end());
-  }
-  return report;
 }
 
 void Step::tell(const std::vector<std::string>& complaints) const {

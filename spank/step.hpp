@@ -18,7 +18,7 @@ namespace muster::spank {
 class Step {
  public:
   /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
-  /// Delivers the node's report when the wish is for one.
+  /// Publishes the plan as the wish says: the node's report, its JSON.
   /// @throws std::exception with one line that says what is wrong and what to do.
   static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish, const Settings& settings,
                                     TopologyCache& cache);
@@ -29,8 +29,10 @@ class Step {
 
  private:
   Step(SlurmFacts facts, const Wish& wish);
-  placement::NodeReport report(spank_handle* spank, double milliseconds) const;
+  placement::NodeReport report(spank_handle* spank, double plan_milliseconds) const;
   void tell(const std::vector<std::string>& complaints) const;
+  void publish(spank_handle* spank, double plan_milliseconds) const;
+  std::string plan_json(spank_handle* spank) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step's report on its way from the nodes to srun's standard error.
+// What a step tells of its placement: the table on srun's standard error.
 #pragma once
 
 #include "placement/report.hpp"

@@ -119,3 +119,44 @@ step_while_collector() {
   [ "$(titles)" = 1 ]
   no_collector_left
 }
+
+@test "--muster=explain is the same table with the reasons, and what the user decided" {
+  run in_job --muster=explain env NCCL_SOCKET_IFNAME=mine srun true
+  [ "$status" = 0 ]
+  [ "$(titles)" = 1 ]
+  [ "$(grep -c '^local ranks 0-1:$\|^local rank 0:$' <<<"$output")" = 1 ]
+  [[ "$output" == *"memory on the GPU's NUMA domain"* ]]
+  [[ "$output" == *"NCCL_SOCKET_IFNAME=mine: "* ]]
+}
+
+@test "--muster=json writes each node's plan into the task's working directory, as the user" {
+  cd "$BATS_TEST_TMPDIR"
+  chmod go+x "$BATS_RUN_TMPDIR"
+  mkdir there && chown nobody there
+  run in_job --uid=nobody --chdir="$PWD/there" --muster=json srun --chdir="$PWD/there" bash -c 'echo "job $SLURM_JOB_ID"'
+  [ "$status" = 0 ]
+  [[ "$output" != *"muster"* ]]
+  job=$(sed -n 's/^job //p' <<<"$output" | head -n 1)
+  for node in n0 n1; do
+    python3 - "there/muster-$job.0-$node.json" "$node" <<'END'
+import json, os, pwd, sys
+plan = json.load(open(sys.argv[1]))
+assert plan["schema"] == 1 and plan["node"]["host"] == sys.argv[2], plan
+ranks = [task["environment"]["RANK"] for task in plan["tasks"]]
+assert ranks == {"n0": ["0", "1"], "n1": ["2", "3"]}[sys.argv[2]], ranks
+assert pwd.getpwuid(os.stat(sys.argv[1]).st_uid).pw_name == "nobody"
+END
+  done
+}
+
+@test "--muster=json=FILE: a file of its own for each node; where it cannot be written the step runs all the same" {
+  cd "$BATS_TEST_TMPDIR"
+  run in_job --muster="json=$PWD/plan.json,report" srun bash -c 'echo "done"'
+  [ "$status" = 0 ]
+  [ -s plan-n0.json ] && [ -s plan-n1.json ]
+  [ "$(titles)" = 1 ]
+  run in_job --muster=json=/nowhere/plan.json srun bash -c 'echo "done"'
+  [ "$status" = 0 ]
+  [ "$(grep -c '^done$' <<<"$output")" = 4 ]
+  [ "$(grep -c 'muster: n[01]: the plan cannot be written to /nowhere/plan-n[01].json: No such file' <<<"$output")" = 2 ]
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace muster::spank {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+  throw std::runtime_error("the plan cannot be written to " + path + ": " + why);
+}
+
+bool write_all(int descriptor, const std::string& text) {
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = write(descriptor, text.data() + written, text.size() - written);
+    if (count < 0 && errno != EINTR) return false;
+    if (count > 0) written += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+void add_host(std::string& path, const std::string& host) {
+  const std::size_t name = path.rfind('/') + 1;  // 0 when there is no folder
+  const std::size_t dot = path.rfind('.');
+  path.insert(dot == std::string::npos || dot <= name ? path.size() : dot, "-" + host);
+}
+
+}  // namespace
+
+std::string plan_file_path(const PlanFileName& name) {
+  const bool folder = name.wanted.empty() || name.wanted.back() == '/';
+  const std::string pattern = folder ? name.wanted + "muster-%j.%s-%N.json" : name.wanted;
+  std::string path;
+  bool has_host = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    switch (next) {
+      case 'j': path += std::to_string(name.job); break;
+      case 's': path += std::to_string(name.step); break;
+      case 'N': path += name.host; break;
+      case '%': path += '%'; break;
+      default: path += pattern[i]; continue;
+    }
+    has_host = has_host || next == 'N';
+    ++i;
+  }
+  if (!has_host && !name.one_node) add_host(path, name.host);
+  return path;
+}
+
+void write_plan_file(const std::string& path, const std::string& text) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    fail(path, "there is something of this name that is not a regular file");
+  const std::size_t name = path.rfind('/') + 1;  // 0 when there is no folder
+  std::string temporary(path, 0, name);
+  temporary.append(".").append(path, name).append(".XXXXXX");
+  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
+  if (descriptor < 0) fail(path, std::strerror(errno));
+  constexpr mode_t readable = 0644;
+  const bool written = write_all(descriptor, text) && fchmod(descriptor, readable) == 0;
+  const int error = errno;
+  if (close(descriptor) == 0 && written && rename(temporary.c_str(), path.c_str()) == 0) return;
+  const int late_error = errno;
+  unlink(temporary.c_str());
+  fail(path, std::strerror(written ? late_error : error));
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "../placement/machines.hpp"
+#include "catch.hpp"
+
+using namespace muster::spank;
+using muster::placement::test::TemporaryFolder;
+
+namespace {
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+}  // namespace
+
+TEST_CASE("A plan's file is named after job, step and host") {
+  const auto [wanted, one_node, path] = GENERATE(table<std::string, bool, std::string>({
+      {"", true, "muster-7.2-n0.json"},
+      {"", false, "muster-7.2-n0.json"},
+      {"plan.json", true, "plan.json"},
+      {"plan.json", false, "plan-n0.json"},
+      {"/a.b/plan", false, "/a.b/plan-n0"},
+      {".plan", false, ".plan-n0"},
+      {"%j/%s-%N.json", false, "7/2-n0.json"},
+      {"%%N%x%", false, "%N%x%-n0"},
+      {"out/", false, "out/muster-7.2-n0.json"},
+  }));
+  CHECK(plan_file_path({wanted, 7, 2, "n0", one_node}) == path);
+}
+
+TEST_CASE("A plan's file is complete or not there, and replaces regular files only") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "plan.json";
+  write_plan_file(path, "one");
+  CHECK(content(path) == "one");
+  write_plan_file(path, "two");
+  CHECK(content(path) == "two");
+  struct stat status {};
+  REQUIRE(stat(path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0644);
+  CHECK(files_in(folder.path()) == 1);
+
+  const std::string other = folder.write("other", "precious");
+  folder.link("link", other);
+  const std::string pipe = folder.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const std::string link = folder.path() / "link", itself = folder.path();
+  for (const auto& odd : {link, pipe, itself})
+    CHECK_THROWS_WITH(write_plan_file(odd, "text"), Catch::Matchers::ContainsSubstring("not a regular file") &&
+                                                        Catch::Matchers::ContainsSubstring(odd));
+  CHECK(content(other) == "precious");
+  CHECK(files_in(folder.path()) == 4);
+}
+
+TEST_CASE("Where a plan's file cannot be written, one line says why and nothing is left") {
+  CHECK_THROWS_WITH(write_plan_file("/nowhere/plan.json", "text"),
+                    "the plan cannot be written to /nowhere/plan.json: No such file or directory");
+  // A file system that is full or refuses: /proc takes no new files.
+  CHECK_THROWS_WITH(write_plan_file("/proc/plan.json", "text"), Catch::Matchers::ContainsSubstring("/proc/plan.json"));
+}
