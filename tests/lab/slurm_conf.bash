@@ -35,7 +35,7 @@ machine_cpus() {
 
 # write_slurm_conf STATE EXTRA…: reads the lab_* settings. An extra line replaces ours of the same name, since Slurm complains of doubles.
 write_slurm_conf() {
-  local state=$1 extra key line cpus proctrack=linuxproc task=none slurmd_parameters=
+  local state=$1 extra key line cpus proctrack=linuxproc task=none slurmd_parameters= gres=gpu:$((lab_gpus * (lab_mig > 0 ? lab_mig : 1))) kinds=gpu
   shift
   cpus=$(machine_cpus)
   if ((lab_cpus != $(nproc --all))); then
@@ -51,6 +51,7 @@ write_slurm_conf() {
     if [[ $task == none ]]; then task=task/cgroup; else task+=,task/cgroup; fi
   fi
   [[ $task != none ]] || task=task/none
+  ((lab_shards == 0)) || gres+=,shard:$lab_shards kinds+=,shard
   cat >"$state/slurm.conf.ours" <<END
 ClusterName=$lab_name
 SlurmctldHost=$CONTROLLER
@@ -88,9 +89,9 @@ WaitTime=0
 CompleteWait=0
 MinJobAge=600
 UnkillableStepTimeout=30
-GresTypes=gpu
+GresTypes=$kinds
 ${slurmd_parameters:+SlurmdParameters=$slurmd_parameters}
-NodeName=n[0-$((lab_nodes - 1))] $cpus RealMemory=1024 Gres=gpu:$lab_gpus State=UNKNOWN
+NodeName=n[0-$((lab_nodes - 1))] $cpus RealMemory=1024 Gres=$gres State=UNKNOWN
 PartitionName=lab Nodes=ALL Default=YES OverSubscribe=NO MaxTime=INFINITE DefaultTime=INFINITE State=UP
 END
   ((lab_gpus > 0)) || sed -i -e '/^GresTypes=/d' -e 's/ Gres=gpu:0//' "$state/slurm.conf.ours"
@@ -105,24 +106,31 @@ END
   rm "$state/slurm.conf.ours"
 }
 
+# gpu_files GPU: a line for each thing of the GPU that Slurm hands out: itself, or its MIG instances.
+gpu_files() {
+  local instance caps
+  ((lab_mig > 0)) || printf 'File=/dev/nvidia%d\n' "$1"
+  for ((instance = 1; instance <= lab_mig; instance++)); do
+    read -ra caps < <(mig_caps "$1" "$instance")
+    printf 'MultipleFiles=/dev/nvidia%d,/dev/nvidia-caps/nvidia-cap%d,/dev/nvidia-caps/nvidia-cap%d\n' "$1" "${caps[@]}"
+  done
+}
+
 # write_gres_conf STATE: GPU i is nearest to the i-th share of the cores. Without a core for each GPU Slurm is told nothing.
 write_gres_conf() {
-  local i first last cores=$lab_cpus threads
+  local i first last near cores=$lab_cpus threads
   if ((lab_cpus == $(nproc --all))); then
     threads=$(machine_cpus | grep -o '[0-9]*$')
     cores=$((lab_cpus / threads))
   fi
   for ((i = 0; i < lab_gpus; i++)); do
     first=$((i * cores / lab_gpus)) last=$(((i + 1) * cores / lab_gpus - 1))
-    printf 'Name=gpu File=/dev/nvidia%d' "$i"
-    if ((cores < lab_gpus)); then
-      echo
-    elif ((first == last)); then
-      printf ' Cores=%d\n' "$first"
-    else
-      printf ' Cores=%d-%d\n' "$first" "$last"
-    fi
+    near=" Cores=$first"
+    ((first == last)) || near+=-$last
+    ((cores >= lab_gpus)) || near=
+    gpu_files "$i" | sed "s/^/Name=gpu /; s/\$/$near/"
   done >"$1/etc/gres.conf"
+  ((lab_shards == 0)) || printf 'Name=shard Count=%d\n' "$lab_shards" >>"$1/etc/gres.conf"
 }
 
 # write_cgroup_conf STATE

@@ -4,6 +4,8 @@
 # Opening an allowed device gives ENXIO (no driver), a denied one EPERM, so that device isolation can be tested.
 
 NVIDIA_MAJOR=195
+# Any free number: the driver asks the kernel for one.
+NVIDIA_CAPS_MAJOR=510
 # The bus of minor 0, 1, …: deliberately in another order than the minors, since an index is no identity.
 GPU_BUSES=(41 01 c1 81 61 21 e1 a1 51 11 d1 91 71 31 f1 b1)
 
@@ -14,7 +16,25 @@ gpu_uuid() {
   printf 'GPU-%s-%s-%s-%s-%s\n' "${sum:0:8}" "${sum:8:4}" "${sum:12:4}" "${sum:16:4}" "${sum:20:12}"
 }
 
-# make_gpus LAB NODE COUNT: /dev/nvidiaN and /proc/driver/nvidia/gpus/ADDRESS/information in this node.
+# mig_caps GPU INSTANCE: the minors of the /dev/nvidia-caps/nvidia-capN that one needs to use the instance: its GPU instance's and its
+# compute instance's. On a real machine the driver deals them out in its own way and tells them in /proc/driver/nvidia/capabilities.
+mig_caps() { printf '%d %d\n' $(($1 * 128 + $2 * 9 + 12)) $(($1 * 128 + $2 * 9 + 13)); }
+
+# make_mig MINOR COUNT: a GPU split into COUNT instances 1, 2, …, each with one compute instance 0.
+make_mig() {
+  local minor=$1 instance caps folder
+  for ((instance = 1; instance <= $2; instance++)); do
+    read -ra caps < <(mig_caps "$minor" "$instance")
+    folder=/proc/driver/nvidia/capabilities/gpu$minor/mig/gi$instance
+    mkdir -p "$folder/ci0" /dev/nvidia-caps
+    printf 'DeviceFileMinor: %d\nDeviceFileMode: 292\nDeviceFileModify: 1\n' "${caps[0]}" >"$folder/access"
+    printf 'DeviceFileMinor: %d\nDeviceFileMode: 292\nDeviceFileModify: 1\n' "${caps[1]}" >"$folder/ci0/access"
+    mknod -m 444 "/dev/nvidia-caps/nvidia-cap${caps[0]}" c "$NVIDIA_CAPS_MAJOR" "${caps[0]}"
+    mknod -m 444 "/dev/nvidia-caps/nvidia-cap${caps[1]}" c "$NVIDIA_CAPS_MAJOR" "${caps[1]}"
+  done
+}
+
+# make_gpus LAB NODE COUNT MIG: /dev/nvidiaN and /proc/driver/nvidia/gpus/ADDRESS/information in this node, each GPU in MIG instances.
 make_gpus() {
   local lab=$1 node=$2 minor address folder
   mount -n -t tmpfs -o mode=755 lab-driver /proc/driver
@@ -37,6 +57,7 @@ make_gpus() {
       printf 'GPU Firmware: \t N/A\n'
       printf 'GPU Excluded:\t No\n'
     } >"$folder/information"
+    make_mig "$minor" "$4"
   done
   mount -n -o remount,ro /proc/driver
 }

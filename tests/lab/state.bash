@@ -9,6 +9,7 @@ LAB_ROOT=/run/muster-lab
 {
   lab_name=${MUSTER_LAB:-lab} # which of several labs
   lab_nodes='' lab_gpus='' lab_cpus='' # whole numbers; GPUs and CPUs are per node
+  lab_shards=0 lab_mig=0 # whole numbers: shards per node, MIG instances per GPU
   lab_cgroup='' lab_cgroup_reason='' # v1, v2 or none, and why none
   lab_isolate='' # on: Slurm holds tasks to their devices and cores
   lab_plugin='' lab_plugin_args='' # a line for plugstack.conf

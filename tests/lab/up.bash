@@ -19,12 +19,14 @@ pending='' claimed='' finished=''
 up_options() {
   while (($# > 0)); do
     case $1 in
-      --nodes | --gpus | --cpus | --name | --plugin | --plugin-args | --owner | --share | --slurm-conf)
+      --nodes | --gpus | --cpus | --shards | --mig | --name | --plugin | --plugin-args | --owner | --share | --slurm-conf)
         (($# > 1)) || up_usage "$1 wants a value"
         ;;&
       --nodes) lab_nodes=$2 ;;
       --gpus) lab_gpus=$2 ;;
       --cpus) lab_cpus=$2 ;;
+      --shards) lab_shards=$2 ;;
+      --mig) lab_mig=$2 ;;
       --name) lab_name=$2 ;;
       --plugin) lab_plugin=$2 ;;
       --plugin-args) lab_plugin_args=$2 ;;
@@ -42,10 +44,13 @@ up_options() {
   [[ -n $lab_gpus ]] || up_usage "--gpus is missing"
   whole_number --nodes "$lab_nodes" 1 64
   whole_number --gpus "$lab_gpus" 0 16
+  whole_number --shards "$lab_shards" 0 1024
+  whole_number --mig "$lab_mig" 0 7
+  ((10#$lab_gpus > 0 || 10#$lab_shards + 10#$lab_mig == 0)) || up_usage "--shards and --mig are parts of GPUs: --gpus is 0"
   whole_number MUSTER_LAB_DEADLINE "$lab_deadline" 1 3600
   [[ -z $lab_cpus ]] || whole_number --cpus "$lab_cpus" 1 4096
   # 10# keeps a leading zero from meaning octal.
-  lab_nodes=$((10#$lab_nodes)) lab_gpus=$((10#$lab_gpus)) lab_cpus=$((10#${lab_cpus:-$(nproc --all)}))
+  lab_nodes=$((10#$lab_nodes)) lab_gpus=$((10#$lab_gpus)) lab_shards=$((10#$lab_shards)) lab_mig=$((10#$lab_mig)) lab_cpus=$((10#${lab_cpus:-$(nproc --all)}))
   check_name
   up_check_values
 }
@@ -136,7 +141,7 @@ up_write() {
   local node
   mkdir -p "$state/etc" "$state/log"
   for node in "$CONTROLLER" $(node_names "$lab_nodes"); do mkdir -p "$state/nodes/$node/spool"; done
-  declare -p lab_name lab_nodes lab_gpus lab_cpus lab_cgroup lab_cgroup_reason lab_isolate lab_plugin lab_plugin_args lab_owner lab_share |
+  declare -p lab_name lab_nodes lab_gpus lab_cpus lab_shards lab_mig lab_cgroup lab_cgroup_reason lab_isolate lab_plugin lab_plugin_args lab_owner lab_share |
     sed 's/^declare /declare -g /' >"$state/settings"
   (umask 077 && head -c 128 /dev/urandom >"$state/etc/munge.key")
   : >"$state/etc/resolv.conf"
