@@ -63,4 +63,20 @@ placement::TaskPlacement row_for(const placement::Placement& plan, const placeme
   return row;
 }
 
+placement::TaskPlacement row_with(const placement::Placement& plan, int local_rank,
+                                  const std::vector<std::string>& instances) {
+  const auto& planned = plan.tasks.at(static_cast<std::size_t>(local_rank));
+  const auto has_these = [&](const placement::TaskPlacement& task) {
+    const auto is_one = [&](const placement::PlacedGpu& gpu) {
+      return std::find(instances.begin(), instances.end(), gpu.uuid) != instances.end();
+    };
+    return task.gpus.size() == instances.size() && std::all_of(task.gpus.begin(), task.gpus.end(), is_one);
+  };
+  const auto owner = std::find_if(plan.tasks.begin(), plan.tasks.end(), has_these);
+  if (instances.empty() || has_these(planned) || owner == plan.tasks.end()) return planned;
+  placement::TaskPlacement row = *owner;
+  row.local_rank = local_rank;
+  return row;
+}
+
 }  // namespace muster::spank

@@ -198,7 +198,9 @@ int slurm_spank_task_init(spank_t spank, int, char*[]) {
   if (plugin.failure[0] != '\0') {
     give_up(spank, plugin.failure, true);
   } else if (plugin.step != nullptr) {
-    gpus_told_apart = attempt(why, [&] { plugin.step->apply(spank); }) && plugin.wish.parts.gpu;
+    const bool mig = plugin.step->has_instances();
+    if (mig && !muster::spank::settle_lifted_isolation(spank, false)) _exit(exit_config);
+    gpus_told_apart = attempt(why, [&] { plugin.step->apply(spank); }) && plugin.wish.parts.gpu && !mig;
     if (why[0] != '\0') give_up(spank, why, false);
   }
   if (!muster::spank::settle_lifted_isolation(spank, gpus_told_apart)) _exit(exit_config);

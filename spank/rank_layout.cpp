@@ -110,4 +110,27 @@ RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
   return layout;
 }
 
+RankLayout lay_out_components(const std::vector<StepShape>& components, const std::vector<int>& own_ranks) {
+  RankLayout layout;
+  int first = 0;
+  bool known = !components.empty();
+  if (!known) layout.unknown = "Slurm does not tell the components of this heterogeneous step which ranks the others have";
+  for (const StepShape& shape : components) {
+    const auto hosts = expand_host_list(shape.node_list).value_or(std::vector<std::string>{});
+    Layout ranks = deal_as_asked(shape, expand_counts(shape.tasks_per_node).value_or(std::vector<int>{}), layout.unknown);
+    known = known && !ranks.empty() && ranks.size() == hosts.size();
+    for (auto& on_node : ranks)
+      for (int& rank : on_node) rank += first;
+    layout.hosts.insert(layout.hosts.end(), hosts.begin(), hosts.end());
+    layout.ranks.insert(layout.ranks.end(), ranks.begin(), ranks.end());
+    first += shape.world_size;
+  }
+  if (known && std::find(layout.ranks.begin(), layout.ranks.end(), own_ranks) == layout.ranks.end()) {
+    known = false;
+    layout.unknown = "this node's ranks are not those of its heterogeneous step's distribution";
+  }
+  if (!known) layout.ranks.clear();
+  return layout;
+}
+
 }  // namespace muster::spank

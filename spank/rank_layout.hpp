@@ -30,6 +30,9 @@ struct RankLayout {
 /// Every node of a step comes to the same answer, or to none.
 RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks);
 
+/// The same for the components of a heterogeneous step, whose ranks follow one another.
+RankLayout lay_out_components(const std::vector<StepShape>& components, const std::vector<int>& own_ranks);
+
 /// "2(x3),1" → 2 2 2 1; nullopt when it is not well formed.
 std::optional<std::vector<int>> expand_counts(std::string_view text);
 

@@ -6,8 +6,10 @@
 
 #include <array>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 
+#include "heterogeneous.hpp"
 #include "placement/error.hpp"
 #include "placement/sysfs.hpp"
 #include "srun_command.hpp"
@@ -82,12 +84,36 @@ std::optional<placement::CpuSet> numbers(const std::string& text) {
   }
 }
 
-std::vector<int> step_gpus(const std::string& text) {
-  if (text == "NoDevFiles") return {};
-  if (const auto minors = numbers(text)) return minors->to_vector();
-  throw std::runtime_error(
-      "Slurm names the step's GPUs '" + text +
-      "', which this version cannot place (MIG instances?): use --muster=off and --gpu-bind=per_task:1");
+std::vector<std::string> step_gpus(const std::string& text) {
+  std::vector<std::string> gpus;
+  std::istringstream parts(text == "NoDevFiles" ? "" : text);
+  for (std::string part; std::getline(parts, part, ',');) gpus.push_back(part);
+  return gpus;
+}
+
+// What Slurm's items say is of this component of a heterogeneous step; the environment is of the whole.
+void add_heterogeneous(spank_t spank, SlurmFacts& facts) {
+  const auto word = [&](const std::string& name) { return job_variable(spank, name).value_or(""); };
+  const int whole = count_of(word("SLURM_STEP_NUM_TASKS"));
+  if (whole <= facts.world_size) return;
+  HeterogeneousStep step;
+  step.whole = {word("SLURM_STEP_NODELIST"), word("SLURM_STEP_TASKS_PER_NODE"), word("SLURM_DISTRIBUTION"),
+                word("SLURM_DIST_PLANESIZE"), whole};
+  // Slurm 22.05 still says PACK where its manual says HET.
+  for (const std::string kind : {"_HET_GROUP_", "_PACK_GROUP_"})
+    for (int group = 0; step.groups.size() == static_cast<std::size_t>(group); ++group) {
+      const std::string suffix = kind + std::to_string(group);
+      const auto nodes = job_variable(spank, "SLURM_JOB_NODELIST" + suffix);
+      if (!nodes) break;
+      step.groups.push_back(*nodes);
+      if (word("SLURM_JOB_ID" + suffix) == std::to_string(facts.job_id))
+        step.own_group = static_cast<std::size_t>(group);
+    }
+  Components components = find_components(step);
+  facts.heterogeneous = true;
+  facts.world_size = whole;
+  facts.components = std::move(components.shapes);
+  for (int& rank : facts.ranks) rank = components.first_rank < 0 ? -1 : rank + components.first_rank;
 }
 
 }  // namespace
@@ -125,12 +151,17 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   facts.cpus_per_task =
       static_cast<int>(item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));
   facts.gpus_per_task = count_of(job_variable(spank, "SLURM_GPUS_PER_TASK").value_or(""));
-  facts.gpu_minors = step_gpus(job_variable(spank, "SLURM_STEP_GPUS").value_or(""));
+  facts.shares_gpus = job_variable(spank, "SLURM_SHARDS_ON_NODE") ||
+                      job_variable(spank, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") ||
+                      job_variable(spank, "SLURM_NTASKS_PER_GPU");
+  facts.gpus = step_gpus(job_variable(spank, "SLURM_STEP_GPUS").value_or(""));
+  facts.cuda_devices = step_gpus(job_variable(spank, "CUDA_VISIBLE_DEVICES").value_or(""));
   facts.cpus = own_cpus();
   char* cores = nullptr;
   if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS && cores != nullptr)
     facts.step_cores = numbers(cores);
   facts.memory = own_memory();
+  add_heterogeneous(spank, facts);
   return facts;
 }
 

@@ -58,6 +58,20 @@ std::optional<Words> words_of(const std::vector<std::string_view>& options, cons
   return std::nullopt;
 }
 
+// Several components, each with options of its own: their number where they agree on it.
+std::optional<int> gpus_per_task_of_components(const std::vector<std::string>& command_line) {
+  constexpr std::string_view name = "--gpus-per-task=";
+  if (std::find(command_line.begin(), command_line.end(), ":") == command_line.end()) return std::nullopt;
+  std::optional<int> agreed;
+  for (const std::string_view word : command_line) {
+    if (!word.starts_with(name)) continue;
+    const int count = count_of(std::string(word.substr(name.size())));
+    if (agreed && *agreed != count) return 0;
+    agreed = count;
+  }
+  return agreed;
+}
+
 int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariable& read) {
   if (const auto own = value_of(options, "--gpus-per-task")) return count_of(*own);
   if (const char* of_job = read("SLURM_GPUS_PER_TASK")) return count_of(of_job);
@@ -68,7 +82,8 @@ int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariab
 
 SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read) {
   const auto options = own_options(command_line);
-  return {words_of(options, read), gpus_per_task(options, read)};
+  const auto components = gpus_per_task_of_components(command_line);
+  return {words_of(options, read), components.value_or(gpus_per_task(options, read))};
 }
 
 int count_of(const std::string& request) {

@@ -5,11 +5,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 #include "binding.hpp"
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
+#include "placement/read.hpp"
+#include "srun_command.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -19,44 +23,28 @@ namespace muster::spank {
 
 namespace {
 
-using placement::CpuSet;
 using placement::Node;
 using placement::PciAddress;
 
-int cores_among(const Node& node, const CpuSet& cpus) {
-  return static_cast<int>(std::count_if(node.cores.begin(), node.cores.end(),
-                                        [&](const auto& core) { return core.cpus.intersects(cpus); }));
+Node read_node(const Settings& settings, TopologyCache& cache) {
+  Node node = cache.read();
+  if (!settings.topology.empty())
+    placement::override_locality(node, placement::read_nccl_locality(settings.topology));
+  return node;
 }
 
-// The CPUs that Slurm gave the step. slurmstepd may run within the step's cores (cgroup v1), the job's (v2)
-// or anywhere (no core confinement); Slurm also says which cores it counted for the step, in the order of the
-// machine's cores, and that narrows the larger two.
-CpuSet allotted_cpus(const Node& node, const SlurmFacts& facts) {
-  const CpuSet own = facts.cpus & node.cpus();
-  if (!facts.step_cores || cores_among(node, own) <= facts.step_cores->size()) return own;
-  CpuSet counted;
-  for (const int core : facts.step_cores->to_vector())
-    if (core < static_cast<int>(node.cores.size()))
-      counted |= node.cores[static_cast<std::size_t>(core)].cpus;
-  counted &= own;
-  return counted.empty() ? own : counted;
-}
-
-placement::Request request_for(const Node& node, const SlurmFacts& facts, std::vector<PciAddress> gpus) {
-  placement::Request request;
-  request.tasks = facts.local_tasks;
-  request.cpus = allotted_cpus(node, facts);
-  request.memory = facts.memory;
-  const int count = static_cast<int>(gpus.size());
-  // SLURM_GPUS_PER_TASK may be left over from the job when this step asked otherwise; what Slurm allotted
-  // decides.
-  if (count > 0 && facts.gpus_per_task * facts.local_tasks <= count && count >= facts.local_tasks)
-    request.gpus_per_task = facts.gpus_per_task;
-  else if (count > 0 && count < facts.local_tasks)
-    request.gpus_per_task = 1;  // place() refuses this with the figures
-  request.gpus = std::move(gpus);
-  request.hardware_threads = facts.cpus_per_task * facts.local_tasks > cores_among(node, request.cpus);
-  return request;
+// N of /dev/nvidiaN for each, as Slurm names GPUs that are not in MIG mode.
+std::vector<int> minors_of(const std::vector<std::string>& names) {
+  std::vector<int> minors;
+  for (const auto& name : names) {
+    const bool is_number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_number || name.size() > 6)
+      throw std::runtime_error("Slurm names the step's GPU '" + name +
+                               "', which is no number N of /dev/nvidiaN, and no GPU is in MIG mode");
+    minors.push_back(std::stoi(name));
+  }
+  std::sort(minors.begin(), minors.end());
+  return minors;
 }
 
 }  // namespace
@@ -67,11 +55,11 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
                                  TopologyCache& cache) {
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Step> step(new Step(read_slurm_facts(spank), wish));
-  if (!wish.asked && step->facts_.gpu_minors.empty()) return nullptr;
-  step->node_ = cache.read();
+  if (!wish.asked && step->facts_.gpus.empty()) return nullptr;
+  step->node_ = read_node(settings, cache);
   step->node_.host = step->facts_.host;
-  step->placement_ = placement::place(
-      step->node_, request_for(step->node_, step->facts_, step->addresses_of(step->facts_.gpu_minors)));
+  step->find_gpus();
+  step->placement_ = placement::place(step->node_, request_for(step->node_, step->facts_, wish, step->gpus_));
   step->environment_ = TaskEnvironment(spank, step->facts_, wish.parts, settings.profiles);
   step->tell(step->environment_.complaints());
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
@@ -90,6 +78,32 @@ void Step::tell(const std::vector<std::string>& complaints) const {
   }
 }
 
+// Which GPUs, and which instances of those in MIG mode, are the step's. Of instances Slurm gives no file name;
+// they are those that may be opened, if there are as many of them as Slurm says.
+void Step::find_gpus() {
+  const auto all = facts_.gpus.empty() ? std::vector<MigInstance>() : read_mig_instances();
+  if (all.empty()) {
+    minors_ = minors_of(facts_.gpus);
+    gpus_.whole = addresses_of(minors_);
+    return;
+  }
+  const auto split = [&](int minor) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.gpu_minor == minor; });
+  };
+  for (const auto& gpu : node_.gpus)
+    if (gpu.minor >= 0 && !split(gpu.minor) && allowed_minors({gpu.minor}).size() == 1)
+      minors_.push_back(gpu.minor);
+  std::copy_if(all.begin(), all.end(), std::back_inserter(instances_),
+               [](const auto& one) { return may_use(one); });
+  if (instances_.size() + minors_.size() != facts_.gpus.size())
+    throw std::runtime_error("Slurm gave the step " + std::to_string(facts_.gpus.size()) + " GPUs of a node in MIG mode, but " +
+                             std::to_string(instances_.size()) + " MIG instances and " + std::to_string(minors_.size()) +
+                             " whole GPUs may be opened, so which are the step's cannot be told (ConstrainDevices=yes "
+                             "in cgroup.conf?)");
+  gpus_.whole = addresses_of(minors_);
+  for (const auto& one : instances_) gpus_.instances.push_back({one.label(), addresses_of({one.gpu_minor}).front()});
+}
+
 std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const {
   std::vector<PciAddress> addresses;
   for (const int minor : minors) {
@@ -106,38 +120,62 @@ std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const
   return addresses;
 }
 
-void Step::apply(spank_handle* spank) const {
-  int local_rank = -1;
-  if (spank_get_item(spank, S_TASK_ID, &local_rank) != ESPANK_SUCCESS || local_rank < 0 ||
-      local_rank >= facts_.local_tasks)
-    throw std::runtime_error("Slurm does not say which task this is");
-  const int rank = facts_.ranks[static_cast<std::size_t>(local_rank)];
+std::vector<std::string> Step::own_instances(const std::optional<std::string>& cuda_devices) const {
+  std::vector<std::string> own;
+  for (const auto& one : instances_)
+    if (may_use(one)) own.push_back(one.label());
+  if (own.size() < instances_.size() || !cuda_devices || !minors_.empty()) return own;
+  // Not isolated: Slurm's choice is in CUDA_VISIBLE_DEVICES, at the same places as in the step's.
+  own.clear();
+  std::istringstream names(*cuda_devices);
+  for (std::string name; std::getline(names, name, ',');) {
+    const auto at = std::find(facts_.cuda_devices.begin(), facts_.cuda_devices.end(), name);
+    const auto index = static_cast<std::size_t>(at - facts_.cuda_devices.begin());
+    if (index < instances_.size()) own.push_back(instances_[index].label());
+  }
+  return own;
+}
 
-  // Slurm's items leave out the offset of a heterogeneous step's component, its environment does not.
-  if (job_variable(spank, "SLURM_PROCID").value_or(std::to_string(rank)) != std::to_string(rank))
-    throw std::runtime_error(
-        "heterogeneous steps (srun a : b) are not placed by this version; use --muster=off");
-
-  const std::vector<int> visible = allowed_minors(facts_.gpu_minors);
-  const auto cuda_devices = job_variable(spank, "CUDA_VISIBLE_DEVICES");
-  const GpuChoice choice =
-      gpu_choice(facts_.gpu_minors, visible, cuda_devices, devices_confined(node_, facts_.gpu_minors));
+placement::TaskPlacement Step::row_of(spank_handle* spank, int local_rank, int rank,
+                                      const std::vector<int>& visible, const GpuChoice& choice) const {
+  if (!instances_.empty())
+    return row_with(placement_, local_rank, own_instances(job_variable(spank, "CUDA_VISIBLE_DEVICES")));
   const placement::TaskPlacement task =
       row_for(placement_, node_, local_rank, addresses_of(choice.minors),
               deals_each_gpu_once(job_variable(spank, "SLURMD_TRES_BIND").value_or("")));
-
   // Said by one task of the step, not on each of a thousand nodes.
-  if (rank == 0 && visible.size() < facts_.gpu_minors.size() && facts_.local_tasks > 1)
-    slurm_spank_log("muster: %s", isolation_notice(facts_.host, static_cast<int>(visible.size()),
-                                                   static_cast<int>(facts_.gpu_minors.size()))
-                                      .c_str());
+  if (rank == 0 && visible.size() < minors_.size() && facts_.local_tasks > 1)
+    slurm_spank_log(
+        "muster: %s",
+        isolation_notice(facts_.host, static_cast<int>(visible.size()), static_cast<int>(minors_.size()))
+            .c_str());
   const auto& planned = placement_.tasks[static_cast<std::size_t>(local_rank)];
   if (wish_.report && !task.gpus.empty() && task.gpus.front().pci != planned.gpus.front().pci)
     slurm_spank_log(
         "muster: rank %d on %s: Slurm bound this task to GPU %s; its cores (%s) and memory follow", rank,
         facts_.host.c_str(), task.gpus.front().pci.to_string().c_str(), task.cpus.to_list().c_str());
+  return task;
+}
+
+void Step::apply(spank_handle* spank) const {
+  int local_rank = -1;
+  if (spank_get_item(spank, S_TASK_ID, &local_rank) != ESPANK_SUCCESS || local_rank < 0 ||
+      local_rank >= facts_.local_tasks)
+    throw std::runtime_error("Slurm does not say which task this is");
+  // Slurm's items leave out the offset of a heterogeneous step's component, its environment does not.
+  const std::string said = job_variable(spank, "SLURM_PROCID").value_or("");
+  const int rank = said == "0" ? 0 : std::max(count_of(said), facts_.ranks[static_cast<std::size_t>(local_rank)]);
+  if (rank < 0) throw std::runtime_error("Slurm does not say the rank of local task " + std::to_string(local_rank));
+
+  const std::vector<int> visible = allowed_minors(minors_);
+  const GpuChoice choice = gpu_choice(minors_, visible, job_variable(spank, "CUDA_VISIBLE_DEVICES"),
+                                      devices_confined(node_, minors_));
+  const placement::TaskPlacement task = row_of(spank, local_rank, rank, visible, choice);
   bind(task, rank);
   if (!wish_.parts.env) return;
+  if (facts_.heterogeneous && facts_.components.empty() && rank == 0)
+    slurm_spank_log("muster: Slurm does not tell the components of this heterogeneous step where rank 0 is, so "
+                    "MASTER_ADDR and MASTER_PORT are not set; set them, or start components as a heterogeneous job");
   environment_.apply(spank, environment_.decide(spank, task, rank, addresses_of(visible), choice.set_by_slurm),
                      rank);
 }

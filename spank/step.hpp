@@ -2,13 +2,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "gpu_choice.hpp"
+#include "mig.hpp"
 #include "options.hpp"
 #include "placement/node.hpp"
 #include "placement/place.hpp"
 #include "placement/report.hpp"
 #include "slurm_facts.hpp"
+#include "step_request.hpp"
 #include "task_environment.hpp"
 #include "topology_cache.hpp"
 
@@ -27,6 +32,9 @@ class Step {
   /// @throws std::exception when Slurm does not say which task this is.
   void apply(spank_handle* spank) const;
 
+  /// Whether the step has MIG instances: Slurm says in CUDA_VISIBLE_DEVICES which is whose, and that stays.
+  bool has_instances() const { return !instances_.empty(); }
+
  private:
   Step(SlurmFacts facts, const Wish& wish);
   placement::NodeReport report(spank_handle* spank, double plan_milliseconds) const;
@@ -34,11 +42,18 @@ class Step {
   void publish(spank_handle* spank, double plan_milliseconds) const;
   std::string plan_json(spank_handle* spank) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
+  void find_gpus();
+  std::vector<std::string> own_instances(const std::optional<std::string>& cuda_devices) const;
+  placement::TaskPlacement row_of(spank_handle* spank, int local_rank, int rank, const std::vector<int>& visible,
+                                  const GpuChoice& choice) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 
   SlurmFacts facts_;
   Wish wish_;
   placement::Node node_;
+  std::vector<int> minors_;  // of the step's whole GPUs
+  std::vector<MigInstance> instances_;
+  StepGpus gpus_;  // both, as placement has them
   placement::Placement placement_;
   TaskEnvironment environment_;
 };

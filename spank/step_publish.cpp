@@ -23,9 +23,9 @@ placement::NodeReport Step::report(spank_handle* spank, double plan_milliseconds
 
 // The tasks are not there yet, nor what Slurm adds to each one's environment.
 std::string Step::plan_json(spank_handle* spank) const {
-  const auto gpus = addresses_of(facts_.gpu_minors);
+  const auto gpus = addresses_of(minors_);
   const auto choice =
-      gpu_choice(facts_.gpu_minors, facts_.gpu_minors, job_variable(spank, "CUDA_VISIBLE_DEVICES"), false);
+      gpu_choice(minors_, minors_, job_variable(spank, "CUDA_VISIBLE_DEVICES"), false);
   std::vector<std::vector<placement::Variable>> environments(placement_.tasks.size());
   for (std::size_t i = 0; wish_.parts.env && i < environments.size(); ++i)
     environments[i] =

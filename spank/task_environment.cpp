@@ -20,6 +20,7 @@ namespace {
 using placement::Origin;
 
 RankLayout read_layout(spank_handle* spank, const SlurmFacts& facts) {
+  if (facts.heterogeneous) return lay_out_components(facts.components, facts.ranks);
   const auto word = [&](const char* name) { return job_variable(spank, name).value_or(""); };
   StepShape shape{word("SLURM_STEP_NODELIST"), word("SLURM_STEP_TASKS_PER_NODE"), word("SLURM_DISTRIBUTION"),
                   word("SLURM_DIST_PLANESIZE"), facts.world_size};

@@ -39,7 +39,8 @@ bool narrow(spank_t spank, const char* mark) {
   int local_rank = -1;
   spank_get_item(spank, S_TASK_ID, &local_rank);
   const char* visible = read(spank, "CUDA_VISIBLE_DEVICES", devices);
-  if (visible == nullptr && step_gpus[0] != '\0') visible = step_gpus.data();
+  if (visible == nullptr && step_gpus[0] == '\0') return true;  // a component or a node without GPUs
+  if (visible == nullptr) visible = step_gpus.data();
   const OwnShare share = own_share(mark, read(spank, "SLURMD_TRES_BIND", binding), visible, local_rank);
   if (!share.problem.empty()) {
     slurm_spank_log("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",

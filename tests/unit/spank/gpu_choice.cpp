@@ -105,6 +105,23 @@ TEST_CASE("GPUs that no task was to have together leave the cores as planned") {
   CHECK(row_for(plan, node, 1, {node.gpus[0].pci, node.gpus[1].pci}, true).cpus == placement::CpuSet{1});
 }
 
+TEST_CASE("A task that Slurm gave another MIG instance takes that instance's cores") {
+  placement::Placement plan;
+  for (int task = 0; task < 3; ++task) {
+    placement::TaskPlacement row;
+    row.local_rank = task;
+    row.cpus = placement::CpuSet{task};
+    row.gpus = {{{}, "gpu0/gi" + std::to_string(task) + "/ci0", 0, true}};
+    plan.tasks.push_back(row);
+  }
+  const auto moved = row_with(plan, 0, {"gpu0/gi2/ci0"});
+  CHECK(moved.local_rank == 0);
+  CHECK(moved.cpus == placement::CpuSet{2});
+  CHECK(row_with(plan, 1, {}).cpus == placement::CpuSet{1});
+  CHECK(row_with(plan, 1, {"gpu0/gi1/ci0"}).cpus == placement::CpuSet{1});
+  CHECK(row_with(plan, 1, {"gpu0/gi0/ci0", "gpu0/gi1/ci0"}).cpus == placement::CpuSet{1});
+}
+
 TEST_CASE("Only per-task binding deals each GPU once") {
   CHECK(deals_each_gpu_once(""));
   CHECK(deals_each_gpu_once("gpu:per_task:1"));

@@ -62,6 +62,11 @@ TEST_CASE("GPUs per task are the step's, else the job's, and 0 where it cannot b
   CHECK(read({"srun", "--gpus-per-task=a100:1,h100:2", "true"}).gpus_per_task == 3);
   CHECK(read({"srun", "--gpus-per-task", "1", "true"}, job).gpus_per_task == 0);
   CHECK(read({"srun", "true"}).gpus_per_task == 0);
+  // The components of a heterogeneous step: only what holds for all of them.
+  CHECK(read({"srun", "-n1", "a", ":", "-n2", "--gpus-per-task=1", "b"}).gpus_per_task == 1);
+  CHECK(read({"srun", "--gpus-per-task=1", "a", ":", "--gpus-per-task=1", "b"}).gpus_per_task == 1);
+  CHECK(read({"srun", "--gpus-per-task=1", "a", ":", "--gpus-per-task=2", "b"}).gpus_per_task == 0);
+  CHECK(read({"srun", "a", ":", "b"}, job).gpus_per_task == 2);
 }
 
 TEST_CASE("Counts as Slurm writes them") {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mig.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "catch.hpp"
+
+using namespace muster::spank;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A made-up root with the driver's folders for instances; the device files in it are ordinary ones.
+struct MigRoot {
+  MigRoot() {
+    char folder[] = "/tmp/muster-mig-XXXXXX";
+    root = mkdtemp(folder);
+    fs::create_directories(root / "dev/nvidia-caps");
+  }
+  ~MigRoot() { fs::remove_all(root); }
+
+  fs::path capabilities() const { return root / "proc/driver/nvidia/capabilities"; }
+  void access_file(const fs::path& folder, const std::string& text) const {
+    fs::create_directories(folder);
+    std::ofstream(folder / "access") << text;
+  }
+  void instance(int gpu, int gi, int ci, int outer, int inner) const {
+    const fs::path folder = capabilities() / ("gpu" + std::to_string(gpu)) / "mig" / ("gi" + std::to_string(gi));
+    access_file(folder, "DeviceFileMinor: " + std::to_string(outer) + "\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
+    access_file(folder / ("ci" + std::to_string(ci)), "DeviceFileMinor: " + std::to_string(inner) + "\n");
+  }
+  void device(const std::string& name) const { std::ofstream(root / "dev" / name).put('x'); }
+
+  fs::path root;
+};
+
+}  // namespace
+
+TEST_CASE("Instances are found with their parent and their files, in numerical order") {
+  const MigRoot made;
+  made.instance(10, 1, 0, 90, 91);
+  made.instance(2, 11, 0, 50, 51);
+  made.instance(2, 9, 1, 40, 42);
+  made.instance(2, 9, 0, 40, 41);
+  const auto found = read_mig_instances(made.root);
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].label() == "gpu2/gi9/ci0");
+  CHECK(found[1].label() == "gpu2/gi9/ci1");
+  CHECK(found[2].label() == "gpu2/gi11/ci0");
+  CHECK(found[3].label() == "gpu10/gi1/ci0");
+  CHECK(found[1].capabilities == std::vector<int>{40, 42});
+}
+
+TEST_CASE("A machine without MIG, or with files that say nothing, has no instances") {
+  const MigRoot made;
+  CHECK(read_mig_instances(made.root).empty());
+  fs::create_directories(made.capabilities() / "mig");
+  fs::create_directories(made.capabilities() / "gpu0/mig/gi1/ci0");
+  fs::create_directories(made.capabilities() / "gpux/mig/gi1/ci0");
+  made.access_file(made.capabilities() / "gpu1/mig/gi1", "DeviceFileMinor: -1\n");
+  made.access_file(made.capabilities() / "gpu1/mig/gi1/ci0", "DeviceFileMinor: abc\n");
+  CHECK(read_mig_instances(made.root).empty());
+}
+
+TEST_CASE("An instance may be used when all three of its files open") {
+  const MigRoot made;
+  made.instance(0, 1, 0, 21, 22);
+  const MigInstance one = read_mig_instances(made.root).at(0);
+  for (const char* file : {"nvidia0", "nvidia-caps/nvidia-cap21", "nvidia-caps/nvidia-cap22"}) {
+    CHECK_FALSE(may_use(one, made.root));
+    made.device(file);
+  }
+  CHECK(may_use(one, made.root));
+}
