@@ -28,6 +28,7 @@ void take_locality(const Node& live, const Device& given, Device& device, CpuSet
   device.path = given.path;
   if (live.find_domain(given.domain) != nullptr) {
     device.domain = given.domain;
+    device.near_domains.clear();
   } else if (given.domain >= 0) {
     unknown_domains.add(given.domain);
   }

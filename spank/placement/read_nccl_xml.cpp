@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's topology files: <system><cpu numaid affinity><pci busid class>…, nested as the PCI switches are,
 // with <gpu> or <nic><net name port/></nic> in devices that NCCL itself has looked at. Files made by hand
-// (clouds) hold the classes only, and some not even these and no affinity: NCCL asks the machine for the rest.
+// (clouds) hold the classes only, and some not even these and no affinity: NCCL asks the machine for the
+// rest.
 #include <algorithm>
 #include <cstring>
 #include <pugixml.hpp>
@@ -40,6 +41,7 @@ class NcclReader {
     }
     if (node_.domains.empty()) fail("has no <cpu> element");
     if (extent_ == Extent::node && node_.cores.empty()) fail("has no <cpu> element with an affinity mask");
+    note_other_gpus(node_, amd_gpus_);
   }
 
  private:
@@ -70,7 +72,7 @@ class NcclReader {
     for (const int number : domain.cpus.to_vector())
       node_.cores.push_back(Core{package, domain.id, CpuSet{number}});
     Place place;
-    place.domain = domain.id;
+    place.domain = id;
     // NCCL does not tell host bridges apart: whatever hangs on one <cpu> is one host bridge away (its PHB).
     place.path.host_bridge = "cpu" + std::to_string(domain.id);
     node_.domains.push_back(std::move(domain));
@@ -95,24 +97,25 @@ class NcclReader {
     const std::string kind = pci.attribute("class").value();
     // One <pci> bridge is a whole switch, its upstream and a downstream port; the model counts both.
     if (depth > 0) place.path.bridges.push_back(*address);
-    if (kind.starts_with("0x0604")) {
+    if (kind.starts_with("0x0604") || (kind.empty() && pci.child("pci"))) {
       place.path.bridges.push_back(*address);
       read_children(pci, place, depth + 1);
+    } else if (pci.child("nic")) {
+      for (const auto nic : pci.children("nic")) read_nets(nic, place, *address);
+    } else if (kind.starts_with("0x02")) {
+      add_nameless_nic(pci, place, *address);
     } else if (kind.starts_with("0x03") || pci.child("gpu")) {
-      add_gpu(*address, place);
-    } else if (kind.starts_with("0x02") || pci.child("nic")) {
-      if (pci.child("nic")) {
-        for (const auto nic : pci.children("nic")) read_nets(nic, place, *address);
-      } else {
-        add_nameless_nic(pci, place, *address);
-      }
+      add_gpu(pci, *address, place);
     } else if (kind.empty() && extent_ == Extent::locality) {
-      add_gpu(*address, place);  // either: the machine knows which
+      add_gpu(pci, *address, place);  // either: the machine knows which
       add_nameless_nic(pci, place, *address);
     }
   }
 
-  void add_gpu(const PciAddress& address, const Place& place) {
+  void add_gpu(pugi::xml_node pci, const PciAddress& address, const Place& place) {
+    const std::string vendor = pci.attribute("vendor").value();
+    if (vendor == "0x1002") ++amd_gpus_;
+    if (!vendor.empty() && vendor != "0x10de") return;  // others are management chips
     if (node_.find_gpu(address) != nullptr) fail("lists GPU " + address.to_string() + " twice");
     Gpu gpu;
     gpu.pci = address;
@@ -121,12 +124,22 @@ class NcclReader {
     node_.gpus.push_back(std::move(gpu));
   }
 
+  /// NCCL's socket transport lists interfaces, at their adapters' places, where the InfiniBand transport is
+  /// not used.
+  static bool is_network_interface(const std::string& name) {
+    const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
+    return is("eth") || is("eno") || is("ens") || is("enp") || is("enP") || is("enx") || is("bond");
+  }
+
   static NicKind kind_of(pugi::xml_node pci, const std::string& name) {
     const std::string vendor = pci.attribute("vendor").value();
     if (vendor == "0x1d0f") return NicKind::efa;
     if (vendor == "0x17db" || name.starts_with("cxi")) return NicKind::slingshot;
-    if (std::string_view(pci.attribute("class").value()).starts_with("0x0207")) return NicKind::infiniband;
-    return NicKind::roce;
+    const std::string_view kind = pci.attribute("class").value();
+    if (kind.starts_with("0x0207")) return NicKind::infiniband;
+    if (is_network_interface(name)) return NicKind::ethernet;
+    return kind.starts_with("0x02") ? NicKind::roce
+                                    : NicKind::unknown;  // ConnectX-8's DMA function is 0x0801
   }
 
   void add_nameless_nic(pugi::xml_node pci, const Place& place, const PciAddress& address) {
@@ -150,7 +163,13 @@ class NcclReader {
       nic.rate_gbps = net.attribute("speed").as_int(0) / 1000;
       // What NCCL lists outside the PCI tree is one of its socket "devices": a plain network interface.
       nic.kind = address ? kind_of(element.parent(), nic.name) : NicKind::ethernet;
-      add_nic(std::move(nic));
+      // NCCL may fuse the ports of an adapter into one device, "mlx5_0+mlx5_1".
+      for (std::size_t start = 0, end = 0; end < nic.name.size(); start = end + 1) {
+        end = std::min(nic.name.find('+', start), nic.name.size());
+        Nic one = nic;
+        one.name = nic.name.substr(start, end - start);
+        add_nic(std::move(one));
+      }
     }
   }
 
@@ -164,6 +183,7 @@ class NcclReader {
   std::string path_;
   Extent extent_;
   Node& node_;
+  int amd_gpus_ = 0;
 };
 
 Node read_file(const std::string& path, Extent extent) {

@@ -91,7 +91,11 @@ TEST_CASE("NCCL files with impossible content are refused") {
   CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"f\">" + deep + close + "</cpu>"),
                     ContainsSubstring("deeper than"));
   // A virtual machine without NUMA, as NCCL writes it.
-  CHECK(read("<cpu numaid=\"-1\" affinity=\"f\">" + gpu + "</cpu>").gpus.at(0).domain == 0);
+  const Node unsaid = read("<cpu numaid=\"-1\" affinity=\"f\">" + gpu + "</cpu>");
+  CHECK(unsaid.gpus.at(0).domain == -1);
+  Request request;
+  request.gpus = addresses(unsaid);
+  CHECK(place(unsaid, request).tasks[0].gpu_cpu == Distance::node);  // there is one domain only
 }
 
 TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
