@@ -11,12 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "arbitrary_layout.hpp"
 #include "isolation.hpp"
 #include "options.hpp"
 #include "srun_command.hpp"
 #include "step.hpp"
-#include "topology_cache.hpp"
 #include "step_report.hpp"
+#include "topology_cache.hpp"
 #include "unplaced_task.hpp"
 
 #pragma GCC visibility push(default)
@@ -132,12 +133,14 @@ void init(spank_t spank, int count, char* arguments[]) {
 }
 
 // In srun, after it has read its options and made the step.
-void expect_reports_if_asked(spank_t spank) {
+// What the nodes will need of srun, if they are to place the step.
+void prepare_step(spank_t spank) {
   const auto read = [](const char* name) -> const char* { return std::getenv(name); };
   const auto words = plugin.option ? plugin.option : muster::spank::read_srun_command({}, read).words;
   const auto wish = resolve(words, plugin.settings);
-  if (wish.mode != Mode::off && (wish.report || wish.explain))
-    muster::spank::expect_reports(spank, wish.explain);
+  if (wish.mode == Mode::off) return;
+  muster::spank::tell_arbitrary_layout(spank);
+  if (wish.report || wish.explain) muster::spank::expect_reports(spank, wish.explain);
 }
 
 void log_of_node(const char* why, const char* then) {
@@ -176,7 +179,7 @@ int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
 int slurm_spank_local_user_init(spank_t spank, int, char*[]) {
   char why[1024];
   // A failure costs the step nothing: the nodes then print their tables themselves.
-  if (!attempt(why, [&] { expect_reports_if_asked(spank); })) slurm_verbose("muster: %s", why);
+  if (!attempt(why, [&] { prepare_step(spank); })) slurm_verbose("muster: %s", why);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <sstream>
 
 #include "expand_host_list.hpp"
 
@@ -31,6 +32,22 @@ Layout deal(const std::vector<int>& counts, int chunk) {
   return ranks;
 }
 
+/// "2,0,0,1": rank 0 on node 2 … Empty when it is not well formed or gives other counts.
+Layout deal_as_told(const std::string& told, const std::vector<int>& counts) {
+  Layout ranks(counts.size());
+  std::istringstream words(told);
+  int rank = 0;
+  for (std::string word; std::getline(words, word, ','); ++rank) {
+    std::size_t node = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), node);
+    if (error != std::errc() || end != word.data() + word.size() || node >= ranks.size()) return {};
+    ranks[node].push_back(rank);
+  }
+  for (std::size_t node = 0; node < counts.size(); ++node)
+    if (static_cast<int>(ranks[node].size()) != counts[node]) return {};
+  return ranks;
+}
+
 /// Whether each node can tell the two apart by its own ranks, so that all nodes notice alike.
 bool told_apart(const Layout& one, const Layout& other) {
   if (one == other) return true;
@@ -48,6 +65,10 @@ Layout deal_as_asked(const StepShape& shape, const std::vector<int>& counts, std
     ranks = deal(counts, 1);
   } else if (const auto plane = positive(shape.plane_size); asked.starts_with("plane") && plane) {
     ranks = deal(counts, *plane);
+  } else if (asked.starts_with("arbitrary") && !shape.told.empty()) {
+    ranks = deal_as_told(shape.told, counts);
+    if (ranks.empty()) unknown = "what srun told of the ranks' nodes does not fit the step";
+    return ranks;
   } else {
     unknown = "with --distribution=" + shape.distribution + " a step is not told which rank runs where";
     return {};
@@ -65,6 +86,11 @@ std::optional<std::size_t> RankLayout::node_of(int rank) const {
   for (std::size_t node = 0; node < ranks.size(); ++node)
     if (std::binary_search(ranks[node].begin(), ranks[node].end(), rank)) return node;
   return std::nullopt;
+}
+
+std::string told_of(const std::string& text, std::uint32_t job_id, std::uint32_t step_id) {
+  const std::string prefix = std::to_string(job_id) + "." + std::to_string(step_id) + ":";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string();
 }
 
 std::optional<std::vector<int>> expand_counts(std::string_view text) {

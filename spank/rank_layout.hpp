@@ -3,6 +3,7 @@
 // to deal them; the rest follows as in Slurm's slurm_step_layout.c (22.05 to 26.05). Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +18,14 @@ struct StepShape {
   std::string distribution;    ///< SLURM_DISTRIBUTION; empty: Slurm's default, block
   std::string plane_size;      ///< SLURM_DIST_PLANESIZE
   int world_size = 0;
+  std::string told;  ///< by srun where nothing else says it: the node of each rank, "2,0,0,1"; empty: nothing
 };
+
+/// Where srun tells the layout of a step that was dealt by --distribution=arbitrary: "JOB.STEP:2,0,0,1".
+constexpr const char* told_variable = "MUSTER_STEP_LAYOUT";
+
+/// What srun told of this step; empty when the text is of another one.
+std::string told_of(const std::string& text, std::uint32_t job_id, std::uint32_t step_id);
 
 struct RankLayout {
   std::vector<std::string> hosts;            ///< the step's nodes in Slurm's order; empty: the list cannot be read

@@ -23,7 +23,8 @@ RankLayout read_layout(spank_handle* spank, const SlurmFacts& facts) {
   if (facts.heterogeneous) return lay_out_components(facts.components, facts.ranks);
   const auto word = [&](const char* name) { return job_variable(spank, name).value_or(""); };
   StepShape shape{word("SLURM_STEP_NODELIST"), word("SLURM_STEP_TASKS_PER_NODE"), word("SLURM_DISTRIBUTION"),
-                  word("SLURM_DIST_PLANESIZE"), facts.world_size};
+                  word("SLURM_DIST_PLANESIZE"), facts.world_size,
+                  told_of(word(told_variable), facts.job_id, facts.step_id)};
   return lay_out(shape, facts.ranks);
 }
 

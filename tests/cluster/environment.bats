@@ -23,32 +23,43 @@ another_link() {
 }
 placed() { run on_lab srun --muster "$@"; [ "$status" = 0 ]; }
 
-@test "MASTER_ADDR is rank 0's node and TF_CONFIG names each rank's, for every distribution; unknown ones leave them out" {
+@test "MASTER_ADDR is rank 0's node and TF_CONFIG names each rank's, for every distribution" {
   hosts='echo "$SLURM_PROCID host=$SLURMD_NODENAME"; echo "$SLURM_PROCID config=$TF_CONFIG"; echo "$SLURM_PROCID master=$MASTER_ADDR"'
   for wish in --distribution=block --distribution=cyclic --distribution=plane=2 ""; do
     # shellcheck disable=SC2086 # no word or one
     placed -N3 -n8 $wish bash -c "$hosts"
-    mapfile -t host < <(value host | tr ' ' '\n')
-    [ "${#host[@]}" = 8 ]
-    [ "$(value master | tr ' ' '\n' | sort -u)" = "${host[0]}" ]
-    for rank in {0..7}; do
-      grep "^$rank config=" <<<"$output" | sed 's/^[0-9]* config=//' | python3 -c '
-import json, sys
-hosts, rank = sys.argv[1].split(), int(sys.argv[2])
-config = json.load(sys.stdin)
-workers = config["cluster"]["worker"]
-assert config["task"] == {"type": "worker", "index": rank}, config
-assert [w.split(":")[0] for w in workers] == hosts, (workers, hosts)
-assert len(set(workers)) == 8, workers' "${host[*]}" "$rank"
-    done
+    /usr/bin/python3 -c '
+import json, re, sys
+found = {}
+for rank, name, value in re.findall(r"^(\d+) (\w+)=(.*)$", sys.argv[1], re.M):
+    found.setdefault(name, {})[int(rank)] = value
+hosts = [found["host"][rank] for rank in range(8)]
+assert set(found["master"].values()) == {hosts[0]}, found
+for rank in range(8):
+    config = json.loads(found["config"][rank])
+    workers = config["cluster"]["worker"]
+    assert config["task"] == {"type": "worker", "index": rank}, config
+    assert [w.split(":")[0] for w in workers] == hosts, (workers, hosts)
+    assert len(set(workers)) == 8, workers' "$output"
   done
-  # A host file may put rank 0 anywhere, and a step is not told: no wrong address then.
+}
+
+@test "under --distribution=arbitrary srun tells where each rank runs, and each step hears of its own layout" {
   printf 'n2\nn0\nn0\nn1\n' >"$BATS_TEST_TMPDIR/hosts"
-  run on_lab env SLURM_HOSTFILE="$BATS_TEST_TMPDIR/hosts" srun -n4 --muster bash -c "$show" - MASTER_ADDR TF_CONFIG RANK
+  printf 'n1\nn0\nn1\nn1\n' >"$BATS_TEST_TMPDIR/others"
+  run on_lab env SLURM_HOSTFILE="$BATS_TEST_TMPDIR/hosts" srun -n4 --muster bash -c "$show" - RANK MASTER_ADDR TF_CONFIG SLURMD_NODENAME
+  echo "$output"
   [ "$status" = 0 ]
+  [ "$(value SLURMD_NODENAME)" = "n2 n0 n0 n1" ]
   [ "$(value RANK)" = "0 1 2 3" ]
-  [ "$(value TF_CONFIG)" = "unset unset unset unset" ]
-  [ "$(value MASTER_ADDR)" = "unset unset unset unset" ]
+  [ "$(value MASTER_ADDR)" = "n2 n2 n2 n2" ]
+  [ "$(grep -o '"worker":[^]]*' <<<"$output" | grep -oE 'n[0-9]:' | head -n 4 | paste -sd' ')" = "n2: n0: n0: n1:" ]
+  # In one job, so that the first step's word is in the environment of the second one's srun.
+  run on_lab salloc -Q -N3 -n4 bash -c 'SLURM_HOSTFILE=$0/hosts srun -n4 --muster true
+    export MUSTER_STEP_LAYOUT=$SLURM_JOB_ID.0:2,0,0,1
+    SLURM_HOSTFILE=$0/others srun -n4 --muster bash -c "echo \$SLURM_PROCID a=\$MASTER_ADDR"' "$BATS_TEST_TMPDIR"
+  echo "$output"
+  [ "$(value a)" = "n1 n1 n1 n1" ]
 }
 
 @test "precedence: the user, then a profile that fits the node, then nccl.conf, then what is derived; each is told apart" {
@@ -76,6 +87,7 @@ assert len(set(workers)) == 8, workers' "${host[*]}" "$rank"
   run on_lab env NCCL_CONF_FILE="$BATS_TEST_TMPDIR/mine.conf" srun -w n2 -n1 --muster bash -c "$show" - NCCL_DEBUG MUSTER_KEPT
   [ "$(value NCCL_DEBUG)" = unset ]
   [[ "$(value MUSTER_KEPT)" == *NCCL_DEBUG* ]]
+  on_node n2 umount -l "/run/muster-lab/$MUSTER_LAB/etc/slurm.conf" /etc
 }
 
 @test "--muster=explain says of each variable who decided, once for nodes that are alike" {

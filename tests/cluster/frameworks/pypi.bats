@@ -29,8 +29,9 @@ script() { printf '%s/tests/cluster/frameworks/%s.py' "$REPOSITORY" "$1"; }
 @test "JAX: a process is given the devices that CUDA shows it, where Slurm's local rank would name one that it has not" {
   run on_lab srun -N1 -n2 --gpus-per-task=1 --muster "$(python pypi)" -c '
 import os, jax
+from jax._src.xla_bridge import CUDA_VISIBLE_DEVICES
 jax.distributed.initialize()
-print("rank", jax.process_index(), "devices", jax.config.jax_cuda_visible_devices, "shown", len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")), flush=True)'
+print("rank", jax.process_index(), "devices", CUDA_VISIBLE_DEVICES.value, "shown", len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")), flush=True)'
   echo "$output"
   [ "$status" = 0 ]
   for rank in 0 1; do grep -qx "rank $rank devices 0 shown 1" <<<"$output"; done

@@ -34,8 +34,9 @@ TEST_CASE("Slurm's counts of tasks") {
 
 namespace {
 StepShape shape(const std::string& counts, int world, const std::string& distribution, const std::string& plane = "") {
-  return {"n[0-2]", counts, distribution, plane, world};
+  return {"n[0-2]", counts, distribution, plane, world, ""};
 }
+StepShape told(const std::string& nodes) { return {"n[0-2]", "2,1(x2)", "arbitrary", "", 4, nodes}; }
 }  // namespace
 
 // The layouts are those that Slurm 22.05 made of srun -N3 -n8 on nodes of four CPUs.
@@ -53,6 +54,17 @@ TEST_CASE("Where ranks run follows from the counts and the distribution") {
   CHECK(layout.unknown.empty());
 }
 
+TEST_CASE("Where a host file decides, srun tells") {
+  CHECK(lay_out(told("2,0,0,1"), {1, 2}).ranks == Layout{{1, 2}, {3}, {0}});
+  CHECK(told_of("7.1:2,0,0,1", 7, 1) == "2,0,0,1");
+  CHECK(told_of("7.1:2,0,0,1", 7, 2).empty());
+  CHECK(told_of("", 7, 2).empty());
+  // A word from an outer step's srun does not count where Slurm says otherwise.
+  StepShape block = told("2,0,0,1");
+  block.distribution = "block";
+  CHECK(lay_out(block, {0, 1}).ranks == Layout{{0, 1}, {2}, {3}});
+}
+
 TEST_CASE("A layout that is not sure is not given, but the nodes are") {
   const auto why = [](const StepShape& step, const std::vector<int>& own) {
     const RankLayout layout = lay_out(step, own);
@@ -62,12 +74,17 @@ TEST_CASE("A layout that is not sure is not given, but the nodes are") {
   };
   CHECK(why(shape("2,1(x2)", 4, "arbitrary"), {0}) ==
         "with --distribution=arbitrary a step is not told which rank runs where");
+  CHECK_FALSE(why(told("1,0,0"), {1, 2}).empty());
+  CHECK_FALSE(why(told("2,0,1,1"), {1}).empty());
+  CHECK_FALSE(why(told("2,0,0,3"), {1, 2}).empty());
+  CHECK_FALSE(why(told("2,0,0,x"), {1, 2}).empty());
+  CHECK_FALSE(why(told("2,0,0,1"), {0, 1}).empty());
   CHECK(lay_out(shape("2,1(x2)", 4, "arbitrary"), {0}).hosts == Names{"n0", "n1", "n2"});
   CHECK_FALSE(why(shape("4,3,1", 8, "plane"), {0, 1, 5, 6}).empty());
   CHECK_FALSE(why(shape("4,3,1", 9, "block"), {7}).empty());
   CHECK_FALSE(why(shape("4,4", 8, "block"), {7}).empty());
   CHECK_FALSE(why(shape("4,3,x", 8, "block"), {7}).empty());
-  CHECK_FALSE(why({"n[0-", "4,3,1", "", "", 8}, {7}).empty());
+  CHECK_FALSE(why({"n[0-", "4,3,1", "", "", 8, ""}, {7}).empty());
   // The environment says cyclic, the ranks say block: srun -m '*' in a job that was submitted with -m cyclic.
   CHECK_FALSE(why(shape("2(x3)", 6, "cyclic"), {2, 3}).empty());
   // There n0 has rank 0 either way and could not notice, so no node takes the word for it.
