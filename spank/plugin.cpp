@@ -149,12 +149,18 @@ void log_of_node(const char* why, const char* then) {
   slurm_spank_log("muster: %s: %s; %s", host, why, then);
 }
 
+// Also where the wish could not be made up for want of memory.
+bool is_strict() noexcept {
+  const auto& own = plugin.option ? plugin.option->mode : std::nullopt;
+  return plugin.wish.mode == Mode::strict || own.value_or(plugin.settings.defaults.mode.value_or(Mode::off)) == Mode::strict;
+}
+
 // In a task that cannot be placed. `strict` ends it here, since an `optional` plugin's return value stops
 // nothing. The plan failed alike for all tasks of the node, so one of them says so.
 void give_up(spank_t spank, const char* why, bool all_tasks_alike) noexcept {
   int local_rank = 0;
   spank_get_item(spank, S_TASK_ID, &local_rank);
-  const bool strict = plugin.wish.mode == Mode::strict;
+  const bool strict = is_strict();
   if (!all_tasks_alike || local_rank == 0)
     log_of_node(why, strict ? "the step ends, as --muster=strict asks" : "Slurm's own binding stays");
   if (strict) _exit(exit_config);

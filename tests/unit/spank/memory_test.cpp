@@ -45,6 +45,8 @@ struct Said {
 };
 Said logged, environment;  // what the tasks' hook said and set
 spank_option* option = nullptr;
+spank_context_t context = S_CTX_REMOTE;
+bool lifted = false;  // srun asked for GPUs that are not isolated
 constexpr auto success = static_cast<spank_err_t>(0);  // ESPANK_SUCCESS is of another type in Slurm 22.05
 
 void say(Said& said, const char* format, va_list arguments) {
@@ -61,7 +63,7 @@ void* malloc(std::size_t size) { return fails() ? nullptr : __libc_malloc(size);
 void* calloc(std::size_t count, std::size_t size) { return fails() ? nullptr : __libc_calloc(count, size); }
 void* realloc(void* old, std::size_t size) { return fails() ? nullptr : __libc_realloc(old, size); }
 
-spank_context_t spank_context() { return S_CTX_REMOTE; }
+spank_context_t spank_context() { return context; }
 const char* spank_strerror(spank_err_t) { return "an error"; }
 spank_err_t spank_option_register(spank_t, spank_option* registered) {
   option = registered;
@@ -99,9 +101,18 @@ spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
   return result;
 }
 spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int size) {
-  const char* value = std::strcmp(name, "SLURM_STEP_NODELIST") == 0         ? "localhost"
-                      : std::strcmp(name, "SLURM_STEP_TASKS_PER_NODE") == 0 ? "1"
-                                                                            : nullptr;
+  struct Variable {
+    const char *name, *value;
+    bool only_when_lifted;
+  };
+  static constexpr Variable variables[] = {{"SLURM_STEP_NODELIST", "localhost", false},
+                                           {"SLURM_STEP_TASKS_PER_NODE", "1", false},
+                                           {"SLURM_MUSTER_LIFTED", "SLURM_GPU_BIND:1", true},
+                                           {"SLURMD_TRES_BIND", "gpu:none", true},
+                                           {"CUDA_VISIBLE_DEVICES", "4,5", true}};
+  const char* value = nullptr;
+  for (const auto& variable : variables)
+    if (std::strcmp(name, variable.name) == 0 && (lifted || !variable.only_when_lifted)) value = variable.value;
   if (value == nullptr) return ESPANK_ENV_NOEXIST;
   std::snprintf(buffer, static_cast<std::size_t>(size), "%s", value);
   return success;
@@ -212,4 +223,71 @@ TEST_CASE("Whichever allocation fails, a task is placed or told why it is not") 
       }
       CHECK(told > 20);
     }
+}
+
+TEST_CASE("Whichever allocation fails, a task whose isolation was lifted has its own GPUs or ends") {
+  const Plugin plugin;
+  lifted = true;
+  // --muster=off: nothing is placed, so that only this is at stake.
+  for (const long count : {1L, 1000000L}) {
+    int outcome = placed;
+    for (long from = 1; outcome != not_reached; ++from) {
+      outcome = in_child([&]() -> int {
+        if (plugin.call("slurm_spank_init") != 0 || option->cb(option->val, "off", 1) != 0) return hook_failed;
+        if (plugin.call("slurm_spank_user_init") != 0) return hook_failed;
+        failing_from = from;
+        failing_count = count;
+        const int result = plugin.call("slurm_spank_task_init");  // may end the process with 78
+        failing_from = 0;
+        if (result != 0) return hook_failed;
+        if (std::strcmp(environment.text, "CUDA_VISIBLE_DEVICES=4\n") != 0) return silent;
+        return allocations < from ? not_reached : placed;
+      });
+      INFO((count == 1 ? "only allocation " : "all from allocation ") << from);
+      REQUIRE((outcome == placed || outcome == 78 || outcome == not_reached));
+      REQUIRE(from < 1000);
+    }
+  }
+  lifted = false;
+}
+
+TEST_CASE("Whichever allocation fails, srun's hooks and the option either work or say no") {
+  const Plugin plugin;
+  setenv("SLURM_GPUS_PER_TASK", "1", 1);
+  setenv("_SLURM_SPANK_OPTION_muster_muster", "auto,cpu=off", 1);
+  for (const spank_context_t where : {S_CTX_LOCAL, S_CTX_ALLOCATOR, S_CTX_REMOTE}) {
+    int outcome = placed;
+    for (long from = 1; outcome != not_reached; ++from) {
+      outcome = in_child([&] {
+        context = where;
+        // Once with memory: for want of thread-local data glibc would end the process, whoever asks.
+        if (plugin.call("slurm_spank_init") != 0) return hook_failed;
+        failing_from = from;
+        failing_count = 1;
+        const int loaded = plugin.call("slurm_spank_init");
+        const int taken = option == nullptr ? -1 : option->cb(option->val, "auto,cpu=off,json=/a/file/with/a/name", 1);
+        failing_from = 0;
+        if (allocations < from) return loaded == 0 && taken == 0 ? not_reached : hook_failed;
+        const bool remote_fails = where == S_CTX_REMOTE && (loaded != 0 || taken != 0);
+        const bool said = loaded + taken == 0 || logged.length > 0;
+        return remote_fails || !said ? hook_failed : placed;
+      });
+      INFO("in context " << where << ", allocation " << from);
+      REQUIRE((outcome == placed || outcome == not_reached));
+      REQUIRE(from < 5000);
+    }
+  }
+  unsetenv("SLURM_GPUS_PER_TASK");
+  unsetenv("_SLURM_SPANK_OPTION_muster_muster");
+}
+
+TEST_CASE("A list of any length is refused in one short line") {
+  const Plugin plugin;
+  const int outcome = in_child([&] {
+    context = S_CTX_LOCAL;
+    const std::string list(1 << 22, ',');
+    if (plugin.call("slurm_spank_init") != 0 || option->cb(option->val, list.c_str(), 1) != -1) return 1;
+    return logged.length < 1200 && std::strchr(logged.text, '\n') == nullptr ? 0 : 2;
+  });
+  CHECK(outcome == 0);
 }

@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The plugin beside what others do to a step: a container plugin before it (a stand-in for pyxis, spank_container.cpp), `optional` and `required`
+# in plugstack.conf, a plugin file that is missing, and an srun whose standard error is gone.
+load setup
+
+setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"; }
+teardown_file() { lab_down; }
+
+# plugstack LINE…: from the next step on.
+plugstack() { printf '%s\n' "$@" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"; }
+setup() { plugstack "required $(plugin)"; }
+
+# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
+value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
+show='echo "$SLURM_PROCID inside=$(cat /in-container 2>/dev/null)"
+  echo "$SLURM_PROCID sysfs=$(ls /sys | wc -l)"
+  for d in 0 1; do { : < /dev/nvidia$d; } 2>&1 | grep -q "No such device" && opens+=$d; done; echo "$SLURM_PROCID opens=$opens"
+  echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
+  echo "$SLURM_PROCID policy=$(head -n 1 /proc/self/numa_maps | cut -d" " -f2 | sed "s/=.*:/:/")"
+  for v in MUSTER_CPUS MUSTER_GPUS CUDA_VISIBLE_DEVICES LOCAL_RANK; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
+in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
+
+@test "in a container that pyxis made first, placement, environment and devices are as outside" {
+  in_job --muster=strict srun bash -c "$show" | grep -E ' (MUSTER_|CUDA|LOCAL|cpus|policy|opens)' | sort >"$BATS_TEST_TMPDIR/outside"
+  plugstack "required $MUSTER_BUILD/lib/spank_container.so" "required $(plugin)"
+  run in_job --muster=strict srun bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value inside)" = "yes yes yes yes" ]
+  [ "$(value sysfs)" = "0 0 0 0" ]
+  [ "$(value opens)" = "01 01 01 01" ]
+  [ "$(value cpus)" = "$(value MUSTER_CPUS)" ]
+  [ "$(value policy)" = "prefer:0 prefer:0 prefer:0 prefer:0" ]
+  diff "$BATS_TEST_TMPDIR/outside" <(grep -E ' (MUSTER_|CUDA|LOCAL|cpus|policy|opens)' <<<"$output" | sort)
+}
+
+@test "in a container without the GPUs' device files each task is still told its own GPU" {
+  plugstack "required $MUSTER_BUILD/lib/spank_container.so no-devices" "required $(plugin)"
+  run in_job --muster=strict srun bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value inside)" = "yes yes yes yes" ]
+  [ "$(value opens)" = "   " ]
+  [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | sort -u | grep -c '^GPU-')" = 4 ]
+}
+
+@test "optional: a step is placed as with required, strict ends it all the same, and a missing plugin file stops nothing" {
+  plugstack "optional $(plugin)"
+  run in_job --muster srun bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | sort -u | grep -c '^GPU-')" = 4 ]
+  run lab exec srun -N1 -n2 --gres=gpu:1 --muster=strict bash -c "$show"
+  [ "$status" = 78 ]
+  [ -z "$(value inside)" ]
+  plugstack "optional /nonexistent/spank_muster.so"
+  run in_job srun bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
+}
+
+@test "a mistake in an optional plugin's arguments is said, and the step runs" {
+  plugstack "optional $(plugin) colour=red"
+  run lab exec srun -n1 --gpus-per-task=1 bash -c "$show"
+  [ "$status" = 0 ]
+  [[ "$output" == *"plugstack.conf: spank_muster.so: 'colour=red' is not known"* ]]
+}
+
+@test "an srun whose standard error is gone runs its step all the same" {
+  lab exec bash -c "srun -N2 -n4 --gpus-per-task=1 --muster=explain bash -c 'echo ran >>$BATS_TEST_TMPDIR/ran' 2> >(exec 0<&-); echo \$? >$BATS_TEST_TMPDIR/status"
+  [ "$(cat "$BATS_TEST_TMPDIR/status")" = 0 ]
+  [ "$(wc -l <"$BATS_TEST_TMPDIR/ran")" = 4 ]
+}
