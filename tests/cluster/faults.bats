@@ -90,6 +90,29 @@ kept() {
   runs_placed
 }
 
+@test "with topology files that make no sense" {
+  local file=$BATS_FILE_TMPDIR/topology.xml name
+  declare -A content=(
+    [empty]='' [text]='hello' [other]='<a/>' [cut]='<system version="1"><cpu numaid="0" '
+    [bomb]='<!DOCTYPE s [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]><s>&c;</s>'
+  )
+  plugstack "$(plugin) topology=$file"
+  for name in "${!content[@]}"; do
+    printf '%s' "${content[$name]}" >"$file"
+    runs_unplaced "topology.xml"
+  done
+  truncate -s 100M "$file"
+  runs_unplaced "topology.xml"
+  rm "$file"
+  runs_unplaced "topology.xml"
+  mkdir "$file"
+  runs_unplaced "topology.xml"
+  rmdir "$file"
+  mkfifo "$file"
+  runs_unplaced "topology.xml"
+  ends_in_strict "topology.xml"
+}
+
 @test "without memory" {
   # What is left for the plan, in bytes. With nothing at all Slurm's own functions end the step (xmalloc).
   local left
