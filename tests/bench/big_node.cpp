@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the topology cache saves on a large node: reading a made-up /sys of 256 CPUs, 8 GPUs and 10 NICs with nothing
-// kept and with everything kept. The tree lies in memory; real sysfs and a real driver are slower, so the
-// figures are lower bounds of both.
+// What the topology cache saves: reading a made-up /sys of 256 CPUs, 8 GPUs and 10 NICs with nothing kept and with
+// everything kept, or with --live this machine's. The made-up tree lies in memory; real sysfs and a real driver are
+// slower, so its figures are lower bounds.
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,22 +89,13 @@ void print_times(const char* what, const std::function<void()>& body) {
   std::printf("%-44s %8.2f %8.2f %8.2f\n", what, times[25], times[50], times[75]);
 }
 
-}  // namespace
-
-int main() {
-  setenv("TMPDIR", "/dev/shm", 0);
-  const TemporaryFolder tree;
-  write_many_cpus(tree);
-  write_many_devices(tree);
-  const std::string root = tree.path().string();
-  std::printf("%d CPUs, %d GPUs, %d NICs, %d other PCI devices; ms: quartile, median, quartile of 101\n", 2 * cores, gpus,
-              nics, other_devices);
+void compare(const std::string& root, const std::string& folder) {
   print_times("nothing kept: all is read", [&] { muster::spank::TopologyCache("").read(root); });
-  muster::spank::TopologyCache first(root + "/kept", geteuid());
+  muster::spank::TopologyCache first(folder, geteuid());
   first.read(root);
   first.keep();
   print_times("kept: identity, record and NICs are read", [&] {
-    muster::spank::TopologyCache cache(root + "/kept", geteuid());
+    muster::spank::TopologyCache cache(folder, geteuid());
     cache.read(root);
     if (cache.has_news()) std::abort();
   });
@@ -112,4 +103,24 @@ int main() {
     muster::placement::Node node;
     muster::placement::read_changing(node, root);
   });
+}
+
+}  // namespace
+
+int main(int count, char* words[]) {
+  setenv("TMPDIR", "/dev/shm", 0);
+  const TemporaryFolder tree;
+  const std::string root = tree.path().string();
+  if (count > 1 && std::string(words[1]) == "--live") {
+    const auto node = muster::placement::read_live();
+    std::printf("this machine, %d CPUs, %zu GPUs, %zu NICs; ms: quartile, median, quartile of 101\n", node.cpus().size(),
+                node.gpus.size(), node.nics.size());
+    compare("/", root + "/kept");
+    return 0;
+  }
+  write_many_cpus(tree);
+  write_many_devices(tree);
+  std::printf("%d CPUs, %d GPUs, %d NICs, %d other PCI devices; ms: quartile, median, quartile of 101\n", 2 * cores, gpus,
+              nics, other_devices);
+  compare(root, root + "/kept");
 }

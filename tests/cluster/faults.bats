@@ -114,9 +114,8 @@ kept() {
 }
 
 @test "without memory" {
-  # What is left for the plan, in bytes. With nothing at all Slurm's own functions end the step (xmalloc).
-  local left
-  for left in 2000 20000 60000; do
+  local left # for the plan, in bytes
+  for left in 0 2000 20000 60000; do
     fault "starve=$left"
     runs_unplaced "memory"
   done
