@@ -25,5 +25,5 @@ if(slurm_series)
   set(CPACK_DEBIAN_PLUGIN_PACKAGE_DEPENDS
     "slurm-wlm-basic-plugins (>= ${slurm_series}) | slurm-smd (>= ${slurm_series}), slurm-wlm-basic-plugins (<< ${slurm_after}~) | slurm-smd (<< ${slurm_after}~)")
 endif()
-set(CPACK_DEBIAN_PLUGIN_PACKAGE_CONTROL_EXTRA ${CPACK_MUSTER_CONFFILES})
+set(CPACK_DEBIAN_PLUGIN_PACKAGE_CONTROL_EXTRA ${CPACK_MUSTER_CONFFILES} ${CMAKE_CURRENT_LIST_DIR}/postrm)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/shlibs ${CMAKE_CURRENT_LIST_DIR}/triggers)

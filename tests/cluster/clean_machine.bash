@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # clean_machine.bash FOLDER [SHARED-FOLDER…]: a copy of this machine's file system in which packages can be installed without touching the real one:
 # an overlay on / in a mount namespace that lives as long as this process. Run it in a new one: unshare --mount. FOLDER/ready appears when it
-# can be entered with nsenter --mount; in there FOLDER/overlay/changes holds what was changed, and /proc, /sys, /dev, /run, /tmp and the
-# shared folders are the machine's own.
+# can be entered with nsenter --mount; in there FOLDER/overlay/changes holds what was changed, /run is empty, and /proc, /sys, /dev, /tmp and
+# the shared folders are the machine's own.
 set -euo pipefail
 folder=$1
 shift
@@ -15,7 +15,8 @@ mkdir "$folder/overlay/changes" "$folder/overlay/work" "$folder/overlay/root"
 root=$folder/overlay/root
 mount -t overlay clean-machine -o "lowerdir=/,upperdir=$folder/overlay/changes,workdir=$folder/overlay/work" "$root"
 [[ -x $root/usr/bin/dpkg ]] || { echo "clean_machine: /usr is a file system of its own, which an overlay on / does not show" >&2; exit 1; }
-for shared in /proc /sys /dev /run /tmp "$@"; do mount --rbind "$shared" "$root$shared"; done
+mount -t tmpfs -o mode=755 clean-machine "$root/run"
+for shared in /proc /sys /dev /tmp "$@"; do mount --rbind "$shared" "$root$shared"; done
 mount --bind "$folder/overlay" "$root$folder/overlay"
 cd "$root"
 mkdir -p mnt/machine

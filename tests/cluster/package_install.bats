@@ -15,17 +15,16 @@ setup_file() {
   export MACHINE_PID=$!
   for ((i = 0; i < 100; i++)); do [ -e "$MACHINE/ready" ] && break; sleep 0.1; done
   [ -e "$MACHINE/ready" ] || { cat "$BATS_FILE_TMPDIR/machine.log"; return 1; }
-  printf '#!/bin/sh\nexec nsenter --target %s --mount --wdns="$PWD" %q "$@"\n' "$MACHINE_PID" "$LAB_COMMAND" > "$BATS_FILE_TMPDIR/lab"
-  chmod +x "$BATS_FILE_TMPDIR/lab"
-  export LAB_COMMAND=$BATS_FILE_TMPDIR/lab
   lab_up --nodes 2 --gpus 2 --slurm-conf PlugStackConfig=/etc/slurm/plugstack.conf
 }
 teardown_file() {
-  lab_down
+  lab down
   kill "$MACHINE_PID"
 }
 
-# machine CMD…: on the clean machine.
+# In place of setup.bash's: the lab lives on the clean machine.
+lab() { timeout --foreground --kill-after=5 "$LAB_DEADLINE" nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$LAB_COMMAND" "$@"; }
+# machine CMD…: on the clean machine. (dpkg: --no-triggers, since ldconfig and man-db go through the whole machine.)
 machine() { timeout --foreground 60 nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$@"; }
 # package NAME: its file.
 package() { echo "$PACKAGES/$1"_*.deb; }
@@ -88,11 +87,12 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   version=$(field libmuster Version)
   for name in libmuster-dev muster-trainer; do [[ ", $(field $name Depends), " == *", libmuster (= $version), "* ]]; done
   [[ "$(field libmuster Depends)" != *slurm* ]]
+  [ "$(dpkg-deb --info "$(package libmuster)" triggers)" = "activate-noawait ldconfig" ]
 }
 
 @test "a clean machine: the plugin package alone, one line in plugstack.conf, and a job is placed" {
   [ -z "$(changed)" ]
-  machine dpkg --install "$(package muster-slurm-plugin)"
+  machine dpkg --no-triggers --install "$(package muster-slurm-plugin)"
   machine sh -c ': > /etc/slurm/plugstack.conf'
   run lab exec srun -N1 -n1 --muster true
   [ "$status" != 0 ] && [[ "$output" == *"unrecognized option"* ]]
@@ -113,12 +113,12 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
 
 @test "installed over itself, an edited configuration file is kept" {
   machine sh -c 'echo "# edited" >> /etc/slurm/plugstack.conf.d/muster.conf'
-  machine dpkg --install "$(package muster-slurm-plugin)" < /dev/null
+  machine dpkg --no-triggers --install "$(package muster-slurm-plugin)" < /dev/null
   [ "$(machine tail -n 1 /etc/slurm/plugstack.conf.d/muster.conf)" = "# edited" ]
 }
 
 @test "the trainer's package: a short training by the installed template with the installed program" {
-  machine dpkg --install "$(package libmuster)" "$(package muster-trainer)"
+  machine dpkg --no-triggers --install "$(package libmuster)" "$(package muster-trainer)"
   [[ "$(machine muster --version)" == "muster "* ]]
   run machine sh -c 'ldd /usr/bin/muster-train /usr/bin/muster'
   [[ "$output" == *"libmuster.so.0 => /"*"lib/"* && "$output" != *"not found"* && "$output" != *"$MUSTER_BUILD"* ]]
@@ -131,7 +131,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
 }
 
 @test "the development package: pkg-config and CMake find the installed library" {
-  machine dpkg --install "$(package libmuster-dev)"
+  machine dpkg --no-triggers --install "$(package libmuster-dev)"
   run machine pkg-config --libs muster
   [ "$status" = 0 ] && [[ "$output" == *-lmuster* ]] || { echo "$output"; false; }
   run machine cmake -S tests/cluster/install -B "$BATS_TEST_TMPDIR/ten" -G Ninja
@@ -141,10 +141,12 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
 
 @test "removed: only the configuration is left; purged: nothing, and jobs run as before" {
   machine sh -c ': > /etc/slurm/plugstack.conf'
-  machine dpkg --remove muster-trainer libmuster-dev libmuster muster-slurm-plugin
+  machine sh -c 'mkdir /run/muster && echo kept > /run/muster/topology'
+  machine dpkg --no-triggers --remove muster-trainer libmuster-dev libmuster muster-slurm-plugin
   left=$(changed | grep -v '^etc/slurm/plugstack.conf$')
   [ "$left" = "$(dpkg-deb --info "$(package muster-slurm-plugin)" conffiles | sed 's|^/||' | sort)" ]
-  machine dpkg --purge muster-slurm-plugin
+  machine dpkg --no-triggers --purge muster-slurm-plugin
+  machine sh -c '[ ! -e /run/muster ]'
   [ "$(changed)" = etc/slurm/plugstack.conf ]
   run lab exec srun -N2 -n2 true
   [ "$status" = 0 ] || { echo "$output"; false; }
