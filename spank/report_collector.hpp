@@ -20,7 +20,7 @@ namespace muster::spank {
 struct CollectorLimits {
   std::chrono::milliseconds for_others{5000};     ///< from the first report until the rest is given up
   std::chrono::milliseconds for_connection{2000};  ///< a connection may take this long
-  std::size_t report_bytes = std::size_t{1} << 20;
+  std::size_t report_bytes = std::size_t{8} << 20;  ///< a thousand tasks with their reasons take 2 MiB
   std::size_t all_bytes = std::size_t{64} << 20;
   std::size_t connections = 256;
 };

@@ -9,7 +9,8 @@ struct spank_handle;
 namespace muster::spank {
 
 /// In srun, before it starts the step (local_user_init): starts the collecting process and leaves its address
-/// in srun's environment for the nodes. Where that cannot be done, each node prints its own table.
+/// in srun's environment for the nodes. Where that cannot be done, each node prints its own table. So do the nodes
+/// of a heterogeneous step's second and later components, whose environment srun has made before.
 void expect_reports(spank_handle* spank, bool explain);
 
 /// On a node, in user_init: hands the report to srun's collector or, when that cannot be reached, prints it.
