@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
@@ -28,16 +29,18 @@ void close_others(const std::vector<int>& kept) {
     while (const dirent* entry = readdir(folder)) open.push_back(std::atoi(entry->d_name));  // "." and "..": 0
     closedir(folder);
   }
-  for (const int descriptor : open) {
-    bool keep = descriptor <= STDERR_FILENO;
-    for (const int one : kept) keep = keep || descriptor == one;
-    if (!keep) close(descriptor);
-  }
+  const auto is_kept = [&](int descriptor) { return std::find(kept.begin(), kept.end(), descriptor) != kept.end(); };
+  for (const int descriptor : open)
+    if (descriptor > STDERR_FILENO && !is_kept(descriptor)) close(descriptor);
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO}) {
-    close(descriptor);
-    if (nothing >= 0) dup2(nothing, descriptor);
+    if (is_kept(descriptor)) continue;  // srun was started without it
+    if (nothing < 0)
+      close(descriptor);
+    else
+      dup2(nothing, descriptor);
   }
+  if (nothing > STDERR_FILENO) close(nothing);
 }
 
 // srun's handlers and blocked signals are not ours.

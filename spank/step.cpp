@@ -149,11 +149,10 @@ placement::TaskPlacement Step::row_of(spank_handle* spank, int local_rank, int r
         "muster: %s",
         isolation_notice(facts_.host, static_cast<int>(visible.size()), static_cast<int>(minors_.size()))
             .c_str());
-  const auto& planned = placement_.tasks[static_cast<std::size_t>(local_rank)];
-  if (wish_.report && !task.gpus.empty() && task.gpus.front().pci != planned.gpus.front().pci)
+  if (rank == 0 && (wish_.report || wish_.explain) && !choice.minors.empty())
     slurm_spank_log(
-        "muster: rank %d on %s: Slurm bound this task to GPU %s; its cores (%s) and memory follow", rank,
-        facts_.host.c_str(), task.gpus.front().pci.to_string().c_str(), task.cpus.to_list().c_str());
+        "muster: Slurm bound the tasks to GPUs itself, so a rank may have another GPU than in the table; the "
+        "cores, memory and NIC of a GPU's row go to the task that has the GPU (MUSTER_GPUS tells)");
   return task;
 }
 

@@ -42,6 +42,14 @@ no_collector_left() {
   [ "$(grep -c '^n1: rank 1$' <<<"$output")" = 1 ]
 }
 
+@test "where Slurm binds the GPUs itself one line says so, for the step and not for each task" {
+  run lab exec srun -N2 -n4 --gres=gpu:2 --gpu-bind=per_task:1 --muster=report bash -c 'echo "gpu $MUSTER_GPUS"'
+  [ "$(grep -c '^gpu 0000:' <<<"$output")" = 4 ]
+  [ "$(grep -c '^muster: .*Slurm bound the tasks to GPUs itself' <<<"$output")" = 1 ]
+  [ "$(grep -c '^muster: rank' <<<"$output")" = 0 ]
+  [ "$(titles)" = 1 ]
+}
+
 @test "the tasks do not see where the report went, and --export=NONE does not lose it" {
   run in_job --muster=report srun --export=NONE /bin/bash -c 'echo "left ${SLURM_MUSTER_REPORT-nothing}"'
   [ "$(grep -c '^left nothing$' <<<"$output")" = 4 ]
@@ -106,6 +114,8 @@ step_while_collector() {
     sleep 0.1
   done
   [ "$(collectors)" = 1 ]
+  # Nothing of srun's but its standard error: beside that /dev/null twice, the listening socket and the pipe.
+  [ "$(on_node ctl bash -c 'ls /proc/"$(basename "$(dirname "$(grep -lx muster-report /proc/[0-9]*/comm)")")"/fd | wc -l')" = 5 ]
   on_node ctl kill -KILL "$(<"$BATS_TEST_TMPDIR/pid")"
   no_collector_left
   rm "$BATS_FILE_TMPDIR/hold"
