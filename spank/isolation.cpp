@@ -119,8 +119,8 @@ bool devices_confined(const placement::Node& node, const std::vector<int>& step_
 std::string isolation_notice(const std::string& host, int visible, int of) {
   return host + ": Slurm shows each task " + std::to_string(visible) + " of the step's " +
          std::to_string(of) +
-         " GPUs, so NVLink and CUDA IPC between this node's ranks are off and NCCL takes slower paths; to "
-         "avoid it, start the step with srun --gpu-bind=none, or give --muster to sbatch instead of srun";
+         " GPUs, so NVLink and CUDA IPC between this node's ranks are off and NCCL takes slower paths; srun "
+         "--gpu-bind=none (from Slurm 23.11.4 on: --gres-flags=allow-task-sharing) avoids it, see muster(7)";
 }
 
 }  // namespace muster::spank
