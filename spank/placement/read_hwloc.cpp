@@ -5,6 +5,7 @@
 #include <memory>
 #include <tuple>
 
+#include "placement/check_hwloc_xml.hpp"
 #include "placement/error.hpp"
 #include "placement/read.hpp"
 #include "placement/read_hwloc_devices.hpp"
@@ -168,34 +169,12 @@ Node to_node(hwloc_topology_t topology, std::string source) {
   return node;
 }
 
-/// hwloc itself says no more than that it cannot read the file.
-void refuse_newer_format(const std::string& path, const std::string& text) {
-  constexpr int known = HWLOC_API_VERSION >> 16;
-  const auto root = text.find("<topology");
-  if (root == std::string::npos) return;
-  const std::string element = text.substr(root, text.find('>', root) - root);
-  const auto version = element.find("version=\"");
-  if (version == std::string::npos) return;
-  const auto start = version + 9;
-  const std::string number = element.substr(start, element.find('"', start) - start);
-  const auto major = to_number(number.substr(0, number.find('.')));
-  if (major && *major > known) {
-    throw Error(path + ": hwloc XML of version " + number + ", but this hwloc reads versions up to " +
-                std::to_string(known) + "; export it with lstopo --of xml --export-xml-flags v" +
-                std::to_string(known) + ".");
-  }
-}
-
 }  // namespace
 
 Node read_hwloc_xml(const std::string& path) {
   const std::string text = read_xml_text(path);
-  // hwloc 2.9 crashes on an entity (an export has none), and its limits on nested ones are libxml's.
-  if (text.find("<!ENTITY") != std::string::npos)
-    throw Error(path +
-                ": defines XML entities, which no topology export does; export one with lstopo --of xml.");
+  check_hwloc_xml(path, text, HWLOC_API_VERSION >> 16);
   const Topology topology = prepare();
-  refuse_newer_format(path, text);
   // The machine, not what the exporting process was allowed to use of it.
   hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   const int size = static_cast<int>(text.size() + 1);  // with the zero at its end; read_xml_text() limits it

@@ -99,17 +99,53 @@ TEST_CASE("NCCL files with impossible content are refused") {
 }
 
 TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
-  const std::string whole = content(fixture("two-domains.nccl.xml"));
   const TemporaryFolder folder;
-  for (std::size_t length = 0; length < whole.size(); length += 7)
-    survive(folder.write("cut.xml", whole.substr(0, length)));
   std::mt19937 random(3);
-  for (int round = 0; round < 500; ++round) {
-    std::string changed = whole;
-    for (int i = 0; i <= round % 4; ++i)
-      changed[random() % changed.size()] = static_cast<char>(random() % 256);
-    survive(folder.write("changed.xml", changed));
+  for (const char* name : {"two-domains.nccl.xml", "split-package.hwloc.xml", "hidden-domain.hwloc.xml"}) {
+    const std::string whole = content(fixture(name));
+    REQUIRE(whole.size() > 1000);
+    for (std::size_t length = 0; length < whole.size(); length += whole.size() / 150)
+      survive(folder.write("cut.xml", whole.substr(0, length)));
+    for (int round = 0; round < 500; ++round) {
+      std::string changed = whole;
+      for (int i = 0; i <= round % 4; ++i) {
+        const std::size_t at = random() % changed.size();
+        if (round % 3 == 0) {
+          changed.erase(at, random() % 20);
+        } else {
+          changed[at] = static_cast<char>(random() % 256);
+        }
+      }
+      survive(folder.write("changed.xml", changed));
+    }
   }
+}
+
+TEST_CASE("hwloc files that lack what hwloc relies on are refused before it sees them") {
+  const std::string whole = content(fixture("split-package.hwloc.xml"));
+  const TemporaryFolder folder;
+  const auto with = [&](const std::string& before, const std::string& after) {
+    std::string changed = whole;
+    REQUIRE(changed.find(before) != std::string::npos);
+    changed.replace(changed.find(before), before.size(), after);
+    return folder.write("x.xml", changed);
+  };
+  CHECK_NOTHROW(read_hwloc_xml(folder.write("x.xml", whole)));
+  CHECK_THROWS_WITH(read_hwloc_xml(with(" cpuset=\"0x0000ffff\"", "")),
+                    ContainsSubstring("damaged: no cpuset of a Machine"));
+  CHECK_THROWS_WITH(read_hwloc_xml(with(" complete_nodeset=\"0x00000001\"", "")),
+                    ContainsSubstring("damaged: no complete_nodeset of a"));
+  CHECK_THROWS_WITH(read_hwloc_xml(with("nodeset=\"0x0000000f\"", "nodeset=\"many\"")),
+                    ContainsSubstring("odd nodeset"));
+  CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"PU\" os_index=\"0\"", "type=\"PU\" os_index=\"99999999\"")),
+                    ContainsSubstring("a PU without a number that makes sense"));
+  CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"OSDev\"", "type=\"Core\"")),
+                    ContainsSubstring("has a Core below a device"));
+  std::string deep;
+  for (int i = 0; i < 5000; ++i) deep += "<object type=\"Misc\">";
+  for (int i = 0; i < 5000; ++i) deep += "</object>";
+  CHECK_THROWS_WITH(read_hwloc_xml(with("</topology>", deep + "</topology>")),
+                    ContainsSubstring("deeper than"));
 }
 
 TEST_CASE("Real hwloc files cut off anywhere are survived") {
