@@ -2,6 +2,7 @@
 #include "profiles.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <map>
 
@@ -50,6 +51,10 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
   if (stat(folder.c_str(), &status) != 0) return found;
   if (!trusted(status, owner)) {
     found.complaints.push_back("profiles in " + folder + " do not count: it must be root's, and not writable by others");
+    return found;
+  }
+  if (access(folder.c_str(), R_OK | X_OK) != 0) {
+    found.complaints.push_back("profiles in " + folder + " do not count: every user must be able to read it");
     return found;
   }
   const placement::Sysfs sysfs(root);

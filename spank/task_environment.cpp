@@ -81,7 +81,7 @@ void TaskEnvironment::read_files(spank_handle* spank, const std::string& profile
   // As NCCL looks for them (initEnvFunc() in its src/misc/param.cc), on this node and not in a container.
   const std::string own = word("NCCL_CONF_FILE");
   if (!own.empty())
-    configured_.user_files = placement::read_nccl_conf(own);
+    configured_.user_files = placement::read_nccl_conf(own.starts_with('/') ? own : word("PWD") + "/" + own);
   else if (const std::string home = word("HOME"); !home.empty())
     configured_.user_files = placement::read_nccl_conf(home + "/.nccl.conf");
   configured_.nccl_conf = placement::read_nccl_conf("/etc/nccl.conf");

@@ -214,10 +214,17 @@ TEST_CASE("TF_CONFIG names every rank's host and port, and only what one variabl
     return tensorflow_cluster(std::vector<std::string>(ranks, "gpu-node-0001"), std::vector<int>(ranks, 10004));
   };
   job.rank = 999999;
-  job.tensorflow_cluster = of(5900);
-  REQUIRE_FALSE(job.tensorflow_cluster.empty());
-  CHECK(values(derive_environment(two_tasks().tasks[1], job)).at("TF_CONFIG").size() + sizeof "TF_CONFIG=" <= 131072);
-  CHECK(of(6000).empty());
+  const auto task = two_tasks().tasks[1];
+  std::size_t most = 0;
+  for (std::size_t ranks = 5900; ranks < 6300; ++ranks) {
+    job.tensorflow_cluster = of(ranks);
+    if (job.tensorflow_cluster.empty()) break;
+    most = ranks;
+    for (const auto& variable : derive_environment(task, job))
+      if (variable.name == "TF_CONFIG") REQUIRE(variable.value.size() + sizeof "TF_CONFIG=" <= 131072);
+  }
+  CHECK(most == 5953);
+  CHECK(of(most + 1).empty());
 }
 
 TEST_CASE("JAX is told all GPUs that CUDA shows the task, which are its own") {
