@@ -36,9 +36,9 @@ placement::TaskPlacement row_for(const placement::Placement& plan, const placeme
                                  int local_rank, const std::vector<placement::PciAddress>& gpus,
                                  bool dealt_once);
 
-/// The task's placement when it has these MIG instances (their names in the plan) instead of the planned ones:
-/// all but the local rank of the task that they were planned for. The planned row when `instances` is empty or
-/// was not planned for anyone.
+/// The task's placement when it has these MIG instances (their names in the plan) instead of the planned
+/// ones: all but the local rank of the task that they were planned for. The planned row when `instances` is
+/// empty or was not planned for anyone.
 placement::TaskPlacement row_with(const placement::Placement& plan, int local_rank,
                                   const std::vector<std::string>& instances);
 

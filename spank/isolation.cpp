@@ -40,8 +40,7 @@ std::optional<Lift> lift_by_flag(const ReadVariable& read) {
 // given each task, so that a task that cannot be placed can still be given that.
 std::optional<Lift> lift_by_binding(const SrunCommand& srun, const ReadVariable& read) {
   if (srun.gpus_per_task == 0) return std::nullopt;
-  if (read("SLURM_TRES_BIND") != nullptr)
-    return Lift{"SLURM_TRES_BIND", "gres/gpu:none", srun.gpus_per_task};
+  if (read("SLURM_TRES_BIND") != nullptr) return Lift{"SLURM_TRES_BIND", "gres/gpu:none", srun.gpus_per_task};
   return Lift{"SLURM_GPU_BIND", "none", srun.gpus_per_task};
 }
 

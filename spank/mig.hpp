@@ -20,12 +20,12 @@ struct MigInstance {
   std::string label() const;
 };
 
-/// All instances of the node, ascending by GPU minor, GPU instance and compute instance. Empty where no GPU is
-/// in MIG mode.
+/// All instances of the node, ascending by GPU minor, GPU instance and compute instance. Empty where no GPU
+/// is in MIG mode.
 std::vector<MigInstance> read_mig_instances(const std::string& root = "/");
 
-/// Whether this process may open what the instance needs. In user_init that is so for the step's instances, in
-/// task_init for the task's, where Slurm confines devices (seen with cgroup v1).
+/// Whether this process may open what the instance needs. In user_init that is so for the step's instances,
+/// in task_init for the task's, where Slurm confines devices (seen with cgroup v1).
 bool may_use(const MigInstance& instance, const std::string& root = "/");
 
 }  // namespace muster::spank

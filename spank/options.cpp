@@ -154,7 +154,6 @@ void take_argument(Settings& settings, std::string_view argument) {
            "isolation=share or isolation=keep, topology=FILE, profiles=DIR, cache=DIR or cache=off");
 }
 
-
 }  // namespace
 
 Words parse_words(std::string_view list, bool defaults) {
@@ -211,11 +210,13 @@ bool is_switched_off(const Parts& parts, std::string_view variable) {
     return std::find(names.begin(), names.end(), variable) != names.end();
   };
   if (!parts.env) return true;
-  if (!parts.gpu && among({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "JAX_LOCAL_DEVICE_IDS", "MUSTER_GPUS"})) return true;
+  if (!parts.gpu &&
+      among({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "JAX_LOCAL_DEVICE_IDS", "MUSTER_GPUS"}))
+    return true;
   if (!parts.cpu && among({"OMP_NUM_THREADS", "MUSTER_CPUS"})) return true;
   if (parts.memory == MemoryPolicy::off && variable == "MUSTER_MEMORY") return true;
-  return !parts.nic && among({"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME",
-                              "MUSTER_NICS"});
+  return !parts.nic &&
+         among({"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "MUSTER_NICS"});
 }
 
 }  // namespace muster::spank

@@ -152,7 +152,8 @@ void log_of_node(const char* why, const char* then) {
 // Also where the wish could not be made up for want of memory.
 bool is_strict() noexcept {
   const auto& own = plugin.option ? plugin.option->mode : std::nullopt;
-  return plugin.wish.mode == Mode::strict || own.value_or(plugin.settings.defaults.mode.value_or(Mode::off)) == Mode::strict;
+  return plugin.wish.mode == Mode::strict ||
+         own.value_or(plugin.settings.defaults.mode.value_or(Mode::off)) == Mode::strict;
 }
 
 // In a task that cannot be placed. `strict` ends it here, since an `optional` plugin's return value stops
@@ -172,8 +173,8 @@ void give_up(spank_t spank, const char* why, bool all_tasks_alike) noexcept {
 extern "C" {
 
 int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
-  // Throwing needs thread-local data. The first use allocates it, and glibc ends the process when there is no memory
-  // then; so it is used now.
+  // Throwing needs thread-local data. The first use allocates it, and glibc ends the process when there is no
+  // memory then; so it is used now.
   [[maybe_unused]] const volatile int thrown = std::uncaught_exceptions();
   char why[1024];
   if (attempt(why, [&] { init(spank, count, arguments); })) return 0;

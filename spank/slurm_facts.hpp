@@ -18,20 +18,20 @@ struct SlurmFacts {
   std::uint32_t uid = 0;
   std::uint32_t job_id = 0;
   std::uint32_t step_id = 0;
-  std::string host;             ///< this node, as gethostname() says
-  int local_tasks = 0;          ///< tasks of the step on this node
-  int world_size = 0;           ///< tasks of the step
-  std::vector<int> ranks;       ///< ranks[local rank] = rank; -1: only the tasks' environment says it
-  int cpus_per_task = 0;        ///< as Slurm counts CPUs; 0: not said
-  int gpus_per_task = 0;        ///< 0: not said
-  bool shares_gpus = false;     ///< shards, MPS or --ntasks-per-gpu: several tasks to a GPU
+  std::string host;          ///< this node, as gethostname() says
+  int local_tasks = 0;       ///< tasks of the step on this node
+  int world_size = 0;        ///< tasks of the step
+  std::vector<int> ranks;    ///< ranks[local rank] = rank; -1: only the tasks' environment says it
+  int cpus_per_task = 0;     ///< as Slurm counts CPUs; 0: not said
+  int gpus_per_task = 0;     ///< 0: not said
+  bool shares_gpus = false;  ///< shards, MPS or --ntasks-per-gpu: several tasks to a GPU
   /// The step's GPUs on this node as Slurm names them: N of /dev/nvidiaN, or for MIG instances a number of
   /// Slurm's own or a UUID.
   std::vector<std::string> gpus;
   std::vector<std::string> cuda_devices;  ///< the same in CUDA_VISIBLE_DEVICES of the whole step
   bool heterogeneous = false;             ///< one of the components of srun a : b
   std::vector<StepShape> components;      ///< all of them; empty: an ordinary step, or Slurm does not say
-  placement::CpuSet cpus;       ///< CPUs this process may run on
+  placement::CpuSet cpus;                 ///< CPUs this process may run on
   std::optional<placement::CpuSet>
       step_cores;           ///< the step's cores, counted as Slurm counts them (0 … on this node)
   std::vector<int> memory;  ///< NUMA domains this process may use

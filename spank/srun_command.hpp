@@ -16,8 +16,9 @@ namespace muster::spank {
 using ReadVariable = std::function<const char*(const char* name)>;
 
 struct SrunCommand {
-  std::optional<Words> words;  ///< --muster's, of the command line, else of the sbatch or salloc job around it
-  int gpus_per_task = 0;       ///< 0: not asked for, or not to be told for certain
+  std::optional<Words>
+      words;              ///< --muster's, of the command line, else of the sbatch or salloc job around it
+  int gpus_per_task = 0;  ///< 0: not asked for, or not to be told for certain
 };
 
 /// Only words of the command line that are surely srun's own and not its program's are used. Words that make

@@ -78,8 +78,8 @@ void Step::tell(const std::vector<std::string>& complaints) const {
   }
 }
 
-// Which GPUs, and which instances of those in MIG mode, are the step's. Of instances Slurm gives no file name;
-// they are those that may be opened, if there are as many of them as Slurm says.
+// Which GPUs, and which instances of those in MIG mode, are the step's. Of instances Slurm gives no file
+// name; they are those that may be opened, if there are as many of them as Slurm says.
 void Step::find_gpus() {
   const auto all = facts_.gpus.empty() ? std::vector<MigInstance>() : read_mig_instances();
   if (all.empty()) {
@@ -96,12 +96,14 @@ void Step::find_gpus() {
   std::copy_if(all.begin(), all.end(), std::back_inserter(instances_),
                [](const auto& one) { return may_use(one); });
   if (instances_.size() + minors_.size() != facts_.gpus.size())
-    throw std::runtime_error("Slurm gave the step " + std::to_string(facts_.gpus.size()) + " GPUs of a node in MIG mode, but " +
-                             std::to_string(instances_.size()) + " MIG instances and " + std::to_string(minors_.size()) +
-                             " whole GPUs may be opened, so which are the step's cannot be told (ConstrainDevices=yes "
-                             "in cgroup.conf?)");
+    throw std::runtime_error(
+        "Slurm gave the step " + std::to_string(facts_.gpus.size()) + " GPUs of a node in MIG mode, but " +
+        std::to_string(instances_.size()) + " MIG instances and " + std::to_string(minors_.size()) +
+        " whole GPUs may be opened, so which are the step's cannot be told (ConstrainDevices=yes "
+        "in cgroup.conf?)");
   gpus_.whole = addresses_of(minors_);
-  for (const auto& one : instances_) gpus_.instances.push_back({one.label(), addresses_of({one.gpu_minor}).front()});
+  for (const auto& one : instances_)
+    gpus_.instances.push_back({one.label(), addresses_of({one.gpu_minor}).front()});
 }
 
 std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const {
@@ -145,10 +147,9 @@ placement::TaskPlacement Step::row_of(spank_handle* spank, int local_rank, int r
               deals_each_gpu_once(job_variable(spank, "SLURMD_TRES_BIND").value_or("")));
   // Said by one task of the step, not on each of a thousand nodes.
   if (rank == 0 && visible.size() < minors_.size() && facts_.local_tasks > 1)
-    slurm_spank_log(
-        "muster: %s",
-        isolation_notice(facts_.host, static_cast<int>(visible.size()), static_cast<int>(minors_.size()))
-            .c_str());
+    slurm_spank_log("muster: %s", isolation_notice(facts_.host, static_cast<int>(visible.size()),
+                                                   static_cast<int>(minors_.size()))
+                                      .c_str());
   if (rank == 0 && (wish_.report || wish_.explain) && !choice.minors.empty())
     slurm_spank_log(
         "muster: Slurm bound the tasks to GPUs itself, so a rank may have another GPU than in the table; the "
@@ -163,8 +164,10 @@ void Step::apply(spank_handle* spank) const {
     throw std::runtime_error("Slurm does not say which task this is");
   // Slurm's items leave out the offset of a heterogeneous step's component, its environment does not.
   const std::string said = job_variable(spank, "SLURM_PROCID").value_or("");
-  const int rank = said == "0" ? 0 : std::max(count_of(said), facts_.ranks[static_cast<std::size_t>(local_rank)]);
-  if (rank < 0) throw std::runtime_error("Slurm does not say the rank of local task " + std::to_string(local_rank));
+  const int rank =
+      said == "0" ? 0 : std::max(count_of(said), facts_.ranks[static_cast<std::size_t>(local_rank)]);
+  if (rank < 0)
+    throw std::runtime_error("Slurm does not say the rank of local task " + std::to_string(local_rank));
 
   const std::vector<int> visible = allowed_minors(minors_);
   const GpuChoice choice = gpu_choice(minors_, visible, job_variable(spank, "CUDA_VISIBLE_DEVICES"),
@@ -173,10 +176,11 @@ void Step::apply(spank_handle* spank) const {
   bind(task, rank);
   if (!wish_.parts.env) return;
   if (facts_.heterogeneous && facts_.components.empty() && rank == 0)
-    slurm_spank_log("muster: Slurm does not tell the components of this heterogeneous step where rank 0 is, so "
-                    "MASTER_ADDR and MASTER_PORT are not set; set them, or start components as a heterogeneous job");
-  environment_.apply(spank, environment_.decide(spank, task, rank, addresses_of(visible), choice.set_by_slurm),
-                     rank);
+    slurm_spank_log(
+        "muster: Slurm does not tell the components of this heterogeneous step where rank 0 is, so "
+        "MASTER_ADDR and MASTER_PORT are not set; set them, or start components as a heterogeneous job");
+  environment_.apply(
+      spank, environment_.decide(spank, task, rank, addresses_of(visible), choice.set_by_slurm), rank);
 }
 
 void Step::bind(const placement::TaskPlacement& task, int rank) const {

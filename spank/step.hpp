@@ -44,8 +44,8 @@ class Step {
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void find_gpus();
   std::vector<std::string> own_instances(const std::optional<std::string>& cuda_devices) const;
-  placement::TaskPlacement row_of(spank_handle* spank, int local_rank, int rank, const std::vector<int>& visible,
-                                  const GpuChoice& choice) const;
+  placement::TaskPlacement row_of(spank_handle* spank, int local_rank, int rank,
+                                  const std::vector<int>& visible, const GpuChoice& choice) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 
   SlurmFacts facts_;

@@ -23,7 +23,8 @@ Value step_gpus{};  // CUDA_VISIBLE_DEVICES of the whole step; empty: not known.
 
 // nullptr when the task has no such variable.
 const char* read(spank_t spank, const char* name, Value& value) {
-  const bool found = spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) == ESPANK_SUCCESS;
+  const bool found =
+      spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) == ESPANK_SUCCESS;
   return found ? value.data() : nullptr;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for pyxis, which Debian does not have: as pyxis, it lets a task enter its container in task_init, between Slurm's own binding and
-// the plugins listed after it. The container is another root folder in another mount namespace: the host's programs, no /sys, no /proc/driver,
-// and with the argument `no-devices` none of the GPUs' device files. In plugstack.conf: required spank_container.so [no-devices]
+// Stands in for pyxis, which Debian does not have: as pyxis, it lets a task enter its container in task_init,
+// between Slurm's own binding and the plugins listed after it. The container is another root folder in
+// another mount namespace: the host's programs, no /sys, no /proc/driver, and with the argument `no-devices`
+// none of the GPUs' device files. In plugstack.conf: required spank_container.so [no-devices]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -46,7 +47,8 @@ void enter_container(bool with_devices) {
   must(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), "private mounts");
   const fs::path root = "/tmp/container";
   attach("container", root, "tmpfs", 0);
-  for (const char* folder : {"/usr", "/etc", "/dev"}) attach(folder, root.string() + folder, nullptr, MS_BIND | MS_REC);
+  for (const char* folder : {"/usr", "/etc", "/dev"})
+    attach(folder, root.string() + folder, nullptr, MS_BIND | MS_REC);
   for (const char* link : {"bin", "sbin", "lib", "lib64"})
     if (fs::is_symlink(fs::path("/") / link)) fs::copy_symlink(fs::path("/") / link, root / link);
   attach("proc", root / "proc", "proc", 0);

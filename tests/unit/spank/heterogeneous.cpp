@@ -29,10 +29,11 @@ TEST_CASE("Components of the job, or nodes of one, that take no part in the step
 }
 
 TEST_CASE("What Slurm does not say is not guessed") {
-  for (const HeterogeneousStep& step :
-       {HeterogeneousStep{{"n[0-1]", "1(x2)", "", "", 2}, {}, 0}, {{"n[0-1]", "1", "", "", 2}, {"n0", "n1"}, 0},
-        {{"n[0-1]", "1(x2)", "", "", 2}, {"n0", "n1"}, 2}, {{"", "", "", "", 2}, {"n0"}, 0},
-        {{"n[0-1]", "1(x2)", "", "", 2}, {"n0", "x"}, 0}}) {
+  for (const HeterogeneousStep& step : {HeterogeneousStep{{"n[0-1]", "1(x2)", "", "", 2}, {}, 0},
+                                        {{"n[0-1]", "1", "", "", 2}, {"n0", "n1"}, 0},
+                                        {{"n[0-1]", "1(x2)", "", "", 2}, {"n0", "n1"}, 2},
+                                        {{"", "", "", "", 2}, {"n0"}, 0},
+                                        {{"n[0-1]", "1(x2)", "", "", 2}, {"n0", "x"}, 0}}) {
     CHECK(find_components(step).first_rank == -1);
     CHECK(find_components(step).shapes.empty());
   }

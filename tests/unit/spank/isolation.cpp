@@ -14,8 +14,8 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 constexpr SlurmVersion debian{22, 5, 8};
 
-std::string lift(const SlurmVersion& slurm, const char* words, int gpus_per_task, const Environment& environment = {},
-                 const std::vector<std::string_view>& arguments = {}) {
+std::string lift(const SlurmVersion& slurm, const char* words, int gpus_per_task,
+                 const Environment& environment = {}, const std::vector<std::string_view>& arguments = {}) {
   SrunCommand srun;
   if (words != nullptr) srun.words = parse_words(words);
   srun.gpus_per_task = gpus_per_task;
@@ -49,7 +49,8 @@ TEST_CASE("The administrator can keep Slurm's isolation") {
 
 TEST_CASE("Slurm 23.11.4 has a flag that leaves its own binding in place; an older srun would end at it") {
   const std::string flag = "SLURM_GRES_FLAGS=allow-task-sharing SLURM_GRES_FLAGS:0";
-  for (const SlurmVersion& slurm : {SlurmVersion{23, 11, 4}, {23, 11, 10}, {24, 5, 0}, {25, 11, 1}, {26, 5, 0}})
+  for (const SlurmVersion& slurm :
+       {SlurmVersion{23, 11, 4}, {23, 11, 10}, {24, 5, 0}, {25, 11, 1}, {26, 5, 0}})
     CHECK(lift(slurm, "auto", 0) == flag);
   for (const SlurmVersion& slurm : {SlurmVersion{21, 8, 5}, {22, 5, 8}, {23, 2, 7}, {23, 11, 3}, {}})
     CHECK(lift(slurm, "auto", 1) == "SLURM_GPU_BIND=none SLURM_GPU_BIND:1");
@@ -83,9 +84,13 @@ TEST_CASE("A task that is not placed gets the GPUs that Slurm would have given i
 }
 
 TEST_CASE("Where nothing was lifted, or Slurm binds all the same, a task keeps what it has") {
-  for (const auto& [mark, binding] : std::vector<std::pair<const char*, const char*>>{
-           {nullptr, "gpu:none"}, {"SLURM_GRES_FLAGS:0", "gpu:per_task:1"}, {"SLURM_GPU_BIND:1", "gpu:per_task:1"},
-           {"SLURM_GPU_BIND:1", "gpu:closest"}, {"nonsense", "gpu:none"}, {"", nullptr}}) {
+  for (const auto& [mark, binding] :
+       std::vector<std::pair<const char*, const char*>>{{nullptr, "gpu:none"},
+                                                        {"SLURM_GRES_FLAGS:0", "gpu:per_task:1"},
+                                                        {"SLURM_GPU_BIND:1", "gpu:per_task:1"},
+                                                        {"SLURM_GPU_BIND:1", "gpu:closest"},
+                                                        {"nonsense", "gpu:none"},
+                                                        {"", nullptr}}) {
     CHECK(own_share(mark, binding, "0", 1).cuda_devices.empty());
     CHECK(own_share(mark, binding, nullptr, 1).problem.empty());
   }

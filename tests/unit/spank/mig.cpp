@@ -27,8 +27,10 @@ struct MigRoot {
     std::ofstream(folder / "access") << text;
   }
   void instance(int gpu, int gi, int ci, int outer, int inner) const {
-    const fs::path folder = capabilities() / ("gpu" + std::to_string(gpu)) / "mig" / ("gi" + std::to_string(gi));
-    access_file(folder, "DeviceFileMinor: " + std::to_string(outer) + "\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
+    const fs::path folder =
+        capabilities() / ("gpu" + std::to_string(gpu)) / "mig" / ("gi" + std::to_string(gi));
+    access_file(folder,
+                "DeviceFileMinor: " + std::to_string(outer) + "\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
     access_file(folder / ("ci" + std::to_string(ci)), "DeviceFileMinor: " + std::to_string(inner) + "\n");
   }
   void device(const std::string& name) const { std::ofstream(root / "dev" / name).put('x'); }

@@ -19,7 +19,8 @@ std::string refusal(const char* list) {
 }
 
 Wish wish_of(const char* list, const std::vector<std::string_view>& arguments = {}) {
-  return resolve(list == nullptr ? std::nullopt : std::optional(parse_words(list)), parse_settings(arguments));
+  return resolve(list == nullptr ? std::nullopt : std::optional(parse_words(list)),
+                 parse_settings(arguments));
 }
 
 }  // namespace
@@ -65,7 +66,8 @@ TEST_CASE("A word that is not known is named with the possible ones, in one line
   CHECK(refusal("memory=on") == "'memory=on' is not known: use memory=prefer, memory=bind or memory=off");
   for (const char* list : {"tasks-per-gpu=0", "tasks-per-gpu=-1", "tasks-per-gpu=two", "tasks-per-gpu",
                            "tasks-per-gpu=1025", "tasks-per-gpu=2x"})
-    CHECK(refusal(list).find("' is not known: use tasks-per-gpu=K with K from 1 to 1024") != std::string::npos);
+    CHECK(refusal(list).find("' is not known: use tasks-per-gpu=K with K from 1 to 1024") !=
+          std::string::npos);
   for (const char* list : {"Auto", "on", "auto ", " auto", "reports", "1", "auto,", ",auto", "auto,,report",
                            "report=yes", "json=", "cpu", "auto=on", "memory", "report\nx"}) {
     CHECK(refusal(list).find("is not known: use ") != std::string::npos);
@@ -80,8 +82,9 @@ TEST_CASE("However long a word is, its refusal stays a line") {
 TEST_CASE("Words that contradict each other are both named") {
   CHECK(refusal("auto,report,strict") == "'auto' and 'strict' contradict each other: use one");
   CHECK(refusal("cpu=on,cpu=off") == "'cpu=on' and 'cpu=off' contradict each other: use one");
-  for (const char* list : {"off,report", "cpu=off,off", "off,auto", "memory=bind,memory=off", "json,json=x",
-                           "json=x,json=y", "env=off,nic=on", "gpu=on,env=off", "tasks-per-gpu=1,tasks-per-gpu=2"})
+  for (const char* list :
+       {"off,report", "cpu=off,off", "off,auto", "memory=bind,memory=off", "json,json=x", "json=x,json=y",
+        "env=off,nic=on", "gpu=on,env=off", "tasks-per-gpu=1,tasks-per-gpu=2"})
     CHECK(refusal(list).find("contradict each other") != std::string::npos);
   CHECK(refusal("off,off").empty());
 }
@@ -138,13 +141,10 @@ TEST_CASE("A part that is off takes its variables along, and no others") {
   const auto off = [](const char* list, const char* variable) {
     return is_switched_off(wish_of(list).parts, variable);
   };
-  const std::vector<std::pair<const char*, const char*>> pairs = {{"gpu=off", "CUDA_VISIBLE_DEVICES"},
-                                                                  {"gpu=off", "MUSTER_GPUS"},
-                                                                  {"cpu=off", "OMP_NUM_THREADS"},
-                                                                  {"memory=off", "MUSTER_MEMORY"},
-                                                                  {"nic=off", "NCCL_IB_HCA"},
-                                                                  {"nic=off", "NCCL_SOCKET_IFNAME"},
-                                                                  {"nic=off", "UCX_NET_DEVICES"}};
+  const std::vector<std::pair<const char*, const char*>> pairs = {
+      {"gpu=off", "CUDA_VISIBLE_DEVICES"}, {"gpu=off", "MUSTER_GPUS"}, {"cpu=off", "OMP_NUM_THREADS"},
+      {"memory=off", "MUSTER_MEMORY"},     {"nic=off", "NCCL_IB_HCA"}, {"nic=off", "NCCL_SOCKET_IFNAME"},
+      {"nic=off", "UCX_NET_DEVICES"}};
   for (const auto& [list, variable] : pairs) {
     CHECK(off(list, variable));
     CHECK_FALSE(off("auto", variable));

@@ -33,16 +33,16 @@ TEST_CASE("srun's own --muster is found before the program, whatever stands betw
 }
 
 TEST_CASE("The program's --muster is not srun's") {
-  for (const std::vector<std::string>& line : std::vector<std::vector<std::string>>{
-           {"srun", "prog", "--muster"},
-           {"srun", "-n", "4", "prog", "--muster"},
-           {"srun", "-n4", "--", "prog", "--muster"},
-           {"srun", "--overcommit", "prog", "--muster"},
-           {"srun", "--ntasks", "4", "--muster"},  // 4 could be the program
-           {"srun", "-l", "prog", "--muster"},
-           {"srun", "--musterfile", "--muster-x=1", "prog"},
-           {"srun"},
-           {}})
+  for (const std::vector<std::string>& line :
+       std::vector<std::vector<std::string>>{{"srun", "prog", "--muster"},
+                                             {"srun", "-n", "4", "prog", "--muster"},
+                                             {"srun", "-n4", "--", "prog", "--muster"},
+                                             {"srun", "--overcommit", "prog", "--muster"},
+                                             {"srun", "--ntasks", "4", "--muster"},  // 4 could be the program
+                                             {"srun", "-l", "prog", "--muster"},
+                                             {"srun", "--musterfile", "--muster-x=1", "prog"},
+                                             {"srun"},
+                                             {}})
     CHECK_FALSE(read(line).words.has_value());
 }
 
