@@ -18,7 +18,7 @@ struct StepShape {
   std::string distribution;    ///< SLURM_DISTRIBUTION; empty: Slurm's default, block
   std::string plane_size;      ///< SLURM_DIST_PLANESIZE
   int world_size = 0;
-  std::string told;  ///< by srun where nothing else says it: the node of each rank, "2,0,0,1"; empty: nothing
+  std::string told{};  ///< by srun where nothing else says it: the node of each rank, "2,0,0,1"; empty: nothing
 };
 
 /// Where srun tells the layout of a step that was dealt by --distribution=arbitrary: "JOB.STEP:2,0,0,1".
