@@ -22,7 +22,8 @@ Node read_stable(const std::string& root = "/");
 /// change) to what read_stable() gave, and finishes the node.
 void read_changing(Node& node, const std::string& root = "/");
 
-/// An hwloc XML file (lstopo --of xml).
+/// An hwloc XML file (lstopo --of xml) of format 1, 2 or as new as the hwloc built with. The whole machine, also where
+/// the exporting process was confined to a part of it. GPUs of other makers are noted, not listed.
 Node read_hwloc_xml(const std::string& path);
 
 /// This machine through hwloc, without its components that load GPU drivers (gl, opencl, cuda, nvml, rsmi,

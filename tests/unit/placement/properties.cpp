@@ -157,6 +157,20 @@ void check_memory(const Node& node, const Request& request, const TaskPlacement&
   }
 }
 
+std::vector<int> near_of(const Node& node, int domain, const std::vector<int>& several) {
+  Gpu gpu;
+  gpu.domain = domain;
+  gpu.near_domains = several;
+  gpu.pci.bus = 0xff;
+  Node with = node;
+  with.gpus = {gpu};
+  TaskPlacement task;
+  task.gpus = {{gpu.pci, "", domain}};
+  const auto near = test::near_of(with, task);
+  return {near.begin(), near.end()};
+}
+
+/// Usable NICs only, and none nearer than the one that serves the task's worst-served GPU.
 void check_nics(const Node& node, const TaskPlacement& task) {
   for (const auto& placed : task.nics) {
     const auto at = std::find_if(node.nics.begin(), node.nics.end(), [&](const Nic& nic) {
@@ -168,6 +182,19 @@ void check_nics(const Node& node, const TaskPlacement& task) {
   }
   const bool any = std::any_of(node.nics.begin(), node.nics.end(), [](const Nic& nic) { return nic.usable; });
   REQUIRE(task.nics.empty() != any);
+  Distance worst = any && !task.gpus.empty() ? Distance::pix : Distance::unknown;
+  for (const auto& placed : task.gpus) {
+    const Gpu& gpu = *node.find_gpu(placed.pci);
+    const auto near = near_of(node, gpu.domain, gpu.near_domains);
+    Distance nearest = Distance::unknown;
+    for (const auto& nic : node.nics) {
+      if (!nic.usable) continue;
+      nearest = std::min(
+          nearest, device_distance(gpu.path, near, nic.path, near_of(node, nic.domain, nic.near_domains)));
+    }
+    worst = std::max(worst, nearest);
+  }
+  REQUIRE(task.gpu_nic == worst);
 }
 
 }  // namespace

@@ -161,13 +161,11 @@ TEST_CASE("Small machines: NICs are as near and as evenly dealt as exhaustive se
     std::mt19937 random(seed);
     const Node node = random_node(random);
     std::vector<Anchor> anchors;
-    std::vector<int> anchor_domains;
-    const int only = node.domains.size() == 1 ? 0 : -1;
+    const std::vector<int> only = node.domains.size() == 1 ? std::vector<int>{0} : std::vector<int>();
     for (const auto& gpu : node.gpus) {
-      if (!gpu.near_domains.empty()) continue;
-      anchor_domains.push_back(gpu.domain < 0 ? only : gpu.domain);
-      anchors.push_back({gpu.path, anchor_domains.back() < 0 ? std::vector<int>()
-                                                             : std::vector<int>{anchor_domains.back()}});
+      anchors.push_back({gpu.path, gpu.domain >= 0            ? std::vector<int>{gpu.domain}
+                                   : gpu.near_domains.empty() ? only
+                                                              : gpu.near_domains});
     }
     if (anchors.size() > 6) anchors.resize(6);
     // Nearest sets worked out anew, straight from the definition.
@@ -177,12 +175,13 @@ TEST_CASE("Small machines: NICs are as near and as evenly dealt as exhaustive se
       for (std::size_t n = 0; n < node.nics.size(); ++n) {
         const Nic& nic = node.nics[n];
         if (!nic.usable) continue;
-        const int from = anchor_domains[a];
-        const int to = nic.domain < 0 ? only : nic.domain;
-        const Distance distance = device_distance(anchors[a].path, from, nic.path, to);
-        by_distance[{static_cast<int>(distance),
-                     distance == Distance::sys ? node.domain_distance(from, to) : 0}]
-            .push_back(n);
+        const std::vector<int> to = nic.domain < 0 ? only : std::vector<int>{nic.domain};
+        const Distance distance = device_distance(anchors[a].path, anchors[a].near, nic.path, to);
+        int numa = 1 << 30;
+        for (const int from : anchors[a].near) {
+          if (!to.empty()) numa = std::min(numa, node.domain_distance(from, to.front()));
+        }
+        by_distance[{static_cast<int>(distance), distance == Distance::sys ? numa : 0}].push_back(n);
       }
       if (!by_distance.empty()) nearest[a] = by_distance.begin()->second;
     }
