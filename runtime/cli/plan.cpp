@@ -151,7 +151,7 @@ void add_step_options(CLI::App& plan, PlanOptions& options) {
       ->type_name("K")
       ->check(CLI::Range(1, 1024));
   plan.add_option("--cpus-per-task", options.cpus_per_task,
-                  "CPUs for each task (default: an equal share of all cores)")
+                  "CPUs for each task (default: as many cores as each can have near its GPU)")
       ->type_name("C")
       ->check(CLI::Range(1, 65536));
   plan.add_flag("--smt", options.hardware_threads, "Use all hardware threads of a core, not one")
