@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `muster` command as a user runs it.
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "machines.hpp"
 #include "muster_command.hpp"
 
 using namespace muster::cli::test;
@@ -12,6 +16,14 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 const std::string& file = two_domains;
+
+/// Processor time of all children that have ended: unlike the clock it does not count other programs' time.
+[[maybe_unused]] double children_milliseconds() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
+         (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
+}
 
 }  // namespace
 
@@ -130,6 +142,28 @@ TEST_CASE("Output that cannot be written is an error, in every format") {
   CHECK(piped.code == 0);
   CHECK(piped.output == "<");
 }
+
+#ifndef __SANITIZE_ADDRESS__
+TEST_CASE("The largest real topology file takes less than 50 ms of a processor in every format") {
+  const auto folder = muster::placement::test::real_topologies();
+  if (!folder) return;
+  std::filesystem::path largest;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(*folder))
+    if (entry.path().extension() == ".xml" &&
+        (largest.empty() || entry.file_size() > std::filesystem::file_size(largest)))
+      largest = entry.path();
+  for (const char* format : {"table --explain", "json", "svg"}) {
+    double least = 1e9;  // of a few: other load makes caches cold
+    for (int run = 0; run < 5; ++run) {
+      const double before = children_milliseconds();
+      REQUIRE(run_muster("plan --topology '" + largest.string() + "' --format " + format).code == 0);
+      least = std::min(least, children_milliseconds() - before);
+    }
+    INFO(largest << " " << format << ": " << least << " ms");
+    CHECK(least < 50);
+  }
+}
+#endif
 
 TEST_CASE("Tasks share GPUs when asked, and the number of tasks follows") {
   const auto shared = nlohmann::json::parse(run_muster("plan " + file + " --tasks-per-gpu 2 --format json").output);
