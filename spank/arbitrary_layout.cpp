@@ -14,7 +14,8 @@ extern "C" {
 #include <slurm/spank.h>
 }
 
-// In srun they come from Slurm's own library. Weak: a plugin that does not load because one is missing would stop every job.
+// In srun they come from Slurm's own library. Weak: a plugin that does not load because one is missing would
+// stop every job.
 #pragma weak slurm_job_step_layout_get
 #pragma weak slurm_job_step_layout_free
 

@@ -62,8 +62,8 @@ void for_each_line(const std::string& path, int depth, const std::function<void(
     const Words words = words_of(whole);
     whole.clear();
     if (words.size() >= 2 && same(words[0], "Include") && depth < deepest)
-      for_each_line(words[1].starts_with('/') ? words[1] : path.substr(0, path.rfind('/') + 1) + words[1], depth + 1,
-                    use);
+      for_each_line(words[1].starts_with('/') ? words[1] : path.substr(0, path.rfind('/') + 1) + words[1],
+                    depth + 1, use);
     else if (!words.empty())
       use(words);
   }

@@ -32,12 +32,18 @@ std::vector<std::string> identity(MatchKey key, const JobIdentity& job, const pl
     return word_of(sysfs.text(std::string("/sys/class/dmi/id/") + name).value_or(""));
   };
   switch (key) {
-    case MatchKey::cluster: return word_of(job.cluster);
-    case MatchKey::partition: return word_of(job.partition);
-    case MatchKey::feature: return node_features(slurm_conf_path(), job.node);
-    case MatchKey::instance: return dmi("product_name");
-    case MatchKey::vendor: return dmi("sys_vendor");
-    case MatchKey::chassis: return dmi("chassis_asset_tag");
+    case MatchKey::cluster:
+      return word_of(job.cluster);
+    case MatchKey::partition:
+      return word_of(job.partition);
+    case MatchKey::feature:
+      return node_features(slurm_conf_path(), job.node);
+    case MatchKey::instance:
+      return dmi("product_name");
+    case MatchKey::vendor:
+      return dmi("sys_vendor");
+    case MatchKey::chassis:
+      return dmi("chassis_asset_tag");
   }
   return {};
 }
@@ -50,7 +56,8 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return found;
   if (!trusted(status, owner)) {
-    found.complaints.push_back("profiles in " + folder + " do not count: it must be root's, and not writable by others");
+    found.complaints.push_back("profiles in " + folder +
+                               " do not count: it must be root's, and not writable by others");
     return found;
   }
   if (access(folder.c_str(), R_OK | X_OK) != 0) {
@@ -70,7 +77,8 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
     constexpr std::size_t longest = 64 * 1024;
     const auto file = placement::read_regular_file(path, longest);
     if (!file || !trusted(file->status, owner)) {
-      found.complaints.push_back("profile " + path + " does not count: it must be a readable file of up to 64 KiB, root's, "
+      found.complaints.push_back("profile " + path +
+                                 " does not count: it must be a readable file of up to 64 KiB, root's, "
                                  "and not writable by others");
       continue;
     }

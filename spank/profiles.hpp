@@ -25,9 +25,9 @@ struct JobIdentity {
   std::string node;
 };
 
-/// Reads the files NAME.conf of a folder in the order of their names. Left out with a complaint: what is no profile, and what
-/// is not root's alone to write (owner 0, no write permission for group and others; the folder likewise). A
-/// folder that is not there has none. root: of /sys, for tests; owner: for tests as well.
+/// Reads the files NAME.conf of a folder in the order of their names. Left out with a complaint: what is no
+/// profile, and what is not root's alone to write (owner 0, no write permission for group and others; the
+/// folder likewise). A folder that is not there has none. root: of /sys, for tests; owner: for tests as well.
 Profiles load_profiles(const std::string& folder, const JobIdentity& job, const std::string& root = "/",
                        unsigned owner = 0);
 

@@ -21,8 +21,10 @@ std::optional<int> positive(std::string_view text) {
   return value;
 }
 
-/// `chunk` ranks to each node that has room, in turn. Block distribution is one turn with chunks as large as the step.
+/// `chunk` ranks to each node that has room, in turn. Block distribution is one turn with chunks as large as
+/// the step.
 Layout deal(const std::vector<int>& counts, int chunk) {
+  chunk = std::max(chunk, 1);
   Layout ranks(counts.size());
   const int all = std::accumulate(counts.begin(), counts.end(), 0);
   for (int rank = 0; rank < all;)
@@ -122,8 +124,8 @@ RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
   if (hosts) layout.hosts = *hosts;
   if (!hosts || hosts->empty() || !counts || counts->size() != hosts->size() ||
       std::accumulate(counts->begin(), counts->end(), 0L) != shape.world_size) {
-    layout.unknown = "Slurm's list of nodes (" + shape.node_list + ") and of tasks a node (" + shape.tasks_per_node +
-                     ") do not give " + std::to_string(shape.world_size) + " ranks";
+    layout.unknown = "Slurm's list of nodes (" + shape.node_list + ") and of tasks a node (" +
+                     shape.tasks_per_node + ") do not give " + std::to_string(shape.world_size) + " ranks";
     return layout;
   }
   layout.ranks = deal_as_asked(shape, *counts, layout.unknown);
@@ -140,10 +142,13 @@ RankLayout lay_out_components(const std::vector<StepShape>& components, const st
   RankLayout layout;
   int first = 0;
   bool known = !components.empty();
-  if (!known) layout.unknown = "Slurm does not tell the components of this heterogeneous step which ranks the others have";
+  if (!known)
+    layout.unknown =
+        "Slurm does not tell the components of this heterogeneous step which ranks the others have";
   for (const StepShape& shape : components) {
     const auto hosts = expand_host_list(shape.node_list).value_or(std::vector<std::string>{});
-    Layout ranks = deal_as_asked(shape, expand_counts(shape.tasks_per_node).value_or(std::vector<int>{}), layout.unknown);
+    Layout ranks = deal_as_asked(shape, expand_counts(shape.tasks_per_node).value_or(std::vector<int>{}),
+                                 layout.unknown);
     known = known && !ranks.empty() && ranks.size() == hosts.size();
     for (auto& on_node : ranks)
       for (int& rank : on_node) rank += first;

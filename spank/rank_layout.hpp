@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// On which node of the step each rank runs. Slurm tells a task only how many tasks each node has and how srun was asked
-// to deal them; the rest follows as in Slurm's slurm_step_layout.c (22.05 to 26.05). Pure.
+// On which node of the step each rank runs. Slurm tells a task only how many tasks each node has and how srun
+// was asked to deal them; the rest follows as in Slurm's slurm_step_layout.c (22.05 to 26.05). Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct StepShape {
   std::string distribution;    ///< SLURM_DISTRIBUTION; empty: Slurm's default, block
   std::string plane_size;      ///< SLURM_DIST_PLANESIZE
   int world_size = 0;
-  std::string told{};  ///< by srun where nothing else says it: the node of each rank, "2,0,0,1"; empty: nothing
+  std::string
+      told{};  ///< by srun where nothing else says it: the node of each rank, "2,0,0,1"; empty: nothing
 };
 
 /// Where srun tells the layout of a step that was dealt by --distribution=arbitrary: "JOB.STEP:2,0,0,1".
@@ -28,14 +29,14 @@ constexpr const char* told_variable = "MUSTER_STEP_LAYOUT";
 std::string told_of(const std::string& text, std::uint32_t job_id, std::uint32_t step_id);
 
 struct RankLayout {
-  std::vector<std::string> hosts;            ///< the step's nodes in Slurm's order; empty: the list cannot be read
-  std::vector<std::vector<int>> ranks;       ///< ranks[node], ascending; empty: not known for sure
-  std::string unknown;                       ///< why `ranks` is empty, in words
+  std::vector<std::string> hosts;       ///< the step's nodes in Slurm's order; empty: the list cannot be read
+  std::vector<std::vector<int>> ranks;  ///< ranks[node], ascending; empty: not known for sure
+  std::string unknown;                  ///< why `ranks` is empty, in words
   std::optional<std::size_t> node_of(int rank) const;
 };
 
-/// own_ranks: the ranks of this node's tasks, ascending, which Slurm does tell; a layout that disagrees is not known.
-/// Every node of a step comes to the same answer, or to none.
+/// own_ranks: the ranks of this node's tasks, ascending, which Slurm does tell; a layout that disagrees is
+/// not known. Every node of a step comes to the same answer, or to none.
 RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks);
 
 /// The same for the components of a heterogeneous step, whose ranks follow one another.

@@ -17,13 +17,14 @@ namespace muster::spank {
 
 namespace {
 
-using placement::Origin;
-
 RankLayout read_layout(spank_handle* spank, const SlurmFacts& facts) {
   if (facts.heterogeneous) return lay_out_components(facts.components, facts.ranks);
   const auto word = [&](const char* name) { return job_variable(spank, name).value_or(""); };
-  StepShape shape{word("SLURM_STEP_NODELIST"), word("SLURM_STEP_TASKS_PER_NODE"), word("SLURM_DISTRIBUTION"),
-                  word("SLURM_DIST_PLANESIZE"), facts.world_size,
+  StepShape shape{word("SLURM_STEP_NODELIST"),
+                  word("SLURM_STEP_TASKS_PER_NODE"),
+                  word("SLURM_DISTRIBUTION"),
+                  word("SLURM_DIST_PLANESIZE"),
+                  facts.world_size,
                   told_of(word(told_variable), facts.job_id, facts.step_id)};
   return lay_out(shape, facts.ranks);
 }
@@ -49,7 +50,8 @@ constexpr const char* not_explained =
 
 std::vector<int> reserved_ports(spank_handle* spank) {
   try {
-    return placement::CpuSet::parse_list(job_variable(spank, "SLURM_STEP_RESV_PORTS").value_or("")).to_vector();
+    return placement::CpuSet::parse_list(job_variable(spank, "SLURM_STEP_RESV_PORTS").value_or(""))
+        .to_vector();
   } catch (const placement::Error&) {
     return {};
   }
@@ -88,7 +90,8 @@ void TaskEnvironment::read_files(spank_handle* spank, const std::string& profile
 }
 
 void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node) {
-  // A name may be this node's own where Slurm counts the nodes of a component only: then the next one is asked.
+  // A name may be this node's own where Slurm counts the nodes of a component only: then the next one is
+  // asked.
   const std::size_t others = std::min<std::size_t>(layout.hosts.empty() ? 0 : layout.hosts.size() - 1, 2);
   for (std::size_t step = 1; step <= others && job_.socket_interface.empty(); ++step) {
     const std::string& peer = layout.hosts[(node + step) % layout.hosts.size()];
@@ -107,7 +110,8 @@ void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layo
   if (others > 0) job_.socket_reason += ", since the step's other nodes are not found by name";
 }
 
-void TaskEnvironment::find_frameworks(spank_handle* spank, const SlurmFacts& facts, const RankLayout& layout) {
+void TaskEnvironment::find_frameworks(spank_handle* spank, const SlurmFacts& facts,
+                                      const RankLayout& layout) {
   job_.ports = placement::use_reserved(
       placement::derive_ports(leading_job(spank, facts.job_id), facts.step_id), reserved_ports(spank));
   if (const auto first = layout.node_of(0)) {
@@ -170,8 +174,10 @@ std::vector<std::string> TaskEnvironment::explain(spank_handle* spank, const pla
     constexpr std::size_t longest = 60;
     for (const auto& variable : variables) {
       // What differs from rank to rank by its nature would tell nodes apart that are alike.
-      if (variable.name.starts_with("MUSTER_") || placement::is_listed(variable.name, not_explained)) continue;
-      const std::string value = variable.value.size() <= longest ? variable.value : variable.value.substr(0, longest) + "...";
+      if (variable.name.starts_with("MUSTER_") || placement::is_listed(variable.name, not_explained))
+        continue;
+      const std::string value =
+          variable.value.size() <= longest ? variable.value : variable.value.substr(0, longest) + "...";
       lines.push_back(variable.name + (valued ? "=" + value : " not set") + ": " + variable.reason);
     }
   };

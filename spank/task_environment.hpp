@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of the step's tasks: what only Slurm, files and the network know is found once per node, in user_init;
-// each task's variables follow from it and from the task's placement.
+// The environment of the step's tasks: what only Slurm, files and the network know is found once per node, in
+// user_init; each task's variables follow from it and from the task's placement.
 #pragma once
 
 #include <string>
@@ -18,15 +18,17 @@ class TaskEnvironment {
  public:
   TaskEnvironment() = default;
   /// In user_init, once per node. profiles: the folder of the administrator's profiles.
-  TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts, const std::string& profiles);
+  TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts,
+                  const std::string& profiles);
 
-  /// What is wrong with the profiles, one line each; they are left out. Under --muster=strict a reason to fail.
+  /// What is wrong with the profiles, one line each; they are left out. Under --muster=strict a reason to
+  /// fail.
   const std::vector<std::string>& complaints() const { return complaints_; }
 
-  /// What is set and what is left alone for one task. In task_init it decides on the task's own environment; in
-  /// user_init on the job's, which lacks what Slurm adds for each task (CUDA_VISIBLE_DEVICES among them).
-  /// visible_gpus: those that the task can open. cuda_devices_by_slurm: CUDA_VISIBLE_DEVICES is Slurm's and may be
-  /// narrowed.
+  /// What is set and what is left alone for one task. In task_init it decides on the task's own environment;
+  /// in user_init on the job's, which lacks what Slurm adds for each task (CUDA_VISIBLE_DEVICES among them).
+  /// visible_gpus: those that the task can open. cuda_devices_by_slurm: CUDA_VISIBLE_DEVICES is Slurm's and
+  /// may be narrowed.
   placement::EnvironmentChange decide(spank_handle* spank, const placement::TaskPlacement& task, int rank,
                                       std::vector<placement::PciAddress> visible_gpus,
                                       bool cuda_devices_by_slurm) const;
@@ -46,7 +48,7 @@ class TaskEnvironment {
 
   std::string host_;
   Parts parts_;
-  placement::JobFacts job_;                     // what all tasks of the node share
+  placement::JobFacts job_;                    // what all tasks of the node share
   std::vector<placement::Variable> left_out_;  // what cannot be derived, and why
   placement::Configured configured_;           // what files say
   std::vector<std::string> complaints_;

@@ -105,7 +105,8 @@ void add_tensorflow(const JobFacts& facts, std::vector<Variable>& variables) {
                        "every rank's node, ports " + facts.ports.origin});
 }
 
-/// JAX under Slurm takes the GPU that has the number of the local rank, of those that CUDA shows; a task is shown its own only.
+/// JAX under Slurm takes the GPU that has the number of the local rank, of those that CUDA shows; a task is
+/// shown its own only.
 void add_jax_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<Variable>& variables) {
   auto count = static_cast<long>(task.gpus.size());
   if (const auto& shown = facts.cuda_visible_devices)
@@ -161,7 +162,7 @@ std::string tensorflow_cluster(const std::vector<std::string>& hosts, const std:
   const std::string text = nlohmann::json({{"worker", std::move(workers)}})
                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   constexpr std::size_t longest = 128 * 1024;  // MAX_ARG_STRLEN of linux/binfmts.h with pages of 4 KiB
-  constexpr std::size_t rest = 80;             // TF_CONFIG={"cluster":…,"task":{…}} and the null character
+  constexpr std::size_t rest = 80;  // TF_CONFIG={"cluster":…,"task":{…}} and the null character
   return text.size() + rest > longest ? std::string() : text;
 }
 

@@ -49,9 +49,9 @@ struct JobFacts {
 /// The variables for one task, in a fixed order, without regard to what is set already. Pure.
 std::vector<Variable> derive_environment(const TaskPlacement& task, const JobFacts& facts);
 
-/// The value of "cluster" in TF_CONFIG, JSON: every rank's host and port. Empty if hosts and ports are not as many as each
-/// other, or if TF_CONFIG would not fit into one string of an environment (the kernel's MAX_ARG_STRLEN, 128 KiB with its
-/// name: about 6000 ranks).
+/// The value of "cluster" in TF_CONFIG, JSON: every rank's host and port. Empty if hosts and ports are not as
+/// many as each other, or if TF_CONFIG would not fit into one string of an environment (the kernel's
+/// MAX_ARG_STRLEN, 128 KiB with its name: about 6000 ranks).
 std::string tensorflow_cluster(const std::vector<std::string>& hosts, const std::vector<int>& ports);
 
 /// What a file says about a variable: a value, or (nullopt) that it is to be left alone.
@@ -70,10 +70,12 @@ struct Configured {
 
 /// What to do about an environment that exists.
 struct EnvironmentChange {
-  std::vector<Variable> set;   ///< to be set, MUSTER_SET and MUSTER_KEPT (comma-separated names) at the end
-  std::vector<Variable> kept;  ///< decided by the user or an nccl.conf: name, the value found, and where it was found
+  std::vector<Variable> set;  ///< to be set, MUSTER_SET and MUSTER_KEPT (comma-separated names) at the end
+  std::vector<Variable>
+      kept;  ///< decided by the user or an nccl.conf: name, the value found, and where it was found
   std::vector<Variable> left_out;  ///< not set, without value: what a profile says to leave alone
-  std::vector<std::string> notes;  ///< one line for each profile's value that takes the place of /etc/nccl.conf's
+  std::vector<std::string>
+      notes;  ///< one line for each profile's value that takes the place of /etc/nccl.conf's
 };
 
 /// The value of a variable in the task's environment; nullopt if it is not set (an empty value counts as
@@ -83,10 +85,11 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 /// Whether a comma-separated list of names, such as MUSTER_SET, has a name.
 bool is_listed(const std::string& name, const std::string& list);
 
-/// Decides for each derived variable, and for each of a profile, whether it is set and to what: by the order of Origin. What
-/// the environment has is the user's, except: MUSTER_* (ours), a name that the inherited MUSTER_SET lists (an
-/// outer step of ours set it), and the names in not_from_user (what Slurm itself put there, such as its
-/// CUDA_VISIBLE_DEVICES). MUSTER_SET lists the names set, without MUSTER_*; MUSTER_KEPT those kept. Pure if lookup is.
+/// Decides for each derived variable, and for each of a profile, whether it is set and to what: by the order
+/// of Origin. What the environment has is the user's, except: MUSTER_* (ours), a name that the inherited
+/// MUSTER_SET lists (an outer step of ours set it), and the names in not_from_user (what Slurm itself put
+/// there, such as its CUDA_VISIBLE_DEVICES). MUSTER_SET lists the names set, without MUSTER_*; MUSTER_KEPT
+/// those kept. Pure if lookup is.
 EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
                                      const std::vector<std::string>& not_from_user = {},
                                      const Configured& configured = {});

@@ -2,9 +2,9 @@
 #include "placement/profile.hpp"
 
 #include <fnmatch.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
-#include <toml++/toml.h>
 
 #include "placement/error.hpp"
 
@@ -38,7 +38,8 @@ Condition condition_of(std::string_view key, const toml::node& value, const std:
   const auto at = std::find(match_keys.begin(), match_keys.end(), key);
   if (at == match_keys.end())
     reject(file, value.source(),
-           "[match] has no key '" + std::string(key) + "': use cluster, partition, feature, instance, vendor or chassis");
+           "[match] has no key '" + std::string(key) +
+               "': use cluster, partition, feature, instance, vendor or chassis");
   return {static_cast<MatchKey>(at - match_keys.begin()), patterns_of(value, file, key)};
 }
 
@@ -46,7 +47,8 @@ Setting setting_of(std::string_view name, const toml::node& value, const std::st
   const std::string text(name);
   if (!is_variable_name(name)) reject(file, value.source(), "'" + text + "' is not the name of a variable");
   if (name.starts_with("MUSTER_")) reject(file, value.source(), text + " is Muster's own");
-  if (const auto* string = value.as_string(); string != nullptr && string->get().find('\0') == std::string::npos)
+  if (const auto* string = value.as_string();
+      string != nullptr && string->get().find('\0') == std::string::npos)
     return {text, string->get(), file};
   if (const auto* boolean = value.as_boolean(); boolean != nullptr && !boolean->get())
     return {text, std::nullopt, file};
@@ -87,9 +89,9 @@ bool matches(const Profile& profile, const Identity& identity) {
   return std::all_of(profile.conditions.begin(), profile.conditions.end(), [&](const Condition& condition) {
     const auto words = identity(condition.key);
     return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-      return std::any_of(condition.patterns.begin(), condition.patterns.end(), [&](const std::string& pattern) {
-        return fnmatch(pattern.c_str(), word.c_str(), 0) == 0;
-      });
+      return std::any_of(
+          condition.patterns.begin(), condition.patterns.end(),
+          [&](const std::string& pattern) { return fnmatch(pattern.c_str(), word.c_str(), 0) == 0; });
     });
   });
 }

@@ -28,7 +28,8 @@ struct Profile {
   std::vector<Setting> settings;
 };
 
-/// Reads one profile, TOML. file: its name, for messages. Throws Error with one line for what is not TOML or not known.
+/// Reads one profile, TOML. file: its name, for messages. Throws Error with one line for what is not TOML or
+/// not known.
 Profile parse_profile(const std::string& text, const std::string& file);
 
 /// What this node and job are under a key: no, one or several words.

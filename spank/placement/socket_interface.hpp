@@ -5,10 +5,11 @@
 
 namespace muster::placement {
 
-/// The network interface through which this node reaches a host, by the kernel's own decision (IPv4 and IPv6, policy
-/// routing included): a UDP socket is connected to each of the host's addresses, which sends no packet, until one leads out of
-/// the node. The name is looked up as any program's, but a name server that does not answer is asked once and waited
-/// for one second. Empty: the name is not known, or no route leads there but over loopback. For one thread at a time.
+/// The network interface through which this node reaches a host, by the kernel's own decision (IPv4 and IPv6,
+/// policy routing included): a UDP socket is connected to each of the host's addresses, which sends no
+/// packet, until one leads out of the node. The name is looked up as any program's, but a name server that
+/// does not answer is asked once and waited for one second. Empty: the name is not known, or no route leads
+/// there but over loopback. For one thread at a time.
 std::string socket_interface_towards(const std::string& host);
 
 /// The network interface through which this node reaches a peer, from /proc/net/route below root.

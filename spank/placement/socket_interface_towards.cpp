@@ -77,7 +77,8 @@ bool same_address(const sockaddr& one, const sockaddr& other) {
   if (one.sa_family != AF_INET6) return false;
   const auto& a = reinterpret_cast<const sockaddr_in6&>(one);
   const auto& b = reinterpret_cast<const sockaddr_in6&>(other);
-  return std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof a.sin6_addr) == 0 && a.sin6_scope_id == b.sin6_scope_id;
+  return std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof a.sin6_addr) == 0 &&
+         a.sin6_scope_id == b.sin6_scope_id;
 }
 
 /// Empty: none but loopback has it.

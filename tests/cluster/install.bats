@@ -13,7 +13,8 @@ setup_file() {
   [ -s "$root$plugin_dir/spank_muster.so" ]
   [ -s "$root/etc/slurm/plugstack.conf.d/muster.conf" ]
   for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp share/muster/sbatch/train.sbatch \
-    share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man7/muster.7 share/man/man8/spank_muster.8; do
+    share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man5/muster.conf.5 share/man/man7/muster.7 share/man/man8/spank_muster.8 \
+    share/muster/profiles/aws-efa.conf; do
     [ -s "$root/usr/$file" ] || { echo "missing: $file"; false; }
   done
   [ -n "$(find "$root/usr/lib" -name 'libmuster.so')" ]

@@ -160,7 +160,8 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   CHECK(set.at("MUSTER_KEPT") == "WORLD_SIZE");
 }
 
-TEST_CASE("No two of a job's first eight steps in 125 consecutive jobs share a port, nor 1000 steps of one job") {
+TEST_CASE(
+    "No two of a job's first eight steps in 125 consecutive jobs share a port, nor 1000 steps of one job") {
   const auto ports_of = [](std::uint32_t job, std::uint32_t step) {
     const StepPorts ports = derive_ports(job, step);
     std::vector<int> all = ports.workers;
@@ -211,7 +212,8 @@ TEST_CASE("TF_CONFIG names every rank's host and port, and only what one variabl
   CHECK(tensorflow_cluster({}, {}).empty());
   // The kernel takes 131072 bytes with the name and the null character: 21 characters a rank here.
   const auto of = [](std::size_t ranks) {
-    return tensorflow_cluster(std::vector<std::string>(ranks, "gpu-node-0001"), std::vector<int>(ranks, 10004));
+    return tensorflow_cluster(std::vector<std::string>(ranks, "gpu-node-0001"),
+                              std::vector<int>(ranks, 10004));
   };
   job.rank = 999999;
   const auto task = two_tasks().tasks[1];
@@ -241,7 +243,8 @@ TEST_CASE("JAX is told all GPUs that CUDA shows the task, which are its own") {
   CHECK(ids() == "none");
 }
 
-TEST_CASE("Precedence: the user's variable and file, then a profile, then /etc/nccl.conf, then what is derived") {
+TEST_CASE(
+    "Precedence: the user's variable and file, then a profile, then /etc/nccl.conf, then what is derived") {
   const std::vector<Variable> derived = {{"NCCL_IB_HCA", "=mlx5_0:1", "nearest"},
                                          {"NCCL_SOCKET_IFNAME", "=eth0", "route"},
                                          {"OMP_NUM_THREADS", "4", "cores"},
@@ -253,9 +256,12 @@ TEST_CASE("Precedence: the user's variable and file, then a profile, then /etc/n
     };
   };
   Configured configured;
-  configured.profiles = {{"NCCL_IB_HCA", "=p", "a.conf"}, {"NCCL_IB_TC", "106", "a.conf"},
-                         {"OMP_NUM_THREADS", std::nullopt, "b.conf"}, {"NCCL_DEBUG", "WARN", "b.conf"}};
-  configured.nccl_conf = {{"NCCL_SOCKET_IFNAME", "eth1", "/etc/nccl.conf"}, {"NCCL_IB_TC", "41", "/etc/nccl.conf"},
+  configured.profiles = {{"NCCL_IB_HCA", "=p", "a.conf"},
+                         {"NCCL_IB_TC", "106", "a.conf"},
+                         {"OMP_NUM_THREADS", std::nullopt, "b.conf"},
+                         {"NCCL_DEBUG", "WARN", "b.conf"}};
+  configured.nccl_conf = {{"NCCL_SOCKET_IFNAME", "eth1", "/etc/nccl.conf"},
+                          {"NCCL_IB_TC", "41", "/etc/nccl.conf"},
                           {"NCCL_BUFFSIZE", "1", "/etc/nccl.conf"}};
   configured.user_files = {{"NCCL_DEBUG", "INFO", "/home/u/.nccl.conf"}};
 
@@ -276,7 +282,8 @@ TEST_CASE("Precedence: the user's variable and file, then a profile, then /etc/n
   CHECK(change.notes ==
         std::vector<std::string>{"NCCL_IB_TC=106 is set by a.conf, instead of 41 in /etc/nccl.conf"});
 
-  change = decide_environment(derived, lookup_in({{"NCCL_IB_HCA", "mine"}, {"NCCL_IB_TC", ""}}), {}, configured);
+  change =
+      decide_environment(derived, lookup_in({{"NCCL_IB_HCA", "mine"}, {"NCCL_IB_TC", ""}}), {}, configured);
   set = values(change.set);
   CHECK(set.at("MUSTER_SET").empty());
   CHECK(set.at("MUSTER_KEPT") == "NCCL_IB_HCA,NCCL_SOCKET_IFNAME,NCCL_IB_TC,NCCL_DEBUG");
@@ -284,6 +291,7 @@ TEST_CASE("Precedence: the user's variable and file, then a profile, then /etc/n
   CHECK(change.notes.empty());
 
   // What an outer step set from a profile is no user's.
-  change = decide_environment(derived, lookup_in({{"MUSTER_SET", "NCCL_IB_TC"}, {"NCCL_IB_TC", "1"}}), {}, configured);
+  change = decide_environment(derived, lookup_in({{"MUSTER_SET", "NCCL_IB_TC"}, {"NCCL_IB_TC", "1"}}), {},
+                              configured);
   CHECK(values(change.set).at("NCCL_IB_TC") == "106");
 }

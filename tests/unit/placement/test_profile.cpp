@@ -4,17 +4,18 @@
 #include <fstream>
 
 #include "catch.hpp"
+#include "machines.hpp"
 #include "placement/error.hpp"
 #include "placement/nccl_conf.hpp"
 #include "placement/profile.hpp"
-#include "machines.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;
 
 namespace {
 
-Identity identity_of(std::vector<std::pair<MatchKey, std::vector<std::string>>> words, std::vector<MatchKey>* asked = nullptr) {
+Identity identity_of(std::vector<std::pair<MatchKey, std::vector<std::string>>> words,
+                     std::vector<MatchKey>* asked = nullptr) {
   return [words = std::move(words), asked](MatchKey key) -> std::vector<std::string> {
     if (asked != nullptr) asked->push_back(key);
     for (const auto& [one, list] : words)
@@ -49,8 +50,10 @@ OMP_NUM_THREADS = false
   CHECK(profile.settings[0].value == "106");
   CHECK(profile.settings[0].file == "x.conf");
   CHECK_FALSE(profile.settings[1].value);
-  CHECK(matches(profile, identity_of({{MatchKey::cluster, {"prod-a"}}, {MatchKey::feature, {"ib", "h200"}}})));
-  CHECK_FALSE(matches(profile, identity_of({{MatchKey::cluster, {"prod-a"}}, {MatchKey::feature, {"ib", "a100"}}})));
+  CHECK(
+      matches(profile, identity_of({{MatchKey::cluster, {"prod-a"}}, {MatchKey::feature, {"ib", "h200"}}})));
+  CHECK_FALSE(
+      matches(profile, identity_of({{MatchKey::cluster, {"prod-a"}}, {MatchKey::feature, {"ib", "a100"}}})));
   CHECK_FALSE(matches(profile, identity_of({{MatchKey::cluster, {"test"}}, {MatchKey::feature, {"h100"}}})));
   CHECK_FALSE(matches(profile, identity_of({})));
   CHECK(matches(parse_profile("", "all.conf"), identity_of({})));
@@ -62,15 +65,18 @@ OMP_NUM_THREADS = false
 
 TEST_CASE("A profile with a mistake is refused in one line that names file, line and mistake") {
   CHECK(complaint("[match]\nregion = \"eu\"\n") ==
-        "x.conf, line 2: [match] has no key 'region': use cluster, partition, feature, instance, vendor or chassis");
+        "x.conf, line 2: [match] has no key 'region': use cluster, partition, feature, instance, vendor or "
+        "chassis");
   CHECK(complaint("[environment]\nA = 1\n") ==
         "x.conf, line 2: A wants a text in quotes, or false to leave the variable alone");
   CHECK(complaint("[environment]\nA = true\n") == complaint("[environment]\nA = 1\n"));
-  CHECK(complaint("[environment]\n\"A B\" = \"1\"\n") == "x.conf, line 2: 'A B' is not the name of a variable");
+  CHECK(complaint("[environment]\n\"A B\" = \"1\"\n") ==
+        "x.conf, line 2: 'A B' is not the name of a variable");
   CHECK(complaint("[environment]\nMUSTER_SET = \"1\"\n") == "x.conf, line 2: MUSTER_SET is Muster's own");
   CHECK(complaint("[env]\n") == "x.conf, line 1: env is not known: use [match] and [environment]");
   CHECK(complaint("match = 1\n") == "x.conf, line 1: match is not known: use [match] and [environment]");
-  CHECK(complaint("[match]\ncluster = []\n").starts_with("x.conf, line 2: cluster wants a text or a list of texts"));
+  CHECK(complaint("[match]\ncluster = []\n")
+            .starts_with("x.conf, line 2: cluster wants a text or a list of texts"));
   CHECK(complaint("[match]\ncluster = [\"a\", 1]\n").starts_with("x.conf, line 2: cluster wants"));
   CHECK(complaint("[environment]\nA = \"1\n").starts_with("x.conf, line 2: "));
   CHECK(complaint("[environment]\nA = \"1\n").find('\n') == std::string::npos);
@@ -108,7 +114,8 @@ TEST_CASE("nccl.conf is read as NCCL reads it") {
 
 TEST_CASE("The variables of real nccl.conf files stay as they are") {
   const char* shared = std::getenv("MUSTER_SHARED");
-  const std::filesystem::path folder = std::filesystem::path(shared == nullptr ? "" : shared) / "topologies/nccl-config";
+  const std::filesystem::path folder =
+      std::filesystem::path(shared == nullptr ? "" : shared) / "topologies/nccl-config";
   if (!std::filesystem::is_directory(folder)) {
     WARN("SKIPPED: no real nccl.conf files (MUSTER_SHARED is not set)");
     return;
@@ -119,8 +126,10 @@ TEST_CASE("The variables of real nccl.conf files stay as they are") {
     configured.nccl_conf = read_nccl_conf(entry.path().string());
     INFO(entry.path());
     ++files;
-    const std::vector<Variable> derived = {{"NCCL_IB_HCA", "=mlx5_0:1", "nearest"}, {"NCCL_DEBUG", "INFO", "-"}};
-    const auto change = decide_environment(derived, [](const std::string&) { return std::nullopt; }, {}, configured);
+    const std::vector<Variable> derived = {{"NCCL_IB_HCA", "=mlx5_0:1", "nearest"},
+                                           {"NCCL_DEBUG", "INFO", "-"}};
+    const auto change = decide_environment(
+        derived, [](const std::string&) { return std::nullopt; }, {}, configured);
     REQUIRE(change.kept.size() == 2);
     CHECK(change.kept[0].value.starts_with("=mlx5_"));
     CHECK(change.kept[1].value == "WARN");

@@ -28,9 +28,11 @@ TEST_CASE("Profiles of a folder: those that fit, in the order of their names") {
   tree.write("sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
   tree.write("sys/class/dmi/id/chassis_asset_tag", "Amazon EC2\n");
   tree.write("muster.d/50-b.conf", "[match]\ninstance = \"p5*\"\n[environment]\nA = \"50\"\n");
-  tree.write("muster.d/10-a.conf", "[match]\nvendor = \"Amazon EC2\"\n[environment]\nA = \"10\"\nB = \"10\"\n");
+  tree.write("muster.d/10-a.conf",
+             "[match]\nvendor = \"Amazon EC2\"\n[environment]\nA = \"10\"\nB = \"10\"\n");
   tree.write("muster.d/60-c.conf", "[match]\npartition = \"debug\"\n[environment]\nA = \"60\"\n");
-  tree.write("muster.d/70-d.conf", "[match]\nchassis = \"Amazon*\"\ncluster = \"c\"\n[environment]\nD = \"70\"\n");
+  tree.write("muster.d/70-d.conf",
+             "[match]\nchassis = \"Amazon*\"\ncluster = \"c\"\n[environment]\nD = \"70\"\n");
   tree.write("muster.d/README", "not a profile");
   tree.write("muster.d/.hidden.conf", "not a profile");
   const JobIdentity job{"c", "gpu", "n1"};

@@ -20,8 +20,8 @@ TEST_CASE("Slurm's lists of nodes") {
   CHECK(expanded(",n1,,n2,") == Names{"n1", "n2"});
   CHECK(expanded("").empty());
   CHECK(expanded("n[0-65535]").size() == 65536);
-  for (const char* wrong : {"n[1-2", "n[2-1]", "n[]", "n[a-b]", "n[1-]", "n[1--2]", "n[0-65536]", "n[0-999][0-999]", "n1]",
-                            "n[1,[2]]", "n[99999999999999999999]"})
+  for (const char* wrong : {"n[1-2", "n[2-1]", "n[]", "n[a-b]", "n[1-]", "n[1--2]", "n[0-65536]",
+                            "n[0-999][0-999]", "n1]", "n[1,[2]]", "n[99999999999999999999]"})
     CHECK(expanded(wrong) == Names{"malformed"});
 }
 
@@ -29,11 +29,13 @@ TEST_CASE("Slurm's counts of tasks") {
   using Counts = std::vector<int>;
   CHECK(expand_counts("2(x3),1") == Counts{2, 2, 2, 1});
   CHECK(expand_counts("4,3,1") == Counts{4, 3, 1});
-  for (const char* wrong : {"2(x", "2(x0)", "(x2)", "-1", "2(x99999999)", "2,,1", "a"}) CHECK_FALSE(expand_counts(wrong));
+  for (const char* wrong : {"2(x", "2(x0)", "(x2)", "-1", "2(x99999999)", "2,,1", "a"})
+    CHECK_FALSE(expand_counts(wrong));
 }
 
 namespace {
-StepShape shape(const std::string& counts, int world, const std::string& distribution, const std::string& plane = "") {
+StepShape shape(const std::string& counts, int world, const std::string& distribution,
+                const std::string& plane = "") {
   return {"n[0-2]", counts, distribution, plane, world, ""};
 }
 StepShape told(const std::string& nodes) { return {"n[0-2]", "2,1(x2)", "arbitrary", "", 4, nodes}; }
