@@ -1,19 +1,181 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bootstrap/membership.hpp"
+#include <fmt/format.h>
+#include <sodium.h>
+
+#include <asio.hpp>
+
+#include "bootstrap/meeting.hpp"
 #include "bootstrap/slurm.hpp"
+#include "bootstrap/step.hpp"
 #include "bootstrap/this_process.hpp"
 #include "log.hpp"
 
 namespace muster::bootstrap {
+namespace {
+
+constexpr std::size_t least_key_length = 16;
+
+bool wished(const std::string& method) {
+  auto const wish = variable("MUSTER_JOIN");
+  if (wish.empty() || wish == method) return true;
+  if (wish != "pmix" && wish != "slurm" && wish != "address" && wish != "alone")
+    throw Error(Fault::environment,
+                fmt::format("join: MUSTER_JOIN='{}' is none of pmix, slurm, address, alone", wish));
+  return false;
+}
+
+// The key that a user gave, bound to the job; nothing without one.
+std::optional<control::Key> own_key(const std::string& job) {
+  auto const secret = variable("MUSTER_KEY");
+  if (secret.empty()) return std::nullopt;
+  if (secret.size() < least_key_length) {
+    throw Error(
+        Fault::environment,
+        fmt::format("join: MUSTER_KEY has {} characters; it needs {} random ones at least, for example "
+                    "MUSTER_KEY=$(openssl rand -hex 32)",
+                    secret.size(), least_key_length));
+  }
+  control::Key key{};
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, nullptr, 0, key.size());
+  crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(secret.data()), secret.size());
+  // Other uses of the same secret and other jobs get other keys.
+  auto const context = fmt::format("/muster job key/{}", job);
+  crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(context.data()), context.size());
+  crypto_generichash_final(&state, key.data(), key.size());
+  return key;
+}
+
+// MUNGE, else the key that the user gave, else, on one host, the kernel's word.
+void authenticate(MeetingPlan& plan, bool one_host) {
+  std::string why;
+  try {
+    plan.seal = munge_seal();
+    return log::debug("join: {}: MUNGE authenticates", plan.name);
+  } catch (const Error& error) {
+    why = error.what();
+    log::debug("join: {}: MUNGE: {}", plan.name, why);
+  }
+  if (auto const key = own_key(plan.job)) {
+    plan.key = *key;
+    return log::debug("join: {}: MUSTER_KEY authenticates", plan.name);
+  }
+  if (!one_host) {
+    throw Error(
+        Fault::environment,
+        fmt::format(
+            "join: srun started {} tasks without PMIx, and MUNGE cannot authenticate them ({}): add "
+            "--mpi=pmix to srun, or start munged on every node, or give every task the same MUSTER_KEY",
+            plan.size, why),
+        plan.rank != 0);
+  }
+  plan.seal = kernel_seal();
+  plan.local_name = "muster/" + plan.job;
+  log::debug("join: {}: all on one host, the kernel authenticates", plan.name);
+}
+
+std::unique_ptr<Membership> slurm_step(const Lookup& lookup) {
+  auto const step = slurm_step_of(lookup);
+  auto const claim = launcher_claim(lookup);
+  if (!step || !claim || claim->launcher != "srun") {
+    log::debug("join: Slurm: {}", step ? "its step was left for " + claim->launcher
+                                       : std::string("no step of several tasks (SLURM_STEP_NUM_TASKS)"));
+    return nullptr;
+  }
+  if (auto const error = disagreement_about_rank(lookup, step->rank, step->size)) throw *error;
+  log::set_rank(step->rank);
+  MeetingPlan plan;
+  plan.name = "slurm";
+  plan.job = step->job;
+  plan.rank = step->rank;
+  plan.local_rank = step->local_rank;
+  plan.size = step->size;
+  plan.leader_host = step->hosts.front();
+  plan.ports = step->ports.empty() ? ports_for(step->job) : step->ports;
+  plan.host_of = step->host_of;
+  for (int rank = 1; rank < step->size && plan.deputy == 1; ++rank) {
+    auto const& host = step->host_of[static_cast<std::size_t>(rank)];
+    if (!host.empty() && host != step->hosts.front()) plan.deputy = rank;
+  }
+  log::debug("join: Slurm: {}, rank {} of {}, rank 0 on {}, {} port {} and {} more", step->job, step->rank,
+             step->size, plan.leader_host, step->ports.empty() ? "derived" : "reserved", plan.ports.front(),
+             plan.ports.size() - 1);
+  authenticate(plan, step->hosts.size() == 1);
+  return meeting(std::move(plan));
+}
+
+bool is_loopback(const std::string& host) {
+  asio::error_code bad;
+  auto const address = asio::ip::make_address(host, bad);
+  return host == "localhost" || (!bad && address.is_loopback());
+}
+
+std::unique_ptr<Membership> named_meeting(const Lookup& lookup) {
+  auto const named = named_meeting_of(lookup);
+  if (!named) {
+    log::debug("join: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: not all set, or one rank");
+    return nullptr;
+  }
+  // Another launcher's count of the tasks must be this one, unless torchrun or the user says whose it is.
+  auto const claim = launcher_claim(lookup);
+  if (claim && claim->launcher != "RANK and WORLD_SIZE" && !is_below_torchrun(lookup) &&
+      lookup("MUSTER_JOIN") != "address") {
+    if (auto const error = disagreement_about_rank(lookup, claim->rank, claim->tasks)) throw *error;
+    if (claim->tasks != named->size || claim->rank != named->rank) return nullptr;
+  }
+  log::set_rank(named->rank);
+  MeetingPlan plan;
+  plan.name = "address";
+  plan.job = named->job;
+  plan.rank = named->rank;
+  plan.local_rank = named->local_rank;
+  plan.size = named->size;
+  plan.leader_host = named->host;
+  plan.ports = {named->port};
+  if (named->local_size > 0 && named->local_size < named->size) plan.deputy = named->local_size;
+  log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", named->rank, named->size,
+             named->host, named->port);
+  if (auto const key = own_key(plan.job)) {
+    plan.key = *key;
+  } else if (is_loopback(named->host)) {
+    plan.seal = kernel_seal();
+    plan.local_name = fmt::format("muster/{}/{}", named->port, plan.job);
+    log::debug("join: RANK/WORLD_SIZE: MASTER_ADDR is this host, the kernel authenticates");
+  } else {
+    throw Error(
+        Fault::environment,
+        fmt::format(
+            "join: RANK={} and WORLD_SIZE={} name a job over hosts (MASTER_ADDR={}) but MUSTER_KEY is not "
+            "set, so that anybody could join: give every rank the same MUSTER_KEY, for example "
+            "$(openssl rand -hex 32)",
+            named->rank, named->size, named->host),
+        named->rank != 0);
+  }
+  return meeting(std::move(plan));
+}
+
+}  // namespace
 
 std::unique_ptr<Membership> find_membership(const Deadline& deadline) {
+  if (wished("pmix") || wished("slurm")) {
+    if (is_below_torchrun(variable) && variable("MUSTER_JOIN").empty()) {
+      log::debug("join: PMIx, Slurm: passed over, torchrun started this process");
+    } else {
 #ifdef MUSTER_HAVE_PMIX
-  if (auto membership = connect_pmix(deadline)) return membership;
+      if (wished("pmix"))
+        if (auto membership = connect_pmix(deadline)) return membership;
 #else
-  (void)deadline;
-  log::debug("join: PMIx: not in this build");
+      (void)deadline;
+      log::debug("join: PMIx: not in this build");
 #endif
-  if (auto const refusal = refusal_to_run_alone(variable)) throw *refusal;
+      if (wished("slurm"))
+        if (auto membership = slurm_step(variable)) return membership;
+    }
+  }
+  if (wished("address"))
+    if (auto membership = named_meeting(variable)) return membership;
+  if (variable("MUSTER_JOIN") != "alone")
+    if (auto const refusal = refusal_to_run_alone(variable)) throw *refusal;
   log::debug("join: alone");
   return alone();
 }

@@ -14,7 +14,7 @@ class Membership {
  public:
   virtual ~Membership() = default;
 
-  /// "pmix" or "alone".
+  /// "pmix", "slurm", "address" or "alone".
   virtual const char* name() const noexcept = 0;
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
@@ -30,7 +30,9 @@ class Membership {
   virtual void finish() noexcept = 0;
 };
 
-/// Tries PMIx, then alone.
+/// Tries, in this order: PMIx, the variables of a Slurm step with TCP, those that torchrun sets, alone. Below
+/// torchrun the first two belong to what started torchrun and are passed over. MUSTER_JOIN names one of them
+/// and leaves the others out.
 /// @throws Error(Fault::environment) when the launcher started several tasks that cannot find each other.
 std::unique_ptr<Membership> find_membership(const Deadline& deadline);
 

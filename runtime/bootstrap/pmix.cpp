@@ -25,6 +25,7 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr milliseconds naming_grace{2000};
 // How long a rank that is not the one to speak waits to be ended together with the job by the launcher.
 constexpr milliseconds silent_grace{10000};
+constexpr milliseconds finish_time{5000};
 // Of the ranks below this one, those below it ask whether a lower one is there to speak.
 constexpr int speakers = 8;
 
@@ -89,10 +90,16 @@ class Pmix : public Membership {
 
   std::vector<Record> exchange(const Record& mine, const Deadline& deadline) override;
 
+  // A server that does not answer any longer must not hold the end of the process.
   void finish() noexcept override {
     if (finished_) return;
     finished_ = true;
-    PMIx_Finalize(nullptr, 0);
+    try {
+      if (!run_bounded([] { return PMIx_Finalize(nullptr, 0); }, Deadline(finish_time)))
+        log::debug("leave: PMIx_Finalize did not end within {}", text_of(finish_time));
+    } catch (const std::exception& error) {
+      log::debug("leave: PMIx_Finalize: {}", error.what());
+    }
   }
 
  private:
@@ -279,6 +286,12 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
   auto membership = std::make_unique<Pmix>(*self);
   log::set_rank(membership->rank());
   log::debug("join: PMIx: connected to {}, {} ranks", membership->job_name(), membership->size());
+  if (membership->size() == 1 && is_step_of_several(variable)) {
+    // What PMIx makes of a process that no server of this step serves (srun --mpi=none, pmi2).
+    log::debug("join: PMIx: counts 1 rank where Slurm started several: left");
+    membership->finish();
+    return nullptr;
+  }
   auto disagreement = disagreement_about_size(variable, membership->job_name(), membership->size());
   if (!disagreement && membership->size() < 1) {
     disagreement = Error(Fault::environment, "join: PMIx does not say how many ranks the job has");

@@ -38,6 +38,11 @@ std::optional<LauncherClaim> launcher_claim(const Lookup& variable) {
   return std::nullopt;
 }
 
+bool is_step_of_several(const Lookup& variable) {
+  auto const claim = launcher_claim(variable);
+  return claim && claim->launcher == "srun" && claim->tasks > 1;
+}
+
 std::optional<Error> refusal_to_run_alone(const Lookup& variable) {
   auto const claim = launcher_claim(variable);
   if (!claim || claim->tasks <= 1) return std::nullopt;
@@ -48,17 +53,22 @@ std::optional<Error> refusal_to_run_alone(const Lookup& variable) {
                        now.empty() ? "" : ", in place of --mpi=" + now);
   } else if (claim->launcher == "mpirun") {
     cure = "use an mpirun whose PMIx this libmuster can reach, or srun --mpi=pmix";
+  } else if (claim->launcher == "RANK and WORLD_SIZE") {
+    cure = "set MASTER_ADDR and MASTER_PORT too, as torchrun does";
   }
   return Error(Fault::environment,
-               fmt::format("{} started {} tasks but they cannot find each other without PMIx and would run "
-                           "as {} separate jobs: {}",
+               fmt::format("{} started {} tasks but they cannot find each other and would run as {} separate "
+                           "jobs: {}",
                            claim->launcher, claim->tasks, claim->tasks, cure),
                claim->rank != 0);
 }
 
 std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::string& reason) {
+  // A step of Slurm's can meet without PMIx.
+  auto const claim = launcher_claim(variable);
+  if (claim && claim->launcher == "srun") return std::nullopt;
   if (auto refusal = refusal_to_run_alone(variable)) return refusal;
-  if (launcher_claim(variable)) return std::nullopt;
+  if (claim) return std::nullopt;
   return Error(
       Fault::environment,
       fmt::format("join: PMIx is announced (PMIX_NAMESPACE is set) but did not start: {}; use a "

@@ -24,11 +24,15 @@ struct LauncherClaim {
 /// batch script has SLURM_PROCID but no SLURM_STEP_ID.
 std::optional<LauncherClaim> launcher_claim(const Lookup& variable);
 
+/// True in a Slurm step of several tasks whose innermost launcher is srun.
+bool is_step_of_several(const Lookup& variable);
+
 /// Why a process that found no one to join must not run by itself; nothing when it may.
 std::optional<Error> refusal_to_run_alone(const Lookup& variable);
 
 /// As refusal_to_run_alone(), for a process to which PMIx was announced but did not start, with PMIx's
-/// reason: where no launcher's variables say how many tasks there are, there may be others.
+/// reason: where no launcher's variables say how many tasks there are, there may be others. Nothing in a
+/// Slurm step, which can meet without PMIx.
 std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::string& reason);
 
 /// Compares PMIx's size with the launcher's. PMIx's name of the job tells whose server it is (Slurm's begin

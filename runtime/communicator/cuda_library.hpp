@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "communicator/shared_object.hpp"
+#include "shared_object.hpp"
 
 namespace muster::detail {
 

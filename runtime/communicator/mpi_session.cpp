@@ -64,7 +64,18 @@ void check_ranks(const JobContext& job) {
               fmt::format("Open MPI counts this process as rank {} of {} but the job has it as rank {} of "
                           "{}: start the program with srun "
                           "--mpi=pmix or with the mpirun of the Open MPI that libmuster was built with",
-                          rank, size, job.rank, job.roster.size()));
+                          rank, size, job.rank, job.roster.size()),
+              job.rank != 0);
+}
+
+// Without PMIx every process's MPI_Init makes a world of one.
+void require_pmix(const JobContext& job) {
+  if (std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return;
+  throw Error(
+      Fault::environment,
+      "Open MPI, which several ranks on host memory need, starts through PMIx only: add --mpi=pmix to srun, "
+      "or start the program with mpirun",
+      job.rank != 0);
 }
 
 void initialise(const JobContext& job, const Deadline& deadline) {
@@ -118,6 +129,7 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
   }
   bool const yield = bootstrap::shares_cores(job.roster, job.rank);
   if (initialised == 0) {
+    require_pmix(job);
     tune(yield);
     initialise(job, deadline);
   }

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "communicator/shared_object.hpp"
+#include "shared_object.hpp"
 
 // The oldest NCCL whose interface we use; dependencies.cmake looks for it too.
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0), "Muster needs NCCL 2.23 or later");

@@ -23,7 +23,7 @@ FrameNonce frame_nonce(std::uint64_t number) {
 
 }  // namespace
 
-void set_liveness(asio::ip::tcp::socket& socket) {
+void set_liveness(Socket& socket) {
   asio::error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
@@ -37,8 +37,7 @@ void set_liveness(asio::ip::tcp::socket& socket) {
   set(TCP_USER_TIMEOUT, 10000);
 }
 
-Channel::Channel(asio::ip::tcp::socket socket, const SessionKeys& keys)
-    : socket_(std::move(socket)), keys_(keys) {}
+Channel::Channel(Socket socket, const SessionKeys& keys) : socket_(std::move(socket)), keys_(keys) {}
 
 void Channel::start(OnMessage on_message, OnEnd on_end) {
   on_message_ = std::move(on_message);
@@ -138,7 +137,7 @@ void Channel::end(const std::string& reason) {
 
 void Channel::shut() {
   asio::error_code ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  socket_.shutdown(asio::socket_base::shutdown_both, ignored);
   socket_.close(ignored);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "control/endpoint.hpp"
 #include "control/handshake.hpp"
 
 namespace muster::control {
@@ -28,7 +29,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// `reason` is the system's text. Called once, not after close().
   using OnEnd = std::function<void(const std::string& reason)>;
 
-  Channel(asio::ip::tcp::socket socket, const SessionKeys& keys);
+  Channel(Socket socket, const SessionKeys& keys);
 
   void start(OnMessage on_message, OnEnd on_end);
   void send(const Message& message);
@@ -45,7 +46,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void end(const std::string& reason);
   void shut();
 
-  asio::ip::tcp::socket socket_;
+  Socket socket_;
   SessionKeys keys_;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
@@ -59,6 +60,6 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
 /// Turns on keep-alive and bounds how long unacknowledged data may wait, so that a link that went silent ends
 /// the connection.
-void set_liveness(asio::ip::tcp::socket& socket);
+void set_liveness(Socket& socket);
 
 }  // namespace muster::control

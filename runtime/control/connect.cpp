@@ -12,7 +12,6 @@
 namespace muster::control {
 namespace {
 
-using asio::ip::tcp;
 using std::chrono::milliseconds;
 
 // How long one address may take before the next is tried.
@@ -28,10 +27,11 @@ class Attempt {
   }
 
   // Empty when it worked, else why not.
-  std::string run(const tcp::endpoint& endpoint, const Deadline& deadline) {
+  std::string run(const Endpoint& endpoint, const Deadline& deadline) {
     result_ = fmt::format("no answer within {}", text_of(deadline.length()));
     socket_.async_connect(endpoint, [this](const asio::error_code& error) {
       if (error) return stop(error.message());
+      if (!is_own_user(socket_)) return stop("it is another user's");
       asio::async_write(socket_, asio::buffer(greeting_),
                         [this](const asio::error_code& failed, std::size_t) {
                           if (failed) return stop(failed.message());
@@ -48,7 +48,7 @@ class Attempt {
     return done_ ? "" : result_;
   }
 
-  tcp::socket take_socket() { return std::move(socket_); }
+  Socket take_socket() { return std::move(socket_); }
   SessionKeys keys() const { return rank_keys(key_, introduction_); }
 
  private:
@@ -79,7 +79,7 @@ class Attempt {
   }
 
   asio::io_context& io_;
-  tcp::socket socket_;
+  Socket socket_;
   const Key& key_;
   Introduction introduction_;
   std::array<std::uint8_t, greeting_bytes> greeting_{};
@@ -92,33 +92,45 @@ class Attempt {
 
 }  // namespace
 
-std::pair<tcp::socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
-                                                      const std::vector<std::string>& addresses,
-                                                      std::uint16_t port, const Key& key,
-                                                      const Deadline& deadline) {
-  std::string last = "rank 0 gave no address";
+std::vector<Endpoint> endpoints_of(const std::vector<std::string>& addresses, std::uint16_t port) {
+  std::vector<Endpoint> endpoints;
+  for (const auto& text : addresses) {
+    asio::error_code bad;
+    auto const address = asio::ip::make_address(text, bad);
+    if (!bad) endpoints.push_back(tcp_endpoint(address, port));
+  }
+  return endpoints;
+}
+
+std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank, const Endpoint& endpoint,
+                                            const Key& key, const Deadline& deadline) {
+  Attempt attempt(io, rank, key);
+  auto const why = attempt.run(endpoint, deadline);
+  if (!why.empty()) throw Error(Fault::system, why);
+  log::debug("control: connected to the leader at {}", name_of(endpoint));
+  return {attempt.take_socket(), attempt.keys()};
+}
+
+std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
+                                                 const std::vector<Endpoint>& endpoints, const Key& key,
+                                                 const Deadline& deadline) {
+  std::string last = "it gave no address";
   milliseconds rest{5};
   do {
-    for (const auto& text : addresses) {
-      asio::error_code bad;
-      auto const address = asio::ip::make_address(text, bad);
-      if (bad) continue;
-      Attempt attempt(io, rank, key);
-      auto const why =
-          attempt.run(tcp::endpoint(address, port), Deadline(std::min(patience, deadline.remaining())));
-      if (why.empty()) {
-        log::debug("control: connected to rank 0 at {} port {}", text, port);
-        return {attempt.take_socket(), attempt.keys()};
+    for (const auto& endpoint : endpoints) {
+      try {
+        return connect_once(io, rank, endpoint, key, Deadline(std::min(patience, deadline.remaining())));
+      } catch (const Error& error) {
+        last = fmt::format("{}: {}", name_of(endpoint), error.what());
+        log::debug("control: {}", last);
       }
-      last = fmt::format("{} port {}: {}", text, port, why);
-      log::debug("control: {}", last);
       if (deadline.passed()) break;
     }
     std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
     rest = std::min(rest * 2, milliseconds{500});
   } while (!deadline.passed());
-  throw Error(Fault::deadline, fmt::format("join: rank {} cannot reach rank 0 within {}; last tried {}", rank,
-                                           text_of(deadline.length()), last));
+  throw Error(Fault::deadline, fmt::format("join: rank {} cannot reach its leader within {}; last tried {}",
+                                           rank, text_of(deadline.length()), last));
 }
 
 }  // namespace muster::control

@@ -5,55 +5,45 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "control/door.hpp"
 #include "control/handshake.hpp"
 
 namespace muster::control {
 
-/// Where ranks come in at the leader. Who does not prove within a few seconds that it has the job's key is
-/// cut off. Of the connections that have not proven anything only a few hundred are kept: beyond that each
-/// newcomer pushes out one at random, so that a flood mostly pushes out itself; a rank that it hits comes
-/// again. Strangers cost no more than that: nothing they send is kept or interpreted beyond a greeting of
-/// fixed length. Every call but the constructor and port() on the io_context's thread.
+/// Where ranks come in: a door behind which each proves that it has the job's key. Strangers cost no more
+/// than their connection: nothing they send is kept or interpreted beyond a greeting of fixed length. Every
+/// call but the constructors and port() on the io_context's thread.
 class Gate {
  public:
   /// The connection is proven to be this rank's.
-  using OnRank = std::function<void(int rank, asio::ip::tcp::socket socket, const SessionKeys& keys)>;
+  using OnRank = std::function<void(int rank, Socket socket, const SessionKeys& keys)>;
+  using Admits = std::function<bool(std::uint32_t rank)>;
 
-  /// Listens on a port of the system's choice, on every interface, IPv6 and IPv4.
-  /// @throws Error(Fault::system)
-  explicit Gate(asio::io_context& io);
-  ~Gate();
+  /// As Door. @throws Error(Fault::system)
+  explicit Gate(asio::io_context& io, const std::vector<std::uint16_t>& ports = {0});
+  Gate(asio::io_context& io, const std::string& name);
 
-  std::uint16_t port() const { return port_; }
+  std::uint16_t port() const { return door_.port(); }
 
-  /// Lets ranks 1 … ranks - 1 in.
-  void open(int ranks, const Key& key, OnRank on_rank);
+  /// Lets ranks in that `admits` says true for, at most `ranks` of them at the same time.
+  void open(int ranks, Admits admits, const Key& key, OnRank on_rank);
   void close();
 
  private:
-  struct Visitor;
+  struct Handshake;
 
-  void listen(asio::ip::tcp protocol);
-  void accept();
-  void greet(const std::shared_ptr<Visitor>& visitor);
-  void answer(const std::shared_ptr<Visitor>& visitor);
-  void check(const std::shared_ptr<Visitor>& visitor);
-  void welcome(const std::shared_ptr<Visitor>& visitor);
-  void forget(Visitor& visitor);
-  void drop(const std::shared_ptr<Visitor>& visitor);
-  void drop_any();
+  void greet(const std::shared_ptr<Handshake>& handshake);
+  void answer(const std::shared_ptr<Handshake>& handshake);
+  void check(const std::shared_ptr<Handshake>& handshake);
+  void welcome(const std::shared_ptr<Handshake>& handshake);
 
-  asio::io_context& io_;
-  asio::ip::tcp::acceptor acceptor_;
-  asio::steady_timer pause_;
-  std::uint16_t port_ = 0;
-  int ranks_ = 0;
-  std::size_t visitor_limit_ = 0;
+  Door door_;
+  Admits admits_;
   Key key_{};
   OnRank on_rank_;
-  std::vector<std::shared_ptr<Visitor>> visitors_;  // have not proven anything yet
 };
 
 }  // namespace muster::control

@@ -43,10 +43,10 @@ Leader::Leader(asio::io_context& io, ToSelf to_self) : io_(io), to_self_(std::mo
 
 void Leader::open(std::vector<Hello> roster, const Key& key) {
   roster_ = std::move(roster);
-  gate_.open(static_cast<int>(roster_.size()), key,
-             [this](int rank, asio::ip::tcp::socket socket, const SessionKeys& keys) {
-               admit(rank, std::move(socket), keys);
-             });
+  auto const ranks = static_cast<std::uint32_t>(roster_.size());
+  gate_.open(
+      static_cast<int>(ranks), [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key,
+      [this](int rank, Socket socket, const SessionKeys& keys) { admit(rank, std::move(socket), keys); });
 }
 
 void Leader::close() {
@@ -57,7 +57,7 @@ void Leader::close() {
   inquiry_.reset();
 }
 
-void Leader::admit(int rank, asio::ip::tcp::socket socket, const SessionKeys& keys) {
+void Leader::admit(int rank, Socket socket, const SessionKeys& keys) {
   // A rank that said something comes once; whoever comes again is a copy of it. Before that it may come
   // again: it gave up a connection whose welcome took too long.
   if (spoken_.contains(rank)) return;

@@ -61,7 +61,7 @@ class Leader {
     asio::steady_timer timer;
   };
 
-  void admit(int rank, asio::ip::tcp::socket socket, const SessionKeys& keys);
+  void admit(int rank, Socket socket, const SessionKeys& keys);
   void lose(int rank, const std::string& reason);
   void send(int rank, const Message& message);
   void arrive(int rank, const Message& message);

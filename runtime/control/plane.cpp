@@ -48,7 +48,7 @@ std::shared_ptr<Plane> Plane::follow(int rank, std::vector<Hello> roster,
                                      const Key& key, const Deadline& deadline) {
   std::shared_ptr<Plane> plane(new Plane(rank));
   plane->roster_ = std::move(roster);
-  auto [socket, keys] = connect_to_leader(plane->io_, rank, addresses, port, key, deadline);
+  auto [socket, keys] = connect_to_leader(plane->io_, rank, endpoints_of(addresses, port), key, deadline);
   plane->channel_ = std::make_shared<Channel>(std::move(socket), keys);
   Plane* const raw = plane.get();
   plane->channel_->start([raw](const Message& message) { raw->receive(message); },

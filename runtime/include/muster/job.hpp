@@ -47,12 +47,15 @@ struct Hello {
 
 /// A process's membership in its job.
 ///
-/// join() tries, in this order: PMIx (srun --mpi=pmix, mpirun), else alone. It compares PMIx's size with
-/// Slurm's step size and refuses to run as one of N separate jobs. MUSTER_LOG=debug traces each step to
-/// stderr. One join() per process. Not thread-safe.
+/// join() tries, in this order: PMIx (srun --mpi=pmix, mpirun, prterun); the variables of a Slurm step, with
+/// TCP and MUNGE (srun --mpi=none or pmi2); RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets
+/// them, with MUSTER_KEY or on one host; else alone. It compares the sizes and ranks that these tell and
+/// refuses to run as one of N separate jobs. MUSTER_LOG=debug traces each step to stderr. Without PMIx there
+/// is no host communicator, since Open MPI needs it. One join() per process. Not thread-safe.
 class MUSTER_EXPORT Job {
  public:
-  /// @throws Error: environment (sizes or versions disagree, no PMIx on several tasks), device (a GPU was
+  /// @throws Error: environment (sizes or versions disagree, several tasks that cannot find or
+  /// trust each other), device (a GPU was
   /// placed but CUDA cannot use it), deadline (somebody is missing), system.
   static Job join(const JoinOptions& options = {});
 
@@ -70,7 +73,7 @@ class MUSTER_EXPORT Job {
   /// Index of this rank's host among the job's hosts, in order of their lowest rank.
   int host_index() const noexcept;
   int host_count() const noexcept;
-  /// "pmix" or "alone".
+  /// "pmix", "slurm", "address" or "alone".
   const char* bootstrap() const noexcept;
   /// All hellos, by rank; the same on every rank.
   const std::vector<Hello>& roster() const noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "communicator/shared_object.hpp"
+#include "shared_object.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ranks that no PMIx introduces get the job's key from rank 0.
+//
+//   rank → desk   magic, length, sealed {job, rank, nonce}
+//   desk → rank   magic, length, sealed {job, rank, nonce, key, port}
+//
+// The seal proves the user, the job's name keeps two jobs of one user apart, and the rank's nonce in the
+// answer keeps an old one from being sent again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bootstrap/seal.hpp"
+#include "control/door.hpp"
+#include "control/handshake.hpp"
+#include "deadline.hpp"
+
+namespace muster::bootstrap {
+
+/// What the desk hands out: the job's key and the port of the gate that asks for it.
+struct Ticket {
+  control::Key key{};
+  std::uint16_t port = 0;
+};
+
+/// Rank 0's side. Every call on the io_context's thread.
+class KeyDesk {
+ public:
+  /// Somebody of this user was refused; `why` says so in words.
+  using OnRefusal = std::function<void(const std::string& why)>;
+
+  KeyDesk(std::unique_ptr<control::Door> door, Seal& seal, std::string job, int ranks, const Ticket& ticket,
+          OnRefusal on_refusal);
+  void close() { door_->close(); }
+
+ private:
+  struct Request;
+  void read(const std::shared_ptr<Request>& request);
+  void answer(const std::shared_ptr<Request>& request);
+
+  std::unique_ptr<control::Door> door_;
+  Seal& seal_;
+  std::string job_;
+  int ranks_;
+  Ticket ticket_;
+  OnRefusal on_refusal_;
+};
+
+/// A rank's side: asks at one endpoint. Runs the io_context itself, until the deadline at the latest.
+/// @throws Error(Fault::system) with the reason why there is no ticket.
+Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal& seal, const std::string& job,
+                      int rank, const Deadline& deadline);
+
+}  // namespace muster::bootstrap

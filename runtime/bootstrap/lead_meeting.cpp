@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "bootstrap/key_desk.hpp"
+#include "bootstrap/meeting.hpp"
+#include "bootstrap/missing.hpp"
+#include "bootstrap/roster.hpp"
+#include "bootstrap/this_process.hpp"
+#include "control/channel.hpp"
+#include "control/failure.hpp"
+#include "control/gate.hpp"
+#include "log.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+using control::Message;
+using std::chrono::milliseconds;
+
+// How long the ranks that came have to say what runs on their hosts.
+constexpr milliseconds witness_time{1500};
+constexpr milliseconds farewell_time{5000};
+// Well below the limit of a frame.
+constexpr std::size_t chunk_bytes = 1u << 20;
+
+class Leader {
+ public:
+  Leader(const MeetingPlan& plan, const Record& mine)
+      : plan_(plan),
+        mine_(mine),
+        key_(plan.seal ? control::random_key() : plan.key),
+        gate_(io_, plan.seal ? std::vector<std::uint16_t>{0} : plan.ports) {
+    if (plan.seal) open_desk();
+    auto const ranks = static_cast<std::uint32_t>(plan.size);
+    gate_.open(
+        plan.size, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key_,
+        [this](int rank, control::Socket socket, const control::SessionKeys& keys) {
+          admit(rank, std::move(socket), keys);
+        });
+  }
+
+  std::vector<Record> run(const Deadline& deadline) {
+    auto const complete = [this] { return static_cast<int>(records_.size()) == plan_.size - 1; };
+    run_until(deadline, [&] { return complete() || failure_; });
+    if (!complete() && !failure_) name_the_missing(deadline);
+    if (failure_) {
+      for (auto& [rank, channel] : channels_) channel->send(control::to_message(*failure_));
+      say_goodbye();
+      throw Error(failure_->fault, failure_->text);
+    }
+    auto const all = everybody();
+    hand_out(all);
+    say_goodbye();
+    return all;
+  }
+
+ private:
+  void open_desk() {
+    auto door = plan_.local_name.empty() ? std::make_unique<control::Door>(io_, plan_.ports)
+                                         : std::make_unique<control::Door>(io_, plan_.local_name);
+    log::debug("join: {}: handing out the key at {}", plan_.name,
+               plan_.local_name.empty() ? fmt::format("port {}", door->port()) : "@" + plan_.local_name);
+    desk_.emplace(std::move(door), *plan_.seal, plan_.job, plan_.size, Ticket{key_, gate_.port()},
+                  [this](const std::string& why) {
+                    ++refused_;
+                    refusal_ = why;
+                  });
+  }
+
+  template <typename Done>
+  void run_until(const Deadline& deadline, Done done) {
+    while (!done() && !deadline.passed()) {
+      if (io_.stopped()) io_.restart();
+      io_.run_one_until(deadline.when());
+    }
+  }
+
+  void admit(int rank, control::Socket socket, const control::SessionKeys& keys) {
+    auto channel = std::make_shared<control::Channel>(std::move(socket), keys);
+    if (!records_.contains(rank)) {
+      if (auto const old = channels_.extract(rank)) old.mapped()->close();
+      channels_.emplace(rank, channel);
+    }
+    channel->start([this, rank](const Message& message) { hear(rank, message); },
+                   [this, rank, raw = channel.get()](const std::string& reason) {
+                     auto const found = channels_.find(rank);
+                     if (found != channels_.end() && found->second.get() == raw) lose(rank, reason);
+                   });
+  }
+
+  void hear(int rank, const Message& message) {
+    auto const& what = message.at("is").get_ref<const std::string&>();
+    if (what == "seen") return testify(rank, message);
+    if (what != "hello") return;
+    auto record = decode(message.at("record").get_binary());
+    if (record.hello.rank != rank) throw Error(Fault::system, "a hello names another rank");
+    auto const size = message.at("size").get<int>();
+    if (size != plan_.size) {
+      return fail(Fault::environment,
+                  fmt::format("join: {} was told that there are {} ranks, but rank 0 that there "
+                              "are {}: start them all with the same size",
+                              name_of_rank(record.hello), size, plan_.size));
+    }
+    if (auto const found = records_.find(rank); found != records_.end()) {
+      const Hello& first = found->second.hello;
+      return fail(
+          Fault::environment,
+          fmt::format("join: two processes say that they are rank {}: pid {} on host {} and pid {} on host "
+                      "{}: start each rank once, or set MUSTER_JOIN=address below a launcher of your own",
+                      rank, first.pid, first.host, record.hello.pid, record.hello.host));
+    }
+    records_.emplace(rank, std::move(record));
+    log::debug("join: {}: hello of rank {}, {} of {} here", plan_.name, rank, records_.size() + 1,
+               plan_.size);
+  }
+
+  void lose(int rank, const std::string& reason) {
+    channels_.erase(rank);
+    auto const found = records_.find(rank);
+    if (found == records_.end() || failure_ || done_) return;
+    fail(Fault::lost_rank, fmt::format("join: {}, pid {}, ended while it waited for the others ({})",
+                                       name_of_rank(found->second.hello), found->second.hello.pid, reason));
+  }
+
+  void fail(Fault fault, std::string text) {
+    if (!failure_) failure_ = control::Failure{fault, 0, std::move(text)};
+  }
+
+  void testify(int rank, const Message& message) {
+    auto const found = records_.find(rank);
+    if (found == records_.end()) return;
+    testified_.insert(rank);
+    auto& processes = attendance_.seen_on_host[found->second.hello.host];
+    for (const auto& entry : message.at("processes")) {
+      auto name = entry.at("name").get<std::string>();
+      if (name.size() > 64) name.resize(64);
+      for (auto& c : name)
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+      processes[entry.at("rank").get<int>()] = {entry.at("pid").get<long>(), name};
+    }
+  }
+
+  void name_the_missing(const Deadline& deadline) {
+    // One of each host is asked.
+    std::set<std::string> hosts{mine_.hello.host};
+    std::set<int> asked;
+    for (const auto& [rank, record] : records_) {
+      if (!hosts.insert(record.hello.host).second) continue;
+      asked.insert(rank);
+      channels_.at(rank)->send({{"is", "witness"}});
+    }
+    attendance_.seen_on_host[mine_.hello.host] = processes_of_ranks(variable);
+    run_until(Deadline(witness_time), [&] { return testified_ == asked; });
+    attendance_.size = plan_.size;
+    attendance_.host_of = plan_.host_of;
+    attendance_.present.insert(0);
+    bool guessed_right = true;
+    for (const auto& [rank, record] : records_) {
+      attendance_.present.insert(rank);
+      auto const index = static_cast<std::size_t>(rank);
+      if (index < plan_.host_of.size() && plan_.host_of[index] != record.hello.host) guessed_right = false;
+    }
+    if (!guessed_right) attendance_.host_of.clear();
+    for (const auto& [rank, channel] : channels_) attendance_.connected.insert(rank);
+    auto text = absence_of(attendance_, deadline.length());
+    if (refused_ > 0)
+      text += fmt::format("; {} request{} for the key refused, the last because: {}", refused_,
+                          refused_ == 1 ? " was" : "s were", refusal_);
+    fail(Fault::deadline, text);
+  }
+
+  std::vector<Record> everybody() {
+    std::vector<Record> all{mine_};
+    for (auto& [rank, record] : records_) all.push_back(std::move(record));
+    return all;
+  }
+
+  void hand_out(const std::vector<Record>& all) {
+    Message chunk = Message::array();
+    std::size_t bytes = 0;
+    auto const send = [&] {
+      Message const message{{"is", "records"}, {"records", std::move(chunk)}};
+      for (auto& [rank, channel] : channels_) channel->send(message);
+      chunk = Message::array();
+      bytes = 0;
+    };
+    for (const auto& record : all) {
+      auto encoded = encode(record);
+      bytes += encoded.size();
+      chunk.push_back(Message::binary(std::move(encoded)));
+      if (bytes >= chunk_bytes) send();
+    }
+    if (!chunk.empty()) send();
+  }
+
+  // Lets what was sent go out.
+  void say_goodbye() {
+    done_ = true;
+    gate_.close();
+    if (desk_) desk_->close();
+    for (auto& [rank, channel] : channels_) channel->close();
+    channels_.clear();
+    if (io_.stopped()) io_.restart();
+    io_.run_for(farewell_time);
+  }
+
+  const MeetingPlan& plan_;
+  const Record& mine_;
+  control::Key key_;
+  asio::io_context io_;
+  control::Gate gate_;
+  std::optional<KeyDesk> desk_;
+  std::map<int, std::shared_ptr<control::Channel>> channels_;
+  std::map<int, Record> records_;
+  std::optional<control::Failure> failure_;
+  Attendance attendance_;
+  std::set<int> testified_;
+  int refused_ = 0;
+  std::string refusal_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::vector<Record> lead_meeting(const MeetingPlan& plan, const Record& mine, const Deadline& deadline) {
+  return Leader(plan, mine).run(deadline);
+}
+
+}  // namespace muster::bootstrap

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/missing.hpp"
+
+#include <fmt/format.h>
+
+#include "deadline.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+constexpr std::size_t named = 8;
+
+}  // namespace
+
+std::string stage_of(const Attendance& attendance, int rank) {
+  auto const index = static_cast<std::size_t>(rank);
+  auto const& said = index < attendance.host_of.size() ? attendance.host_of[index] : std::string();
+  for (const auto& [host, processes] : attendance.seen_on_host) {
+    if (auto const found = processes.find(rank); found != processes.end()) {
+      return fmt::format("rank {} (host {}) started (pid {}, {}) but {}", rank, host, found->second.pid,
+                         found->second.name,
+                         attendance.connected.contains(rank) ? "is stuck before its hello" : "said no hello");
+    }
+  }
+  auto const where = fmt::format("rank {} (host {})", rank, said.empty() ? "unknown" : said);
+  if (attendance.connected.contains(rank)) return where + " connected but said no hello";
+  if (attendance.seen_on_host.contains(said))
+    return where + " has no process there: it never started, or ended";
+  if (said.empty()) return where + " said no hello";
+  return where + " said no hello, nor did any other rank of that host";
+}
+
+std::string absence_of(const Attendance& attendance, std::chrono::milliseconds waited) {
+  std::string text;
+  int missing = 0;
+  for (int rank = 0; rank < attendance.size; ++rank) {
+    if (attendance.present.contains(rank)) continue;
+    if (++missing <= static_cast<int>(named))
+      text += fmt::format("{}{}", missing > 1 ? "; " : "", stage_of(attendance, rank));
+  }
+  if (missing > static_cast<int>(named))
+    text += fmt::format("; and {} more", missing - static_cast<int>(named));
+  return fmt::format("join: {} of {} ranks missing after {}: {}", missing, attendance.size, text_of(waited),
+                     missing > 0 ? text : "all said hello but did not meet");
+}
+
+}  // namespace muster::bootstrap

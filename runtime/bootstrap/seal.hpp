@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace muster::bootstrap {
+
+/// How two processes of one user make sure of each other before they share a key. Not thread-safe.
+class Seal {
+ public:
+  virtual ~Seal() = default;
+  /// Wraps bytes so that only processes of this user can read them.
+  /// @throws Error(Fault::system)
+  virtual std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) = 0;
+  /// @throws Error(Fault::system) when another user made it, when it was opened before, or when it is no
+  /// seal.
+  virtual std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed) = 0;
+};
+
+/// MUNGE credentials that only this user can decode; MUNGE encrypts what they carry and refuses to decode one
+/// twice on a host. libmunge.so.2, or the file that MUSTER_MUNGE_LIBRARY names, is loaded when this is
+/// called.
+/// @throws Error(Fault::environment), saying what is missing, when there is no libmunge or no munged answers.
+std::unique_ptr<Seal> munge_seal();
+
+/// Wraps nothing: for UNIX sockets, where the kernel says whose process is at the other end.
+std::unique_ptr<Seal> kernel_seal();
+
+}  // namespace muster::bootstrap

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/witness.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+namespace muster::bootstrap {
+namespace {
+
+// Which variables must be equal in a process of this job, and which one has its rank.
+struct Mark {
+  std::vector<const char*> job;
+  const char* rank;
+};
+
+std::optional<Mark> mark_of(const Lookup& variable) {
+  std::vector<Mark> const marks{{{"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}, "RANK"},
+                                {{"PMIX_NAMESPACE"}, "PMIX_RANK"},
+                                {{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}, "SLURM_PROCID"},
+                                {{"MASTER_ADDR", "MASTER_PORT"}, "RANK"}};
+  for (const auto& mark : marks) {
+    auto const is_set = [&](const char* name) { return !variable(name).empty(); };
+    if (std::all_of(mark.job.begin(), mark.job.end(), is_set) && is_set(mark.rank)) return mark;
+  }
+  return std::nullopt;
+}
+
+// The value in "A=1\0B=2\0"; empty without it.
+std::string value_in(const std::string& environment, const std::string& name) {
+  auto const wanted = name + "=";
+  for (std::size_t at = 0; at < environment.size();) {
+    auto const end = std::min(environment.find('\0', at), environment.size());
+    if (environment.compare(at, wanted.size(), wanted) == 0)
+      return environment.substr(at + wanted.size(), end - at - wanted.size());
+    at = end + 1;
+  }
+  return "";
+}
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<long> number(const std::string& text) {
+  long value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::map<int, RankProcess> processes_of_ranks(const Lookup& variable) {
+  return processes_of_ranks(variable, "/proc");
+}
+
+std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std::string& proc) {
+  std::map<int, RankProcess> found;
+  auto const mark = mark_of(variable);
+  if (!mark) return found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(proc, error), end; !error && at != end; at.increment(error)) {
+    auto const pid = number(at->path().filename().string());
+    if (!pid) continue;
+    auto const environment = content_of(at->path() / "environ");
+    bool const ours = std::all_of(mark->job.begin(), mark->job.end(), [&](const char* name) {
+      return value_in(environment, name) == variable(name);
+    });
+    auto const rank = ours ? number(value_in(environment, mark->rank)) : std::nullopt;
+    if (!rank) continue;
+    auto& process = found[static_cast<int>(*rank)];
+    if (process.pid != 0 && process.pid < *pid) continue;
+    auto name = content_of(at->path() / "comm");
+    while (!name.empty() && static_cast<unsigned char>(name.back()) < 0x20) name.pop_back();
+    process = {*pid, name};
+  }
+  return found;
+}
+
+}  // namespace muster::bootstrap

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bootstrap/slurm.hpp"
+
+namespace muster::bootstrap {
+
+/// A process of this host that belongs to a rank.
+struct RankProcess {
+  long pid = 0;
+  std::string name;  ///< /proc/PID/comm
+};
+
+/// The ranks of this job that have a process on this host, whether it joined or not: read from the start
+/// environments of this user's processes (/proc/PID/environ), where a launcher's variables are as this
+/// process's own. A rank with several processes has its oldest here.
+std::map<int, RankProcess> processes_of_ranks(const Lookup& variable);
+
+/// The same in another /proc, for tests.
+std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std::string& proc);
+
+}  // namespace muster::bootstrap

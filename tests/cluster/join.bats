@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Joining without PMIx on a real two-node Slurm: Slurm's variables with TCP and MUNGE, RANK and WORLD_SIZE with a key, and those who must
+# not get in.
+load setup
+
+setup_file() { lab_up --nodes 2 --gpus 0 --slurm-conf MpiParams=ports=12000-12099; }
+teardown_file() { lab_down; }
+
+program() { echo "$MUSTER_BUILD/bin/joining_ranks"; }
+# ranks OPTIONS -- WHAT: four ranks on two nodes without PMIx.
+ranks() {
+  local options=()
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  shift
+  lab exec env MUSTER_LOG="${MUSTER_LOG-}" srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 "${options[@]}" "$(program)" "$@"
+}
+said() { grep -E '^joining_ranks: ' <<<"$output"; }
+
+@test "four ranks on two nodes join without PMIx" {
+  run -0 ranks --
+  [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
+}
+
+@test "the trace has a line for each step of the ladder, and the port is one that the step reserved" {
+  MUSTER_LOG=debug run -0 ranks --resv-ports=2 --
+  [[ "$output" == *"join: PMIx: no server"* ]]
+  [[ "$output" == *"rank 0 on n0, reserved port 120"* ]]
+  [[ "$output" == *"join: slurm: MUNGE authenticates"* ]]
+  [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
+}
+
+@test "ranks that are dealt cyclically join too" {
+  run -0 ranks --distribution=cyclic --
+  [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
+}
+
+@test "jobs side by side do not meet, nor on the same ports" {
+  for i in 1 2 3; do ranks -- slowly >"$BATS_TEST_TMPDIR/out.$i" 2>&1 & done
+  wait
+  [ "$(cat "$BATS_TEST_TMPDIR"/out.* | grep -c 'joined through slurm: 4 ranks on 2 hosts')" = 3 ]
+  # Two steps that are told of the same ports, in one allocation: the second finds the first one's port taken.
+  run -0 lab exec salloc --quiet -N2 -n4 --overcommit bash -c "
+    for i in 1 2; do
+      srun -N2 -n4 --overlap --overcommit --mpi=none bash -c 'SLURM_STEP_RESV_PORTS=12090-12093 exec $(program) slowly' &
+    done
+    wait -n && wait -n"
+  [ "$(grep -c 'joined through slurm: 4 ranks on 2 hosts' <<<"$output")" = 2 ]
+}
+
+@test "a rank that never joins is named with its host and process, in one line for the job" {
+  run ranks -- absent:3
+  [ "$status" = 75 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+}
+
+@test "when rank 0 never joins, the first rank of the second host says so, in one line for the job" {
+  run ranks -- absent:0
+  [ "$status" = 75 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"rank 2 (host n1) cannot meet rank 0 within 2 s"*"rank 0 (host n0) said no hello"* ]]
+}
+
+@test "a rank that is killed after the join is named in one line for the job" {
+  run ranks -- killed
+  [ "$status" != 0 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"rank 3 (host n1)"*"ended or broke its connection"* ]]
+}
+
+@test "without MUNGE the job says what is missing, and joins with a key of the user's" {
+  run ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so --
+  [ "$status" != 0 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"MUNGE cannot authenticate"*/nonexistent.so*"--mpi=pmix"* ]]
+  run -0 ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so,MUSTER_KEY=0123456789abcdef --
+  [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
+  run ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so,MUSTER_KEY=short --
+  [[ "$output" == *"MUSTER_KEY has 5 characters"* ]]
+}
+
+@test "on one node the kernel authenticates in MUNGE's place" {
+  run -0 lab exec srun -N1 -n2 --overcommit --mpi=none --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so "$(program)"
+  [[ "$output" == *"joined through slurm: 2 ranks on 1 hosts"* ]]
+}
+
+@test "strangers who send garbage, another user's credential, or one again, do not get in and do no harm" {
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run -0 lab exec salloc --quiet -N2 -n4 --overcommit srun -N2 -n4 --overlap --overcommit --mpi=none --kill-on-bad-exit=0 \
+    env MUSTER_LOG=debug SLURM_STEP_RESV_PORTS=12080 bash -c \
+    'if [ "$SLURM_PROCID" = 3 ]; then python3 '"$REPOSITORY"'/tests/cluster/join_strangers.py n0 12080; fi; exec '"$(program)"
+  [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
+  [[ "$output" == *"refused: the credential is of user 65534"* ]]
+  [[ "$output" == *"refused: MUNGE: Replayed credential"* ]]
+  [[ "$output" == *"refused: it belongs to another job"* ]]
+  [[ "$output" == *"strangers: 5 of 5 cut off"* ]]
+}
+
+@test "a plain script over two nodes joins with RANK, WORLD_SIZE, MASTER_ADDR and a key" {
+  script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & done; wait -n && wait -n"
+  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=0123456789abcdef bash -c "$script"
+  [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
+  # Below torchrun nobody has to say so.
+  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef bash -c "$script"
+  [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
+  # Neither is known: RANK and Slurm's rank cannot both be right.
+  run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_KEY=0123456789abcdef bash -c "$script"
+  [ "$status" != 0 ]
+  [[ "$output" == *"RANK=0 and WORLD_SIZE=4 but the launcher made this process rank 0 of 2"* ]]
+  # Over hosts never without a key.
+  run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env TORCHELASTIC_RUN_ID=7 bash -c "$script"
+  [ "$status" != 0 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"MUSTER_KEY is not set"* ]]
+}

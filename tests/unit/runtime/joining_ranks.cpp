@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins, meets and leaves, without any communicator: joining_ranks [WHAT]. Prints one line on rank 0:
+// "joined through METHOD: SIZE ranks on HOSTS hosts". WHAT:
+//   absent:R  rank R never joins
+//   killed    the last rank is killed after the join
+//   slowly    every rank stays in the job for 1 s
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "muster/muster.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+bool is_rank(const std::string& wanted) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "RANK"})
+    if (const char* const rank = std::getenv(name)) return rank == wanted;
+  return false;
+}
+
+int run(const std::string& what) {
+  if (what.starts_with("absent:") && is_rank(what.substr(7))) {
+    std::this_thread::sleep_for(6s);
+    return 0;
+  }
+  auto job = muster::Job::join({.deadline = 2s, .device = muster::Device::cpu});
+  job.barrier("meet", 10s);
+  if (job.rank() == 0)
+    std::printf("joined through %s: %d ranks on %d hosts\n", job.bootstrap(), job.size(), job.host_count());
+  std::fflush(stdout);
+  if (what == "killed" && job.rank() == job.size() - 1) kill(getpid(), SIGKILL);
+  if (what == "slowly") std::this_thread::sleep_for(1s);
+  if (what == "killed") std::this_thread::sleep_for(5s);
+  job.barrier("part", 10s);
+  job.leave();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "");
+  } catch (const muster::Error& error) {
+    if (!error.repeated()) std::fprintf(stderr, "joining_ranks: %s\n", error.what());
+    return error.exit_code();
+  }
+}

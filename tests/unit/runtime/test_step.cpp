@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+
+#include "bootstrap/missing.hpp"
+#include "bootstrap/step.hpp"
+#include "catch.hpp"
+
+using namespace muster;
+using namespace muster::bootstrap;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Names = std::vector<std::string>;
+using Ports = std::vector<std::uint16_t>;
+using Set = std::map<std::string, std::string>;
+
+Lookup variables(Set set) {
+  return [set = std::move(set)](const char* name) {
+    auto const found = set.find(name);
+    return found == set.end() ? std::string() : found->second;
+  };
+}
+
+Set task(int rank) {
+  return {{"SLURM_CLUSTER_NAME", "c"},
+          {"SLURM_JOB_ID", "5"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_STEP_NUM_TASKS", "5"},
+          {"SLURM_PROCID", std::to_string(rank)},
+          {"SLURM_LOCALID", "0"},
+          {"SLURM_STEP_NODELIST", "n[0-1]"},
+          {"SLURM_STEP_TASKS_PER_NODE", "3,2"}};
+}
+
+}  // namespace
+
+TEST_CASE("host lists as Slurm writes them") {
+  CHECK(hosts_in("n0") == Names{"n0"});
+  CHECK(hosts_in("n[0-2],m") == Names{"n0", "n1", "n2", "m"});
+  CHECK(hosts_in("gpu[008-010,3]-ib,x1") == Names{"gpu008-ib", "gpu009-ib", "gpu010-ib", "gpu3-ib", "x1"});
+  CHECK(hosts_in("r[1-2]n[1-2]") == Names{"r1n1", "r1n2", "r2n1", "r2n2"});
+  for (const char* bad : {"", "n[", "n[1-", "n[a-b]", "n[3-1]", ",", "n[1-999999999999]", "n[]"}) {
+    INFO(bad);
+    CHECK(hosts_in(bad).empty());
+  }
+  CHECK(hosts_in("n[0-999]", 10).size() == 10);
+}
+
+TEST_CASE(
+    "ports: reserved ones as given, derived ones outside the ephemeral range and different for two jobs") {
+  CHECK(ports_in("12000-12002,12010") == Ports{12000, 12001, 12002, 12010});
+  for (const char* bad : {"", "0", "70000", "12000-", "x", "1-2-3"}) CHECK(ports_in(bad).empty());
+  auto const ports = ports_for("slurm/c/5.0/");
+  REQUIRE(ports.size() >= 4);
+  for (auto const port : ports) CHECK((port >= 10000 && port < 30000));
+  CHECK(ports == ports_for("slurm/c/5.0/"));
+  CHECK(ports != ports_for("slurm/c/5.1/"));
+}
+
+TEST_CASE("a step's variables say who meets where") {
+  auto step = slurm_step_of(variables(task(3)));
+  REQUIRE(step);
+  CHECK((step->rank == 3 && step->size == 5 && step->hosts == Names{"n0", "n1"}));
+  CHECK(step->host_of == Names{"n0", "n0", "n0", "n1", "n1"});
+  CHECK(step->job == "slurm/c/5.0/");
+  auto set = task(0);
+  set["SLURM_DISTRIBUTION"] = "cyclic";
+  CHECK(slurm_step_of(variables(set))->host_of == Names{"n0", "n1", "n0", "n1", "n0"});
+  set["SLURM_DISTRIBUTION"] = "arbitrary";
+  CHECK(slurm_step_of(variables(set))->host_of == Names(5));
+  set["SLURM_STEP_NUM_TASKS"] = "1";
+  CHECK_FALSE(slurm_step_of(variables(set)));
+  set = task(7);  // beyond the size
+  CHECK_THROWS_AS(slurm_step_of(variables(set)), Error);
+  set = task(0);
+  set.erase("SLURM_STEP_NODELIST");
+  CHECK_THROWS_AS(slurm_step_of(variables(set)), Error);
+  set.erase("SLURM_STEP_ID");  // a batch script
+  CHECK_FALSE(slurm_step_of(variables(set)));
+}
+
+TEST_CASE("RANK and WORLD_SIZE count when all four are there, and the port is not the framework's") {
+  Set set{{"RANK", "2"},
+          {"WORLD_SIZE", "4"},
+          {"MASTER_ADDR", "h"},
+          {"MASTER_PORT", "29500"},
+          {"LOCAL_RANK", "1"}};
+  auto const named = named_meeting_of(variables(set));
+  REQUIRE(named);
+  CHECK((named->rank == 2 && named->size == 4 && named->local_rank == 1 && named->port == 29501));
+  set["MUSTER_PORT"] = "4000";
+  CHECK(named_meeting_of(variables(set))->port == 4000);
+  for (const auto& [name, value] :
+       Set{{"RANK", "4"}, {"RANK", "x"}, {"MASTER_PORT", "0"}, {"WORLD_SIZE", "-1"}}) {
+    auto bad = set;
+    bad[name] = value;
+    CHECK_THROWS_AS(named_meeting_of(variables(bad)), Error);
+  }
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    auto partial = set;
+    partial.erase(name);
+    CHECK_FALSE(named_meeting_of(variables(partial)));
+  }
+}
+
+TEST_CASE("a rank that two launchers tell differently is refused, unless Muster's plugin set it") {
+  Set set{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  CHECK_FALSE(disagreement_about_rank(variables({}), 1, 4));
+  CHECK_FALSE(disagreement_about_rank(variables(set), 1, 4));
+  CHECK(disagreement_about_rank(variables(set), 2, 4));
+  CHECK(disagreement_about_rank(variables(set), 1, 8));
+  set["MUSTER_SET"] = "OMP_NUM_THREADS,RANK,WORLD_SIZE";  // of the step that runs mpirun's daemons
+  CHECK_FALSE(disagreement_about_rank(variables(set), 5, 8));
+  set["RANK"] = "3";  // changed since
+  CHECK(disagreement_about_rank(variables(set), 1, 4));
+}
+
+TEST_CASE("missing ranks are told apart by how far they came") {
+  Attendance attendance;
+  attendance.size = 7;
+  attendance.present = {0, 1};
+  attendance.connected = {4, 5};
+  attendance.host_of = {"a", "a", "a", "a", "b", "c", "c"};
+  attendance.seen_on_host["a"] = {{0, {1, "x"}}, {1, {2, "x"}}, {2, {31, "python3"}}};
+  CHECK(absence_of(attendance, 60s) ==
+        "join: 5 of 7 ranks missing after 60 s: rank 2 (host a) started (pid 31, python3) but said no hello; "
+        "rank 3 (host a) has no process there: it never started, or ended; "
+        "rank 4 (host b) connected but said no hello; rank 5 (host c) connected but said no hello; "
+        "rank 6 (host c) said no hello, nor did any other rank of that host");
+  attendance.size = 100;
+  CHECK(absence_of(attendance, 60s).find("98 of 100") != std::string::npos);
+  CHECK(absence_of(attendance, 60s).find("; and 90 more") != std::string::npos);
+}
+
+TEST_CASE("the processes of a job's ranks are found on their host") {
+  pid_t const child = fork();
+  if (child == 0) {
+    setenv("TORCHELASTIC_RUN_ID", "muster-test", 1);
+    setenv("MASTER_ADDR", "h", 1);
+    setenv("MASTER_PORT", std::to_string(getppid()).c_str(), 1);
+    setenv("RANK", "5", 1);
+    execlp("sleep", "sleep", "20", nullptr);
+    _exit(1);
+  }
+  auto const here = variables({{"TORCHELASTIC_RUN_ID", "muster-test"},
+                               {"MASTER_ADDR", "h"},
+                               {"MASTER_PORT", std::to_string(getpid())},
+                               {"RANK", "0"}});
+  std::map<int, RankProcess> found;
+  for (int i = 0; i < 100 && found.empty(); ++i) {
+    usleep(20'000);  // until it runs
+    found = processes_of_ranks(here);
+  }
+  REQUIRE(found.size() == 1);
+  CHECK(found[5].pid == child);
+  CHECK(found[5].name == "sleep");
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(processes_of_ranks(variables({})).empty());
+}
