@@ -43,8 +43,9 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   run -0 lab exec salloc --quiet -N2 -n4 --overcommit bash -c "
     for i in 1 2; do
       srun -N2 -n4 --overlap --overcommit --mpi=none bash -c 'SLURM_STEP_RESV_PORTS=12090-12093 exec $(program) slowly' &
+      pids+=(\$!)
     done
-    wait -n && wait -n"
+    wait \${pids[0]} && wait \${pids[1]}"
   [ "$(grep -c 'joined through slurm: 4 ranks on 2 hosts' <<<"$output")" = 2 ]
 }
 
@@ -98,7 +99,7 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
 }
 
 @test "a plain script over two nodes joins with RANK, WORLD_SIZE, MASTER_ADDR and a key" {
-  script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & done; wait -n && wait -n"
+  script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=0123456789abcdef bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   # Below torchrun nobody has to say so.
