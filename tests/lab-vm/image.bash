@@ -125,24 +125,24 @@ made() {
 
 # make_images: fills $images, unless it is there.
 make_images() {
-  local from to root_job name
+  local from to name
   image_folder
   [[ ! -e $images/root.img ]] || return 0
   check_tools mmdebstrap:mmdebstrap depmod:kmod busybox:busybox-static mke2fs:e2fsprogs make:make g++-12:g++ xz:xz-utils
   now_ms from
   work=$cache/making.$$
-  rm -rf "$work"
+  rm -rf --one-file-system -- "$cache"/making.* # of one that was killed
   mkdir -p "$work/log" "$work/done"
+  set -m # a process group of its own, so that it can be ended with all that it started
   made root-file-system make_root &
   root_job=$!
+  set +m
   if ! { made gpu-stub make_gpu_stub && made kernel make_kernel && made rdma-driver make_rdma_driver && made initial-ram make_initial_ram; }; then
-    kill "$root_job" 2>/dev/null
-    wait "$root_job"
     die "no images"
   fi
-  wait "$root_job" && made disk make_disk || die "no images"
+  wait "$root_job" && root_job='' && made disk make_disk || die "no images"
   # Only the newest images are kept.
-  find "$cache" -mindepth 1 -maxdepth 1 ! -name "${work##*/}" ! -name 'making.*' -exec rm -rf {} +
+  find "$cache" -mindepth 1 -maxdepth 1 ! -name "${work##*/}" ! -name lock ! -name run -exec rm -rf {} +
   mv "$work/done" "$images"
   now_ms to
   printf 'lab-vm: images made in %d.%d s:' $(((to - from) / 1000)) $(((to - from) % 1000 / 100))
