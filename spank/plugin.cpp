@@ -106,22 +106,29 @@ std::vector<std::string> own_command_line() {
   return words;
 }
 
+const char* read(const char* name) { return std::getenv(name); }
+
 int number_item(spank_t spank, spank_item_t which) {
   const char* text = nullptr;
   return spank_get_item(spank, which, &text) == ESPANK_SUCCESS && text != nullptr ? std::atoi(text) : 0;
 }
 
 // In srun, before it reads its own options.
-void lift_isolation(spank_t spank) {
+void lift_isolation(spank_t spank, const std::vector<std::string>& command_line) {
   const muster::spank::SlurmVersion slurm{number_item(spank, S_SLURM_VERSION_MAJOR),
                                           number_item(spank, S_SLURM_VERSION_MINOR),
                                           number_item(spank, S_SLURM_VERSION_MICRO)};
-  const auto read = [](const char* name) -> const char* { return std::getenv(name); };
-  const auto srun = muster::spank::read_srun_command(own_command_line(), read);
+  const auto srun = muster::spank::read_srun_command(command_line, read);
   const auto lift = muster::spank::lift_isolation(slurm, srun, plugin.settings, read);
   if (!lift) return;
   setenv(muster::spank::lift_mark, mark_of(*lift).c_str(), 1);
   setenv(lift->variable.c_str(), lift->value.c_str(), 1);
+}
+
+void note_inherited_cpu_binding(const std::vector<std::string>& command_line) {
+  unsetenv(muster::spank::inherited_cpu_binding);
+  if (muster::spank::inherits_cpu_binding(command_line, read))
+    setenv(muster::spank::inherited_cpu_binding, "1", 1);
 }
 
 void init(spank_t spank, int count, char* arguments[]) {
@@ -129,13 +136,14 @@ void init(spank_t spank, int count, char* arguments[]) {
   if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) return;
   register_option(spank);
   plugin.settings = muster::spank::parse_settings({arguments, arguments + count});
-  if (context == S_CTX_LOCAL) lift_isolation(spank);
+  if (context != S_CTX_LOCAL) return;
+  const auto command_line = own_command_line();
+  lift_isolation(spank, command_line);
+  note_inherited_cpu_binding(command_line);
 }
 
-// In srun, after it has read its options and made the step.
-// What the nodes will need of srun, if they are to place the step.
+// In srun, after it has read its options: what the nodes will need of it, if they are to place the step.
 void prepare_step(spank_t spank) {
-  const auto read = [](const char* name) -> const char* { return std::getenv(name); };
   const auto words = plugin.option ? plugin.option : muster::spank::read_srun_command({}, read).words;
   const auto wish = resolve(words, plugin.settings);
   if (wish.mode == Mode::off) return;

@@ -161,6 +161,10 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS && cores != nullptr)
     facts.step_cores = numbers(cores);
   facts.memory = own_memory();
+  // Before the tasks start it is there only if somebody asked for it.
+  if (!job_variable(spank, inherited_cpu_binding))
+    facts.cpu_binding = job_variable(spank, "SLURM_CPU_BIND_TYPE").value_or("");
+  spank_unsetenv(spank, inherited_cpu_binding);
   add_heterogeneous(spank, facts);
   return facts;
 }

@@ -35,6 +35,7 @@ struct SlurmFacts {
   std::optional<placement::CpuSet>
       step_cores;           ///< the step's cores, counted as Slurm counts them (0 … on this node)
   std::vector<int> memory;  ///< NUMA domains this process may use
+  std::string cpu_binding;  ///< what the user asked of --cpu-bind or SLURM_CPU_BIND; empty: nothing
 };
 
 /// @throws std::runtime_error when Slurm does not say what every step has (job, step, tasks).

@@ -86,6 +86,11 @@ SrunCommand read_srun_command(const std::vector<std::string>& command_line, cons
   return {words_of(options, read), components.value_or(gpus_per_task(options, read))};
 }
 
+bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read) {
+  // Users set SLURM_CPU_BIND; its parts are Slurm's, in the environment of a task.
+  return read("SLURM_CPU_BIND_LIST") != nullptr && !value_of(own_options(command_line), "--cpu-bind");
+}
+
 int count_of(const std::string& request) {
   std::string_view rest = request;
   int total = 0;

@@ -60,11 +60,19 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
   step->node_.host = step->facts_.host;
   step->find_gpus();
   step->placement_ = placement::place(step->node_, request_for(step->node_, step->facts_, wish, step->gpus_));
-  step->environment_ = TaskEnvironment(spank, step->facts_, wish.parts, settings.profiles);
+  step->leave_cpus_to_user();
+  step->environment_ = TaskEnvironment(spank, step->facts_, step->wish_.parts, settings.profiles);
   step->tell(step->environment_.complaints());
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   if (wish.report || wish.explain || wish.json) step->publish(spank, took.count());
   return step;
+}
+
+void Step::leave_cpus_to_user() {
+  if (facts_.cpu_binding.empty() || !wish_.parts.cpu) return;
+  wish_.parts.cpu = false;
+  placement_.warnings.push_back("the tasks' CPUs are not those of the table: the binding that was asked of "
+                                "Slurm (" + facts_.cpu_binding + ") stays");
 }
 
 void Step::tell(const std::vector<std::string>& complaints) const {

@@ -38,6 +38,7 @@ class Step {
  private:
   Step(SlurmFacts facts, const Wish& wish);
   placement::NodeReport report(spank_handle* spank, double plan_milliseconds) const;
+  void leave_cpus_to_user();
   void tell(const std::vector<std::string>& complaints) const;
   void publish(spank_handle* spank, double plan_milliseconds) const;
   std::string plan_json(spank_handle* spank) const;

@@ -50,6 +50,23 @@ other_lab() {
   [ ! -e "/run/muster-lab/$MUSTER_LAB/ran" ]
 }
 
+@test "a binding of CPUs or memory that the user asked of Slurm stays" {
+  for how in "srun --cpu-bind=map_cpu:1,0" "env SLURM_CPU_BIND=map_cpu:1,0 srun" "env SLURM_CPU_BIND=quiet,mask_cpu:0x2,0x1 srun"; do
+    # shellcheck disable=SC2086  # a command line
+    run lab exec $how -n2 -N1 --gpus-per-task=1 --muster=report bash -c "$have"
+    [ "$status" = 0 ]
+    [ "$(value cpus)" = "1 0" ]
+    [[ "$output" == *"stays"* && "$(value MUSTER_SET)" != *OMP_NUM_THREADS* ]]
+  done
+  run lab exec srun -n2 -N1 --mem-bind=local --gpus-per-task=1 --muster=memory=prefer bash -c "$have"
+  [ "$(value policy)" = "bind:0 bind:0" ]
+
+  # Not what Slurm did to the task in which an srun runs.
+  run lab exec srun -n1 -N1 --gpus=2 -c2 --muster=off srun --overlap -n2 --gpus-per-task=1 --muster bash -c "$have"
+  [ "$status" = 0 ]
+  [[ "$output" != *"stays"* && "$(value MUSTER_SET)" == *OMP_NUM_THREADS* ]]
+}
+
 @test "cpu=off leaves Slurm's affinity, memory=off its policy, env=off and nic=off the environment" {
   run lab exec srun -n2 -N1 --cpu-bind=map_cpu:1,0 --gpus-per-task=1 --muster=auto,cpu=off,memory=off bash -c "$have"
   [ "$status" = 0 ]
@@ -57,7 +74,7 @@ other_lab() {
   [ "$(value policy)" = "default default" ]
   [[ "$(value MUSTER_SET)" == *RANK* && "$(value MUSTER_SET)" != *OMP_NUM_THREADS* ]]
 
-  run lab exec srun -n2 -N1 --cpu-bind=map_cpu:0,0 --gpus-per-task=1 --muster=env=off bash -c "$have"
+  run lab exec srun -n2 -N1 --gpus-per-task=1 --muster=env=off bash -c "$have"
   [ "$(value cpus | tr ' ' '\n' | sort | paste -sd' ')" = "0 1" ]
   [[ "$(value policy)" == "prefer:0 prefer:0" || "$(value policy)" == "prefer=relative:0"* ]]
   [ "$(value MUSTER_SET)" = "unset unset" ]
