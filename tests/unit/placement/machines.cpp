@@ -205,16 +205,21 @@ TemporaryFolder::~TemporaryFolder() {
   fs::remove_all(path_, ignored);
 }
 
+fs::path TemporaryFolder::inside(const std::string& name) const {
+  if (fs::path(name).is_absolute()) throw Error(name + " would not lie in the temporary folder");
+  return path_ / name;
+}
+
 std::string TemporaryFolder::write(const std::string& name, const std::string& content) const {
-  const fs::path file = path_ / name;
+  const fs::path file = inside(name);
   fs::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary) << content;
   return file.string();
 }
 
 void TemporaryFolder::link(const std::string& name, const std::string& target) const {
-  fs::create_directories((path_ / name).parent_path());
-  fs::create_symlink(target, path_ / name);
+  fs::create_directories(inside(name).parent_path());
+  fs::create_symlink(target, inside(name));
 }
 
 }  // namespace muster::placement::test

@@ -53,6 +53,8 @@ class TemporaryFolder {
   void link(const std::string& name, const std::string& target) const;
 
  private:
+  std::filesystem::path inside(const std::string& name) const;
+
   std::filesystem::path path_;
 };
 
