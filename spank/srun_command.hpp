@@ -25,12 +25,12 @@ struct SrunCommand {
 /// no sense are passed over: srun refuses them itself when it comes to them.
 SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read);
 
-/// Set by srun for its step where inherits_cpu_binding(). With this prefix srun hands it on under --export=NONE
-/// too.
+/// Set by srun for its step where inherits_cpu_binding(). With this prefix srun hands it on under
+/// --export=NONE too.
 constexpr const char* inherited_cpu_binding = "SLURM_MUSTER_INHERITED_CPU_BIND";
 
-/// Whether srun runs in a task of another step and finds in SLURM_CPU_BIND how Slurm bound that task, which is
-/// nobody's choice for the new step.
+/// Whether srun runs in a task of another step and finds in SLURM_CPU_BIND how Slurm bound that task, which
+/// is nobody's choice for the new step.
 bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read);
 
 /// A count as Slurm writes requests: "2", "a100:2", "a100:1,h100:1" → 2; 0 when there is none.

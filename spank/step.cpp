@@ -71,8 +71,10 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
 void Step::leave_cpus_to_user() {
   if (facts_.cpu_binding.empty() || !wish_.parts.cpu) return;
   wish_.parts.cpu = false;
-  placement_.warnings.push_back("the tasks' CPUs are not those of the table: the binding that was asked of "
-                                "Slurm (" + facts_.cpu_binding + ") stays");
+  placement_.warnings.push_back(
+      "the tasks' CPUs are not those of the table: the binding that was asked of "
+      "Slurm (" +
+      facts_.cpu_binding + ") stays");
 }
 
 void Step::tell(const std::vector<std::string>& complaints) const {

@@ -93,7 +93,7 @@ other_lab() {
   done
 }
 
-@test "memory=bind binds, memory=prefer prefers, and Slurm's --mem-bind stays" {
+@test "memory=bind binds, memory=prefer prefers" {
   run lab exec srun -n1 --muster=memory=bind bash -c "$have"
   [[ "$(value policy)" == bind* ]]
   run lab exec srun -n1 --muster=memory=prefer bash -c "$have"

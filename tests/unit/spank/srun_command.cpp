@@ -13,11 +13,15 @@ using Environment = std::map<std::string, std::string>;
 constexpr const char* from_salloc = "_SLURM_SPANK_OPTION_muster_muster";
 constexpr const char* from_batch = "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster";
 
-SrunCommand read(const std::vector<std::string>& line, const Environment& environment = {}) {
-  return read_srun_command(line, [&](const char* name) {
+ReadVariable reader(const Environment& environment) {
+  return [&environment](const char* name) {
     const auto at = environment.find(name);
     return at == environment.end() ? nullptr : at->second.c_str();
-  });
+  };
+}
+
+SrunCommand read(const std::vector<std::string>& line, const Environment& environment = {}) {
+  return read_srun_command(line, reader(environment));
 }
 
 }  // namespace
@@ -73,4 +77,15 @@ TEST_CASE("Counts as Slurm writes them") {
   CHECK(count_of("2") == 2);
   CHECK(count_of("a100:2") == 2);
   for (const char* none : {"", "x", "0", "-1", "2x", "a100:", "1,x"}) CHECK(count_of(none) == 0);
+}
+
+TEST_CASE("A binding that Slurm gave the task around srun is told from one that the user wants") {
+  const Environment in_a_task = {{"SLURM_CPU_BIND", "quiet,mask_cpu:0x1"}, {"SLURM_CPU_BIND_LIST", "0x1"}};
+  const Environment by_the_user = {{"SLURM_CPU_BIND", "mask_cpu:0x1"}};
+  CHECK(inherits_cpu_binding({"srun", "-n2", "true"}, reader(in_a_task)));
+  CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "--cpu-bind=cores", "true"}, reader(in_a_task)));
+  CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "--cpu-bind", "cores", "true"}, reader(in_a_task)));
+  CHECK(inherits_cpu_binding({"srun", "-n2", "true", "--cpu-bind=cores"}, reader(in_a_task)));
+  CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "true"}, reader(by_the_user)));
+  CHECK_FALSE(inherits_cpu_binding({"srun", "-n2", "true"}, reader({})));
 }
