@@ -2,6 +2,7 @@
 #include "task_environment.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "placement/error.hpp"
@@ -45,8 +46,13 @@ std::uint32_t leading_job(spank_handle* spank, std::uint32_t own_id) {
   return error == std::errc() && end == text.data() + text.size() && id != 0 ? id : own_id;
 }
 
-constexpr const char* not_explained =
-    "CUDA_VISIBLE_DEVICES,JAX_LOCAL_DEVICE_IDS,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE";
+// What differs from rank to rank by its nature would tell nodes apart that are alike.
+bool is_explained(const std::string& name) {
+  constexpr std::array of_a_rank = {"CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS", "RANK",
+                                    "WORLD_SIZE",           "LOCAL_RANK",           "LOCAL_WORLD_SIZE"};
+  return !name.starts_with("MUSTER_") &&
+         std::find(of_a_rank.begin(), of_a_rank.end(), name) == of_a_rank.end();
+}
 
 std::vector<int> reserved_ports(spank_handle* spank) {
   try {
@@ -156,7 +162,7 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   std::vector<std::string> not_from_user;
   if (cuda_devices_by_slurm)
     not_from_user.push_back("CUDA_VISIBLE_DEVICES");
-  else if (!placement::is_listed("CUDA_VISIBLE_DEVICES", lookup("MUSTER_SET").value_or("")))
+  else if (!placement::set_by_outer_step(lookup).contains("CUDA_VISIBLE_DEVICES"))
     job.cuda_visible_devices = lookup("CUDA_VISIBLE_DEVICES");
   auto derived = placement::derive_environment(task, job);
   std::erase_if(derived, [&](const auto& variable) { return is_switched_off(parts_, variable.name); });
@@ -173,9 +179,7 @@ std::vector<std::string> TaskEnvironment::explain(spank_handle* spank, const pla
   const auto add = [&](const std::vector<placement::Variable>& variables, bool valued) {
     constexpr std::size_t longest = 60;
     for (const auto& variable : variables) {
-      // What differs from rank to rank by its nature would tell nodes apart that are alike.
-      if (variable.name.starts_with("MUSTER_") || placement::is_listed(variable.name, not_explained))
-        continue;
+      if (!is_explained(variable.name)) continue;
       const std::string value =
           variable.value.size() <= longest ? variable.value : variable.value.substr(0, longest) + "...";
       lines.push_back(variable.name + (valued ? "=" + value : " not set") + ": " + variable.reason);

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+
+#include "placement/checksum.hpp"
 
 namespace muster::placement {
 
@@ -131,12 +132,12 @@ void add_mirror(const TaskPlacement& task, std::vector<Variable>& variables) {
   variables.push_back({"MUSTER_NICS", nics, "RDMA ports nearest to the task's GPUs"});
 }
 
-std::set<std::string> split_names(const std::string& list) {
-  std::set<std::string> names;
+std::vector<std::string> split_names(const std::string& list) {
+  std::vector<std::string> names;
   std::size_t start = 0;
   while (start <= list.size()) {
     const auto end = std::min(list.find(',', start), list.size());
-    if (end > start) names.insert(list.substr(start, end - start));
+    if (end > start) names.push_back(list.substr(start, end - start));
     start = end + 1;
   }
   return names;
@@ -202,22 +203,32 @@ void decide(const std::string& name, const Variable* derived, const Configured& 
     change.set.push_back(*derived);
 }
 
-std::string names_of(const std::vector<Variable>& variables) {
-  std::string names;
+/// What `text` says of each variable that is not ours, separated by commas.
+template <typename Text>
+std::string listed(const std::vector<Variable>& variables, Text text) {
+  std::string list;
   for (const auto& variable : variables)
-    if (!variable.name.starts_with("MUSTER_")) append(names, variable.name);
-  return names;
+    if (!variable.name.starts_with("MUSTER_")) append(list, text(variable));
+  return list;
 }
 
 }  // namespace
 
-bool is_listed(const std::string& name, const std::string& list) { return split_names(list).contains(name); }
+std::set<std::string> set_by_outer_step(const Lookup& lookup) {
+  const auto names = split_names(lookup("MUSTER_SET").value_or(""));
+  const auto sums = split_names(lookup("MUSTER_SET_SUMS").value_or(""));
+  std::set<std::string> unchanged;
+  for (std::size_t i = 0; i < std::min(names.size(), sums.size()); ++i)
+    if (const auto value = lookup(names[i]); value && sums[i] == hexadecimal(checksum(*value)))
+      unchanged.insert(names[i]);
+  return unchanged;
+}
 
 EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
                                      const std::vector<std::string>& not_from_user,
                                      const Configured& configured) {
   EnvironmentChange change;
-  auto replaceable = split_names(lookup("MUSTER_SET").value_or(""));
+  auto replaceable = set_by_outer_step(lookup);
   replaceable.insert(not_from_user.begin(), not_from_user.end());
   const auto decide_one = [&](const std::string& name, const Variable* variable) {
     const auto found = replaceable.contains(name) ? std::nullopt : lookup(name);
@@ -236,8 +247,12 @@ EnvironmentChange decide_environment(const std::vector<Variable>& derived, const
   }
   for (const auto& setting : configured.profiles)
     if (!seen.contains(setting.name)) decide_one(setting.name, nullptr);
-  change.set.push_back({"MUSTER_SET", names_of(change.set), "the variables set by this step"});
-  change.set.push_back({"MUSTER_KEPT", names_of(change.kept), "the variables found set and left alone"});
+  const auto name_of = [](const Variable& variable) { return variable.name; };
+  const auto sum_of = [](const Variable& variable) { return hexadecimal(checksum(variable.value)); };
+  change.set.push_back({"MUSTER_SET", listed(change.set, name_of), "the variables set by this step"});
+  change.set.push_back({"MUSTER_SET_SUMS", listed(change.set, sum_of), "their values' checksums"});
+  change.set.push_back(
+      {"MUSTER_KEPT", listed(change.kept, name_of), "the variables found set and left alone"});
   return change;
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,14 +83,14 @@ struct EnvironmentChange {
 /// set).
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Whether a comma-separated list of names, such as MUSTER_SET, has a name.
-bool is_listed(const std::string& name, const std::string& list);
+/// The variables that an outer step of ours set (MUSTER_SET) and nobody has changed since (MUSTER_SET_SUMS,
+/// the values' checksums in the same order). Pure if lookup is.
+std::set<std::string> set_by_outer_step(const Lookup& lookup);
 
 /// Decides for each derived variable, and for each of a profile, whether it is set and to what: by the order
-/// of Origin. What the environment has is the user's, except: MUSTER_* (ours), a name that the inherited
-/// MUSTER_SET lists (an outer step of ours set it), and the names in not_from_user (what Slurm itself put
-/// there, such as its CUDA_VISIBLE_DEVICES). MUSTER_SET lists the names set, without MUSTER_*; MUSTER_KEPT
-/// those kept. Pure if lookup is.
+/// of Origin. What the environment has is the user's, except: MUSTER_* (ours), what set_by_outer_step(), and
+/// the names in not_from_user (what Slurm itself put there, such as its CUDA_VISIBLE_DEVICES). MUSTER_SET
+/// lists the names set, without MUSTER_*; MUSTER_KEPT those kept. Pure if lookup is.
 EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
                                      const std::vector<std::string>& not_from_user = {},
                                      const Configured& configured = {});

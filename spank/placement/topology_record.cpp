@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "placement/checksum.hpp"
 #include "placement/error.hpp"
 #include "placement/sysfs.hpp"
 
@@ -17,22 +18,9 @@ using Json = nlohmann::json;
 constexpr int schema = 1;
 constexpr std::string_view heading = "muster topology, kept by the plugin; do not edit; checksum ";
 
-/// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/: each byte enters by an exclusive or and an odd factor, so
-/// no change of a single byte can go unnoticed. Against accidents and editing, not against malice: the file is
-/// root's.
-std::uint64_t checksum(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return hash;
+std::string first_line(std::string_view body) {
+  return std::string(heading) + hexadecimal(checksum(body)) + "\n";
 }
-
-std::string hexadecimal(std::uint64_t number) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
-  return text;
-}
-
-std::string first_line(std::string_view body) { return std::string(heading) + hexadecimal(checksum(body)) + "\n"; }
 
 // The bindings name every member on purpose: one that is added later does not compile until it is kept too.
 
@@ -91,7 +79,8 @@ const Json& array(const Json& value) {
 PciPath to_path(const Json& json) {
   PciPath path;
   path.host_bridge = text(json.at("host_bridge"));
-  for (const auto& bridge : array(json.at("bridges"))) path.bridges.push_back(PciAddress::parse(text(bridge)));
+  for (const auto& bridge : array(json.at("bridges")))
+    path.bridges.push_back(PciAddress::parse(text(bridge)));
   return path;
 }
 
@@ -132,7 +121,8 @@ bool is_sound(const Node& node) {
   if (node.cores.empty() || node.domains.empty()) return false;
   CpuSet seen;
   for (const auto& core : node.cores) {
-    if (core.cpus.empty() || core.cpus.intersects(seen) || node.find_domain(core.domain) == nullptr) return false;
+    if (core.cpus.empty() || core.cpus.intersects(seen) || node.find_domain(core.domain) == nullptr)
+      return false;
     seen |= core.cpus;
   }
   for (std::size_t i = 1; i < node.domains.size(); ++i)
@@ -164,8 +154,8 @@ NodeIdentity read_identity(const std::string& root) {
   for (const char* file : {"/sys/devices/system/cpu/online", "/sys/devices/system/node/online",
                            "/sys/devices/system/node/has_memory", "/proc/driver/nvidia/version"})
     add(sysfs.text(file).value_or("?"));
-  // The driver makes such a folder anew whenever it takes a GPU, and with it the GPU's minor number: a GPU that
-  // went and came back has the same name and another inode.
+  // The driver makes such a folder anew whenever it takes a GPU, and with it the GPU's minor number: a GPU
+  // that went and came back has the same name and another inode.
   const std::string gpus = "/proc/driver/nvidia/gpus";
   for (const auto& name : sysfs.names(gpus)) add(name + " " + std::to_string(sysfs.inode(gpus + "/" + name)));
   return {sysfs.text("/proc/sys/kernel/random/boot_id").value_or(""), checksum(found)};
@@ -195,7 +185,8 @@ std::optional<Node> read_record_body(std::string_view body, const NodeIdentity& 
   try {
     const Json json = Json::parse(body);
     if (number(json.at("schema")) != schema || text(json.at("version")) != MUSTER_VERSION ||
-        text(json.at("boot")) != identity.boot || text(json.at("inventory")) != hexadecimal(identity.inventory))
+        text(json.at("boot")) != identity.boot ||
+        text(json.at("inventory")) != hexadecimal(identity.inventory))
       return std::nullopt;
     Node node = to_node(json);
     if (!is_sound(node)) return std::nullopt;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "catch.hpp"
 #include "machines.hpp"
+#include "placement/checksum.hpp"
 #include "placement/environment.hpp"
 
 using namespace muster::placement;
@@ -148,16 +150,24 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   CHECK_FALSE(values(decide_environment(derived, lookup).set).contains("CUDA_VISIBLE_DEVICES"));
 
   // Inside a step of ours: what that step set is ours to replace, what the user set is not.
-  existing = {{"MUSTER_SET", "RANK,OMP_NUM_THREADS"},
+  const auto sum = [](const char* value) { return hexadecimal(checksum(value)); };
+  existing = {{"MUSTER_SET", "RANK,OMP_NUM_THREADS,MASTER_ADDR"},
+              {"MUSTER_SET_SUMS", sum("0") + "," + sum("64") + "," + sum("n0")},
               {"RANK", "0"},
               {"OMP_NUM_THREADS", "64"},
+              {"MASTER_ADDR", "changed"},
               {"MUSTER_CPUS", "0"},
               {"WORLD_SIZE", "1"}};
   set = values(decide_environment(derived, lookup).set);
   CHECK(set.at("RANK") == "5");
   CHECK(set.at("OMP_NUM_THREADS") == "4");
   CHECK(set.at("MUSTER_CPUS") == "0-3");
-  CHECK(set.at("MUSTER_KEPT") == "WORLD_SIZE");
+  CHECK(set.at("MUSTER_KEPT") == "WORLD_SIZE,MASTER_ADDR");
+  // Its own sums lead to the same end for the next step inside.
+  existing = set;
+  const std::string& names = set.at("MUSTER_SET");
+  CHECK(static_cast<long>(set_by_outer_step(lookup).size()) ==
+        1 + std::count(names.begin(), names.end(), ','));
 }
 
 TEST_CASE(
@@ -291,7 +301,10 @@ TEST_CASE(
   CHECK(change.notes.empty());
 
   // What an outer step set from a profile is no user's.
-  change = decide_environment(derived, lookup_in({{"MUSTER_SET", "NCCL_IB_TC"}, {"NCCL_IB_TC", "1"}}), {},
-                              configured);
+  change = decide_environment(derived,
+                              lookup_in({{"MUSTER_SET", "NCCL_IB_TC"},
+                                         {"MUSTER_SET_SUMS", hexadecimal(checksum("1"))},
+                                         {"NCCL_IB_TC", "1"}}),
+                              {}, configured);
   CHECK(values(change.set).at("NCCL_IB_TC") == "106");
 }
