@@ -115,8 +115,9 @@ void Job::State::take_gpu(Record& mine) {
 
 void Job::State::start_plane(const std::vector<Record>& records, const Deadline& deadline) {
   auto& plane = context->plane;
+  control::PlaneOptions const known{context->roster, bootstrap::leaders_of(records), options.silence};
   if (plane) {
-    plane->lead(context->roster);
+    plane->lead(known);
   } else {
     const auto& key = records.front().key;
     control::Key shared{};
@@ -124,7 +125,7 @@ void Job::State::start_plane(const std::vector<Record>& records, const Deadline&
       throw Error(Fault::system, "join: rank 0's hello has no key or port");
     std::copy(key.begin(), key.end(), shared.begin());
     plane = control::Plane::follow(
-        context->rank, context->roster,
+        context->rank, known,
         addresses_of_leader(records, records[static_cast<std::size_t>(context->rank)].hello),
         records.front().port, shared, deadline);
   }
@@ -146,6 +147,7 @@ Job Job::join(const JoinOptions& options) {
   Record mine;
   mine.hello = bootstrap::hello_of_this_process();
   mine.hello.rank = context.rank;
+  mine.network = bootstrap::network_namespace();
   mine.addresses = bootstrap::own_addresses();
   mine.hello.address = mine.addresses.front();
   state->take_gpu(mine);
@@ -182,14 +184,19 @@ Job::~Job() {
 
 void Job::State::drop() noexcept {
   if (left) return;
-  bool const failed = std::uncaught_exceptions() > unwinding || (context->plane && context->plane->failed());
+  bool const unwound = std::uncaught_exceptions() > unwinding;
   try {
-    if (!failed) return leave();
+    if (!unwound && !(context->plane && context->plane->failed())) return leave();
   } catch (...) {
   }
   left = true;
   if (gpu) gpu->abandon();
-  if (context->plane) context->plane->abandon();
+  if (!context->plane) return;
+  if (unwound) {
+    context->plane->abandon_for_own_reason();
+  } else {
+    context->plane->abandon();
+  }
 }
 
 int Job::rank() const noexcept { return state_->context->rank; }

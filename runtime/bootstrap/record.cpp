@@ -48,6 +48,7 @@ std::vector<std::uint8_t> encode(const Record& record) {
                     {"on_gpu", record.on_gpu},
                     {"trouble", record.trouble},
                     {"trouble_fault", static_cast<int>(record.trouble_fault)},
+                    {"network", record.network},
                     {"addresses", record.addresses},
                     {"port", record.port},
                     {"key", json::binary(record.key)}};
@@ -80,6 +81,7 @@ Record decode(std::span<const std::uint8_t> bytes) {
     record.trouble = checked_text(object, "trouble");
     record.trouble_fault =
         static_cast<Fault>(checked_int(object, "trouble_fault", 0, static_cast<int>(Fault::system)));
+    record.network = checked_text(object, "network");
     record.addresses = object.at("addresses").get<std::vector<std::string>>();
     record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));
     record.key = object.at("key").get_binary();

@@ -19,6 +19,7 @@ struct Record {
   bool on_gpu = false;                  ///< its world communicator works on GPU memory
   std::string trouble;                  ///< why this rank cannot take part, empty when it can
   Fault trouble_fault = Fault::system;  ///< of `trouble`
+  std::string network;                  ///< network namespace: UNIX sockets reach its processes only
   std::vector<std::string> addresses;   ///< numeric IP addresses, the likeliest first
   std::uint16_t port = 0;               ///< of rank 0's control plane, 0 on other ranks
   std::vector<std::uint8_t>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "bootstrap/this_process.hpp"
@@ -77,6 +78,16 @@ Seating seat(std::vector<Hello>& roster) {
     hello.local_rank = seated[static_cast<std::size_t>(at->second)]++;
   }
   return seating;
+}
+
+std::vector<int> leaders_of(const std::vector<Record>& records) {
+  std::map<std::tuple<std::string, std::string, std::string>, int> leaders;
+  std::vector<int> leader_of;
+  for (const auto& record : records) {
+    std::tuple const host{record.hello.host, record.hello.boot_id, record.network};
+    leader_of.push_back(leaders.emplace(host, record.hello.rank).first->second);
+  }
+  return leader_of;
 }
 
 std::string name_of_rank(const Hello& hello) {

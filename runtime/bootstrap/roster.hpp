@@ -17,6 +17,10 @@ struct Seating {
 /// Ranks share a host when host name and boot id are equal. Fills Hello::local_rank.
 Seating seat(std::vector<Hello>& roster);
 
+/// By rank: the leader of its host on the control plane, its lowest rank. Ranks have one leader when they
+/// share host, kernel and network namespace.
+std::vector<int> leaders_of(const std::vector<Record>& records);
+
 /// "rank 3 (host node2, GPU 0000:3b:00.0)".
 std::string name_of_rank(const Hello& hello);
 

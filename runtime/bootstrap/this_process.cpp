@@ -101,6 +101,12 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
+std::string network_namespace() {
+  std::array<char, 64> link{};
+  auto const length = ::readlink("/proc/self/ns/net", link.data(), link.size());
+  return length > 0 ? std::string(link.data(), static_cast<std::size_t>(length)) : "";
+}
+
 std::string placed_gpu() {
   auto const list = variable("MUSTER_GPUS");
   return list.substr(0, list.find(','));

@@ -19,6 +19,9 @@ std::string placed_gpu();
 /// host, bridges of container engines last, loopback only when there is nothing else.
 std::vector<std::string> own_addresses();
 
+/// This process's network namespace, "net:[4026531840]"; empty when it cannot be read.
+std::string network_namespace();
+
 /// The value of an environment variable, empty when it is not set.
 std::string variable(const char* name);
 

@@ -84,8 +84,11 @@ void Group::stalled(std::chrono::milliseconds waited) const {
 }
 
 void Group::broke(Fault fault, const std::string& reason) const {
-  throw Error(fault, fmt::format("{} on communicator '{}', {}: {}", activity_->operation.load(), name_,
-                                 this_rank(), reason));
+  auto const text =
+      fmt::format("{} on communicator '{}', {}: {}", activity_->operation.load(), name_, this_rank(), reason);
+  // Every rank may meet the same error: one of them says it.
+  if (job_->plane) job_->plane->give_up(fault, text);
+  throw Error(fault, text);
 }
 
 }  // namespace muster::detail

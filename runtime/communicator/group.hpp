@@ -50,7 +50,7 @@ class Group {
   void check() const;
   /// The operation that was entered last did not end in `waited`.
   [[noreturn]] void stalled(std::chrono::milliseconds waited) const;
-  /// Throws Error(fault) with the operation, this rank and `reason`.
+  /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure.
   [[noreturn]] void broke(Fault fault, const std::string& reason) const;
 
  private:

@@ -78,6 +78,14 @@ void require_pmix(const JobContext& job) {
       job.rank != 0);
 }
 
+// Every rank may meet it: one of them says it.
+[[noreturn]] void fail(const JobContext& job, Fault fault, const std::string& what) {
+  auto const text =
+      fmt::format("{} on {}", what, bootstrap::name_of_rank(job.roster[static_cast<std::size_t>(job.rank)]));
+  if (job.plane) job.plane->give_up(fault, text);
+  throw Error(fault, text);
+}
+
 void initialise(const JobContext& job, const Deadline& deadline) {
   auto const code = run_bounded(
       [] {
@@ -86,12 +94,9 @@ void initialise(const JobContext& job, const Deadline& deadline) {
       },
       deadline, [plane = job.plane] { return plane && plane->failed(); });
   if (!code) {
-    if (job.plane) job.plane->check();
-    throw Error(Fault::deadline, fmt::format("MPI_Init did not end within {} on rank {}",
-                                             text_of(deadline.length()), job.rank));
+    fail(job, Fault::deadline, fmt::format("MPI_Init did not end within {}", text_of(deadline.length())));
   }
-  if (*code != MPI_SUCCESS)
-    throw Error(Fault::system, fmt::format("MPI_Init failed on rank {} with code {}", job.rank, *code));
+  if (*code != MPI_SUCCESS) fail(job, Fault::system, fmt::format("MPI_Init failed with code {}", *code));
 }
 
 // Waits that have no deadline of their own run on a second thread.

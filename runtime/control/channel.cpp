@@ -5,6 +5,7 @@
 #include <sodium.h>
 
 #include "cbor.hpp"
+#include "deadline.hpp"
 #include "muster/error.hpp"
 
 namespace muster::control {
@@ -37,13 +38,33 @@ void set_liveness(Socket& socket) {
   set(TCP_USER_TIMEOUT, 10000);
 }
 
-Channel::Channel(Socket socket, const SessionKeys& keys) : socket_(std::move(socket)), keys_(keys) {}
+Channel::Channel(Socket socket, const SessionKeys& keys)
+    : socket_(std::move(socket)), keys_(keys), timer_(socket_.get_executor()) {}
 
-void Channel::start(OnMessage on_message, OnEnd on_end) {
+void Channel::start(OnMessage on_message, OnEnd on_end, std::chrono::milliseconds silence) {
   on_message_ = std::move(on_message);
   on_end_ = std::move(on_end);
   set_liveness(socket_);
+  silence_ = silence;
+  heard_ = beaten_ = std::chrono::steady_clock::now();
+  if (silence_.count() > 0) beat();
   read_length();
+}
+
+void Channel::beat() {
+  auto const now = std::chrono::steady_clock::now();
+  auto const rest = silence_ / 4;
+  // This process itself was stopped, or the whole job was: what the other side said meanwhile is not read
+  // yet.
+  if (now - beaten_ > 2 * rest) heard_ = now;
+  beaten_ = now;
+  if (now - heard_ > silence_) return end("silent for " + text_of(silence_));
+  send({{"is", "beat"}});
+  if (closing_) return;
+  timer_.expires_after(rest);
+  timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error && !self->closing_) self->beat();
+  });
 }
 
 void Channel::read_length() {
@@ -79,9 +100,11 @@ void Channel::open_frame() {
   }
   auto const self = shared_from_this();
   try {
-    Message const message = read_cbor(plain, "a control message", 6);
+    Message const message = read_cbor(plain, "a control message", 7);
+    heard_ = std::chrono::steady_clock::now();
+    bool const only_a_beat = message.is_object() && message.contains("is") && message["is"] == "beat";
     auto const handler = on_message_;  // the handler may close this channel
-    if (handler) handler(message);
+    if (handler && !only_a_beat) handler(message);
   } catch (const std::exception& error) {
     return end(error.what());
   }
@@ -89,7 +112,7 @@ void Channel::open_frame() {
 }
 
 void Channel::send(const Message& message) {
-  if (closing_) return;
+  if (closing_ || mute_) return;
   Bytes const plain = write_cbor(message);
   if (plain.size() + seal_bytes > max_frame_bytes)
     return end("a control message over the length limit was to be sent");
@@ -108,8 +131,12 @@ void Channel::write_next() {
   asio::async_write(socket_, asio::buffer(queue_.front()),
                     [self = shared_from_this()](const asio::error_code& error, std::size_t) {
                       if (error) {
+                        // What the other side said last, why it ended for example, may still be unread: the
+                        // end shows in reading, too.
+                        self->mute_ = true;
                         self->queue_.clear();
-                        return self->end(error.message());
+                        if (self->closing_) self->shut();
+                        return;
                       }
                       self->queue_.pop_front();
                       if (!self->queue_.empty()) return self->write_next();
@@ -120,6 +147,7 @@ void Channel::write_next() {
 void Channel::close() {
   if (closing_) return;
   closing_ = true;
+  timer_.cancel();
   on_message_ = nullptr;
   on_end_ = nullptr;
   if (queue_.empty()) shut();
@@ -136,6 +164,7 @@ void Channel::end(const std::string& reason) {
 }
 
 void Channel::shut() {
+  timer_.cancel();
   asio::error_code ignored;
   socket_.shutdown(asio::socket_base::shutdown_both, ignored);
   socket_.close(ignored);

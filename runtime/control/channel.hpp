@@ -2,6 +2,7 @@
 #pragma once
 
 #include <asio.hpp>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -31,7 +32,10 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   Channel(Socket socket, const SessionKeys& keys);
 
-  void start(OnMessage on_message, OnEnd on_end);
+  /// With `silence`, both sides say something every quarter of it, and a side that hears nothing for so long
+  /// ends the connection: the other process is stopped or its host is gone. 0: never.
+  void start(OnMessage on_message, OnEnd on_end,
+             std::chrono::milliseconds silence = std::chrono::milliseconds{0});
   void send(const Message& message);
   /// Ends the connection after what was sent; the callbacks are not called again.
   void close();
@@ -45,6 +49,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void write_next();
   void end(const std::string& reason);
   void shut();
+  void beat();
 
   Socket socket_;
   SessionKeys keys_;
@@ -54,6 +59,11 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Bytes body_;
   std::deque<Bytes> queue_;
   bool closing_ = false;
+  bool mute_ = false;  // the other side takes nothing any more
+  std::chrono::milliseconds silence_{0};
+  asio::steady_timer timer_;
+  std::chrono::steady_clock::time_point heard_;
+  std::chrono::steady_clock::time_point beaten_;
   OnMessage on_message_;
   OnEnd on_end_;
 };

@@ -88,6 +88,19 @@ bool equal(std::span<const std::uint8_t, proof_bytes> a, const Proof& b) {
   return sodium_memcmp(a.data(), b.data(), b.size()) == 0;
 }
 
+std::string local_name(const Key& key, int leader) {
+  auto const text = "muster unix socket of " + std::to_string(leader);
+  std::array<std::uint8_t, 16> hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(text.data()),
+                     text.size(), key.data(), key.size());
+  std::string name = "muster/";
+  for (auto const byte : hash) {
+    name += "0123456789abcdef"[byte >> 4];
+    name += "0123456789abcdef"[byte & 15];
+  }
+  return name;
+}
+
 SessionKeys leader_keys(const Key& key, const Introduction& introduction) {
   return {keyed_hash(key, to_rank, introduction), keyed_hash(key, to_leader, introduction)};
 }

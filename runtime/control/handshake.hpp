@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace muster::control {
 
@@ -53,6 +54,10 @@ Proof leader_proof(const Key& key, const Introduction& introduction);
 Proof rank_proof(const Key& key, const Introduction& introduction);
 /// In constant time.
 bool equal(std::span<const std::uint8_t, proof_bytes> a, const Proof& b);
+
+/// The name of the UNIX socket where a host's leader takes its host's ranks in. Only who has the key can know
+/// it before it is there.
+std::string local_name(const Key& key, int leader);
 
 SessionKeys leader_keys(const Key& key, const Introduction& introduction);
 SessionKeys rank_keys(const Key& key, const Introduction& introduction);

@@ -39,60 +39,98 @@ std::string place_of(const std::string& operation, std::uint64_t number, const s
   return fmt::format("{} (operation {} on communicator '{}')", operation, number, group);
 }
 
-Leader::Leader(asio::io_context& io, ToSelf to_self) : io_(io), to_self_(std::move(to_self)), gate_(io) {}
+Leader::Leader(asio::io_context& io, ToSelf to_self)
+    : io_(io),
+      to_self_(std::move(to_self)),
+      connections_(
+          [this](int rank) {
+            seen_.insert(rank);
+            if (failure_) connections_.send(rank, to_message(*failure_));
+          },
+          [this](int rank, const Message& message) { hear(rank, message); },
+          [this](int rank, const std::string& reason) { lose(rank, reason); }),
+      gate_(std::make_unique<Gate>(io)),
+      port_(gate_->port()) {}
 
-void Leader::open(std::vector<Hello> roster, const Key& key) {
+void Leader::open(std::vector<Hello> roster, std::vector<int> leader_of, const Key& key,
+                  std::chrono::milliseconds silence) {
   roster_ = std::move(roster);
-  auto const ranks = static_cast<std::uint32_t>(roster_.size());
-  gate_.open(
-      static_cast<int>(ranks), [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key,
-      [this](int rank, Socket socket, const SessionKeys& keys) { admit(rank, std::move(socket), keys); });
+  leader_of_ = std::move(leader_of);
+  std::vector<int> leaders;
+  std::vector<int> here;
+  for (int rank = 1; rank < static_cast<int>(roster_.size()); ++rank) {
+    int const leader = leader_of_.at(static_cast<std::size_t>(rank));
+    if (leader == rank) leaders.push_back(rank);
+    if (leader == 0) here.push_back(rank);
+  }
+  connections_.open(std::move(gate_), leaders, key, silence);
+  if (!here.empty()) connections_.open(std::make_unique<Gate>(io_, local_name(key, 0)), here, key, silence);
 }
 
 void Leader::close() {
-  gate_.close();
-  for (auto& [rank, channel] : channels_) channel->close();
-  channels_.clear();
+  connections_.close();
   rounds_.clear();
+  questions_.clear();
   inquiry_.reset();
 }
 
-void Leader::admit(int rank, Socket socket, const SessionKeys& keys) {
-  // A rank that said something comes once; whoever comes again is a copy of it. Before that it may come
-  // again: it gave up a connection whose welcome took too long.
-  if (spoken_.contains(rank)) return;
+// What a connection says: about its own rank, or a leader about one of its host's.
+void Leader::hear(int leader, const Message& message) {
+  auto const& what = message.at("is").get_ref<const std::string&>();
+  if (what != "from" && what != "came" && what != "lost") return handle(leader, message);
+  auto const rank = message.at("rank").get<int>();
+  if (rank < 0 || rank >= static_cast<int>(roster_.size()) ||
+      leader_of_[static_cast<std::size_t>(rank)] != leader) {
+    throw Error(Fault::system, "a leader speaks for a rank of another host");
+  }
+  if (what == "from") return handle(rank, message.at("message"));
+  if (what == "lost") return lose(rank, message.at("reason").get<std::string>());
   seen_.insert(rank);
-  if (auto const old = channels_.extract(rank)) old.mapped()->close();
-  log::debug("control: rank {} connected, {} of {} here", rank, seen_.size() + 1, roster_.size());
-  auto channel = std::make_shared<Channel>(std::move(socket), keys);
-  channels_.emplace(rank, channel);
-  channel->start(
-      [this, rank](const Message& message) {
-        spoken_.insert(rank);
-        handle(rank, message);
-      },
-      [this, rank](const std::string& reason) { lose(rank, reason); });
-  if (failure_) channel->send(to_message(*failure_));
+  if (failure_) send({rank}, to_message(*failure_));
 }
 
 void Leader::lose(int rank, const std::string& reason) {
-  channels_.erase(rank);
-  if (departing_ || failure_ || !spoken_.contains(rank)) return;
+  if (departing_ || failure_) return;
   const Hello& hello = roster_[static_cast<std::size_t>(rank)];
   fail({Fault::lost_rank, 0,
         fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
                     name_of_rank(hello), hello.pid, reason)});
 }
 
-void Leader::send(int rank, const Message& message) {
-  if (rank == 0) return to_self_(message);
-  if (auto const found = channels_.find(rank); found != channels_.end()) found->second->send(message);
+// One message a host. Rank 0 last: its program may end the process as soon as it knows.
+void Leader::send(const std::vector<int>& ranks, const Message& message) {
+  std::map<int, std::vector<int>> by_leader;
+  for (int const rank : ranks) by_leader[leader_of_[static_cast<std::size_t>(rank)]].push_back(rank);
+  for (const auto& [leader, its] : by_leader) {
+    if (leader == 0) continue;
+    if (its.size() == 1 && its.front() == leader) {
+      connections_.send(leader, message);
+    } else {
+      connections_.send(leader, {{"is", "to"}, {"ranks", its}, {"message", message}});
+    }
+  }
+  bool self = false;
+  for (int const rank : by_leader[0]) {
+    if (rank == 0) {
+      self = true;
+    } else {
+      connections_.send(rank, message);
+    }
+  }
+  if (self) to_self_(message);
 }
 
 void Leader::handle(int rank, const Message& message) {
   auto const& what = message.at("is").get_ref<const std::string&>();
   if (what == "arrive") return arrive(rank, message);
   if (what == "stalled") return inquire(rank, message);
+  if (what == "put") return put(rank, message);
+  if (what == "get") return get(rank, message);
+  if (what == "broken") {
+    auto failure = failure_from(message);
+    failure.speaker = rank;
+    return fail(failure);
+  }
   if (what == "here" && inquiry_) {
     inquiry_->replies[rank] = message;
     if (inquiry_->replies.size() == inquiry_->members.size()) conclude();
@@ -150,7 +188,7 @@ void Leader::complete(const std::string& name, Round& round) {
   if (round.last) departing_ = true;
   auto const members = round.members;
   rounds_.erase(name);  // before rank 0 can hear of it and begin the next round of the same name
-  for (auto member = members.rbegin(); member != members.rend(); ++member) send(*member, done);
+  send(members, done);
 }
 
 void Leader::miss(const std::string& name, const Round& round) {
@@ -182,7 +220,7 @@ void Leader::inquire(int rank, const Message& message) {
   });
   Message const where{{"is", "where"}, {"group", message.at("group")}};
   auto const members = inquiry_->members;
-  for (int member : members) send(member, where);
+  send(members, where);
 }
 
 void Leader::conclude() {
@@ -220,6 +258,49 @@ void Leader::conclude() {
   fail({Fault::deadline, inquiry->speaker, text});
 }
 
+void Leader::put(int rank, const Message& message) {
+  auto const name = message.at("name").get<std::string>();
+  std::vector<std::uint8_t> value = message.at("value").get_binary();
+  auto& kept = store_[name];
+  stored_bytes_ = stored_bytes_ + value.size() - kept.size();
+  kept = std::move(value);
+  if (stored_bytes_ + store_.size() * max_key_bytes > max_store_bytes) {
+    return fail(
+        {Fault::usage, rank,
+         fmt::format("{} put '{}' into the job's store, which then holds more than {} MiB",
+                     name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_store_bytes >> 20)});
+  }
+  auto const [first, last] = questions_.equal_range(name);
+  std::vector<std::shared_ptr<Question>> asked;
+  for (auto at = first; at != last; ++at) asked.push_back(at->second);
+  questions_.erase(first, last);
+  for (const auto& question : asked) answer(*question, &kept);
+}
+
+void Leader::get(int rank, const Message& message) {
+  auto const name = message.at("name").get<std::string>();
+  auto const question = std::make_shared<Question>(io_);
+  question->rank = rank;
+  question->id = message.at("id").get<std::uint64_t>();
+  if (auto const found = store_.find(name); found != store_.end()) return answer(*question, &found->second);
+  question->timer.expires_after(std::chrono::milliseconds(message.at("ms").get<std::int64_t>()));
+  auto const at = questions_.emplace(name, question);
+  question->timer.async_wait([this, at, weak = std::weak_ptr(question)](const asio::error_code& error) {
+    auto const late = weak.lock();  // answered or given up: no longer in the list
+    if (error || !late) return;
+    questions_.erase(at);
+    answer(*late, nullptr);
+  });
+}
+
+void Leader::answer(const Question& question, const std::vector<std::uint8_t>* value) {
+  send({question.rank},
+       {{"is", "got"},
+        {"id", question.id},
+        {"found", value != nullptr},
+        {"value", Message::binary(value != nullptr ? *value : std::vector<std::uint8_t>{})}});
+}
+
 void Leader::fail(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
@@ -227,10 +308,10 @@ void Leader::fail(const Failure& failure) {
   auto const message = to_message(failure);
   rounds_.clear();
   inquiry_.reset();
-  auto const channels = channels_;
-  for (auto const& [rank, channel] : channels) channel->send(message);
-  // Rank 0 last: its program may end the process as soon as it knows.
-  to_self_(message);
+  questions_.clear();
+  std::vector<int> everyone(roster_.size());
+  std::iota(everyone.begin(), everyone.end(), 0);
+  send(everyone, message);
 }
 
 }  // namespace muster::control

@@ -11,16 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "control/channel.hpp"
+#include "control/connections.hpp"
 #include "control/failure.hpp"
-#include "control/gate.hpp"
 #include "muster/job.hpp"
 
 namespace muster::control {
 
+/// Limits of the job's store.
+inline constexpr std::size_t max_key_bytes = 256;
+inline constexpr std::size_t max_value_bytes = 64u << 10;
+inline constexpr std::size_t max_store_bytes = 16u << 20;
+
 /// Rank 0's side of the control plane: holds the connections, brings the arrivals of each round together,
-/// names who is missing at a deadline and who was lost. Every call on the io_context's thread, except the
-/// constructor and port().
+/// keeps the store, names who is missing at a deadline and who was lost. Every call on the io_context's
+/// thread, except the constructor and port().
 class Leader {
  public:
   /// Takes messages for rank 0 itself.
@@ -28,8 +32,10 @@ class Leader {
 
   Leader(asio::io_context& io, ToSelf to_self);
 
-  std::uint16_t port() const { return gate_.port(); }
-  void open(std::vector<Hello> roster, const Key& key);
+  std::uint16_t port() const { return port_; }
+  /// `leader_of`, by rank: the leader of its host.
+  void open(std::vector<Hello> roster, std::vector<int> leader_of, const Key& key,
+            std::chrono::milliseconds silence);
 
   /// A message of a rank, rank 0's included.
   void handle(int rank, const Message& message);
@@ -37,7 +43,7 @@ class Leader {
   /// Ends the job on every rank.
   void fail(const Failure& failure);
 
-  bool everyone_left() const { return channels_.empty(); }
+  bool everyone_left() const { return connections_.empty(); }
   void close();
 
  private:
@@ -61,9 +67,20 @@ class Leader {
     asio::steady_timer timer;
   };
 
-  void admit(int rank, Socket socket, const SessionKeys& keys);
+  // Some rank asked for a value that nobody had put yet.
+  struct Question {
+    Question(asio::io_context& io) : timer(io) {}
+    int rank = 0;
+    std::uint64_t id = 0;
+    asio::steady_timer timer;
+  };
+
+  void hear(int leader, const Message& message);
   void lose(int rank, const std::string& reason);
-  void send(int rank, const Message& message);
+  void send(const std::vector<int>& ranks, const Message& message);
+  void put(int rank, const Message& message);
+  void get(int rank, const Message& message);
+  void answer(const Question& question, const std::vector<std::uint8_t>* value);
   void arrive(int rank, const Message& message);
   void complete(const std::string& name, Round& round);
   void miss(const std::string& name, const Round& round);
@@ -73,11 +90,15 @@ class Leader {
 
   asio::io_context& io_;
   ToSelf to_self_;
-  Gate gate_;
+  Connections connections_;
+  std::unique_ptr<Gate> gate_;  // until it is open
+  std::uint16_t port_;
   std::vector<Hello> roster_;
-  std::map<int, std::shared_ptr<Channel>> channels_;
-  std::set<int> seen_;    // connected at least once
-  std::set<int> spoken_;  // sent something
+  std::vector<int> leader_of_;
+  std::set<int> seen_;  // connected at least once
+  std::map<std::string, std::vector<std::uint8_t>> store_;
+  std::size_t stored_bytes_ = 0;
+  std::multimap<std::string, std::shared_ptr<Question>> questions_;
   std::map<std::string, std::unique_ptr<Round>> rounds_;
   std::unique_ptr<Inquiry> inquiry_;
   std::optional<Failure> failure_;

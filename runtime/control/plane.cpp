@@ -20,6 +20,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds leader_grace{5000};
 constexpr milliseconds quiet_time{500};
 constexpr milliseconds departure_time{2000};
+// How long what was sent may take to go out when this process ends.
+constexpr milliseconds flush_time{1000};
 
 }  // namespace
 
@@ -37,22 +39,51 @@ std::shared_ptr<Plane> Plane::listen(const Key& key) {
 
 std::uint16_t Plane::port() const { return leader_ ? leader_->port() : 0; }
 
-void Plane::lead(std::vector<Hello> roster) {
-  roster_ = roster;
-  leader_->open(std::move(roster), key_);
+namespace {
+
+// Without a host's leader every rank is its own.
+PlaneOptions completed(PlaneOptions options) {
+  if (!options.leader_of.empty()) return options;
+  for (std::size_t r = 0; r < options.roster.size(); ++r) options.leader_of.push_back(static_cast<int>(r));
+  return options;
+}
+
+}  // namespace
+
+std::vector<int> Plane::ranks_led() const {
+  std::vector<int> ranks;
+  for (int r = 0; r < static_cast<int>(options_.leader_of.size()); ++r)
+    if (r != rank_ && options_.leader_of[static_cast<std::size_t>(r)] == rank_) ranks.push_back(r);
+  return ranks;
+}
+
+void Plane::lead(PlaneOptions options) {
+  options_ = completed(std::move(options));
+  leader_->open(options_.roster, options_.leader_of, key_, options_.silence);
   start_thread();
 }
 
-std::shared_ptr<Plane> Plane::follow(int rank, std::vector<Hello> roster,
+std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
                                      const std::vector<std::string>& addresses, std::uint16_t port,
                                      const Key& key, const Deadline& deadline) {
   std::shared_ptr<Plane> plane(new Plane(rank));
-  plane->roster_ = std::move(roster);
-  auto [socket, keys] = connect_to_leader(plane->io_, rank, endpoints_of(addresses, port), key, deadline);
+  plane->options_ = completed(std::move(options));
+  int const leader = plane->leader();
+  auto const led = plane->ranks_led();
+  // Listens before it connects: its host's ranks need not come again.
+  if (!led.empty()) plane->relay_ = std::make_unique<Relay>(plane->io_, key, rank);
+  auto const endpoints = leader == rank ? endpoints_of(addresses, port)
+                                        : std::vector<Endpoint>{local_endpoint(local_name(key, leader))};
+  auto [socket, keys] = connect_to_leader(plane->io_, rank, endpoints, key, deadline);
   plane->channel_ = std::make_shared<Channel>(std::move(socket), keys);
   Plane* const raw = plane.get();
-  plane->channel_->start([raw](const Message& message) { raw->receive(message); },
-                         [raw](const std::string& reason) { raw->lose_leader(reason); });
+  if (plane->relay_) {
+    plane->relay_->open(led, key, plane->options_.silence,
+                        [raw](const Message& message) { raw->channel_->send(message); });
+  }
+  plane->channel_->start([raw](const Message& message) { raw->hear_leader(message); },
+                         [raw](const std::string& reason) { raw->lose_leader(reason); },
+                         plane->options_.silence);
   plane->start_thread();
   return plane;
 }
@@ -72,6 +103,9 @@ void Plane::run() {
       broke(error.what());
     }
   }
+  std::lock_guard const lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
 }
 
 void Plane::broke(const std::string& reason) noexcept {
@@ -79,6 +113,12 @@ void Plane::broke(const std::string& reason) noexcept {
                         fmt::format("the control plane of rank {} broke: {}", rank_, reason)};
   try {
     if (leader_) leader_->fail(failure);
+    if (relay_) relay_->tell_all(to_message(failure));
+    if (channel_)
+      channel_->send({{"is", "broken"},
+                      {"fault", static_cast<int>(failure.fault)},
+                      {"speaker", rank_},
+                      {"text", failure.text}});
   } catch (const std::exception& error) {
     log::debug("control: cannot tell the others: {}", error.what());
   }
@@ -95,10 +135,24 @@ void Plane::post(Message message) {
   });
 }
 
+void Plane::hear_leader(const Message& message) {
+  if (message.at("is") != "to") return receive(message);
+  auto const ranks = message.at("ranks").get<std::vector<int>>();
+  if (!relay_ || relay_->hand_on(ranks, message.at("message"))) receive(message.at("message"));
+}
+
 void Plane::receive(const Message& message) {
   auto const& what = message.at("is").get_ref<const std::string&>();
   if (what == "failure") return fail(failure_from(message));
   if (what == "where") return answer_where(message);
+  if (what == "got") {
+    std::lock_guard const lock(mutex_);
+    auto const found = answers_.find(message.at("id").get<std::uint64_t>());
+    if (found == answers_.end()) return;  // given up
+    answered_.insert(found->first);
+    if (message.at("found").get<bool>()) found->second = Blob(message.at("value").get_binary());
+    return changed_.notify_all();
+  }
   if (what != "done") return;
   std::vector<Blob> blobs;
   for (const auto& blob : message.at("blobs")) blobs.emplace_back(blob.get_binary());
@@ -130,20 +184,33 @@ void Plane::fail(const Failure& failure) {
   changed_.notify_all();
 }
 
-// Rank 0 cannot tell the others of its own end. One of them speaks: on another host, since rank 0's may have
-// gone as a whole.
 void Plane::lose_leader(const std::string& reason) {
   {
     std::lock_guard const lock(mutex_);
     if (leaving_) return;
   }
-  const Hello& lost = roster_.front();
-  auto const elsewhere = std::find_if(roster_.begin(), roster_.end(), [&](const Hello& hello) {
+  int const lost = leader();
+  if (lost == rank_ || lost == 0) return lose_rank_0(reason);
+  // Rank 0 loses it too, and says so.
+  const Hello& hello = options_.roster[static_cast<std::size_t>(lost)];
+  fail({Fault::lost_rank, 0,
+        fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
+                    bootstrap::name_of_rank(hello), hello.pid, reason)});
+}
+
+// Rank 0 cannot tell the others of its own end. One of them speaks: on another host, since rank 0's may have
+// gone as a whole.
+void Plane::lose_rank_0(const std::string& reason) {
+  auto const& roster = options_.roster;
+  const Hello& lost = roster.front();
+  auto const elsewhere = std::find_if(roster.begin(), roster.end(), [&](const Hello& hello) {
     return hello.host != lost.host || hello.boot_id != lost.boot_id;
   });
-  fail({Fault::lost_rank, elsewhere == roster_.end() ? 1 : elsewhere->rank,
-        fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
-                    bootstrap::name_of_rank(lost), lost.pid, reason)});
+  Failure const failure{Fault::lost_rank, elsewhere == roster.end() ? 1 : elsewhere->rank,
+                        fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
+                                    bootstrap::name_of_rank(lost), lost.pid, reason)};
+  if (relay_) relay_->tell_all(to_message(failure));
+  fail(failure);
 }
 
 void Plane::check() const {
@@ -171,10 +238,11 @@ std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* 
   if (auto result = results_.extract(name)) return std::move(result.mapped());
   lock.unlock();
   check();
-  throw Error(Fault::deadline, fmt::format("{}: {} does not answer {} within {}", name,
-                                           bootstrap::name_of_rank(roster_.front()),
-                                           bootstrap::name_of_rank(roster_[static_cast<std::size_t>(rank_)]),
-                                           text_of(deadline.length() + leader_grace)));
+  throw Error(Fault::deadline,
+              fmt::format("{}: {} does not answer {} within {}", name,
+                          bootstrap::name_of_rank(options_.roster.front()),
+                          bootstrap::name_of_rank(options_.roster[static_cast<std::size_t>(rank_)]),
+                          text_of(deadline.length() + leader_grace)));
 }
 
 std::vector<Blob> Plane::gather(const std::string& name, const std::vector<int>& members, const Blob& mine,
@@ -215,15 +283,57 @@ void Plane::stalled(const std::string& group, const std::vector<int>& members, s
         {"number", number},
         {"operation", operation},
         {"ms", waited.count()}});
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, leader_grace, [&] { return failure_.has_value(); });
-  }
+  wait_for_failure();
   check();
-  throw Error(Fault::deadline, fmt::format("{} was not done after {} on {}, and {} does not answer",
-                                           place_of(operation, number, group), text_of(waited),
-                                           bootstrap::name_of_rank(roster_[static_cast<std::size_t>(rank_)]),
-                                           bootstrap::name_of_rank(roster_.front())));
+  throw Error(Fault::deadline,
+              fmt::format("{} was not done after {} on {}, and {} does not answer",
+                          place_of(operation, number, group), text_of(waited),
+                          bootstrap::name_of_rank(options_.roster[static_cast<std::size_t>(rank_)]),
+                          bootstrap::name_of_rank(options_.roster.front())));
+}
+
+bool Plane::wait_for_failure() {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, leader_grace, [&] { return failure_.has_value(); });
+}
+
+void Plane::give_up(Fault fault, const std::string& text) {
+  check();
+  post({{"is", "broken"}, {"fault", static_cast<int>(fault)}, {"speaker", rank_}, {"text", text}});
+  wait_for_failure();
+  check();
+  throw Error(fault, text);
+}
+
+void Plane::put(const std::string& name, const Blob& value) {
+  check();
+  if (name.size() > max_key_bytes || value.size() > max_value_bytes) {
+    throw Error(Fault::usage,
+                fmt::format("put: a name of {} bytes and a value of {} bytes; the limits are {} and {}",
+                            name.size(), value.size(), max_key_bytes, max_value_bytes));
+  }
+  post({{"is", "put"}, {"name", name}, {"value", Message::binary(value)}});
+}
+
+std::optional<Blob> Plane::get(const std::string& name, milliseconds wait) {
+  check();
+  Deadline const deadline(wait);
+  std::unique_lock lock(mutex_);
+  auto const id = ++questions_;
+  answers_.emplace(id, std::nullopt);
+  lock.unlock();
+  post({{"is", "get"}, {"name", name}, {"id", id}, {"ms", deadline.length().count()}});
+  lock.lock();
+  changed_.wait_until(lock, deadline.when() + leader_grace,
+                      [&] { return failure_ || answered_.contains(id); });
+  bool const answered = answered_.erase(id) > 0;
+  auto value = std::move(answers_.extract(id).mapped());
+  lock.unlock();
+  if (answered) return value;
+  check();
+  throw Error(Fault::deadline, fmt::format("get of '{}': {} does not answer within {}", name,
+                                           bootstrap::name_of_rank(options_.roster.front()),
+                                           text_of(deadline.length() + leader_grace)));
 }
 
 void Plane::leave() {
@@ -233,14 +343,15 @@ void Plane::leave() {
   }
   if (!thread_.joinable()) return;
   Deadline const deadline(departure_time);
-  if (leader_) {
+  if (leader_ || relay_) {
     // The others end their connections when they know that everybody arrived; ending first would look like a
     // loss to them.
     std::atomic<bool> empty{false};
     while (!empty && !deadline.passed()) {
       auto const looked = std::make_shared<std::promise<bool>>();
       auto seen = looked->get_future();
-      asio::post(io_, [this, looked] { looked->set_value(leader_->everyone_left()); });
+      asio::post(io_,
+                 [this, looked] { looked->set_value(leader_ ? leader_->everyone_left() : relay_->empty()); });
       if (seen.wait_until(deadline.when()) == std::future_status::ready) empty = seen.get();
       if (!empty) std::this_thread::sleep_for(milliseconds{1});
     }
@@ -253,14 +364,39 @@ void Plane::abandon() noexcept {
     std::lock_guard const lock(mutex_);
     leaving_ = true;
   }
-  if (thread_.joinable()) {
-    asio::post(io_, [this] {
-      if (leader_) leader_->close();
-      if (channel_) channel_->close();
-      io_.stop();
-    });
-    thread_.join();
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this] {
+    if (leader_) leader_->close();
+    if (relay_) relay_->close();
+    if (channel_) channel_->close();
+    work_.reset();  // the thread ends when all was sent
+  });
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, flush_time, [&] { return ended_; });
   }
+  io_.stop();
+  thread_.join();
+}
+
+void Plane::abandon_for_own_reason() noexcept {
+  try {
+    bool over = failed();
+    {
+      std::lock_guard const lock(mutex_);
+      over = over || leaving_ || !thread_.joinable();
+    }
+    if (!over) {
+      const Hello& self = options_.roster[static_cast<std::size_t>(rank_)];
+      post({{"is", "broken"},
+            {"fault", static_cast<int>(Fault::lost_rank)},
+            {"speaker", rank_},
+            {"text", bootstrap::name_of_rank(self) + " left the job for a reason of its own"}});
+    }
+  } catch (const std::exception& error) {
+    log::debug("control: cannot tell the others: {}", error.what());
+  }
+  abandon();
 }
 
 }  // namespace muster::control

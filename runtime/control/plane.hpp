@@ -16,6 +16,7 @@
 #include "control/channel.hpp"
 #include "control/failure.hpp"
 #include "control/leader.hpp"
+#include "control/relay.hpp"
 #include "deadline.hpp"
 #include "muster/job.hpp"
 
@@ -31,20 +32,28 @@ struct Activity {
   std::atomic<const char*> operation{""};  ///< a string literal
 };
 
-/// A star of small host messages: every rank is connected to rank 0. One thread of its own per rank, asleep
-/// unless a message comes. A failure that any rank meets ends the plane on all of them: every later call
-/// throws it. Calls are thread-safe.
+/// What every rank of a job knows before its control plane starts.
+struct PlaneOptions {
+  std::vector<Hello> roster;
+  std::vector<int> leader_of;                 ///< by rank: the leader of its host; empty: every rank its own
+  std::chrono::milliseconds silence{10'000};  ///< a process that says nothing for so long counts as lost
+};
+
+/// A tree of small host messages: the ranks of a host are connected to its leader over a UNIX socket, the
+/// leaders to rank 0 over TCP. One thread of its own per rank, asleep unless a message comes. A failure that
+/// any rank meets ends the plane on all of them: every later call throws it. Calls are thread-safe.
 class Plane {
  public:
   /// Rank 0's, before anybody can come in: port() is known from here on.
   static std::shared_ptr<Plane> listen(const Key& key);
   std::uint16_t port() const;
   /// Lets the ranks of the roster in.
-  void lead(std::vector<Hello> roster);
+  void lead(PlaneOptions options);
 
-  /// Another rank's: connects to rank 0 at one of its addresses, trying until the deadline.
+  /// Another rank's: connects to its host's leader, or, as that leader, to rank 0 at one of its addresses,
+  /// trying until the deadline.
   /// @throws Error(Fault::deadline), with the last reason.
-  static std::shared_ptr<Plane> follow(int rank, std::vector<Hello> roster,
+  static std::shared_ptr<Plane> follow(int rank, PlaneOptions options,
                                        const std::vector<std::string>& addresses, std::uint16_t port,
                                        const Key& key, const Deadline& deadline);
 
@@ -64,6 +73,13 @@ class Plane {
   /// Of all ranks.
   void barrier(const std::string& name, std::chrono::milliseconds wait);
 
+  /// Keeps a small value for all ranks under a name; the last one put counts. At most max_key_bytes and
+  /// max_value_bytes, max_store_bytes in all.
+  /// @throws Error(Fault::usage), the failure of the job.
+  void put(const std::string& name, const Blob& value);
+  /// Waits until somebody put it; nothing at the deadline.
+  std::optional<Blob> get(const std::string& name, std::chrono::milliseconds wait);
+
   /// True once the job has failed; cheap enough for waiting loops.
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   /// Throws the job's failure, if there is one. A rank that is not to speak waits half a second first, so
@@ -78,12 +94,18 @@ class Plane {
   [[noreturn]] void stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                             const std::string& operation, std::chrono::milliseconds waited);
 
+  /// This rank cannot go on: ends the job on every rank and throws the job's failure, which is this one
+  /// unless another came first. This rank speaks then.
+  [[noreturn]] void give_up(Fault fault, const std::string& text);
+
   /// The job's last barrier: from here on a connection that ends is no loss.
   void last_barrier(const std::string& name, std::chrono::milliseconds wait);
-  /// After the last barrier: ends connections, rank 0 when the others have.
+  /// After the last barrier: ends connections, leaders when their ranks have.
   void leave();
-  /// Ends connections at once: the other ranks take this for a loss.
+  /// Ends connections at once, after what was sent: the other ranks take this for a loss.
   void abandon() noexcept;
+  /// Tells the others that this rank ends for a reason of its own, which its program says, and abandons.
+  void abandon_for_own_reason() noexcept;
 
  private:
   explicit Plane(int rank);
@@ -97,15 +119,21 @@ class Plane {
   void receive(const Message& message);
   void answer_where(const Message& message);
   void fail(const Failure& failure);
+  void hear_leader(const Message& message);
   void lose_leader(const std::string& reason);
+  void lose_rank_0(const std::string& reason);
+  int leader() const { return options_.leader_of[static_cast<std::size_t>(rank_)]; }
+  std::vector<int> ranks_led() const;
+  bool wait_for_failure();
 
   int rank_;
   Key key_{};
-  std::vector<Hello> roster_;
+  PlaneOptions options_;
   asio::io_context io_;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;  // while the thread runs
   std::unique_ptr<Leader> leader_;                                                  // on rank 0
-  std::shared_ptr<Channel> channel_;                                                // on the others
+  std::unique_ptr<Relay> relay_;                                                    // on other hosts' leaders
+  std::shared_ptr<Channel> channel_;  // to the leader, not on rank 0
   std::thread thread_;
   std::atomic<bool> failed_{false};
 
@@ -113,7 +141,11 @@ class Plane {
   std::condition_variable changed_;
   std::map<std::string, std::vector<Blob>> results_;
   std::optional<Failure> failure_;
+  std::map<std::uint64_t, std::optional<Blob>> answers_;
+  std::set<std::uint64_t> answered_;
+  std::uint64_t questions_ = 0;
   bool leaving_ = false;
+  bool ended_ = false;  // the thread
   std::map<std::string, std::weak_ptr<Activity>> activities_;
 };
 

@@ -25,6 +25,9 @@ struct JoinOptions {
   std::chrono::milliseconds deadline{60'000};
   /// Bounds every later operation of a communicator.
   std::chrono::milliseconds operation_timeout{600'000};
+  /// A rank whose process says nothing on the control plane for so long, being stopped or cut off, counts as
+  /// lost; 0: never. A job that is suspended as a whole loses nobody.
+  std::chrono::milliseconds silence{10'000};
   Device device = Device::automatic;
 };
 
@@ -62,8 +65,8 @@ class MUSTER_EXPORT Job {
   Job(Job&&) noexcept;
   Job& operator=(Job&&) noexcept;
   /// If leave() was not called: while an exception unwinds, or after an Error of this job, drops the
-  /// connections at once, so that the others learn of it; else leaves as leave() does, and says nothing if
-  /// that fails.
+  /// connections at once, so that the others learn of it (they end without a word: the reason is this
+  /// program's to say); else leaves as leave() does, and says nothing if that fails.
   ~Job();
 
   int rank() const noexcept;

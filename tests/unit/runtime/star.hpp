@@ -29,9 +29,11 @@ struct Star {
     return roster;
   }
 
-  explicit Star(int ranks, int connected) : roster(roster_of(ranks)), key(muster::control::random_key()) {
+  explicit Star(int ranks, int connected, std::vector<int> leader_of = {},
+                std::chrono::milliseconds silence = std::chrono::seconds(10))
+      : options{roster_of(ranks), std::move(leader_of), silence}, key(muster::control::random_key()) {
     planes.push_back(Plane::listen(key));
-    planes[0]->lead(roster);
+    planes[0]->lead(options);
     for (int r = 1; r < connected; ++r) planes.push_back(follow(r, key));
     if (connected == ranks) {
       on_each([](int, Plane& plane) { plane.barrier("join", std::chrono::seconds(20)); });
@@ -41,7 +43,7 @@ struct Star {
 
   std::shared_ptr<Plane> follow(int rank, const Key& with,
                                 std::chrono::milliseconds deadline = std::chrono::seconds(20)) const {
-    return Plane::follow(rank, roster, {"127.0.0.1"}, planes[0]->port(), with, muster::Deadline(deadline));
+    return Plane::follow(rank, options, {"127.0.0.1"}, planes[0]->port(), with, muster::Deadline(deadline));
   }
 
   /// Runs `call` for each connected rank at once; what each threw, or nothing.
@@ -61,7 +63,7 @@ struct Star {
     return thrown;
   }
 
-  std::vector<muster::Hello> roster;
+  muster::control::PlaneOptions options;
   Key key;
   std::vector<std::shared_ptr<Plane>> planes;
 };

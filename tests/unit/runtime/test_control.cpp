@@ -159,8 +159,8 @@ TEST_CASE("a process that is killed is named, as one that a forked child plays")
   if (child == 0) {
     Invitation invitation{};
     if (read(invite[0], &invitation, sizeof invitation) != sizeof invitation) _exit(1);
-    auto const plane =
-        Plane::follow(1, Star::roster_of(2), {"127.0.0.1"}, invitation.port, invitation.key, Deadline(10s));
+    auto const plane = Plane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, invitation.port,
+                                     invitation.key, Deadline(10s));
     plane->barrier("join", 10s);
     pause();
     _exit(0);
@@ -375,7 +375,7 @@ TEST_CASE("connecting to nobody ends at the deadline with the reason") {
   }
   auto const began = std::chrono::steady_clock::now();
   try {
-    Plane::follow(1, Star::roster_of(2), {"127.0.0.1"}, free_port, random_key(), Deadline(300ms));
+    Plane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, free_port, random_key(), Deadline(300ms));
     FAIL("connected to nobody");
   } catch (const Error& error) {
     CHECK(error.fault() == Fault::deadline);
@@ -388,7 +388,7 @@ TEST_CASE("a leader that accepts but never answers does not hold a rank beyond i
   asio::io_context io;
   tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
   auto const began = std::chrono::steady_clock::now();
-  CHECK_THROWS_AS(Plane::follow(1, Star::roster_of(2), {"127.0.0.1"}, acceptor.local_endpoint().port(),
+  CHECK_THROWS_AS(Plane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, acceptor.local_endpoint().port(),
                                 random_key(), Deadline(400ms)),
                   Error);
   CHECK(std::chrono::steady_clock::now() - began < 2s);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/relay.hpp"
+
+#include "control/handshake.hpp"
+
+namespace muster::control {
+
+Relay::Relay(asio::io_context& io, const Key& key, int leader)
+    : leader_(leader), gate_(std::make_unique<Gate>(io, local_name(key, leader))) {}
+
+void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds silence,
+                 Send to_rank_0) {
+  ranks_ = ranks;
+  connections_ = std::make_unique<Connections>(
+      [to_rank_0](int rank) {
+        to_rank_0({{"is", "came"}, {"rank", rank}});
+      },
+      [to_rank_0](int rank, const Message& message) {
+        to_rank_0({{"is", "from"}, {"rank", rank}, {"message", message}});
+      },
+      [to_rank_0](int rank, const std::string& reason) {
+        to_rank_0({{"is", "lost"}, {"rank", rank}, {"reason", reason}});
+      });
+  connections_->open(std::move(gate_), ranks, key, silence);
+}
+
+bool Relay::hand_on(const std::vector<int>& ranks, const Message& message) {
+  bool mine = false;
+  for (int const rank : ranks) {
+    if (rank == leader_) {
+      mine = true;
+    } else {
+      connections_->send(rank, message);
+    }
+  }
+  return mine;
+}
+
+void Relay::tell_all(const Message& message) {
+  for (int const rank : ranks_) connections_->send(rank, message);
+}
+
+}  // namespace muster::control
