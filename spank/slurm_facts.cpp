@@ -150,6 +150,8 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   facts.ranks = ranks_of_local_tasks(spank, facts.local_tasks);
   facts.cpus_per_task =
       static_cast<int>(item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));
+  // srun of 22.05 and 23.02 does not follow the job's -c, which is still what the user wants for a task.
+  facts.cpus_asked = count_of(job_variable(spank, "SLURM_CPUS_PER_TASK").value_or(""));
   facts.gpus_per_task = count_of(job_variable(spank, "SLURM_GPUS_PER_TASK").value_or(""));
   facts.shares_gpus = job_variable(spank, "SLURM_SHARDS_ON_NODE") ||
                       job_variable(spank, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") ||

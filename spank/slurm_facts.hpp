@@ -22,7 +22,8 @@ struct SlurmFacts {
   int local_tasks = 0;       ///< tasks of the step on this node
   int world_size = 0;        ///< tasks of the step
   std::vector<int> ranks;    ///< ranks[local rank] = rank; -1: only the tasks' environment says it
-  int cpus_per_task = 0;     ///< as Slurm counts CPUs; 0: not said
+  int cpus_per_task = 0;     ///< as Slurm counts CPUs; 1 also when nobody asked
+  int cpus_asked = 0;        ///< what -c of the step, else of the job around it, asked for; 0: nothing
   int gpus_per_task = 0;     ///< 0: not said
   bool shares_gpus = false;  ///< shards, MPS or --ntasks-per-gpu: several tasks to a GPU
   /// The step's GPUs on this node as Slurm names them: N of /dev/nvidiaN, or for MIG instances a number of

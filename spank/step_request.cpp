@@ -29,6 +29,14 @@ CpuSet allotted_cpus(const Node& node, const SlurmFacts& facts) {
   return counted.empty() ? own : counted;
 }
 
+// 0 when nobody asked: then a task may use what its GPU's own domain has for it. What the job asked for may
+// be more than this step has.
+int cpus_per_task(const SlurmFacts& facts, const CpuSet& cpus) {
+  if (facts.cpus_asked > 0 && long{facts.cpus_asked} * facts.local_tasks <= cpus.size())
+    return facts.cpus_asked;
+  return facts.cpus_per_task > 1 ? facts.cpus_per_task : 0;
+}
+
 }  // namespace
 
 placement::Request request_for(const Node& node, const SlurmFacts& facts, const Wish& wish,
@@ -50,9 +58,8 @@ placement::Request request_for(const Node& node, const SlurmFacts& facts, const 
   // Shards, MPS and --ntasks-per-gpu say that tasks share GPUs, and Slurm has dealt them accordingly.
   if (wish.tasks_per_gpu == 0 && facts.shares_gpus && count > 0)
     request.tasks_per_gpu = std::max(1, (facts.local_tasks + count - 1) / count);
-  request.hardware_threads = facts.cpus_per_task * facts.local_tasks > cores_among(node, request.cpus);
-  // 1 is what Slurm says when nobody asked: then a task may use what its GPU's own domain has for it.
-  if (facts.cpus_per_task > 1) request.cpus_per_task = facts.cpus_per_task;
+  request.cpus_per_task = cpus_per_task(facts, request.cpus);
+  request.hardware_threads = request.cpus_per_task * facts.local_tasks > cores_among(node, request.cpus);
   return request;
 }
 

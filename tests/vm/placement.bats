@@ -31,6 +31,13 @@ judge() {
 # values NAME [TEXT]: what the tasks say, by rank, on one line.
 values() { sort <<<"${2:-$output}" | grep -o " $1=[^ ]*" | cut -d= -f2 | paste -sd' '; }
 
+# count LIST: how many CPUs "0-3,8" are.
+count() {
+  local part n=0
+  for part in ${1//,/ }; do n=$((n + ${part#*-} - ${part%-*} + 1)); done
+  echo "$n"
+}
+
 # section NAME: the part of $output below "== NAME".
 section() { awk -v name="== $1" '/^==/ { on = $0 == name; next } on' <<<"$output"; }
 
@@ -63,6 +70,7 @@ section() { awk -v name="== $1" '/^==/ { on = $0 == name; next } on' <<<"$output
       judge "Muster, $cpus CPUs, devices $devices" "$text"
       [ "$wrong_cpus $wrong_memory $wrong_nics" = "0 0 0" ]
       [ "$(values cpus "$text")" = "$(values muster_cpus "$text")" ]
+      for list in $(values cpus "$text"); do [ "$(count "$list")" = "$cpus" ]; done
       if [ "$devices" = shared ]; then
         [ "$(values opened "$text")" = "0,1,2,3 0,1,2,3 0,1,2,3 0,1,2,3" ]
         echo "$text" >"$BATS_FILE_TMPDIR/shared"
@@ -90,7 +98,7 @@ section() { awk -v name="== $1" '/^==/ { on = $0 == name; next } on' <<<"$output
 }
 
 @test "muster plan in the guest says what the plugin did, with every NIC PIX from its GPU" {
-  on_vm "muster() { /opt/muster/bin/muster \"\$@\"; }; muster plan --format json"
+  on_vm "muster() { /opt/muster/bin/muster \"\$@\"; }; muster plan --cpus-per-task 4 --format json"
   run python3 - "$BATS_FILE_TMPDIR/shared" <<<"import json, sys
 plan = json.loads('''$output''')
 done = {}

@@ -41,6 +41,15 @@ TEST_CASE("CPUs per task are asked for only when the user did") {
   CHECK(request_for(node, facts_of(2, 4), {}, gpus(2)).cpus_per_task == 4);
   CHECK_FALSE(request_for(node, facts_of(2, 4), {}, gpus(2)).hardware_threads);
   CHECK(request_for(node, facts_of(4, 4), {}, gpus(4)).hardware_threads);
+
+  // Of the job, where srun does not follow it; unless this step has not as many.
+  SlurmFacts facts = facts_of(2);
+  for (const int asked : {1, 8}) {
+    facts.cpus_asked = asked;
+    CHECK(request_for(node, facts, {}, gpus(2)).cpus_per_task == asked);
+  }
+  facts.cpus_asked = 9;
+  CHECK(request_for(node, facts, {}, gpus(2)).cpus_per_task == 0);
 }
 
 TEST_CASE("The step's own cores narrow what the process may run on, when they are fewer") {
