@@ -170,7 +170,7 @@ TEST_CASE("hanging initialisation on two ranks is one message, and a rank that d
         return;
       }
       auto context = std::make_shared<detail::JobContext>();
-      context->roster = star.roster;
+      context->roster = star.options.roster;
       context->rank = rank;
       context->operation_timeout = 300ms;
       context->plane = star.planes[static_cast<std::size_t>(rank)];
