@@ -116,6 +116,14 @@ void add_heterogeneous(spank_t spank, SlurmFacts& facts) {
   for (int& rank : facts.ranks) rank = components.first_rank < 0 ? -1 : rank + components.first_rank;
 }
 
+// A binding that says which CPUs, or that there is to be none. The others (threads, which --hint=nomultithread
+// implies, cores, sockets, ldoms) only say how coarse Slurm's own choice is to be.
+std::string named_cpus(const std::string& binding) {
+  const bool named = binding.starts_with("map_") || binding.starts_with("mask_") ||
+                     binding.starts_with("rank") || binding == "none";
+  return named ? binding : "";
+}
+
 }  // namespace
 
 std::optional<std::string> job_variable(spank_handle* spank, const std::string& name) {
@@ -165,7 +173,7 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   facts.memory = own_memory();
   // Before the tasks start it is there only if somebody asked for it.
   if (!job_variable(spank, inherited_cpu_binding))
-    facts.cpu_binding = job_variable(spank, "SLURM_CPU_BIND_TYPE").value_or("");
+    facts.cpu_binding = named_cpus(job_variable(spank, "SLURM_CPU_BIND_TYPE").value_or(""));
   spank_unsetenv(spank, inherited_cpu_binding);
   add_heterogeneous(spank, facts);
   return facts;

@@ -36,7 +36,7 @@ struct SlurmFacts {
   std::optional<placement::CpuSet>
       step_cores;           ///< the step's cores, counted as Slurm counts them (0 … on this node)
   std::vector<int> memory;  ///< NUMA domains this process may use
-  std::string cpu_binding;  ///< what the user asked of --cpu-bind or SLURM_CPU_BIND; empty: nothing
+  std::string cpu_binding;  ///< the CPUs that the user named in --cpu-bind or SLURM_CPU_BIND; empty: none
 };
 
 /// @throws std::runtime_error when Slurm does not say what every step has (job, step, tasks).

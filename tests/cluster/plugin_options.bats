@@ -58,6 +58,10 @@ other_lab() {
     [ "$(value cpus)" = "1 0" ]
     [[ "$output" == *"stays"* && "$(value MUSTER_SET)" != *OMP_NUM_THREADS* ]]
   done
+  # How coarse Slurm's own choice is to be says nothing about Muster's.
+  run lab exec srun -n2 -N1 --hint=nomultithread --gpus-per-task=1 --muster=report bash -c "$have"
+  [[ "$status" = 0 && "$output" != *"stays"* && "$(value MUSTER_SET)" == *OMP_NUM_THREADS* ]]
+
   run lab exec srun -n2 -N1 --mem-bind=local --gpus-per-task=1 --muster=memory=prefer bash -c "$have"
   [ "$(value policy)" = "bind:0 bind:0" ]
 

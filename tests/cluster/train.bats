@@ -21,7 +21,7 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
   run lab exec sbatch --wait --muster=report --output="$out/job.log" sbatch/train.sbatch $small --output "$out"
   cat "$out/job.log"
   [ "$status" = 0 ]
-  for rank in 0 1 2 3; do grep -qE "^$rank +n[01] " "$out/job.log"; done
+  grep -q '^n\[0-1\]: 2 nodes alike, ranks 0-3' "$out/job.log"
   grep -q 'validation loss' "$out/job.log"
   [ -s "$out/metrics.jsonl" ]
   [ -s "$out/checkpoint.safetensors" ]
@@ -78,7 +78,7 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
 
 @test "more tasks than GPUs ends the job before anything trains" {
   # shellcheck disable=SC2086
-  run lab exec salloc --quiet -N1 -n2 --gres=gpu:1 --muster srun --mpi=pmix muster-train --device=cpu $small --output "$(folder)"
+  run lab exec salloc --quiet -N1 -n2 --gres=gpu:1 --muster=strict srun --mpi=pmix muster-train --device=cpu $small --output "$(folder)"
   [ "$status" != 0 ]
   [[ "$output" == *"2 tasks"*"1 GPU"* ]]
   [ ! -e "$(folder)/metrics.jsonl" ]
