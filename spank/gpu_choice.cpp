@@ -28,6 +28,7 @@ GpuChoice gpu_choice(const std::vector<int>& step, const std::vector<int>& visib
   if (!listed || listed->empty()) return {};
   if (listed->size() == step.size()) return {{}, true};
   GpuChoice choice;
+  choice.set_by_slurm = true;
   for (const int index : *listed) {
     const bool known = confined ? index < static_cast<int>(step.size())
                                 : std::find(step.begin(), step.end(), index) != step.end();

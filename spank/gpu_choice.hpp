@@ -15,8 +15,8 @@ namespace muster::spank {
 struct GpuChoice {
   std::vector<int> minors;  ///< the GPUs that Slurm or the user left to this task; empty: no choice was made,
                             ///< the plan decides
-  bool set_by_slurm = false;  ///< CUDA_VISIBLE_DEVICES only lists all of the step's GPUs, so it is Slurm's
-                              ///< and may be narrowed
+  bool set_by_slurm = false;  ///< CUDA_VISIBLE_DEVICES names GPUs of the step by Slurm's numbers, those of the
+                              ///< device files, while CUDA counts in PCI order: it is to be said by UUID
 };
 
 /// step: the step's GPUs on this node; visible: those this task may open; cuda_devices: the task's

@@ -23,6 +23,15 @@ another_link() {
 }
 placed() { run on_lab srun --muster "$@"; [ "$status" = 0 ]; }
 
+@test "a GPU that --gpu-bind names is told by UUID: CUDA counts in PCI order, Slurm as the device files do" {
+  placed -N1 -n2 --gpus=2 --gpu-bind=map_gpu:1,0 bash -c '
+    file=/proc/driver/nvidia/gpus/$MUSTER_GPUS/information
+    echo "$SLURM_PROCID minor=$(sed -n "s/^Device Minor:[[:space:]]*//p" "$file")"
+    echo "$SLURM_PROCID same=$(grep -qF "$CUDA_VISIBLE_DEVICES" "$file" && echo yes)"'
+  [ "$(value minor)" = "1 0" ]
+  [ "$(value same)" = "yes yes" ]
+}
+
 @test "MASTER_ADDR is rank 0's node and TF_CONFIG names each rank's, for every distribution" {
   hosts='echo "$SLURM_PROCID host=$SLURMD_NODENAME"; echo "$SLURM_PROCID config=$TF_CONFIG"; echo "$SLURM_PROCID master=$MASTER_ADDR"'
   for wish in --distribution=block --distribution=cyclic --distribution=plane=2 ""; do
