@@ -130,7 +130,7 @@ class Comer {
       for (const auto& record : message.at("records")) records_.push_back(decode(record.get_binary()));
     if (what == "witness") {
       Message processes = Message::array();
-      for (const auto& [rank, process] : processes_of_ranks(variable))
+      for (const auto& [rank, process] : processes_of_ranks(variable, plan_.name))
         processes.push_back({{"rank", rank}, {"pid", process.pid}, {"name", process.name}});
       channel_->send({{"is", "seen"}, {"processes", std::move(processes)}});
     }
@@ -138,7 +138,7 @@ class Comer {
 
   [[noreturn]] void give_up(const Deadline& deadline, const std::string& why) {
     Attendance attendance{plan_.size, {}, {}, plan_.host_of, {}};
-    attendance.seen_on_host[mine_.hello.host] = processes_of_ranks(variable);
+    attendance.seen_on_host[mine_.hello.host] = processes_of_ranks(variable, plan_.name);
     if (attendance.host_of.empty()) attendance.host_of.push_back(plan_.leader_host);
     throw Error(lost_ ? Fault::lost_rank : Fault::deadline,
                 fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", plan_.rank,

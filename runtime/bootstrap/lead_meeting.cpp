@@ -48,6 +48,7 @@ class Leader {
     if (!complete() && !failure_) name_the_missing(deadline);
     if (failure_) {
       for (auto& [rank, channel] : channels_) channel->send(control::to_message(*failure_));
+      for (auto& channel : copies_) channel->send(control::to_message(*failure_));
       say_goodbye();
       throw Error(failure_->fault, failure_->text);
     }
@@ -80,9 +81,11 @@ class Leader {
 
   void admit(int rank, control::Socket socket, const control::SessionKeys& keys) {
     auto channel = std::make_shared<control::Channel>(std::move(socket), keys);
-    if (!records_.contains(rank)) {
+    if (records_.contains(rank)) {
+      copies_.push_back(channel);
+    } else {
       // Not closed: it may be another process that says that it is this rank, and what it says counts, too.
-      channels_.extract(rank);
+      if (auto const old = channels_.extract(rank)) copies_.push_back(old.mapped());
       channels_.emplace(rank, channel);
     }
     channel->start([this, rank](const Message& message) { hear(rank, message); },
@@ -153,7 +156,7 @@ class Leader {
       asked.insert(rank);
       channels_.at(rank)->send({{"is", "witness"}});
     }
-    attendance_.seen_on_host[mine_.hello.host] = processes_of_ranks(variable);
+    attendance_.seen_on_host[mine_.hello.host] = processes_of_ranks(variable, plan_.name);
     run_until(Deadline(witness_time), [&] { return testified_ == asked; });
     attendance_.size = plan_.size;
     attendance_.host_of = plan_.host_of;
@@ -203,6 +206,7 @@ class Leader {
     gate_.close();
     if (desk_) desk_->close();
     for (auto& [rank, channel] : channels_) channel->close();
+    for (auto& channel : copies_) channel->close();
     channels_.clear();
     if (io_.stopped()) io_.restart();
     io_.run_for(farewell_time);
@@ -215,6 +219,7 @@ class Leader {
   control::Gate gate_;
   std::optional<KeyDesk> desk_;
   std::map<int, std::shared_ptr<control::Channel>> channels_;
+  std::vector<std::shared_ptr<control::Channel>> copies_;  // further ones in the name of a rank
   std::map<int, Record> records_;
   std::optional<control::Failure> failure_;
   Attendance attendance_;

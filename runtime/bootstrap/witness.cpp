@@ -11,21 +11,15 @@
 namespace muster::bootstrap {
 namespace {
 
-// Which variables must be equal in a process of this job, and which one has its rank.
+// Which variables must be equal in a process of this job, set or not, and which one has its rank.
 struct Mark {
   std::vector<const char*> job;
   const char* rank;
 };
 
-std::optional<Mark> mark_of(const Lookup& variable) {
-  std::vector<Mark> const marks{{{"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}, "RANK"},
-                                {{"PMIX_NAMESPACE"}, "PMIX_RANK"},
-                                {{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}, "SLURM_PROCID"},
-                                {{"MASTER_ADDR", "MASTER_PORT"}, "RANK"}};
-  for (const auto& mark : marks) {
-    auto const is_set = [&](const char* name) { return !variable(name).empty(); };
-    if (std::all_of(mark.job.begin(), mark.job.end(), is_set) && is_set(mark.rank)) return mark;
-  }
+std::optional<Mark> mark_of(const std::string& method) {
+  if (method == "slurm") return Mark{{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}, "SLURM_PROCID"};
+  if (method == "address") return Mark{{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}, "RANK"};
   return std::nullopt;
 }
 
@@ -55,16 +49,12 @@ std::optional<long> number(const std::string& text) {
 
 }  // namespace
 
-std::map<int, RankProcess> processes_of_ranks(const Lookup& variable) {
-  return processes_of_ranks(variable, "/proc");
-}
-
-std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std::string& proc) {
+std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std::string& method) {
   std::map<int, RankProcess> found;
-  auto const mark = mark_of(variable);
-  if (!mark) return found;
+  auto const mark = mark_of(method);
+  if (!mark || variable(mark->job.front()).empty()) return found;
   std::error_code error;
-  for (std::filesystem::directory_iterator at(proc, error), end; !error && at != end; at.increment(error)) {
+  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
     auto const pid = number(at->path().filename().string());
     if (!pid) continue;
     auto const environment = content_of(at->path() / "environ");
