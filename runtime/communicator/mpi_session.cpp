@@ -54,36 +54,38 @@ void tune(bool yield) {
   set_default("OMPI_MCA_opal_warn_on_missing_libcuda", "0");
 }
 
+// Every rank may meet it, or this one alone: one of them says it.
+[[noreturn]] void refuse(const JobContext& job, Fault fault, const std::string& text) {
+  if (job.plane) job.plane->give_up(fault, text);
+  throw Error(fault, text);
+}
+
+std::string this_rank(const JobContext& job) {
+  return bootstrap::name_of_rank(job.roster[static_cast<std::size_t>(job.rank)]);
+}
+
+[[noreturn]] void fail(const JobContext& job, Fault fault, const std::string& what) {
+  refuse(job, fault, fmt::format("{} on {}", what, this_rank(job)));
+}
+
 void check_ranks(const JobContext& job) {
   int rank = -1;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (rank == job.rank && size == static_cast<int>(job.roster.size())) return;
-  throw Error(Fault::environment,
-              fmt::format("Open MPI counts this process as rank {} of {} but the job has it as rank {} of "
-                          "{}: start the program with srun "
-                          "--mpi=pmix or with the mpirun of the Open MPI that libmuster was built with",
-                          rank, size, job.rank, job.roster.size()),
-              job.rank != 0);
+  refuse(job, Fault::environment,
+         fmt::format("Open MPI counts {} of {} as rank {} of {}: start the program with srun --mpi=pmix or "
+                     "with the mpirun of the Open MPI that libmuster was built with",
+                     this_rank(job), job.roster.size(), rank, size));
 }
 
 // Without PMIx every process's MPI_Init makes a world of one.
 void require_pmix(const JobContext& job) {
   if (std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return;
-  throw Error(
-      Fault::environment,
-      "Open MPI, which several ranks on host memory need, starts through PMIx only: add --mpi=pmix to srun, "
-      "or start the program with mpirun",
-      job.rank != 0);
-}
-
-// Every rank may meet it: one of them says it.
-[[noreturn]] void fail(const JobContext& job, Fault fault, const std::string& what) {
-  auto const text =
-      fmt::format("{} on {}", what, bootstrap::name_of_rank(job.roster[static_cast<std::size_t>(job.rank)]));
-  if (job.plane) job.plane->give_up(fault, text);
-  throw Error(fault, text);
+  refuse(job, Fault::environment,
+         "Open MPI, which several ranks on host memory need, starts through PMIx only: add --mpi=pmix to srun, "
+         "or start the program with mpirun");
 }
 
 void initialise(const JobContext& job, const Deadline& deadline) {
@@ -104,13 +106,11 @@ void check_threads(const JobContext& job, bool ours) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
   if (provided >= MPI_THREAD_SERIALIZED) return;
-  throw Error(Fault::environment,
-              ours
-                  ? "this Open MPI does not give MPI_THREAD_SERIALIZED, which a host communicator needs: use "
-                    "one built with thread support"
-                  : "the program initialised MPI for one thread only, but a host communicator needs "
-                    "MPI_THREAD_SERIALIZED: call MPI_Init_thread with it, or leave MPI_Init to Muster",
-              job.rank != 0);
+  refuse(job, Fault::environment,
+         ours ? "this Open MPI does not give MPI_THREAD_SERIALIZED, which a host communicator needs: use one "
+                "built with thread support"
+              : "the program initialised MPI for one thread only, but a host communicator needs "
+                "MPI_THREAD_SERIALIZED: call MPI_Init_thread with it, or leave MPI_Init to Muster");
 }
 
 }  // namespace

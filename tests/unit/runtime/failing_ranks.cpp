@@ -11,6 +11,7 @@
 //   again        joins, leaves and joins again, which is refused
 //   lonely       rank 0 waits for a message that the last rank does not send
 //   init_killed  is killed inside MPI_Init; split_killed and split_hangs: inside MPI_Comm_split
+//   threads_missing  its MPI does not have the threads that are needed
 #include <sys/types.h>
 #include <unistd.h>
 
