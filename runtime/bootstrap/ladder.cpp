@@ -18,14 +18,17 @@ constexpr std::size_t least_key_length = 16;
 bool wished(const std::string& method) {
   auto const wish = variable("MUSTER_JOIN");
   if (wish.empty() || wish == method) return true;
-  if (wish != "pmix" && wish != "slurm" && wish != "address" && wish != "alone")
+  if (wish != "pmix" && wish != "slurm" && wish != "address" && wish != "alone") {
+    auto const claim = launcher_claim(variable);
     throw Error(Fault::environment,
-                fmt::format("join: MUSTER_JOIN='{}' is none of pmix, slurm, address, alone", wish));
+                fmt::format("join: MUSTER_JOIN='{}' is none of pmix, slurm, address, alone", wish),
+                claim && claim->rank != 0);
+  }
   return false;
 }
 
 // The key that a user gave, bound to the job; nothing without one.
-std::optional<control::Key> own_key(const std::string& job) {
+std::optional<control::Key> own_key(const std::string& job, int rank) {
   auto const secret = variable("MUSTER_KEY");
   if (secret.empty()) return std::nullopt;
   if (secret.size() < least_key_length) {
@@ -33,7 +36,8 @@ std::optional<control::Key> own_key(const std::string& job) {
         Fault::environment,
         fmt::format("join: MUSTER_KEY has {} characters; it needs {} random ones at least, for example "
                     "MUSTER_KEY=$(openssl rand -hex 32)",
-                    secret.size(), least_key_length));
+                    secret.size(), least_key_length),
+        rank != 0);
   }
   control::Key key{};
   crypto_generichash_state state;
@@ -56,7 +60,7 @@ void authenticate(MeetingPlan& plan, bool one_host) {
     why = error.what();
     log::debug("join: {}: MUNGE: {}", plan.name, why);
   }
-  if (auto const key = own_key(plan.job)) {
+  if (auto const key = own_key(plan.job, plan.rank)) {
     plan.key = *key;
     return log::debug("join: {}: MUSTER_KEY authenticates", plan.name);
   }
@@ -135,7 +139,7 @@ std::unique_ptr<Membership> named_meeting(const Lookup& lookup) {
   if (named->local_size > 0 && named->local_size < named->size) plan.deputy = named->local_size;
   log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", named->rank, named->size,
              named->host, named->port);
-  if (auto const key = own_key(plan.job)) {
+  if (auto const key = own_key(plan.job, plan.rank)) {
     plan.key = *key;
   } else if (is_loopback(named->host)) {
     plan.seal = kernel_seal();

@@ -74,7 +74,15 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
   if (!led.empty()) plane->relay_ = std::make_unique<Relay>(plane->io_, key, rank);
   auto const endpoints = leader == rank ? endpoints_of(addresses, port)
                                         : std::vector<Endpoint>{local_endpoint(local_name(key, leader))};
-  auto [socket, keys] = connect_to_leader(plane->io_, rank, endpoints, key, deadline);
+  auto [socket, keys] = [&] {
+    try {
+      return connect_to_leader(plane->io_, rank, endpoints, key, deadline);
+    } catch (const Error& error) {
+      // Rank 0 names who is missing; only when it may be gone itself is there something to add.
+      bool const speaks = rank == plane->speaker_without_rank_0() && (leader == 0 || leader == rank);
+      throw Error(error.fault(), error.what(), !speaks);
+    }
+  }();
   plane->channel_ = std::make_shared<Channel>(std::move(socket), keys);
   Plane* const raw = plane.get();
   if (plane->relay_) {
@@ -200,13 +208,18 @@ void Plane::lose_leader(const std::string& reason) {
 
 // Rank 0 cannot tell the others of its own end. One of them speaks: on another host, since rank 0's may have
 // gone as a whole.
-void Plane::lose_rank_0(const std::string& reason) {
+int Plane::speaker_without_rank_0() const {
   auto const& roster = options_.roster;
   const Hello& lost = roster.front();
   auto const elsewhere = std::find_if(roster.begin(), roster.end(), [&](const Hello& hello) {
     return hello.host != lost.host || hello.boot_id != lost.boot_id;
   });
-  Failure const failure{Fault::lost_rank, elsewhere == roster.end() ? 1 : elsewhere->rank,
+  return elsewhere == roster.end() ? 1 : elsewhere->rank;
+}
+
+void Plane::lose_rank_0(const std::string& reason) {
+  const Hello& lost = options_.roster.front();
+  Failure const failure{Fault::lost_rank, speaker_without_rank_0(),
                         fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
                                     bootstrap::name_of_rank(lost), lost.pid, reason)};
   if (relay_) relay_->tell_all(to_message(failure));

@@ -122,6 +122,7 @@ class Plane {
   void hear_leader(const Message& message);
   void lose_leader(const std::string& reason);
   void lose_rank_0(const std::string& reason);
+  int speaker_without_rank_0() const;
   int leader() const { return options_.leader_of[static_cast<std::size_t>(rank_)]; }
   std::vector<int> ranks_led() const;
   bool wait_for_failure();

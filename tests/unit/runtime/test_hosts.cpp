@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control plane over several simulated hosts: one leader each, in one process.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -234,4 +236,29 @@ TEST_CASE(
   waitpid(suspends, nullptr, 0);
   std::this_thread::sleep_for(600ms);
   CHECK_FALSE(star.planes[0]->failed());
+}
+
+TEST_CASE("a rank whose host's leader never comes leaves it to rank 0 to name the missing") {
+  Star star(6, 1, three_hosts);
+  try {
+    star.follow(4, star.key, 200ms);
+    FAIL("connected to nobody");
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::deadline);
+    CHECK(error.repeated());
+  }
+}
+
+TEST_CASE("a process that a rank starts keeps no connection of the rank's open") {
+  Star star(6, 6, three_hosts);
+  int sockets = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (!std::filesystem::read_symlink(entry.path(), gone).string().starts_with("socket:")) continue;
+    int const flags = fcntl(std::stoi(entry.path().filename().string()), F_GETFD);
+    if (flags < 0) continue;
+    ++sockets;
+    CHECK((flags & FD_CLOEXEC) != 0);
+  }
+  CHECK(sockets >= 10);  // both ends of each rank's connection, at least
 }
