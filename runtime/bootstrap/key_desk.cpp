@@ -117,8 +117,8 @@ Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal&
                       int rank, const Deadline& deadline) {
   auto const nonce = control::random_nonce();
   Bytes const own(nonce.begin(), nonce.end());
-  auto const request =
-      framed(seal.close(write_cbor(json{{"job", job}, {"rank", rank}, {"nonce", json::binary(own)}})));
+  auto const wish = write_cbor(json{{"job", job}, {"rank", rank}, {"nonce", json::binary(own)}});
+  Bytes request;
   control::Socket socket(io);
   auto const frame = std::make_shared<Frame>();
   std::string why = "no answer within " + text_of(deadline.length());
@@ -126,6 +126,12 @@ Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal&
   socket.async_connect(desk, [&](const asio::error_code& error) {
     if (error) return void(why = error.message());
     if (!control::is_own_user(socket)) return void(why = "it is another user's");
+    // Not before: until rank 0 listens, every rank comes many times, and munged has other work.
+    try {
+      request = framed(seal.close(wish));
+    } catch (const std::exception& unsealed) {
+      return void(why = unsealed.what());
+    }
     asio::async_write(socket, asio::buffer(request), [&](const asio::error_code& failed, std::size_t) {
       if (failed) return void(why = failed.message());
       read_frame(socket, frame, [&](const std::string& reason) {

@@ -30,7 +30,7 @@ struct Ticket {
 /// Rank 0's side. Every call on the io_context's thread.
 class KeyDesk {
  public:
-  /// Somebody of this user was refused; `why` says so in words.
+  /// Somebody was refused, a stranger or a rank; `why` says so in words.
   using OnRefusal = std::function<void(const std::string& why)>;
 
   KeyDesk(std::unique_ptr<control::Door> door, Seal& seal, std::string job, int ranks, const Ticket& ticket,

@@ -39,7 +39,9 @@ void set_liveness(Socket& socket) {
 }
 
 Channel::Channel(Socket socket, const SessionKeys& keys)
-    : socket_(std::move(socket)), keys_(keys), timer_(socket_.get_executor()) {}
+    : socket_(std::move(socket)), keys_(keys), timer_(socket_.get_executor()) {
+  close_on_exec(socket_.native_handle());
+}
 
 void Channel::start(OnMessage on_message, OnEnd on_end, std::chrono::milliseconds silence) {
   on_message_ = std::move(on_message);

@@ -60,6 +60,7 @@ void Door::listen_on(std::uint16_t port) {
 
 void Door::listen(const Endpoint& endpoint, bool reuse) {
   acceptor_.open(endpoint.protocol());
+  close_on_exec(acceptor_.native_handle());
   if (endpoint.protocol().family() == AF_INET6) acceptor_.set_option(asio::ip::v6_only(false));
   if (reuse) acceptor_.set_option(asio::socket_base::reuse_address(true));
   acceptor_.bind(endpoint);

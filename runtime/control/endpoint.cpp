@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/endpoint.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sodium.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace muster::control {
@@ -14,8 +17,24 @@ Endpoint tcp_endpoint(const asio::ip::address& address, std::uint16_t port) {
   return asio::ip::tcp::endpoint(address, port);
 }
 
+namespace {
+
+// A name that is too long for sun_path keeps its beginning and ends in its hash.
+std::string fitting(const std::string& name) {
+  constexpr std::size_t limit = 100;
+  if (name.size() <= limit) return name;
+  std::array<std::uint8_t, 16> hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(name.data()),
+                     name.size(), nullptr, 0);
+  return fmt::format("{}/{:02x}", name.substr(0, limit - 33), fmt::join(hash, ""));
+}
+
+}  // namespace
+
 Endpoint local_endpoint(const std::string& name) {
-  return asio::local::stream_protocol::endpoint(std::string(1, '\0') + name);
+  std::string path(1, '\0');
+  path += fitting(name);
+  return asio::local::stream_protocol::endpoint(path);
 }
 
 bool is_local(const Endpoint& endpoint) { return endpoint.protocol().family() == AF_UNIX; }
@@ -58,5 +77,7 @@ bool is_own_user(Socket& socket) {
   return ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
          peer.uid == ::geteuid();
 }
+
+void close_on_exec(int socket) { ::fcntl(socket, F_SETFD, FD_CLOEXEC); }
 
 }  // namespace muster::control

@@ -137,7 +137,10 @@ TEST_CASE("when rank 0 does not come, the deputy says so") {
 
 TEST_CASE("two processes that are the same rank, and ranks that count differently, end the job") {
   auto job = new_job();
+  auto const began = std::chrono::steady_clock::now();
   auto outcomes = meet({plan_of(job, 0, 3), plan_of(job, 1, 3), plan_of(job, 1, 3)}, 2s);
+  CHECK(std::chrono::steady_clock::now() - began < 1s);
+  CHECK(speakers(outcomes) == 1);
   // The two are threads of this process with equal records: pids are told.
   REQUIRE(outcomes[0].error);
   CHECK(outcomes[0].error->fault() == Fault::environment);
@@ -181,9 +184,30 @@ TEST_CASE("the desk gives nothing to another job, another frame or a rank that i
   server.join();
 }
 
+TEST_CASE("no credential is made for a desk that is not there") {
+  struct Counting : Seal {
+    std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
+      ++closed;
+      return {bytes.begin(), bytes.end()};
+    }
+    std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed) override {
+      return {sealed.begin(), sealed.end()};
+    }
+    int closed = 0;
+  } seal;
+  asio::io_context mine;
+  auto const nobody = control::local_endpoint("muster/" + new_job());
+  CHECK_THROWS_AS(ask_for_ticket(mine, nobody, seal, "job", 1, Deadline(1s)), Error);
+  CHECK(seal.closed == 0);
+}
+
+TEST_CASE("ranks of a job whose name is longer than a socket's may be meet, and not those of another") {
+  auto const job = new_job() + std::string(200, 'x');
+  check_complete(meet({plan_of(job + "1", 0, 2), plan_of(job + "1", 1, 2)}, 10s));
+  CHECK(control::local_endpoint(job + "1") != control::local_endpoint(job + "2"));
+}
+
 TEST_CASE("a desk that accepts but never answers does not hold a rank beyond its deadline") {
-  asio::io_context io;
-  control::Door door(io, new_job() + "/silent");
   auto const seal = kernel_seal();
   asio::io_context mine;
   auto const began = std::chrono::steady_clock::now();
