@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real NCCL through libmuster, against plain references: mpirun -n N test_gpu, with one GPU or more.
-//
-// Several ranks on one GPU: NCCL takes ranks of equal host hash and bus id for a mistake, and the host hash
-// comes from NCCL_HOSTID. With a hash of its own each rank is a host of its own to NCCL and everything goes
-// through its socket transport. That shows that results are right; it is no measurement, and NVLink, P2P and
-// shared memory are not covered. Without a GPU: says so, exit code 77.
+// The real NCCL through libmuster, against plain references: mpirun -n N test_gpu, with one GPU (one_gpu.hpp says
+// what that covers) or more. Without a GPU: says so, exit code 77.
 #include <cuda_runtime.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
+#include "one_gpu.hpp"
 #include "reference.hpp"
 #define CATCH_CONFIG_RUNNER
 #include "catch.hpp"
 
 using namespace muster;
 using namespace reference;
+using one_gpu::check;
 
 namespace {
 
 Job* joined = nullptr;
-
-void check(cudaError_t result) {
-  if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
-}
 
 // Elements in GPU memory, with a stream of their own.
 template <typename T>
@@ -152,29 +145,15 @@ TEST_CASE("NCCL's split, barrier and the host communicator beside it") {
 }
 
 int main(int argc, char** argv) {
-  int gpus = 0;
-  cudaError_t const found = cudaGetDeviceCount(&gpus);
-  if (found != cudaSuccess || gpus == 0) {
-    std::printf("skipped: no GPU: %s\n",
-                found == cudaSuccess ? "CUDA shows none" : cudaGetErrorString(found));
-    return 77;
-  }
-  // Before the first NCCL call, which keeps the value.
-  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (gpus == 1 && rank != nullptr) {
-    setenv("NCCL_HOSTID", (std::string("muster-test-") + rank).c_str(), 1);
-    for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}) setenv(name, "1", 0);
-    for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_MNNVL_ENABLE"}) setenv(name, "0", 0);
-    setenv("NCCL_NET", "Socket", 0);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-    setenv("NCCL_MAX_CTAS", "2", 0);
-  }
+  int const gpus = one_gpu::count_gpus();
+  if (gpus == 0) return 77;
+  one_gpu::share(gpus);
   try {
     auto job = Job::join({.deadline = std::chrono::seconds(60),
                           .operation_timeout = std::chrono::seconds(60),
                           .device = Device::cuda});
     joined = &job;
-    check(cudaSetDevice(gpus == 1 ? 0 : job.local_rank()));
+    one_gpu::use(gpus, job.local_rank());
     int const failed = Catch::Session().run(argc, argv);
     job.leave();
     return failed;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a job takes from join() to its first all-reduce on GPU memory, and all-reduce times as nccl-tests defines
+// them: mpirun -n N bench_nccl_all_reduce [MOST_BYTES], 256 MiB if not given. Times are the slowest rank's; rank 0 prints. Several ranks on one GPU
+// take turns on it and go through sockets (tests/gpu/one_gpu.hpp): no measure of NCCL on GPUs of their own.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "muster/muster.hpp"
+#include "one_gpu.hpp"
+
+using namespace muster;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point since) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - since).count();
+}
+
+double slowest(Communicator& host, double ms) {
+  host.all_reduce(std::span<double>(&ms, 1), Reduction::max);
+  return ms;
+}
+
+// Back to back on one stream, as nccl-tests times it. The median of `repeats`, in ms an operation.
+double time_of(Communicator& world, Communicator& host, std::span<float> data, int operations, int repeats) {
+  std::vector<float> const ones(data.size(), 1.0f);
+  std::vector<double> times;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {  // the first one warms up
+    one_gpu::check(cudaMemcpy(data.data(), ones.data(), data.size_bytes(), cudaMemcpyHostToDevice));
+    world.barrier();
+    auto const begin = Clock::now();
+    for (int i = 0; i < operations; ++i) world.all_reduce(data);
+    world.synchronize();
+    double const ms = slowest(host, ms_since(begin)) / operations;
+    if (repeat > 0) times.push_back(ms);
+    float sum = 0;
+    one_gpu::check(cudaMemcpy(&sum, &data.back(), sizeof sum, cudaMemcpyDeviceToHost));
+    if (sum != std::pow(static_cast<float>(world.size()), static_cast<float>(operations)))
+      throw std::runtime_error("an all-reduce gave another sum");
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<std::size_t>(repeats / 2)];
+}
+
+int run(int gpus, std::size_t most) {
+  auto const begin = Clock::now();
+  auto job = Job::join({.device = Device::cuda});
+  double const joined = ms_since(begin);
+  one_gpu::use(gpus, job.local_rank());
+  auto world = job.world();
+  double const connected = ms_since(begin);
+  float* memory = nullptr;
+  one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&memory), most));
+  one_gpu::check(cudaMemset(memory, 0, sizeof(float)));
+  auto const allocated = Clock::now();
+  world.all_reduce(std::span<float>(memory, 1));
+  world.synchronize();
+  double const first = ms_since(allocated);
+  auto host = job.host_world();
+  double const times[] = {slowest(host, joined), slowest(host, connected - joined), slowest(host, first)};
+  if (job.rank() == 0) {
+    std::printf("ranks %d  NCCL %s  join %.1f ms  world communicator %.1f ms  first all-reduce %.1f ms\n",
+                job.size(), job.roster()[0].nccl_version.c_str(), times[0], times[1], times[2]);
+  }
+  for (std::size_t bytes = 8; bytes <= most; bytes = bytes == 8 ? std::size_t{1} << 20 : bytes * 256) {
+    int const operations = bytes > std::size_t{1} << 20 ? 4 : 16;
+    double const ms = time_of(world, host, {memory, bytes / sizeof(float)}, operations, 5);
+    double const rate = static_cast<double>(bytes) / ms / 1e6;
+    if (job.rank() == 0) {
+      std::printf("ranks %d  %9zu bytes  %10.4f ms  algorithm bandwidth %8.3f GB/s  bus bandwidth %8.3f GB/s\n",
+                  job.size(), bytes, ms, rate, rate * 2 * (job.size() - 1) / job.size());
+      std::fflush(stdout);
+    }
+  }
+  cudaFree(memory);
+  job.leave();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int const gpus = one_gpu::count_gpus();
+  if (gpus == 0) return 77;
+  one_gpu::share(gpus);
+  try {
+    return run(gpus, argc > 1 ? std::stoul(argv[1]) : std::size_t{256} << 20);
+  } catch (const Error& error) {
+    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

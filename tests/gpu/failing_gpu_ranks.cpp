@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job on the real NCCL in which something goes wrong on the last rank: mpirun -n N failing_gpu_ranks WHAT.
+// The other ranks say in one line which rank it was, abort their communicators and end, all within seconds.
+//   killed     is killed while the others reduce
+//   elsewhere  does not enter an all-reduce that the others wait in
+//   unsplit    does not enter a split
+// Without a GPU: says so, exit code 77.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "muster/muster.hpp"
+#include "one_gpu.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+int run(const std::string& what, int gpus) {
+  auto job =
+      muster::Job::join({.deadline = 30s, .operation_timeout = 5s, .device = muster::Device::cuda});
+  one_gpu::use(gpus, job.local_rank());
+  float* data = nullptr;
+  one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&data), 1000 * sizeof(float)));
+  auto world = job.world();
+  auto const all_reduce = [&] {
+    world.all_reduce(std::span<float>(data, 1000));
+    world.synchronize();
+  };
+  for (int i = 0; i < 5; ++i) all_reduce();
+  bool const last = job.rank() == job.size() - 1;
+  if (last && what == "killed") kill(getpid(), SIGKILL);
+  if (last) std::this_thread::sleep_for(20s);
+  auto const since = std::chrono::steady_clock::now();
+  try {
+    if (what == "unsplit") world.split(0);
+    while (true) all_reduce();
+  } catch (const muster::Error&) {
+    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - since;
+    std::printf("rank %d: ended after %.2f s\n", job.rank(), took.count());
+    std::fflush(stdout);
+    throw;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int const gpus = one_gpu::count_gpus();
+  if (gpus == 0) return 77;
+  one_gpu::share(gpus);
+  try {
+    return run(argc > 1 ? argv[1] : "", gpus);
+  } catch (const muster::Error& error) {
+    if (!error.repeated()) std::fprintf(stderr, "failing_gpu_ranks: %s\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "failing_gpu_ranks: %s\n", error.what());
+    return 1;
+  }
+}

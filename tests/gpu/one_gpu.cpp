@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "one_gpu.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace one_gpu {
+
+void check(cudaError_t result) {
+  if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
+}
+
+int count_gpus() {
+  int gpus = 0;
+  cudaError_t const found = cudaGetDeviceCount(&gpus);
+  if (found == cudaSuccess && gpus > 0) return gpus;
+  std::printf("skipped: no GPU: %s\n", found == cudaSuccess ? "CUDA shows none" : cudaGetErrorString(found));
+  return 0;
+}
+
+void share(int gpus) {
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (gpus != 1 || rank == nullptr) return;
+  setenv("NCCL_HOSTID", (std::string("muster-test-") + rank).c_str(), 1);
+  for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}) setenv(name, "1", 0);
+  for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_MNNVL_ENABLE"}) setenv(name, "0", 0);
+  setenv("NCCL_NET", "Socket", 0);
+  setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+  setenv("NCCL_MAX_CTAS", "2", 0);
+}
+
+void use(int gpus, int local_rank) { check(cudaSetDevice(gpus == 1 ? 0 : local_rank)); }
+
+}  // namespace one_gpu
