@@ -1,35 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/nccl.hpp"
 
-#include <fmt/format.h>
-#include <sched.h>
-
-#include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "log.hpp"
 
 namespace muster::detail {
 namespace {
-
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-
-// How long an abort may take before it is left to go on by itself.
-constexpr milliseconds abort_time{5000};
-// Within the first moments of a wait the answer is looked for again at once; later the core is given away.
-constexpr milliseconds eager{20};
-
-void rest(Deadline::Clock::time_point since) {
-  if (Deadline::Clock::now() - since < eager) {
-    sched_yield();
-  } else {
-    std::this_thread::sleep_for(microseconds{50});
-  }
-}
 
 ncclDataType_t nccl_type(DataType type) {
   switch (type) {
@@ -85,17 +64,6 @@ ncclComm_t look_at(ncclComm_t& slot) { return std::atomic_ref<ncclComm_t>(slot).
 Nccl::Nccl(std::shared_ptr<NcclState> state, Group group)
     : state_(std::move(state)), group_(std::move(group)) {
   state_->all.push_back(this);
-}
-
-Nccl::~Nccl() {
-  if (comm_ != nullptr) {
-    if (group_.failed() || !state_->open) {
-      abort();
-    } else {
-      finish(Deadline(abort_time));
-    }
-  }
-  std::erase(state_->all, this);
 }
 
 std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline) {
@@ -166,45 +134,6 @@ void Nccl::enter_message(const char* operation, int peer) {
   group_.enter_message(operation, peer);
 }
 
-void Nccl::accept(ncclResult_t result, const Deadline& deadline) {
-  auto const since = Deadline::Clock::now();
-  while (result == ncclInProgress) {
-    rest(since);
-    if (group_.failed() || deadline.passed()) give_up_waiting(deadline);
-    ncclResult_t const asked = state_->nccl.comm_get_async_error(comm_, &result);
-    if (asked != ncclSuccess) result = asked;
-  }
-  if (result != ncclSuccess) give_up(result);
-}
-
-// Throws what `why` throws, with every communicator of this process aborted.
-template <typename Throw>
-void Nccl::abort_all(Throw why) {
-  try {
-    group_.check();
-    why();
-    std::terminate();  // `why` throws
-  } catch (const Error&) {
-    state_->abort_all();
-    throw;
-  }
-}
-
-void Nccl::give_up(ncclResult_t result) {
-  auto const reason = state_->nccl.reason(result, comm_);
-  // A rank that ends shows in NCCL first, and on the control plane a moment later with its name.
-  if (result == ncclRemoteError || result == ncclSystemError) {
-    Deadline const moment(milliseconds{1000});
-    while (group_.size() > 1 && !group_.failed() && !moment.passed())
-      std::this_thread::sleep_for(milliseconds{1});
-  }
-  abort_all([&] { group_.broke(Fault::device, reason); });
-}
-
-void Nccl::give_up_waiting(const Deadline& deadline) {
-  abort_all([&] { group_.stalled(deadline.length()); });
-}
-
 void Nccl::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                       Stream stream) {
   enter("all_reduce");
@@ -244,26 +173,6 @@ void Nccl::barrier(Stream stream) {
   synchronize(stream);
 }
 
-void Nccl::synchronize(Stream stream) {
-  make_context_current();
-  Deadline const deadline(group_.timeout());
-  auto const since = Deadline::Clock::now();
-  while (true) {
-    CUresult const state = state_->cuda.stream_query(stream);
-    if (state == CUDA_SUCCESS) return;
-    if (state != CUDA_ERROR_NOT_READY) {
-      abort_all([&] { group_.broke(Fault::device, "CUDA says: " + state_->cuda.reason(state)); });
-    }
-    if (group_.failed() || deadline.passed()) give_up_waiting(deadline);
-    ncclResult_t result = ncclSuccess;
-    if (comm_ != nullptr && state_->nccl.comm_get_async_error(comm_, &result) == ncclSuccess &&
-        result != ncclSuccess && result != ncclInProgress) {
-      give_up(result);
-    }
-    rest(since);
-  }
-}
-
 std::shared_ptr<Collectives> Nccl::split(int color, int key) {
   require_open();
   Group part = group_.split(color, key);
@@ -278,47 +187,6 @@ std::shared_ptr<Collectives> Nccl::split(int color, int key) {
   made->comm_ = look_at(*slot);
   made->wait_until_ready(ncclInProgress, deadline);
   return made;
-}
-
-void Nccl::finish(const Deadline& deadline) noexcept {
-  if (comm_ == nullptr) return;
-  const auto& library = state_->nccl;
-  ncclResult_t result = library.comm_finalize(comm_);
-  auto const since = Deadline::Clock::now();
-  while (result == ncclInProgress && !deadline.passed() && !group_.failed()) {
-    rest(since);
-    if (library.comm_get_async_error(comm_, &result) != ncclSuccess) result = ncclInternalError;
-  }
-  if (result != ncclSuccess) return abort();
-  // Local after a finished ncclCommFinalize; bounded all the same.
-  if (auto const call = begin_end(library.comm_destroy)) call->wait(Deadline(abort_time));
-}
-
-void NcclState::abort_all() noexcept {
-  Deadline const deadline(abort_time);
-  std::vector<BackgroundCall> begun;
-  for (Nccl* one : all) {
-    if (auto call = one->begin_abort()) begun.push_back(std::move(*call));
-  }
-  for (const auto& call : begun) call.wait(deadline);
-}
-
-std::optional<BackgroundCall> Nccl::begin_abort() noexcept { return begin_end(state_->nccl.comm_abort); }
-
-void Nccl::abort() noexcept {
-  if (auto const call = begin_abort()) call->wait(Deadline(abort_time));
-}
-
-std::optional<BackgroundCall> Nccl::begin_end(decltype(::ncclCommAbort)* how) noexcept {
-  if (comm_ == nullptr) return std::nullopt;
-  auto* const comm = std::exchange(comm_, nullptr);
-  auto const token = std::exchange(token_, 0);
-  return BackgroundCall([state = state_, comm, token, how] {
-    state->cuda.context_set_current(state->context);
-    auto const result = how(comm);
-    if (token != 0) state->cuda.mem_free(token);
-    return static_cast<int>(result);
-  });
 }
 
 }  // namespace muster::detail

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "communicator/collectives.hpp"
@@ -73,6 +74,7 @@ class Nccl : public Collectives {
   // After a call: waits until NCCL has taken the operation (not until it is done), under the deadline.
   void accept(ncclResult_t result, const Deadline& deadline);
   void accept(ncclResult_t result) { accept(result, Deadline(group_.timeout())); }
+  std::string reason(ncclResult_t result) const;
   [[noreturn]] void give_up(ncclResult_t result);
   [[noreturn]] void give_up_waiting(const Deadline& deadline);
   template <typename Throw>

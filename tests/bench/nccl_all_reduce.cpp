@@ -72,14 +72,17 @@ int run(int gpus, std::size_t most) {
     int const operations = bytes > std::size_t{1} << 20 ? 4 : 16;
     double const ms = time_of(world, host, {memory, bytes / sizeof(float)}, operations, 5);
     double const rate = static_cast<double>(bytes) / ms / 1e6;
-    if (job.rank() == 0) {
-      std::printf("ranks %d  %9zu bytes  %10.4f ms  algorithm bandwidth %8.3f GB/s  bus bandwidth %8.3f GB/s\n",
-                  job.size(), bytes, ms, rate, rate * 2 * (job.size() - 1) / job.size());
-      std::fflush(stdout);
-    }
+    // Alone there is nothing to do in place: what the call costs.
+    if (job.rank() == 0) std::printf("ranks %d  %9zu bytes  %10.4f ms", job.size(), bytes, ms);
+    if (job.rank() == 0 && job.size() > 1)
+      std::printf("  algorithm bandwidth %8.3f GB/s  bus bandwidth %8.3f GB/s", rate,
+                  rate * 2 * (job.size() - 1) / job.size());
+    if (job.rank() == 0) std::printf("\n");
   }
   cudaFree(memory);
+  auto const leaving = Clock::now();
   job.leave();
+  if (host.rank() == 0) std::printf("ranks %d  leave %.1f ms\n", host.size(), ms_since(leaving));
   return 0;
 }
 

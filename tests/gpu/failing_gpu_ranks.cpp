@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job on the real NCCL in which something goes wrong on the last rank: mpirun -n N failing_gpu_ranks WHAT.
 // The other ranks say in one line which rank it was, abort their communicators and end, all within seconds.
-//   killed     is killed while the others reduce
-//   elsewhere  does not enter an all-reduce that the others wait in
-//   unsplit    does not enter a split
+//   killed       is killed while the others reduce
+//   elsewhere    does not enter an all-reduce that the others wait in
+//   unsplit      does not enter a split
+//   init_killed  is killed while NCCL initialises
+//   pointer      gives NCCL an address where no memory is
+//   shared       nothing is wrong but that the ranks share a GPU and NCCL is not told that they may
 // Without a GPU: says so, exit code 77.
 #include <unistd.h>
 
@@ -25,15 +28,18 @@ int run(const std::string& what, int gpus) {
   one_gpu::use(gpus, job.local_rank());
   float* data = nullptr;
   one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&data), 1000 * sizeof(float)));
+  bool const last = job.rank() == job.size() - 1;
+  // On an H200 it takes 290 ms and more with two ranks (docs/benchmarks.md).
+  if (last && what == "init_killed") ualarm(150'000, 0);
   auto world = job.world();
   auto const all_reduce = [&] {
     world.all_reduce(std::span<float>(data, 1000));
     world.synchronize();
   };
   for (int i = 0; i < 5; ++i) all_reduce();
-  bool const last = job.rank() == job.size() - 1;
   if (last && what == "killed") kill(getpid(), SIGKILL);
-  if (last) std::this_thread::sleep_for(20s);
+  if (last && what != "pointer") std::this_thread::sleep_for(8s);
+  if (last) data = reinterpret_cast<float*>(0x1000);
   auto const since = std::chrono::steady_clock::now();
   try {
     if (what == "unsplit") world.split(0);
@@ -51,9 +57,10 @@ int run(const std::string& what, int gpus) {
 int main(int argc, char** argv) {
   int const gpus = one_gpu::count_gpus();
   if (gpus == 0) return 77;
-  one_gpu::share(gpus);
+  std::string const what = argc > 1 ? argv[1] : "";
+  if (what != "shared") one_gpu::share(gpus);
   try {
-    return run(argc > 1 ? argv[1] : "", gpus);
+    return run(what, gpus);
   } catch (const muster::Error& error) {
     if (!error.repeated()) std::fprintf(stderr, "failing_gpu_ranks: %s\n", error.what());
     return error.exit_code();

@@ -3,7 +3,7 @@
 // anything. Chosen with
 //   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
 //               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
-//               "slow_abort" (each takes 300 ms)
+//               "slow_abort" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU)
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
 // while; where the new one goes to is written late, for a failed split when the parent is aborted.
 // Counts live communicators, so that tests see whether each was destroyed or aborted.
@@ -87,6 +87,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, i
   if (config->blocking != 0) return ncclInvalidArgument;
   ++live;
   *comm = new ncclComm{ranks, 0, false};
+  if (chosen("shared_gpu")) return ncclInvalidUsage;
   return chosen("fail_init") ? ncclSystemError : ncclInProgress;
 }
 

@@ -192,6 +192,22 @@ TEST_CASE("hanging initialisation on two ranks is one message, and a rank that d
   CHECK(count("fake_nccl_live") == 0);
 }
 
+TEST_CASE("ranks that share a GPU are named") {
+  Fakes const fakes("", "shared_gpu");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  for (bool const shared : {true, false}) {
+    auto context = std::make_shared<detail::JobContext>();
+    context->roster = Star::roster_of(3);
+    context->roster[1].host = context->roster[2].host = context->roster[0].host;
+    if (shared) context->roster[2].gpu = context->roster[0].gpu;
+    auto const error = error_of([&] { gpu->world(detail::Group(context, "world"), Deadline(1s)); });
+    CHECK(error.fault() == Fault::device);
+    CHECK(has(error.what(), "rank 0 (host h0, GPU 0000:00:00.0), rank 2 (host h0, GPU 0000:00:00.0) have one GPU") ==
+          shared);
+    CHECK(has(error.what(), "no route to host") != shared);  // NCCL's own detail
+  }
+}
+
 TEST_CASE("NCCL's errors come with its own detail on one line") {
   {
     Fakes const fakes("", "fail_init");
