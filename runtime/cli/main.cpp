@@ -2,6 +2,7 @@
 // The `muster` command. Exit codes are those of BSD sysexits.h: 64 bad command line, 65 bad input, 74 output
 // failed.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 
@@ -38,6 +39,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // hwloc writes several lines of its own about a file that it cannot read.
+  setenv("HWLOC_HIDE_ERRORS", "2", 0);
   int code = exit_software;
   try {
     code = run(argc, argv);

@@ -124,6 +124,15 @@ TEST_CASE("Bad input gets one line and a non-zero exit") {
   CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
 }
 
+TEST_CASE("A file that hwloc gives up on gets one line too") {
+  const auto result = shell("f=$(mktemp) && sed /NUMANode/d '" MUSTER_FIXTURES
+                            "/split-package.hwloc.xml' >\"$f\" && timeout 60 '" MUSTER_COMMAND
+                            "' plan --topology \"$f\"; code=$?; rm \"$f\"; exit $code");
+  CHECK(result.code == 65);
+  CHECK(result.output.starts_with("muster: "));
+  CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
+}
+
 TEST_CASE("A named pipe instead of a file is refused, not waited for") {
   const auto result = shell("f=$(mktemp -u) && mkfifo \"$f\" && timeout 5 '" MUSTER_COMMAND
                             "' plan --topology \"$f\"; code=$?; rm \"$f\"; exit $code");
