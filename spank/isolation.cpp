@@ -68,6 +68,12 @@ std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand&
 
 std::string mark_of(const Lift& lift) { return lift.variable + ":" + std::to_string(lift.gpus_per_task); }
 
+std::string flags_before_lift(const std::string& flags) {
+  if (!flags.ends_with(task_sharing)) return flags;
+  const std::string own = flags.substr(0, flags.size() - task_sharing.size());
+  return own.substr(0, own.find_last_not_of(',') + 1);
+}
+
 OwnShare own_share(const char* mark, const char* binding, const char* cuda_devices, int local_rank) {
   if (mark == nullptr) return {};
   const std::string_view text(mark);

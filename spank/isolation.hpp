@@ -39,6 +39,9 @@ std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand&
 constexpr const char* lift_mark = "SLURM_MUSTER_LIFTED";
 std::string mark_of(const Lift& lift);
 
+/// SLURM_GRES_FLAGS as it was before lift_isolation() added to it. Pure.
+std::string flags_before_lift(const std::string& flags);
+
 /// What a task that is not placed needs where srun had lifted the isolation: the CUDA_VISIBLE_DEVICES that
 /// Slurm would have given it, so that the tasks of a node do not all end up on one GPU.
 struct OwnShare {

@@ -32,6 +32,15 @@ const char* read(spank_t spank, const char* name, Value& value) {
 void forget(spank_t spank, const char* mark) {
   for (const char* name : {"SLURM_GPU_BIND", "SLURM_TRES_BIND"})
     if (std::strncmp(mark, name, std::strlen(name)) == 0) spank_unsetenv(spank, name);
+  constexpr const char* flags = "SLURM_GRES_FLAGS";
+  Value now;
+  if (std::strncmp(mark, flags, std::strlen(flags)) == 0 && read(spank, flags, now) != nullptr) {
+    const std::string before = flags_before_lift(now.data());
+    if (before.empty())
+      spank_unsetenv(spank, flags);
+    else
+      spank_setenv(spank, flags, before.c_str(), 1);
+  }
   spank_unsetenv(spank, lift_mark);
 }
 

@@ -129,6 +129,13 @@ END
   [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | sort -u | grep -c '^GPU-')" = 4 ]
 }
 
+@test "what a newer srun lifts the isolation by does not reach an srun within the task" {
+  # As srun 23.11.4 sets it; the srun of this lab may not know the flag, so it comes with the task.
+  run lab exec srun -n1 --export=ALL,SLURM_MUSTER_LIFTED=SLURM_GRES_FLAGS:0,SLURM_GRES_FLAGS=allow-task-sharing --muster bash -c "$show" - SLURM_GRES_FLAGS SLURM_MUSTER_LIFTED
+  [ "$status" = 0 ]
+  [ "$(value SLURM_GRES_FLAGS) $(value SLURM_MUSTER_LIFTED)" = "unset unset" ]
+}
+
 @test "a step that turns out not to be placed although its isolation was lifted still has one GPU a task" {
   # The long option with its argument apart hides --muster=off from the plugin until srun is about to start.
   run in_job --muster srun --job-name apart --muster=off bash -c "$have"

@@ -57,6 +57,9 @@ TEST_CASE("Slurm 23.11.4 has a flag that leaves its own binding in place; an old
   CHECK(lift({24, 5, 0}, "auto", 0, {{"SLURM_GRES_FLAGS", "enforce-binding"}}) ==
         "SLURM_GRES_FLAGS=enforce-binding,allow-task-sharing SLURM_GRES_FLAGS:0");
   CHECK(lift({24, 5, 0}, "auto", 0, {{"SLURM_GRES_FLAGS", "allow-task-sharing"}}).empty());
+  CHECK(flags_before_lift("allow-task-sharing").empty());
+  CHECK(flags_before_lift("enforce-binding,allow-task-sharing") == "enforce-binding");
+  CHECK(flags_before_lift("enforce-binding") == "enforce-binding");
 }
 
 TEST_CASE("A GPU binding that the user chose is left alone, by either way") {
