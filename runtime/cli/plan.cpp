@@ -8,6 +8,7 @@
 
 #include "placement/environment.hpp"
 #include "placement/place.hpp"
+#include "placement/place_reasons.hpp"
 #include "placement/read.hpp"
 #include "placement/report.hpp"
 #include "placement/report_json.hpp"
@@ -63,7 +64,7 @@ std::vector<PciAddress> parse_gpus(const std::string& list, const Node& node) {
     }
     for (const int position : positions.to_vector()) {
       if (position >= static_cast<int>(node.gpus.size())) {
-        throw Error("--gpus names GPU " + std::to_string(position) + ", but " + node.source + " has " +
+        throw Error("--gpus names GPU " + std::to_string(position) + ", but " + host_of(node) + " has " +
                     std::to_string(node.gpus.size()) + " (counted from 0 in PCI order).");
       }
       add_once(gpus, node.gpus[static_cast<std::size_t>(position)].pci);

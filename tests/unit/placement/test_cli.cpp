@@ -124,6 +124,11 @@ TEST_CASE("Bad input gets one line and a non-zero exit") {
   CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
 }
 
+TEST_CASE("A GPU that the node lacks is refused by the name of the node") {
+  CHECK_THAT(run_muster("plan " + file + " --gpus 7").output, ContainsSubstring("this node has 2 "));
+  CHECK_THAT(run_muster("plan --gpus 4000").output, !ContainsSubstring("live"));
+}
+
 TEST_CASE("A file that hwloc gives up on gets one line too") {
   const auto result = shell("f=$(mktemp) && sed /NUMANode/d '" MUSTER_FIXTURES
                             "/split-package.hwloc.xml' >\"$f\" && timeout 60 '" MUSTER_COMMAND
