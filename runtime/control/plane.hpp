@@ -40,7 +40,8 @@ struct PlaneOptions {
 };
 
 /// A tree of small host messages: the ranks of a host are connected to its leader over a UNIX socket, the
-/// leaders to rank 0 over TCP. One thread of its own per rank, asleep unless a message comes. A failure that
+/// leaders to rank 0 over TCP. One thread of its own per rank, which wakes for messages and to show that it
+/// lives, four times in each `silence`. A failure that
 /// any rank meets ends the plane on all of them: every later call throws it. Calls are thread-safe.
 class Plane {
  public:

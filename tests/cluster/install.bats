@@ -33,7 +33,7 @@ setup_file() {
 }
 
 @test "no installed text names the source or build folder" {
-  run grep -rlIF -e "$PWD" "$root/usr/include" "$root/usr/lib" "$root/usr/share"
+  run grep -rlIF -e "$PWD/" "$root/usr/include" "$root/usr/lib" "$root/usr/share"
   [ -z "$output" ]
 }
 
