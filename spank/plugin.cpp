@@ -17,6 +17,7 @@
 #include "srun_command.hpp"
 #include "step.hpp"
 #include "step_report.hpp"
+#include "task_environment.hpp"
 #include "topology_cache.hpp"
 #include "unplaced_task.hpp"
 
@@ -207,6 +208,8 @@ int slurm_spank_user_init(spank_t spank, int, char*[]) {
     plugin.cache.emplace(plugin.settings.cache.value_or(muster::spank::default_cache));
     plugin.step = Step::plan(spank, plugin.wish, plugin.settings, *plugin.cache);
   });
+  char why[1024];
+  if (plugin.step == nullptr) attempt(why, [&] { muster::spank::forget_outer_step(spank); });
   return 0;
 }
 

@@ -69,12 +69,11 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
 }
 
 void Step::leave_cpus_to_user() {
-  if (facts_.cpu_binding.empty() || !wish_.parts.cpu) return;
+  if (facts_.cpu_binding.empty() && wish_.parts.cpu) return;
+  const std::string why = wish_.parts.cpu ? "--cpu-bind=" + facts_.cpu_binding : "cpu=off";
   wish_.parts.cpu = false;
-  placement_.warnings.push_back(
-      "the tasks' CPUs are not those of the table: the binding that was asked of "
-      "Slurm (" +
-      facts_.cpu_binding + ") stays");
+  placement_.warnings.push_back("the tasks' CPUs are not those of the table: Slurm's binding stays (" + why +
+                                ")");
 }
 
 void Step::tell(const std::vector<std::string>& complaints) const {

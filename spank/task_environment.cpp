@@ -65,6 +65,16 @@ std::vector<int> reserved_ports(spank_handle* spank) {
 
 }  // namespace
 
+void forget_outer_step(spank_handle* spank) {
+  const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
+  if (!lookup("MUSTER_SET")) return;
+  for (const auto& name : placement::set_by_outer_step(lookup)) spank_unsetenv(spank, name.c_str());
+  // Those of docs/environment.md that Muster says, not the ones that a user sets.
+  for (const char* name : {"MUSTER_VERSION", "MUSTER_GPUS", "MUSTER_CPUS", "MUSTER_MEMORY", "MUSTER_NICS",
+                           "MUSTER_SET", "MUSTER_SET_SUMS", "MUSTER_KEPT"})
+    spank_unsetenv(spank, name);
+}
+
 TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts,
                                  const std::string& profiles)
     : host_(facts.host), parts_(parts) {

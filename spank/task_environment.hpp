@@ -14,6 +14,11 @@
 
 namespace muster::spank {
 
+/// In user_init of a step that is not placed: takes what an outer step of ours set, and nobody changed since,
+/// out of the tasks' environment, where RANK and the like would be wrong. Costs one look-up where there is no
+/// outer step.
+void forget_outer_step(spank_handle* spank);
+
 class TaskEnvironment {
  public:
   TaskEnvironment() = default;

@@ -71,6 +71,15 @@ other_lab() {
   [[ "$output" != *"stays"* && "$(value MUSTER_SET)" == *OMP_NUM_THREADS* ]]
 }
 
+@test "a step that is not placed inside one that is keeps nothing of the outer one, except what was changed" {
+  # shellcheck disable=SC2016  # for the outer step's shell
+  run lab exec srun -n1 -N1 --gpus=2 -c2 --muster bash -c 'export OMP_NUM_THREADS=77
+    srun --overlap -n2 --muster=off bash -c "$0" - RANK MASTER_ADDR MUSTER_GPUS MUSTER_SET OMP_NUM_THREADS' "$show"
+  [ "$status" = 0 ]
+  for name in RANK MASTER_ADDR MUSTER_GPUS MUSTER_SET; do [ "$(value $name)" = "unset unset" ]; done
+  [ "$(value OMP_NUM_THREADS)" = "77 77" ]
+}
+
 @test "cpu=off leaves Slurm's affinity, memory=off its policy, env=off and nic=off the environment" {
   run lab exec srun -n2 -N1 --cpu-bind=map_cpu:1,0 --gpus-per-task=1 --muster=auto,cpu=off,memory=off bash -c "$have"
   [ "$status" = 0 ]
