@@ -161,7 +161,11 @@ int ReportCollector::milliseconds_to_wait() const {
 void ReportCollector::accept_new() {
   while (true) {
     const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (descriptor < 0) return;
+    if (descriptor < 0) {
+      // The connection stays in the queue, so poll would report it again at once.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) stop_taking();
+      return;
+    }
     // The oldest that has not shown the token makes room.
     if (connections_.size() >= limits_.connections) {
       auto oldest = std::find_if(connections_.begin(), connections_.end(),

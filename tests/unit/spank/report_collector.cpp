@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,6 +148,23 @@ TEST_CASE("Strangers are thrown out, however they begin, and do not keep a node 
   CHECK(send_report(address, report_of("n0"), 5s));
   for (const int descriptor : silent) close(descriptor);
   CHECK(collected.get().size() == 1);
+}
+
+TEST_CASE("A collector that has no descriptor left takes no more, and who waits learns of it") {
+  ReportCollector collector(1);
+  Owner owner;
+  const int waiting = connected_to(on_loopback(collector.address()));
+  rlimit usual{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+  rlimit none_left = usual;
+  none_left.rlim_cur = 3;  // poll refuses more entries than this
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+  auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
+  CHECK(collected.wait_for(2s) == std::future_status::ready);
+  setrlimit(RLIMIT_NOFILE, &usual);
+  CHECK(is_thrown_out(waiting, ""));
+  owner.leave();
+  CHECK(collected.get().empty());
 }
 
 TEST_CASE("A report that nobody confirms does not count: its node prints it itself") {
