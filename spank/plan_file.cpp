@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -57,7 +58,16 @@ std::string plan_file_path(const PlanFileName& name) {
   return path;
 }
 
-void write_plan_file(const std::string& path, const std::string& text) {
+mode_t user_umask(const std::optional<std::string>& slurm_umask) {
+  constexpr mode_t usual = 0022;
+  if (!slurm_umask) return usual;
+  mode_t mask = 0;
+  const char* end = slurm_umask->data() + slurm_umask->size();
+  const auto [stop, error] = std::from_chars(slurm_umask->data(), end, mask, 8);
+  return error == std::errc() && stop == end && mask <= 0777 ? mask : usual;
+}
+
+void write_plan_file(const std::string& path, const std::string& text, mode_t mask) {
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     fail(path, "there is something of this name that is not a regular file");
@@ -66,8 +76,7 @@ void write_plan_file(const std::string& path, const std::string& text) {
   temporary.append(".").append(path, name).append(".XXXXXX");
   const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0) fail(path, std::strerror(errno));
-  constexpr mode_t readable = 0644;
-  const bool written = write_all(descriptor, text) && fchmod(descriptor, readable) == 0;
+  const bool written = write_all(descriptor, text) && fchmod(descriptor, 0666 & ~mask) == 0;
   const int error = errno;
   if (close(descriptor) == 0 && written && rename(temporary.c_str(), path.c_str()) == 0) return;
   const int late_error = errno;

@@ -40,7 +40,7 @@ void Step::publish(spank_handle* spank, double plan_milliseconds) const {
   spank_get_item(spank, S_JOB_NNODES, &nodes);
   try {
     write_plan_file(plan_file_path({*wish_.json, facts_.job_id, facts_.step_id, facts_.host, nodes == 1}),
-                    plan_json(spank));
+                    plan_json(spank), user_umask(job_variable(spank, "SLURM_UMASK")));
   } catch (const std::exception& error) {  // no reason to end a step
     slurm_spank_log("muster: %s: %s", facts_.host.c_str(), error.what());
   }

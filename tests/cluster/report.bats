@@ -161,9 +161,11 @@ END
 
 @test "--muster=json=FILE: a file of its own for each node; where it cannot be written the step runs all the same" {
   cd "$BATS_TEST_TMPDIR"
-  run in_job --muster="json=$PWD/plan.json,report" srun bash -c 'echo "done"'
+  run in_job --muster="json=$PWD/plan.json,report" bash -c 'umask 0027; unset SLURM_UMASK; srun bash -c "umask; echo done"'
   [ "$status" = 0 ]
   [ -s plan-n0.json ] && [ -s plan-n1.json ]
+  [ "$(grep -cx 0027 <<<"$output")" = 4 ]
+  [ "$(stat -c %a plan-n0.json)" = 640 ]
   [ "$(titles)" = 1 ]
   run in_job --muster=json=/nowhere/plan.json srun bash -c 'echo "done"'
   [ "$status" = 0 ]
