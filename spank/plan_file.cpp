@@ -11,22 +11,14 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "placement/regular_file.hpp"
+
 namespace muster::spank {
 
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
   throw std::runtime_error("the plan cannot be written to " + path + ": " + why);
-}
-
-bool write_all(int descriptor, const std::string& text) {
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = write(descriptor, text.data() + written, text.size() - written);
-    if (count < 0 && errno != EINTR) return false;
-    if (count > 0) written += static_cast<std::size_t>(count);
-  }
-  return true;
 }
 
 void add_host(std::string& path, const std::string& host) {
@@ -76,7 +68,7 @@ void write_plan_file(const std::string& path, const std::string& text, mode_t ma
   temporary.append(".").append(path, name).append(".XXXXXX");
   const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0) fail(path, std::strerror(errno));
-  const bool written = write_all(descriptor, text) && fchmod(descriptor, 0666 & ~mask) == 0;
+  const bool written = placement::write_all(descriptor, text) && fchmod(descriptor, 0666 & ~mask) == 0;
   const int error = errno;
   if (close(descriptor) == 0 && written && rename(temporary.c_str(), path.c_str()) == 0) return;
   const int late_error = errno;

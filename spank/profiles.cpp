@@ -17,10 +17,6 @@ namespace {
 
 using placement::MatchKey;
 
-bool trusted(const struct stat& status, unsigned owner) {
-  return status.st_uid == owner && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
 std::vector<std::string> word_of(std::string text) {
   if (text.empty()) return {};
   return {std::move(text)};
@@ -55,7 +51,7 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
   Profiles found;
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return found;
-  if (!trusted(status, owner)) {
+  if (!placement::only_owner_writes(status, owner)) {
     found.complaints.push_back("profiles in " + folder +
                                " do not count: it must be root's, and not writable by others");
     return found;
@@ -76,7 +72,7 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
     const std::string path = folder + "/" + name;
     constexpr std::size_t longest = 64 * 1024;
     const auto file = placement::read_regular_file(path, longest);
-    if (!file || !trusted(file->status, owner)) {
+    if (!file || !placement::only_owner_writes(file->status, owner)) {
       found.complaints.push_back("profile " + path +
                                  " does not count: it must be a readable file of up to 64 KiB, root's, "
                                  "and not writable by others");

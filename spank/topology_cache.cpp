@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "placement/read.hpp"
+#include "placement/regular_file.hpp"
 #include "placement/topology_record.hpp"
 
 namespace muster::spank {
@@ -19,8 +20,7 @@ namespace {
 
 constexpr const char* file_name = "topology";
 // A node of 4096 CPUs and 64 domains needs 100 KB.
-constexpr off_t longest_record = 4 << 20;
-constexpr mode_t writable_by_others = S_IWGRP | S_IWOTH;
+constexpr std::size_t longest_record = 4 << 20;
 
 class Descriptor {
  public:
@@ -42,34 +42,10 @@ int open_trusted_folder(const std::string& path, uid_t owner) {
   const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0) return -1;
   struct stat found{};
-  if (fstat(folder, &found) == 0 && found.st_uid == owner && (found.st_mode & writable_by_others) == 0)
-    return folder;
+  if (fstat(folder, &found) == 0 && placement::only_owner_writes(found, owner)) return folder;
   close(folder);
   errno = EPERM;
   return -1;
-}
-
-std::string read_all(int file, off_t size) {
-  std::string content(static_cast<std::size_t>(size), '\0');
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t got = ::read(file, content.data() + done, content.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return {};
-    done += static_cast<std::size_t>(got);
-  }
-  return content;
-}
-
-bool write_all(int file, const std::string& content) {
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t got = write(file, content.data() + done, content.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return false;
-    done += static_cast<std::size_t>(got);
-  }
-  return true;
 }
 
 [[noreturn]] void refuse(const std::string& path, int error) {
@@ -88,12 +64,11 @@ std::string TopologyCache::kept() const {
   if (!folder.valid()) return {};
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   const Descriptor file(openat(folder.number(), file_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat found{};
-  if (!file.valid() || fstat(file.number(), &found) != 0) return {};
-  const bool trusted =
-      S_ISREG(found.st_mode) && found.st_uid == owner_ && (found.st_mode & writable_by_others) == 0;
-  if (!trusted || found.st_size > longest_record) return {};
-  return read_all(file.number(), found.st_size);
+  if (!file.valid()) return {};
+  auto found = placement::read_regular_file(file.number(), longest_record);
+  if (!found || !placement::only_owner_writes(found->status, owner_)) return {};
+  const bool complete = found->text.size() == static_cast<std::size_t>(found->status.st_size);
+  return complete ? std::move(found->text) : std::string();
 }
 
 placement::Node TopologyCache::read(const std::string& root) {
@@ -124,7 +99,7 @@ void TopologyCache::keep() {
   const Descriptor file(
       openat(folder.number(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.valid()) refuse(folder_, errno);
-  const bool written = write_all(file.number(), record) && fchmod(file.number(), 0644) == 0 &&
+  const bool written = placement::write_all(file.number(), record) && fchmod(file.number(), 0644) == 0 &&
                        fsync(file.number()) == 0 &&
                        renameat(folder.number(), fresh.c_str(), folder.number(), file_name) == 0;
   if (written) return;
