@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <string>
 
 #include "check_build.hpp"
 #include "muster/version.hpp"
@@ -18,6 +19,14 @@ constexpr int exit_data = 65;
 constexpr int exit_software = 70;
 constexpr int exit_output = 74;
 
+// CLI11 tells of the command that is missing before the word that it does not know.
+std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
+  const auto unknown = app.remaining();
+  if (!app.get_subcommands().empty() || unknown.empty()) return error.what();
+  const std::string& first = unknown.front();
+  return (first.starts_with('-') ? "unknown option: " : "unknown command: ") + first;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Muster: every rank of a multi-node GPU job on the right GPU, cores, memory and network card.",
                "muster");
@@ -30,7 +39,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::cerr << "muster: " << error.what() << " (see muster --help-all)\n";
+    std::cerr << "muster: " << complaint(app, error) << " (see muster --help-all)\n";
     return exit_usage;
   }
   return 0;

@@ -124,6 +124,18 @@ TEST_CASE("Bad input gets one line and a non-zero exit") {
   CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
 }
 
+TEST_CASE("An unknown command or option is named") {
+  const auto [arguments, what] = GENERATE(table<std::string, std::string>({
+      {"plam", "unknown command: plam"},
+      {"plam --tasks 2", "unknown command: plam"},
+      {"--tasks 2", "unknown option: --tasks"},
+      {"", "A subcommand is required"},
+  }));
+  const auto result = run_muster(arguments);
+  CHECK(result.code == 64);
+  CHECK(result.output == "muster: " + what + " (see muster --help-all)\n");
+}
+
 TEST_CASE("A GPU that the node lacks is refused by the name of the node") {
   CHECK_THAT(run_muster("plan " + file + " --gpus 7").output, ContainsSubstring("this node has 2 "));
   CHECK_THAT(run_muster("plan --gpus 4000").output, !ContainsSubstring("live"));
