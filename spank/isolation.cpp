@@ -96,6 +96,11 @@ OwnShare own_share(const char* mark, const char* binding, const char* cuda_devic
   return share;
 }
 
+bool dealt_by_default(const char* mark, const char* binding) {
+  return mark != nullptr && std::string_view(mark).starts_with("SLURM_GRES_FLAGS:") && binding != nullptr &&
+         std::string_view(binding).starts_with(implied_binding);
+}
+
 std::vector<int> allowed_minors(const std::vector<int>& minors, const std::string& folder) {
   const auto file_of = [&](int minor) { return folder + "/nvidia" + std::to_string(minor); };
   const bool any_there =

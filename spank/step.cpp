@@ -166,6 +166,12 @@ placement::TaskPlacement Step::row_of(spank_handle* spank, int local_rank, int r
   return task;
 }
 
+bool Step::is_dealt_by_default(spank_handle* spank) const {
+  const auto mark = job_variable(spank, lift_mark), binding = job_variable(spank, "SLURMD_TRES_BIND");
+  return wish_.parts.gpu && wish_.parts.env && mark && binding &&
+         dealt_by_default(mark->c_str(), binding->c_str());
+}
+
 void Step::apply(spank_handle* spank) const {
   int local_rank = -1;
   if (spank_get_item(spank, S_TASK_ID, &local_rank) != ESPANK_SUCCESS || local_rank < 0 ||
@@ -179,8 +185,11 @@ void Step::apply(spank_handle* spank) const {
     throw std::runtime_error("Slurm does not say the rank of local task " + std::to_string(local_rank));
 
   const std::vector<int> visible = allowed_minors(minors_);
-  const GpuChoice choice = gpu_choice(minors_, visible, job_variable(spank, "CUDA_VISIBLE_DEVICES"),
-                                      devices_confined(node_, minors_));
+  GpuChoice choice = gpu_choice(minors_, visible, job_variable(spank, "CUDA_VISIBLE_DEVICES"),
+                                devices_confined(node_, minors_));
+  if (choice.set_by_slurm && is_dealt_by_default(spank) &&
+      choice.minors.size() == placement_.tasks.at(static_cast<std::size_t>(local_rank)).gpus.size())
+    choice.minors.clear();
   const placement::TaskPlacement task = row_of(spank, local_rank, rank, visible, choice);
   bind(task, rank);
   if (!wish_.parts.env) return;

@@ -47,6 +47,7 @@ class Step {
   std::vector<std::string> own_instances(const std::optional<std::string>& cuda_devices) const;
   placement::TaskPlacement row_of(spank_handle* spank, int local_rank, int rank,
                                   const std::vector<int>& visible, const GpuChoice& choice) const;
+  bool is_dealt_by_default(spank_handle* spank) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 
   SlurmFacts facts_;

@@ -26,7 +26,7 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   [ "$status" = 0 ]
   set -- $(value MUSTER_GPUS)
   [ $# = 4 ]
-  [[ "$1" < "$2" ]] && [[ "$3" < "$4" ]]
+  [[ "$1" < "$2" && "$3" < "$4" ]]
   # UUIDs, four different ones: a GPU is named by what it is, not by a number that depends on who looks.
   [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | grep -c '^GPU-')" = 4 ]
   [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | sort -u | wc -l)" = 4 ]

@@ -86,6 +86,14 @@ TEST_CASE("A task that is not placed gets the GPUs that Slurm would have given i
   CHECK(share("SLURM_TRES_BIND:1", "gres/gpu:none", "MIG-a,MIG-b", 1) == "MIG-b");
 }
 
+TEST_CASE("Under the flag, Slurm's dealing by number gives way only where nobody bound the GPUs") {
+  CHECK(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:per_task:1"));
+  CHECK_FALSE(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:map_gpu:1,0"));
+  CHECK_FALSE(dealt_by_default("SLURM_GRES_FLAGS:0", nullptr));
+  CHECK_FALSE(dealt_by_default("SLURM_GPU_BIND:1", "gres/gpu:per_task:1"));
+  CHECK_FALSE(dealt_by_default(nullptr, "gres/gpu:per_task:1"));
+}
+
 TEST_CASE("Where nothing was lifted, or Slurm binds all the same, a task keeps what it has") {
   for (const auto& [mark, binding] :
        std::vector<std::pair<const char*, const char*>>{{nullptr, "gpu:none"},
