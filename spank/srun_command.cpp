@@ -83,7 +83,8 @@ int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariab
 SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read) {
   const auto options = own_options(command_line);
   const auto components = gpus_per_task_of_components(command_line);
-  return {words_of(options, read), components.value_or(gpus_per_task(options, read))};
+  return {words_of(options, read), components.value_or(gpus_per_task(options, read)),
+          value_of(options, "--gpu-bind") || value_of(options, "--tres-bind")};
 }
 
 bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read) {

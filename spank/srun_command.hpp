@@ -19,6 +19,7 @@ struct SrunCommand {
   std::optional<Words>
       words;              ///< --muster's, of the command line, else of the sbatch or salloc job around it
   int gpus_per_task = 0;  ///< 0: not asked for, or not to be told for certain
+  bool chose_binding = false;  ///< --gpu-bind or --tres-bind stand on the command line
 };
 
 /// Only words of the command line that are surely srun's own and not its program's are used. Words that make

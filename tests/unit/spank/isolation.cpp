@@ -66,6 +66,11 @@ TEST_CASE("A GPU binding that the user chose is left alone, by either way") {
   for (const SlurmVersion& slurm : {debian, SlurmVersion{24, 5, 0}}) {
     CHECK(lift(slurm, "auto", 1, {{"SLURM_GPU_BIND", "single:1"}}).empty());
     CHECK(lift(slurm, "auto", 1, {{"SLURM_TRES_BIND", "gres/gpu:closest"}}).empty());
+    // On the command line it wins over a variable, but the flag would apply beside it.
+    SrunCommand srun{parse_words("auto"), 1, true};
+    CHECK_FALSE(lift_isolation(slurm, srun, {}, [](const char*) { return nullptr; }));
+    srun.chose_binding = false;
+    CHECK(lift_isolation(slurm, srun, {}, [](const char*) { return nullptr; }));
   }
 }
 

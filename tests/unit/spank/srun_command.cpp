@@ -73,6 +73,12 @@ TEST_CASE("GPUs per task are the step's, else the job's, and 0 where it cannot b
   CHECK(read({"srun", "a", ":", "b"}, job).gpus_per_task == 2);
 }
 
+TEST_CASE("A binding of GPUs on the command line is seen, if it is srun's own") {
+  CHECK(read({"srun", "-n2", "--gpu-bind=map_gpu:1,0", "true"}).chose_binding);
+  CHECK(read({"srun", "--tres-bind=gres/gpu:closest", "true"}).chose_binding);
+  CHECK_FALSE(read({"srun", "-n2", "true", "--gpu-bind=closest"}).chose_binding);
+}
+
 TEST_CASE("Counts as Slurm writes them") {
   CHECK(count_of("2") == 2);
   CHECK(count_of("a100:2") == 2);
