@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "bootstrap/roster.hpp"
+#include "control/clock_offset.hpp"
 #include "deadline.hpp"
 #include "log.hpp"
 
@@ -126,6 +127,7 @@ void Leader::handle(int rank, const Message& message) {
   if (what == "stalled") return inquire(rank, message);
   if (what == "put") return put(rank, message);
   if (what == "get") return get(rank, message);
+  if (what == "clocks") return tell_clocks(rank, message);
   if (what == "broken") {
     auto failure = failure_from(message);
     failure.speaker = rank;
@@ -291,6 +293,12 @@ void Leader::get(int rank, const Message& message) {
     questions_.erase(at);
     answer(*late, nullptr);
   });
+}
+
+void Leader::tell_clocks(int rank, const Message& message) {
+  auto const now = read_clocks();
+  send({rank},
+       {{"is", "got"}, {"id", message.at("id")}, {"system", now.system}, {"steady", now.steady}});
 }
 
 void Leader::answer(const Question& question, const std::vector<std::uint8_t>* value) {

@@ -80,6 +80,7 @@ class Leader {
   void send(const std::vector<int>& ranks, const Message& message);
   void put(int rank, const Message& message);
   void get(int rank, const Message& message);
+  void tell_clocks(int rank, const Message& message);
   void answer(const Question& question, const std::vector<std::uint8_t>* value);
   void arrive(int rank, const Message& message);
   void complete(const std::string& name, Round& round);

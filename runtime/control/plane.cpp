@@ -157,8 +157,7 @@ void Plane::receive(const Message& message) {
     std::lock_guard const lock(mutex_);
     auto const found = answers_.find(message.at("id").get<std::uint64_t>());
     if (found == answers_.end()) return;  // given up
-    answered_.insert(found->first);
-    if (message.at("found").get<bool>()) found->second = Blob(message.at("value").get_binary());
+    found->second = message;
     return changed_.notify_all();
   }
   if (what != "done") return;
@@ -329,22 +328,34 @@ void Plane::put(const std::string& name, const Blob& value) {
 }
 
 std::optional<Blob> Plane::get(const std::string& name, milliseconds wait) {
+  auto const answer =
+      ask({{"is", "get"}, {"name", name}, {"ms", Deadline(wait).length().count()}}, "get of '" + name + "'", wait);
+  if (!answer.at("found").get<bool>()) return std::nullopt;
+  return Blob(answer.at("value").get_binary());
+}
+
+ClockReading Plane::clocks_of_rank_0(milliseconds wait) {
+  auto const answer = ask({{"is", "clocks"}}, "rank 0's clock", wait);
+  return {answer.at("system").get<std::int64_t>(), answer.at("steady").get<std::int64_t>()};
+}
+
+// A question to rank 0 alone, and its answer.
+Message Plane::ask(Message question, const std::string& what, milliseconds wait) {
   check();
   Deadline const deadline(wait);
   std::unique_lock lock(mutex_);
   auto const id = ++questions_;
-  answers_.emplace(id, std::nullopt);
+  auto const& answer = answers_[id];
   lock.unlock();
-  post({{"is", "get"}, {"name", name}, {"id", id}, {"ms", deadline.length().count()}});
+  question["id"] = id;
+  post(std::move(question));
   lock.lock();
-  changed_.wait_until(lock, deadline.when() + leader_grace,
-                      [&] { return failure_ || answered_.contains(id); });
-  bool const answered = answered_.erase(id) > 0;
-  auto value = std::move(answers_.extract(id).mapped());
+  changed_.wait_until(lock, deadline.when() + leader_grace, [&] { return failure_ || answer; });
+  auto const came = std::move(answers_.extract(id).mapped());
   lock.unlock();
-  if (answered) return value;
+  if (came) return *came;
   check();
-  throw Error(Fault::deadline, fmt::format("get of '{}': {} does not answer within {}", name,
+  throw Error(Fault::deadline, fmt::format("{}: {} does not answer within {}", what,
                                            bootstrap::name_of_rank(options_.roster.front()),
                                            text_of(deadline.length() + leader_grace)));
 }

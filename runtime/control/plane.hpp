@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "control/channel.hpp"
+#include "control/clock_offset.hpp"
 #include "control/failure.hpp"
 #include "control/leader.hpp"
 #include "control/relay.hpp"
@@ -58,6 +59,8 @@ class Plane {
                                        const std::vector<std::string>& addresses, std::uint16_t port,
                                        const Key& key, const Deadline& deadline);
 
+  int rank() const noexcept { return rank_; }
+
   /// As abandon().
   ~Plane();
   Plane(const Plane&) = delete;
@@ -80,6 +83,10 @@ class Plane {
   void put(const std::string& name, const Blob& value);
   /// Waits until somebody put it; nothing at the deadline.
   std::optional<Blob> get(const std::string& name, std::chrono::milliseconds wait);
+
+  /// Rank 0's clocks at the moment at which its control thread saw the question.
+  /// @throws Error: deadline, or the failure of the job.
+  ClockReading clocks_of_rank_0(std::chrono::milliseconds wait);
 
   /// True once the job has failed; cheap enough for waiting loops.
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
@@ -113,6 +120,7 @@ class Plane {
 
   std::vector<Blob> round(const std::string& name, const std::vector<int>* members, int root,
                           const Blob& mine, std::chrono::milliseconds wait, bool last = false);
+  Message ask(Message question, const std::string& what, std::chrono::milliseconds wait);
   void start_thread();
   void run();
   void broke(const std::string& reason) noexcept;
@@ -143,8 +151,7 @@ class Plane {
   std::condition_variable changed_;
   std::map<std::string, std::vector<Blob>> results_;
   std::optional<Failure> failure_;
-  std::map<std::uint64_t, std::optional<Blob>> answers_;
-  std::set<std::uint64_t> answered_;
+  std::map<std::uint64_t, std::optional<Message>> answers_;  // by question; empty until it comes
   std::uint64_t questions_ = 0;
   bool leaving_ = false;
   bool ended_ = false;  // the thread

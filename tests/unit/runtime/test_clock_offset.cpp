@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <random>
+
+#include "catch.hpp"
+#include "star.hpp"
+
+using namespace muster;
+using namespace muster::control;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Rank 0's clocks are ahead by these; the question takes `there` and the answer `back`, all in nanoseconds.
+constexpr std::int64_t system_ahead = -7'000'000'123;
+constexpr std::int64_t steady_ahead = 900'000'000'000'000;
+
+ClockSample sample(std::int64_t at, std::int64_t there, std::int64_t back) {
+  std::int64_t const epoch = 1'700'000'000'000'000'000;
+  return {{epoch + at, at},
+          {epoch + at + there + system_ahead, at + there + steady_ahead},
+          {epoch + at + there + back, at + there + back}};
+}
+
+}  // namespace
+
+TEST_CASE("equally long ways give the exact offset of both clocks") {
+  std::vector const samples{sample(1'000'000, 50'000, 50'000)};
+  auto const offset = estimate_offset(samples);
+  CHECK(offset.system.count() == system_ahead);
+  CHECK(offset.steady.count() == steady_ahead);
+  CHECK(offset.round_trip == 100us);
+}
+
+TEST_CASE("the shortest sample counts, and its error is at most half of its round trip") {
+  std::mt19937 random(7);
+  std::uniform_int_distribution<std::int64_t> way(20'000, 5'000'000);
+  for (int run = 0; run < 200; ++run) {
+    std::vector<ClockSample> samples;
+    std::int64_t shortest = INT64_MAX;
+    for (int i = 0; i < 8; ++i) {
+      auto const there = way(random);
+      auto const back = way(random);
+      shortest = std::min(shortest, there + back);
+      samples.push_back(sample(i * 20'000'000, there, back));
+    }
+    auto const offset = estimate_offset(samples);
+    CHECK(offset.round_trip.count() == shortest);
+    CHECK(std::abs(offset.system.count() - system_ahead) <= shortest / 2);
+    CHECK(std::abs(offset.steady.count() - steady_ahead) <= shortest / 2);
+  }
+}
+
+TEST_CASE("without a sample the offset is zero") {
+  auto const offset = estimate_offset({});
+  CHECK(offset.system == 0ns);
+  CHECK(offset.steady == 0ns);
+  CHECK(offset.round_trip == 0ns);
+}
+
+TEST_CASE("ranks on one kernel find no offset beyond the uncertainty, through a host's leader too") {
+  Star star(4, 4, {0, 1, 0, 1});
+  auto const thrown = star.on_each([](int rank, Plane& plane) {
+    auto const offset = measure_clock_offset(plane);
+    // Threads of this process have one clock.
+    if (std::chrono::abs(offset.steady) > offset.round_trip / 2 + 1us)
+      throw Error(Fault::system, "the steady clock's offset is beyond its bound");
+    if (std::chrono::abs(offset.system) > offset.round_trip / 2 + 1ms)
+      throw Error(Fault::system, "the system clock's offset is beyond its bound");
+    if ((offset.round_trip > 0ns) != (rank != 0)) throw Error(Fault::system, "rank 0 alone asks nobody");
+    plane.last_barrier("leave", 10s);
+    plane.leave();
+  });
+  for (const auto& error : thrown) CHECK(!error);
+}
+
+TEST_CASE("a rank 0 that ended answers no question, and is named") {
+  Star star(3);
+  star.planes[0]->abandon();
+  auto const thrown = [&] {
+    try {
+      for (;;) measure_clock_offset(*star.planes[1], 1, 2s);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  }();
+  CHECK(thrown.find("rank 0 (host h0, GPU 0000:00:00.0)") != std::string::npos);
+}
