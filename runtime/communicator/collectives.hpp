@@ -32,6 +32,8 @@ class Collectives {
   virtual void barrier(Stream stream) = 0;
   virtual std::shared_ptr<Collectives> split(int color, int key) = 0;
   virtual void synchronize(Stream stream) = 0;
+  /// Callable from another thread: an operation that waits in this communicator, and every later one, throws.
+  virtual void interrupt() noexcept {}
 };
 
 std::shared_ptr<Collectives> make_alone();

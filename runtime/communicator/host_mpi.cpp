@@ -5,7 +5,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "communicator/mpi_session.hpp"
@@ -31,7 +33,9 @@ class HostMpi : public Collectives {
       : state_(std::move(state)), group_(std::move(group)), comm_(comm) {}
   ~HostMpi() override {
     // After a failure an operation may still be under way; MPI keeps what it needs until the process ends.
-    if (comm_ != MPI_COMM_NULL && state_->open && !broken_ && !group_.failed()) MPI_Comm_free(&comm_);
+    if (comm_ == MPI_COMM_NULL || broken_ || group_.failed()) return;
+    std::lock_guard const lock(state_->calls);
+    if (state_->open) MPI_Comm_free(&comm_);
   }
   HostMpi(const HostMpi&) = delete;
   HostMpi& operator=(const HostMpi&) = delete;
@@ -47,6 +51,7 @@ class HostMpi : public Collectives {
       throw;
     }
     comm_ = *own;
+    std::lock_guard const lock(state_->calls);
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
 
@@ -153,10 +158,13 @@ class HostMpi : public Collectives {
     Group part = group_.split(color, key);
     auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
     Deadline const deadline(group_.timeout());
-    // This thread makes no MPI call meanwhile (MPI_THREAD_SERIALIZED).
+    // It makes progress for the operations of other threads too, which get no look meanwhile.
     auto const code = run_bounded(
-        [whole = comm_, color, key, made] { return MPI_Comm_split(whole, color, key, made.get()); }, deadline,
-        [this] { return group_.failed(); });
+        [state = state_, whole = comm_, color, key, made] {
+          std::lock_guard const lock(state->calls);
+          return MPI_Comm_split(whole, color, key, made.get());
+        },
+        deadline, [this] { return group_.failed(); });
     if (!code) {
       broken_ = true;
       group_.check();
@@ -167,6 +175,7 @@ class HostMpi : public Collectives {
   }
 
   void synchronize(Stream) override {}
+  void interrupt() noexcept override { interrupted_ = true; }
 
  private:
   void require_open() const {
@@ -208,24 +217,46 @@ class HostMpi : public Collectives {
   template <typename Start>
   void run(Start start) {
     MPI_Request request = MPI_REQUEST_NULL;
-    int code = start(&request);
     int done = 0;
     Deadline const deadline(group_.timeout());
+    int code = call(deadline, [&] { return start(&request); });
     for (int looks = 0; code == MPI_SUCCESS; ++looks) {
-      code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      code = call(deadline, [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
       if (done != 0 || code != MPI_SUCCESS) break;
-      if (group_.failed()) {
-        broken_ = true;
-        group_.check();
-      }
-      bool const look_at_clock = looks % 256 == 255;
-      if (look_at_clock && deadline.passed()) {
-        broken_ = true;
-        group_.stalled(deadline.length());
-      }
-      if (state_->yield || looks >= spins) sched_yield();
+      require_hope(looks, deadline);
+      if (state_->yield || looks >= spins || state_->wanting_calls > 0) sched_yield();
     }
     if (code != MPI_SUCCESS) give_up(code);
+  }
+
+  // Throws when waiting on is in vain.
+  void require_hope(int looks, const Deadline& deadline) {
+    if (!interrupted_ && !group_.failed() && (looks % 256 != 255 || !deadline.passed())) return;
+    broken_ = true;
+    if (interrupted_) throw Error(Fault::usage, "the operation was interrupted by its own rank");
+    group_.check();
+    group_.stalled(deadline.length());
+  }
+
+  // One call of MPI, alone among this process's threads. Whoever has the lock may be in a split that never ends.
+  template <typename Call>
+  int call(const Deadline& deadline, Call make) {
+    std::unique_lock lock(state_->calls, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      ++state_->wanting_calls;
+      for (int looks = 0; !lock.try_lock(); ++looks) {
+        sched_yield();
+        try {
+          require_hope(looks, deadline);
+        } catch (...) {
+          --state_->wanting_calls;
+          throw;
+        }
+      }
+      --state_->wanting_calls;
+    }
+    require_open();
+    return make();
   }
 
   // A broken connection shows in MPI first, and on the control plane a moment later with the name of who is
@@ -242,6 +273,7 @@ class HostMpi : public Collectives {
   Group group_;
   MPI_Comm comm_;
   bool broken_ = false;
+  std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace

@@ -26,11 +26,19 @@ class Session : public MpiSession {
   std::shared_ptr<Collectives> world(Group group) override { return make_host_mpi(state_, std::move(group)); }
 
   void finish(const Deadline& deadline) override {
-    if (!state_->open) return;
-    state_->open = false;
-    state_->types->free();
+    if (!state_->open.exchange(false)) return;
+    {
+      // A thread of the program that is inside an operation ends it at its next look.
+      std::lock_guard const lock(state_->calls);
+      state_->types->free();
+    }
     if (!owner_) return;
-    auto const done = run_bounded([] { return MPI_Finalize(); }, deadline);
+    auto const done = run_bounded(
+        [state = state_] {
+          std::lock_guard const lock(state->calls);
+          return MPI_Finalize();
+        },
+        deadline);
     if (!done)
       throw Error(Fault::deadline,
                   fmt::format("MPI_Finalize did not end within {}", text_of(deadline.length())));

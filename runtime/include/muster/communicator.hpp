@@ -24,7 +24,8 @@ class Collectives;  // the interface behind which NCCL, Open MPI and a world of 
 /// Error(Fault::deadline) names the operation, this rank and host, and, where it can be known, who is
 /// missing. After any Error the communicator must not be used again.
 ///
-/// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator.
+/// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator; on
+/// "open-mpi" different communicators may work in different threads at the same time.
 class MUSTER_EXPORT Communicator {
  public:
   explicit Communicator(std::shared_ptr<detail::Collectives> collectives);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operation, type and reduction of a host communicator against a plain reference, on as many ranks as
 // the launcher started.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -144,6 +146,31 @@ TEST_CASE("split orders by key, then rank, and the parts work by themselves") {
   std::vector<float> one{3.0f};
   single.all_reduce(std::span<float>(one));
   REQUIRE(one[0] == 3.0f);
+}
+
+TEST_CASE("two threads work at the same time, each on a communicator of its own") {
+  auto world = job().host_world();
+  auto other = world.split(0);
+  bool right = true;
+  std::thread beside([&] {
+    std::vector<float> values(30000);
+    for (int i = 0; i < 100; ++i) {
+      std::fill(values.begin(), values.end(), 2.0f);
+      other.all_reduce(std::span<float>(values));
+      right = right && values.back() == 2.0f * static_cast<float>(other.size());
+    }
+  });
+  std::vector<std::int32_t> one(1);
+  for (int i = 0; i < 300; ++i) {
+    one[0] = i;
+    world.all_reduce(std::span<std::int32_t>(one));
+    if (one[0] != i * world.size()) break;
+  }
+  auto part = world.split(0);
+  part.barrier();
+  beside.join();
+  REQUIRE(one[0] == 299 * world.size());
+  REQUIRE(right);
 }
 
 TEST_CASE("empty buffers are fine, bad arguments are refused before anything is sent") {
