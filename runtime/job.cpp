@@ -34,6 +34,8 @@ struct Job::State {
   int unwinding = std::uncaught_exceptions();
   bool left = false;
 
+  bool unwound() const { return std::uncaught_exceptions() > unwinding; }
+
   int size() const { return static_cast<int>(context->roster.size()); }
   void take_gpu(Record& mine);
   void start_plane(const std::vector<Record>& records, const Deadline& deadline);
@@ -41,7 +43,7 @@ struct Job::State {
     if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
   }
   void leave();
-  void drop() noexcept;
+  void drop(bool for_own_reason) noexcept;
 };
 
 namespace {
@@ -172,27 +174,28 @@ Job::Job(Job&&) noexcept = default;
 
 Job& Job::operator=(Job&& other) noexcept {
   if (this != &other) {
-    if (state_) state_->drop();
+    if (state_) state_->drop(state_->unwound());
     state_ = std::move(other.state_);
   }
   return *this;
 }
 
 Job::~Job() {
-  if (state_) state_->drop();
+  if (state_) state_->drop(state_->unwound());
 }
 
-void Job::State::drop() noexcept {
+void Job::abandon() noexcept { state_->drop(true); }
+
+void Job::State::drop(bool for_own_reason) noexcept {
   if (left) return;
-  bool const unwound = std::uncaught_exceptions() > unwinding;
   try {
-    if (!unwound && !(context->plane && context->plane->failed())) return leave();
+    if (!for_own_reason && !(context->plane && context->plane->failed())) return leave();
   } catch (...) {
   }
   left = true;
   if (gpu) gpu->abandon();
   if (!context->plane) return;
-  if (unwound) {
+  if (for_own_reason) {
     context->plane->abandon_for_own_reason();
   } else {
     context->plane->abandon();

@@ -12,7 +12,7 @@ setup_file() {
   plugin_dir=$(sed -n 's/^MUSTER_SLURM_PLUGIN_DIR:PATH=//p' "$build/CMakeCache.txt")
   [ -s "$root$plugin_dir/spank_muster.so" ]
   [ -s "$root/etc/slurm/plugstack.conf.d/muster.conf" ]
-  for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp share/muster/sbatch/train.sbatch \
+  for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp include/muster/muster.h share/muster/muster.f90 share/muster/sbatch/train.sbatch \
     share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man5/muster.conf.5 share/man/man7/muster.7 share/man/man8/spank_muster.8 \
     share/muster/profiles/aws-efa.conf; do
     [ -s "$root/usr/$file" ] || { echo "missing: $file"; false; }
@@ -52,7 +52,30 @@ setup_file() {
   library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
   flags=$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
   # shellcheck disable=SC2086  # several flags
-  g++ tests/cluster/install/ten_lines.cpp -o "$BATS_FILE_TMPDIR/by_pkg_config" $flags
+  g++ -std=c++20 tests/cluster/install/ten_lines.cpp -o "$BATS_FILE_TMPDIR/by_pkg_config" $flags
   LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/by_pkg_config"
   [ "$output" = "rank 0 of 1: sum 1" ]
+}
+
+@test "pkg-config gives flags that compile a C program" {
+  library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
+  flags=$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
+  # shellcheck disable=SC2086  # several flags
+  gcc -std=c99 -pedantic -Werror tests/unit/c_interface/c_program.c -o "$BATS_FILE_TMPDIR/c_program" $flags
+  LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/c_program"
+  [ "$status" = 0 ]
+}
+
+@test "a program that was built against another ABI does not start, and the loader says which one it misses" {
+  library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
+  mkdir "$BATS_FILE_TMPDIR/other"
+  echo 'int muster_abi_version(void) { return 2; }' > "$BATS_FILE_TMPDIR/other.c"
+  echo 'MUSTER_C_2 { global: muster_*; local: *; };' > "$BATS_FILE_TMPDIR/other.map"
+  gcc -shared -fPIC -Wl,-soname,libmuster.so.0,--version-script="$BATS_FILE_TMPDIR/other.map" "$BATS_FILE_TMPDIR/other.c" \
+    -o "$BATS_FILE_TMPDIR/other/libmuster.so.0"
+  echo 'int muster_abi_version(void); int main(void) { return muster_abi_version(); }' > "$BATS_FILE_TMPDIR/main.c"
+  gcc "$BATS_FILE_TMPDIR/main.c" "$BATS_FILE_TMPDIR/other/libmuster.so.0" -o "$BATS_FILE_TMPDIR/of_another_abi"
+  LD_LIBRARY_PATH=$library run "$BATS_FILE_TMPDIR/of_another_abi"
+  [ "$status" = 1 ]
+  [[ "$output" == *"libmuster.so.0: version \`MUSTER_C_2' not found"* ]]
 }

@@ -97,6 +97,10 @@ class MUSTER_EXPORT Job {
   /// over for this process.
   void leave();
 
+  /// Ends the membership at once because this rank cannot go on for a reason of its own, which the program
+  /// says: the other ranks learn that it has gone and end without a word. Nothing after leave().
+  void abandon() noexcept;
+
  private:
   struct State;
   explicit Job(std::unique_ptr<State> state);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "muster/error.hpp"
+#include "muster/job.hpp"
+#include "muster/muster.h"
+
+/// What the handles of the C interface stand for.
+struct muster_job {
+  muster::Job job;
+};
+struct muster_communicator {
+  muster::Communicator communicator;
+};
+
+namespace muster::c {
+
+/// Keeps the error for the calling thread; its status.
+int keep_error(const Error& error) noexcept;
+
+/// Runs `what` with no exception leaving it; the status.
+template <typename What>
+int call(const What& what) noexcept {
+  try {
+    what();
+    return MUSTER_OK;
+  } catch (const Error& error) {
+    return keep_error(error);
+  } catch (const std::bad_alloc&) {
+    return keep_error(Error(Fault::system, "no memory is left on this host for libmuster"));
+  } catch (const std::exception& error) {
+    return keep_error(Error(Fault::system, error.what()));
+  }
+}
+
+/// What the handle stands for, in `function`.
+template <typename Handle>
+Handle& required(Handle* handle, const char* function, const char* what) {
+  if (handle == nullptr) throw Error(Fault::usage, std::string(function) + ": the " + what + " is null");
+  return *handle;
+}
+
+}  // namespace muster::c

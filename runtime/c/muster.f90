@@ -1,0 +1,123 @@
+! SPDX-License-Identifier: Apache-2.0
+! What a Fortran program needs of muster.h, which is the reference: compile this file with the program. Functions return
+! muster.h's status; muster_message() has the line of the last error.
+module muster
+  use, intrinsic :: iso_c_binding
+  implicit none
+
+  integer(c_int), parameter :: MUSTER_ABI_VERSION = 1
+  integer(c_int), parameter :: MUSTER_OK = 0
+  integer(c_int32_t), parameter :: MUSTER_DEVICE_AUTOMATIC = 0, MUSTER_DEVICE_CPU = 1, MUSTER_DEVICE_CUDA = 2
+  integer(c_int), parameter :: MUSTER_FLOAT32 = 0, MUSTER_FLOAT64 = 1, MUSTER_BFLOAT16 = 2, MUSTER_FLOAT16 = 3
+  integer(c_int), parameter :: MUSTER_INT8 = 4, MUSTER_UINT8 = 5, MUSTER_INT32 = 6, MUSTER_UINT32 = 7
+  integer(c_int), parameter :: MUSTER_INT64 = 8, MUSTER_UINT64 = 9
+  integer(c_int), parameter :: MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3
+
+  type, bind(c) :: muster_join_options
+    integer(c_size_t) :: size = 40
+    integer(c_int64_t) :: deadline_ms = 60000
+    integer(c_int64_t) :: operation_timeout_ms = 600000
+    integer(c_int64_t) :: silence_ms = 10000
+    integer(c_int32_t) :: device = MUSTER_DEVICE_AUTOMATIC
+    integer(c_int32_t) :: reserved = 0
+  end type
+
+  interface
+    integer(c_int) function muster_join_abi(abi_version, options, job) bind(c)
+      import
+      integer(c_int), value :: abi_version
+      type(muster_join_options), intent(in) :: options
+      type(c_ptr), intent(out) :: job
+    end function
+    integer(c_int) function muster_leave(job) bind(c)
+      import
+      type(c_ptr), value :: job
+    end function
+    subroutine muster_abandon(job) bind(c)
+      import
+      type(c_ptr), value :: job
+    end subroutine
+    subroutine muster_job_free(job) bind(c)
+      import
+      type(c_ptr), value :: job
+    end subroutine
+    integer(c_int) function muster_rank(job) bind(c)
+      import
+      type(c_ptr), value :: job
+    end function
+    integer(c_int) function muster_size(job) bind(c)
+      import
+      type(c_ptr), value :: job
+    end function
+    integer(c_int) function muster_local_rank(job) bind(c)
+      import
+      type(c_ptr), value :: job
+    end function
+    integer(c_int) function muster_world(job, communicator) bind(c)
+      import
+      type(c_ptr), value :: job
+      type(c_ptr), intent(out) :: communicator
+    end function
+    integer(c_int) function muster_host_world(job, communicator) bind(c)
+      import
+      type(c_ptr), value :: job
+      type(c_ptr), intent(out) :: communicator
+    end function
+    integer(c_int) function muster_split(communicator, color, key, part) bind(c)
+      import
+      type(c_ptr), value :: communicator
+      integer(c_int), value :: color, key
+      type(c_ptr), intent(out) :: part
+    end function
+    subroutine muster_communicator_free(communicator) bind(c)
+      import
+      type(c_ptr), value :: communicator
+    end subroutine
+    integer(c_int) function muster_all_reduce(communicator, buffer, count, element_type, reduction, stream) bind(c)
+      import
+      type(c_ptr), value :: communicator, buffer, stream
+      integer(c_size_t), value :: count
+      integer(c_int), value :: element_type, reduction
+    end function
+    integer(c_int) function muster_broadcast(communicator, buffer, count, element_type, root, stream) bind(c)
+      import
+      type(c_ptr), value :: communicator, buffer, stream
+      integer(c_size_t), value :: count
+      integer(c_int), value :: element_type, root
+    end function
+    integer(c_int) function muster_communicator_barrier(communicator, stream) bind(c)
+      import
+      type(c_ptr), value :: communicator, stream
+    end function
+    integer(c_int) function muster_last_error_repeated() bind(c)
+      import
+    end function
+    type(c_ptr) function muster_last_error() bind(c)
+      import
+    end function
+    integer(c_size_t) function muster_strlen(text) bind(c, name='strlen')
+      import
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+contains
+
+  integer(c_int) function muster_join(options, job)
+    type(muster_join_options), intent(in) :: options
+    type(c_ptr), intent(out) :: job
+    muster_join = muster_join_abi(MUSTER_ABI_VERSION, options, job)
+  end function
+
+  function muster_message() result(message)
+    character(len=:), allocatable :: message
+    character(kind=c_char), pointer :: text(:)
+    integer :: i, length
+    length = int(muster_strlen(muster_last_error()))
+    call c_f_pointer(muster_last_error(), text, [length])
+    allocate (character(len=length) :: message)
+    do i = 1, length
+      message(i:i) = text(i)
+    end do
+  end function
+end module

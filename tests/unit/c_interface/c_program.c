@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls all of muster.h from C99, on as many ranks as the launcher started. c_program abandon: the last rank
+ * ends for a reason of its own after the first all-reduce. */
+#include <muster/muster.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ELEMENTS 1000
+
+static void fail(int line, const char* what) {
+  fprintf(stderr, "c_program.c:%d: not so: %s (last error: %s)\n", line, what, muster_last_error());
+  exit(1);
+}
+#define CHECK(condition)                          \
+  do {                                            \
+    if (!(condition)) fail(__LINE__, #condition); \
+  } while (0)
+#define OK(call) CHECK((call) == MUSTER_OK)
+/* The call fails with this status, fault and text. */
+#define FAILS(call, status, fault, text)              \
+  do {                                                \
+    CHECK((call) == (status));                        \
+    CHECK(muster_last_fault() == (fault));            \
+    CHECK(strstr(muster_last_error(), text) != NULL); \
+    CHECK(strchr(muster_last_error(), '\n') == NULL); \
+  } while (0)
+
+struct longer_options {
+  muster_join_options known;
+  int64_t later;
+};
+
+static void check_refused_joins(void) {
+  muster_job* job = (muster_job*)&job;
+  muster_join_options options = MUSTER_JOIN_OPTIONS_DEFAULT;
+  struct longer_options longer = {MUSTER_JOIN_OPTIONS_DEFAULT, 1};
+  CHECK(muster_last_fault() == -1 && strcmp(muster_last_error(), "") == 0);
+  FAILS(muster_join_abi(MUSTER_ABI_VERSION + 1, NULL, &job), MUSTER_ENVIRONMENT, MUSTER_FAULT_ENVIRONMENT,
+        "build the program again");
+  CHECK(job == NULL);
+  FAILS(muster_join(NULL, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "null");
+  options.size = 0;
+  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  options.size = sizeof options;
+  options.device = 7;
+  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "device 7");
+  longer.known.size = sizeof longer;
+  FAILS(muster_join(&longer.known, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "does not know");
+}
+
+static void check_null_handles(void) {
+  float value = 0;
+  CHECK(muster_rank(NULL) == -1 && muster_size(NULL) == -1 && muster_local_rank(NULL) == -1);
+  CHECK(muster_local_size(NULL) == -1 && muster_host_index(NULL) == -1 && muster_host_count(NULL) == -1);
+  CHECK(muster_on_gpu(NULL) == -1 && muster_bootstrap(NULL) == NULL && muster_backend(NULL) == NULL);
+  CHECK(muster_communicator_rank(NULL) == -1 && muster_communicator_size(NULL) == -1);
+  FAILS(muster_leave(NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "muster_leave: the job is null");
+  FAILS(muster_all_reduce(NULL, &value, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE,
+        MUSTER_FAULT_USAGE, "muster_all_reduce: the communicator is null");
+  muster_abandon(NULL);
+  muster_job_free(NULL);
+  muster_communicator_free(NULL);
+}
+
+static void check_roster(const muster_job* job) {
+  muster_hello hello = {0};
+  int rank;
+  FAILS(muster_roster_entry(job, 0, &hello), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  hello.size = sizeof hello;
+  FAILS(muster_roster_entry(job, muster_size(job), &hello), MUSTER_USAGE, MUSTER_FAULT_USAGE, "is not in 0");
+  for (rank = 0; rank < muster_size(job); ++rank) {
+    OK(muster_roster_entry(job, rank, &hello));
+    CHECK(hello.rank == rank && hello.pid > 0 && strlen(hello.host) > 0 && hello.gpu != NULL);
+    CHECK(strcmp(hello.muster_version, muster_version()) == 0);
+  }
+  /* A program that knows less of it than the library. */
+  hello.size = offsetof(muster_hello, pid);
+  hello.pid = -5;
+  OK(muster_roster_entry(job, 0, &hello));
+  CHECK(hello.rank == 0 && hello.pid == -5);
+}
+
+static void check_collectives(muster_communicator* world) {
+  int const rank = muster_communicator_rank(world), ranks = muster_communicator_size(world);
+  size_t const all_count = (size_t)ranks * ELEMENTS;
+  float* all = malloc(all_count * sizeof *all);
+  double values[ELEMENTS];
+  float mine[ELEMENTS];
+  int64_t largest = rank;
+  size_t i;
+  CHECK(all != NULL);
+  for (i = 0; i < ELEMENTS; ++i) {
+    values[i] = rank + (double)i;
+    mine[i] = (float)(rank * 1000) + (float)i;
+  }
+  OK(muster_all_reduce(world, values, ELEMENTS, MUSTER_FLOAT64, MUSTER_SUM, NULL));
+  for (i = 0; i < ELEMENTS; ++i) CHECK(values[i] == ranks * (ranks - 1) / 2 + ranks * (double)i);
+  OK(muster_all_reduce(world, &largest, 1, MUSTER_INT64, MUSTER_MAX, NULL));
+  CHECK(largest == ranks - 1);
+  OK(muster_all_gather(world, mine, ELEMENTS, all, MUSTER_FLOAT32, NULL));
+  for (i = 0; i < all_count; ++i) CHECK(all[i] == (float)(i / ELEMENTS * 1000 + i % ELEMENTS));
+  OK(muster_reduce_scatter(world, all, mine, ELEMENTS, MUSTER_FLOAT32, MUSTER_AVERAGE, NULL));
+  for (i = 0; i < ELEMENTS; ++i) CHECK(mine[i] == (float)(rank * 1000) + (float)i);
+  OK(muster_broadcast(world, mine, ELEMENTS, MUSTER_FLOAT32, ranks - 1, NULL));
+  CHECK(mine[5] == (float)((ranks - 1) * 1000 + 5));
+  if (ranks > 1 && rank == 0) OK(muster_send(world, values, ELEMENTS, MUSTER_FLOAT64, 1, NULL));
+  if (rank == 1) OK(muster_recv(world, values, ELEMENTS, MUSTER_FLOAT64, 0, NULL));
+  OK(muster_communicator_barrier(world, NULL));
+  OK(muster_synchronize(world, NULL));
+  FAILS(muster_broadcast(world, mine, 1, MUSTER_FLOAT32, ranks, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+        "is not in 0");
+  FAILS(muster_all_reduce(world, mine, 1, 99, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+        "element types");
+  FAILS(muster_all_reduce(world, mine, 1, MUSTER_FLOAT32, 99, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+        "reductions");
+  FAILS(muster_all_reduce(world, NULL, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+        "null");
+  CHECK(muster_last_error_repeated() == 0);
+  free(all);
+}
+
+static void check_split(muster_communicator* world) {
+  muster_communicator* part = NULL;
+  OK(muster_split(world, muster_communicator_rank(world) % 2, 0, &part));
+  CHECK(muster_communicator_size(part) ==
+        (muster_communicator_size(world) + (muster_communicator_rank(world) % 2 == 0)) / 2);
+  check_collectives(part);
+  muster_communicator_free(part);
+  FAILS(muster_split(world, -1, 0, &part), MUSTER_USAGE, MUSTER_FAULT_USAGE, "negative");
+  CHECK(part == NULL);
+}
+
+/* The last rank goes; the others learn of it, and say nothing themselves. */
+static int abandon(muster_job* job, muster_communicator* world) {
+  int status = MUSTER_OK;
+  if (muster_rank(job) == muster_size(job) - 1) {
+    fprintf(stderr, "c_program: rank %d ends for a reason of its own\n", muster_rank(job));
+    muster_communicator_free(world);
+    muster_abandon(job);
+    muster_job_free(job);
+    return 1;
+  }
+  status = muster_communicator_barrier(world, NULL);
+  CHECK(status == MUSTER_TEMPORARY && muster_last_fault() == MUSTER_FAULT_LOST_RANK);
+  if (!muster_last_error_repeated())
+    fprintf(stderr, "c_program: rank %d: %s\n", muster_rank(job), muster_last_error());
+  muster_communicator_free(world);
+  muster_job_free(job);
+  return status;
+}
+
+int main(int argc, char** argv) {
+  muster_join_options options = MUSTER_JOIN_OPTIONS_DEFAULT;
+  muster_job* job = NULL;
+  muster_communicator *world = NULL, *host = NULL;
+  int status;
+  CHECK(muster_abi_version() == MUSTER_ABI_VERSION);
+  check_refused_joins();
+  check_null_handles();
+  options.device = MUSTER_DEVICE_CPU;
+  status = muster_join(&options, &job);
+  if (status != MUSTER_OK) {
+    if (!muster_last_error_repeated()) fprintf(stderr, "c_program: %s\n", muster_last_error());
+    return status;
+  }
+  CHECK(muster_rank(job) >= 0 && muster_rank(job) < muster_size(job) && muster_on_gpu(job) == 0);
+  CHECK(muster_local_rank(job) < muster_local_size(job) && muster_host_index(job) < muster_host_count(job));
+  CHECK(strlen(muster_bootstrap(job)) > 0);
+  OK(muster_world(job, &world));
+  CHECK(strlen(muster_backend(world)) > 0);
+  if (argc > 1 && strcmp(argv[1], "abandon") == 0) return abandon(job, world);
+  check_roster(job);
+  check_collectives(world);
+  check_split(world);
+  OK(muster_host_world(job, &host));
+  CHECK(muster_communicator_rank(host) == muster_rank(job));
+  muster_communicator_free(host);
+  OK(muster_barrier(job, "done", 60000));
+  FAILS(muster_barrier(job, NULL, 0), MUSTER_USAGE, MUSTER_FAULT_USAGE, "name is null");
+  muster_communicator_free(world);
+  OK(muster_leave(job));
+  FAILS(muster_world(job, &world), MUSTER_USAGE, MUSTER_FAULT_USAGE, "left already");
+  muster_job_free(job);
+  return 0;
+}
