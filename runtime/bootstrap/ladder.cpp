@@ -50,6 +50,18 @@ std::optional<control::Key> own_key(const std::string& job, int rank) {
   return key;
 }
 
+template <typename Source>
+MeetingPlan plan_for(const char* name, const Source& source) {
+  log::set_rank(source.rank);
+  MeetingPlan plan;
+  plan.name = name;
+  plan.job = source.job;
+  plan.rank = source.rank;
+  plan.local_rank = source.local_rank;
+  plan.size = source.size;
+  return plan;
+}
+
 // MUNGE, else the key that the user gave, else, on one host, the kernel's word.
 void authenticate(MeetingPlan& plan, bool one_host) {
   std::string why;
@@ -87,13 +99,7 @@ std::unique_ptr<Membership> slurm_step(const Lookup& lookup) {
     return nullptr;
   }
   if (auto const error = disagreement_about_rank(lookup, step->rank, step->size)) throw *error;
-  log::set_rank(step->rank);
-  MeetingPlan plan;
-  plan.name = "slurm";
-  plan.job = step->job;
-  plan.rank = step->rank;
-  plan.local_rank = step->local_rank;
-  plan.size = step->size;
+  auto plan = plan_for("slurm", *step);
   plan.leader_host = step->hosts.front();
   plan.ports = step->ports.empty() ? ports_for(step->job) : step->ports;
   plan.host_of = step->host_of;
@@ -127,13 +133,7 @@ std::unique_ptr<Membership> named_meeting(const Lookup& lookup) {
     if (auto const error = disagreement_about_rank(lookup, claim->rank, claim->tasks)) throw *error;
     if (claim->tasks != named->size || claim->rank != named->rank) return nullptr;
   }
-  log::set_rank(named->rank);
-  MeetingPlan plan;
-  plan.name = "address";
-  plan.job = named->job;
-  plan.rank = named->rank;
-  plan.local_rank = named->local_rank;
-  plan.size = named->size;
+  auto plan = plan_for("address", *named);
   plan.leader_host = named->host;
   plan.ports = {named->port};
   if (named->local_size > 0 && named->local_size < named->size) plan.deputy = named->local_size;

@@ -10,8 +10,8 @@ namespace muster::control {
 
 class Plane;
 
-/// One host's clocks at one moment, in nanoseconds: CLOCK_REALTIME since 1970 and CLOCK_MONOTONIC since some moment
-/// of that host's own (both are those of std::chrono::system_clock and steady_clock here).
+/// One host's clocks at one moment, in nanoseconds: CLOCK_REALTIME since 1970 and CLOCK_MONOTONIC since some
+/// moment of that host's own (both are those of std::chrono::system_clock and steady_clock here).
 struct ClockReading {
   std::int64_t system = 0;
   std::int64_t steady = 0;

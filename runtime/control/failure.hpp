@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "control/channel.hpp"
 #include "muster/error.hpp"
+#include "muster/job.hpp"
 
 namespace muster::control {
 
@@ -21,5 +23,12 @@ std::string place_of(const std::string& operation, std::uint64_t number, const s
 
 Message to_message(const Failure& failure);
 Failure failure_from(const Message& message);
+
+/// This rank's connection ended before the job did; `reason` is the system's text.
+Failure loss_of(const Hello& lost, int speaker, const std::string& reason);
+
+/// Rank 0 cannot tell the others of its own end. One of them speaks: on another host, since rank 0's may have
+/// gone as a whole.
+int speaker_without_rank_0(const std::vector<Hello>& roster);
 
 }  // namespace muster::control

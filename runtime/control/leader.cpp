@@ -17,28 +17,7 @@ namespace {
 using bootstrap::name_of_rank;
 using bootstrap::name_of_ranks;
 
-// How long the ranks have to say where they are. Their control threads answer even while their programs
-// compute.
-constexpr std::chrono::milliseconds inquiry_time{1000};
-
 }  // namespace
-
-Message to_message(const Failure& failure) {
-  return {{"is", "failure"},
-          {"fault", static_cast<int>(failure.fault)},
-          {"speaker", failure.speaker},
-          {"text", failure.text}};
-}
-
-Failure failure_from(const Message& message) {
-  int const fault = std::clamp(message.at("fault").get<int>(), 0, static_cast<int>(Fault::system));
-  return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>()};
-}
-
-std::string place_of(const std::string& operation, std::uint64_t number, const std::string& group) {
-  if (number == 0) return fmt::format("{} (on communicator '{}')", operation, group);
-  return fmt::format("{} (operation {} on communicator '{}')", operation, number, group);
-}
 
 Leader::Leader(asio::io_context& io, ToSelf to_self)
     : io_(io),
@@ -51,7 +30,8 @@ Leader::Leader(asio::io_context& io, ToSelf to_self)
           [this](int rank, const Message& message) { hear(rank, message); },
           [this](int rank, const std::string& reason) { lose(rank, reason); }),
       gate_(std::make_unique<Gate>(io)),
-      port_(gate_->port()) {}
+      port_(gate_->port()),
+      store_(io, [this](int rank, const Message& message) { send({rank}, message); }) {}
 
 void Leader::open(std::vector<Hello> roster, std::vector<int> leader_of, const Key& key,
                   std::chrono::milliseconds silence) {
@@ -71,7 +51,7 @@ void Leader::open(std::vector<Hello> roster, std::vector<int> leader_of, const K
 void Leader::close() {
   connections_.close();
   rounds_.clear();
-  questions_.clear();
+  store_.drop_questions();
   inquiry_.reset();
 }
 
@@ -92,10 +72,7 @@ void Leader::hear(int leader, const Message& message) {
 
 void Leader::lose(int rank, const std::string& reason) {
   if (departing_ || failure_) return;
-  const Hello& hello = roster_[static_cast<std::size_t>(rank)];
-  fail({Fault::lost_rank, 0,
-        fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
-                    name_of_rank(hello), hello.pid, reason)});
+  fail(loss_of(roster_[static_cast<std::size_t>(rank)], 0, reason));
 }
 
 // One message a host. Rank 0 last: its program may end the process as soon as it knows.
@@ -126,7 +103,9 @@ void Leader::handle(int rank, const Message& message) {
   if (what == "arrive") return arrive(rank, message);
   if (what == "stalled") return inquire(rank, message);
   if (what == "put") return put(rank, message);
-  if (what == "get") return get(rank, message);
+  if (what == "get")
+    return store_.get(rank, message.at("name").get<std::string>(), message.at("id").get<std::uint64_t>(),
+                      std::chrono::milliseconds(message.at("ms").get<std::int64_t>()));
   if (what == "clocks") return tell_clocks(rank, message);
   if (what == "broken") {
     auto failure = failure_from(message);
@@ -134,8 +113,8 @@ void Leader::handle(int rank, const Message& message) {
     return fail(failure);
   }
   if (what == "here" && inquiry_) {
-    inquiry_->replies[rank] = message;
-    if (inquiry_->replies.size() == inquiry_->members.size()) conclude();
+    inquiry_->hear(rank, message);
+    if (inquiry_->complete()) conclude();
   }
 }
 
@@ -212,101 +191,28 @@ void Leader::miss(const std::string& name, const Round& round) {
 
 void Leader::inquire(int rank, const Message& message) {
   if (failure_ || inquiry_) return;
-  inquiry_ = std::make_unique<Inquiry>(io_);
-  inquiry_->speaker = rank;
-  inquiry_->question = message;
-  inquiry_->members = members_in(message);
-  inquiry_->timer.expires_after(inquiry_time);
-  inquiry_->timer.async_wait([this](const asio::error_code& error) {
-    if (!error && inquiry_ && !failure_) conclude();
-  });
-  Message const where{{"is", "where"}, {"group", message.at("group")}};
-  auto const members = inquiry_->members;
-  send(members, where);
+  inquiry_ = std::make_unique<Inquiry>(io_, rank, message, members_in(message), [this] { conclude(); });
+  auto const members = inquiry_->members();
+  send(members, inquiry_->to_ask());
 }
 
 void Leader::conclude() {
+  if (!inquiry_ || failure_) return;
   auto const inquiry = std::move(inquiry_);
-  auto const& question = inquiry->question;
-  auto const number = question.at("number").get<std::uint64_t>();
-  std::vector<int> behind;
-  std::vector<int> silent;
-  std::string last;
-  for (int member : inquiry->members) {
-    auto const reply = inquiry->replies.find(member);
-    if (reply == inquiry->replies.end()) {
-      silent.push_back(member);
-    } else if (reply->second.at("number").get<std::uint64_t>() < number) {
-      if (behind.empty()) last = reply->second.at("operation").get<std::string>();
-      behind.push_back(member);
-    }
-  }
-  auto text = fmt::format(
-      "{} was not done after {} on {}",
-      place_of(question.at("operation").get<std::string>(), number, question.at("group").get<std::string>()),
-      text_of(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())),
-      name_of_rank(roster_[static_cast<std::size_t>(inquiry->speaker)]));
-  if (!behind.empty()) {
-    text += fmt::format("; not entered by {}", name_of_ranks(roster_, behind));
-    text += last.empty() ? ", which called nothing there yet"
-                         : fmt::format(", whose last call there was {}", last);
-  }
-  if (!silent.empty()) text += fmt::format("; no answer from {}", name_of_ranks(roster_, silent));
-  if (number == 0 && silent.empty()) {
-    text += "; the other rank made no matching call, or the transport between them is stuck";
-  } else if (behind.empty() && silent.empty()) {
-    text += "; every rank entered it: the transport between them is stuck";
-  }
-  fail({Fault::deadline, inquiry->speaker, text});
+  fail(inquiry->conclusion(roster_));
 }
 
 void Leader::put(int rank, const Message& message) {
   auto const name = message.at("name").get<std::string>();
-  std::vector<std::uint8_t> value = message.at("value").get_binary();
-  auto& kept = store_[name];
-  stored_bytes_ = stored_bytes_ + value.size() - kept.size();
-  kept = std::move(value);
-  if (stored_bytes_ + store_.size() * max_key_bytes > max_store_bytes) {
-    return fail(
-        {Fault::usage, rank,
-         fmt::format("{} put '{}' into the job's store, which then holds more than {} MiB",
-                     name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_store_bytes >> 20)});
-  }
-  auto const [first, last] = questions_.equal_range(name);
-  std::vector<std::shared_ptr<Question>> asked;
-  for (auto at = first; at != last; ++at) asked.push_back(at->second);
-  questions_.erase(first, last);
-  for (const auto& question : asked) answer(*question, &kept);
-}
-
-void Leader::get(int rank, const Message& message) {
-  auto const name = message.at("name").get<std::string>();
-  auto const question = std::make_shared<Question>(io_);
-  question->rank = rank;
-  question->id = message.at("id").get<std::uint64_t>();
-  if (auto const found = store_.find(name); found != store_.end()) return answer(*question, &found->second);
-  question->timer.expires_after(std::chrono::milliseconds(message.at("ms").get<std::int64_t>()));
-  auto const at = questions_.emplace(name, question);
-  question->timer.async_wait([this, at, weak = std::weak_ptr(question)](const asio::error_code& error) {
-    auto const late = weak.lock();  // answered or given up: no longer in the list
-    if (error || !late) return;
-    questions_.erase(at);
-    answer(*late, nullptr);
-  });
+  if (store_.put(name, message.at("value").get_binary())) return;
+  fail({Fault::usage, rank,
+        fmt::format("{} put '{}' into the job's store, which then holds more than {} MiB",
+                    name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_store_bytes >> 20)});
 }
 
 void Leader::tell_clocks(int rank, const Message& message) {
   auto const now = read_clocks();
-  send({rank},
-       {{"is", "got"}, {"id", message.at("id")}, {"system", now.system}, {"steady", now.steady}});
-}
-
-void Leader::answer(const Question& question, const std::vector<std::uint8_t>* value) {
-  send({question.rank},
-       {{"is", "got"},
-        {"id", question.id},
-        {"found", value != nullptr},
-        {"value", Message::binary(value != nullptr ? *value : std::vector<std::uint8_t>{})}});
+  send({rank}, {{"is", "got"}, {"id", message.at("id")}, {"system", now.system}, {"steady", now.steady}});
 }
 
 void Leader::fail(const Failure& failure) {
@@ -316,7 +222,7 @@ void Leader::fail(const Failure& failure) {
   auto const message = to_message(failure);
   rounds_.clear();
   inquiry_.reset();
-  questions_.clear();
+  store_.drop_questions();
   std::vector<int> everyone(roster_.size());
   std::iota(everyone.begin(), everyone.end(), 0);
   send(everyone, message);

@@ -13,14 +13,11 @@
 
 #include "control/connections.hpp"
 #include "control/failure.hpp"
+#include "control/inquiry.hpp"
+#include "control/store.hpp"
 #include "muster/job.hpp"
 
 namespace muster::control {
-
-/// Limits of the job's store.
-inline constexpr std::size_t max_key_bytes = 256;
-inline constexpr std::size_t max_value_bytes = 64u << 10;
-inline constexpr std::size_t max_store_bytes = 16u << 20;
 
 /// Rank 0's side of the control plane: holds the connections, brings the arrivals of each round together,
 /// keeps the store, names who is missing at a deadline and who was lost. Every call on the io_context's
@@ -57,31 +54,12 @@ class Leader {
     std::chrono::milliseconds length{0};
     asio::steady_timer timer;
   };
-  // Some rank waited too long in a communicator's operation: where is everybody?
-  struct Inquiry {
-    Inquiry(asio::io_context& io) : timer(io) {}
-    int speaker = 0;
-    Message question;
-    std::vector<int> members;
-    std::map<int, Message> replies;
-    asio::steady_timer timer;
-  };
-
-  // Some rank asked for a value that nobody had put yet.
-  struct Question {
-    Question(asio::io_context& io) : timer(io) {}
-    int rank = 0;
-    std::uint64_t id = 0;
-    asio::steady_timer timer;
-  };
 
   void hear(int leader, const Message& message);
   void lose(int rank, const std::string& reason);
   void send(const std::vector<int>& ranks, const Message& message);
   void put(int rank, const Message& message);
-  void get(int rank, const Message& message);
   void tell_clocks(int rank, const Message& message);
-  void answer(const Question& question, const std::vector<std::uint8_t>* value);
   void arrive(int rank, const Message& message);
   void complete(const std::string& name, Round& round);
   void miss(const std::string& name, const Round& round);
@@ -97,9 +75,7 @@ class Leader {
   std::vector<Hello> roster_;
   std::vector<int> leader_of_;
   std::set<int> seen_;  // connected at least once
-  std::map<std::string, std::vector<std::uint8_t>> store_;
-  std::size_t stored_bytes_ = 0;
-  std::multimap<std::string, std::shared_ptr<Question>> questions_;
+  Store store_;
   std::map<std::string, std::unique_ptr<Round>> rounds_;
   std::unique_ptr<Inquiry> inquiry_;
   std::optional<Failure> failure_;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 
 #include "bootstrap/roster.hpp"
 #include "control/connect.hpp"
@@ -18,14 +17,10 @@ using std::chrono::milliseconds;
 // Rank 0 keeps the time of a round and names who is missing. Only when it says nothing for this much longer
 // is it silent itself.
 constexpr milliseconds leader_grace{5000};
-constexpr milliseconds quiet_time{500};
-constexpr milliseconds departure_time{2000};
-// How long what was sent may take to go out when this process ends.
-constexpr milliseconds flush_time{1000};
 
 }  // namespace
 
-Plane::Plane(int rank) : rank_(rank) {}
+Plane::Plane(int rank) : rank_(rank), inbox_(rank) {}
 
 Plane::~Plane() { abandon(); }
 
@@ -79,7 +74,8 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
       return connect_to_leader(plane->io_, rank, endpoints, key, deadline);
     } catch (const Error& error) {
       // Rank 0 names who is missing; only when it may be gone itself is there something to add.
-      bool const speaks = rank == plane->speaker_without_rank_0() && (leader == 0 || leader == rank);
+      bool const speaks =
+          rank == speaker_without_rank_0(plane->options_.roster) && (leader == 0 || leader == rank);
       throw Error(error.fault(), error.what(), !speaks);
     }
   }();
@@ -111,9 +107,7 @@ void Plane::run() {
       broke(error.what());
     }
   }
-  std::lock_guard const lock(mutex_);
-  ended_ = true;
-  changed_.notify_all();
+  inbox_.end();
 }
 
 void Plane::broke(const std::string& reason) noexcept {
@@ -130,7 +124,7 @@ void Plane::broke(const std::string& reason) noexcept {
   } catch (const std::exception& error) {
     log::debug("control: cannot tell the others: {}", error.what());
   }
-  fail(failure);
+  inbox_.fail(failure);
 }
 
 void Plane::post(Message message) {
@@ -151,88 +145,29 @@ void Plane::hear_leader(const Message& message) {
 
 void Plane::receive(const Message& message) {
   auto const& what = message.at("is").get_ref<const std::string&>();
-  if (what == "failure") return fail(failure_from(message));
-  if (what == "where") return answer_where(message);
-  if (what == "got") {
-    std::lock_guard const lock(mutex_);
-    auto const found = answers_.find(message.at("id").get<std::uint64_t>());
-    if (found == answers_.end()) return;  // given up
-    found->second = message;
-    return changed_.notify_all();
-  }
+  if (what == "failure") return inbox_.fail(failure_from(message));
+  if (what == "where") return post(activities_.here(message.at("group").get<std::string>()));
+  if (what == "got") return inbox_.answer(message.at("id").get<std::uint64_t>(), message);
   if (what != "done") return;
   std::vector<Blob> blobs;
   for (const auto& blob : message.at("blobs")) blobs.emplace_back(blob.get_binary());
-  std::lock_guard const lock(mutex_);
-  results_[message.at("name").get<std::string>()] = std::move(blobs);
-  if (message.at("last").get<bool>()) leaving_ = true;
-  changed_.notify_all();
-}
-
-void Plane::answer_where(const Message& message) {
-  auto const group = message.at("group").get<std::string>();
-  Message here{{"is", "here"}, {"group", group}, {"number", 0}, {"operation", ""}};
-  {
-    std::lock_guard const lock(mutex_);
-    auto const found = activities_.find(group);
-    if (auto const activity = found == activities_.end() ? nullptr : found->second.lock()) {
-      here["number"] = activity->number.load();
-      here["operation"] = activity->operation.load();
-    }
-  }
-  post(std::move(here));
-}
-
-void Plane::fail(const Failure& failure) {
-  std::lock_guard const lock(mutex_);
-  if (failure_) return;
-  failure_ = failure;
-  failed_ = true;
-  changed_.notify_all();
+  if (message.at("last").get<bool>()) inbox_.begin_leaving();
+  inbox_.deliver(message.at("name").get<std::string>(), std::move(blobs));
 }
 
 void Plane::lose_leader(const std::string& reason) {
-  {
-    std::lock_guard const lock(mutex_);
-    if (leaving_) return;
-  }
+  if (inbox_.leaving()) return;
   int const lost = leader();
   if (lost == rank_ || lost == 0) return lose_rank_0(reason);
   // Rank 0 loses it too, and says so.
-  const Hello& hello = options_.roster[static_cast<std::size_t>(lost)];
-  fail({Fault::lost_rank, 0,
-        fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
-                    bootstrap::name_of_rank(hello), hello.pid, reason)});
-}
-
-// Rank 0 cannot tell the others of its own end. One of them speaks: on another host, since rank 0's may have
-// gone as a whole.
-int Plane::speaker_without_rank_0() const {
-  auto const& roster = options_.roster;
-  const Hello& lost = roster.front();
-  auto const elsewhere = std::find_if(roster.begin(), roster.end(), [&](const Hello& hello) {
-    return hello.host != lost.host || hello.boot_id != lost.boot_id;
-  });
-  return elsewhere == roster.end() ? 1 : elsewhere->rank;
+  inbox_.fail(loss_of(options_.roster[static_cast<std::size_t>(lost)], 0, reason));
 }
 
 void Plane::lose_rank_0(const std::string& reason) {
-  const Hello& lost = options_.roster.front();
-  Failure const failure{Fault::lost_rank, speaker_without_rank_0(),
-                        fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
-                                    bootstrap::name_of_rank(lost), lost.pid, reason)};
+  auto const& roster = options_.roster;
+  auto const failure = loss_of(roster.front(), speaker_without_rank_0(roster), reason);
   if (relay_) relay_->tell_all(to_message(failure));
-  fail(failure);
-}
-
-void Plane::check() const {
-  std::unique_lock lock(mutex_);
-  if (!failure_) return;
-  auto const failure = *failure_;
-  lock.unlock();
-  bool const repeated = failure.speaker != rank_;
-  if (repeated) std::this_thread::sleep_for(quiet_time);
-  throw Error(failure.fault, failure.text, repeated);
+  inbox_.fail(failure);
 }
 
 std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* members, int root,
@@ -244,16 +179,11 @@ std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* 
                   {"last", last},   {"blob", Message::binary(mine)}};
   if (members != nullptr) arrival["members"] = *members;
   post(std::move(arrival));
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline.when() + leader_grace,
-                      [&] { return failure_ || results_.contains(name); });
-  if (auto result = results_.extract(name)) return std::move(result.mapped());
-  lock.unlock();
+  if (auto result = inbox_.wait_for(name, deadline.when() + leader_grace)) return std::move(*result);
   check();
   throw Error(Fault::deadline,
               fmt::format("{}: {} does not answer {} within {}", name,
-                          bootstrap::name_of_rank(options_.roster.front()),
-                          bootstrap::name_of_rank(options_.roster[static_cast<std::size_t>(rank_)]),
+                          bootstrap::name_of_rank(options_.roster.front()), bootstrap::name_of_rank(self()),
                           text_of(deadline.length() + leader_grace)));
 }
 
@@ -278,14 +208,6 @@ void Plane::last_barrier(const std::string& name, milliseconds wait) {
   round(name, nullptr, 0, {}, wait, true);
 }
 
-std::shared_ptr<Activity> Plane::follow_activity(const std::string& group) {
-  auto activity = std::make_shared<Activity>();
-  std::lock_guard const lock(mutex_);
-  std::erase_if(activities_, [](const auto& entry) { return entry.second.expired(); });
-  activities_[group] = activity;
-  return activity;
-}
-
 void Plane::stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                     const std::string& operation, milliseconds waited) {
   check();
@@ -295,24 +217,18 @@ void Plane::stalled(const std::string& group, const std::vector<int>& members, s
         {"number", number},
         {"operation", operation},
         {"ms", waited.count()}});
-  wait_for_failure();
+  inbox_.wait_for_failure(leader_grace);
   check();
   throw Error(Fault::deadline,
               fmt::format("{} was not done after {} on {}, and {} does not answer",
                           place_of(operation, number, group), text_of(waited),
-                          bootstrap::name_of_rank(options_.roster[static_cast<std::size_t>(rank_)]),
-                          bootstrap::name_of_rank(options_.roster.front())));
-}
-
-bool Plane::wait_for_failure() {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, leader_grace, [&] { return failure_.has_value(); });
+                          bootstrap::name_of_rank(self()), bootstrap::name_of_rank(options_.roster.front())));
 }
 
 void Plane::give_up(Fault fault, const std::string& text) {
   check();
   post({{"is", "broken"}, {"fault", static_cast<int>(fault)}, {"speaker", rank_}, {"text", text}});
-  wait_for_failure();
+  inbox_.wait_for_failure(leader_grace);
   check();
   throw Error(fault, text);
 }
@@ -328,8 +244,8 @@ void Plane::put(const std::string& name, const Blob& value) {
 }
 
 std::optional<Blob> Plane::get(const std::string& name, milliseconds wait) {
-  auto const answer =
-      ask({{"is", "get"}, {"name", name}, {"ms", Deadline(wait).length().count()}}, "get of '" + name + "'", wait);
+  auto const answer = ask({{"is", "get"}, {"name", name}, {"ms", Deadline(wait).length().count()}},
+                          "get of '" + name + "'", wait);
   if (!answer.at("found").get<bool>()) return std::nullopt;
   return Blob(answer.at("value").get_binary());
 }
@@ -343,84 +259,14 @@ ClockReading Plane::clocks_of_rank_0(milliseconds wait) {
 Message Plane::ask(Message question, const std::string& what, milliseconds wait) {
   check();
   Deadline const deadline(wait);
-  std::unique_lock lock(mutex_);
-  auto const id = ++questions_;
-  auto const& answer = answers_[id];
-  lock.unlock();
+  auto const id = inbox_.ask();
   question["id"] = id;
   post(std::move(question));
-  lock.lock();
-  changed_.wait_until(lock, deadline.when() + leader_grace, [&] { return failure_ || answer; });
-  auto const came = std::move(answers_.extract(id).mapped());
-  lock.unlock();
-  if (came) return *came;
+  if (auto const answer = inbox_.wait_for(id, deadline.when() + leader_grace)) return *answer;
   check();
   throw Error(Fault::deadline, fmt::format("{}: {} does not answer within {}", what,
                                            bootstrap::name_of_rank(options_.roster.front()),
                                            text_of(deadline.length() + leader_grace)));
-}
-
-void Plane::leave() {
-  {
-    std::lock_guard const lock(mutex_);
-    leaving_ = true;
-  }
-  if (!thread_.joinable()) return;
-  Deadline const deadline(departure_time);
-  if (leader_ || relay_) {
-    // The others end their connections when they know that everybody arrived; ending first would look like a
-    // loss to them.
-    std::atomic<bool> empty{false};
-    while (!empty && !deadline.passed()) {
-      auto const looked = std::make_shared<std::promise<bool>>();
-      auto seen = looked->get_future();
-      asio::post(io_,
-                 [this, looked] { looked->set_value(leader_ ? leader_->everyone_left() : relay_->empty()); });
-      if (seen.wait_until(deadline.when()) == std::future_status::ready) empty = seen.get();
-      if (!empty) std::this_thread::sleep_for(milliseconds{1});
-    }
-  }
-  abandon();
-}
-
-void Plane::abandon() noexcept {
-  {
-    std::lock_guard const lock(mutex_);
-    leaving_ = true;
-  }
-  if (!thread_.joinable()) return;
-  asio::post(io_, [this] {
-    if (leader_) leader_->close();
-    if (relay_) relay_->close();
-    if (channel_) channel_->close();
-    work_.reset();  // the thread ends when all was sent
-  });
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, flush_time, [&] { return ended_; });
-  }
-  io_.stop();
-  thread_.join();
-}
-
-void Plane::abandon_for_own_reason() noexcept {
-  try {
-    bool over = failed();
-    {
-      std::lock_guard const lock(mutex_);
-      over = over || leaving_ || !thread_.joinable();
-    }
-    if (!over) {
-      const Hello& self = options_.roster[static_cast<std::size_t>(rank_)];
-      post({{"is", "broken"},
-            {"fault", static_cast<int>(Fault::lost_rank)},
-            {"speaker", rank_},
-            {"text", bootstrap::name_of_rank(self) + " left the job for a reason of its own"}});
-    }
-  } catch (const std::exception& error) {
-    log::debug("control: cannot tell the others: {}", error.what());
-  }
-  abandon();
 }
 
 }  // namespace muster::control

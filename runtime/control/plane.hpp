@@ -2,36 +2,23 @@
 #pragma once
 
 #include <asio.hpp>
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "control/activity.hpp"
 #include "control/channel.hpp"
 #include "control/clock_offset.hpp"
-#include "control/failure.hpp"
+#include "control/inbox.hpp"
 #include "control/leader.hpp"
 #include "control/relay.hpp"
 #include "deadline.hpp"
 #include "muster/job.hpp"
 
 namespace muster::control {
-
-using Blob = std::vector<std::uint8_t>;
-
-/// Where a rank is in one communicator: how many operations of the whole group it entered, and the name of
-/// what it entered last, messages between two ranks included. Written by the
-/// program's thread, read by the control plane's.
-struct Activity {
-  std::atomic<std::uint64_t> number{0};
-  std::atomic<const char*> operation{""};  ///< a string literal
-};
 
 /// What every rank of a job knows before its control plane starts.
 struct PlaneOptions {
@@ -89,14 +76,12 @@ class Plane {
   ClockReading clocks_of_rank_0(std::chrono::milliseconds wait);
 
   /// True once the job has failed; cheap enough for waiting loops.
-  bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
-  /// Throws the job's failure, if there is one. A rank that is not to speak waits half a second first, so
-  /// that the launcher, which may end the job with the first process that ends, does not silence the one that
-  /// speaks.
-  void check() const;
+  bool failed() const noexcept { return inbox_.failed(); }
+  /// As Inbox::check().
+  void check() const { inbox_.check(); }
 
   /// Where this rank is in the communicator `group`, from now on and while the result lives.
-  std::shared_ptr<Activity> follow_activity(const std::string& group);
+  std::shared_ptr<Activity> follow_activity(const std::string& group) { return activities_.follow(group); }
   /// This rank waited in vain in an operation of `group`: asks where every member is and throws what comes of
   /// it. `number` is 0 for a message between two ranks, which says nothing about where the others should be.
   [[noreturn]] void stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
@@ -126,15 +111,12 @@ class Plane {
   void broke(const std::string& reason) noexcept;
   void post(Message message);
   void receive(const Message& message);
-  void answer_where(const Message& message);
-  void fail(const Failure& failure);
   void hear_leader(const Message& message);
   void lose_leader(const std::string& reason);
   void lose_rank_0(const std::string& reason);
-  int speaker_without_rank_0() const;
   int leader() const { return options_.leader_of[static_cast<std::size_t>(rank_)]; }
+  const Hello& self() const { return options_.roster[static_cast<std::size_t>(rank_)]; }
   std::vector<int> ranks_led() const;
-  bool wait_for_failure();
 
   int rank_;
   Key key_{};
@@ -145,17 +127,8 @@ class Plane {
   std::unique_ptr<Relay> relay_;                                                    // on other hosts' leaders
   std::shared_ptr<Channel> channel_;  // to the leader, not on rank 0
   std::thread thread_;
-  std::atomic<bool> failed_{false};
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::vector<Blob>> results_;
-  std::optional<Failure> failure_;
-  std::map<std::uint64_t, std::optional<Message>> answers_;  // by question; empty until it comes
-  std::uint64_t questions_ = 0;
-  bool leaving_ = false;
-  bool ended_ = false;  // the thread
-  std::map<std::string, std::weak_ptr<Activity>> activities_;
+  Inbox inbox_;
+  Activities activities_;
 };
 
 }  // namespace muster::control

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/pmix_client.hpp"
+
+#include "muster/error.hpp"
+
+namespace muster::bootstrap {
+
+using Bytes = PmixReplies::Bytes;
+
+std::string reason_of(pmix_status_t status) { return PMIx_Error_string(status); }
+
+bool PmixReplies::wait(const Deadline& deadline) {
+  std::unique_lock lock(mutex);
+  return changed.wait_until(lock, deadline.when(), [&] { return awaited == 0; });
+}
+
+void PmixReplies::note(std::size_t index, pmix_status_t status, std::optional<Bytes> value) {
+  std::lock_guard lock(mutex);
+  if (status != PMIX_SUCCESS) failure = status;
+  values[index] = std::move(value);
+  if (--awaited == 0) changed.notify_all();
+}
+
+namespace {
+
+// Fresh in this job: a fence that collects needs a key that nobody has put before.
+constexpr const char* hello_key = "muster.hello";
+
+struct Callback {
+  std::shared_ptr<PmixReplies> replies;
+  std::size_t index;
+};
+
+void fence_done(pmix_status_t status, void* data) {
+  std::unique_ptr<Callback> const callback(static_cast<Callback*>(data));
+  callback->replies->note(callback->index, status, std::nullopt);
+}
+
+void value_found(pmix_status_t status, pmix_value_t* value, void* data) {
+  std::unique_ptr<Callback> const callback(static_cast<Callback*>(data));
+  std::optional<Bytes> bytes;
+  if (status == PMIX_SUCCESS && value != nullptr && value->type == PMIX_BYTE_OBJECT) {
+    auto const* const first = reinterpret_cast<const std::uint8_t*>(value->data.bo.bytes);
+    bytes.emplace(first, first + value->data.bo.size);
+  }
+  callback->replies->note(callback->index, status, std::move(bytes));
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> PmixClient::number(const char* key, pmix_rank_t rank) const {
+  pmix_proc_t proc = self_;
+  proc.rank = rank;
+  pmix_value_t* value = nullptr;
+  if (PMIx_Get(&proc, key, nullptr, 0, &value) != PMIX_SUCCESS || value == nullptr) return std::nullopt;
+  std::optional<std::uint64_t> found;
+  if (value->type == PMIX_UINT32) found = value->data.uint32;
+  if (value->type == PMIX_UINT16) found = value->data.uint16;
+  PMIX_VALUE_RELEASE(value);
+  return found;
+}
+
+std::string PmixClient::host_of(int rank) const {
+  pmix_proc_t proc = self_;
+  proc.rank = static_cast<pmix_rank_t>(rank);
+  // Only what the server told this process at start: a question to a missing rank could wait for ever.
+  pmix_info_t here;
+  PMIX_INFO_CONSTRUCT(&here);
+  bool const yes = true;
+  PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, &yes, PMIX_BOOL);
+  pmix_value_t* value = nullptr;
+  std::string host;
+  if (PMIx_Get(&proc, PMIX_HOSTNAME, &here, 1, &value) == PMIX_SUCCESS && value != nullptr) {
+    if (value->type == PMIX_STRING && value->data.string != nullptr) host = value->data.string;
+    PMIX_VALUE_RELEASE(value);
+  }
+  PMIX_INFO_DESTRUCT(&here);
+  return host;
+}
+
+void PmixClient::put(Bytes bytes) {
+  pmix_value_t value;
+  PMIX_VALUE_CONSTRUCT(&value);
+  value.type = PMIX_BYTE_OBJECT;
+  value.data.bo.bytes = reinterpret_cast<char*>(bytes.data());
+  value.data.bo.size = bytes.size();
+  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, hello_key, &value);
+  if (status == PMIX_SUCCESS) status = PMIx_Commit();
+  if (status != PMIX_SUCCESS)
+    throw Error(Fault::system, "join: PMIx did not take this rank's hello: " + reason_of(status));
+}
+
+// False when the deadline passed.
+bool PmixClient::fence(const Deadline& deadline) {
+  pmix_proc_t everyone = self_;
+  everyone.rank = PMIX_RANK_WILDCARD;
+  pmix_info_t collect;
+  PMIX_INFO_CONSTRUCT(&collect);
+  bool const yes = true;
+  PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+  auto replies = std::make_shared<PmixReplies>(1);
+  auto callback = std::make_unique<Callback>(Callback{replies, 0});
+  pmix_status_t const status = PMIx_Fence_nb(&everyone, 1, &collect, 1, fence_done, callback.get());
+  PMIX_INFO_DESTRUCT(&collect);
+  if (status != PMIX_SUCCESS)
+    throw Error(Fault::system, "join: PMIx refused the fence: " + reason_of(status));
+  callback.release();  // fence_done owns it now
+  if (!replies->wait(deadline)) return false;
+  if (replies->failure != PMIX_SUCCESS) {
+    throw Error(Fault::system,
+                "join: the PMIx fence failed (a rank or its node ended?): " + reason_of(replies->failure),
+                rank() != 0);
+  }
+  return true;
+}
+
+std::shared_ptr<PmixReplies> PmixClient::get_from(int first, int count, const Deadline& deadline) {
+  auto replies = std::make_shared<PmixReplies>(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    pmix_proc_t proc = self_;
+    proc.rank = static_cast<pmix_rank_t>(first + i);
+    auto callback = std::make_unique<Callback>(Callback{replies, static_cast<std::size_t>(i)});
+    pmix_status_t const status = PMIx_Get_nb(&proc, hello_key, nullptr, 0, value_found, callback.get());
+    if (status == PMIX_SUCCESS) {
+      callback.release();
+    } else {
+      replies->note(static_cast<std::size_t>(i), status, std::nullopt);
+    }
+  }
+  replies->wait(deadline);
+  return replies;
+}
+
+}  // namespace muster::bootstrap

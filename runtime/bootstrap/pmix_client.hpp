@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pmix.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "deadline.hpp"
+
+namespace muster::bootstrap {
+
+std::string reason_of(pmix_status_t status);
+
+/// What callbacks on PMIx's own thread write and we wait for. Kept alive by whoever comes last.
+struct PmixReplies {
+  using Bytes = std::vector<std::uint8_t>;
+
+  explicit PmixReplies(std::size_t count) : awaited(count), values(count) {}
+
+  /// False when the deadline passed first.
+  bool wait(const Deadline& deadline);
+  void note(std::size_t index, pmix_status_t status, std::optional<Bytes> value);
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t awaited;
+  std::vector<std::optional<Bytes>> values;
+  pmix_status_t failure = PMIX_SUCCESS;
+};
+
+/// A connected PMIx client: what its server told it, one hello for all ranks and the fence that spreads it.
+/// Every wait runs under our own clock. Not thread-safe.
+class PmixClient {
+ public:
+  explicit PmixClient(const pmix_proc_t& self) : self_(self) {}
+
+  int rank() const noexcept { return static_cast<int>(self_.rank); }
+  std::string job_name() const { return self_.nspace; }
+
+  std::optional<std::uint64_t> number(const char* key, pmix_rank_t rank) const;
+  /// Empty when the server did not say so at start.
+  std::string host_of(int rank) const;
+  /// Once. @throws Error(Fault::system)
+  void put(std::vector<std::uint8_t> hello);
+  /// Over all ranks, collecting; false when the deadline passed. @throws Error(Fault::system)
+  bool fence(const Deadline& deadline);
+  /// Asks for the hellos of the ranks first … first + count - 1 at once and waits until all came or the
+  /// deadline passed.
+  std::shared_ptr<PmixReplies> get_from(int first, int count, const Deadline& deadline);
+
+ private:
+  pmix_proc_t self_;
+};
+
+}  // namespace muster::bootstrap

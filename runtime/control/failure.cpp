@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/failure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bootstrap/roster.hpp"
+
+namespace muster::control {
+
+std::string place_of(const std::string& operation, std::uint64_t number, const std::string& group) {
+  if (number == 0) return fmt::format("{} (on communicator '{}')", operation, group);
+  return fmt::format("{} (operation {} on communicator '{}')", operation, number, group);
+}
+
+Message to_message(const Failure& failure) {
+  return {{"is", "failure"},
+          {"fault", static_cast<int>(failure.fault)},
+          {"speaker", failure.speaker},
+          {"text", failure.text}};
+}
+
+Failure failure_from(const Message& message) {
+  int const fault = std::clamp(message.at("fault").get<int>(), 0, static_cast<int>(Fault::system));
+  return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>()};
+}
+
+Failure loss_of(const Hello& lost, int speaker, const std::string& reason) {
+  return {Fault::lost_rank, speaker,
+          fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
+                      bootstrap::name_of_rank(lost), lost.pid, reason)};
+}
+
+int speaker_without_rank_0(const std::vector<Hello>& roster) {
+  const Hello& lost = roster.front();
+  auto const elsewhere = std::find_if(roster.begin(), roster.end(), [&](const Hello& hello) {
+    return hello.host != lost.host || hello.boot_id != lost.boot_id;
+  });
+  return elsewhere == roster.end() ? 1 : elsewhere->rank;
+}
+
+}  // namespace muster::control

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/inbox.hpp"
+
+#include <thread>
+
+namespace muster::control {
+namespace {
+
+constexpr std::chrono::milliseconds quiet_time{500};
+
+}  // namespace
+
+void Inbox::fail(const Failure& failure) {
+  std::lock_guard const lock(mutex_);
+  if (failure_) return;
+  failure_ = failure;
+  failed_ = true;
+  changed_.notify_all();
+}
+
+void Inbox::check() const {
+  std::unique_lock lock(mutex_);
+  if (!failure_) return;
+  auto const failure = *failure_;
+  lock.unlock();
+  bool const repeated = failure.speaker != rank_;
+  if (repeated) std::this_thread::sleep_for(quiet_time);
+  throw Error(failure.fault, failure.text, repeated);
+}
+
+void Inbox::wait_for_failure(std::chrono::milliseconds wait) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, wait, [&] { return failure_.has_value(); });
+}
+
+void Inbox::deliver(const std::string& round, std::vector<Blob> blobs) {
+  std::lock_guard const lock(mutex_);
+  results_[round] = std::move(blobs);
+  changed_.notify_all();
+}
+
+std::optional<std::vector<Blob>> Inbox::wait_for(const std::string& round,
+                                                 Deadline::Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, until, [&] { return failure_ || results_.contains(round); });
+  if (auto result = results_.extract(round)) return std::move(result.mapped());
+  return std::nullopt;
+}
+
+std::uint64_t Inbox::ask() {
+  std::lock_guard const lock(mutex_);
+  answers_.emplace(++questions_, std::nullopt);
+  return questions_;
+}
+
+void Inbox::answer(std::uint64_t question, const Message& message) {
+  std::lock_guard const lock(mutex_);
+  auto const found = answers_.find(question);
+  if (found == answers_.end()) return;  // given up
+  found->second = message;
+  changed_.notify_all();
+}
+
+std::optional<Message> Inbox::wait_for(std::uint64_t question, Deadline::Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, until, [&] { return failure_ || answers_.at(question); });
+  return std::move(answers_.extract(question).mapped());
+}
+
+void Inbox::begin_leaving() {
+  std::lock_guard const lock(mutex_);
+  leaving_ = true;
+}
+
+bool Inbox::leaving() const {
+  std::lock_guard const lock(mutex_);
+  return leaving_;
+}
+
+void Inbox::end() {
+  std::lock_guard const lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void Inbox::wait_for_end(std::chrono::milliseconds wait) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, wait, [&] { return ended_; });
+}
+
+}  // namespace muster::control

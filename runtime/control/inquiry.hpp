@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <asio.hpp>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "control/channel.hpp"
+#include "control/failure.hpp"
+#include "muster/job.hpp"
+
+namespace muster::control {
+
+/// Some rank waited too long in a communicator's operation: where is everybody? Every call on the
+/// io_context's thread.
+class Inquiry {
+ public:
+  /// `question` is what rank `speaker` said; `conclude` is called when the members' time to answer is over.
+  Inquiry(asio::io_context& io, int speaker, Message question, std::vector<int> members,
+          std::function<void()> conclude);
+
+  const std::vector<int>& members() const { return members_; }
+  /// What is to be asked of them.
+  Message to_ask() const { return {{"is", "where"}, {"group", question_.at("group")}}; }
+  void hear(int rank, const Message& reply) { replies_[rank] = reply; }
+  bool complete() const { return replies_.size() == members_.size(); }
+  /// Who did not enter the operation, and who does not answer.
+  Failure conclusion(const std::vector<Hello>& roster) const;
+
+ private:
+  int speaker_;
+  Message question_;
+  std::vector<int> members_;
+  std::map<int, Message> replies_;
+  asio::steady_timer timer_;
+};
+
+}  // namespace muster::control
