@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lift_mark.hpp"
 #include "options.hpp"
 #include "placement/node.hpp"
 #include "srun_command.hpp"
@@ -34,9 +35,7 @@ struct Lift {
 std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand& srun,
                                    const Settings& settings, const ReadVariable& read);
 
-/// Travels from srun to the tasks and says that isolation was lifted, as mark_of() writes it. With this
-/// prefix srun hands it on under --export=NONE too.
-constexpr const char* lift_mark = "SLURM_MUSTER_LIFTED";
+/// The value of lift_mark: VARIABLE:COUNT.
 std::string mark_of(const Lift& lift);
 
 /// SLURM_GRES_FLAGS as it was before lift_isolation() added to it. Pure.

@@ -138,13 +138,6 @@ std::optional<std::string> job_variable(spank_handle* spank, const std::string& 
   }
 }
 
-bool is_ordinary_step(spank_handle* spank) {
-  std::uint32_t step = 0;
-  // SLURM_MAX_NORMAL_STEP_ID of slurm.h; the batch, extern and interactive steps lie above.
-  constexpr std::uint32_t highest_ordinary = 0xfffffff0;
-  return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step <= highest_ordinary;
-}
-
 SlurmFacts read_slurm_facts(spank_handle* spank) {
   SlurmFacts facts;
   facts.uid = item<uid_t>(spank, S_JOB_UID, "the user");

@@ -42,9 +42,6 @@ struct SlurmFacts {
 /// @throws std::runtime_error when Slurm does not say what every step has (job, step, tasks).
 SlurmFacts read_slurm_facts(spank_handle* spank);
 
-/// False for Slurm's own steps: batch script, extern, interactive.
-bool is_ordinary_step(spank_handle* spank);
-
 /// A variable of the job's environment; nullopt when it is not set.
 std::optional<std::string> job_variable(spank_handle* spank, const std::string& name);
 

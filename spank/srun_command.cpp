@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "handed_on.hpp"
+
 namespace muster::spank {
 
 namespace {
@@ -50,10 +52,7 @@ std::optional<Words> words_in(const char* list) {
 
 std::optional<Words> words_of(const std::vector<std::string_view>& options, const ReadVariable& read) {
   if (const auto own = value_of(options, "--muster")) return words_in(own->c_str());
-  // salloc hands a plugin's option on by the first name, the batch script's environment has it under the
-  // second (Slurm 22.05).
-  for (const char* name :
-       {"_SLURM_SPANK_OPTION_muster_muster", "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"})
+  for (const char* name : handed_on)
     if (const char* list = read(name)) return words_in(list);
   return std::nullopt;
 }

@@ -13,8 +13,9 @@ namespace muster::placement {
 
 namespace {
 
-const std::string cpu_folder = "/sys/devices/system/cpu";
-const std::string node_folder = "/sys/devices/system/node";
+// No std::string: making one when the plugin is loaded could throw.
+constexpr const char* cpu_folder = "/sys/devices/system/cpu";
+constexpr const char* node_folder = "/sys/devices/system/node";
 
 /// The numbers N of the entries "prefixN" in a folder.
 CpuSet numbered_entries(const Sysfs& sysfs, const std::string& folder, std::string_view prefix) {
@@ -28,10 +29,10 @@ CpuSet numbered_entries(const Sysfs& sysfs, const std::string& folder, std::stri
 }
 
 CpuSet online_cpus(const Sysfs& sysfs) {
-  if (auto online = sysfs.list(cpu_folder + "/online"); online && !online->empty()) return *online;
+  if (auto online = sysfs.list(std::string(cpu_folder) + "/online"); online && !online->empty()) return *online;
   CpuSet online = numbered_entries(sysfs, cpu_folder, "cpu");
   for (const int cpu : online.to_vector()) {
-    if (sysfs.number(cpu_folder + "/cpu" + std::to_string(cpu) + "/online") == 0) online.remove(cpu);
+    if (sysfs.number(std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/online") == 0) online.remove(cpu);
   }
   return online;
 }
@@ -79,10 +80,10 @@ std::optional<CpuSet> cpus_of(const Sysfs& sysfs, const std::string& folder,
 
 std::vector<NumaDomain> read_domains(const Sysfs& sysfs, const CpuSet& cpus) {
   std::vector<NumaDomain> domains;
-  CpuSet ids = sysfs.list(node_folder + "/online").value_or(CpuSet());
+  CpuSet ids = sysfs.list(std::string(node_folder) + "/online").value_or(CpuSet());
   if (ids.empty()) ids = numbered_entries(sysfs, node_folder, "node");
   for (const int id : ids.to_vector()) {
-    const std::string folder = node_folder + "/node" + std::to_string(id);
+    const std::string folder = std::string(node_folder) + "/node" + std::to_string(id);
     NumaDomain domain;
     domain.id = id;
     domain.cpus = cpus_of(sysfs, folder, {"/cpulist", "/cpumap"}).value_or(CpuSet()) & cpus;
@@ -116,7 +117,7 @@ std::vector<Core> read_cores(const Sysfs& sysfs, const CpuSet& cpus, const std::
   std::vector<Core> cores;
   CpuSet rest = cpus;
   for (int cpu = rest.first(); cpu >= 0; cpu = rest.first()) {
-    const std::string folder = cpu_folder + "/cpu" + std::to_string(cpu) + "/topology/";
+    const std::string folder = std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/topology/";
     Core core;
     core.cpus = cpus_of(sysfs, folder, {"thread_siblings_list", "core_cpus_list", "thread_siblings"})
                     .value_or(CpuSet{cpu}) &

@@ -5,7 +5,7 @@ namespace muster::placement {
 
 namespace {
 
-const std::string driver_folder = "/proc/driver/nvidia/gpus";
+constexpr const char* driver_folder = "/proc/driver/nvidia/gpus";
 
 /// The value behind "key:" in the driver's information file; empty if absent or "?" (which the driver prints
 /// for the UUID of a GPU that nothing has used since boot).
@@ -47,7 +47,7 @@ void mark_gpu_memory(const Sysfs& sysfs, const std::string& folder, Node& node) 
 
 void read_driver_gpus(const Sysfs& sysfs, Node& node) {
   for (const auto& name : sysfs.names(driver_folder)) {
-    const std::string folder = driver_folder + "/" + name;
+    const std::string folder = std::string(driver_folder) + "/" + name;
     const std::string information = sysfs.text(folder + "/information").value_or("");
     auto pci = PciAddress::try_parse(field(information, "Bus Location"));
     if (!pci) pci = PciAddress::try_parse(name);

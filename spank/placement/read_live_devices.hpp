@@ -9,7 +9,7 @@
 
 namespace muster::placement {
 
-inline const std::string pci_folder = "/sys/bus/pci/devices/";
+inline constexpr const char* pci_folder = "/sys/bus/pci/devices/";
 
 /// Adds the NVIDIA GPUs to a node whose domains are known: from /proc/driver/nvidia, or without a driver from
 /// the PCI bus.

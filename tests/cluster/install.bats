@@ -11,6 +11,7 @@ setup_file() {
 @test "the plugin, its configuration, library, headers, programs, templates and man pages are installed" {
   plugin_dir=$(sed -n 's/^MUSTER_SLURM_PLUGIN_DIR:PATH=//p' "$build/CMakeCache.txt")
   [ -s "$root$plugin_dir/spank_muster.so" ]
+  [ -s "$root$plugin_dir/spank_muster_step.so" ]
   [ -s "$root/etc/slurm/plugstack.conf.d/muster.conf" ]
   for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp include/muster/muster.h share/muster/muster.f90 share/muster/sbatch/train.sbatch \
     share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man5/muster.conf.5 share/man/man7/muster.7 share/man/man8/spank_muster.8 \

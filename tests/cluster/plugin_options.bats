@@ -66,18 +66,20 @@ other_lab() {
   [ "$(value policy)" = "bind:0 bind:0" ]
 
   # Not what Slurm did to the task in which an srun runs.
-  run lab exec srun -n1 -N1 --gpus=2 -c2 --muster=off srun --overlap -n2 --gpus-per-task=1 --muster bash -c "$have"
+  run lab exec srun -n1 -N1 --gpus=2 -c2 --muster=off srun --overlap -n2 -c1 --gpus-per-task=1 --muster bash -c "$have"
   [ "$status" = 0 ]
   [[ "$output" != *"stays"* && "$(value MUSTER_SET)" == *OMP_NUM_THREADS* ]]
 }
 
 @test "a step that is not placed inside one that is keeps nothing of the outer one, except what was changed" {
-  # shellcheck disable=SC2016  # for the outer step's shell
-  run lab exec srun -n1 -N1 --gpus=2 -c2 --muster bash -c 'export OMP_NUM_THREADS=77
-    srun --overlap -n2 --muster=off bash -c "$0" - RANK MASTER_ADDR MUSTER_GPUS MUSTER_SET OMP_NUM_THREADS' "$show"
-  [ "$status" = 0 ]
-  for name in RANK MASTER_ADDR MUSTER_GPUS MUSTER_SET; do [ "$(value $name)" = "unset unset" ]; done
-  [ "$(value OMP_NUM_THREADS)" = "77 77" ]
+  for inner in --muster=off --quiet; do
+    # shellcheck disable=SC2016  # for the outer step's shell
+    run lab exec srun -n1 -N1 --gpus=2 -c2 --muster bash -c 'export OMP_NUM_THREADS=77
+      srun --overlap -n2 -c1 "$1" bash -c "$0" - RANK MASTER_ADDR MUSTER_GPUS MUSTER_SET OMP_NUM_THREADS' "$show" $inner
+    [ "$status" = 0 ]
+    for name in RANK MASTER_ADDR MUSTER_GPUS MUSTER_SET; do [ "$(value $name)" = "unset unset" ]; done
+    [ "$(value OMP_NUM_THREADS)" = "77 77" ]
+  done
 }
 
 @test "cpu=off leaves Slurm's affinity, memory=off its policy, env=off and nic=off the environment" {

@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The plugin without its second file, with another build's, and with both exchanged while a step runs.
+load setup
+
+setup_file() { lab_up --nodes 1 --gpus 2 --plugin "$(plugin)"; }
+teardown_file() { lab_down; }
+
+setup() {
+  folder=$BATS_TEST_TMPDIR/plugin
+  mkdir "$folder"
+  cp "$(plugin)" "$folder"
+  from "$folder"
+}
+# Always in service.
+teardown() {
+  run -0 on_lab sinfo --noheader --format=%T%E
+  [[ "$output" != *drain* && "$output" != *down* ]]
+}
+
+# from FOLDER [ARGUMENT…]: where the next steps find the plugin.
+from() { echo "optional $1/spank_muster.so ${*:2}" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"; }
+# Two tasks, none of whose GPUs Slurm could have hidden; and two with one each.
+# shellcheck disable=SC2016  # for the shell in the task
+show='echo "task $SLURM_PROCID ${CUDA_VISIBLE_DEVICES-none} ${MUSTER_SET:+placed}"'
+step() { on_lab timeout 60 srun -n2 --overcommit --gres=gpu:2 "$@" bash -c "$show"; }
+step_of_one_each() { on_lab timeout 60 srun -n2 --overcommit --gpus-per-task=1 "$@" bash -c "$show"; }
+# ran TEXT: how many tasks of the last output ended their line with it.
+ran() { grep -cE "^task [01] [0-9A-Za-z,-]+ $1\$" <<<"$output"; }
+
+# refused TEXT: with nobody asking nothing is said; in auto both sides say why, and the step runs; in strict srun does not start it.
+refused() {
+  run -0 step_of_one_each
+  [ "$(ran '')" = 2 ]
+  [[ "$output" != *uster* ]]
+  run -0 step --muster=auto
+  [ "$(ran '')" = 2 ]
+  [ "$(grep -c "srun: error: muster: .*$1" <<<"$output")" = 1 ]
+  [ "$(grep -c "^muster: n0: .*$1.*; Slurm's own binding stays" <<<"$output")" = 1 ]
+  run step --muster=strict
+  [ "$status" != 0 ]
+  [ "$(ran '.*')" = 0 ]
+  [ "$(grep -c "srun: error: muster: .*$1" <<<"$output")" = 1 ]
+}
+
+@test "without the second file" {
+  refused "spank_muster_step.so: cannot open shared object file.*; install both files"
+}
+
+@test "with something else in its place" {
+  cp "$MUSTER_BUILD/lib/spank_noop.so" "$folder/spank_muster_step.so"
+  refused "spank_muster_step.so is not Muster's; install both files from one package"
+}
+
+@test "with the second file of another version" {
+  version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$MUSTER_BUILD/CMakeCache.txt")
+  other=${version//[0-9]/7}
+  sed "s/${version//./\\.}/$other/g" "$MUSTER_BUILD/lib/spank_muster_step.so" >"$folder/spank_muster_step.so"
+  refused "spank_muster_step.so is of Muster $other for Slurm .*, spank_muster.so of $version for .*; install both files"
+}
+
+@test "where the administrator asks: auto runs, strict ends" {
+  from "$folder" default=auto
+  run -0 step_of_one_each
+  [ "$(ran '')" = 2 ]
+  [ "$(grep -c "^muster: n0: .*; Slurm's own binding stays" <<<"$output")" = 1 ]
+  run -0 step --muster=off
+  [ "$(ran '')" = 2 ]
+  [[ "$output" != *"muster: n0"* ]]
+  # Of an optional plugin srun does without.
+  from "$folder" default=strict
+  run step_of_one_each
+  [ "$status" = 78 ]
+  [ "$(ran '.*')" = 0 ]
+  [ "$(grep -c "^muster: n0: .*; the step ends, as --muster=strict asks" <<<"$output")" = 1 ]
+}
+
+@test "on the node alone: a task whose GPUs srun has left to Muster ends, others run" {
+  # /tmp is each machine's own.
+  local folder=/tmp/two-files
+  on_lab mkdir "$folder"
+  on_lab cp "$(plugin)" "$MUSTER_BUILD/lib/spank_muster_step.so" "$folder"
+  on_node n0 mkdir "$folder"
+  on_node n0 cp "$(plugin)" "$folder"
+  from "$folder"
+  run -0 step --muster=auto
+  [ "$(ran '')" = 2 ]
+  [[ "$output" == *"muster: n0: $folder/spank_muster_step.so: "*"; Slurm's own binding stays"* ]]
+  run step_of_one_each --muster=auto
+  if [[ $(on_lab srun --version) =~ " 22."|" 23.02" ]]; then # later ones tell the tasks' GPUs apart themselves
+    [ "$status" = 78 ]
+    [ "$(ran '.*')" = 0 ]
+    [[ "$output" == *"the task cannot be given GPUs of its own ($folder/spank_muster_step.so: "*"use srun --muster=off"* ]]
+  else
+    [ "$status" = 0 ]
+    [ "$(ran '')" = 2 ]
+  fi
+  run step --muster=strict
+  [ "$status" = 78 ]
+  [[ "$output" == *"the step ends, as --muster=strict asks"* ]]
+}
+
+@test "both files replaced while a step runs, and found through a link" {
+  cp "$MUSTER_BUILD/lib/spank_muster_step.so" "$folder"
+  mkdir "$BATS_TEST_TMPDIR/links"
+  ln -s "$folder/spank_muster.so" "$BATS_TEST_TMPDIR/links"
+  from "$BATS_TEST_TMPDIR/links"
+  on_lab timeout 60 srun -n2 --overcommit --gpus-per-task=1 --muster=strict bash -c \
+    "touch $BATS_TEST_TMPDIR/runs.\$SLURM_PROCID; until [ -e $BATS_TEST_TMPDIR/go ]; do sleep 0.05; done; $show" >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  for ((i = 0; i < 200; i++)); do [[ -e $BATS_TEST_TMPDIR/runs.0 && -e $BATS_TEST_TMPDIR/runs.1 ]] && break; sleep 0.05; done
+  mv "$folder" "$folder.old"
+  mkdir "$folder"
+  echo "no plugin" | tee "$folder/spank_muster.so" >"$folder/spank_muster_step.so"
+  touch "$BATS_TEST_TMPDIR/go"
+  wait $!
+  output=$(cat "$BATS_TEST_TMPDIR/output")
+  [ "$(ran placed)" = 2 ]
+  [ "$(wc -l <<<"$output")" = 2 ]
+}
