@@ -152,7 +152,8 @@ void ReportCollector::stop_taking() {
 }
 
 int ReportCollector::milliseconds_to_wait() const {
-  auto next = std::min(others_end_, Clock::now() + owner_check_time);
+  auto next = Clock::now() + owner_check_time;
+  if (!closing_) next = std::min(next, others_end_);
   for (const auto& connection : connections_) next = std::min(next, connection.end);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
   return static_cast<int>(std::max<std::int64_t>(left, 0));

@@ -3,32 +3,17 @@
 // In plugstack.conf: required spank_stopwatch.so LOG PLUGIN [ARGUMENT…]. Each hook appends one line to LOG:
 //   host pid context hook nanoseconds
 // The first hook's time includes the loading of PLUGIN, which Slurm would have done. Writing the line is not counted.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 
-#pragma GCC visibility push(default)
-extern "C" {
-#include <slurm/spank.h>
-extern const char plugin_name[];
-extern const char plugin_type[];
-extern const unsigned int plugin_version;
-extern const unsigned int spank_plugin_version;
-// The other's name: the environment variables by which Slurm hands options on contain it.
-SPANK_PLUGIN(muster, 1)
-}
-#pragma GCC visibility pop
+#include "../spank_in_front.hpp"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Hook = int (*)(spank_t, int, char*[]);
-
-constexpr int own_arguments = 2;
-void* plugin = nullptr;
 
 const char* name_of(spank_context_t context) {
   switch (context) {
@@ -57,26 +42,17 @@ void write_down(const char* log, const char* hook, Clock::duration took) {
 }
 
 int hand_on(const char* hook, spank_t spank, int count, char* arguments[]) {
-  if (count < own_arguments) {
+  if (count < in_front::own_arguments) {
     slurm_error("stopwatch: which log and which plugin?");
     return -1;
   }
   const auto start = Clock::now();
-  if (plugin == nullptr) plugin = dlopen(arguments[1], RTLD_LAZY | RTLD_LOCAL);
-  if (plugin == nullptr) {
-    slurm_error("stopwatch: %s", dlerror());
-    return -1;
-  }
-  const auto found = reinterpret_cast<Hook>(dlsym(plugin, hook));
-  const int result = found == nullptr ? 0 : found(spank, count - own_arguments, arguments + own_arguments);
+  const int result = in_front::call(hook, spank, count, arguments);
   write_down(arguments[0], hook, Clock::now() - start);
   return result;
 }
 
 }  // namespace
-
-#define HAND_ON(hook) \
-  int hook(spank_t spank, int count, char* arguments[]) { return hand_on(#hook, spank, count, arguments); }
 
 #pragma GCC visibility push(default)
 extern "C" {

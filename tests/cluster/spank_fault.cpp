@@ -4,7 +4,6 @@
 //   kill-task      SIGKILL to local task 0 in its task_init, before PLUGIN's
 //   slow-plan      user_init takes 2 s before PLUGIN's begins
 //   starve=BYTES   in PLUGIN's user_init malloc finds about BYTES more and then nothing
-#include <dlfcn.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,21 +12,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#pragma GCC visibility push(default)
-extern "C" {
-#include <slurm/spank.h>
-extern const char plugin_name[];
-extern const char plugin_type[];
-extern const unsigned int plugin_version;
-extern const unsigned int spank_plugin_version;
-// The other's name: the environment variables by which Slurm hands options on contain it.
-SPANK_PLUGIN(muster, 1)
-}
-#pragma GCC visibility pop
+#include "../spank_in_front.hpp"
 
 namespace {
-
-using Hook = int (*)(spank_t, int, char*[]);
 
 /// Takes all memory that malloc can give without asking the kernel, and has the kernel refuse more.
 class Famine {
@@ -70,16 +57,8 @@ class Famine {
   Block* blocks_ = nullptr;
 };
 
-int call(const char* hook, spank_t spank, int count, char* arguments[]) {
-  static void* plugin = nullptr;
-  if (plugin == nullptr) plugin = dlopen(arguments[1], RTLD_LAZY | RTLD_LOCAL);
-  const auto found = plugin == nullptr ? nullptr : reinterpret_cast<Hook>(dlsym(plugin, hook));
-  if (plugin == nullptr) slurm_error("fault: %s", dlerror());
-  return found == nullptr ? 0 : found(spank, count - 2, arguments + 2);
-}
-
 int hand_on(const char* name, spank_t spank, int count, char* arguments[]) {
-  if (count < 2) {
+  if (count < in_front::own_arguments) {
     slurm_error("fault: which harm and which plugin?");
     return -1;
   }
@@ -91,15 +70,12 @@ int hand_on(const char* name, spank_t spank, int count, char* arguments[]) {
   if (harm == "slow-plan" && hook == "slurm_spank_user_init") sleep(2);
   if (harm.starts_with("starve=") && hook == "slurm_spank_user_init") {
     const Famine famine(std::strtoul(arguments[0] + 7, nullptr, 10));
-    return call(name, spank, count, arguments);
+    return in_front::call(name, spank, count, arguments);
   }
-  return call(name, spank, count, arguments);
+  return in_front::call(name, spank, count, arguments);
 }
 
 }  // namespace
-
-#define HAND_ON(hook) \
-  int hook(spank_t spank, int count, char* arguments[]) { return hand_on(#hook, spank, count, arguments); }
 
 #pragma GCC visibility push(default)
 extern "C" {

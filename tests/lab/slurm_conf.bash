@@ -116,18 +116,27 @@ gpu_files() {
   done
 }
 
+# takes_any_cores: whether this Slurm lets a GPU be nearest to any cores. From 23.11 on it drains a node where they are not whole sockets
+# ("doesn't match socket boundaries").
+takes_any_cores() {
+  local version
+  version=$(slurmctld -V)
+  [[ $(printf '%s\n' 23.11 "${version##* }" | sort -V | head -n 1) != 23.11 ]]
+}
+
 # write_gres_conf STATE: GPU i is nearest to the i-th share of the cores. Without a core for each GPU Slurm is told nothing.
 write_gres_conf() {
-  local i first last near cores=$lab_cpus threads
+  local i first last near cores=$lab_cpus threads told=true
   if ((lab_cpus == $(nproc --all))); then
     threads=$(machine_cpus | grep -o '[0-9]*$')
     cores=$((lab_cpus / threads))
   fi
+  if ((cores < lab_gpus)) || ! takes_any_cores; then told=false; fi
   for ((i = 0; i < lab_gpus; i++)); do
     first=$((i * cores / lab_gpus)) last=$(((i + 1) * cores / lab_gpus - 1))
     near=" Cores=$first"
     ((first == last)) || near+=-$last
-    ((cores >= lab_gpus)) || near=
+    $told || near=
     gpu_files "$i" | sed "s/^/Name=gpu /; s/\$/$near/"
   done >"$1/etc/gres.conf"
   ((lab_shards == 0)) || printf 'Name=shard Count=%d\n' "$lab_shards" >>"$1/etc/gres.conf"

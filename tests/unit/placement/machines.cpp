@@ -81,52 +81,83 @@ std::vector<PciAddress> addresses(const Node& node) {
   return list;
 }
 
-Node random_node(std::mt19937& random) {
-  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-  Node node = make_node({pick(1, 2), pick(1, 4), pick(1, 8), pick(1, 2)});
-  const int domains = static_cast<int>(node.domains.size());
-  if (pick(0, 2) == 0) {  // domains of unequal size; a core with fewer threads
-    for (int gone = pick(1, 6); gone > 0 && node.cores.size() > 1; --gone) {
-      const auto core = node.cores.begin() + pick(0, static_cast<int>(node.cores.size()) - 1);
-      auto& domain = node.domains[static_cast<std::size_t>(core->domain)];
-      if ((domain.cpus - core->cpus).empty()) continue;
-      domain.cpus -= core->cpus;
-      node.cores.erase(core);
-    }
+namespace {
+
+int pick(std::mt19937& random, int low, int high) {
+  return std::uniform_int_distribution<int>(low, high)(random);
+}
+
+/// Domains of unequal size; a core with fewer threads.
+void remove_cores(Node& node, std::mt19937& random) {
+  for (int gone = pick(random, 1, 6); gone > 0 && node.cores.size() > 1; --gone) {
+    const auto core = node.cores.begin() + pick(random, 0, static_cast<int>(node.cores.size()) - 1);
+    auto& domain = node.domains[static_cast<std::size_t>(core->domain)];
+    if ((domain.cpus - core->cpus).empty()) continue;
+    domain.cpus -= core->cpus;
+    node.cores.erase(core);
   }
-  if (pick(0, 1) == 1) {  // distances that no formula gives
-    for (auto& domain : node.domains) {
-      for (int other = 0; other < domains; ++other) {
-        domain.distances[static_cast<std::size_t>(other)] = domain.id == other ? 10 : pick(11, 40);
-      }
-    }
+}
+
+/// Distances that no formula gives.
+void set_distances(Node& node, std::mt19937& random) {
+  for (auto& domain : node.domains)
+    for (std::size_t other = 0; other < domain.distances.size(); ++other)
+      domain.distances[other] = domain.id == static_cast<int>(other) ? 10 : pick(random, 11, 40);
+}
+
+/// A GPU's memory as a domain without CPUs.
+void add_gpu_memory(Node& node) {
+  NumaDomain memory;
+  memory.id = static_cast<int>(node.domains.size());
+  memory.gpu_memory = true;
+  memory.memory_bytes = 1u << 30;
+  for (auto& domain : node.domains) domain.distances.push_back(80);
+  memory.distances.assign(node.domains.size() + 1, 80);
+  memory.distances.back() = 10;
+  node.domains.push_back(std::move(memory));
+}
+
+/// Some near to no domain that is known, some to two. domains: those with CPUs.
+void add_gpus(Node& node, int domains, std::mt19937& random) {
+  const int gpus = pick(random, 0, 8);
+  for (int i = 0; i < gpus; ++i) {
+    // One after the other: the order in which arguments are made is the compiler's.
+    const int domain = pick(random, 0, 9) == 0 ? -1 : pick(random, 0, domains - 1);
+    add_gpu(node, domain, pick(random, 0, 7) * 16 + i);
   }
-  if (pick(0, 3) == 0) {  // a GPU's memory as a domain without CPUs
-    NumaDomain memory;
-    memory.id = domains;
-    memory.gpu_memory = true;
-    memory.memory_bytes = 1u << 30;
-    for (auto& domain : node.domains) domain.distances.push_back(80);
-    memory.distances.assign(static_cast<std::size_t>(domains) + 1, 80);
-    memory.distances.back() = 10;
-    node.domains.push_back(std::move(memory));
-  }
-  const int gpus = pick(0, 8);
-  for (int i = 0; i < gpus; ++i)
-    add_gpu(node, pick(0, 9) == 0 ? -1 : pick(0, domains - 1), pick(0, 7) * 16 + i);
   for (auto& gpu : node.gpus) {
-    if (gpu.domain < 0 || domains < 3 || pick(0, 4) > 0) continue;
+    if (gpu.domain < 0 || domains < 3 || pick(random, 0, 4) > 0) continue;
     gpu.near_domains = {gpu.domain, (gpu.domain + 1) % domains};
     gpu.domain = -1;
   }
-  const int nics = pick(0, 6);
+}
+
+/// Some behind a GPU's switch, some down.
+void add_nics(Node& node, int domains, std::mt19937& random) {
+  const int gpus = static_cast<int>(node.gpus.size());
+  const int nics = pick(random, 0, 6);
   for (int i = 0; i < nics; ++i) {
-    const bool beside = gpus > 0 && pick(0, 1) == 1;
-    const auto& gpu = node.gpus.empty() ? Gpu() : node.gpus[static_cast<std::size_t>(pick(0, gpus - 1))];
-    const int domain = beside ? gpu.domain : pick(0, domains - 1);
+    const bool beside = gpus > 0 && pick(random, 0, 1) == 1;
+    const auto& gpu =
+        node.gpus.empty() ? Gpu() : node.gpus[static_cast<std::size_t>(pick(random, 0, gpus - 1))];
+    const int domain = beside ? gpu.domain : pick(random, 0, domains - 1);
     add_nic(node, "mlx5_" + std::to_string(i), domain, 160 + i, beside ? gpu.pci.bus : -1);
-    if (pick(0, 4) == 0) node.nics.back().up = false;
+    if (pick(random, 0, 4) == 0) node.nics.back().up = false;
   }
+}
+
+}  // namespace
+
+Node random_node(std::mt19937& random) {
+  const int packages = pick(random, 1, 2), domains_each = pick(random, 1, 4);
+  const int cores = pick(random, 1, 8), threads = pick(random, 1, 2);
+  Node node = make_node({packages, domains_each, cores, threads});
+  const int domains = static_cast<int>(node.domains.size());
+  if (pick(random, 0, 2) == 0) remove_cores(node, random);
+  if (pick(random, 0, 1) == 1) set_distances(node, random);
+  if (pick(random, 0, 3) == 0) add_gpu_memory(node);
+  add_gpus(node, domains, random);
+  add_nics(node, domains, random);
   std::shuffle(node.cores.begin(), node.cores.end(), random);
   std::shuffle(node.gpus.begin(), node.gpus.end(), random);
   std::shuffle(node.nics.begin(), node.nics.end(), random);
@@ -138,19 +169,19 @@ namespace {
 
 /// All CPUs, some of each domain, all of one domain, or very few anywhere.
 void random_allotment(const Node& node, std::mt19937& random, Request& request) {
-  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const auto all = node.cpus().to_vector();
-  const int kind = pick(0, 4);
+  const int kind = pick(random, 0, 4);
   if (kind == 2)
     request.cpus =
-        node.domains[static_cast<std::size_t>(pick(0, static_cast<int>(node.domains.size()) - 1))].cpus;
+        node.domains[static_cast<std::size_t>(pick(random, 0, static_cast<int>(node.domains.size()) - 1))]
+            .cpus;
   if (kind == 3) {
-    for (int i = pick(1, 4); i > 0; --i)
-      request.cpus.add(all[static_cast<std::size_t>(pick(0, static_cast<int>(all.size()) - 1))]);
+    for (int i = pick(random, 1, 4); i > 0; --i)
+      request.cpus.add(all[static_cast<std::size_t>(pick(random, 0, static_cast<int>(all.size()) - 1))]);
   }
   if (kind == 4) {
     for (const int cpu : all) {
-      if (pick(0, 2) > 0) request.cpus.add(cpu);
+      if (pick(random, 0, 2) > 0) request.cpus.add(cpu);
     }
   }
 }
@@ -158,15 +189,14 @@ void random_allotment(const Node& node, std::mt19937& random, Request& request) 
 }  // namespace
 
 Request random_request(const Node& node, std::mt19937& random) {
-  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   Request request;
   request.gpus = addresses(node);
   std::shuffle(request.gpus.begin(), request.gpus.end(), random);
   if (!request.gpus.empty())
-    request.gpus.resize(static_cast<std::size_t>(pick(0, static_cast<int>(request.gpus.size()))));
+    request.gpus.resize(static_cast<std::size_t>(pick(random, 0, static_cast<int>(request.gpus.size()))));
   int devices = static_cast<int>(request.gpus.size());
-  if (devices > 0 && pick(0, 5) == 0) {  // some GPUs are in MIG mode
-    for (int i = pick(1, 3) - 1; i >= 0; --i) {
+  if (devices > 0 && pick(random, 0, 5) == 0) {  // some GPUs are in MIG mode
+    for (int i = pick(random, 1, 3) - 1; i >= 0; --i) {
       const auto& parent = request.gpus[static_cast<std::size_t>(i % devices)];
       request.mig.push_back({"MIG-" + std::to_string(i) + "a", parent});
       request.mig.push_back({"MIG-" + std::to_string(i) + "b", parent});
@@ -175,13 +205,14 @@ Request random_request(const Node& node, std::mt19937& random) {
     for (const auto& mig : request.mig) parents.insert(mig.parent);
     devices += static_cast<int>(request.mig.size()) - static_cast<int>(parents.size());
   }
-  request.tasks_per_gpu = pick(0, 3) == 0 ? pick(2, 4) : 1;
-  request.tasks = devices > 0 ? pick(1, devices * request.tasks_per_gpu) : pick(1, 6);
+  request.tasks_per_gpu = pick(random, 0, 3) == 0 ? pick(random, 2, 4) : 1;
+  request.tasks = devices > 0 ? pick(random, 1, devices * request.tasks_per_gpu) : pick(random, 1, 6);
   const int each = devices * request.tasks_per_gpu / request.tasks;
-  request.gpus_per_task = devices > 0 && request.tasks_per_gpu == 1 && pick(0, 1) == 1 ? pick(1, each) : 0;
+  request.gpus_per_task =
+      devices > 0 && request.tasks_per_gpu == 1 && pick(random, 0, 1) == 1 ? pick(random, 1, each) : 0;
   random_allotment(node, random, request);
-  request.cpus_per_task = pick(0, 1) == 1 ? pick(1, 5) : 0;
-  request.hardware_threads = pick(0, 1) == 1;
+  request.cpus_per_task = pick(random, 0, 1) == 1 ? pick(random, 1, 5) : 0;
+  request.hardware_threads = pick(random, 0, 1) == 1;
   return request;
 }
 

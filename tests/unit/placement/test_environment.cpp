@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "catch.hpp"
 #include "machines.hpp"
@@ -168,47 +167,6 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   const std::string& names = set.at("MUSTER_SET");
   CHECK(static_cast<long>(set_by_outer_step(lookup).size()) ==
         1 + std::count(names.begin(), names.end(), ','));
-}
-
-TEST_CASE(
-    "No two of a job's first eight steps in 125 consecutive jobs share a port, nor 1000 steps of one job") {
-  const auto ports_of = [](std::uint32_t job, std::uint32_t step) {
-    const StepPorts ports = derive_ports(job, step);
-    std::vector<int> all = ports.workers;
-    all.push_back(ports.master);
-    all.push_back(ports.coordinator);
-    return all;
-  };
-  for (const std::uint32_t start : {1U, 993U, 123456U, 0xffffff00U}) {
-    std::set<int> seen;
-    std::size_t asked = 0;
-    for (std::uint32_t job = start; job < start + 125; ++job)
-      for (std::uint32_t step = 0; step < 8; ++step)
-        for (const int port : ports_of(job, step)) {
-          ++asked;
-          seen.insert(port);
-        }
-    CHECK(seen.size() == asked);  // and so for any two of them
-    CHECK(*seen.begin() >= 10000);
-    CHECK(*seen.rbegin() <= 29999);
-  }
-  std::set<int> seen;
-  for (std::uint32_t step = 0; step < 1000; ++step)
-    for (const int port : ports_of(4711, step)) CHECK(seen.insert(port).second);
-  CHECK(ports_of(0xffffffff, 0xfffffff0).size() == 18);
-}
-
-TEST_CASE("Ports that Slurm reserved take the place of ours, and what they do not reach has none") {
-  const StepPorts derived = derive_ports(7, 0);
-  CHECK(use_reserved(derived, {}).workers == derived.workers);
-  CHECK(use_reserved(derived, {0, 70000}).master == derived.master);
-  const StepPorts some = use_reserved(derived, {12000, 12001, 12001, 12002});
-  CHECK(some.master == 12000);
-  CHECK(some.coordinator == 12001);
-  CHECK(some.workers == std::vector<int>{12002});
-  const StepPorts one = use_reserved(derived, {12000});
-  CHECK(one.coordinator == 0);
-  CHECK(one.workers.empty());
 }
 
 TEST_CASE("TF_CONFIG names every rank's host and port, and only what one variable holds") {

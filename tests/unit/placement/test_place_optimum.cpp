@@ -108,6 +108,38 @@ std::optional<std::pair<Node, Request>> small_problem(std::mt19937& random) {
   return std::pair(node, request);
 }
 
+/// Where there is one domain only, what is near to none that is known is near to that.
+std::vector<int> only_domain(const Node& node) {
+  return node.domains.size() == 1 ? std::vector<int>{0} : std::vector<int>();
+}
+
+/// The first six GPUs: what exhaustive search can do.
+std::vector<Anchor> anchors_of(const Node& node) {
+  std::vector<Anchor> anchors;
+  for (const auto& gpu : node.gpus) {
+    const auto& otherwise = gpu.near_domains.empty() ? only_domain(node) : gpu.near_domains;
+    anchors.push_back({gpu.path, gpu.domain >= 0 ? std::vector<int>{gpu.domain} : otherwise});
+  }
+  if (anchors.size() > 6) anchors.resize(6);
+  return anchors;
+}
+
+/// The usable NICs nearest to an anchor, worked out anew, straight from the definition.
+std::vector<std::size_t> nearest_nics(const Node& node, const Anchor& anchor) {
+  std::map<std::pair<int, int>, std::vector<std::size_t>> by_distance;
+  for (std::size_t n = 0; n < node.nics.size(); ++n) {
+    const Nic& nic = node.nics[n];
+    if (!nic.usable) continue;
+    const std::vector<int> to = nic.domain < 0 ? only_domain(node) : std::vector<int>{nic.domain};
+    const Distance distance = device_distance(anchor.path, anchor.near, nic.path, to);
+    int numa = 1 << 30;
+    for (const int from : anchor.near)
+      if (!to.empty()) numa = std::min(numa, node.domain_distance(from, to.front()));
+    by_distance[{static_cast<int>(distance), distance == Distance::sys ? numa : 0}].push_back(n);
+  }
+  return by_distance.empty() ? std::vector<std::size_t>() : by_distance.begin()->second;
+}
+
 /// The smallest sum of squared loads with every anchor on one of its nearest NICs.
 long most_even(const std::vector<std::vector<std::size_t>>& nearest, std::size_t anchor,
                std::vector<long>& load) {
@@ -160,31 +192,9 @@ TEST_CASE("Small machines: NICs are as near and as evenly dealt as exhaustive se
   for (unsigned seed = 0; seed < 400; ++seed) {
     std::mt19937 random(seed);
     const Node node = random_node(random);
-    std::vector<Anchor> anchors;
-    const std::vector<int> only = node.domains.size() == 1 ? std::vector<int>{0} : std::vector<int>();
-    for (const auto& gpu : node.gpus) {
-      anchors.push_back({gpu.path, gpu.domain >= 0            ? std::vector<int>{gpu.domain}
-                                   : gpu.near_domains.empty() ? only
-                                                              : gpu.near_domains});
-    }
-    if (anchors.size() > 6) anchors.resize(6);
-    // Nearest sets worked out anew, straight from the definition.
-    std::vector<std::vector<std::size_t>> nearest(anchors.size());
-    for (std::size_t a = 0; a < anchors.size(); ++a) {
-      std::map<std::pair<int, int>, std::vector<std::size_t>> by_distance;
-      for (std::size_t n = 0; n < node.nics.size(); ++n) {
-        const Nic& nic = node.nics[n];
-        if (!nic.usable) continue;
-        const std::vector<int> to = nic.domain < 0 ? only : std::vector<int>{nic.domain};
-        const Distance distance = device_distance(anchors[a].path, anchors[a].near, nic.path, to);
-        int numa = 1 << 30;
-        for (const int from : anchors[a].near) {
-          if (!to.empty()) numa = std::min(numa, node.domain_distance(from, to.front()));
-        }
-        by_distance[{static_cast<int>(distance), distance == Distance::sys ? numa : 0}].push_back(n);
-      }
-      if (!by_distance.empty()) nearest[a] = by_distance.begin()->second;
-    }
+    const auto anchors = anchors_of(node);
+    std::vector<std::vector<std::size_t>> nearest;
+    for (const auto& anchor : anchors) nearest.push_back(nearest_nics(node, anchor));
     const auto choices = choose_near_nics(node, anchors);
     std::vector<long> load(node.nics.size());
     INFO("seed " << seed);
