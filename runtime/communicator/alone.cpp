@@ -17,12 +17,20 @@ class Alone : public Collectives {
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction, Stream) override {
     copy(in, out, count, type);
   }
+  void reduce(void*, std::size_t, DataType, Reduction, int, Stream) override {}
   void broadcast(void*, std::size_t, DataType, int, Stream) override {}
   void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream) override {
     copy(in, out, count, type);
   }
+  void all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                    Stream) override {
+    copy(in, out, counts.front(), type);
+  }
   void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction,
                       Stream) override {
+    copy(in, out, count, type);
+  }
+  void all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream) override {
     copy(in, out, count, type);
   }
   // Communicator lets no rank send to or receive from itself, and there is no other.
@@ -36,10 +44,18 @@ class Alone : public Collectives {
   std::shared_ptr<Collectives> split(int, int) override { return std::make_shared<Alone>(); }
   void synchronize(Stream) override {}
 
+  // Calls that wait for nobody need not be kept.
+  void begin_group() override { in_group_ = true; }
+  void end_group() override { in_group_ = false; }
+  void drop_group() noexcept override { in_group_ = false; }
+  bool in_group() const noexcept override { return in_group_; }
+
  private:
   static void copy(const void* in, void* out, std::size_t count, DataType type) {
     if (in != out) std::memcpy(out, in, count * size_of(type));
   }
+
+  bool in_group_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "muster/types.hpp"
 
@@ -10,7 +11,7 @@ namespace muster::detail {
 
 /// What NCCL, Open MPI and a world of one do behind Communicator, which has checked ranks, sizes and colors
 /// already. Counts are in elements. `in` and `out` are equal for an operation in place and do not overlap
-/// otherwise.
+/// otherwise; of a gather and a reduce_scatter the short one may also be this rank's share of the long one.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -21,12 +22,19 @@ class Collectives {
 
   virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           Stream stream) = 0;
+  virtual void reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root,
+                      Stream stream) = 0;
   virtual void broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) = 0;
   /// `count` is one rank's share.
   virtual void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream stream) = 0;
+  /// `counts` has one share for each rank; their sum is not 0.
+  virtual void all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                            Stream stream) = 0;
   /// `count` is one rank's share.
   virtual void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                               Stream stream) = 0;
+  /// `count` goes from each rank to each; never in place.
+  virtual void all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream stream) = 0;
   virtual void send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) = 0;
   virtual void recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) = 0;
   virtual void barrier(Stream stream) = 0;
@@ -34,6 +42,13 @@ class Collectives {
   virtual void synchronize(Stream stream) = 0;
   /// Callable from another thread: an operation that waits in this communicator, and every later one, throws.
   virtual void interrupt() noexcept {}
+
+  /// From here to end_group(), which issues them together, or drop_group(), which forgets them, operations
+  /// are kept. barrier, split and synchronize are not among them.
+  virtual void begin_group() = 0;
+  virtual void end_group() = 0;
+  virtual void drop_group() noexcept = 0;
+  virtual bool in_group() const noexcept = 0;
 };
 
 std::shared_ptr<Collectives> make_alone();

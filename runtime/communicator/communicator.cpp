@@ -3,9 +3,26 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <numeric>
+
 #include "communicator/collectives.hpp"
 
 namespace muster {
+namespace {
+
+bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  auto const* const first = static_cast<const std::byte*>(a);
+  auto const* const second = static_cast<const std::byte*>(b);
+  std::less<> const before;
+  return a_bytes > 0 && b_bytes > 0 && before(first, second + b_bytes) && before(second, first + a_bytes);
+}
+
+void require_apart(bool overlapping, const char* operation) {
+  if (overlapping) throw Error(Fault::usage, fmt::format("{}: the two buffers overlap", operation));
+}
+
+}  // namespace
 
 Communicator::Communicator(std::shared_ptr<detail::Collectives> collectives)
     : collectives_(std::move(collectives)) {}
@@ -14,17 +31,33 @@ int Communicator::rank() const noexcept { return collectives_->rank(); }
 int Communicator::size() const noexcept { return collectives_->size(); }
 const char* Communicator::backend() const noexcept { return collectives_->backend(); }
 
-void Communicator::barrier(Stream stream) { collectives_->barrier(stream); }
-void Communicator::synchronize(Stream stream) { collectives_->synchronize(stream); }
+void Communicator::barrier(Stream stream) {
+  require_no_group("barrier");
+  collectives_->barrier(stream);
+}
+
+void Communicator::synchronize(Stream stream) {
+  require_no_group("synchronize");
+  collectives_->synchronize(stream);
+}
 
 Communicator Communicator::split(int color, int key) const {
+  require_no_group("split");
   if (color < 0) throw Error(Fault::usage, fmt::format("split: color {} is negative", color));
   return Communicator(collectives_->split(color, key));
 }
 
 void Communicator::all_reduce_bytes(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                                     Stream stream) {
+  auto const bytes = count * size_of(type);
+  require_apart(in != out && overlap(in, bytes, out, bytes), "all_reduce");
   if (count > 0) collectives_->all_reduce(in, out, count, type, op, stream);
+}
+
+void Communicator::reduce_bytes(void* buffer, std::size_t count, DataType type, Reduction op, int root,
+                                Stream stream) {
+  require_rank(root, "reduce");
+  if (count > 0) collectives_->reduce(buffer, count, type, op, root, stream);
 }
 
 void Communicator::broadcast_bytes(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
@@ -34,12 +67,37 @@ void Communicator::broadcast_bytes(void* buffer, std::size_t count, DataType typ
 
 void Communicator::all_gather_bytes(const void* in, void* out, std::size_t count, DataType type,
                                     Stream stream) {
+  auto const bytes = count * size_of(type);
+  const void* const share = static_cast<std::byte*>(out) + static_cast<std::size_t>(rank()) * bytes;
+  require_apart(in != share && overlap(in, bytes, out, bytes * static_cast<std::size_t>(size())),
+                "all_gather");
   if (count > 0) collectives_->all_gather(in, out, count, type, stream);
+}
+
+void Communicator::all_gather_v_bytes(const void* in, void* out, std::span<const std::size_t> counts,
+                                      DataType type, Stream stream) {
+  auto const own = counts.begin() + rank();
+  auto const before = std::accumulate(counts.begin(), own, std::size_t{0});
+  auto const all = std::accumulate(own, counts.end(), before);
+  const void* const share = static_cast<std::byte*>(out) + before * size_of(type);
+  require_apart(in != share && overlap(in, *own * size_of(type), out, all * size_of(type)), "all_gather_v");
+  if (all > 0) collectives_->all_gather_v(in, out, counts, type, stream);
 }
 
 void Communicator::reduce_scatter_bytes(const void* in, void* out, std::size_t count, DataType type,
                                         Reduction op, Stream stream) {
+  auto const bytes = count * size_of(type);
+  const void* const share = static_cast<const std::byte*>(in) + static_cast<std::size_t>(rank()) * bytes;
+  require_apart(out != share && overlap(in, bytes * static_cast<std::size_t>(size()), out, bytes),
+                "reduce_scatter");
   if (count > 0) collectives_->reduce_scatter(in, out, count, type, op, stream);
+}
+
+void Communicator::all_to_all_bytes(const void* in, void* out, std::size_t count, DataType type,
+                                    Stream stream) {
+  auto const bytes = count * size_of(type) * static_cast<std::size_t>(size());
+  require_apart(overlap(in, bytes, out, bytes), "all_to_all");
+  if (count > 0) collectives_->all_to_all(in, out, count, type, stream);
 }
 
 void Communicator::send_bytes(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
@@ -62,9 +120,49 @@ void Communicator::require_factor(std::size_t mine, std::size_t all, const char*
               fmt::format("{}: {} elements for {} ranks of {} elements each", operation, all, ranks, mine));
 }
 
+void Communicator::require_equal(std::size_t in, std::size_t out, const char* operation) const {
+  if (in == out) return;
+  throw Error(Fault::usage, fmt::format("{}: {} elements in, {} elements out", operation, in, out));
+}
+
+void Communicator::require_shares(std::size_t mine, std::size_t all,
+                                  std::span<const std::size_t> counts) const {
+  auto const ranks = static_cast<std::size_t>(size());
+  if (counts.size() != ranks)
+    throw Error(Fault::usage, fmt::format("all_gather_v: {} counts for {} ranks", counts.size(), ranks));
+  auto const own = counts[static_cast<std::size_t>(rank())];
+  if (mine != own) {
+    throw Error(Fault::usage, fmt::format("all_gather_v: {} elements on rank {}, which counts says has {}",
+                                          mine, rank(), own));
+  }
+  auto const sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  if (all != sum)
+    throw Error(Fault::usage, fmt::format("all_gather_v: {} elements for shares of {}", all, sum));
+}
+
+void Communicator::require_no_group(const char* operation) const {
+  if (collectives_->in_group())
+    throw Error(Fault::usage, fmt::format("{}: not possible among grouped calls", operation));
+}
+
 void Communicator::require_rank(int rank, const char* operation) const {
   if (rank >= 0 && rank < size()) return;
   throw Error(Fault::usage, fmt::format("{}: rank {} is not in 0 … {}", operation, rank, size() - 1));
+}
+
+CallGroup::CallGroup(Communicator communicator) : communicator_(std::move(communicator)) {
+  communicator_.require_no_group("grouped");
+  communicator_.collectives_->begin_group();
+}
+
+CallGroup::~CallGroup() {
+  if (!issued_) communicator_.collectives_->drop_group();
+}
+
+void CallGroup::issue() {
+  if (issued_) throw Error(Fault::usage, "grouped: the calls were issued already");
+  issued_ = true;
+  communicator_.collectives_->end_group();
 }
 
 }  // namespace muster

@@ -56,14 +56,14 @@ Group Group::split(int color, int key) {
 
 void Group::enter(const char* operation) {
   if (failed()) check();
-  peer_ = -1;
+  peers_.clear();
   activity_->operation = operation;
   ++activity_->number;
 }
 
-void Group::enter_message(const char* operation, int peer) {
+void Group::enter_messages(const char* operation, std::span<const int> peers) {
   if (failed()) check();
-  peer_ = peer;
+  peers_.assign(peers.begin(), peers.end());
   activity_->operation = operation;
 }
 
@@ -74,11 +74,12 @@ void Group::check() const {
 void Group::stalled(std::chrono::milliseconds waited) const {
   if (job_->plane) {
     std::string operation = activity_->operation.load();
-    if (peer_ >= 0) {
-      auto const peer = static_cast<std::size_t>(members_.at(static_cast<std::size_t>(peer_)));
-      operation += fmt::format(" with {}", bootstrap::name_of_rank(job_->roster[peer]));
+    if (!peers_.empty()) {
+      std::vector<int> ranks;
+      for (int const peer : peers_) ranks.push_back(members_.at(static_cast<std::size_t>(peer)));
+      operation += fmt::format(" with {}", bootstrap::name_of_ranks(job_->roster, ranks));
     }
-    job_->plane->stalled(name_, members_, peer_ < 0 ? activity_->number.load() : 0, operation, waited);
+    job_->plane->stalled(name_, members_, peers_.empty() ? activity_->number.load() : 0, operation, waited);
   }
   broke(Fault::deadline, "not done after " + text_of(waited));
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,8 @@ class Group {
   /// This rank enters an operation of the whole group; `operation` is a string literal.
   /// @throws the job's failure, if there is one.
   void enter(const char* operation);
-  /// This rank enters a send or receive with `peer`, a rank here. Not counted: only two ranks take part.
-  void enter_message(const char* operation, int peer);
+  /// This rank enters sends and receives with `peers`, ranks here. Not counted: not every rank takes part.
+  void enter_messages(const char* operation, std::span<const int> peers);
   const char* operation() const noexcept { return activity_->operation.load(); }
   /// True when the job has failed: check() then throws.
   bool failed() const noexcept { return job_->plane && job_->plane->failed(); }
@@ -60,7 +61,7 @@ class Group {
   std::string name_;
   std::vector<int> members_;  // ranks in the job, by rank here
   int rank_ = 0;
-  int peer_ = -1;             // of the message that was entered last; -1 in an operation of the whole group
+  std::vector<int> peers_;  // of the messages that were entered last; none in an operation of the whole group
   std::uint64_t splits_ = 0;  // names them: every member takes part in each
   std::shared_ptr<control::Activity> activity_;
 };

@@ -8,12 +8,10 @@
 
 #include "bootstrap/roster.hpp"
 #include "communicator/host_mpi.hpp"
+#include "communicator/mpi_communicator.hpp"
 #include "log.hpp"
 
 namespace muster::detail {
-
-std::shared_ptr<Collectives> make_host_mpi(std::shared_ptr<MpiState> state, Group group);
-
 namespace {
 
 class Session : public MpiSession {
@@ -23,7 +21,9 @@ class Session : public MpiSession {
     state_->yield = yield;
   }
 
-  std::shared_ptr<Collectives> world(Group group) override { return make_host_mpi(state_, std::move(group)); }
+  std::shared_ptr<Collectives> world(Group group) override {
+    return MpiCommunicator::world(state_, std::move(group));
+  }
 
   void finish(const Deadline& deadline) override {
     if (!state_->open.exchange(false)) return;
@@ -91,9 +91,10 @@ void check_ranks(const JobContext& job) {
 // Without PMIx every process's MPI_Init makes a world of one.
 void require_pmix(const JobContext& job) {
   if (std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return;
-  refuse(job, Fault::environment,
-         "Open MPI, which several ranks on host memory need, starts through PMIx only: add --mpi=pmix to srun, "
-         "or start the program with mpirun");
+  refuse(
+      job, Fault::environment,
+      "Open MPI, which several ranks on host memory need, starts through PMIx only: add --mpi=pmix to srun, "
+      "or start the program with mpirun");
 }
 
 void initialise(const JobContext& job, const Deadline& deadline) {

@@ -19,6 +19,9 @@ struct HalfFormat {
 struct Sum {
   static float of(float a, float b) { return a + b; }
 };
+struct Product {
+  static float of(float a, float b) { return a * b; }
+};
 struct Min {
   static float of(float a, float b) { return b < a ? b : a; }
 };
@@ -40,6 +43,7 @@ void create_ops(MPI_Op* ops) {
   MPI_Op_create(&reduce<Format, Sum>, 1, &ops[0]);
   MPI_Op_create(&reduce<Format, Min>, 1, &ops[1]);
   MPI_Op_create(&reduce<Format, Max>, 1, &ops[2]);
+  MPI_Op_create(&reduce<Format, Product>, 1, &ops[3]);
 }
 
 std::size_t index_of(Reduction op) {
@@ -51,6 +55,8 @@ std::size_t index_of(Reduction op) {
       return 1;
     case Reduction::max:
       return 2;
+    case Reduction::product:
+      return 3;
   }
   return 0;
 }
@@ -118,7 +124,7 @@ MPI_Op MpiTypes::op(DataType type, Reduction op) const {
   auto const index = index_of(op);
   if (type == DataType::bfloat16) return bfloat16_[index];
   if (type == DataType::float16) return half_[index];
-  MPI_Op const built_in[3] = {MPI_SUM, MPI_MIN, MPI_MAX};
+  MPI_Op const built_in[4] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD};
   return built_in[index];
 }
 

@@ -21,8 +21,8 @@ class MpiTypes {
 
  private:
   MPI_Datatype two_bytes_ = MPI_DATATYPE_NULL;
-  MPI_Op bfloat16_[3];  // sum, min, max
-  MPI_Op half_[3];
+  MPI_Op bfloat16_[4];  // sum, min, max, product
+  MPI_Op half_[4];
 };
 
 /// Divides every element by `ranks`: rounded once for floats, towards zero for integers.

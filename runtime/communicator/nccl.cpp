@@ -46,6 +46,8 @@ ncclRedOp_t nccl_op(Reduction op) {
       return ncclMin;
     case Reduction::max:
       return ncclMax;
+    case Reduction::product:
+      return ncclProd;
   }
   return ncclNumOps;
 }
@@ -55,6 +57,9 @@ ncclConfig_t non_blocking() {
   config.blocking = 0;
   return config;
 }
+
+// Among grouped calls NCCL may say either.
+bool taken(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
 // NCCL's thread may be writing there.
 ncclComm_t look_at(ncclComm_t& slot) { return std::atomic_ref<ncclComm_t>(slot).load(); }
@@ -124,50 +129,137 @@ void Nccl::require_open() const {
     throw Error(Fault::usage, "the communicator was used after the job was left or has failed");
 }
 
-void Nccl::enter(const char* operation) {
+template <typename Call>
+void Nccl::collective(const char* operation, Call call) {
   require_open();
+  if (grouped_.open()) return grouped_.keep(operation, [this, call] { said_ = call(); });
   group_.enter(operation);
+  accept(call());
 }
 
-void Nccl::enter_message(const char* operation, int peer) {
+template <typename Call>
+void Nccl::message(const char* operation, int peer, Call call) {
   require_open();
-  group_.enter_message(operation, peer);
+  if (grouped_.open()) return grouped_.keep(peer, [this, call] { said_ = call(); });
+  group_.enter_messages(operation, {&peer, 1});
+  accept(call());
+}
+
+// The end belongs to the start whatever went wrong between them: NCCL counts them for the whole thread.
+template <typename Calls>
+ncclResult_t Nccl::as_one(Calls calls) {
+  ncclResult_t result = state_->nccl.group_start();
+  if (result != ncclSuccess) return result;
+  result = calls();
+  ncclResult_t const end = state_->nccl.group_end();
+  return taken(result) ? end : result;
 }
 
 void Nccl::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                       Stream stream) {
-  enter("all_reduce");
-  accept(state_->nccl.all_reduce(in, out, count, nccl_type(type), nccl_op(op), comm_, stream));
+  collective("all_reduce", [=, this] {
+    return state_->nccl.all_reduce(in, out, count, nccl_type(type), nccl_op(op), comm_, stream);
+  });
+}
+
+void Nccl::reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root, Stream stream) {
+  collective("reduce", [=, this] {
+    return state_->nccl.reduce(buffer, buffer, count, nccl_type(type), nccl_op(op), root, comm_, stream);
+  });
 }
 
 void Nccl::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
-  enter("broadcast");
-  accept(state_->nccl.broadcast(buffer, buffer, count, nccl_type(type), root, comm_, stream));
+  collective("broadcast", [=, this] {
+    return state_->nccl.broadcast(buffer, buffer, count, nccl_type(type), root, comm_, stream);
+  });
 }
 
 void Nccl::all_gather(const void* in, void* out, std::size_t count, DataType type, Stream stream) {
-  enter("all_gather");
-  accept(state_->nccl.all_gather(in, out, count, nccl_type(type), comm_, stream));
+  collective("all_gather",
+             [=, this] { return state_->nccl.all_gather(in, out, count, nccl_type(type), comm_, stream); });
+}
+
+// NCCL has none: each share is a broadcast, and NCCL runs those of one group side by side.
+void Nccl::all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                        Stream stream) {
+  std::vector<std::size_t> const shares(counts.begin(), counts.end());
+  collective("all_gather_v", [=, this] {
+    return as_one([&] {
+      ncclResult_t result = ncclSuccess;
+      auto* to = static_cast<std::byte*>(out);
+      for (int r = 0; r < size() && taken(result); ++r) {
+        auto const count = shares[static_cast<std::size_t>(r)];
+        if (count > 0) result = state_->nccl.broadcast(in, to, count, nccl_type(type), r, comm_, stream);
+        to += count * size_of(type);
+      }
+      return result;
+    });
+  });
 }
 
 void Nccl::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           Stream stream) {
-  enter("reduce_scatter");
-  accept(state_->nccl.reduce_scatter(in, out, count, nccl_type(type), nccl_op(op), comm_, stream));
+  collective("reduce_scatter", [=, this] {
+    return state_->nccl.reduce_scatter(in, out, count, nccl_type(type), nccl_op(op), comm_, stream);
+  });
+}
+
+// ncclAlltoAll comes with NCCL 2.28 only.
+void Nccl::all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream stream) {
+  collective("all_to_all", [=, this] {
+    return as_one([&] {
+      auto const* from = static_cast<const std::byte*>(in);
+      auto* to = static_cast<std::byte*>(out);
+      auto const slice = count * size_of(type);
+      ncclResult_t result = ncclSuccess;
+      for (int r = 0; r < size() && taken(result); ++r, from += slice, to += slice) {
+        result = state_->nccl.send(from, count, nccl_type(type), r, comm_, stream);
+        if (taken(result)) result = state_->nccl.recv(to, count, nccl_type(type), r, comm_, stream);
+      }
+      return result;
+    });
+  });
 }
 
 void Nccl::send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
-  enter_message("send", to);
-  accept(state_->nccl.send(buffer, count, nccl_type(type), to, comm_, stream));
+  message("send", to,
+          [=, this] { return state_->nccl.send(buffer, count, nccl_type(type), to, comm_, stream); });
 }
 
 void Nccl::recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) {
-  enter_message("recv", from);
-  accept(state_->nccl.recv(buffer, count, nccl_type(type), from, comm_, stream));
+  message("recv", from,
+          [=, this] { return state_->nccl.recv(buffer, count, nccl_type(type), from, comm_, stream); });
+}
+
+void Nccl::begin_group() {
+  require_open();
+  grouped_.begin();
+}
+
+void Nccl::end_group() {
+  require_open();
+  auto const messages = grouped_.take_messages();
+  auto const collectives = grouped_.take_collectives();
+  if (messages.empty() && collectives.empty()) return;
+  std::vector<int> peers;
+  for (const auto& message : messages) peers.push_back(message.peer);
+  if (!messages.empty()) group_.enter_messages("grouped messages", peers);
+  for (const auto& collective : collectives) group_.enter(collective.operation);
+  accept(as_one([&] {
+    said_ = ncclSuccess;
+    for (const auto& message : messages) {
+      if (taken(said_)) message.call();
+    }
+    for (const auto& collective : collectives) {
+      if (taken(said_)) collective.call();
+    }
+    return said_;
+  }));
 }
 
 void Nccl::barrier(Stream stream) {
-  enter("barrier");
+  require_open();
+  group_.enter("barrier");
   auto* const token = reinterpret_cast<void*>(token_);
   accept(state_->nccl.all_reduce(token, token, 1, ncclFloat32, ncclMax, comm_, stream));
   synchronize(stream);

@@ -9,6 +9,7 @@
 #include "communicator/collectives.hpp"
 #include "communicator/cuda_library.hpp"
 #include "communicator/group.hpp"
+#include "communicator/grouped_calls.hpp"
 #include "communicator/nccl_library.hpp"
 #include "deadline.hpp"
 
@@ -46,15 +47,24 @@ class Nccl : public Collectives {
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   Stream stream) override;
+  void reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root, Stream stream) override;
   void broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) override;
   void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream stream) override;
+  void all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                    Stream stream) override;
   void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                       Stream stream) override;
+  void all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream stream) override;
   void send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) override;
   void recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) override;
   void barrier(Stream stream) override;
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream stream) override;
+
+  void begin_group() override;
+  void end_group() override;
+  void drop_group() noexcept override { grouped_.drop(); }
+  bool in_group() const noexcept override { return grouped_.open(); }
 
   /// Ends the communicator in order, its peers doing the same; aborts it when that takes longer.
   void finish(const Deadline& deadline) noexcept;
@@ -64,9 +74,16 @@ class Nccl : public Collectives {
  private:
   Nccl(std::shared_ptr<NcclState> state, Group group);
 
-  void enter(const char* operation);
-  void enter_message(const char* operation, int peer);
   void require_open() const;
+  // Enqueues an operation of the whole group, or keeps it when calls are grouped. `call` returns what NCCL
+  // said.
+  template <typename Call>
+  void collective(const char* operation, Call call);
+  template <typename Call>
+  void message(const char* operation, int peer, Call call);
+  // NCCL's answer to several calls as one.
+  template <typename Calls>
+  ncclResult_t as_one(Calls calls);
   // The calling thread may be another than the one that joined.
   void make_context_current();
   std::shared_ptr<ncclComm_t> new_slot();
@@ -88,6 +105,8 @@ class Nccl : public Collectives {
   Group group_;
   ncclComm_t comm_ = nullptr;
   CUdeviceptr token_ = 0;  // one float for the barrier
+  GroupedCalls grouped_;   // each leaves what NCCL said in said_
+  ncclResult_t said_ = ncclSuccess;
 };
 
 }  // namespace muster::detail

@@ -29,11 +29,14 @@ NcclLibrary::NcclLibrary()
   object.find(comm_destroy, "ncclCommDestroy");
   object.find(comm_abort, "ncclCommAbort");
   object.find(all_reduce, "ncclAllReduce");
+  object.find(reduce, "ncclReduce");
   object.find(broadcast, "ncclBroadcast");
   object.find(all_gather, "ncclAllGather");
   object.find(reduce_scatter, "ncclReduceScatter");
   object.find(send, "ncclSend");
   object.find(recv, "ncclRecv");
+  object.find(group_start, "ncclGroupStart");
+  object.find(group_end, "ncclGroupEnd");
 }
 
 std::string NcclLibrary::reason(ncclResult_t result, ncclComm_t comm) const {

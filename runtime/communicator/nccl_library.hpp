@@ -30,11 +30,14 @@ struct NcclLibrary {
   decltype(::ncclCommDestroy)* comm_destroy = nullptr;
   decltype(::ncclCommAbort)* comm_abort = nullptr;
   decltype(::ncclAllReduce)* all_reduce = nullptr;
+  decltype(::ncclReduce)* reduce = nullptr;
   decltype(::ncclBroadcast)* broadcast = nullptr;
   decltype(::ncclAllGather)* all_gather = nullptr;
   decltype(::ncclReduceScatter)* reduce_scatter = nullptr;
   decltype(::ncclSend)* send = nullptr;
   decltype(::ncclRecv)* recv = nullptr;
+  decltype(::ncclGroupStart)* group_start = nullptr;
+  decltype(::ncclGroupEnd)* group_end = nullptr;
 
   /// "2.28.9"
   std::string version;

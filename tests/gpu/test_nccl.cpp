@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real NCCL through libmuster, against plain references: mpirun -n N test_gpu, with one GPU (one_gpu.hpp says
-// what that covers) or more. Without a GPU: says so, exit code 77.
+// The real NCCL through libmuster, against plain references: mpirun -n N test_gpu, with one GPU (one_gpu.hpp
+// says what that covers) or more. Without a GPU: says so, exit code 77.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -74,13 +74,26 @@ TEMPLATE_TEST_CASE("NCCL's reductions equal a plain reference", "", float, doubl
   for (Reduction op : all_reductions) {
     for (std::size_t count : {std::size_t{1}, std::size_t{70001}}) {
       INFO("count " << count << ", reduction " << static_cast<int>(op));
-      OnGpu<T> buffer(numbers<T>(world.rank(), count));
-      world.all_reduce(buffer.span(), op, buffer.stream());
+      auto const own = operands<T>(world.rank(), count, op);
       auto const expected = reduced<T>(world.size(), count, op);
-      auto const got = buffer.values(world);
-      REQUIRE((op == Reduction::average ? close_numbers(got, expected) : same_numbers(got, expected)));
+      auto const as_expected = [&](const std::vector<T>& got) {
+        return op == Reduction::average ? close_numbers(got, expected) : same_numbers(got, expected);
+      };
+      OnGpu<T> buffer(own);
+      world.all_reduce(buffer.span(), op, buffer.stream());
+      REQUIRE(as_expected(buffer.values(world)));
+      OnGpu<T> const in(own);
+      OnGpu<T> out(count);
+      check(cudaStreamSynchronize(in.stream()));
+      world.all_reduce(in.view(), out.span(), op, out.stream());
+      REQUIRE(as_expected(out.values(world)));
+      int const root = static_cast<int>(count) % world.size();
+      OnGpu<T> at_root(own);
+      world.reduce(at_root.span(), root, op, at_root.stream());
+      auto const there = at_root.values(world);
+      REQUIRE((world.rank() == root ? as_expected(there) : same_bits(there, own)));
 
-      OnGpu<T> const all(numbers<T>(world.rank(), count * ranks));
+      OnGpu<T> const all(operands<T>(world.rank(), count * ranks, op));
       OnGpu<T> mine(count);
       check(cudaStreamSynchronize(all.stream()));
       world.reduce_scatter(all.view(), mine.span(), op, mine.stream());
@@ -93,7 +106,8 @@ TEMPLATE_TEST_CASE("NCCL's reductions equal a plain reference", "", float, doubl
   }
 }
 
-TEMPLATE_TEST_CASE("NCCL's copies carry every bit", "", float, bfloat16, std::uint8_t, std::int64_t) {
+TEMPLATE_TEST_CASE("NCCL's copies carry every bit", "", float, double, bfloat16, half, std::int8_t,
+                   std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;
   auto world = joined->world();
   std::size_t const count = 300001;
@@ -112,6 +126,59 @@ TEMPLATE_TEST_CASE("NCCL's copies carry every bit", "", float, bfloat16, std::ui
     REQUIRE(
         same_bits(std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(count)), numbers<T>(r, count)));
   }
+}
+
+TEMPLATE_TEST_CASE("NCCL's shares of different lengths and its exchange of slices", "", float, double,
+                   bfloat16, half, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
+                   std::uint64_t) {
+  using T = TestType;
+  auto world = joined->world();
+  std::vector<std::size_t> counts;
+  std::vector<T> expected;
+  for (int r = 0; r < world.size(); ++r) {
+    counts.push_back(static_cast<std::size_t>((r + 1) % 3) * 5001);
+    auto const part = numbers<T>(r, counts.back());
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
+  auto const own = counts[static_cast<std::size_t>(world.rank())];
+  OnGpu<T> const mine(numbers<T>(world.rank(), own));
+  OnGpu<T> all(expected.size());
+  check(cudaStreamSynchronize(mine.stream()));
+  world.all_gather_v(mine.view(), all.span(), std::span<const std::size_t>(counts), all.stream());
+  REQUIRE(same_bits(all.values(world), expected));
+
+  std::size_t const slice = 3001;
+  auto const whole = slice * static_cast<std::size_t>(world.size());
+  OnGpu<T> const in(numbers<T>(world.rank(), whole));
+  OnGpu<T> out(whole);
+  check(cudaStreamSynchronize(in.stream()));
+  world.all_to_all(in.view(), out.span(), out.stream());
+  std::vector<T> slices;
+  for (int r = 0; r < world.size(); ++r) {
+    auto const theirs = numbers<T>(r, whole);
+    auto const begin = theirs.begin() + static_cast<std::ptrdiff_t>(slice) * world.rank();
+    slices.insert(slices.end(), begin, begin + static_cast<std::ptrdiff_t>(slice));
+  }
+  REQUIRE(same_bits(out.values(world), slices));
+}
+
+TEST_CASE("NCCL's grouped messages in both directions, with collectives among them") {
+  auto world = joined->world();
+  if (world.size() == 1) return;
+  int const next = (world.rank() + 1) % world.size();
+  int const previous = (world.rank() + world.size() - 1) % world.size();
+  OnGpu<float> const mine(numbers<float>(world.rank(), 300000));
+  OnGpu<float> theirs(300000);
+  OnGpu<std::int32_t> sum(std::vector<std::int32_t>{world.rank()});
+  check(cudaStreamSynchronize(mine.stream()));
+  check(cudaStreamSynchronize(sum.stream()));
+  world.grouped([&] {
+    world.send(mine.view(), next, theirs.stream());
+    world.all_reduce(sum.span(), Reduction::sum, theirs.stream());
+    world.recv(theirs.span(), previous, theirs.stream());
+  });
+  REQUIRE(same_bits(theirs.values(world), numbers<float>(previous, 300000)));
+  REQUIRE(sum.values(world).at(0) == world.size() * (world.size() - 1) / 2);
 }
 
 TEST_CASE("NCCL's messages go round the ring") {

@@ -34,9 +34,9 @@ struct MUSTER_EXPORT half {
 
 enum class DataType { float32, float64, bfloat16, float16, int8, uint8, int32, uint32, int64, uint64 };
 
-/// average divides the sum by the communicator's size; for integers it rounds towards zero. Integer sums wrap
-/// around in the element type.
-enum class Reduction { sum, average, min, max };
+/// average divides the sum by the communicator's size; for integers it rounds towards zero. Integer sums and
+/// products wrap around in the element type.
+enum class Reduction { sum, average, min, max, product };
 
 MUSTER_EXPORT std::size_t size_of(DataType type) noexcept;
 MUSTER_EXPORT const char* name_of(DataType type) noexcept;

@@ -18,6 +18,7 @@ std::string variable(const char* name) {
 // The only one, which a thread that works on the GPU must have made current.
 int the_context = 0;
 thread_local CUcontext current = nullptr;
+int stream_queries = 0;
 }  // namespace
 
 extern "C" {
@@ -75,7 +76,10 @@ CUresult cuMemFree(CUdeviceptr pointer) {
   return CUDA_SUCCESS;
 }
 
+int fake_cuda_stream_queries() { return stream_queries; }
+
 CUresult cuStreamQuery(CUstream) {
+  ++stream_queries;
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (variable("FAKE_CUDA") == "stream_error") return CUDA_ERROR_ILLEGAL_ADDRESS;
   return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;

@@ -3,10 +3,13 @@
 // anything. Chosen with
 //   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
 //               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
-//               "slow_abort" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU)
+//               "slow_abort" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU),
+//               "fail_send", "slow_group" (the end of a group is in progress for a while), "hang_group" (for
+//               ever)
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
 // while; where the new one goes to is written late, for a failed split when the parent is aborted.
-// Counts live communicators, so that tests see whether each was destroyed or aborted.
+// Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
+// names of the operations. A message to oneself arrives at the end of its group.
 #include <nccl.h>
 
 #include <atomic>
@@ -16,6 +19,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 struct ncclComm {
   int ranks = 1;
@@ -23,6 +27,7 @@ struct ncclComm {
   bool ready = false;
   ncclComm_t* split_slot = nullptr;  // of a split that is under way or failed
   int split_questions = 0;
+  int group_questions = 0;
 };
 
 namespace {
@@ -54,6 +59,23 @@ std::size_t bytes_of(ncclDataType_t type) {
   }
 }
 
+std::string journal;
+int depth = 0;
+ncclComm_t in_group = nullptr;  // the last communicator that was used in the group
+struct Message {
+  const void* from;
+  void* to;
+  std::size_t bytes;
+};
+std::vector<Message> sends;
+std::vector<Message> recvs;
+
+ncclResult_t note(const char* operation, ncclComm_t comm) {
+  journal += (journal.empty() ? "" : " ") + std::string(operation);
+  if (depth > 0) in_group = comm;
+  return ncclSuccess;
+}
+
 ncclResult_t copy(const void* in, void* out, std::size_t count, ncclDataType_t type) {
   if (in != out) std::memcpy(out, in, count * bytes_of(type));
   return ncclSuccess;
@@ -66,6 +88,13 @@ extern "C" {
 int fake_nccl_live() { return live; }
 int fake_nccl_aborted() { return aborted; }
 int fake_nccl_most_aborting() { return most_aborting; }
+int fake_nccl_depth() { return depth; }
+/// The operations since the last call.
+const char* fake_nccl_journal() {
+  static std::string told;
+  told = std::exchange(journal, "");
+  return told.c_str();
+}
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = chosen("old") ? 21903 : NCCL_VERSION_CODE;
@@ -86,7 +115,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int, ncclConfig_t* config) {
   if (config->blocking != 0) return ncclInvalidArgument;
   ++live;
-  *comm = new ncclComm{ranks, 0, false};
+  *comm = new ncclComm{ranks};
   if (chosen("shared_gpu")) return ncclInvalidUsage;
   return chosen("fail_init") ? ncclSystemError : ncclInProgress;
 }
@@ -110,6 +139,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
     ++live;
     *std::exchange(comm->split_slot, nullptr) = new ncclComm;
     return ncclSuccess;
+  }
+  if (comm->group_questions > 0) {
+    if (!chosen("hang_group")) --comm->group_questions;
+    *result = ncclInProgress;
   }
   if (comm->ready) return ncclSuccess;
   ++comm->questions;
@@ -138,26 +171,58 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
-                           ncclComm_t, cudaStream_t) {
+                           ncclComm_t comm, cudaStream_t) {
+  note("all_reduce", comm);
   return copy(in, out, count, type);
 }
-ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int, ncclComm_t,
-                           cudaStream_t) {
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t, int,
+                        ncclComm_t comm, cudaStream_t) {
+  note("reduce", comm);
   return copy(in, out, count, type);
 }
-ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t,
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int, ncclComm_t comm,
                            cudaStream_t) {
+  note("broadcast", comm);
+  return copy(in, out, count, type);
+}
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t) {
+  note("all_gather", comm);
   return copy(in, out, count, type);
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
-                               ncclComm_t, cudaStream_t) {
+                               ncclComm_t comm, cudaStream_t) {
+  note("reduce_scatter", comm);
   return copy(in, out, count, type);
 }
-ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return ncclInvalidUsage;
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
+                      cudaStream_t) {
+  note("send", comm);
+  if (chosen("fail_send")) return ncclInvalidArgument;
+  if (to == 0) sends.push_back({from, nullptr, count * bytes_of(type)});
+  return ncclSuccess;
 }
-ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return ncclInvalidUsage;
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t) {
+  note("recv", comm);
+  if (from == 0) recvs.push_back({nullptr, to, count * bytes_of(type)});
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++depth;
+  return note("(", nullptr);
+}
+ncclResult_t ncclGroupEnd() {
+  note(")", in_group);
+  if (--depth > 0) return ncclSuccess;
+  for (std::size_t i = 0; i < sends.size() && i < recvs.size(); ++i)
+    std::memcpy(recvs[i].to, sends[i].from, sends[i].bytes);
+  sends.clear();
+  recvs.clear();
+  auto* const comm = std::exchange(in_group, nullptr);
+  if (comm == nullptr || !(chosen("slow_group") || chosen("hang_group"))) return ncclSuccess;
+  comm->group_questions = 5;
+  return ncclInProgress;
 }
 
 }  // extern "C"

@@ -53,11 +53,24 @@ T from_double(double value) {
   }
 }
 
+// Factors whose products are exact in every type on up to seven ranks.
+template <typename T>
+std::vector<T> factors(int rank, std::size_t count) {
+  auto values = numbers<T>(rank, count);
+  for (auto& value : values) value = from_double<T>(as_double(value) > 4 ? 2 : 1);
+  return values;
+}
+
+template <typename T>
+std::vector<T> operands(int rank, std::size_t count, Reduction op) {
+  return op == Reduction::product ? factors<T>(rank, count) : numbers<T>(rank, count);
+}
+
 template <typename T>
 std::vector<T> reduced(int ranks, std::size_t count, Reduction op) {
   std::vector<double> result;
   for (int r = 0; r < ranks; ++r) {
-    auto const values = numbers<T>(r, count);
+    auto const values = operands<T>(r, count, op);
     if (r == 0) {
       for (T value : values) result.push_back(as_double(value));
       continue;
@@ -66,6 +79,7 @@ std::vector<T> reduced(int ranks, std::size_t count, Reduction op) {
       double const value = as_double(values[i]);
       if (op == Reduction::min) result[i] = std::min(result[i], value);
       if (op == Reduction::max) result[i] = std::max(result[i], value);
+      if (op == Reduction::product) result[i] *= value;
       if (op == Reduction::sum || op == Reduction::average) result[i] += value;
     }
   }
@@ -97,6 +111,7 @@ bool same_numbers(const std::vector<T>& a, const std::vector<T>& b) {
   return true;
 }
 
-constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::average, Reduction::min, Reduction::max};
+constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::average, Reduction::min, Reduction::max,
+                                        Reduction::product};
 
 }  // namespace reference

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,18 +26,29 @@ TEMPLATE_TEST_CASE("reductions equal a plain reference", "", float, double, bflo
   for (Reduction op : all_reductions) {
     for (std::size_t count : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, std::size_t{70001}}) {
       INFO("count " << count << ", reduction " << static_cast<int>(op));
-      auto buffer = numbers<T>(world.rank(), count);
-      world.all_reduce(std::span<T>(buffer), op);
+      auto const own = operands<T>(world.rank(), count, op);
       auto const expected = reduced<T>(world.size(), count, op);
+      auto buffer = own;
+      world.all_reduce(std::span<T>(buffer), op);
       REQUIRE(same_numbers(buffer, expected));
+      std::vector<T> elsewhere(count);
+      world.all_reduce(std::span<const T>(own), std::span<T>(elsewhere), op);
+      REQUIRE(same_numbers(elsewhere, expected));
+      int const root = static_cast<int>(count) % world.size();
+      buffer = own;
+      world.reduce(std::span<T>(buffer), root, op);
+      REQUIRE(same_numbers(buffer, world.rank() == root ? expected : own));
 
       auto const ranks = static_cast<std::size_t>(world.size());
-      auto const all = numbers<T>(world.rank(), count * ranks);
+      auto all = operands<T>(world.rank(), count * ranks, op);
       std::vector<T> mine(count);
       world.reduce_scatter(std::span<const T>(all), std::span<T>(mine), op);
       auto const whole = reduced<T>(world.size(), count * ranks, op);
       auto const begin = whole.begin() + static_cast<std::ptrdiff_t>(count) * world.rank();
       REQUIRE(same_numbers(mine, std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(count))));
+      auto const share = std::span<T>(all).subspan(count * static_cast<std::size_t>(world.rank()), count);
+      world.reduce_scatter(std::span<const T>(all), share, op);
+      REQUIRE(same_bits(std::vector<T>(share.begin(), share.end()), mine));
     }
   }
 }
@@ -60,6 +73,51 @@ TEMPLATE_TEST_CASE("copies carry every bit", "", float, double, bfloat16, half, 
       expected.insert(expected.end(), part.begin(), part.end());
     }
     REQUIRE(same_bits(all, expected));
+    auto const share = std::span<T>(all).subspan(count * static_cast<std::size_t>(world.rank()), count);
+    world.all_gather(std::span<const T>(share), std::span<T>(all));
+    REQUIRE(same_bits(all, expected));
+  }
+}
+
+TEMPLATE_TEST_CASE("shares of different lengths are gathered, some of them empty", "", float, bfloat16,
+                   std::uint8_t, std::int64_t) {
+  using T = TestType;
+  auto world = job().host_world();
+  for (std::size_t unit : {std::size_t{1}, std::size_t{40000}}) {
+    std::vector<std::size_t> counts;
+    std::vector<T> expected;
+    for (int r = 0; r < world.size(); ++r) {
+      counts.push_back(static_cast<std::size_t>((r + 1) % 3) * unit);
+      auto const part = numbers<T>(r, counts.back());
+      expected.insert(expected.end(), part.begin(), part.end());
+    }
+    auto const own = static_cast<std::size_t>(world.rank());
+    auto const mine = numbers<T>(world.rank(), counts[own]);
+    std::vector<T> all(expected.size());
+    world.all_gather_v(std::span<const T>(mine), std::span<T>(all), std::span<const std::size_t>(counts));
+    REQUIRE(same_bits(all, expected));
+    auto const begin = std::accumulate(counts.begin(), counts.begin() + world.rank(), std::size_t{0});
+    auto const share = std::span<T>(all).subspan(begin, counts[own]);
+    world.all_gather_v(std::span<const T>(share), std::span<T>(all), std::span<const std::size_t>(counts));
+    REQUIRE(same_bits(all, expected));
+  }
+}
+
+TEMPLATE_TEST_CASE("every rank's slices reach every rank", "", float, half, std::int8_t, double) {
+  using T = TestType;
+  auto world = job().host_world();
+  auto const ranks = static_cast<std::size_t>(world.size());
+  for (std::size_t count : {std::size_t{1}, std::size_t{77}, std::size_t{300000}}) {
+    auto const in = numbers<T>(world.rank(), count * ranks);
+    std::vector<T> out(in.size());
+    world.all_to_all(std::span<const T>(in), std::span<T>(out));
+    std::vector<T> expected;
+    for (int r = 0; r < world.size(); ++r) {
+      auto const theirs = numbers<T>(r, count * ranks);
+      auto const begin = theirs.begin() + static_cast<std::ptrdiff_t>(count) * world.rank();
+      expected.insert(expected.end(), begin, begin + static_cast<std::ptrdiff_t>(count));
+    }
+    REQUIRE(same_bits(out, expected));
   }
 }
 
@@ -112,6 +170,54 @@ TEST_CASE("messages go round the ring") {
     if (world.rank() != 0) world.send(std::span<const std::int32_t>(mine), next);
     REQUIRE(same_bits(theirs, numbers<std::int32_t>(previous, count)));
   }
+  world.barrier();
+}
+
+TEST_CASE("grouped messages cannot lock each other, and collectives stand among them anywhere") {
+  auto world = job().host_world();
+  if (world.size() == 1) return;
+  int const next = (world.rank() + 1) % world.size();
+  int const previous = (world.rank() + world.size() - 1) % world.size();
+  std::size_t const count = 1u << 20;  // more than MPI takes without the receiver
+  auto const mine = numbers<std::int32_t>(world.rank(), count);
+  std::vector<std::int32_t> theirs(count);
+  std::vector<std::int32_t> sum{world.rank()};
+  std::vector<float> from_last(3, static_cast<float>(world.rank()));
+  world.grouped([&] {
+    if (world.rank() == 0) world.send(std::span<const std::int32_t>(mine), next);
+    world.all_reduce(std::span<std::int32_t>(sum));
+    world.broadcast(std::span<float>(from_last), world.size() - 1);
+    if (world.rank() != 0) world.send(std::span<const std::int32_t>(mine), next);
+    world.recv(std::span<std::int32_t>(theirs), previous);
+    REQUIRE(sum[0] == world.rank());  // nothing runs before the end
+  });
+  REQUIRE(same_bits(theirs, numbers<std::int32_t>(previous, count)));
+  REQUIRE(sum[0] == world.size() * (world.size() - 1) / 2);
+  REQUIRE(from_last == std::vector<float>(3, static_cast<float>(world.size() - 1)));
+  world.grouped([] {});
+  world.barrier();
+}
+
+TEST_CASE("a group that is left by an exception issues nothing and the communicator works on") {
+  auto world = job().host_world();
+  std::vector<std::int32_t> one{1};
+  if (world.size() > 1) {
+    REQUIRE_THROWS_AS(world.grouped([&] {
+      world.all_reduce(std::span<std::int32_t>(one));
+      world.send(std::span<const std::int32_t>(one), (world.rank() + 1) % world.size());
+      throw std::runtime_error("on every rank");
+    }),
+                      std::runtime_error);
+    REQUIRE(one[0] == 1);
+  }
+  world.all_reduce(std::span<std::int32_t>(one));
+  REQUIRE(one[0] == world.size());
+  world.grouped([&] {
+    REQUIRE_THROWS_AS(world.barrier(), Error);
+    REQUIRE_THROWS_AS(world.split(0), Error);
+    REQUIRE_THROWS_AS(world.synchronize(), Error);
+    REQUIRE_THROWS_AS(world.grouped([] {}), Error);
+  });
   world.barrier();
 }
 
@@ -193,6 +299,27 @@ TEST_CASE("empty buffers are fine, bad arguments are refused before anything is 
   REQUIRE(fault_of([&] { world.all_gather(std::span<const float>(three), std::span<float>(wrong)); }) ==
           Fault::usage);
   REQUIRE(fault_of([&] { world.split(-1); }) == Fault::usage);
+  REQUIRE(fault_of([&] { world.reduce(std::span<float>(three), world.size()); }) == Fault::usage);
+  std::vector<float> two(2);
+  REQUIRE(fault_of([&] { world.all_reduce(std::span<const float>(two), std::span<float>(three)); }) ==
+          Fault::usage);
+  auto const overlapping = [&] {
+    std::span<float> const whole(wrong);
+    world.all_reduce(std::span<const float>(whole.first(2)), whole.subspan(1, 2));
+  };
+  REQUIRE(fault_of(overlapping) == Fault::usage);
+  REQUIRE(fault_of([&] { world.all_to_all(std::span<const float>(wrong), std::span<float>(three)); }) ==
+          Fault::usage);
+  REQUIRE(fault_of([&] { world.all_to_all(std::span<const float>(three), std::span<float>(three)); }) ==
+          Fault::usage);
+  auto const gather = [&](std::vector<std::size_t> counts) {
+    world.all_gather_v(std::span<const float>(three), std::span<float>(wrong),
+                       std::span<const std::size_t>(counts));
+  };
+  auto const ranks = static_cast<std::size_t>(world.size());
+  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 3)); }) == Fault::usage);
+  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 2)); }) == Fault::usage);
+  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks + 1, 3)); }) == Fault::usage);
   world.barrier();
 }
 

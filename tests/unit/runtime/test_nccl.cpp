@@ -33,15 +33,27 @@ struct Fakes {
   }
 };
 
-int count(const char* function) {
-  void* const handle = dlopen(FAKE_NCCL_FILE, RTLD_NOW | RTLD_LOCAL);
+template <typename Result>
+Result ask(const char* file, const char* function) {
+  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(handle != nullptr);
-  return reinterpret_cast<int (*)()>(dlsym(handle, function))();
+  return reinterpret_cast<Result (*)()>(dlsym(handle, function))();
 }
+int count(const char* function) { return ask<int>(FAKE_NCCL_FILE, function); }
+// What NCCL was asked for since the last time.
+std::string journal() { return ask<const char*>(FAKE_NCCL_FILE, "fake_nccl_journal"); }
 
 std::shared_ptr<const detail::JobContext> alone(std::chrono::milliseconds timeout = 300ms) {
   auto context = std::make_shared<detail::JobContext>();
   context->roster = Star::roster_of(1);
+  context->operation_timeout = timeout;
+  return context;
+}
+
+// Rank 0 of several, the others of which never come: what NCCL is told can be seen, not what comes of it.
+std::shared_ptr<const detail::JobContext> among(std::size_t ranks, std::chrono::milliseconds timeout = 2s) {
+  auto context = std::make_shared<detail::JobContext>();
+  context->roster = Star::roster_of(static_cast<int>(ranks));
   context->operation_timeout = timeout;
   return context;
 }
@@ -143,6 +155,106 @@ TEST_CASE("a world of one on a GPU: operations, split, barrier and an orderly en
   }
 }
 
+TEST_CASE("each operation is one of NCCL's, or several in one of its groups") {
+  Fakes const fakes;
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  Communicator world(gpu->world(detail::Group(among(3), "world"), Deadline(2s)));
+  std::vector<float> buffer(6);
+  std::vector<float> other(6);
+  std::span<float> const out(other);
+  std::span<const float> const in(buffer);
+  std::vector<std::size_t> const counts{2, 0, 4};
+  journal();
+  world.all_reduce(std::span<float>(buffer), Reduction::product);
+  world.all_reduce(in, out);
+  CHECK(journal() == "all_reduce all_reduce");
+  world.reduce(std::span<float>(buffer), 2);
+  world.broadcast(std::span<float>(buffer), 1);
+  world.all_gather(in.first(2), out);
+  world.reduce_scatter(in, out.first(2));
+  CHECK(journal() == "reduce broadcast all_gather reduce_scatter");
+  world.all_gather_v(in.first(2), out, std::span<const std::size_t>(counts));
+  CHECK(journal() == "( broadcast broadcast )");
+  world.all_to_all(in, out);
+  CHECK(journal() == "( send recv send recv send recv )");
+  world.send(in, 1);
+  world.recv(out, 2);
+  CHECK(journal() == "send recv");
+  world.grouped([&] {
+    world.all_reduce(std::span<float>(buffer));
+    world.send(in, 1);
+    world.recv(out, 1);
+    world.all_to_all(in, out);
+    CHECK(journal() == "");
+  });
+  CHECK(journal() == "( send recv all_reduce ( send recv send recv send recv ) )");
+  world.grouped([] {});
+  CHECK(journal() == "");
+  CHECK(count("fake_nccl_depth") == 0);
+}
+
+TEST_CASE("no operation waits for its stream, but for barrier and synchronize") {
+  for (const char* how : {"", "slow_group"}) {
+    Fakes const fakes("", how);
+    auto const gpu = detail::open_gpu("", 0, "rank 0");
+    Communicator world(gpu->world(detail::Group(alone(2s), "world"), Deadline(2s)));
+    auto const queries = [] { return ask<int>(FAKE_CUDA_FILE, "fake_cuda_stream_queries"); };
+    int const before = queries();
+    setenv("FAKE_CUDA", "stream_busy", 1);
+    std::vector<float> buffer{1, 2, 3};
+    std::vector<float> other(3);
+    std::vector<std::size_t> const counts{3};
+    std::span<const float> const in(buffer);
+    std::span<float> const out(other);
+    world.all_reduce(std::span<float>(buffer));
+    world.all_reduce(in, out);
+    world.reduce(std::span<float>(buffer), 0);
+    world.broadcast(std::span<float>(buffer), 0);
+    world.all_gather(in, out);
+    world.all_gather_v(in, out, std::span<const std::size_t>(counts));
+    world.reduce_scatter(in, out);
+    other.assign(3, 0);
+    world.all_to_all(in, out);
+    CHECK(other == buffer);
+    world.grouped([&] { world.all_reduce(std::span<float>(buffer)); });
+    CHECK(queries() == before);
+    setenv("FAKE_CUDA", "", 1);
+    world.barrier();
+    CHECK(queries() > before);
+    gpu->finish(Deadline(2s));
+  }
+}
+
+TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's open") {
+  {
+    Fakes const fakes("", "fail_send");
+    auto const gpu = detail::open_gpu("", 0, "rank 0");
+    Communicator world(gpu->world(detail::Group(among(2), "world"), Deadline(1s)));
+    std::vector<float> values(1);
+    auto const error = error_of([&] {
+      world.grouped([&] {
+        world.send(std::span<const float>(values), 1);
+        world.recv(std::span<float>(values), 1);
+      });
+    });
+    CHECK(error.fault() == Fault::device);
+    CHECK(has(error.what(), "grouped messages on communicator 'world', rank 0"));
+    CHECK(count("fake_nccl_depth") == 0);
+  }
+  {
+    Fakes const fakes("", "hang_group");
+    auto const gpu = detail::open_gpu("", 0, "rank 0");
+    Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+    std::vector<float> values(1);
+    auto const call = [&] { world.grouped([&] { world.all_reduce(std::span<float>(values)); }); };
+    auto const error = error_of(call);
+    CHECK(error.fault() == Fault::deadline);
+    CHECK(has(error.what(), "all_reduce on communicator 'world'"));
+    CHECK(error_of(call).fault() == Fault::usage);
+  }
+  CHECK(count("fake_nccl_live") == 0);
+}
+
 TEST_CASE("NCCL initialisation that hangs ends at the deadline, aborted, and says where") {
   Fakes const fakes("", "hang_init");
   int const aborted = count("fake_nccl_aborted");
@@ -202,7 +314,8 @@ TEST_CASE("ranks that share a GPU are named") {
     if (shared) context->roster[2].gpu = context->roster[0].gpu;
     auto const error = error_of([&] { gpu->world(detail::Group(context, "world"), Deadline(1s)); });
     CHECK(error.fault() == Fault::device);
-    CHECK(has(error.what(), "rank 0 (host h0, GPU 0000:00:00.0), rank 2 (host h0, GPU 0000:00:00.0) have one GPU") ==
+    CHECK(has(error.what(),
+              "rank 0 (host h0, GPU 0000:00:00.0), rank 2 (host h0, GPU 0000:00:00.0) have one GPU") ==
           shared);
     CHECK(has(error.what(), "no route to host") != shared);  // NCCL's own detail
   }

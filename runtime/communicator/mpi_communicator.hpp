@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "communicator/collectives.hpp"
+#include "communicator/group.hpp"
+#include "communicator/grouped_calls.hpp"
+#include "communicator/mpi_session.hpp"
+#include "deadline.hpp"
+
+namespace muster::detail {
+
+/// A communicator on host memory. Everything is non-blocking underneath and every wait bounded.
+class MpiCommunicator : public Collectives {
+ public:
+  /// All ranks of the job, which `group` holds. Collective.
+  static std::shared_ptr<MpiCommunicator> world(std::shared_ptr<MpiState> state, Group group);
+  ~MpiCommunicator() override;
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  int rank() const noexcept override { return group_.rank(); }
+  int size() const noexcept override { return group_.size(); }
+  const char* backend() const noexcept override { return "open-mpi"; }
+
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op, Stream) override;
+  void reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root, Stream) override;
+  void broadcast(void* buffer, std::size_t count, DataType type, int root, Stream) override;
+  void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream) override;
+  void all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                    Stream) override;
+  void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                      Stream) override;
+  void all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream) override;
+  void send(const void* buffer, std::size_t count, DataType type, int to, Stream) override;
+  void recv(void* buffer, std::size_t count, DataType type, int from, Stream) override;
+  void barrier(Stream) override;
+  std::shared_ptr<Collectives> split(int color, int key) override;
+  void synchronize(Stream) override {}
+  void interrupt() noexcept override { interrupted_ = true; }
+
+  void begin_group() override;
+  void end_group() override;
+  void drop_group() noexcept override { grouped_.drop(); }
+  bool in_group() const noexcept override { return grouped_.open(); }
+
+ private:
+  MpiCommunicator(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm)
+      : state_(std::move(state)), group_(std::move(group)), comm_(comm) {}
+
+  void require_open() const;
+  // Runs an operation of the whole group, or keeps it when calls are grouped.
+  template <typename Call>
+  void collective(const char* operation, Call call);
+  // Starts a message, whose requests it adds to requests_, and waits for it; or keeps it likewise.
+  template <typename Call>
+  void message(const char* operation, int peer, Call call);
+
+  void gather_in_pieces(const void* in, void* out, std::size_t count, DataType type, std::size_t piece);
+  void scatter_in_pieces(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                         std::size_t piece);
+  void start_send(const void* buffer, std::size_t bytes, int to, int tag);
+  void start_recv(void* buffer, std::size_t bytes, int from, int tag);
+
+  // Starts an operation and waits for it, under the deadline.
+  template <typename Begin>
+  void run(Begin begin) {
+    start(begin);
+    wait();
+  }
+  // Starts a part of what wait() waits for.
+  template <typename Begin>
+  void start(Begin begin) {
+    auto& request = requests_.emplace_back(MPI_REQUEST_NULL);
+    int const code = call(Deadline(group_.timeout()), [&] { return begin(&request); });
+    if (code != MPI_SUCCESS) give_up(code);
+  }
+  // Waits for all requests_: looking for a while, then giving the core away between looks.
+  void wait();
+  // One call of MPI, alone among this process's threads.
+  template <typename Call>
+  int call(const Deadline& deadline, Call make) {
+    std::unique_lock lock(state_->calls, std::try_to_lock);
+    if (!lock.owns_lock()) wait_for_turn(lock, deadline);
+    require_open();
+    return make();
+  }
+  void wait_for_turn(std::unique_lock<std::mutex>& lock, const Deadline& deadline);
+  // Throws when waiting on is in vain, asked for the nth time.
+  void require_hope(unsigned looks, const Deadline& deadline);
+  [[noreturn]] void give_up(int code);
+
+  MPI_Datatype mpi(DataType type) const { return state_->types->type(type); }
+  MPI_Op mpi(DataType type, Reduction op) const { return state_->types->op(type, op); }
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+
+  std::shared_ptr<MpiState> state_;
+  Group group_;
+  MPI_Comm comm_;
+  GroupedCalls grouped_;
+  std::vector<MPI_Request> requests_;  // of what is under way
+  bool broken_ = false;
+  std::atomic<bool> interrupted_{false};
+};
+
+}  // namespace muster::detail

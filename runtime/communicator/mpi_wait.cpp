@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// How MPI's communicators begin, are waited for, fail and end.
+#include <mpi.h>
+#include <sched.h>
+
+#include "communicator/mpi_communicator.hpp"
+
+namespace muster::detail {
+namespace {
+
+// How often a rank that has its core for itself looks before it gives it away.
+constexpr unsigned spins = 2000;
+
+}  // namespace
+
+std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState> state, Group group) {
+  std::shared_ptr<MpiCommunicator> made(
+      new MpiCommunicator(std::move(state), std::move(group), MPI_COMM_NULL));
+  made->require_open();
+  made->group_.enter("setting up");
+  auto own = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+  try {
+    made->run([&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, own.get(), request); });
+  } catch (const Error&) {
+    (void)own.release();  // MPI may still write there
+    throw;
+  }
+  made->comm_ = *own;
+  std::lock_guard const lock(made->state_->calls);
+  MPI_Comm_set_errhandler(made->comm_, MPI_ERRORS_RETURN);
+  return made;
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  // After a failure an operation may still be under way; MPI keeps what it needs until the process ends.
+  if (comm_ == MPI_COMM_NULL || broken_ || group_.failed()) return;
+  std::lock_guard const lock(state_->calls);
+  if (state_->open) MPI_Comm_free(&comm_);
+}
+
+void MpiCommunicator::require_open() const {
+  if (!state_->open) throw Error(Fault::usage, "the communicator was used after the job was left");
+}
+
+std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
+  require_open();
+  // The ranks meet on the control plane first, where who is missing is named.
+  Group part = group_.split(color, key);
+  auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+  Deadline const deadline(group_.timeout());
+  // This thread makes no MPI call meanwhile (MPI_THREAD_SERIALIZED).
+  auto const code =
+      run_bounded([whole = comm_, color, key, made] { return MPI_Comm_split(whole, color, key, made.get()); },
+                  deadline, [this] { return group_.failed(); });
+  if (!code) {
+    broken_ = true;
+    group_.check();
+    group_.stalled(deadline.length());
+  }
+  if (*code != MPI_SUCCESS) give_up(*code);
+  return std::shared_ptr<MpiCommunicator>(new MpiCommunicator(state_, std::move(part), *made));
+}
+
+void MpiCommunicator::wait() {
+  Deadline const deadline(group_.timeout());
+  auto const count = static_cast<int>(requests_.size());
+  for (unsigned looks = 0;; ++looks) {
+    int done = 0;
+    int const code =
+        call(deadline, [&] { return MPI_Testall(count, requests_.data(), &done, MPI_STATUSES_IGNORE); });
+    if (code != MPI_SUCCESS) give_up(code);
+    if (done != 0) break;
+    require_hope(looks, deadline);
+    if (state_->yield || looks >= spins || state_->wanting_calls > 0) sched_yield();
+  }
+  requests_.clear();
+}
+
+void MpiCommunicator::require_hope(unsigned looks, const Deadline& deadline) {
+  if (!interrupted_ && !group_.failed() && (looks % 256 != 255 || !deadline.passed())) return;
+  broken_ = true;
+  if (interrupted_) throw Error(Fault::usage, "the operation was interrupted by its own rank");
+  group_.check();
+  group_.stalled(deadline.length());
+}
+
+// Whoever has the lock may be in a split that never ends.
+void MpiCommunicator::wait_for_turn(std::unique_lock<std::mutex>& lock, const Deadline& deadline) {
+  ++state_->wanting_calls;
+  for (unsigned looks = 0; !lock.try_lock(); ++looks) {
+    sched_yield();
+    try {
+      require_hope(looks, deadline);
+    } catch (...) {
+      --state_->wanting_calls;
+      throw;
+    }
+  }
+  --state_->wanting_calls;
+}
+
+// A broken connection shows in MPI first, and on the control plane a moment later with the name of who is
+// gone.
+void MpiCommunicator::give_up(int code) {
+  broken_ = true;
+  Deadline const moment(std::chrono::milliseconds{1000});
+  while (!group_.failed() && !moment.passed()) sched_yield();
+  group_.check();
+  group_.broke(Fault::system, mpi_reason(code));
+}
+
+}  // namespace muster::detail
