@@ -90,7 +90,9 @@ class Comer {
   }
 
   Connection reach(const Deadline& deadline) {
-    milliseconds rest{5};
+    milliseconds rest{2};
+    // All ranks ask one host: at most ten requests a millisecond, however many they are.
+    milliseconds const longest_rest{std::clamp(plan_.size / 10, 20, 1000)};
     std::vector<Endpoint> endpoints;
     do {
       if (endpoints.empty()) endpoints = desk_endpoints(deadline);
@@ -100,7 +102,7 @@ class Comer {
         if (deadline.passed()) break;
       }
       std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
-      rest = std::min(rest * 2, milliseconds{250});
+      rest = std::min(rest * 2, longest_rest);
     } while (!deadline.passed());
     // Rank 0, if it is there, says who is missing: this rank, for example.
     if (plan_.rank != plan_.deputy) std::this_thread::sleep_for(silent_grace);

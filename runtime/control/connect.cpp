@@ -16,6 +16,11 @@ using std::chrono::milliseconds;
 
 // How long one address may take before the next is tried.
 constexpr milliseconds patience{2000};
+// Between two tries. A refusal on a UNIX socket costs microseconds and only means that the host's leader does not
+// listen yet.
+constexpr milliseconds first_rest{1};
+constexpr milliseconds longest_rest{500};
+constexpr milliseconds longest_local_rest{10};
 
 // One attempt. Runs the io_context itself, so nothing else may be running on it.
 class Attempt {
@@ -115,7 +120,8 @@ std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
                                                  const std::vector<Endpoint>& endpoints, const Key& key,
                                                  const Deadline& deadline) {
   std::string last = "it gave no address";
-  milliseconds rest{5};
+  bool const local = std::all_of(endpoints.begin(), endpoints.end(), is_local);
+  milliseconds rest = first_rest;
   do {
     for (const auto& endpoint : endpoints) {
       try {
@@ -127,7 +133,7 @@ std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
       if (deadline.passed()) break;
     }
     std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
-    rest = std::min(rest * 2, milliseconds{500});
+    rest = std::min(rest * 2, local ? longest_local_rest : longest_rest);
   } while (!deadline.passed());
   throw Error(Fault::deadline, fmt::format("join: rank {} cannot reach its leader within {}; last tried {}",
                                            rank, text_of(deadline.length()), last));

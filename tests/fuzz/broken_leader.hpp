@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <asio.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "control/gate.hpp"
+#include "frames.hpp"
+#include "sealed.hpp"
+
+namespace muster::fuzz {
+
+/// Sits where a rank expects its leader: lets anybody with the key in, says what it was given, then nothing more. For code that waits on
+/// the calling thread.
+class BrokenLeader {
+ public:
+  explicit BrokenLeader(const control::Key& key) : key_(key), local_(io_, control::local_name(key, 0)), far_(io_) {
+    for (auto* const gate : {&local_, &far_})
+      gate->open(
+          4, [](std::uint32_t) { return true; }, key,
+          [this](int, control::Socket socket, const control::SessionKeys& keys) { serve(std::move(socket), keys); });
+    std::thread([this] { io_.run(); }).detach();
+  }
+  std::uint16_t port() const { return far_.port(); }
+
+  /// For whoever comes next.
+  void say(std::vector<Bytes> messages) {
+    std::lock_guard const lock(mutex_);
+    messages_ = std::move(messages);
+  }
+
+ private:
+  void serve(control::Socket socket, const control::SessionKeys& keys) {
+    auto const connection = std::make_shared<control::Socket>(std::move(socket));
+    auto const said = std::make_shared<Bytes>();
+    Sealer sealer(keys.send);
+    {
+      std::lock_guard const lock(mutex_);
+      for (const auto& message : messages_) sealer.append(*said, message);
+    }
+    asio::async_write(*connection, asio::buffer(*said), [this, connection, said](const asio::error_code&, std::size_t) {
+      asio::error_code ignored;
+      connection->shutdown(asio::socket_base::shutdown_send, ignored);
+      read(connection);
+    });
+  }
+  void read(const std::shared_ptr<control::Socket>& connection) {
+    auto const heard = std::make_shared<std::array<std::uint8_t, 1024>>();
+    connection->async_read_some(asio::buffer(*heard), [this, connection, heard](const asio::error_code& error, std::size_t) {
+      if (!error) read(connection);
+    });
+  }
+
+  asio::io_context io_;
+  control::Key key_;
+  control::Gate local_;
+  control::Gate far_;
+  std::mutex mutex_;
+  std::vector<Bytes> messages_;
+};
+
+}  // namespace muster::fuzz

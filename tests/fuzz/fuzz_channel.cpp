@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frames of a proven connection: raw bytes, or with a first byte of 1 the content of frames that are rightly sealed.
+#include <sodium.h>
+#include <sys/socket.h>
+
+#include "control/channel.hpp"
+#include "frames.hpp"
+#include "sealed.hpp"
+
+using namespace muster;
+using namespace muster::control;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  fuzz::Bytes said;
+  fuzz::Sealer sealer{Key{}};
+  if (data[0] == 1) {
+    for (const auto& frame : fuzz::frames_in(data + 1, size - 1)) sealer.append(said, frame.bytes);
+  } else {
+    said.assign(data + 1, data + size);
+  }
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) std::abort();
+  asio::io_context io;
+  auto const channel = std::make_shared<Channel>(Socket(io, Endpoint(asio::local::stream_protocol::endpoint()).protocol(), ends[0]),
+                                                 SessionKeys{});
+  asio::local::stream_protocol::socket other(io, asio::local::stream_protocol(), ends[1]);
+  asio::async_write(other, asio::buffer(said), [&](const asio::error_code&, std::size_t) { other.close(); });
+  bool ended = false;
+  channel->start([&](const Message& message) { channel->send(message); }, [&](const std::string&) { ended = true; });
+  io.run();
+  if (!ended) std::abort();
+  return 0;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stranger at the control plane's gate: whatever it says, it does not get in.
+#include "control/gate.hpp"
+#include "io_stream.hpp"
+
+using namespace muster;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static control::Key const key = control::random_key();
+  asio::io_context io;
+  auto const name = control::local_name(key, 0);
+  control::Gate gate(io, name);
+  gate.open(
+      2, [](std::uint32_t rank) { return rank == 1; }, key,
+      [](int, control::Socket, const control::SessionKeys&) { std::abort(); });
+  fuzz::Client const client(io, control::local_endpoint(name), {data, size});
+  fuzz::run_until_cut_off(io, client);
+  gate.close();
+  io.restart();
+  io.run();
+  return 0;
+}

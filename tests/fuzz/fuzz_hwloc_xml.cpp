@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// An hwloc export, as hwloc itself gets it after our check.
+#include "memory_file.hpp"
+#include "placement/error.hpp"
+#include "placement/read.hpp"
+
+using namespace muster;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::MemoryFile const file(data, size);
+  try {
+    placement::read_hwloc_xml(file.path());
+  } catch (const placement::Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// An NCCL topology file.
+#include "memory_file.hpp"
+#include "placement/error.hpp"
+#include "placement/read.hpp"
+
+using namespace muster;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::MemoryFile const file(data, size);
+  try {
+    placement::read_nccl_xml(file.path());
+  } catch (const placement::Error&) {
+  }
+  try {
+    placement::Node live;
+    placement::override_locality(live, placement::read_nccl_locality(file.path()));
+  } catch (const placement::Error&) {
+  }
+  return 0;
+}

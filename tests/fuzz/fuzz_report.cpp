@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node's report as srun takes it from the network.
+#include "placement/error.hpp"
+#include "placement/report.hpp"
+
+using namespace muster::placement;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    auto const report = read_node_report({reinterpret_cast<const char*>(data), size});
+    read_node_report(write_node_report(report));
+  } catch (const Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank makes of the answer of whoever sits at rank 0's desk.
+#include "bootstrap/key_desk.hpp"
+#include "control/door.hpp"
+
+using namespace muster;
+using namespace muster::bootstrap;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static auto const seal = kernel_seal();
+  static auto const name = control::local_name(control::random_key(), 0);
+  asio::io_context io;
+  control::Door door(io, name);
+  std::vector<std::uint8_t> const answer(data, data + size);
+  door.open(4, [&](const std::shared_ptr<control::Door::Visitor>& visitor) {
+    asio::async_write(visitor->socket, asio::buffer(answer),
+                      [&, visitor](const asio::error_code&, std::size_t) { door.close(); });
+  });
+  try {
+    // No answer can repeat the nonce, which is fresh: whatever gets through is a finding.
+    ask_for_ticket(io, control::local_endpoint(name), *seal, "slurm/c/1.0/", 1, Deadline(std::chrono::seconds(20)));
+    std::abort();
+  } catch (const Error&) {
+  } catch (const nlohmann::json::exception&) {
+  }
+  return 0;
+}

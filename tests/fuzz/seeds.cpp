@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what the parsers are meant to read, one folder for each fuzzer: fuzz_seeds FOLDER FIXTURES, where FIXTURES is
+// tests/unit/placement/fixtures. The fuzzers start from these.
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "bootstrap/record.hpp"
+#include "cbor.hpp"
+#include "control/handshake.hpp"
+#include "frames.hpp"
+#include "placement/report.hpp"
+#include "placement/topology_record.hpp"
+#include "sealed.hpp"
+
+using namespace muster;
+using nlohmann::json;
+using fuzz::Bytes;
+
+namespace {
+
+std::filesystem::path folder;
+
+void seed(const std::string& fuzzer, const std::string& name, const Bytes& bytes) {
+  auto const at = folder / fuzzer;
+  std::filesystem::create_directories(at);
+  std::ofstream(at / name, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+void seed(const std::string& fuzzer, const std::string& name, const std::string& text) { seed(fuzzer, name, Bytes(text.begin(), text.end())); }
+
+// FIRST, then each message as a frame; the senders are told apart by `from`.
+Bytes framed(int first, const std::vector<std::pair<int, json>>& messages) {
+  Bytes bytes;
+  if (first >= 0) bytes.push_back(static_cast<std::uint8_t>(first));
+  for (const auto& [from, message] : messages) fuzz::append_frame(bytes, static_cast<std::uint8_t>(from), write_cbor(message));
+  return bytes;
+}
+
+Bytes record_of(int rank) {
+  bootstrap::Record record;
+  record.hello.rank = rank;
+  record.hello.host = "n0";
+  record.hello.cpus = "0-3,8";
+  record.addresses = {"10.0.0.1"};
+  return bootstrap::encode(record);
+}
+
+json arrive(const std::string& name) {
+  return {{"is", "arrive"}, {"name", name}, {"root", -1}, {"ms", 5000}, {"last", false}, {"blob", json::binary({1, 2})}};
+}
+json with(json message, const char* name, json value) {
+  message[name] = std::move(value);
+  return message;
+}
+
+void seed_control_plane() {
+  json const failure{{"is", "failure"}, {"fault", 1}, {"speaker", 0}, {"text", "x"}};
+  json const stalled{{"is", "stalled"}, {"group", "world"}, {"members", {1, 2}}, {"number", 3}, {"operation", "all_reduce"}, {"ms", 100}};
+  json const here{{"is", "here"}, {"group", "world"}, {"number", 2}, {"operation", "all_reduce"}};
+  json const from{{"is", "from"}, {"rank", 3}, {"message", arrive("b")}};
+  seed("fuzz_leader", "rounds", framed(-1, {{0, with(arrive("b"), "root", 0)}, {1, with(arrive("b"), "root", 0)}, {1, from}}));
+  seed("fuzz_leader", "group", framed(-1, {{0, with(arrive("g"), "members", {1, 2})}, {1, with(arrive("g"), "members", {1, 2})}}));
+  seed("fuzz_leader", "stalled", framed(-1, {{0, stalled}, {0, here}, {1, here}}));
+  seed("fuzz_leader", "store", framed(-1, {{0, {{"is", "put"}, {"name", "x"}, {"value", json::binary({1})}}},
+                                           {0, {{"is", "get"}, {"name", "x"}, {"id", 1}, {"ms", 10}}},
+                                           {1, {{"is", "get"}, {"name", "y"}, {"id", 1}, {"ms", 0}}},
+                                           {1, {{"is", "clocks"}, {"id", 2}}}}));
+  seed("fuzz_leader", "ends", framed(-1, {{1, {{"is", "came"}, {"rank", 3}}}, {1, {{"is", "lost"}, {"rank", 3}, {"reason", "x"}}},
+                                          {0, with(failure, "is", "broken")}}));
+  json const done{{"is", "done"}, {"name", "b"}, {"last", false}, {"blobs", {json::binary({1}), json::binary({2})}}};
+  json const got{{"is", "got"}, {"id", 1}, {"found", true}, {"value", json::binary({1})}};
+  for (int leads : {0, 1}) {
+    auto const name = std::to_string(leads);
+    seed("fuzz_plane", "answers" + name, framed(leads, {{0, got}, {0, done}, {0, with(done, "name", "c")}}));
+    seed("fuzz_plane", "where" + name, framed(leads, {{0, {{"is", "where"}, {"group", "world"}}}, {0, failure}}));
+    seed("fuzz_plane", "to" + name, framed(leads, {{0, {{"is", "to"}, {"ranks", {1, 2}}, {"message", got}}}, {0, done}}));
+    json const hello{{"is", "hello"}, {"size", 3}, {"record", json::binary(record_of(1 + leads))}};
+    json const seen{{"is", "seen"}, {"processes", {{{"rank", 2}, {"pid", 7}, {"name", "x"}}}}};
+    seed("fuzz_meeting_leader", "hello" + name, framed(leads, {{0, hello}, {0, seen}}));
+  }
+  json const records{{"is", "records"}, {"records", {json::binary(record_of(0)), json::binary(record_of(1))}}};
+  seed("fuzz_meeting_rank", "records", framed(-1, {{0, {{"is", "witness"}}}, {0, records}}));
+  seed("fuzz_meeting_rank", "failure", framed(-1, {{0, failure}}));
+  Bytes sealed = framed(1, {{0, done}, {0, {{"is", "beat"}}}});
+  seed("fuzz_channel", "messages", sealed);
+  Bytes raw{0};
+  fuzz::Sealer(control::Key{}).append(raw, write_cbor(done));
+  seed("fuzz_channel", "raw", raw);
+  seed("fuzz_record", "hello", record_of(1));
+}
+
+Bytes desk_frame(const json& content) {
+  Bytes const sealed = write_cbor(content);
+  Bytes frame{'m', 'u', 's', 't', 'k', 'e', 'y', 1, static_cast<std::uint8_t>(sealed.size()), 0, 0, 0};
+  frame.insert(frame.end(), sealed.begin(), sealed.end());
+  return frame;
+}
+
+void seed_strangers() {
+  auto const greeting = control::make_greeting(1, control::random_nonce());
+  Bytes bytes(greeting.begin(), greeting.end());
+  bytes.resize(bytes.size() + control::proof_bytes, 7);
+  seed("fuzz_gate", "greeting", bytes);
+  Bytes const nonce(32, 1);
+  json wish{{"job", "slurm/c/1.0/"}, {"rank", 3}, {"nonce", json::binary(nonce)}};
+  seed("fuzz_key_desk", "wish", desk_frame(wish));
+  wish["key"] = json::binary(Bytes(32, 2));
+  wish["port"] = 12000;
+  wish["rank"] = 1;
+  seed("fuzz_ticket", "ticket", desk_frame(wish));
+}
+
+void seed_texts() {
+  seed("fuzz_variables", "slurm",
+       "SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_LOCALID=1\nSLURM_JOB_ID=7\nSLURM_STEP_NUM_TASKS=6\nSLURM_STEP_NODELIST=n[0-1],m\n"
+       "SLURM_STEP_TASKS_PER_NODE=2(x3)\nSLURM_DISTRIBUTION=cyclic\nSLURM_STEP_RESV_PORTS=12000-12003,12007\n");
+  seed("fuzz_variables", "torchrun",
+       "RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=n0\nMASTER_PORT=29500\nTORCHELASTIC_RUN_ID=a\nMUSTER_PORT=7\n"
+       "OMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_RANK=1\nPMI_SIZE=4\nPMI_RANK=1\n");
+  seed("fuzz_host_list", "slurm", std::string("r[0-1]n[07-09,12]-ib,x1,m[1-3]"));
+  seed("fuzz_host_list", "numbers", std::string("0-3,8,12000-12003"));
+  seed("fuzz_nccl_conf", "conf", std::string("# comment\nNCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME==eth0\n\nA\n"));
+  seed("fuzz_profile", "profile",
+       std::string("[match]\npartition = [\"gpu*\", \"x\"]\nvendor = \"Dell*\"\n[environment]\nNCCL_DEBUG = \"WARN\"\nNCCL_IB_HCA = false\nN = 1\n"));
+}
+
+void seed_documents(const std::filesystem::path& fixtures) {
+  for (const auto& entry : std::filesystem::directory_iterator(fixtures)) {
+    auto const name = entry.path().filename().string();
+    auto const fuzzer = name.ends_with(".hwloc.xml") ? "fuzz_hwloc_xml" : name.ends_with(".nccl.xml") ? "fuzz_nccl_xml" : "";
+    if (std::strlen(fuzzer) == 0) continue;
+    std::filesystem::create_directories(folder / fuzzer);
+    std::filesystem::copy_file(entry.path(), folder / fuzzer / name, std::filesystem::copy_options::overwrite_existing);
+  }
+  placement::Node node;
+  node.source = "x";
+  node.domains.resize(1);
+  node.domains[0].id = 0;
+  node.domains[0].cpus = placement::CpuSet{0, 1};
+  node.domains[0].distances = {10};
+  node.cores = {{0, 0, placement::CpuSet{0}}, {0, 0, placement::CpuSet{1}}};
+  node.gpus.resize(1);
+  node.gpus[0].pci = placement::PciAddress::parse("0000:3b:00.0");
+  node.gpus[0].domain = 0;
+  auto const record = placement::write_record(node, {"boot", 7});
+  seed("fuzz_topology_record", "record", record);
+  seed("fuzz_topology_record", "body", record.substr(record.find('\n') + 1));
+  placement::NodeReport report;
+  report.host = "n0";
+  report.rows.resize(1);
+  report.warnings = {"w"};
+  seed("fuzz_report", "report", placement::write_node_report(report));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  folder = argv[1];
+  seed_control_plane();
+  seed_strangers();
+  seed_texts();
+  seed_documents(argv[2]);
+  return 0;
+}
