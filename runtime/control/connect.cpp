@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 
 // How long one address may take before the next is tried.
 constexpr milliseconds patience{2000};
-// Between two tries. A refusal on a UNIX socket costs microseconds and only means that the host's leader does not
-// listen yet.
+// Between two tries. A refusal on a UNIX socket costs microseconds and only means that the host's leader does
+// not listen yet.
 constexpr milliseconds first_rest{1};
 constexpr milliseconds longest_rest{500};
 constexpr milliseconds longest_local_rest{10};

@@ -18,9 +18,18 @@ constexpr std::chrono::milliseconds inquiry_time{1000};
 
 }  // namespace
 
-Inquiry::Inquiry(asio::io_context& io, int speaker, Message question, std::vector<int> members,
+Inquiry::Place Inquiry::place_in(const Message& message) {
+  return {message.at("number").get<std::uint64_t>(), message.at("operation").get<std::string>()};
+}
+
+Inquiry::Inquiry(asio::io_context& io, int speaker, const Message& question, std::vector<int> members,
                  std::function<void()> conclude)
-    : speaker_(speaker), question_(std::move(question)), members_(std::move(members)), timer_(io) {
+    : speaker_(speaker),
+      group_(question.at("group").get<std::string>()),
+      where_(place_in(question)),
+      waited_(Deadline(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())).length()),
+      members_(std::move(members)),
+      timer_(io) {
   timer_.expires_after(inquiry_time);
   timer_.async_wait([conclude = std::move(conclude)](const asio::error_code& error) {
     if (!error) conclude();
@@ -28,7 +37,7 @@ Inquiry::Inquiry(asio::io_context& io, int speaker, Message question, std::vecto
 }
 
 Failure Inquiry::conclusion(const std::vector<Hello>& roster) const {
-  auto const number = question_.at("number").get<std::uint64_t>();
+  auto const number = where_.number;
   std::vector<int> behind;
   std::vector<int> silent;
   std::string last;
@@ -36,16 +45,13 @@ Failure Inquiry::conclusion(const std::vector<Hello>& roster) const {
     auto const reply = replies_.find(member);
     if (reply == replies_.end()) {
       silent.push_back(member);
-    } else if (reply->second.at("number").get<std::uint64_t>() < number) {
-      if (behind.empty()) last = reply->second.at("operation").get<std::string>();
+    } else if (reply->second.number < number) {
+      if (behind.empty()) last = reply->second.operation;
       behind.push_back(member);
     }
   }
-  auto text = fmt::format("{} was not done after {} on {}",
-                          place_of(question_.at("operation").get<std::string>(), number,
-                                   question_.at("group").get<std::string>()),
-                          text_of(std::chrono::milliseconds(question_.at("ms").get<std::int64_t>())),
-                          name_of_rank(roster[static_cast<std::size_t>(speaker_)]));
+  auto text = fmt::format("{} was not done after {} on {}", place_of(where_.operation, number, group_),
+                          text_of(waited_), name_of_rank(roster[static_cast<std::size_t>(speaker_)]));
   if (!behind.empty()) {
     text += fmt::format("; not entered by {}", name_of_ranks(roster, behind));
     text += last.empty() ? ", which called nothing there yet"

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <asio.hpp>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -18,22 +20,32 @@ namespace muster::control {
 class Inquiry {
  public:
   /// `question` is what rank `speaker` said; `conclude` is called when the members' time to answer is over.
-  Inquiry(asio::io_context& io, int speaker, Message question, std::vector<int> members,
+  /// @throws nlohmann::json::exception when it lacks something.
+  Inquiry(asio::io_context& io, int speaker, const Message& question, std::vector<int> members,
           std::function<void()> conclude);
 
   const std::vector<int>& members() const { return members_; }
   /// What is to be asked of them.
-  Message to_ask() const { return {{"is", "where"}, {"group", question_.at("group")}}; }
-  void hear(int rank, const Message& reply) { replies_[rank] = reply; }
+  Message to_ask() const { return {{"is", "where"}, {"group", group_}}; }
+  /// @throws nlohmann::json::exception when the reply lacks something.
+  void hear(int rank, const Message& reply) { replies_[rank] = place_in(reply); }
   bool complete() const { return replies_.size() == members_.size(); }
   /// Who did not enter the operation, and who does not answer.
   Failure conclusion(const std::vector<Hello>& roster) const;
 
  private:
+  struct Place {
+    std::uint64_t number = 0;
+    std::string operation;
+  };
+  static Place place_in(const Message& message);
+
   int speaker_;
-  Message question_;
+  std::string group_;
+  Place where_;  // where the speaker waits
+  std::chrono::milliseconds waited_;
   std::vector<int> members_;
-  std::map<int, Message> replies_;
+  std::map<int, Place> replies_;
   asio::steady_timer timer_;
 };
 

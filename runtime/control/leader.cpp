@@ -8,6 +8,8 @@
 
 #include "bootstrap/roster.hpp"
 #include "control/clock_offset.hpp"
+#include "control/descriptors.hpp"
+#include "control/members.hpp"
 #include "deadline.hpp"
 #include "log.hpp"
 
@@ -44,6 +46,7 @@ void Leader::open(std::vector<Hello> roster, std::vector<int> leader_of, const K
     if (leader == rank) leaders.push_back(rank);
     if (leader == 0) here.push_back(rank);
   }
+  allow_descriptors(leaders.size() + here.size());
   connections_.open(std::move(gate_), leaders, key, silence);
   if (!here.empty()) connections_.open(std::make_unique<Gate>(io_, local_name(key, 0)), here, key, silence);
 }
@@ -118,80 +121,56 @@ void Leader::handle(int rank, const Message& message) {
   }
 }
 
-std::vector<int> Leader::members_in(const Message& message) const {
-  if (!message.contains("members")) {
-    std::vector<int> everyone(roster_.size());
-    std::iota(everyone.begin(), everyone.end(), 0);
-    return everyone;
-  }
-  auto members = message.at("members").get<std::vector<int>>();
-  auto const outside = [&](int rank) { return rank < 0 || rank >= static_cast<int>(roster_.size()); };
-  std::erase_if(members, outside);
-  return members;
-}
-
 void Leader::arrive(int rank, const Message& message) {
   if (failure_) return;
-  auto const name = message.at("name").get<std::string>();
-  auto const members = members_in(message);
-  int const root = message.at("root").get<int>();
-  auto& round = rounds_[name];
-  if (!round) {
-    round = std::make_unique<Round>(io_);
-    round->members = members;
-    round->root = root;
-    round->last = message.at("last").get<bool>();
-    round->length = std::chrono::milliseconds(message.at("ms").get<std::int64_t>());
-    round->timer.expires_after(round->length);
+  auto arrival = arrival_from(message);
+  auto const name = arrival.name;
+  auto found = rounds_.find(name);
+  if (found == rounds_.end()) {
+    auto round = std::make_unique<Round>(io_, arrival, static_cast<int>(roster_.size()));
+    round->timer.expires_after(round->length());
     round->timer.async_wait([this, name](const asio::error_code& error) {
-      auto const found = rounds_.find(name);
-      if (!error && found != rounds_.end() && !failure_) miss(name, *found->second);
+      auto const late = rounds_.find(name);
+      if (!error && late != rounds_.end() && !failure_) miss(name, *late->second);
     });
+    found = rounds_.emplace(name, std::move(round)).first;
   }
-  bool const belongs = std::find(members.begin(), members.end(), rank) != members.end();
-  if (round->members != members || round->root != root || !belongs || round->blobs.contains(rank)) {
+  auto& round = *found->second;
+  if (!round.take(rank, std::move(arrival))) {
     return fail({Fault::usage, rank,
                  fmt::format("{} came to '{}' with other members or twice: all ranks must make the same "
                              "calls in the same order",
                              name_of_rank(roster_[static_cast<std::size_t>(rank)]), name)});
   }
-  round->blobs.emplace(rank, message.at("blob").get_binary());
-  if (round->blobs.size() == round->members.size()) complete(name, *round);
+  if (round.complete()) complete(name, round);
 }
 
 void Leader::complete(const std::string& name, Round& round) {
-  Message blobs = Message::array();
-  for (int member : round.members) {
-    if (round.root < 0 || member == round.root)
-      blobs.push_back(Message::binary(std::move(round.blobs.at(member))));
-  }
-  Message const done{{"is", "done"}, {"name", name}, {"last", round.last}, {"blobs", std::move(blobs)}};
-  if (round.last) departing_ = true;
-  auto const members = round.members;
+  auto const done = round.result(name);
+  if (round.last()) departing_ = true;
+  auto const members = round.members();
   rounds_.erase(name);  // before rank 0 can hear of it and begin the next round of the same name
   send(members, done);
 }
 
 void Leader::miss(const std::string& name, const Round& round) {
-  std::vector<int> missing;
-  for (int member : round.members) {
-    if (!round.blobs.contains(member)) missing.push_back(member);
-  }
+  auto const missing = round.missing();
   std::vector<int> absent;
   std::copy_if(missing.begin(), missing.end(), std::back_inserter(absent),
                [&](int rank) { return rank != 0 && !seen_.contains(rank); });
   auto text = fmt::format("{}: {} of {} ranks missing after {}: {}", name, missing.size(),
-                          round.members.size(), text_of(round.length), name_of_ranks(roster_, missing));
+                          round.members().size(), text_of(round.length()), name_of_ranks(roster_, missing));
   if (!absent.empty()) {
     text += absent.size() == missing.size() ? ", never connected to rank 0"
                                             : fmt::format(", of which {} never connected", absent.size());
   }
-  fail({Fault::deadline, round.blobs.begin()->first, text});
+  fail({Fault::deadline, round.first_there(), text});
 }
 
 void Leader::inquire(int rank, const Message& message) {
   if (failure_ || inquiry_) return;
-  inquiry_ = std::make_unique<Inquiry>(io_, rank, message, members_in(message), [this] { conclude(); });
+  auto asked = members_from(message.at("members"), static_cast<int>(roster_.size()));
+  inquiry_ = std::make_unique<Inquiry>(io_, rank, message, std::move(asked), [this] { conclude(); });
   auto const members = inquiry_->members();
   send(members, inquiry_->to_ask());
 }

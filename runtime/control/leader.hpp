@@ -14,6 +14,7 @@
 #include "control/connections.hpp"
 #include "control/failure.hpp"
 #include "control/inquiry.hpp"
+#include "control/round.hpp"
 #include "control/store.hpp"
 #include "muster/job.hpp"
 
@@ -44,17 +45,6 @@ class Leader {
   void close();
 
  private:
-  // One collective round: everybody of `members` brings a blob, then everybody gets what it asked for.
-  struct Round {
-    Round(asio::io_context& io) : timer(io) {}
-    std::vector<int> members;
-    bool last = false;  // the job is over after this one
-    int root = -1;      // the rank whose blob everybody gets; -1: all blobs
-    std::map<int, std::vector<std::uint8_t>> blobs;
-    std::chrono::milliseconds length{0};
-    asio::steady_timer timer;
-  };
-
   void hear(int leader, const Message& message);
   void lose(int rank, const std::string& reason);
   void send(const std::vector<int>& ranks, const Message& message);
@@ -65,7 +55,6 @@ class Leader {
   void miss(const std::string& name, const Round& round);
   void inquire(int rank, const Message& message);
   void conclude();
-  std::vector<int> members_in(const Message& message) const;
 
   asio::io_context& io_;
   ToSelf to_self_;

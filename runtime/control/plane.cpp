@@ -7,6 +7,8 @@
 
 #include "bootstrap/roster.hpp"
 #include "control/connect.hpp"
+#include "control/members.hpp"
+#include "control/round.hpp"
 #include "log.hpp"
 
 namespace muster::control {
@@ -174,11 +176,9 @@ std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* 
                                const Blob& mine, milliseconds wait, bool last) {
   check();
   Deadline const deadline(wait);
-  Message arrival{{"is", "arrive"}, {"name", name},
-                  {"root", root},   {"ms", deadline.length().count()},
-                  {"last", last},   {"blob", Message::binary(mine)}};
-  if (members != nullptr) arrival["members"] = *members;
-  post(std::move(arrival));
+  auto const ranks = static_cast<int>(options_.roster.size());
+  post(to_message(Arrival{name, members != nullptr ? members_to_message(*members, ranks) : Message(), root,
+                          deadline.length(), last, mine}));
   if (auto result = inbox_.wait_for(name, deadline.when() + leader_grace)) return std::move(*result);
   check();
   throw Error(Fault::deadline,
@@ -213,7 +213,7 @@ void Plane::stalled(const std::string& group, const std::vector<int>& members, s
   check();
   post({{"is", "stalled"},
         {"group", group},
-        {"members", members},
+        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
         {"number", number},
         {"operation", operation},
         {"ms", waited.count()}});
@@ -246,13 +246,21 @@ void Plane::put(const std::string& name, const Blob& value) {
 std::optional<Blob> Plane::get(const std::string& name, milliseconds wait) {
   auto const answer = ask({{"is", "get"}, {"name", name}, {"ms", Deadline(wait).length().count()}},
                           "get of '" + name + "'", wait);
-  if (!answer.at("found").get<bool>()) return std::nullopt;
-  return Blob(answer.at("value").get_binary());
+  try {
+    if (!answer.at("found").get<bool>()) return std::nullopt;
+    return Blob(answer.at("value").get_binary());
+  } catch (const Message::exception&) {
+    throw Error(Fault::system, "get of '" + name + "': rank 0 answered with something else");
+  }
 }
 
 ClockReading Plane::clocks_of_rank_0(milliseconds wait) {
   auto const answer = ask({{"is", "clocks"}}, "rank 0's clock", wait);
-  return {answer.at("system").get<std::int64_t>(), answer.at("steady").get<std::int64_t>()};
+  try {
+    return {answer.at("system").get<std::int64_t>(), answer.at("steady").get<std::int64_t>()};
+  } catch (const Message::exception&) {
+    throw Error(Fault::system, "rank 0's clock: rank 0 answered with something else");
+  }
 }
 
 // A question to rank 0 alone, and its answer.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/store.hpp"
 
+#include "deadline.hpp"
+
 namespace muster::control {
 
 bool Store::put(const std::string& name, std::vector<std::uint8_t> value) {
@@ -21,7 +23,7 @@ void Store::get(int rank, const std::string& name, std::uint64_t id, std::chrono
   question->rank = rank;
   question->id = id;
   if (auto const found = values_.find(name); found != values_.end()) return answer(*question, &found->second);
-  question->timer.expires_after(wait);
+  question->timer.expires_after(Deadline(wait).length());
   auto const at = questions_.emplace(name, question);
   question->timer.async_wait([this, at, weak = std::weak_ptr(question)](const asio::error_code& error) {
     auto const late = weak.lock();  // answered or given up: no longer in the list

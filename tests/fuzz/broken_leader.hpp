@@ -13,15 +13,18 @@
 
 namespace muster::fuzz {
 
-/// Sits where a rank expects its leader: lets anybody with the key in, says what it was given, then nothing more. For code that waits on
-/// the calling thread.
+/// Sits where a rank expects its leader: lets anybody with the key in, says what it was given, then nothing
+/// more. For code that waits on the calling thread.
 class BrokenLeader {
  public:
-  explicit BrokenLeader(const control::Key& key) : key_(key), local_(io_, control::local_name(key, 0)), far_(io_) {
+  explicit BrokenLeader(const control::Key& key)
+      : key_(key), local_(io_, control::local_name(key, 0)), far_(io_) {
     for (auto* const gate : {&local_, &far_})
       gate->open(
           4, [](std::uint32_t) { return true; }, key,
-          [this](int, control::Socket socket, const control::SessionKeys& keys) { serve(std::move(socket), keys); });
+          [this](int, control::Socket socket, const control::SessionKeys& keys) {
+            serve(std::move(socket), keys);
+          });
     std::thread([this] { io_.run(); }).detach();
   }
   std::uint16_t port() const { return far_.port(); }
@@ -41,17 +44,19 @@ class BrokenLeader {
       std::lock_guard const lock(mutex_);
       for (const auto& message : messages_) sealer.append(*said, message);
     }
-    asio::async_write(*connection, asio::buffer(*said), [this, connection, said](const asio::error_code&, std::size_t) {
-      asio::error_code ignored;
-      connection->shutdown(asio::socket_base::shutdown_send, ignored);
-      read(connection);
-    });
+    asio::async_write(*connection, asio::buffer(*said),
+                      [this, connection, said](const asio::error_code&, std::size_t) {
+                        asio::error_code ignored;
+                        connection->shutdown(asio::socket_base::shutdown_send, ignored);
+                        read(connection);
+                      });
   }
   void read(const std::shared_ptr<control::Socket>& connection) {
     auto const heard = std::make_shared<std::array<std::uint8_t, 1024>>();
-    connection->async_read_some(asio::buffer(*heard), [this, connection, heard](const asio::error_code& error, std::size_t) {
-      if (!error) read(connection);
-    });
+    connection->async_read_some(asio::buffer(*heard),
+                                [this, connection, heard](const asio::error_code& error, std::size_t) {
+                                  if (!error) read(connection);
+                                });
   }
 
   asio::io_context io_;

@@ -11,11 +11,13 @@
 
 namespace muster::fuzz {
 
-/// A rank that has the job's key and then says whatever it likes: the content of frames that are rightly sealed. Then it ends its side of
-/// the connection, unless it stays, and reads until it is cut off. Everything on the io_context of what it talks to.
+/// A rank that has the job's key and then says whatever it likes: the content of frames that are rightly
+/// sealed. Then it ends its side of the connection, unless it stays, and reads until it is cut off.
+/// Everything on the io_context of what it talks to.
 class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
  public:
-  BrokenRank(asio::io_context& io, int rank, const control::Key& key, bool stays = false) : socket_(io), key_(key), stays_(stays) {
+  BrokenRank(asio::io_context& io, int rank, const control::Key& key, bool stays = false)
+      : socket_(io), key_(key), stays_(stays) {
     introduction_.rank = static_cast<std::uint32_t>(rank);
     introduction_.of_rank = control::random_nonce();
     greeting_ = control::make_greeting(introduction_.rank, introduction_.of_rank);
@@ -26,35 +28,42 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
   void start(const control::Endpoint& endpoint) {
     socket_.connect(endpoint);
     asio::write(socket_, asio::buffer(greeting_));
-    asio::async_read(socket_, asio::buffer(answer_), [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-      if (error) return self->end();
-      std::copy_n(self->answer_.begin(), control::nonce_bytes, self->introduction_.of_leader.begin());
-      asio::write(self->socket_, asio::buffer(control::rank_proof(self->key_, self->introduction_)));
-      self->wait_for_welcome();
-    });
+    asio::async_read(
+        socket_, asio::buffer(answer_),
+        [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+          if (error) return self->end();
+          std::copy_n(self->answer_.begin(), control::nonce_bytes, self->introduction_.of_leader.begin());
+          asio::write(self->socket_, asio::buffer(control::rank_proof(self->key_, self->introduction_)));
+          self->wait_for_welcome();
+        });
   }
   bool is_in() const { return in_; }
   bool is_over() const { return over_; }
 
  private:
   void wait_for_welcome() {
-    asio::async_read(socket_, asio::buffer(heard_, 1), [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-      if (error) return self->end();
-      self->in_ = true;
-      Sealer sealer(control::rank_keys(self->key_, self->introduction_).send);
-      for (const auto& message : self->messages_) sealer.append(self->said_, message);
-      asio::async_write(self->socket_, asio::buffer(self->said_), [self](const asio::error_code&, std::size_t) {
-        asio::error_code ignored;
-        if (!self->stays_) self->socket_.shutdown(asio::socket_base::shutdown_send, ignored);
-      });
-      self->read();
-    });
+    asio::async_read(socket_, asio::buffer(heard_, 1),
+                     [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                       if (error) return self->end();
+                       self->in_ = true;
+                       Sealer sealer(control::rank_keys(self->key_, self->introduction_).send);
+                       for (const auto& message : self->messages_) sealer.append(self->said_, message);
+                       asio::async_write(self->socket_, asio::buffer(self->said_),
+                                         [self](const asio::error_code&, std::size_t) {
+                                           asio::error_code ignored;
+                                           if (!self->stays_)
+                                             self->socket_.shutdown(asio::socket_base::shutdown_send,
+                                                                    ignored);
+                                         });
+                       self->read();
+                     });
   }
   void read() {
-    socket_.async_read_some(asio::buffer(heard_), [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-      if (error) return self->end();
-      self->read();
-    });
+    socket_.async_read_some(asio::buffer(heard_),
+                            [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                              if (error) return self->end();
+                              self->read();
+                            });
   }
   void end() {
     over_ = true;

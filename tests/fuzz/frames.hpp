@@ -11,7 +11,8 @@ namespace muster::fuzz {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// One of a fuzzer's several inputs in a row: a byte that says from whom it comes, two of length (little endian), then the bytes.
+/// One of a fuzzer's several inputs in a row: a byte that says from whom it comes, two of length (little
+/// endian), then the bytes.
 struct Frame {
   std::uint8_t from = 0;
   std::span<const std::uint8_t> bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of a proven connection: raw bytes, or with a first byte of 1 the content of frames that are rightly sealed.
+// The frames of a proven connection: raw bytes, or with a first byte of 1 the content of frames that are
+// rightly sealed.
 #include <sodium.h>
 #include <sys/socket.h>
 
@@ -22,12 +23,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) std::abort();
   asio::io_context io;
-  auto const channel = std::make_shared<Channel>(Socket(io, Endpoint(asio::local::stream_protocol::endpoint()).protocol(), ends[0]),
-                                                 SessionKeys{});
+  auto const channel = std::make_shared<Channel>(
+      Socket(io, Endpoint(asio::local::stream_protocol::endpoint()).protocol(), ends[0]), SessionKeys{});
   asio::local::stream_protocol::socket other(io, asio::local::stream_protocol(), ends[1]);
   asio::async_write(other, asio::buffer(said), [&](const asio::error_code&, std::size_t) { other.close(); });
   bool ended = false;
-  channel->start([&](const Message& message) { channel->send(message); }, [&](const std::string&) { ended = true; });
+  channel->start([&](const Message& message) { channel->send(message); },
+                 [&](const std::string&) { ended = true; });
   io.run();
   if (!ended) std::abort();
   return 0;

@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // What we write of them, we read.
     auto const again = muster::spank::expand_host_list(muster::placement::host_list(*hosts));
     std::set<std::string> const wanted(hosts->begin(), hosts->end());
-    if (!hosts->empty() && (!again || std::set<std::string>(again->begin(), again->end()) != wanted)) std::abort();
+    if (!hosts->empty() && (!again || std::set<std::string>(again->begin(), again->end()) != wanted))
+      std::abort();
   }
   muster::bootstrap::hosts_in(text);
   muster::bootstrap::ports_in(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests at the desk that hands out the job's key. The seal is the one that wraps nothing, so that what MUNGE would have opened is
-// the fuzzer's to choose too.
+// Requests at the desk that hands out the job's key. The seal is the one that wraps nothing, so that what
+// MUNGE would have opened is the fuzzer's to choose too.
 #include "bootstrap/key_desk.hpp"
 #include "io_stream.hpp"
 
@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static auto const seal = kernel_seal();
   static auto const name = control::local_name(control::random_key(), 0);
   asio::io_context io;
-  KeyDesk desk(std::make_unique<control::Door>(io, name), *seal, "slurm/c/1.0/", 4, Ticket{{}, 7}, [](const std::string&) {});
+  KeyDesk desk(std::make_unique<control::Door>(io, name), *seal, "slurm/c/1.0/", 4, Ticket{{}, 7},
+               [](const std::string&) {});
   fuzz::Client const client(io, control::local_endpoint(name), {data, size});
   fuzz::run_until_cut_off(io, client);
   desk.close();

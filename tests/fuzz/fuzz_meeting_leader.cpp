@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0 where ranks meet without PMIx, and a broken rank 1 or 2, which has the key; then two good ones come. The meeting must end by
-// itself, with all or with a reason.
+// Rank 0 where ranks meet without PMIx, and a broken rank 1 or 2, which has the key; then two good ones come.
+// The meeting must end by itself, with all or with a reason.
 #include <atomic>
 #include <thread>
 
@@ -62,7 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Visitors visitors;
   int const broken = 1 + data[0] % 2;
   std::vector<fuzz::Bytes> messages;
-  for (const auto& frame : fuzz::frames_in(data + 1, size - 1)) messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
+  for (const auto& frame : fuzz::frames_in(data + 1, size - 1))
+    messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
   MeetingPlan plan;
   plan.name = "fuzz";
   plan.job = "job";

@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static control::Key const key = control::random_key();
   static auto& rank_0 = *new fuzz::BrokenLeader(key);
   std::vector<fuzz::Bytes> messages;
-  for (const auto& frame : fuzz::frames_in(data, size)) messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
+  for (const auto& frame : fuzz::frames_in(data, size))
+    messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
   rank_0.say(std::move(messages));
   MeetingPlan plan;
   plan.name = "fuzz";

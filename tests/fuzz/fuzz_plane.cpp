@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's control plane under a broken rank 0: the first byte says whether the rank is its host's leader or led by rank 0.
+// A rank's control plane under a broken rank 0: the first byte says whether the rank is its host's leader or
+// led by rank 0.
 #include "broken_leader.hpp"
 #include "cbor.hpp"
 #include "control/plane.hpp"
@@ -15,20 +16,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<Hello> roster(3);
   for (int rank = 0; rank < 3; ++rank) roster[static_cast<std::size_t>(rank)].rank = rank;
   std::vector<fuzz::Bytes> messages;
-  for (const auto& frame : fuzz::frames_in(data + 1, size - 1)) messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
-  messages.push_back(write_cbor({{"is", "failure"}, {"fault", 0}, {"speaker", 1}, {"text", "the fuzzer's last word"}}));
+  for (const auto& frame : fuzz::frames_in(data + 1, size - 1))
+    messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
+  messages.push_back(
+      write_cbor({{"is", "failure"}, {"fault", 0}, {"speaker", 1}, {"text", "the fuzzer's last word"}}));
   rank_0.say(std::move(messages));
 
   std::chrono::seconds const patience{20};
-  auto const plane = Plane::follow(1, {roster, leads ? std::vector<int>{0, 1, 1} : std::vector<int>{0, 0, 0}, std::chrono::milliseconds{0}},
-                                   {"127.0.0.1"}, rank_0.port(), key, Deadline(patience));
+  auto const plane = Plane::follow(
+      1,
+      {roster, leads ? std::vector<int>{0, 1, 1} : std::vector<int>{0, 0, 0}, std::chrono::milliseconds{0}},
+      {"127.0.0.1"}, rank_0.port(), key, Deadline(patience));
   auto const activity = plane->follow_activity("world");
   try {
     plane->get("x", patience);
     plane->gather("b", {0, 1}, {}, patience);
     plane->broadcast("c", {0, 1}, 0, {}, patience);
   } catch (const Error& error) {
-    if (error.fault() == Fault::deadline && std::string(error.what()).find("does not answer") != std::string::npos) std::abort();
+    if (error.fault() == Fault::deadline &&
+        std::string(error.what()).find("does not answer") != std::string::npos)
+      std::abort();
   }
   plane->abandon();
   return 0;

@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   try {
     // No answer can repeat the nonce, which is fresh: whatever gets through is a finding.
-    ask_for_ticket(io, control::local_endpoint(name), *seal, "slurm/c/1.0/", 1, Deadline(std::chrono::seconds(20)));
+    ask_for_ticket(io, control::local_endpoint(name), *seal, "slurm/c/1.0/", 1,
+                   Deadline(std::chrono::seconds(20)));
     std::abort();
   } catch (const Error&) {
   } catch (const nlohmann::json::exception&) {

@@ -26,8 +26,8 @@ class Sealer {
     ++number_;
     Bytes body(length);
     unsigned long long written = 0;
-    crypto_aead_chacha20poly1305_ietf_encrypt(body.data(), &written, plain.data(), plain.size(), head.data(), head.size(), nullptr,
-                                              nonce.data(), key_.data());
+    crypto_aead_chacha20poly1305_ietf_encrypt(body.data(), &written, plain.data(), plain.size(), head.data(),
+                                              head.size(), nullptr, nonce.data(), key_.data());
     to.insert(to.end(), head.begin(), head.end());
     to.insert(to.end(), body.begin(), body.end());
   }

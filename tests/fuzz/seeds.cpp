@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what the parsers are meant to read, one folder for each fuzzer: fuzz_seeds FOLDER FIXTURES, where FIXTURES is
-// tests/unit/placement/fixtures. The fuzzers start from these.
+// Writes what the parsers are meant to read, one folder for each fuzzer: fuzz_seeds FOLDER FIXTURES, where
+// FIXTURES is tests/unit/placement/fixtures. The fuzzers start from these.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,8 +14,8 @@
 #include "sealed.hpp"
 
 using namespace muster;
-using nlohmann::json;
 using fuzz::Bytes;
+using nlohmann::json;
 
 namespace {
 
@@ -24,15 +24,19 @@ std::filesystem::path folder;
 void seed(const std::string& fuzzer, const std::string& name, const Bytes& bytes) {
   auto const at = folder / fuzzer;
   std::filesystem::create_directories(at);
-  std::ofstream(at / name, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(at / name, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
-void seed(const std::string& fuzzer, const std::string& name, const std::string& text) { seed(fuzzer, name, Bytes(text.begin(), text.end())); }
+void seed(const std::string& fuzzer, const std::string& name, const std::string& text) {
+  seed(fuzzer, name, Bytes(text.begin(), text.end()));
+}
 
 // FIRST, then each message as a frame; the senders are told apart by `from`.
 Bytes framed(int first, const std::vector<std::pair<int, json>>& messages) {
   Bytes bytes;
   if (first >= 0) bytes.push_back(static_cast<std::uint8_t>(first));
-  for (const auto& [from, message] : messages) fuzz::append_frame(bytes, static_cast<std::uint8_t>(from), write_cbor(message));
+  for (const auto& [from, message] : messages)
+    fuzz::append_frame(bytes, static_cast<std::uint8_t>(from), write_cbor(message));
   return bytes;
 }
 
@@ -46,7 +50,8 @@ Bytes record_of(int rank) {
 }
 
 json arrive(const std::string& name) {
-  return {{"is", "arrive"}, {"name", name}, {"root", -1}, {"ms", 5000}, {"last", false}, {"blob", json::binary({1, 2})}};
+  return {{"is", "arrive"}, {"name", name},  {"root", -1},
+          {"ms", 5000},     {"last", false}, {"blob", json::binary({1, 2})}};
 }
 json with(json message, const char* name, json value) {
   message[name] = std::move(value);
@@ -55,30 +60,40 @@ json with(json message, const char* name, json value) {
 
 void seed_control_plane() {
   json const failure{{"is", "failure"}, {"fault", 1}, {"speaker", 0}, {"text", "x"}};
-  json const stalled{{"is", "stalled"}, {"group", "world"}, {"members", {1, 2}}, {"number", 3}, {"operation", "all_reduce"}, {"ms", 100}};
+  json const stalled{{"is", "stalled"}, {"group", "world"},          {"members", {1, 2}},
+                     {"number", 3},     {"operation", "all_reduce"}, {"ms", 100}};
   json const here{{"is", "here"}, {"group", "world"}, {"number", 2}, {"operation", "all_reduce"}};
   json const from{{"is", "from"}, {"rank", 3}, {"message", arrive("b")}};
-  seed("fuzz_leader", "rounds", framed(-1, {{0, with(arrive("b"), "root", 0)}, {1, with(arrive("b"), "root", 0)}, {1, from}}));
-  seed("fuzz_leader", "group", framed(-1, {{0, with(arrive("g"), "members", {1, 2})}, {1, with(arrive("g"), "members", {1, 2})}}));
+  seed("fuzz_leader", "rounds",
+       framed(-1, {{0, with(arrive("b"), "root", 0)}, {1, with(arrive("b"), "root", 0)}, {1, from}}));
+  seed("fuzz_leader", "group",
+       framed(-1, {{0, with(arrive("g"), "members", {1, 2})}, {1, with(arrive("g"), "members", {1, 2})}}));
   seed("fuzz_leader", "stalled", framed(-1, {{0, stalled}, {0, here}, {1, here}}));
-  seed("fuzz_leader", "store", framed(-1, {{0, {{"is", "put"}, {"name", "x"}, {"value", json::binary({1})}}},
-                                           {0, {{"is", "get"}, {"name", "x"}, {"id", 1}, {"ms", 10}}},
-                                           {1, {{"is", "get"}, {"name", "y"}, {"id", 1}, {"ms", 0}}},
-                                           {1, {{"is", "clocks"}, {"id", 2}}}}));
-  seed("fuzz_leader", "ends", framed(-1, {{1, {{"is", "came"}, {"rank", 3}}}, {1, {{"is", "lost"}, {"rank", 3}, {"reason", "x"}}},
-                                          {0, with(failure, "is", "broken")}}));
-  json const done{{"is", "done"}, {"name", "b"}, {"last", false}, {"blobs", {json::binary({1}), json::binary({2})}}};
+  seed("fuzz_leader", "store",
+       framed(-1, {{0, {{"is", "put"}, {"name", "x"}, {"value", json::binary({1})}}},
+                   {0, {{"is", "get"}, {"name", "x"}, {"id", 1}, {"ms", 10}}},
+                   {1, {{"is", "get"}, {"name", "y"}, {"id", 1}, {"ms", 0}}},
+                   {1, {{"is", "clocks"}, {"id", 2}}}}));
+  seed("fuzz_leader", "ends",
+       framed(-1, {{1, {{"is", "came"}, {"rank", 3}}},
+                   {1, {{"is", "lost"}, {"rank", 3}, {"reason", "x"}}},
+                   {0, with(failure, "is", "broken")}}));
+  json const done{
+      {"is", "done"}, {"name", "b"}, {"last", false}, {"blobs", {json::binary({1}), json::binary({2})}}};
   json const got{{"is", "got"}, {"id", 1}, {"found", true}, {"value", json::binary({1})}};
   for (int leads : {0, 1}) {
     auto const name = std::to_string(leads);
     seed("fuzz_plane", "answers" + name, framed(leads, {{0, got}, {0, done}, {0, with(done, "name", "c")}}));
-    seed("fuzz_plane", "where" + name, framed(leads, {{0, {{"is", "where"}, {"group", "world"}}}, {0, failure}}));
-    seed("fuzz_plane", "to" + name, framed(leads, {{0, {{"is", "to"}, {"ranks", {1, 2}}, {"message", got}}}, {0, done}}));
+    seed("fuzz_plane", "where" + name,
+         framed(leads, {{0, {{"is", "where"}, {"group", "world"}}}, {0, failure}}));
+    seed("fuzz_plane", "to" + name,
+         framed(leads, {{0, {{"is", "to"}, {"ranks", {1, 2}}, {"message", got}}}, {0, done}}));
     json const hello{{"is", "hello"}, {"size", 3}, {"record", json::binary(record_of(1 + leads))}};
     json const seen{{"is", "seen"}, {"processes", {{{"rank", 2}, {"pid", 7}, {"name", "x"}}}}};
     seed("fuzz_meeting_leader", "hello" + name, framed(leads, {{0, hello}, {0, seen}}));
   }
-  json const records{{"is", "records"}, {"records", {json::binary(record_of(0)), json::binary(record_of(1))}}};
+  json const records{{"is", "records"},
+                     {"records", {json::binary(record_of(0)), json::binary(record_of(1))}}};
   seed("fuzz_meeting_rank", "records", framed(-1, {{0, {{"is", "witness"}}}, {0, records}}));
   seed("fuzz_meeting_rank", "failure", framed(-1, {{0, failure}}));
   Bytes sealed = framed(1, {{0, done}, {0, {{"is", "beat"}}}});
@@ -112,25 +127,32 @@ void seed_strangers() {
 
 void seed_texts() {
   seed("fuzz_variables", "slurm",
-       "SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_LOCALID=1\nSLURM_JOB_ID=7\nSLURM_STEP_NUM_TASKS=6\nSLURM_STEP_NODELIST=n[0-1],m\n"
-       "SLURM_STEP_TASKS_PER_NODE=2(x3)\nSLURM_DISTRIBUTION=cyclic\nSLURM_STEP_RESV_PORTS=12000-12003,12007\n");
+       "SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_LOCALID=1\nSLURM_JOB_ID=7\nSLURM_STEP_NUM_TASKS=6\nSLURM_STEP_"
+       "NODELIST=n[0-1],m\n"
+       "SLURM_STEP_TASKS_PER_NODE=2(x3)\nSLURM_DISTRIBUTION=cyclic\nSLURM_STEP_RESV_PORTS=12000-12003,"
+       "12007\n");
   seed("fuzz_variables", "torchrun",
-       "RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=n0\nMASTER_PORT=29500\nTORCHELASTIC_RUN_ID=a\nMUSTER_PORT=7\n"
+       "RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=n0\nMASTER_PORT="
+       "29500\nTORCHELASTIC_RUN_ID=a\nMUSTER_PORT=7\n"
        "OMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_RANK=1\nPMI_SIZE=4\nPMI_RANK=1\n");
   seed("fuzz_host_list", "slurm", std::string("r[0-1]n[07-09,12]-ib,x1,m[1-3]"));
   seed("fuzz_host_list", "numbers", std::string("0-3,8,12000-12003"));
   seed("fuzz_nccl_conf", "conf", std::string("# comment\nNCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME==eth0\n\nA\n"));
   seed("fuzz_profile", "profile",
-       std::string("[match]\npartition = [\"gpu*\", \"x\"]\nvendor = \"Dell*\"\n[environment]\nNCCL_DEBUG = \"WARN\"\nNCCL_IB_HCA = false\nN = 1\n"));
+       std::string("[match]\npartition = [\"gpu*\", \"x\"]\nvendor = \"Dell*\"\n[environment]\nNCCL_DEBUG = "
+                   "\"WARN\"\nNCCL_IB_HCA = false\nN = 1\n"));
 }
 
 void seed_documents(const std::filesystem::path& fixtures) {
   for (const auto& entry : std::filesystem::directory_iterator(fixtures)) {
     auto const name = entry.path().filename().string();
-    auto const fuzzer = name.ends_with(".hwloc.xml") ? "fuzz_hwloc_xml" : name.ends_with(".nccl.xml") ? "fuzz_nccl_xml" : "";
+    auto const fuzzer = name.ends_with(".hwloc.xml")  ? "fuzz_hwloc_xml"
+                        : name.ends_with(".nccl.xml") ? "fuzz_nccl_xml"
+                                                      : "";
     if (std::strlen(fuzzer) == 0) continue;
     std::filesystem::create_directories(folder / fuzzer);
-    std::filesystem::copy_file(entry.path(), folder / fuzzer / name, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(entry.path(), folder / fuzzer / name,
+                               std::filesystem::copy_options::overwrite_existing);
   }
   placement::Node node;
   node.source = "x";

@@ -186,7 +186,7 @@ TEST_CASE("the store keeps small values, tells of them when they come, and is bo
   for (std::size_t i = 0; i <= max_store_bytes / max_value_bytes; ++i)
     star.planes[5]->put(fmt::format("{}", i), Blob(max_value_bytes));
   try {
-    star.planes[5]->barrier("full", 10s);
+    star.planes[5]->barrier("full", 60s);
     FAIL("the store has no end");
   } catch (const Error& error) {
     CHECK(error.fault() == Fault::usage);
