@@ -25,6 +25,9 @@ std::optional<int> number(const std::string& text, int low, int high) {
 }
 
 constexpr int most_ranks = 1 << 24;
+constexpr std::size_t most_hosts = 1u << 20;
+constexpr std::size_t longest_host = 255;  // RFC 1035, with the dots
+constexpr std::size_t most_brackets = 8;   // in one name
 
 int required(const Lookup& variable, const char* name, int low, int high) {
   auto const text = variable(name);
@@ -45,7 +48,7 @@ std::vector<int> counts_in(const std::string& list) {
     int times = 1;
     if (times_at != std::string::npos)
       times = number(item.substr(times_at + 2, item.size() - times_at - 3), 1, most_ranks).value_or(0);
-    if (!count) return {};
+    if (!count || static_cast<std::size_t>(times) > most_hosts - counts.size()) return {};
     counts.insert(counts.end(), static_cast<std::size_t>(times), *count);
     at = end + 1;
   }
@@ -79,9 +82,12 @@ bool add_numbers(const std::string& item, std::vector<std::string>& numbers) {
   auto const dash = item.find('-');
   auto const low = number(item.substr(0, dash), 0, 99'999'999);
   auto const high = dash == std::string::npos ? low : number(item.substr(dash + 1), 0, 99'999'999);
-  if (!low || !high || *high - *low > most_ranks) return false;
-  for (int n = *low; n <= *high; ++n)
-    numbers.push_back(fmt::format("{:0{}}", n, std::min(dash, item.size())));
+  auto const width = std::min(dash, item.size());
+  if (!low || !high || width > longest_host) return false;
+  for (int n = *low; n <= *high; ++n) {
+    if (numbers.size() == most_hosts) return false;
+    numbers.push_back(fmt::format("{:0{}}", n, width));
+  }
   return true;
 }
 
@@ -104,6 +110,7 @@ std::vector<std::string> items_in(const std::string& list) {
 std::vector<std::string> expand(const std::string& item, std::size_t limit) {
   auto const open = item.find('[');
   if (open == std::string::npos) return {item};
+  if (static_cast<std::size_t>(std::count(item.begin(), item.end(), '[')) > most_brackets) return {};
   auto const close = item.find(']', open);
   if (close == std::string::npos) return {};
   std::vector<std::string> numbers;
@@ -112,8 +119,11 @@ std::vector<std::string> expand(const std::string& item, std::size_t limit) {
   auto const ends = expand(item.substr(close + 1), limit);
   std::vector<std::string> hosts;
   for (const auto& middle : numbers)
-    for (const auto& end : ends)
-      if (hosts.size() < limit) hosts.push_back(item.substr(0, open) + middle + end);
+    for (const auto& end : ends) {
+      if (hosts.size() == limit) return hosts;
+      hosts.push_back(item.substr(0, open) + middle + end);
+      if (hosts.back().size() > longest_host) return {};
+    }
   return hosts;
 }
 
@@ -122,10 +132,13 @@ std::vector<std::string> expand(const std::string& item, std::size_t limit) {
 std::vector<std::string> hosts_in(const std::string& list, std::size_t limit) {
   std::vector<std::string> hosts;
   for (const auto& item : items_in(list)) {
+    if (hosts.size() >= limit) break;
     auto const found = expand(item, limit);
     if (found.empty() || found.front().empty()) return {};
-    for (const auto& host : found)
+    for (const auto& host : found) {
+      if (host.size() > longest_host) return {};
       if (hosts.size() < limit) hosts.push_back(host);
+    }
   }
   return hosts;
 }

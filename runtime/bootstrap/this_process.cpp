@@ -148,7 +148,9 @@ Hello hello_of_this_process() {
 }
 
 std::vector<int> cpus_in(const std::string& list) {
-  std::vector<int> cpus;
+  constexpr int limit = 65536;
+  std::vector<bool> listed(limit);  // another rank's list may name the same ones again and again
+  int highest = -1;
   std::size_t at = 0;
   while (at < list.size()) {
     auto const end = std::min(list.find(',', at), list.size());
@@ -158,11 +160,15 @@ std::vector<int> cpus_in(const std::string& list) {
     auto const [next, error] = std::from_chars(list.data() + at, stop, low);
     high = low;
     if (error == std::errc{} && next != stop && *next == '-') std::from_chars(next + 1, stop, high);
-    for (int cpu = low; cpu >= 0 && cpu <= high && cpu < 65536; ++cpu) cpus.push_back(cpu);
+    for (int cpu = low; cpu >= 0 && cpu <= high && cpu < limit; ++cpu) {
+      listed[static_cast<std::size_t>(cpu)] = true;
+      highest = std::max(highest, cpu);
+    }
     at = end + 1;
   }
-  std::sort(cpus.begin(), cpus.end());
-  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu <= highest; ++cpu)
+    if (listed[static_cast<std::size_t>(cpu)]) cpus.push_back(cpu);
   return cpus;
 }
 

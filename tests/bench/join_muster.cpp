@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests/bench/join: from main to roster and control plane ready. Its argument is the bootstrap that must have been used.
+// For tests/bench/join: from main to roster and control plane ready. Its argument is the bootstrap that must
+// have been used.
 #include <cstring>
 #include <muster/muster.hpp>
 

@@ -99,6 +99,25 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   [[ "$output" == *"strangers: 5 of 5 cut off"* ]]
 }
 
+@test "a port scan, replayed handshakes and a flood of half-open connections during a join do no harm" {
+  # Rank 1 starts the scanner beside it, rank 2 comes through its recorder, rank 3 when all of it is under way.
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run -0 lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 \
+    env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 WORLD_SIZE=4 SHARED="$BATS_TEST_TMPDIR" bash -c '
+      export RANK=$SLURM_PROCID
+      case $RANK in
+        1) python3 '"$REPOSITORY"'/tests/cluster/join_scanner.py n0 12070 12090 "$SHARED/scanned" & scanner=$! ;;
+        2) export MUSTER_PORT=12090 ;;
+        3) for i in {1..300}; do [ -e "$SHARED/scanned" ] && break; sleep 0.1; done ;;
+      esac
+      '"$(program)"' patiently
+      status=$?
+      [ -z "${scanner-}" ] || kill "$scanner" 2>/dev/null
+      exit $status'
+  [[ "$output" == *"scanner: True 5 of 5 replays cut off, 600 connections held"* ]]
+  [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
+}
+
 @test "a plain script over two nodes joins with RANK, WORLD_SIZE, MASTER_ADDR and a key" {
   script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=0123456789abcdef bash -c "$script"

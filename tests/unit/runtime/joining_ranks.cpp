@@ -4,6 +4,7 @@
 //   absent:R  rank R never joins
 //   killed    the last rank is killed after the join
 //   slowly    every rank stays in the job for 1 s
+//   patiently the join may take 60 s and not 2
 #include <unistd.h>
 
 #include <csignal>
@@ -29,7 +30,7 @@ int run(const std::string& what) {
     std::this_thread::sleep_for(6s);
     return 0;
   }
-  auto job = muster::Job::join({.deadline = 2s, .device = muster::Device::cpu});
+  auto job = muster::Job::join({.deadline = what == "patiently" ? 60s : 2s, .device = muster::Device::cpu});
   job.barrier("meet", 10s);
   if (job.rank() == 0)
     std::printf("joined through %s: %d ranks on %d hosts\n", job.bootstrap(), job.size(), job.host_count());

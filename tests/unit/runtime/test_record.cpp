@@ -108,5 +108,6 @@ TEST_CASE("CPU lists") {
   REQUIRE(cpus_in("5") == std::vector<int>{5});
   REQUIRE(cpus_in("").empty());
   REQUIRE(cpus_in("x,2,3-y").front() == 2);
+  REQUIRE(cpus_in("0-99999999,7,0-65535").size() == 65536);
   REQUIRE_FALSE(cpus_in(bootstrap::hello_of_this_process().cpus).empty());
 }

@@ -44,6 +44,13 @@ TEST_CASE("host lists as Slurm writes them") {
   CHECK(hosts_in("n[0-2],m") == Names{"n0", "n1", "n2", "m"});
   CHECK(hosts_in("gpu[008-010,3]-ib,x1") == Names{"gpu008-ib", "gpu009-ib", "gpu010-ib", "gpu3-ib", "x1"});
   CHECK(hosts_in("r[1-2]n[1-2]") == Names{"r1n1", "r1n2", "r2n1", "r2n2"});
+  // What would take gigabytes is no list of hosts.
+  CHECK(hosts_in("n[0-99999999]").empty());
+  CHECK(hosts_in("n[0-999999]" + std::string(1000, 'x')).empty());
+  CHECK(hosts_in("n[" + std::string(1000, '0') + "1]").empty());
+  std::string nested;
+  for (int i = 0; i < 50000; ++i) nested += "[1]";
+  CHECK(hosts_in(nested).empty());
   for (const char* bad : {"", "n[", "n[1-", "n[a-b]", "n[3-1]", ",", "n[1-999999999999]", "n[]"}) {
     INFO(bad);
     CHECK(hosts_in(bad).empty());

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// For plane_scale: the hosts of a large job as rank 0 sees them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <asio.hpp>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "cbor.hpp"
+#include "control/channel.hpp"
+#include "control/handshake.hpp"
+#include "muster/job.hpp"
+
+namespace muster::bench {
+
+inline constexpr int ranks_per_host = 8;
+
+inline std::vector<Hello> roster_of(int ranks) {
+  std::vector<Hello> roster(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto& hello = roster[static_cast<std::size_t>(rank)];
+    hello.rank = rank;
+    hello.host = fmt::format("n{:05}", rank / ranks_per_host);
+  }
+  return roster;
+}
+
+inline std::vector<int> leaders_of_hosts(int ranks) {
+  std::vector<int> leaders;
+  for (int rank = 0; rank < ranks; ++rank) leaders.push_back(rank - rank % ranks_per_host);
+  return leaders;
+}
+
+/// At one end: whole frames, their length and seal included.
+struct Traffic {
+  std::uint64_t messages_in = 0;
+  std::uint64_t messages_out = 0;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+};
+
+/// Rank 0's connections, from the other side: one from each other host's leader (TCP) and one from each rank
+/// of its own host (UNIX socket). Everything on the calling thread.
+class SimulatedHosts {
+ public:
+  SimulatedHosts(asio::io_context& io, int ranks, const control::Key& key)
+      : io_(io), ranks_(ranks), key_(key) {}
+
+  /// Every connection comes and proves itself.
+  void connect(std::uint16_t port) {
+    for (int rank = 1; rank < std::min(ranks_, ranks_per_host); ++rank)
+      add(rank, control::local_endpoint(control::local_name(key_, 0)));
+    for (int rank = ranks_per_host; rank < ranks_; rank += ranks_per_host)
+      add(rank, control::tcp_endpoint(asio::ip::address_v4::loopback(), port));
+    // As many at a time as a listening socket keeps.
+    for (std::size_t i = 0; i < 256; ++i) connect_next();
+    run_until([this] { return connected_ == connections_.size(); });
+    for (const auto& connection : connections_)
+      if (connection->rank >= ranks_per_host)
+        for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank)
+          say(*connection, {{"is", "came"}, {"rank", rank}});
+  }
+
+  /// What a rank says, said by each but rank 0: to rank 0, or to its host's leader, which hands it on.
+  void say_of_each(const control::Message& message) {
+    for (const auto& connection : connections_) {
+      say(*connection, message);
+      if (connection->rank < ranks_per_host) continue;
+      for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank) {
+        say(*connection, {{"is", "from"}, {"rank", rank}, {"message", message}});
+        ++inside_;
+      }
+    }
+  }
+  /// The last host's leader says something of its own.
+  void say_of_last(const control::Message& message) { say(*connections_.back(), message); }
+
+  void expect_answers() { answered_ = 0; }
+  /// One message for each host, and for each rank of rank 0's own.
+  void run_until_answered() {
+    run_until([this] { return answered_ == connections_.size(); });
+  }
+  void close() {
+    for (const auto& connection : connections_)
+      if (connection->channel) connection->channel->close();
+    io_.restart();
+    io_.run();
+  }
+
+  void reset_traffic() { traffic_ = local_ = {}, inside_ = 0; }
+  /// At rank 0.
+  const Traffic& traffic() const { return traffic_; }
+  /// The bytes of it that are not rank 0's own host's.
+  Traffic traffic_over_tcp() const {
+    return {0, 0, traffic_.bytes_in - local_.bytes_in, traffic_.bytes_out - local_.bytes_out};
+  }
+  /// Between leaders and ranks of the other hosts.
+  std::uint64_t messages_inside() const { return inside_; }
+
+ private:
+  struct Connection {
+    Connection(asio::io_context& io, int of, control::Endpoint to)
+        : rank(of), endpoint(std::move(to)), socket(io) {}
+    int rank;
+    control::Endpoint endpoint;
+    control::Socket socket;
+    control::Introduction introduction;
+    std::array<std::uint8_t, control::greeting_bytes> greeting{};
+    std::array<std::uint8_t, control::answer_bytes> answer{};
+    control::Proof proof{};
+    std::array<std::uint8_t, 1> welcome{};
+    std::shared_ptr<control::Channel> channel;
+  };
+  static constexpr std::uint64_t frame_bytes = 4 + 16;
+
+  int end_of(const Connection& connection) const {
+    return std::min(ranks_, connection.rank + ranks_per_host);
+  }
+
+  void add(int rank, const control::Endpoint& endpoint) {
+    connections_.push_back(std::make_unique<Connection>(io_, rank, endpoint));
+  }
+  void count_in(const Connection& connection, std::uint64_t messages, std::uint64_t bytes) {
+    traffic_.messages_in += messages;
+    traffic_.bytes_in += bytes;
+    if (connection.rank < ranks_per_host) local_.bytes_in += bytes;
+  }
+  void count_out(const Connection& connection, std::uint64_t messages, std::uint64_t bytes) {
+    traffic_.messages_out += messages;
+    traffic_.bytes_out += bytes;
+    if (connection.rank < ranks_per_host) local_.bytes_out += bytes;
+  }
+  void say(Connection& connection, const control::Message& message) {
+    count_in(connection, 1, write_cbor(message).size() + frame_bytes);
+    connection.channel->send(message);
+  }
+  void hear(const Connection& connection, const control::Message& message) {
+    count_out(connection, 1, write_cbor(message).size() + frame_bytes);
+    ++answered_;
+    if (connection.rank >= ranks_per_host)
+      inside_ += static_cast<std::uint64_t>(end_of(connection) - connection.rank - 1);
+  }
+
+  static void check(const asio::error_code& error, const char* what) {
+    if (error) throw std::runtime_error(fmt::format("a simulated host cannot {}: {}", what, error.message()));
+  }
+  // The rank's side of handshake.hpp.
+  void connect_next() {
+    if (begun_ == connections_.size()) return;
+    auto& connection = *connections_[begun_++];
+    connection.introduction.rank = static_cast<std::uint32_t>(connection.rank);
+    connection.introduction.of_rank = control::random_nonce();
+    connection.greeting =
+        control::make_greeting(connection.introduction.rank, connection.introduction.of_rank);
+    connection.socket.async_connect(connection.endpoint, [this, &connection](const asio::error_code& error) {
+      check(error, "connect");
+      asio::write(connection.socket, asio::buffer(connection.greeting));
+      asio::async_read(connection.socket, asio::buffer(connection.answer),
+                       [this, &connection](const asio::error_code& failed, std::size_t) {
+                         check(failed, "read the answer");
+                         prove(connection);
+                       });
+    });
+  }
+  void prove(Connection& connection) {
+    std::copy_n(connection.answer.begin(), control::nonce_bytes, connection.introduction.of_leader.begin());
+    connection.proof = control::rank_proof(key_, connection.introduction);
+    asio::write(connection.socket, asio::buffer(connection.proof));
+    asio::async_read(connection.socket, asio::buffer(connection.welcome),
+                     [this, &connection](const asio::error_code& failed, std::size_t) {
+                       check(failed, "read the welcome");
+                       begin(connection);
+                     });
+  }
+  void begin(Connection& connection) {
+    count_in(connection, 2, control::greeting_bytes + control::proof_bytes);
+    count_out(connection, 2, control::answer_bytes + 1);
+    // The other ranks of the host do the same at their leader.
+    if (connection.rank >= ranks_per_host)
+      inside_ += 4 * static_cast<std::uint64_t>(end_of(connection) - connection.rank - 1);
+    connection.channel = std::make_shared<control::Channel>(
+        std::move(connection.socket), control::rank_keys(key_, connection.introduction));
+    connection.channel->start(
+        [this, &connection](const control::Message& message) { hear(connection, message); },
+        [](const std::string& reason) { throw std::runtime_error("rank 0 hung up: " + reason); });
+    ++connected_;
+    connect_next();
+  }
+  template <typename Done>
+  void run_until(Done done) {
+    auto const until = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > until)
+        throw std::runtime_error("rank 0 does not answer everybody within 10 minutes");
+      if (io_.stopped()) io_.restart();
+      io_.run_one_for(std::chrono::seconds(1));
+    }
+  }
+
+  asio::io_context& io_;
+  int ranks_;
+  control::Key key_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::size_t begun_ = 0;
+  std::size_t connected_ = 0;
+  std::size_t answered_ = 0;
+  Traffic traffic_;
+  Traffic local_;  // the part of rank 0's own host, bytes only
+  std::uint64_t inside_ = 0;
+};
+
+}  // namespace muster::bench
