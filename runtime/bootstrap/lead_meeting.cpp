@@ -10,6 +10,7 @@
 #include "bootstrap/roster.hpp"
 #include "bootstrap/this_process.hpp"
 #include "control/channel.hpp"
+#include "control/descriptors.hpp"
 #include "control/failure.hpp"
 #include "control/gate.hpp"
 #include "log.hpp"
@@ -33,6 +34,7 @@ class Leader {
         mine_(mine),
         key_(plan.seal ? control::random_key() : plan.key),
         gate_(io_, plan.seal ? std::vector<std::uint16_t>{0} : plan.ports) {
+    control::allow_descriptors(static_cast<std::size_t>(plan.size));
     if (plan.seal) open_desk();
     auto const ranks = static_cast<std::uint32_t>(plan.size);
     gate_.open(
