@@ -97,11 +97,31 @@ class SimulatedJob {
     auto const mine = arrival("split", -1, Blob(8));
     return measured("gather of 8 bytes (split)", 4, [&] { round(mine, mine); });
   }
+  // Its answers are as many as the hosts and as long as the job is large: gigabytes, which nobody needs to
+  // see to count them.
+  Row gather_computed() {
+    Message blobs = Message::array();
+    for (int rank = 0; rank < ranks_; ++rank) blobs.push_back(Message::binary(Blob(8)));
+    Message const done{{"is", "done"}, {"name", "split"}, {"last", false}, {"blobs", std::move(blobs)}};
+    return {"gather of 8 bytes (split), computed",
+            hosts_.traffic_of_round(arrival("split", -1, Blob(8)), done),
+            hosts_.messages_inside(),
+            4,
+            0,
+            0};
+  }
+  // The last barrier; then each host's leader sees its ranks go.
+  Row leave() {
+    return measured("leave", 4, [&] { end(); });
+  }
   Row failure() {
     return measured("failure", 4, [&] {
       hosts_.expect_answers();
       auto const before = answers_.load();
-      hosts_.say_of_last({{"is", "lost"}, {"rank", ranks_ - 1}, {"reason", "End of file"}});
+      hosts_.say_of_last({{"is", "broken"},
+                          {"fault", 1},
+                          {"speaker", ranks_ - 1},
+                          {"text", "a reason of about this length"}});
       wait(before);
     });
   }
@@ -113,7 +133,7 @@ class SimulatedJob {
     round(arrival("ids", 0), arrival("ids", 0, Blob(128)));
     auto const split = arrival("split", -1, Blob(8));
     round(split, split);
-    round(arrival("leave", 0, {}, true), {});
+    end();
     return hosts_.traffic_over_tcp();
   }
 
@@ -125,6 +145,10 @@ class SimulatedJob {
     asio::post(io_, [this, message = own.is_null() ? theirs : own] { leader_->handle(0, message); });
     hosts_.say_of_each(theirs);
     wait(before);
+  }
+  void end() {
+    round(arrival("leave", 0, {}, true), {});
+    hosts_.say_that_all_ended();
   }
   void wait(int before) {
     hosts_.run_until_answered();
@@ -231,8 +255,11 @@ int main(int argc, char** argv) {
       print(ranks, job.join());
       print(ranks, job.barrier());
       print(ranks, job.broadcast_ids());
-      print(ranks, job.gather());
-      print(ranks, job.failure());
+      print(ranks, ranks > 4096 ? job.gather_computed() : job.gather());
+      print(ranks, job.leave());
+      SimulatedJob failing(ranks);
+      failing.join();
+      print(ranks, failing.failure());
     }
     return 0;
   } catch (const std::exception& error) {

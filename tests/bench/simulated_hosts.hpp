@@ -76,9 +76,40 @@ class SimulatedHosts {
       }
     }
   }
+  /// What each leader says of its host's ranks when they have left.
+  void say_that_all_ended() {
+    for (const auto& connection : connections_)
+      if (connection->rank >= ranks_per_host)
+        for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank)
+          say(*connection, {{"is", "lost"}, {"rank", rank}, {"reason", "End of file"}});
+  }
   /// The last host's leader says something of its own.
   void say_of_last(const control::Message& message) { say(*connections_.back(), message); }
 
+  /// The traffic of a round in which each says `message` and everybody gets `answer`, without saying it.
+  Traffic traffic_of_round(const control::Message& message, const control::Message& answer) {
+    reset_traffic();
+    auto const size = [](const control::Message& said) { return write_cbor(said).size() + frame_bytes; };
+    auto const answer_bytes = size(answer);
+    for (const auto& connection : connections_) {
+      count_in(*connection, 1, size(message));
+      if (connection->rank < ranks_per_host) {
+        count_out(*connection, 1, answer_bytes);
+        continue;
+      }
+      std::vector<int> ranks{connection->rank};
+      for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank, ++inside_) {
+        count_in(*connection, 1, size({{"is", "from"}, {"rank", rank}, {"message", message}}));
+        ranks.push_back(rank);
+      }
+      // The answer in an envelope: what the empty one has more than its content.
+      count_out(*connection, 1,
+                size({{"is", "to"}, {"ranks", ranks}, {"message", 0}}) - 1 + answer_bytes - frame_bytes);
+      inside_ += ranks.size() - 1;
+    }
+    inside_ += traffic_.messages_in + traffic_.messages_out;
+    return traffic_;
+  }
   void expect_answers() { answered_ = 0; }
   /// One message for each host, and for each rank of rank 0's own.
   void run_until_answered() {
