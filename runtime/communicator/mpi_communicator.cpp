@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "communicator/reduce_elements.hpp"
+
 namespace muster::detail {
 namespace {
 
@@ -54,6 +56,7 @@ void MpiCommunicator::message(const char* operation, int peer, Call call) {
 void MpiCommunicator::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                                  Stream) {
   collective("all_reduce", [=, this] {
+    if (shared_) return shared_->all_reduce(in, out, count, type, op);
     auto const piece = piece_bytes / size_of(type);
     for (std::size_t at = 0; at < count; at += piece) {
       auto const length = static_cast<int>(std::min(piece, count - at));
@@ -238,7 +241,10 @@ void MpiCommunicator::start_recv(void* buffer, std::size_t bytes, int from, int 
 }
 
 void MpiCommunicator::barrier(Stream) {
-  collective("barrier", [this] { run([&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); }); });
+  collective("barrier", [this] {
+    if (shared_) return shared_->barrier();
+    run([&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
+  });
 }
 
 void MpiCommunicator::begin_group() {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,11 +14,13 @@
 #include "communicator/group.hpp"
 #include "communicator/grouped_calls.hpp"
 #include "communicator/mpi_session.hpp"
+#include "communicator/shared_all_reduce.hpp"
 #include "deadline.hpp"
 
 namespace muster::detail {
 
-/// A communicator on host memory. Everything is non-blocking underneath and every wait bounded.
+/// A communicator on host memory. Everything is non-blocking underneath and every wait bounded. Ranks of one
+/// host reduce in memory that they share, where they can; everything else is Open MPI's.
 class MpiCommunicator : public Collectives {
  public:
   /// All ranks of the job, which `group` holds. Collective.
@@ -96,6 +99,10 @@ class MpiCommunicator : public Collectives {
   // Throws when waiting on is in vain, asked for the nth time.
   void require_hope(unsigned looks, const Deadline& deadline);
   [[noreturn]] void give_up(int code);
+  // Gives the ranks memory of their own, when all are on one host and can open it. Collective.
+  void share_memory();
+  // Called again and again while another rank is waited for in that memory.
+  void be_patient(unsigned looks);
 
   MPI_Datatype mpi(DataType type) const { return state_->types->type(type); }
   MPI_Op mpi(DataType type, Reduction op) const { return state_->types->op(type, op); }
@@ -105,7 +112,9 @@ class MpiCommunicator : public Collectives {
   Group group_;
   MPI_Comm comm_;
   GroupedCalls grouped_;
-  std::vector<MPI_Request> requests_;  // of what is under way
+  std::vector<MPI_Request> requests_;        // of what is under way
+  std::unique_ptr<SharedAllReduce> shared_;  // null where the ranks share no memory
+  std::optional<Deadline> patient_until_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};
 };

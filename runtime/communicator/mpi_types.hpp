@@ -25,7 +25,4 @@ class MpiTypes {
   MPI_Op half_[4];
 };
 
-/// Divides every element by `ranks`: rounded once for floats, towards zero for integers.
-void divide(void* buffer, std::size_t count, DataType type, int ranks);
-
 }  // namespace muster::detail

@@ -11,6 +11,8 @@ namespace {
 // How often a rank that has its core for itself looks before it gives it away.
 constexpr unsigned spins = 2000;
 
+constexpr int unused_tag = 3;
+
 }  // namespace
 
 std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState> state, Group group) {
@@ -26,8 +28,11 @@ std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState
     throw;
   }
   made->comm_ = *own;
-  std::lock_guard const lock(made->state_->calls);
-  MPI_Comm_set_errhandler(made->comm_, MPI_ERRORS_RETURN);
+  {
+    std::lock_guard const lock(made->state_->calls);
+    MPI_Comm_set_errhandler(made->comm_, MPI_ERRORS_RETURN);
+  }
+  made->share_memory();
   return made;
 }
 
@@ -58,7 +63,9 @@ std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
     group_.stalled(deadline.length());
   }
   if (*code != MPI_SUCCESS) give_up(*code);
-  return std::shared_ptr<MpiCommunicator>(new MpiCommunicator(state_, std::move(part), *made));
+  std::shared_ptr<MpiCommunicator> communicator(new MpiCommunicator(state_, std::move(part), *made));
+  communicator->share_memory();
+  return communicator;
 }
 
 void MpiCommunicator::wait() {
@@ -97,6 +104,19 @@ void MpiCommunicator::wait_for_turn(std::unique_lock<std::mutex>& lock, const De
     }
   }
   --state_->wanting_calls;
+}
+
+void MpiCommunicator::be_patient(unsigned looks) {
+  if (looks == 0) patient_until_.emplace(group_.timeout());
+  require_hope(looks, *patient_until_);
+  // The other rank may be waiting for a message that is still under way here: MPI goes on only when it is
+  // called.
+  if (looks % 64 == 63) {
+    std::unique_lock const lock(state_->calls, std::try_to_lock);
+    int found = 0;
+    if (lock.owns_lock()) MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, comm_, &found, MPI_STATUS_IGNORE);
+  }
+  if (state_->yield || looks >= spins || state_->wanting_calls > 0) sched_yield();
 }
 
 // A broken connection shows in MPI first, and on the control plane a moment later with the name of who is

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "muster/types.hpp"
+
+namespace muster::detail {
+
+/// to[i] = operands[0][i] op operands[1][i] op …, from left to right, for `count` elements; an average is
+/// divided by `ranks` afterwards. 16-bit floats are reduced in binary32 and rounded once at the end. `to` may
+/// be one of the operands and otherwise overlaps none.
+void reduce_elements(void* to, std::span<const void* const> operands, std::size_t count, DataType type,
+                     Reduction op, int ranks);
+
+/// Divides every element by `ranks`: rounded once for floats, towards zero for integers.
+void divide(void* buffer, std::size_t count, DataType type, int ranks);
+
+}  // namespace muster::detail
