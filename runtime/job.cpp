@@ -7,7 +7,9 @@
 #include <exception>
 #include <thread>
 
+#include "bootstrap/clock_check.hpp"
 #include "bootstrap/membership.hpp"
+#include "bootstrap/preflight.hpp"
 #include "bootstrap/roster.hpp"
 #include "bootstrap/this_process.hpp"
 #include "communicator/gpu.hpp"
@@ -74,10 +76,22 @@ std::vector<Record> exchange(bootstrap::Membership& membership, const Record& mi
   }
 }
 
+// The first fatal finding ends the job; the others are told by rank 0, one line each.
+void act_on(const std::vector<bootstrap::Finding>& findings, bool lenient, int rank) {
+  for (const auto& finding : findings) {
+    auto const text = finding.text + ": " + finding.fix;
+    if (finding.fatal && !lenient)
+      throw Error(Fault::environment,
+                  "preflight: " + text + " (MUSTER_PREFLIGHT=warn on rank 0 goes on in spite of it)");
+    if (rank == 0) log::warn(text);
+  }
+}
+
 // All ranks see the same records and so the same reason: rank 0 says it, and everybody leaves in order.
 void check(const std::vector<Record>& records, bootstrap::Membership& membership) {
   try {
     bootstrap::check_roster(records);
+    act_on(bootstrap::preflight(records), records.front().surroundings.lenient, membership.rank());
   } catch (const Error& error) {
     membership.finish();
     if (membership.rank() != 0) end_quietly(error);
@@ -131,7 +145,11 @@ void Job::State::start_plane(const std::vector<Record>& records, const Deadline&
         addresses_of_leader(records, records[static_cast<std::size_t>(context->rank)].hello),
         records.front().port, shared, deadline);
   }
-  plane->barrier("join", std::max(deadline.remaining(), milliseconds{100}));
+  auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
+  if (seating.hosts > 1) bootstrap::tell_clock(*plane, seating.host_of, wait());
+  plane->barrier("join", wait());
+  if (seating.hosts > 1 && context->rank == 0)
+    act_on(bootstrap::compare_clocks(*plane, context->roster, seating.host_of), true, 0);
 }
 
 Job Job::join(const JoinOptions& options) {
@@ -153,6 +171,8 @@ Job Job::join(const JoinOptions& options) {
   mine.addresses = bootstrap::own_addresses();
   mine.hello.address = mine.addresses.front();
   state->take_gpu(mine);
+  mine.surroundings =
+      bootstrap::read_surroundings({mine.on_gpu, membership.size() > 1, membership.local_rank()});
   if (context.rank == 0 && membership.size() > 1) {
     auto const key = control::random_key();
     context.plane = control::Plane::listen(key);

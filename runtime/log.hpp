@@ -17,6 +17,9 @@ void set_rank(int rank);
 /// One line to stderr, with the rank and the milliseconds since the first line of this process.
 void write_debug(const std::string& text);
 
+/// "muster: warning: …" to stderr, whatever MUSTER_LOG says: for what concerns the whole job, on one rank.
+void warn(const std::string& text);
+
 template <typename... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
   if (debugging()) write_debug(fmt::format(format, std::forward<Args>(args)...));

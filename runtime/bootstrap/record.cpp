@@ -13,12 +13,16 @@ namespace {
 using nlohmann::json;
 
 // The texts end up in messages on a terminal: no control characters, no endless lines.
-std::string checked_text(const json& object, const char* name) {
-  auto text = object.at(name).get<std::string>();
+void check_text(const std::string& text, const char* name) {
   auto const bad =
       std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   if (bad || text.size() > 4096)
     throw Error(Fault::system, fmt::format("a rank's hello has an unusable '{}'", name));
+}
+
+std::string checked_text(const json& object, const char* name) {
+  auto text = object.at(name).get<std::string>();
+  check_text(text, name);
   return text;
 }
 
@@ -28,6 +32,45 @@ int checked_int(const json& object, const char* name, int low, int high) {
     throw Error(Fault::system, fmt::format("a rank's hello has an unusable '{}'", name));
   }
   return value.get<int>();
+}
+
+json written(const Surroundings& around) {
+  json interfaces = json::array();
+  for (const auto& one : around.interfaces)
+    interfaces.push_back({{"name", one.name}, {"address", one.address}, {"prefix", one.prefix}});
+  json adapters = json::array();
+  for (const auto& one : around.adapters)
+    adapters.push_back({{"name", one.name},
+                        {"port", one.port},
+                        {"up", one.up},
+                        {"link", one.link_layer},
+                        {"subnet", one.subnet}});
+  return {{"lenient", around.lenient},  {"nccl", around.nccl},
+          {"driver", around.driver},    {"gpus", around.gpus_openable},
+          {"first", around.local_first}, {"variables", around.variables},
+          {"interfaces", interfaces},   {"adapters", adapters}};
+}
+
+Surroundings surroundings_in(const json& object) {
+  Surroundings around;
+  around.lenient = object.at("lenient").get<bool>();
+  around.nccl = object.at("nccl").get<bool>();
+  around.driver = checked_text(object, "driver");
+  around.gpus_openable = checked_int(object, "gpus", -1, 65536);
+  around.local_first = object.at("first").get<bool>();
+  auto const& variables = object.at("variables");
+  for (const auto& [name, value] : variables.items()) {
+    check_text(name, "variables");
+    around.variables.emplace(name, checked_text(variables, name.c_str()));
+  }
+  for (const auto& one : object.at("interfaces"))
+    around.interfaces.push_back(
+        {checked_text(one, "name"), checked_text(one, "address"), checked_int(one, "prefix", 0, 128)});
+  for (const auto& one : object.at("adapters"))
+    around.adapters.push_back({checked_text(one, "name"), checked_int(one, "port", 0, 65535),
+                               one.at("up").get<bool>(), checked_text(one, "link"),
+                               checked_text(one, "subnet")});
+  return around;
 }
 
 }  // namespace
@@ -48,6 +91,7 @@ std::vector<std::uint8_t> encode(const Record& record) {
                     {"on_gpu", record.on_gpu},
                     {"trouble", record.trouble},
                     {"trouble_fault", static_cast<int>(record.trouble_fault)},
+                    {"around", written(record.surroundings)},
                     {"network", record.network},
                     {"addresses", record.addresses},
                     {"port", record.port},
@@ -81,6 +125,7 @@ Record decode(std::span<const std::uint8_t> bytes) {
     record.trouble = checked_text(object, "trouble");
     record.trouble_fault =
         static_cast<Fault>(checked_int(object, "trouble_fault", 0, static_cast<int>(Fault::system)));
+    record.surroundings = surroundings_in(object.at("around"));
     record.network = checked_text(object, "network");
     record.addresses = object.at("addresses").get<std::vector<std::string>>();
     record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));

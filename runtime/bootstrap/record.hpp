@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/surroundings.hpp"
 #include "muster/job.hpp"
 
 namespace muster::bootstrap {
@@ -19,6 +20,7 @@ struct Record {
   bool on_gpu = false;                  ///< its world communicator works on GPU memory
   std::string trouble;                  ///< why this rank cannot take part, empty when it can
   Fault trouble_fault = Fault::system;  ///< of `trouble`
+  Surroundings surroundings;
   std::string network;                  ///< network namespace: UNIX sockets reach its processes only
   std::vector<std::string> addresses;   ///< numeric IP addresses, the likeliest first
   std::uint16_t port = 0;               ///< of rank 0's control plane, 0 on other ranks

@@ -24,6 +24,12 @@ Record full_record() {
   record.trouble = "broken";
   record.trouble_fault = Fault::device;
   record.addresses = {"10.0.0.1", "fd00::1"};
+  record.surroundings.nccl = true;
+  record.surroundings.driver = "570.1";
+  record.surroundings.gpus_openable = 4;
+  record.surroundings.variables = {{"NCCL_PROTO", "LL"}};
+  record.surroundings.interfaces = {{"eth0", "10.0.0.1", 24}};
+  record.surroundings.adapters = {{"mlx5_0", 2, true, "InfiniBand", "fe80:0000:0000:0000"}};
   record.port = 65535;
   record.key.assign(32, 0xab);
   return record;
@@ -45,6 +51,12 @@ TEST_CASE("a hello survives the way there and back") {
   REQUIRE(back.trouble == "broken");
   REQUIRE(back.trouble_fault == Fault::device);
   REQUIRE(back.addresses == record.addresses);
+  REQUIRE(back.surroundings.driver == "570.1");
+  REQUIRE(back.surroundings.gpus_openable == 4);
+  REQUIRE(back.surroundings.variables == record.surroundings.variables);
+  REQUIRE(back.surroundings.interfaces.at(0).prefix == 24);
+  REQUIRE(back.surroundings.adapters.at(0).port == 2);
+  REQUIRE(back.surroundings.adapters.at(0).up);
   REQUIRE(back.port == 65535);
   REQUIRE(back.key == record.key);
 }
