@@ -53,7 +53,8 @@ void tell_clock(control::Plane& plane, const std::vector<int>& host_of, std::chr
   if (offset.round_trip > clock_limit / 4) offset = control::measure_clock_offset(plane, 3, wait);
   HostClock const clock{plane.rank(), -offset.system, offset.round_trip / 2};
   log::debug("join: clock {:+.3f} ms from rank 0's, round trip {:.3f} ms",
-             static_cast<double>(clock.ahead.count()) / 1e6, static_cast<double>(offset.round_trip.count()) / 1e6);
+             static_cast<double>(clock.ahead.count()) / 1e6,
+             static_cast<double>(offset.round_trip.count()) / 1e6);
   // Half of the limit, since the hosts that agree may both be off rank 0's by less than all of it.
   if (std::chrono::abs(clock.ahead) - clock.uncertain <= clock_limit / 2) return;
   plane.put(name_of(plane.rank()), written(clock));

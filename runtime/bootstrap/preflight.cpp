@@ -23,7 +23,8 @@ std::vector<Hello> roster_of(const std::vector<Record>& records) {
   return roster;
 }
 
-// Ranks by value; the right one first, then in the order of the lowest rank. Ranks without an opinion are left out.
+// Ranks by value; the right one first, then in the order of the lowest rank. Ranks without an opinion are
+// left out.
 using Camps = std::vector<std::pair<std::string, std::vector<int>>>;
 
 Camps camps_of(const std::vector<Record>& records,
@@ -48,12 +49,12 @@ std::string text_of(const Camps& camps, const std::vector<Hello>& roster) {
   constexpr std::size_t shown = 4;
   std::string text;
   for (std::size_t i = 1; i < camps.size() && i <= shown; ++i) {
-    text += fmt::format("{}{} on {}", i == 1 ? "" : ", ", camps[i].first,
-                        list_of_ranks(roster, camps[i].second));
+    text +=
+        fmt::format("{}{} on {}", i == 1 ? "" : ", ", camps[i].first, list_of_ranks(roster, camps[i].second));
   }
   if (camps.size() > shown + 1) text += fmt::format(" and {} other values", camps.size() - shown - 1);
-  return text + fmt::format(", but {} on {}", camps.front().first,
-                            list_of_ranks(roster, camps.front().second));
+  return text +
+         fmt::format(", but {} on {}", camps.front().first, list_of_ranks(roster, camps.front().second));
 }
 
 void check_versions(const std::vector<Record>& records, const std::vector<Hello>& roster,
@@ -102,10 +103,10 @@ void check_gpus(const std::vector<Record>& records, const std::vector<Hello>& ro
   }
   for (const auto& [gpu, ranks] : users) {
     if (ranks.size() < 2) continue;
-    findings.push_back({true, "GPUs",
-                        fmt::format("{} have GPU {} together, which NCCL refuses",
-                                    list_of_ranks(roster, ranks), gpu.second),
-                        "start one task for each GPU (--gpus-per-task=1), or run without them with --device=cpu"});
+    findings.push_back(
+        {true, "GPUs",
+         fmt::format("{} have GPU {} together, which NCCL refuses", list_of_ranks(roster, ranks), gpu.second),
+         "start one task for each GPU (--gpus-per-task=1), or run without them with --device=cpu"});
   }
   std::vector<int> blind;
   for (const auto& record : records) {
@@ -117,9 +118,10 @@ void check_gpus(const std::vector<Record>& records, const std::vector<Hello>& ro
   if (!blind.empty()) {
     findings.push_back(
         {false, "GPU isolation",
-         fmt::format("{} may not open the GPUs of the other ranks on their host (device cgroup), so NCCL goes "
-                     "through host memory there instead of NVLink or PCIe",
-                     list_of_ranks(roster, blind)),
+         fmt::format(
+             "{} may not open the GPUs of the other ranks on their host (device cgroup), so NCCL goes "
+             "through host memory there instead of NVLink or PCIe",
+             list_of_ranks(roster, blind)),
          "start the step with --muster, or with --gpu-bind=none"});
   }
 }
@@ -127,19 +129,20 @@ void check_gpus(const std::vector<Record>& records, const std::vector<Hello>& ro
 // May differ by right: names of what a host or a rank has of its own, and what is only told.
 bool may_differ(std::string_view name) {
   constexpr std::array<std::string_view, 12> own{
-      "NCCL_HOSTID",         "NCCL_IB_HCA",       "NCCL_SOCKET_IFNAME", "NCCL_TOPO_FILE",
-      "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_FILE",   "NCCL_CONF_FILE",     "NCCL_COMM_ID",
-      "NCCL_IB_GID_INDEX",   "UCX_NET_DEVICES",   "UCX_IB_GID_INDEX",   "NCCL_IGNORE_CPU_AFFINITY"};
+      "NCCL_HOSTID",         "NCCL_IB_HCA",     "NCCL_SOCKET_IFNAME", "NCCL_TOPO_FILE",
+      "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE",     "NCCL_COMM_ID",
+      "NCCL_IB_GID_INDEX",   "UCX_NET_DEVICES", "UCX_IB_GID_INDEX",   "NCCL_IGNORE_CPU_AFFINITY"};
   if (std::find(own.begin(), own.end(), name) != own.end()) return true;
   for (std::string_view told : {"NCCL_DEBUG", "NCCL_OOB_NET_IF", "NCCL_RAS_", "UCX_LOG_", "UCX_STATS_"}) {
     if (name.starts_with(told)) return true;
   }
-  return name.find("_if_include") != std::string_view::npos || name.find("_if_exclude") != std::string_view::npos;
+  return name.find("_if_include") != std::string_view::npos ||
+         name.find("_if_exclude") != std::string_view::npos;
 }
 
 // Ranks that disagree on these wait for each other in different algorithms or on different networks.
 bool must_agree(std::string_view name) {
-  constexpr std::array<std::string_view, 6> names{"NCCL_ALGO",       "NCCL_PROTO",   "NCCL_NET",
+  constexpr std::array<std::string_view, 6> names{"NCCL_ALGO",       "NCCL_PROTO",    "NCCL_NET",
                                                   "NCCL_IB_DISABLE", "NCCL_BUFFSIZE", "NCCL_SOCKET_FAMILY"};
   return std::find(names.begin(), names.end(), name) != names.end();
 }

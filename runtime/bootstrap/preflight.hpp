@@ -25,9 +25,9 @@ std::vector<Finding> preflight(const std::vector<Record>& records);
 void check_interfaces(const std::vector<Record>& records, std::vector<Finding>& findings);
 void check_adapters(const std::vector<Record>& records, std::vector<Finding>& findings);
 
-/// The interface that NCCL's bootstrap takes by its rules (ncclFindInterfaces, src/misc/socket.cc of NCCL 2.28):
-/// what NCCL_SOCKET_IFNAME names, else one called ib*, else any but docker*, lo* and virbr*, else docker*, lo*,
-/// virbr*. Null when none fits.
+/// The interface that NCCL's bootstrap takes by its rules (ncclFindInterfaces, src/misc/socket.cc of
+/// NCCL 2.28): what NCCL_SOCKET_IFNAME names, else one called ib*, else any but docker*, lo* and virbr*, else
+/// docker*, lo*, virbr*. Null when none fits.
 const Interface* socket_interface_of(const Surroundings& around);
 
 /// The adapters that are up and that NCCL_IB_HCA leaves.
@@ -45,8 +45,8 @@ inline constexpr std::chrono::seconds clock_limit{1};
 
 /// The clock of one host.
 struct HostClock {
-  int rank = 0;                         ///< the host's first rank
-  std::chrono::nanoseconds ahead{0};    ///< of rank 0's
+  int rank = 0;                           ///< the host's first rank
+  std::chrono::nanoseconds ahead{0};      ///< of rank 0's
   std::chrono::nanoseconds uncertain{0};  ///< by how much that may be wrong
 };
 

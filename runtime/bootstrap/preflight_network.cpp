@@ -67,12 +67,13 @@ std::string named(const Interface& interface) {
 
 const char* const interface_fix = "set NCCL_SOCKET_IFNAME to the interface that reaches the other hosts";
 
-// Whose interface is in no subnet with the others', where those have one together. Each in its own is a routed
-// network.
+// Whose interface is in no subnet with the others', where those have one together. Each in its own is a
+// routed network.
 void check_subnets(const std::vector<const Record*>& hosts, const std::vector<Hello>& roster,
                    std::vector<Finding>& findings) {
   std::map<std::string, std::vector<const Record*>> subnets;
-  for (const Record* host : hosts) subnets[subnet_of(*socket_interface_of(host->surroundings))].push_back(host);
+  for (const Record* host : hosts)
+    subnets[subnet_of(*socket_interface_of(host->surroundings))].push_back(host);
   auto const most = std::max_element(subnets.begin(), subnets.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
@@ -118,13 +119,15 @@ void check_adapter_counts(const std::vector<const Record*>& hosts, const std::ve
     if (count == usual) continue;
     std::string down;
     for (const auto& adapter : some.front()->surroundings.adapters)
-      if (!adapter.up) down += fmt::format("{}{}:{}", down.empty() ? ", down: " : ",", adapter.name, adapter.port);
+      if (!adapter.up)
+        down += fmt::format("{}{}:{}", down.empty() ? ", down: " : ",", adapter.name, adapter.port);
     findings.push_back(
         {count == 0, "RDMA adapters",
          fmt::format("NCCL can use {} RDMA adapters on the host of {} and {} on the others{}", count,
                      list_of_ranks(roster, ranks_of(some)), usual, down),
-         count == 0 ? "bring the adapters up (ibstat), drain the node, or use sockets everywhere (NCCL_NET=Socket)"
-                    : "bring the adapters up (ibstat) or drain the node: the job goes at its pace"});
+         count == 0
+             ? "bring the adapters up (ibstat), drain the node, or use sockets everywhere (NCCL_NET=Socket)"
+             : "bring the adapters up (ibstat) or drain the node: the job goes at its pace"});
   }
 }
 
@@ -205,11 +208,12 @@ void check_interfaces(const std::vector<Record>& records, std::vector<Finding>& 
     }
   }
   if (!inside.empty()) {
-    findings.push_back({true, "socket interface",
-                        fmt::format("NCCL would take the loopback interface on the host of {}, by which no other "
-                                    "host is reached",
-                                    list_of_ranks(roster, inside)),
-                        interface_fix});
+    findings.push_back(
+        {true, "socket interface",
+         fmt::format("NCCL would take the loopback interface on the host of {}, by which no other "
+                     "host is reached",
+                     list_of_ranks(roster, inside)),
+         interface_fix});
   }
   for (const auto& [address, sharing] : addresses) {
     if (sharing.size() < 2) continue;

@@ -21,8 +21,8 @@ std::string ranges_of(const std::vector<int>& numbers) {
     std::size_t last = first;
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
     if (!text.empty()) text += ',';
-    text += last == first ? std::to_string(numbers[first])
-                          : fmt::format("{}-{}", numbers[first], numbers[last]);
+    text +=
+        last == first ? std::to_string(numbers[first]) : fmt::format("{}-{}", numbers[first], numbers[last]);
     first = last + 1;
   }
   return text;

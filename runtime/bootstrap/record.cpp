@@ -45,10 +45,9 @@ json written(const Surroundings& around) {
                         {"up", one.up},
                         {"link", one.link_layer},
                         {"subnet", one.subnet}});
-  return {{"lenient", around.lenient},  {"nccl", around.nccl},
-          {"driver", around.driver},    {"gpus", around.gpus_openable},
-          {"first", around.local_first}, {"variables", around.variables},
-          {"interfaces", interfaces},   {"adapters", adapters}};
+  return {{"lenient", around.lenient},    {"nccl", around.nccl},         {"driver", around.driver},
+          {"gpus", around.gpus_openable}, {"first", around.local_first}, {"variables", around.variables},
+          {"interfaces", interfaces},     {"adapters", adapters}};
 }
 
 Surroundings surroundings_in(const json& object) {

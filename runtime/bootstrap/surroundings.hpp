@@ -26,7 +26,8 @@ struct Adapter {
 };
 
 struct Surroundings {
-  bool lenient = false;     ///< MUSTER_PREFLIGHT=warn: what preflight() calls fatal is told, no more; rank 0's counts
+  bool lenient =
+      false;  ///< MUSTER_PREFLIGHT=warn: what preflight() calls fatal is told, no more; rank 0's counts
   bool nccl = false;        ///< the job uses NCCL (or is asked what NCCL would find)
   std::string driver;       ///< version of the NVIDIA kernel driver
   int gpus_openable = -1;   ///< GPU device files that the kernel lets this process open; -1: there are none

@@ -128,7 +128,8 @@ TEST_CASE("variables that differ are told with both values, and are fatal where 
   records[3].surroundings.variables.erase("NCCL_PROTO");
   found = only(records);
   CHECK(found.fatal);
-  CHECK(found.text == "NCCL_PROTO is unset on rank 3 (host node1), but 'Simple' on ranks 0-2 (hosts node0, node1)");
+  CHECK(found.text ==
+        "NCCL_PROTO is unset on rank 3 (host node1), but 'Simple' on ranks 0-2 (hosts node0, node1)");
   // Names of what each host or rank has of its own.
   records = cluster(2, 2);
   records[1].surroundings.variables["NCCL_HOSTID"] = "x";
@@ -184,7 +185,8 @@ TEST_CASE("an interface that cannot reach the other hosts is named") {
   on_host(records, "node1", [](Surroundings& around) { around.variables["NCCL_SOCKET_IFNAME"] = "=eth7"; });
   auto found = only(records);
   CHECK(found.fatal);
-  CHECK(found.text == "the host of rank 2 (host node1) has no interface that is up and fits NCCL_SOCKET_IFNAME==eth7");
+  CHECK(found.text ==
+        "the host of rank 2 (host node1) has no interface that is up and fits NCCL_SOCKET_IFNAME==eth7");
   records = cluster(3, 2);
   on_host(records, "node2", [](Surroundings& around) {
     if (around.local_first) around.interfaces.pop_back();
@@ -203,7 +205,8 @@ TEST_CASE("an interface that cannot reach the other hosts is named") {
   for (auto& record : records) record.surroundings.interfaces[1] = {"docker0", "172.17.0.1", 16};
   found = only(records);
   CHECK(found.fatal);
-  CHECK_THAT(found.text, ContainsSubstring("docker0 (172.17.0.1/16)") && ContainsSubstring("the same address"));
+  CHECK_THAT(found.text,
+             ContainsSubstring("docker0 (172.17.0.1/16)") && ContainsSubstring("the same address"));
   // Every host in a subnet of its own: a routed network.
   records = cluster(3, 1);
   for (auto& record : records)
@@ -220,7 +223,9 @@ TEST_CASE("adapters that are missing, down or on another fabric are named") {
   records[2].surroundings.adapters[1].up = false;
   auto found = only(records);
   CHECK_FALSE(found.fatal);
-  CHECK(found.text == "NCCL can use 1 RDMA adapters on the host of rank 2 (host node1) and 2 on the others, down: mlx5_1:1");
+  CHECK(
+      found.text ==
+      "NCCL can use 1 RDMA adapters on the host of rank 2 (host node1) and 2 on the others, down: mlx5_1:1");
   records[2].surroundings.adapters[0].up = false;
   found = only(records);
   CHECK(found.fatal);
@@ -232,13 +237,16 @@ TEST_CASE("adapters that are missing, down or on another fabric are named") {
   for (auto& adapter : records[1].surroundings.adapters) adapter.subnet = "fe80:0000:0000:0009";
   found = only(records);
   CHECK_FALSE(found.fatal);
-  CHECK_THAT(found.text, ContainsSubstring("the host of rank 1 (host node1) are on InfiniBand subnet fe80:0000:0000:0009"));
+  CHECK_THAT(found.text, ContainsSubstring(
+                             "the host of rank 1 (host node1) are on InfiniBand subnet fe80:0000:0000:0009"));
   records = cluster(3, 1);
   for (auto& record : records) record.surroundings.adapters.clear();
   CHECK(preflight(records).empty());
 }
 
-TEST_CASE("a clock that is off by more than a second is told by the host that is wrong, also when that is rank 0's") {
+TEST_CASE(
+    "a clock that is off by more than a second is told by the host that is wrong, also when that is rank "
+    "0's") {
   std::vector<Hello> roster;
   for (const auto& record : cluster(4, 2)) roster.push_back(record.hello);
   auto const told = [&](std::vector<HostClock> clocks) {
@@ -252,15 +260,17 @@ TEST_CASE("a clock that is off by more than a second is told by the host that is
         "the clock of the host of rank 0 (host node0) is 5.0 s ahead of most hosts'");
   // A sample that took long proves little.
   CHECK(told({{0}, {2, 5s, 10s}, {4}, {6}}).empty());
-  CHECK(told({{0}, {2, -300s, 0s}}) == "the clock of the host of rank 2 (host node1) is 300.0 s behind the other host's");
+  CHECK(told({{0}, {2, -300s, 0s}}) ==
+        "the clock of the host of rank 2 (host node1) is 300.0 s behind the other host's");
   CHECK(told({}).empty());
 }
 
 TEST_CASE("the environment is searched for what matters, and long values are cut but stay apart") {
   std::string const first = "NCCL_TUNER_PLUGIN=" + std::string(400, 'x') + "1";
   std::string const second = "NCCL_TUNER_PLUGIN=" + std::string(400, 'x') + "2";
-  std::vector<const char*> environment{"PATH=/bin", "UCX_TLS=rc", "OMPI_MCA_btl=tcp,self",
-                                       "OMPI_MCA_orte_ess_vpid=3", "NCCL_ALGO=Ring\x1b", "BROKEN", nullptr};
+  std::vector<const char*> environment{
+      "PATH=/bin", "UCX_TLS=rc", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_ess_vpid=3", "NCCL_ALGO=Ring\x1b",
+      "BROKEN",    nullptr};
   auto const plain = variables_that_matter(environment.data(), false);
   CHECK(plain == std::map<std::string, std::string>{{"UCX_TLS", "rc"}, {"OMPI_MCA_btl", "tcp,self"}});
   auto const all = variables_that_matter(environment.data(), true);
