@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <thread>
 
 #include "bootstrap/clock_check.hpp"
@@ -17,6 +18,7 @@
 #include "communicator/host_mpi.hpp"
 #include "control/plane.hpp"
 #include "deadline.hpp"
+#include "job_inside.hpp"
 #include "log.hpp"
 
 namespace muster {
@@ -35,11 +37,17 @@ struct Job::State {
   std::shared_ptr<detail::Collectives> host_world;
   int unwinding = std::uncaught_exceptions();
   bool left = false;
+  // Of a job that is only examined: what does not fit together is kept, and the hellos as they came.
+  bool examined = false;
+  std::vector<bootstrap::Finding> findings;
+  std::vector<Record> records;
 
+  static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
   bool unwound() const { return std::uncaught_exceptions() > unwinding; }
 
   int size() const { return static_cast<int>(context->roster.size()); }
   void take_gpu(Record& mine);
+  void examine(std::vector<Record> put_up);
   void start_plane(const std::vector<Record>& records, const Deadline& deadline);
   void require_here(const char* what) const {
     if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
@@ -129,6 +137,19 @@ void Job::State::take_gpu(Record& mine) {
   }
 }
 
+// Whatever is wrong with the GPUs: the rest can be examined without.
+void Job::State::examine(std::vector<Record> put_up) {
+  records = std::move(put_up);
+  try {
+    bootstrap::check_roster(records);
+  } catch (const Error& error) {
+    findings.push_back({true, "join", error.what(), ""});
+    gpu.reset();
+  }
+  auto more = bootstrap::preflight(records);
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
+}
+
 void Job::State::start_plane(const std::vector<Record>& records, const Deadline& deadline) {
   auto& plane = context->plane;
   control::PlaneOptions const known{context->roster, bootstrap::leaders_of(records), options.silence};
@@ -148,15 +169,16 @@ void Job::State::start_plane(const std::vector<Record>& records, const Deadline&
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
   if (seating.hosts > 1) bootstrap::tell_clock(*plane, seating.host_of, wait());
   plane->barrier("join", wait());
-  if (seating.hosts > 1 && context->rank == 0)
+  if (seating.hosts > 1 && context->rank == 0 && !examined)
     act_on(bootstrap::compare_clocks(*plane, context->roster, seating.host_of), true, 0);
 }
 
-Job Job::join(const JoinOptions& options) {
+std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool examine) {
   Deadline const deadline(options.deadline);
   log::debug("join: begins, deadline {}", text_of(deadline.length()));
   auto state = std::make_unique<State>();
   state->options = options;
+  state->examined = examine;
   state->membership = find_membership(deadline);
   auto& membership = *state->membership;
   auto& context = *state->context;
@@ -172,7 +194,7 @@ Job Job::join(const JoinOptions& options) {
   mine.hello.address = mine.addresses.front();
   state->take_gpu(mine);
   mine.surroundings =
-      bootstrap::read_surroundings({mine.on_gpu, membership.size() > 1, membership.local_rank()});
+      bootstrap::read_surroundings({mine.on_gpu || examine, membership.size() > 1, membership.local_rank()});
   if (context.rank == 0 && membership.size() > 1) {
     auto const key = control::random_key();
     context.plane = control::Plane::listen(key);
@@ -181,13 +203,33 @@ Job Job::join(const JoinOptions& options) {
   }
 
   auto const records = exchange(membership, mine, deadline);
-  check(records, membership);
+  if (examine) {
+    state->examine(records);
+  } else {
+    check(records, membership);
+  }
   for (const auto& record : records) context.roster.push_back(record.hello);
   state->seating = bootstrap::seat(context.roster);
   if (membership.size() > 1) state->start_plane(records, deadline);
   log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
+  return state;
+}
+
+Job Job::join(const JoinOptions& options) { return Job(State::join(options, false)); }
+
+namespace detail {
+
+control::Plane* JobInside::plane(Job& job) { return job.state_->context->plane.get(); }
+
+const std::vector<Record>& JobInside::records(Job& job) { return job.state_->records; }
+
+Job JobInside::examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
+  auto state = Job::State::join(options, true);
+  findings = state->findings;
   return Job(std::move(state));
 }
+
+}  // namespace detail
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Job::Job(Job&&) noexcept = default;

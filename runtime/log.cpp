@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string_view>
 
 #include "deadline.hpp"
@@ -37,14 +39,28 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-}  // namespace
+std::atomic<bool> keeping{false};
+std::mutex kept_mutex;
+std::deque<std::string> kept_lines;
+constexpr std::size_t most_kept = 200;
 
-bool debugging() {
+bool shown() {
   static bool const on = [] {
     const char* const value = std::getenv("MUSTER_LOG");
     return value != nullptr && std::string_view(value) == "debug";
   }();
   return on;
+}
+
+}  // namespace
+
+bool debugging() { return shown() || keeping; }
+
+void keep() { keeping = true; }
+
+std::vector<std::string> kept() {
+  std::lock_guard const lock(kept_mutex);
+  return {kept_lines.begin(), kept_lines.end()};
 }
 
 void set_rank(int rank) { shown_rank = rank; }
@@ -55,7 +71,12 @@ void write_debug(const std::string& text) {
   static auto const start = std::chrono::steady_clock::now();
   auto const ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   int const rank = shown_rank;
-  logger().debug("muster: rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, text);
+  auto const line = fmt::format("rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, text);
+  if (shown()) logger().debug("muster: {}", line);
+  if (!keeping) return;
+  std::lock_guard const lock(kept_mutex);
+  if (kept_lines.size() == most_kept) kept_lines.pop_front();
+  kept_lines.push_back(line);
 }
 
 }  // namespace log

@@ -5,16 +5,22 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace muster::log {
 
-/// True under MUSTER_LOG=debug.
+/// True under MUSTER_LOG=debug, and while lines are kept.
 bool debugging();
+
+/// From here on debug lines are kept for kept(), the last 200 of them, whether they are shown or not.
+void keep();
+std::vector<std::string> kept();
 
 /// The rank to show in later lines; unknown until the job has told it.
 void set_rank(int rank);
 
-/// One line to stderr, with the rank and the milliseconds since the first line of this process.
+/// One line to stderr under MUSTER_LOG=debug, with the rank and the milliseconds since the first line of this
+/// process.
 void write_debug(const std::string& text);
 
 /// "muster: warning: …" to stderr, whatever MUSTER_LOG says: for what concerns the whole job, on one rank.

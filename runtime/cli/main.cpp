@@ -2,12 +2,19 @@
 // The `muster` command. Exit codes are those of BSD sysexits.h: 64 bad command line, 65 bad input, 74 output
 // failed.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
+#include <thread>
 
+#include "bench/bench.hpp"
+#include "bootstrap/slurm.hpp"
+#include "bootstrap/this_process.hpp"
 #include "check_build.hpp"
+#include "doctor/doctor.hpp"
+#include "muster/error.hpp"
 #include "muster/version.hpp"
 #include "placement/error.hpp"
 #include "plan.hpp"
@@ -27,22 +34,35 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   return (first.starts_with('-') ? "unknown option: " : "unknown command: ") + first;
 }
 
+// Every process of a job has the same wrong command line: the first one says so.
+bool speaks() {
+  const auto claim = muster::bootstrap::launcher_claim(muster::bootstrap::variable);
+  return !claim || claim->rank == 0;
+}
+
 int run(int argc, char** argv) {
+  int code = 0;
   CLI::App app("Muster: every rank of a multi-node GPU job on the right GPU, cores, memory and network card.",
                "muster");
   app.set_version_flag("--version", std::string("muster ") + muster::version);
   app.set_help_all_flag("--help-all", "Show the help of all commands");
   app.require_subcommand(1);
   muster::cli::add_plan(app);
+  muster::cli::add_doctor(app, code);
+  muster::cli::add_bench(app, code);
   muster::cli::add_check_build(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (!speaks()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // or the launcher ends the job too soon
+      return exit_usage;
+    }
     std::cerr << "muster: " << complaint(app, error) << " (see muster --help-all)\n";
     return exit_usage;
   }
-  return 0;
+  return code;
 }
 
 }  // namespace
@@ -56,6 +76,9 @@ int main(int argc, char** argv) {
   } catch (const muster::placement::Error& error) {
     std::cerr << "muster: " << error.what() << "\n";
     code = exit_data;
+  } catch (const muster::Error& error) {
+    if (!error.repeated()) std::cerr << "muster: " << error.what() << "\n";
+    code = error.exit_code();
   } catch (const std::exception& error) {
     std::cerr << "muster: " << error.what() << "\n";
   }

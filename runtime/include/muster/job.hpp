@@ -11,6 +11,10 @@
 
 namespace muster {
 
+namespace detail {
+struct JobInside;  // runtime/job_inside.hpp
+}
+
 /// Which memory this rank's world communicator works on.
 enum class Device {
   automatic,  ///< the GPU that was placed for this rank (MUSTER_GPUS), else the CPU: without the plugin,
@@ -103,6 +107,7 @@ class MUSTER_EXPORT Job {
 
  private:
   struct State;
+  friend struct detail::JobInside;
   explicit Job(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/measure.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <type_traits>
+
+namespace muster::cli::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::array types{DataType::float32, DataType::float64, DataType::bfloat16, DataType::float16,
+                           DataType::int8,    DataType::uint8,   DataType::int32,    DataType::uint32,
+                           DataType::int64,   DataType::uint64};
+
+double seconds_since(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+template <typename Call>
+void with_type(DataType type, Call call) {
+  switch (type) {
+    case DataType::float32:
+      return call(float{});
+    case DataType::float64:
+      return call(double{});
+    case DataType::bfloat16:
+      return call(bfloat16{});
+    case DataType::float16:
+      return call(half{});
+    case DataType::int8:
+      return call(std::int8_t{});
+    case DataType::uint8:
+      return call(std::uint8_t{});
+    case DataType::int32:
+      return call(std::int32_t{});
+    case DataType::uint32:
+      return call(std::uint32_t{});
+    case DataType::int64:
+      return call(std::int64_t{});
+    case DataType::uint64:
+      return call(std::uint64_t{});
+  }
+}
+
+template <typename T>
+T number(long value) {
+  if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, half>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);  // wraps in the integers, as their sums do
+  }
+}
+
+template <typename T>
+bool same(T got, T expected, int ranks) {
+  if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, half>) {
+    auto const wanted = static_cast<float>(expected);
+    // Sums of 0 and 1 are exact up to 256 ranks in bfloat16 and 2048 in half; beyond, each step may round.
+    float const room = ranks <= 256 ? 0.0f : wanted / 16;
+    return std::abs(static_cast<float>(got) - wanted) <= room;
+  } else {
+    return got == expected;
+  }
+}
+
+// What element i of rank r's input is, counted over all of its shares. Where it is summed 0 or 1, so that
+// sums stay exact in 16 bits; else up to 126, which fits every type and tells 127 ranks apart.
+long input(Operation operation, int rank, std::size_t i) {
+  return static_cast<long>((i / 3 + i / 7 + static_cast<std::size_t>(rank)) % (reduces(operation) ? 2 : 127));
+}
+
+// Of all ranks: every other rank has a 1.
+long sum_of_inputs(Operation operation, int ranks, std::size_t i) {
+  return input(operation, 0, i) == 1 ? (ranks + 1) / 2 : ranks / 2;
+}
+
+bool in_place(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::broadcast ||
+         operation == Operation::reduce;
+}
+
+// Element i of what `rank` ends with; `count` as Meter::count_for().
+long expected(Operation operation, int rank, int ranks, std::size_t count, std::size_t i) {
+  auto const own = static_cast<std::size_t>(rank) * count;
+  auto const from = static_cast<int>(i / count);
+  switch (operation) {
+    case Operation::all_reduce:
+      return sum_of_inputs(operation, ranks, i);
+    case Operation::reduce:
+      return rank == 0 ? sum_of_inputs(operation, ranks, i) : input(operation, rank, i);
+    case Operation::broadcast:
+      return input(operation, 0, i);
+    case Operation::reduce_scatter:
+      return sum_of_inputs(operation, ranks, own + i);
+    case Operation::all_gather:
+      return input(operation, from, i % count);
+    case Operation::all_to_all:
+      return input(operation, from, own + i % count);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::optional<DataType> type_of(std::string_view name) {
+  for (DataType const type : types)
+    if (name == muster::name_of(type)) return type;
+  return std::nullopt;
+}
+
+std::vector<std::string> type_names() {
+  std::vector<std::string> names;
+  for (DataType const type : types) names.emplace_back(muster::name_of(type));
+  return names;
+}
+
+Meter::Meter(Communicator world, const Plan& plan, std::size_t most) : world_(std::move(world)), plan_(plan) {
+  auto const room = std::max(most, size_of(plan.type) * static_cast<std::size_t>(world_.size()));
+  auto const make = [&] { return plan.gpu ? gpu_memory(room) : host_memory(room); };
+  in_ = make();
+  if (!in_place(plan.operation)) out_ = make();
+}
+
+// Elements of the whole buffer for operations in place, of one rank's share otherwise.
+std::size_t Meter::count_for(std::size_t bytes) const {
+  auto const shares = in_place(plan_.operation) ? 1 : static_cast<std::size_t>(world_.size());
+  return std::max<std::size_t>(1, bytes / size_of(plan_.type) / shares);
+}
+
+void Meter::run(std::size_t count) {
+  with_type(plan_.type, [&](auto zero) {
+    using T = decltype(zero);
+    auto* const in = static_cast<T*>(in_->data());
+    auto* const out = out_ ? static_cast<T*>(out_->data()) : nullptr;
+    auto const all = count * static_cast<std::size_t>(world_.size());
+    switch (plan_.operation) {
+      case Operation::all_reduce:
+        return world_.all_reduce(std::span<T>(in, count));
+      case Operation::broadcast:
+        return world_.broadcast(std::span<T>(in, count), 0);
+      case Operation::reduce:
+        return world_.reduce(std::span<T>(in, count), 0);
+      case Operation::all_gather:
+        return world_.all_gather(std::span<const T>(in, count), std::span<T>(out, all));
+      case Operation::reduce_scatter:
+        return world_.reduce_scatter(std::span<const T>(in, all), std::span<T>(out, count));
+      case Operation::all_to_all:
+        return world_.all_to_all(std::span<const T>(in, all), std::span<T>(out, all));
+    }
+  });
+}
+
+Sample Meter::measure(std::size_t bytes) {
+  Sample sample;
+  sample.elements = count_for(bytes);
+  auto const shares = in_place(plan_.operation) ? 1 : static_cast<std::size_t>(world_.size());
+  sample.bytes = sample.elements * shares * size_of(plan_.type);
+  for (int i = 0; i < plan_.warmup; ++i) run(sample.elements);
+  world_.synchronize();
+  world_.barrier();
+  auto const begin = Clock::now();
+  for (int i = 0; i < plan_.iterations; ++i) run(sample.elements);
+  world_.synchronize();
+  sample.average = seconds_since(begin) / plan_.iterations;
+  std::vector<double> seconds;
+  for (int i = 0; i < plan_.iterations; ++i) {
+    auto const since = Clock::now();
+    run(sample.elements);
+    world_.synchronize();
+    seconds.push_back(seconds_since(since));
+  }
+  sample.single = summary_of(std::move(seconds));
+  if (plan_.check) sample.wrong = wrong(sample.elements);
+  return sample;
+}
+
+std::size_t Meter::wrong(std::size_t count) {
+  std::size_t bad = 0;
+  with_type(plan_.type, [&](auto zero) {
+    using T = decltype(zero);
+    int const ranks = world_.size();
+    int const rank = world_.rank();
+    auto const all = count * static_cast<std::size_t>(ranks);
+    bool const one_share_in = in_place(plan_.operation) || plan_.operation == Operation::all_gather;
+    std::vector<T> data(one_share_in ? count : all);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = number<T>(input(plan_.operation, rank, i));
+    in_->write(data.data(), data.size() * sizeof(T));
+    run(count);
+    world_.synchronize();
+    bool const whole = plan_.operation == Operation::all_gather || plan_.operation == Operation::all_to_all;
+    data.resize(whole ? all : count);
+    (out_ ? *out_ : *in_).read(data.data(), data.size() * sizeof(T));
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if (!same(data[i], number<T>(expected(plan_.operation, rank, ranks, count, i)), ranks)) ++bad;
+    }
+    std::fill(data.begin(), data.end(), T{});
+    data.resize(one_share_in ? count : all);
+    in_->write(data.data(), data.size() * sizeof(T));  // zeros again for what is timed
+  });
+  return bad;
+}
+
+}  // namespace muster::cli::bench

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/bandwidth.hpp"
+#include "bench/memory.hpp"
+#include "muster/communicator.hpp"
+
+namespace muster::cli::bench {
+
+/// What is measured.
+struct Plan {
+  Operation operation = Operation::all_reduce;
+  DataType type = DataType::float32;
+  int iterations = 20;
+  int warmup = 5;
+  bool check = false;
+  bool gpu = false;
+};
+
+/// One size on one rank.
+struct Sample {
+  std::size_t bytes = 0;     ///< S of algorithm_bandwidth(): the wished size, rounded down to whole shares
+  std::size_t elements = 0;  ///< of the operation's call on one rank
+  double average = 0;        ///< seconds of one operation, back to back, as nccl-tests takes it
+  Times single;              ///< of operations that are each waited for
+  std::size_t wrong = 0;     ///< elements of this rank's result that are not what they should be
+};
+
+std::optional<DataType> type_of(std::string_view name);
+std::vector<std::string> type_names();
+
+/// Collective. Buffers for `most` bytes are kept from size to size.
+class Meter {
+ public:
+  Meter(Communicator world, const Plan& plan, std::size_t most);
+
+  /// Warms up, then times the operation twice: back to back with one wait at the end, and one by one. With
+  /// Plan::check, runs it once more on known numbers and counts what is wrong.
+  /// @throws Error
+  Sample measure(std::size_t bytes);
+
+ private:
+  void run(std::size_t count);
+  std::size_t count_for(std::size_t bytes) const;
+  std::size_t wrong(std::size_t count);
+
+  Communicator world_;
+  Plan plan_;
+  std::unique_ptr<Memory> in_;   // all that goes in, or the buffer of an operation in place
+  std::unique_ptr<Memory> out_;  // none for an operation in place
+};
+
+}  // namespace muster::cli::bench

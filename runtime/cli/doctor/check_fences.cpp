@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "bootstrap/rank_list.hpp"
+#include "control/plane.hpp"
+#include "doctor/checks.hpp"
+#include "job_inside.hpp"
+
+namespace muster::cli::doctor {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds late_by{300};
+constexpr int fence_seconds = 20;
+constexpr seconds meeting{60};
+
+int late_rank(const Job& job) {
+  const auto& roster = job.roster();
+  for (const auto& hello : roster)
+    if (hello.local_rank == 0 && hello.rank > 0 && &hello != &roster.front() &&
+        (hello.host != roster.front().host || hello.boot_id != roster.front().boot_id))
+      return hello.rank;
+  return -1;
+}
+
+enum class Seen : std::uint8_t { waited, let_go, failed };
+
+struct Outcome {
+  Seen seen = Seen::failed;
+  double milliseconds = 0;
+};
+static_assert(std::is_trivially_copyable_v<Outcome>);
+
+// The late rank leaves word before it enters; who is let go and finds no word was not held back. The word is
+// stored before the fence can end, so no clock decides.
+Outcome try_fence(Job& job, control::Plane& plane, bool collecting, int late) {
+  auto const word = fmt::format("doctor/fence/{}", collecting ? "collecting" : "plain");
+  plane.barrier(word, meeting);
+  auto const since = std::chrono::steady_clock::now();
+  if (job.rank() == late) {
+    std::this_thread::sleep_for(late_by);
+    plane.put(word, {1});
+    plane.get(word, meeting);  // it is there now
+  }
+  auto const error = pmix_fence(collecting, fence_seconds);
+  Outcome outcome;
+  outcome.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - since).count();
+  if (error.empty()) outcome.seen = plane.get(word, milliseconds{0}) ? Seen::waited : Seen::let_go;
+  return outcome;
+}
+
+std::vector<Outcome> gathered(Job& job, control::Plane& plane, bool collecting, const Outcome& mine) {
+  control::Blob blob(sizeof mine);
+  std::memcpy(blob.data(), &mine, sizeof mine);
+  std::vector<int> everyone;
+  for (const auto& hello : job.roster()) everyone.push_back(hello.rank);
+  std::vector<Outcome> all;
+  for (const auto& one :
+       plane.gather(collecting ? "doctor fence 2" : "doctor fence 1", everyone, blob, meeting)) {
+    Outcome outcome;
+    if (one.size() == sizeof outcome) std::memcpy(&outcome, one.data(), sizeof outcome);
+    all.push_back(outcome);
+  }
+  return all;
+}
+
+Row row_of(const Job& job, const std::vector<Outcome>& all, bool collecting, int late) {
+  std::vector<int> let_go;
+  std::vector<int> failed;
+  double least = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].seen == Seen::failed) failed.push_back(static_cast<int>(rank));
+    if (all[rank].seen != Seen::let_go) continue;
+    least = let_go.empty() ? all[rank].milliseconds : std::min(least, all[rank].milliseconds);
+    let_go.push_back(static_cast<int>(rank));
+  }
+  auto const kind = collecting ? "PMIx fence, collecting" : "PMIx fence, plain";
+  const char* const ring = "export SLURM_PMIX_FENCE=ring, or set TreeWidth=2 in slurm.conf";
+  if (!failed.empty()) {
+    return {Verdict::fail, kind,
+            fmt::format("did not end within {} s for {}", fence_seconds,
+                        bootstrap::list_of_ranks(job.roster(), failed)),
+            ring};
+  }
+  if (let_go.empty()) {
+    return {Verdict::pass, kind,
+            fmt::format("held all ranks back until rank {} came {} ms late", late, late_by.count()), ""};
+  }
+  auto const found =
+      fmt::format("let {} go after {:.1f} ms, before rank {} came {} ms late",
+                  bootstrap::list_of_ranks(job.roster(), let_go), least, late, late_by.count());
+  if (collecting) return {Verdict::fail, kind, found + ": the join relies on it", ring};
+  return {Verdict::warn, kind, found + ": no barrier over hosts (Muster does not use it as one)",
+          std::string(ring) + ", for programs that do (NVSHMEM does)"};
+}
+
+}  // namespace
+
+std::vector<Row> check_fences(Patient& patient) {
+  Job& job = patient.job;
+  auto const skipped = [](const char* why) {
+    return std::vector<Row>{{Verdict::skipped, "PMIx fences", why, ""}};
+  };
+  if (std::strcmp(job.bootstrap(), "pmix") != 0) return skipped("the job was not joined through PMIx");
+  int const late = late_rank(job);
+  if (late < 0) return skipped("one host: what is asked is whether a fence waits for another host's ranks");
+  auto& plane = *detail::JobInside::plane(job);
+  std::vector<Row> rows;
+  for (bool const collecting : {false, true})
+    rows.push_back(row_of(job, gathered(job, plane, collecting, try_fence(job, plane, collecting, late)),
+                          collecting, late));
+  return rows;
+}
+
+}  // namespace muster::cli::doctor

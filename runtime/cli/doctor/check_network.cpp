@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "doctor/checks.hpp"
+#include "job_inside.hpp"
+
+namespace muster::cli::doctor {
+namespace {
+
+std::string adapters_of(const bootstrap::Surroundings& around) {
+  std::string text;
+  for (const auto& adapter : around.adapters) {
+    text +=
+        fmt::format("{}{}:{} {}{}", text.empty() ? "" : ", ", adapter.name, adapter.port,
+                    adapter.link_layer.empty() ? "" : adapter.link_layer + " ", adapter.up ? "up" : "down");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Row> check_network(Patient& patient) {
+  const auto& records = detail::JobInside::records(patient.job);
+  auto rows = rows_about(patient, {"socket interface", "RDMA adapters"});
+  auto const told = [&](const char* subject) {
+    return std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.subject == subject; });
+  };
+  const auto& first = records.front();
+  if (patient.job.host_count() == 1) {
+    rows.push_back({Verdict::skipped, "socket interface", "one host: no other is to be reached", ""});
+  } else if (const auto* interface = bootstrap::socket_interface_of(first.surroundings);
+             interface != nullptr && !told("socket interface")) {
+    rows.push_back({Verdict::pass, "socket interface",
+                    fmt::format("NCCL would take {} ({}/{}) on {}, and one that fits on the other hosts",
+                                interface->name, interface->address, interface->prefix, first.hello.host),
+                    ""});
+  }
+  bool any = false;
+  for (const auto& record : records) any = any || !record.surroundings.adapters.empty();
+  if (!any) {
+    rows.push_back({Verdict::skipped, "RDMA adapters",
+                    "no host has one (/sys/class/infiniband): NCCL goes through sockets", ""});
+    return rows;
+  }
+  if (told("RDMA adapters")) return rows;
+  auto const usable = bootstrap::usable_adapters_of(first.surroundings).size();
+  bool const down = usable < first.surroundings.adapters.size();
+  rows.push_back({down ? Verdict::warn : Verdict::pass, "RDMA adapters",
+                  fmt::format("NCCL can use {} on each host; {} has {}", usable, first.hello.host,
+                              adapters_of(first.surroundings)),
+                  down ? "bring those that are down up (ibstat), or leave them out with NCCL_IB_HCA" : ""});
+  return rows;
+}
+
+}  // namespace muster::cli::doctor

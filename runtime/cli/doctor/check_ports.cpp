@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <asio.hpp>
+
+#include "bootstrap/rank_list.hpp"
+#include "bootstrap/step.hpp"
+#include "bootstrap/this_process.hpp"
+#include "doctor/checks.hpp"
+
+namespace muster::cli::doctor {
+namespace {
+
+bool is_free(std::uint16_t port) {
+  asio::io_context io;
+  asio::ip::tcp::acceptor acceptor(io);
+  asio::error_code error;
+  acceptor.open(asio::ip::tcp::v4(), error);
+  acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  acceptor.bind({asio::ip::tcp::v4(), port}, error);
+  return !error;
+}
+
+}  // namespace
+
+std::vector<Row> check_ports(Patient& patient) {
+  if (patient.job.rank() != 0 || patient.job.size() == 1) return {};
+  auto const step = bootstrap::slurm_step_of(bootstrap::variable);
+  if (!step)
+    return {
+        {Verdict::skipped, "ports", "no Slurm step of several tasks: the launcher says where to meet", ""}};
+  auto const ports = step->ports.empty() ? bootstrap::ports_for(step->job) : step->ports;
+  std::vector<int> taken;
+  for (auto const port : ports)
+    if (!is_free(port)) taken.push_back(port);
+  auto const kind = step->ports.empty() ? "derived from job and step" : "reserved by --resv-ports";
+  Row row{Verdict::pass, "ports",
+          fmt::format("without PMIx this step meets on {} first of {} {}, {} of them taken on {}",
+                      ports.front(), ports.size(), kind, taken.size(), patient.job.roster().front().host),
+          ""};
+  if (!taken.empty()) {
+    row.found += ": " + bootstrap::ranges_of(taken);
+    row.verdict = taken.size() == ports.size() ? Verdict::fail : Verdict::warn;
+    row.fix = "set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix";
+  }
+  return {row};
+}
+
+}  // namespace muster::cli::doctor

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "bootstrap/rank_list.hpp"
+#include "doctor/checks.hpp"
+#include "job_inside.hpp"
+
+namespace muster::cli::doctor {
+
+std::vector<Row> check_versions(Patient& patient) {
+  auto rows = rows_about(patient, {"versions", "NCCL version", "driver version", "plugin version"});
+  const auto& first = detail::JobInside::records(patient.job).front();
+  auto const shown = [](const std::string& version) { return version.empty() ? "none" : version; };
+  rows.push_back(
+      {Verdict::pass, "versions",
+       fmt::format("rank 0 has libmuster {}, plugin {}, NCCL {}, NVIDIA driver {}{}",
+                   first.hello.muster_version, shown(first.hello.plugin_version),
+                   shown(first.hello.nccl_version), shown(first.surroundings.driver),
+                   rows.empty() && patient.job.size() > 1 ? "; the other ranks have the same" : ""),
+       ""});
+  return rows;
+}
+
+std::vector<Row> check_variables(Patient& patient) {
+  auto rows = rows_about(patient, {"variables"});
+  if (!rows.empty()) return rows;
+  std::string names;
+  for (const auto& [name, value] : detail::JobInside::records(patient.job).front().surroundings.variables)
+    names += (names.empty() ? "" : ", ") + name + "=" + value;
+  return {{Verdict::pass, "variables",
+           names.empty() ? "no NCCL_*, UCX_* or transport variables of Open MPI are set"
+                         : "alike on all ranks; rank 0 has " + names,
+           ""}};
+}
+
+}  // namespace muster::cli::doctor

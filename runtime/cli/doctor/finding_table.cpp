@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/finding_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace muster::cli::doctor {
+namespace {
+
+auto count_of(const std::vector<Row>& rows, Verdict verdict) {
+  return std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.verdict == verdict; });
+}
+
+}  // namespace
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass:
+      return "pass";
+    case Verdict::warn:
+      return "warn";
+    case Verdict::fail:
+      return "fail";
+    case Verdict::skipped:
+      return "skipped";
+  }
+  return "?";
+}
+
+std::string table_of(const std::vector<Row>& rows) {
+  std::size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row.subject.size());
+  std::string text;
+  for (const auto& row : rows) {
+    text += fmt::format("{:<7}  {:<{}}  {}\n", name_of(row.verdict), row.subject, width, row.found);
+    if (!row.fix.empty()) text += fmt::format("{:<7}  {:<{}}  -> {}\n", "", "", width, row.fix);
+  }
+  return text + fmt::format("{} passed, {} warned, {} failed, {} skipped\n", count_of(rows, Verdict::pass),
+                            count_of(rows, Verdict::warn), count_of(rows, Verdict::fail),
+                            count_of(rows, Verdict::skipped));
+}
+
+std::string json_of(const std::vector<Row>& rows, const std::vector<std::string>& trace) {
+  using nlohmann::ordered_json;
+  ordered_json checks = ordered_json::array();
+  for (const auto& row : rows)
+    checks.push_back({{"verdict", name_of(row.verdict)},
+                      {"subject", row.subject},
+                      {"found", row.found},
+                      {"fix", row.fix}});
+  ordered_json const report{
+      {"schema", 1}, {"failed", exit_code_of(rows) != 0}, {"checks", checks}, {"trace", trace}};
+  return report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int exit_code_of(const std::vector<Row>& rows) { return count_of(rows, Verdict::fail) > 0 ? 1 : 0; }
+
+}  // namespace muster::cli::doctor

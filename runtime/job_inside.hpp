@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "bootstrap/preflight.hpp"
+#include "muster/job.hpp"
+
+namespace muster::control {
+class Plane;
+}
+
+namespace muster::detail {
+
+/// What the `muster` command, which is built from the runtime's own sources, sees of a job beyond its public
+/// interface.
+struct JobInside {
+  /// Null in a world of one.
+  static control::Plane* plane(Job& job);
+  /// As each rank put it up; empty unless the job was examined.
+  static const std::vector<bootstrap::Record>& records(Job& job);
+
+  /// As Job::join(), but every rank reads all of its Surroundings, as if NCCL were to be used, and what does
+  /// not fit together comes back in `findings` instead of ending or being told.
+  /// @throws Error for what leaves no job: a rank that is missing, sizes that disagree.
+  static Job examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings);
+};
+
+}  // namespace muster::detail

@@ -1,0 +1,113 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# muster doctor and muster bench on a real two-node Slurm, healthy and with things broken on one node.
+load setup
+
+setup_file() { lab_up --nodes 2 --gpus 0; }
+teardown_file() { lab_down; }
+
+muster() { echo "$MUSTER_BUILD/bin/muster"; }
+# doctor SRUN-OPTIONS -- DOCTOR-OPTIONS: the doctor as four ranks on two nodes.
+doctor() {
+  local options=()
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  shift
+  lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 "${options[@]}" "$(muster)" doctor "$@"
+}
+# on_second_node VARIABLE=VALUE...: the doctor with these variables on n1 alone.
+on_second_node() {
+  # shellcheck disable=SC2016 # the inner shell expands it
+  lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
+    bash -c 'if [ "$SLURM_NODEID" = 1 ]; then export "$@"; fi; exec '"$(muster)"' doctor' - "$@"
+}
+# row VERDICT SUBJECT: the table has such a row.
+row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output"; return 1; }; }
+
+@test "a healthy cluster: one table, from rank 0, exit code 0" {
+  run -0 --separate-stderr doctor --mpi=pmix --
+  row pass "join" | grep -F 'through pmix: 4 ranks on 2 hosts'
+  row pass "clocks"
+  row pass "variables"
+  row pass "versions"
+  row pass "socket interface"
+  row pass "all-reduce \(host\), across"
+  row "(pass|warn)" "slowest node" | grep -E 'n[01] with'
+  row skipped "GPUs" | grep -F 'no host shows a GPU device'
+  [ "$(grep -c '^join\|  join  ' <<<"$output")" = 1 ]
+  [[ "$output" == *" 0 failed"* ]]
+  [[ "$output" == *"trace of the join on this rank:"*"rank 0: "* ]]
+}
+
+@test "the fences of this cluster are told apart: a collecting one waits for the other node, a plain one is tried" {
+  run -0 --separate-stderr doctor --mpi=pmix --
+  row pass "PMIx fence, collecting" | grep -F 'until rank 2 came 300 ms late'
+  row "(pass|warn)" "PMIx fence, plain"
+  # Slurm's tree of at most TreeWidth (16 or 50) nodes has no edges below that many; its ring has.
+  SLURM_PMIX_FENCE=ring run -0 --separate-stderr doctor --mpi=pmix --
+  row pass "PMIx fence, plain" | grep -F 'held all ranks back'
+}
+
+@test "without PMIx the doctor works too, and says what it could not try" {
+  run -0 --separate-stderr doctor --mpi=none --
+  row pass "join" | grep -F 'through slurm: 4 ranks on 2 hosts'
+  row pass "ports"
+  row skipped "PMIx fences"
+  row skipped "all-reduce \(host\)" | grep -F 'Open MPI needs PMIx'
+}
+
+@test "a variable that differs on one node is named with its ranks, and fails where NCCL would hang" {
+  run -0 on_second_node NCCL_IB_TIMEOUT=10
+  row warn "variables" | grep -F "NCCL_IB_TIMEOUT is '10' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0)"
+  run on_second_node NCCL_PROTO=LL
+  [ "$status" = 1 ]
+  row fail "variables" | grep -F "NCCL_PROTO is 'LL' on ranks 2-3 (host n1)"
+  [[ "$output" == *"-> give every rank the same NCCL_PROTO"* ]]
+}
+
+@test "an interface that cannot reach the other node is named" {
+  run on_second_node NCCL_SOCKET_IFNAME=lo
+  [ "$status" = 1 ]
+  row fail "socket interface" | grep -F 'loopback interface on the host of rank 2 (host n1)'
+  run on_second_node NCCL_SOCKET_IFNAME==eth99
+  [ "$status" = 1 ]
+  row fail "socket interface" | grep -F 'the host of rank 2 (host n1) has no interface that is up and fits NCCL_SOCKET_IFNAME==eth99'
+}
+
+@test "a rank that never joins is the table's one line, exit code 1" {
+  # shellcheck disable=SC2016
+  run lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
+    bash -c 'if [ "$SLURM_PROCID" = 3 ]; then exit 0; fi; exec '"$(muster)"' doctor --deadline 3'
+  [ "$status" != 0 ]
+  row fail "job" | grep -F 'rank 3'
+}
+
+@test "the doctor's JSON has the same checks" {
+  run -0 --separate-stderr doctor --mpi=pmix -- --format json
+  python3 -c '
+import json, sys
+report = json.load(sys.stdin)
+subjects = [check["subject"] for check in report["checks"]]
+assert report["schema"] == 1 and not report["failed"], report
+assert {"join", "clocks", "PMIx fence, collecting", "slowest node"} <= set(subjects), subjects
+assert report["trace"], report' <<<"$output"
+}
+
+@test "muster bench over two nodes: table, right data, JSON and a picture" {
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$(muster)" bench --max 64K --factor 8 --check --svg "$BATS_TEST_TMPDIR/bench.svg"
+  [[ "$output" == *"all_reduce: 4 ranks on 2 hosts (joined through pmix), open-mpi, host memory"* ]]
+  [[ "$output" == *"# wrong elements: 0"* ]]
+  python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/bench.svg"
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$(muster)" bench --max 1K --op all_gather --format json
+  python3 -c 'import json, sys; report = json.load(sys.stdin); assert len(report["results"]) == 8, report' <<<"$output"
+}
+
+@test "what a join warns of is one line from rank 0, and a healthy join says nothing" {
+  program=$MUSTER_BUILD/bin/joining_ranks
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$program"
+  [ -z "$stderr" ]
+  # shellcheck disable=SC2016
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix \
+    bash -c 'if [ "$SLURM_NODEID" = 1 ]; then export UCX_TLS=tcp; fi; exec '"$program"
+  [ "$(grep -c '^muster: warning: ' <<<"$stderr")" = 1 ]
+  [[ "$stderr" == *"UCX_TLS is 'tcp' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0): give every rank the same UCX_TLS"* ]]
+}
