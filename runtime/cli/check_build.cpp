@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "build_parts.hpp"
+#include "found_parts.hpp"
 #include "muster/version.hpp"
 
 namespace muster::cli {
@@ -18,33 +19,38 @@ struct Part {
   bool present;
   std::string_view version;
   std::string_view use;
+  std::string (*found)();
 };
 
 // build_parts.hpp is written by CMake from what dependencies.cmake found.
 constexpr Part parts[] = {
-    {"Slurm headers", built_with_slurm, slurm_version, "the plugin; it loads into this Slurm release only"},
-    {"hwloc", built_with_hwloc, hwloc_version, "muster plan --topology"},
-    {"PMIx", built_with_pmix, pmix_version, "join under srun --mpi=pmix and mpirun"},
-    {"Open MPI", built_with_ompi, ompi_version, "collectives on host memory"},
-    {"oneDNN", built_with_onednn, onednn_version, "the trainer on the CPU"},
-    {"CUDA", built_with_cuda, cuda_version, "GPU memory"},
-    {"NCCL", built_with_cuda, nccl_version, "collectives on GPU memory"},
+    {"Slurm headers", built_with_slurm, slurm_version, "the plugin; it loads into this Slurm release only",
+     found::slurm},
+    {"hwloc", built_with_hwloc, hwloc_version, "muster plan --topology", found::hwloc},
+    {"PMIx", built_with_pmix, pmix_version, "join under srun --mpi=pmix and mpirun", found::pmix},
+    {"Open MPI", built_with_ompi, ompi_version, "collectives on host memory", found::open_mpi},
+    {"oneDNN", built_with_onednn, onednn_version, "the trainer on the CPU", nullptr},
+    {"CUDA", built_with_cuda, cuda_version, "GPU memory", found::cuda},
+    {"NCCL", built_with_cuda, nccl_version, "collectives on GPU memory", found::nccl},
 };
 
 void run() {
   std::cout << fmt::format("muster {} ({} {}, {})\n", muster::version, compiler, compiler_version,
                            build_type);
+  std::cout << fmt::format("  {:<14} {:<4} {:<12} {:<12} {}\n", "", "", "built with", "found here", "for");
   for (const auto& part : parts) {
-    std::cout << fmt::format("  {:<14} {:<4} {:<12} {}\n", part.name, part.present ? "yes" : "no",
-                             part.present && !part.version.empty() ? part.version : "-", part.use);
+    std::string const found = part.found != nullptr ? part.found() : "";
+    std::cout << fmt::format("  {:<14} {:<4} {:<12} {:<12} {}\n", part.name, part.present ? "yes" : "no",
+                             part.present && !part.version.empty() ? part.version : "-",
+                             found.empty() ? "-" : found, part.use);
   }
 }
 
 }  // namespace
 
 void add_check_build(CLI::App& app) {
-  auto* check = app.add_subcommand("check-build",
-                                   "Show what this build was made with: Slurm, hwloc, PMIx, MPI, CUDA, …");
+  auto* check = app.add_subcommand(
+      "check-build", "Show what this build was made with and finds here: Slurm, PMIx, MPI, CUDA, …");
   check->callback([] { run(); });
 }
 

@@ -55,22 +55,17 @@ row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output";
   row skipped "all-reduce \(host\)" | grep -F 'Open MPI needs PMIx'
 }
 
-@test "a variable that differs on one node is named with its ranks, and fails where NCCL would hang" {
+@test "a variable that differs on one node is named with its ranks" {
   run -0 on_second_node NCCL_IB_TIMEOUT=10
   row warn "variables" | grep -F "NCCL_IB_TIMEOUT is '10' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0)"
-  run on_second_node NCCL_PROTO=LL
+}
+
+@test "what would make NCCL hang or fail is a failure: another protocol, an interface that cannot reach the other node" {
+  run on_second_node NCCL_PROTO=LL NCCL_SOCKET_IFNAME=lo
   [ "$status" = 1 ]
   row fail "variables" | grep -F "NCCL_PROTO is 'LL' on ranks 2-3 (host n1)"
   [[ "$output" == *"-> give every rank the same NCCL_PROTO"* ]]
-}
-
-@test "an interface that cannot reach the other node is named" {
-  run on_second_node NCCL_SOCKET_IFNAME=lo
-  [ "$status" = 1 ]
   row fail "socket interface" | grep -F 'loopback interface on the host of rank 2 (host n1)'
-  run on_second_node NCCL_SOCKET_IFNAME==eth99
-  [ "$status" = 1 ]
-  row fail "socket interface" | grep -F 'the host of rank 2 (host n1) has no interface that is up and fits NCCL_SOCKET_IFNAME==eth99'
 }
 
 @test "a rank that never joins is the table's one line, exit code 1" {
@@ -92,13 +87,11 @@ assert {"join", "clocks", "PMIx fence, collecting", "slowest node"} <= set(subje
 assert report["trace"], report' <<<"$output"
 }
 
-@test "muster bench over two nodes: table, right data, JSON and a picture" {
+@test "muster bench over two nodes: table, right data and a picture" {
   run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$(muster)" bench --max 64K --factor 8 --check --svg "$BATS_TEST_TMPDIR/bench.svg"
   [[ "$output" == *"all_reduce: 4 ranks on 2 hosts (joined through pmix), open-mpi, host memory"* ]]
   [[ "$output" == *"# wrong elements: 0"* ]]
   python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/bench.svg"
-  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$(muster)" bench --max 1K --op all_gather --format json
-  python3 -c 'import json, sys; report = json.load(sys.stdin); assert len(report["results"]) == 8, report' <<<"$output"
 }
 
 @test "what a join warns of is one line from rank 0, and a healthy join says nothing" {

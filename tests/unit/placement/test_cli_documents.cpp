@@ -90,8 +90,13 @@ TEST_CASE("The documented example is JSON and has documented fields only") {
 TEST_CASE("Every option stands in the man page and in the shell completion") {
   const auto page = read_file(MUSTER_SOURCE "/docs/man/muster.1");
   const auto completion = read_file(MUSTER_SOURCE "/etc/completions/muster");
-  const auto options = options_in(run_muster("plan --help").output);
-  CHECK(options.size() >= 12);
+  auto options = options_in(run_muster("plan --help").output);
+  for (const char* command : {"doctor", "bench"}) {
+    const auto more = options_in(run_muster(std::string(command) + " --help").output);
+    CHECK(more.size() >= 4);
+    options.insert(more.begin(), more.end());
+  }
+  CHECK(options.size() >= 24);
   for (const auto& option : options) {
     INFO(option);
     CHECK_THAT(completion, Catch::Matchers::ContainsSubstring(option + " ") ||
