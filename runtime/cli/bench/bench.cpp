@@ -117,8 +117,8 @@ int measure_all(Job& job, Options& options) {
 int run(Options& options) {
   settle(options);
   auto const device = options.device == "gpu"    ? Device::cuda
-                      : options.device == "host" ? Device::cpu
-                                                 : Device::automatic;
+                      : options.device == "auto" ? Device::automatic
+                                                 : Device::cpu;
   auto job = Job::join({.device = device});
   int const code = measure_all(job, options);
   job.leave();
@@ -164,7 +164,7 @@ void add_bench(CLI::App& app, int& code) {
       ->add_option("--device", options->device,
                    "host, gpu, or auto: the GPU that Muster placed, else host memory (default)")
       ->type_name("WHERE")
-      ->check(CLI::IsMember({"auto", "host", "gpu"}));
+      ->check(CLI::IsMember({"auto", "host", "cpu", "gpu"}));
   bench->add_option("--format", options->format, "table or json (default: table)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"table", "json"}));

@@ -59,8 +59,8 @@ int agreed(Job& job, int code) {
 int run(const Options& options) {
   log::keep();
   auto const device = options.device == "gpu"    ? Device::cuda
-                      : options.device == "host" ? Device::cpu
-                                                 : Device::automatic;
+                      : options.device == "auto" ? Device::automatic
+                                                 : Device::cpu;
   std::vector<bootstrap::Finding> findings;
   auto const since = std::chrono::steady_clock::now();
   try {
@@ -88,7 +88,7 @@ void add_doctor(CLI::App& app, int& code) {
       ->add_option("--device", options->device,
                    "host, gpu, or auto: the GPU that Muster placed, else host memory (default)")
       ->type_name("WHERE")
-      ->check(CLI::IsMember({"auto", "host", "gpu"}));
+      ->check(CLI::IsMember({"auto", "host", "cpu", "gpu"}));
   doctor->add_option("--format", options->format, "table or json (default: table)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"table", "json"}));
