@@ -6,17 +6,19 @@
 #include <utility>
 
 #include "communicator/reduce_elements.hpp"
+#include "communicator/stream_copy.hpp"
 
 namespace muster::detail {
 namespace {
 
-// A rank's buffer: what a long all-reduce works on at once. Two of them are to leave the second-level cache
-// before they are written again, since a line that another core has read is slow to write: with 128, 256, 512
-// and 1024 KiB two ranks moved 6.4, 8.9, 12.8 and 15.9 GB/s at 4 MiB and 5.9, 7.7, 9.3 and 9.7 at 64 MiB
-// (tests/bench/host_collectives has how; cores with 1 MiB of their own).
+// A rank's buffer: what a long all-reduce works on at once. With 128, 512 and 1024 KiB two ranks
+// moved 9.0, 10.7 and 13.2 GB/s at 4 MiB and 7.3, 9.1 and 9.8 GB/s at 64 MiB.
 constexpr std::size_t slot_bytes = 512u << 10;
 // Up to here, for all ranks together, every rank reduces everything, which needs one meeting instead of two.
-constexpr std::size_t short_bytes = 32u << 10;
+// Two ranks with cores of their own need 3.2 µs for 4 KiB with one meeting and 1.5 µs with two; where cores
+// are shared a meeting is a change of processes.
+constexpr std::size_t short_bytes = 2u << 10;
+constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
 // Looks before `patience` is asked, where a rank has its core for itself: some microseconds.
 constexpr int most_spins = 100;
 constexpr std::size_t cache_line = 64;
@@ -41,6 +43,7 @@ SharedAllReduce::SharedAllReduce(std::unique_ptr<SharedSegment> segment, int ran
       rank_(rank),
       ranks_(ranks),
       spins_(yield ? 1 : most_spins),
+      short_bytes_(yield ? short_bytes_on_shared_cores : short_bytes),
       patience_(std::move(patience)),
       lines_(reinterpret_cast<Line*>(segment_->data())),
       slots_(segment_->data() + static_cast<std::size_t>(ranks) * 2 * sizeof(Line)),
@@ -72,7 +75,7 @@ void SharedAllReduce::barrier() {
 
 void SharedAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) {
   auto const size = size_of(type);
-  if (count * size * static_cast<std::size_t>(ranks_) <= short_bytes)
+  if (count * size * static_cast<std::size_t>(ranks_) <= short_bytes_)
     return reduce_short(in, out, count, type, op);
   auto const chunk = slot_bytes / size;
   for (std::size_t at = 0; at < count; at += chunk) {
@@ -108,8 +111,9 @@ void SharedAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::siz
   auto const own = begin(rank_);
   auto const own_end = begin(rank_ + 1);
   std::byte* const mine = slot(rank_);
-  std::memcpy(mine, in, own);
-  std::memcpy(mine + own_end, in + own_end, bytes - own_end);
+  stream_copy(mine, in, own);
+  stream_copy(mine + own_end, in + own_end, bytes - own_end);
+  stream_fence();
   post();
   await_all();
 
@@ -120,8 +124,9 @@ void SharedAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::siz
     for (int r = 0; r < ranks_; ++r)
       operands_[static_cast<std::size_t>(r)] = r == rank_ ? in + at : slot(r) + at;
     reduce_elements(out + at, operands_, length / size_of(type), type, op, ranks_);
-    std::memcpy(mine + at, out + at, length);
+    stream_copy(mine + at, out + at, length);
   }
+  stream_fence();
   post();
   for (int i = 1; i < ranks_; ++i) {
     int const r = (rank_ + i) % ranks_;

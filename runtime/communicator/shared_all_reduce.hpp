@@ -59,6 +59,7 @@ class SharedAllReduce {
   int rank_;
   int ranks_;
   int spins_;
+  std::size_t short_bytes_;
   std::function<void(unsigned)> patience_;
   Line* lines_;
   std::byte* slots_;
