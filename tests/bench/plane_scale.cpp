@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the control plane costs rank 0 as jobs grow, to 100,000 ranks: plane_scale [RANKS...].
 //
-// Rank 0 is the real one (control::Leader behind its real gates), on a thread of its own; so are the
+// Rank 0 is the real one (control::Leader behind its real gates), in a process of its own; so are the
 // connections to it (control::Channel). The hosts behind them are simulated: a host of 8 ranks is one
 // connection that says what its leader and the seven ranks behind it say. Before anything else that is
 // compared, byte by byte as counted by a TCP relay in between, with jobs of real planes of 16, 32 and 64
 // ranks.
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/resource.h>
 
-#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "control/plane.hpp"
+#include "leader_process.hpp"
 #include "simulated_hosts.hpp"
 #include "tcp_counter.hpp"
 
@@ -59,27 +58,15 @@ Message arrival(const std::string& name, int root, const Blob& blob = {}, bool l
 
 class SimulatedJob {
  public:
-  explicit SimulatedJob(int ranks) : ranks_(ranks), hosts_(io_of_hosts_, ranks, key_) {
-    leader_ = std::make_unique<Leader>(io_, [this](const Message&) { ++answers_; });
-    leader_->open(bench::roster_of(ranks), bench::leaders_of_hosts(ranks), key_, 0ms);
-    work_.emplace(asio::make_work_guard(io_));
-    thread_ = std::thread([this] { io_.run(); });
-  }
-  ~SimulatedJob() {
-    asio::post(io_, [this] {
-      leader_->close();
-      work_.reset();
-    });
-    hosts_.close();
-    thread_.join();
-  }
+  explicit SimulatedJob(int ranks) : ranks_(ranks), leader_(ranks, key_), hosts_(io_, ranks, key_) {}
+  ~SimulatedJob() { hosts_.close(); }
   SimulatedJob(const SimulatedJob&) = delete;
   SimulatedJob& operator=(const SimulatedJob&) = delete;
 
   // Connections, and the barrier that ends a join.
   Row join() {
     return measured("join", 12, [&] {
-      hosts_.connect(leader_->port());
+      hosts_.connect(leader_.port());
       round(arrival("join", 0), {});
     });
   }
@@ -117,18 +104,17 @@ class SimulatedJob {
   Row failure() {
     return measured("failure", 4, [&] {
       hosts_.expect_answers();
-      auto const before = answers_.load();
       hosts_.say_of_last({{"is", "broken"},
                           {"fault", 1},
                           {"speaker", ranks_ - 1},
                           {"text", "a reason of about this length"}});
-      wait(before);
+      wait();
     });
   }
   // What traffic_of_real_job() does, for comparison: bytes over TCP only.
   bench::Traffic traffic_over_tcp() {
     hosts_.reset_traffic();
-    hosts_.connect(leader_->port());
+    hosts_.connect(leader_.port());
     round(arrival("join", 0), {});
     round(arrival("ids", 0), arrival("ids", 0, Blob(128)));
     auto const split = arrival("split", -1, Blob(8));
@@ -141,33 +127,25 @@ class SimulatedJob {
   // Everybody comes with `theirs`, rank 0 with `own` where that differs.
   void round(const Message& theirs, const Message& own) {
     hosts_.expect_answers();
-    auto const before = answers_.load();
-    asio::post(io_, [this, message = own.is_null() ? theirs : own] { leader_->handle(0, message); });
+    leader_.say(own.is_null() ? theirs : own);
     hosts_.say_of_each(theirs);
-    wait(before);
+    wait();
   }
   void end() {
     round(arrival("leave", 0, {}, true), {});
     hosts_.say_that_all_ended();
   }
-  void wait(int before) {
+  void wait() {
     hosts_.run_until_answered();
-    while (answers_ == before) std::this_thread::sleep_for(1ms);
-  }
-  double processor_time() {
-    clockid_t clock{};
-    timespec now{};
-    if (pthread_getcpuclockid(thread_.native_handle(), &clock) != 0) return 0;
-    clock_gettime(clock, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+    leader_.wait_for_answer();
   }
   template <typename Operation>
   Row measured(const std::string& name, int depth, Operation operation) {
     hosts_.reset_traffic();
     auto const began = std::chrono::steady_clock::now();
-    auto const processor = processor_time();
+    auto const processor = leader_.processor_time();
     operation();
-    Row row{name, hosts_.traffic(), 0, depth, 0, processor_time() - processor};
+    Row row{name, hosts_.traffic(), 0, depth, 0, leader_.processor_time() - processor};
     row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     row.in_all = row.at_rank_0.messages_in + row.at_rank_0.messages_out + hosts_.messages_inside();
     return row;
@@ -175,13 +153,9 @@ class SimulatedJob {
 
   int ranks_;
   Key key_ = random_key();
+  bench::LeaderProcess leader_;  // before the hosts: they leave first
   asio::io_context io_;
-  asio::io_context io_of_hosts_;
   bench::SimulatedHosts hosts_;
-  std::unique_ptr<Leader> leader_;
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
-  std::thread thread_;
-  std::atomic<int> answers_{0};
 };
 
 // Bytes between rank 0 and the other hosts' leaders in a job of real planes: join's barrier, a broadcast, a
@@ -228,8 +202,7 @@ bool compare_with_real_jobs() {
 void allow_files(int ranks) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  auto const needed =
-      static_cast<rlim_t>(2 * (ranks / ranks_per_host + ranks_per_host) + 1000);  // both ends are here
+  auto const needed = static_cast<rlim_t>(ranks / ranks_per_host + ranks_per_host + 1000);
   if (limit.rlim_cur >= needed) return;
   limit = {needed, std::max(limit.rlim_max, needed)};
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -251,12 +224,14 @@ int main(int argc, char** argv) {
         "have it, s |\n|---|---|---|---|---|---|---|---|---|\n");
     for (int const ranks : sizes) {
       allow_files(ranks);
-      SimulatedJob job(ranks);
-      print(ranks, job.join());
-      print(ranks, job.barrier());
-      print(ranks, job.broadcast_ids());
-      print(ranks, ranks > 4096 ? job.gather_computed() : job.gather());
-      print(ranks, job.leave());
+      {
+        SimulatedJob job(ranks);
+        print(ranks, job.join());
+        print(ranks, job.barrier());
+        print(ranks, job.broadcast_ids());
+        print(ranks, ranks > 4096 ? job.gather_computed() : job.gather());
+        print(ranks, job.leave());
+      }
       SimulatedJob failing(ranks);
       failing.join();
       print(ranks, failing.failure());

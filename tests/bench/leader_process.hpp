@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// For plane_scale: the real rank 0 in a process of its own, so that each end of its connections has its own
+// limit of open files.
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <asio.hpp>
+#include <cstdio>
+#include <ctime>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "cbor.hpp"
+#include "control/leader.hpp"
+#include "simulated_hosts.hpp"
+
+namespace muster::bench {
+
+class LeaderProcess {
+ public:
+  /// Forks: before this process has threads.
+  LeaderProcess(int ranks, const control::Key& key) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || (pid_ = ::fork()) < 0)
+      throw std::runtime_error("cannot start a process");
+    if (pid_ == 0) {
+      ::close(ends[0]);
+      ::_exit(serve(ends[1], ranks, key));
+    }
+    ::close(ends[1]);
+    end_ = ends[0];
+    if (!read_all(end_, &port_, sizeof port_)) throw std::runtime_error("rank 0 did not start");
+  }
+  ~LeaderProcess() {
+    ::close(end_);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  LeaderProcess(const LeaderProcess&) = delete;
+  LeaderProcess& operator=(const LeaderProcess&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  /// Rank 0's own message.
+  void say(const control::Message& message) const {
+    auto const bytes = write_cbor(message);
+    ask(bytes.size(), bytes.data());
+  }
+  /// Until rank 0 itself got what it was to get.
+  void wait_for_answer() const {
+    double nothing = 0;
+    if (!read_all(end_, &nothing, sizeof nothing)) throw std::runtime_error("rank 0 ended");
+  }
+  /// Of its control thread, in seconds. Not between say() and wait_for_answer().
+  double processor_time() const {
+    double seconds = 0;
+    ask(0, nullptr);
+    if (!read_all(end_, &seconds, sizeof seconds)) throw std::runtime_error("rank 0 ended");
+    return seconds;
+  }
+
+ private:
+  static bool read_all(int from, void* to, std::size_t bytes) {
+    auto* at = static_cast<char*>(to);
+    while (bytes > 0) {
+      auto const got = ::read(from, at, bytes);
+      if (got <= 0) return false;
+      at += got;
+      bytes -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+  static void write_all(int to, const void* from, std::size_t bytes) {
+    if (::send(to, from, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes))
+      throw std::runtime_error("rank 0 and its hosts lost each other");
+  }
+  void ask(std::size_t length, const void* bytes) const {
+    write_all(end_, &length, sizeof length);
+    if (length > 0) write_all(end_, bytes, length);
+  }
+
+  static int serve(int end, int ranks, const control::Key& key) {
+    try {
+      asio::io_context io;
+      control::Leader leader(io, [end](const control::Message&) {
+        double const nothing = 0;
+        write_all(end, &nothing, sizeof nothing);
+      });
+      leader.open(roster_of(ranks), leaders_of_hosts(ranks), key, std::chrono::milliseconds{0});
+      auto const port = leader.port();
+      auto work = asio::make_work_guard(io);
+      std::thread thread([&io] { io.run(); });
+      write_all(end, &port, sizeof port);
+      std::size_t length = 0;
+      while (read_all(end, &length, sizeof length)) {
+        std::vector<std::uint8_t> bytes(length);
+        if (!read_all(end, bytes.data(), length)) break;
+        if (length > 0) {
+          asio::post(io, [&leader, message = read_cbor(bytes, "a message")] { leader.handle(0, message); });
+          continue;
+        }
+        clockid_t clock{};
+        timespec now{};
+        ::pthread_getcpuclockid(thread.native_handle(), &clock);
+        ::clock_gettime(clock, &now);
+        double const seconds = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+        write_all(end, &seconds, sizeof seconds);
+      }
+      asio::post(io, [&] {
+        leader.close();
+        work.reset();
+      });
+      thread.join();
+      return 0;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "plane_scale: rank 0: %s\n", error.what());
+      return 1;
+    }
+  }
+
+  pid_t pid_ = -1;
+  int end_ = -1;
+  std::uint16_t port_ = 0;
+};
+
+}  // namespace muster::bench
