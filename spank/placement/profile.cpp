@@ -66,6 +66,12 @@ toml::table parse(const std::string& text, const std::string& file) {
 }  // namespace
 
 Profile parse_profile(const std::string& text, const std::string& file) {
+  // TOML has no such characters, and toml++ 3.2 ends the process on some.
+  const auto is_odd = [](unsigned char c) {
+    return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
+  };
+  if (std::any_of(text.begin(), text.end(), is_odd))
+    throw Error(file + ": has control characters; not a text file");
   const toml::table document = parse(text, file);
   Profile profile{file, {}, {}};
   for (const auto& [key, value] : document) {

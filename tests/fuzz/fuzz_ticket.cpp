@@ -21,8 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ask_for_ticket(io, control::local_endpoint(name), *seal, "slurm/c/1.0/", 1,
                    Deadline(std::chrono::seconds(20)));
     std::abort();
-  } catch (const Error&) {
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {  // the caller tries the next endpoint, whatever it was
   }
   return 0;
 }

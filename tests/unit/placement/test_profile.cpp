@@ -35,6 +35,12 @@ std::string complaint(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("control characters in a profile are refused: the parser would end the process") {
+  CHECK(complaint(std::string("[match]\npartition = \"x\"\n[") + '\0' + "environment]\n") ==
+        "x.conf: has control characters; not a text file");
+  CHECK(complaint("[environment]\nA = \"\x7f\"\n") == "x.conf: has control characters; not a text file");
+}
+
 TEST_CASE("A profile is for the nodes that fit all of its keys, by any pattern of each") {
   const Profile profile = parse_profile(R"(
 [match]
