@@ -20,6 +20,8 @@
 #include "deadline.hpp"
 #include "job_inside.hpp"
 #include "log.hpp"
+#include "observe/counters.hpp"
+#include "observe/watch.hpp"
 
 namespace muster {
 
@@ -31,6 +33,7 @@ struct Job::State {
   std::unique_ptr<bootstrap::Membership> membership;
   std::shared_ptr<detail::JobContext> context = std::make_shared<detail::JobContext>();
   bootstrap::Seating seating;
+  std::unique_ptr<observe::Watch> watch;
   std::shared_ptr<detail::Gpu> gpu;
   std::shared_ptr<detail::MpiSession> mpi;
   std::shared_ptr<detail::Collectives> world;
@@ -52,11 +55,15 @@ struct Job::State {
   void require_here(const char* what) const {
     if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
   }
+  const Hello& self() const { return context->roster[static_cast<std::size_t>(context->rank)]; }
   void leave();
   void drop(bool for_own_reason) noexcept;
 };
 
 namespace {
+
+// How long rank 0 may write what it gathers at the end, when the deadline is no shorter.
+constexpr milliseconds gathering_time{10'000};
 
 // A rank that is not to speak ends a moment later than the one that does: some launchers end a job with its
 // first process.
@@ -66,6 +73,7 @@ namespace {
 }
 
 std::unique_ptr<bootstrap::Membership> find_membership(const Deadline& deadline) {
+  observe::Phase const phase("find the job");
   try {
     return bootstrap::find_membership(deadline);
   } catch (const Error& error) {
@@ -76,6 +84,7 @@ std::unique_ptr<bootstrap::Membership> find_membership(const Deadline& deadline)
 
 std::vector<Record> exchange(bootstrap::Membership& membership, const Record& mine,
                              const Deadline& deadline) {
+  observe::Phase const phase("exchange hellos");
   try {
     return membership.exchange(mine, deadline);
   } catch (const Error& error) {
@@ -151,6 +160,7 @@ void Job::State::examine(std::vector<Record> put_up) {
 }
 
 void Job::State::start_plane(const std::vector<Record>& records, const Deadline& deadline) {
+  observe::Phase const phase("control plane");
   auto& plane = context->plane;
   control::PlaneOptions const known{context->roster, bootstrap::leaders_of(records), options.silence};
   if (plane) {
@@ -168,12 +178,14 @@ void Job::State::start_plane(const std::vector<Record>& records, const Deadline&
   }
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
   if (seating.hosts > 1) bootstrap::tell_clock(*plane, seating.host_of, wait());
+  observe::answer_for_metrics(*plane, self());
   plane->barrier("join", wait());
   if (seating.hosts > 1 && context->rank == 0 && !examined)
     act_on(bootstrap::compare_clocks(*plane, context->roster, seating.host_of), true, 0);
 }
 
 std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool examine) {
+  observe::Phase const phase("join");
   Deadline const deadline(options.deadline);
   log::debug("join: begins, deadline {}", text_of(deadline.length()));
   auto state = std::make_unique<State>();
@@ -195,6 +207,7 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
   state->take_gpu(mine);
   mine.surroundings =
       bootstrap::read_surroundings({mine.on_gpu || examine, membership.size() > 1, membership.local_rank()});
+  auto timeline = observe::Watch::announce(mine);
   if (context.rank == 0 && membership.size() > 1) {
     auto const key = control::random_key();
     context.plane = control::Plane::listen(key);
@@ -211,6 +224,8 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
   for (const auto& record : records) context.roster.push_back(record.hello);
   state->seating = bootstrap::seat(context.roster);
   if (membership.size() > 1) state->start_plane(records, deadline);
+  state->watch = std::make_unique<observe::Watch>(records.front(), context.roster, context.rank,
+                                                  context.plane, std::move(timeline));
   log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
   return state;
 }
@@ -256,6 +271,8 @@ void Job::State::drop(bool for_own_reason) noexcept {
   }
   left = true;
   if (gpu) gpu->abandon();
+  watch->gather_after_failure();
+  watch.reset();
   if (!context->plane) return;
   if (for_own_reason) {
     context->plane->abandon_for_own_reason();
@@ -283,6 +300,7 @@ Communicator Job::world() {
   state_->require_here("world");
   if (!on_gpu()) return host_world();
   if (!state_->world) {
+    observe::Phase const phase("world communicator");
     Deadline const deadline(state_->options.deadline);
     if (state_->context->plane) state_->context->plane->barrier("world communicator", deadline.length());
     state_->world = state_->gpu->world(detail::Group(state_->context, "world"), deadline);
@@ -293,6 +311,7 @@ Communicator Job::world() {
 Communicator Job::host_world() {
   state_->require_here("host_world");
   if (!state_->host_world) {
+    observe::Phase const phase("host communicator");
     Deadline const deadline(state_->options.deadline);
     if (size() == 1) {
       state_->host_world = detail::make_alone();
@@ -316,13 +335,29 @@ void Job::barrier(const std::string& name, milliseconds deadline) {
   if (state_->context->plane) state_->context->plane->barrier("barrier '" + name + "'", deadline);
 }
 
+Metrics Job::metrics() const { return observe::counters().read(state_->self()); }
+
+Metrics Job::metrics_of(int rank, milliseconds wait) const {
+  state_->require_here("metrics_of");
+  if (rank < 0 || rank >= size())
+    throw Error(Fault::usage, fmt::format("metrics_of: rank {} is not in 0 … {}", rank, size() - 1));
+  if (rank == this->rank()) return metrics();
+  return observe::ask_for_metrics(*state_->context->plane, roster()[static_cast<std::size_t>(rank)], wait);
+}
+
 void Job::leave() { state_->leave(); }
 
 void Job::State::leave() {
   if (left) return;
   Deadline const deadline(options.deadline);
+  if (watch->gathers()) {
+    watch->stop();
+    if (context->plane) context->plane->barrier("leave", deadline.length());
+    watch->gather(std::min(gathering_time, deadline.length() / 2));
+  }
   if (context->plane) context->plane->last_barrier("leave", deadline.length());
   left = true;
+  watch.reset();
   if (gpu) gpu->finish(deadline);
   if (mpi) mpi->finish(deadline);
   if (context->plane) context->plane->leave();

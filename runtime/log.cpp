@@ -63,9 +63,18 @@ std::vector<std::string> kept() {
   return {kept_lines.begin(), kept_lines.end()};
 }
 
+bool informing() {
+  static bool const on = [] {
+    const char* const value = std::getenv("MUSTER_LOG");
+    return shown() || (value != nullptr && std::string_view(value) == "info");
+  }();
+  return on;
+}
+
 void set_rank(int rank) { shown_rank = rank; }
 
 void warn(const std::string& text) { logger().warn("muster: warning: {}", text); }
+void write(const std::string& text) { logger().info("muster: {}", text); }
 
 void write_debug(const std::string& text) {
   static auto const start = std::chrono::steady_clock::now();

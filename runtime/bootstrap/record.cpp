@@ -88,6 +88,8 @@ std::vector<std::uint8_t> encode(const Record& record) {
                     {"plugin_version", hello.plugin_version},
                     {"nccl_version", hello.nccl_version},
                     {"on_gpu", record.on_gpu},
+                    {"gathers", record.gathers},
+                    {"timeline", record.timeline},
                     {"trouble", record.trouble},
                     {"trouble_fault", static_cast<int>(record.trouble_fault)},
                     {"around", written(record.surroundings)},
@@ -121,6 +123,8 @@ Record decode(std::span<const std::uint8_t> bytes) {
     hello.plugin_version = checked_text(object, "plugin_version");
     hello.nccl_version = checked_text(object, "nccl_version");
     record.on_gpu = object.at("on_gpu").get<bool>();
+    record.gathers = object.at("gathers").get<bool>();
+    record.timeline = object.at("timeline").get<bool>();
     record.trouble = checked_text(object, "trouble");
     record.trouble_fault =
         static_cast<Fault>(checked_int(object, "trouble_fault", 0, static_cast<int>(Fault::system)));

@@ -18,6 +18,8 @@ inline constexpr std::size_t max_record_bytes = 65536;
 struct Record {
   Hello hello;
   bool on_gpu = false;                  ///< its world communicator works on GPU memory
+  bool gathers = false;                 ///< rank 0 gathers what the ranks have noted when the job is left
+  bool timeline = false;                ///< and a timeline is among it
   std::string trouble;                  ///< why this rank cannot take part, empty when it can
   Fault trouble_fault = Fault::system;  ///< of `trouble`
   Surroundings surroundings;

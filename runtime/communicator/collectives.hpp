@@ -6,6 +6,7 @@
 #include <span>
 
 #include "muster/types.hpp"
+#include "observe/position.hpp"
 
 namespace muster::detail {
 
@@ -19,6 +20,7 @@ class Collectives {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual const char* backend() const noexcept = 0;
+  virtual observe::Position position() const noexcept { return {"world", 0}; }
 
   virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           Stream stream) = 0;

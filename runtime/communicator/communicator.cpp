@@ -7,8 +7,12 @@
 #include <numeric>
 
 #include "communicator/collectives.hpp"
+#include "observe/operation.hpp"
 
 namespace muster {
+
+using observe::Kind;
+using observe::Operation;
 namespace {
 
 bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
@@ -33,17 +37,20 @@ const char* Communicator::backend() const noexcept { return collectives_->backen
 
 void Communicator::barrier(Stream stream) {
   require_no_group("barrier");
+  Operation const call(*collectives_, Kind::barrier, 0);
   collectives_->barrier(stream);
 }
 
 void Communicator::synchronize(Stream stream) {
   require_no_group("synchronize");
+  Operation const call(*collectives_, Kind::synchronize, 0);
   collectives_->synchronize(stream);
 }
 
 Communicator Communicator::split(int color, int key) const {
   require_no_group("split");
   if (color < 0) throw Error(Fault::usage, fmt::format("split: color {} is negative", color));
+  Operation const call(*collectives_, Kind::split, 0);
   return Communicator(collectives_->split(color, key));
 }
 
@@ -51,18 +58,24 @@ void Communicator::all_reduce_bytes(const void* in, void* out, std::size_t count
                                     Stream stream) {
   auto const bytes = count * size_of(type);
   require_apart(in != out && overlap(in, bytes, out, bytes), "all_reduce");
-  if (count > 0) collectives_->all_reduce(in, out, count, type, op, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::all_reduce, count * size_of(type));
+  collectives_->all_reduce(in, out, count, type, op, stream);
 }
 
 void Communicator::reduce_bytes(void* buffer, std::size_t count, DataType type, Reduction op, int root,
                                 Stream stream) {
   require_rank(root, "reduce");
-  if (count > 0) collectives_->reduce(buffer, count, type, op, root, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::reduce, count * size_of(type));
+  collectives_->reduce(buffer, count, type, op, root, stream);
 }
 
 void Communicator::broadcast_bytes(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
   require_rank(root, "broadcast");
-  if (count > 0) collectives_->broadcast(buffer, count, type, root, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::broadcast, count * size_of(type));
+  collectives_->broadcast(buffer, count, type, root, stream);
 }
 
 void Communicator::all_gather_bytes(const void* in, void* out, std::size_t count, DataType type,
@@ -71,7 +84,9 @@ void Communicator::all_gather_bytes(const void* in, void* out, std::size_t count
   const void* const share = static_cast<std::byte*>(out) + static_cast<std::size_t>(rank()) * bytes;
   require_apart(in != share && overlap(in, bytes, out, bytes * static_cast<std::size_t>(size())),
                 "all_gather");
-  if (count > 0) collectives_->all_gather(in, out, count, type, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::all_gather, count * size_of(type));
+  collectives_->all_gather(in, out, count, type, stream);
 }
 
 void Communicator::all_gather_v_bytes(const void* in, void* out, std::span<const std::size_t> counts,
@@ -81,7 +96,9 @@ void Communicator::all_gather_v_bytes(const void* in, void* out, std::span<const
   auto const all = std::accumulate(own, counts.end(), before);
   const void* const share = static_cast<std::byte*>(out) + before * size_of(type);
   require_apart(in != share && overlap(in, *own * size_of(type), out, all * size_of(type)), "all_gather_v");
-  if (all > 0) collectives_->all_gather_v(in, out, counts, type, stream);
+  if (all == 0) return;
+  Operation const call(*collectives_, Kind::all_gather_v, *own * size_of(type));
+  collectives_->all_gather_v(in, out, counts, type, stream);
 }
 
 void Communicator::reduce_scatter_bytes(const void* in, void* out, std::size_t count, DataType type,
@@ -90,27 +107,37 @@ void Communicator::reduce_scatter_bytes(const void* in, void* out, std::size_t c
   const void* const share = static_cast<const std::byte*>(in) + static_cast<std::size_t>(rank()) * bytes;
   require_apart(out != share && overlap(in, bytes * static_cast<std::size_t>(size()), out, bytes),
                 "reduce_scatter");
-  if (count > 0) collectives_->reduce_scatter(in, out, count, type, op, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::reduce_scatter,
+                       count * size_of(type) * static_cast<std::size_t>(size()));
+  collectives_->reduce_scatter(in, out, count, type, op, stream);
 }
 
 void Communicator::all_to_all_bytes(const void* in, void* out, std::size_t count, DataType type,
                                     Stream stream) {
   auto const bytes = count * size_of(type) * static_cast<std::size_t>(size());
   require_apart(overlap(in, bytes, out, bytes), "all_to_all");
-  if (count > 0) collectives_->all_to_all(in, out, count, type, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::all_to_all,
+                       count * size_of(type) * static_cast<std::size_t>(size()));
+  collectives_->all_to_all(in, out, count, type, stream);
 }
 
 void Communicator::send_bytes(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
   require_rank(to, "send");
   if (to == rank()) throw Error(Fault::usage, fmt::format("send: rank {} cannot send to itself", to));
-  if (count > 0) collectives_->send(buffer, count, type, to, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::send, count * size_of(type));
+  collectives_->send(buffer, count, type, to, stream);
 }
 
 void Communicator::recv_bytes(void* buffer, std::size_t count, DataType type, int from, Stream stream) {
   require_rank(from, "recv");
   if (from == rank())
     throw Error(Fault::usage, fmt::format("recv: rank {} cannot receive from itself", from));
-  if (count > 0) collectives_->recv(buffer, count, type, from, stream);
+  if (count == 0) return;
+  Operation const call(*collectives_, Kind::recv, count * size_of(type));
+  collectives_->recv(buffer, count, type, from, stream);
 }
 
 void Communicator::require_factor(std::size_t mine, std::size_t all, const char* operation) const {
@@ -162,6 +189,7 @@ CallGroup::~CallGroup() {
 void CallGroup::issue() {
   if (issued_) throw Error(Fault::usage, "grouped: the calls were issued already");
   issued_ = true;
+  Operation const call(*communicator_.collectives_, Kind::grouped, 0);
   communicator_.collectives_->end_group();
 }
 

@@ -9,6 +9,7 @@
 
 #include "bootstrap/roster.hpp"
 #include "cbor.hpp"
+#include "observe/event_log.hpp"
 
 namespace muster::detail {
 namespace {
@@ -25,7 +26,10 @@ Group::Group(std::shared_ptr<const JobContext> job, const std::string& name)
     : Group(job, name, everyone(job->roster.size())) {}
 
 Group::Group(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members)
-    : job_(std::move(job)), name_(std::move(name)), members_(std::move(members)) {
+    : job_(std::move(job)),
+      name_(std::move(name)),
+      kept_name_(observe::kept(name_)),
+      members_(std::move(members)) {
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), job_->rank) - members_.begin());
   activity_ = job_->plane ? job_->plane->follow_activity(name_) : std::make_shared<control::Activity>();
 }

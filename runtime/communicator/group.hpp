@@ -10,6 +10,7 @@
 
 #include "control/plane.hpp"
 #include "muster/job.hpp"
+#include "observe/position.hpp"
 
 namespace muster::detail {
 
@@ -46,6 +47,7 @@ class Group {
   /// This rank enters sends and receives with `peers`, ranks here. Not counted: not every rank takes part.
   void enter_messages(const char* operation, std::span<const int> peers);
   const char* operation() const noexcept { return activity_->operation.load(); }
+  observe::Position position() const noexcept { return {kept_name_, activity_->number + 1}; }
   /// True when the job has failed: check() then throws.
   bool failed() const noexcept { return job_->plane && job_->plane->failed(); }
   void check() const;
@@ -59,6 +61,7 @@ class Group {
 
   std::shared_ptr<const JobContext> job_;
   std::string name_;
+  const char* kept_name_;
   std::vector<int> members_;  // ranks in the job, by rank here
   int rank_ = 0;
   std::vector<int> peers_;  // of the messages that were entered last; none in an operation of the whole group

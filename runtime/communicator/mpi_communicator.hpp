@@ -32,6 +32,7 @@ class MpiCommunicator : public Collectives {
   int rank() const noexcept override { return group_.rank(); }
   int size() const noexcept override { return group_.size(); }
   const char* backend() const noexcept override { return "open-mpi"; }
+  observe::Position position() const noexcept override { return group_.position(); }
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op, Stream) override;
   void reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root, Stream) override;

@@ -44,6 +44,7 @@ class Nccl : public Collectives {
   int rank() const noexcept override { return group_.rank(); }
   int size() const noexcept override { return group_.size(); }
   const char* backend() const noexcept override { return "nccl"; }
+  observe::Position position() const noexcept override { return group_.position(); }
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   Stream stream) override;

@@ -104,6 +104,7 @@ void Leader::send(const std::vector<int>& ranks, const Message& message) {
 void Leader::handle(int rank, const Message& message) {
   auto const& what = message.at("is").get_ref<const std::string&>();
   if (what == "arrive") return arrive(rank, message);
+  if (what == "ask" || what == "told") return pass_on(rank, message);
   if (what == "stalled") return inquire(rank, message);
   if (what == "put") return put(rank, message);
   if (what == "get")

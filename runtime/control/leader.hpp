@@ -48,6 +48,8 @@ class Leader {
   void hear(int leader, const Message& message);
   void lose(int rank, const std::string& reason);
   void send(const std::vector<int>& ranks, const Message& message);
+  // A rank asks or answers another.
+  void pass_on(int from, Message message);
   void put(int rank, const Message& message);
   void tell_clocks(int rank, const Message& message);
   void arrive(int rank, const Message& message);

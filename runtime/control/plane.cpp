@@ -147,6 +147,8 @@ void Plane::hear_leader(const Message& message) {
 
 void Plane::receive(const Message& message) {
   auto const& what = message.at("is").get_ref<const std::string&>();
+  if (what == "ask") return post(rank_questions_.answer_to(message));
+  if (what == "told") return rank_questions_.hear(message);
   if (what == "failure") return inbox_.fail(failure_from(message));
   if (what == "where") return post(activities_.here(message.at("group").get<std::string>()));
   if (what == "got") return inbox_.answer(message.at("id").get<std::uint64_t>(), message);

@@ -14,6 +14,7 @@
 #include "control/clock_offset.hpp"
 #include "control/inbox.hpp"
 #include "control/leader.hpp"
+#include "control/questions.hpp"
 #include "control/relay.hpp"
 #include "deadline.hpp"
 #include "muster/job.hpp"
@@ -75,6 +76,14 @@ class Plane {
   /// @throws Error: deadline, or the failure of the job.
   ClockReading clocks_of_rank_0(std::chrono::milliseconds wait);
 
+  /// From here on the control plane's thread answers other ranks' questions about `topic` with `answerer`,
+  /// whatever this rank's program does; an empty function ends that.
+  void answer(const std::string& topic, Questions::Answerer answerer);
+  /// Asks all of `ranks` at once. Nothing for those that have no answer or give it too late. Asks survivors
+  /// too when the job has failed, and never fails it.
+  std::vector<std::optional<Blob>> ask_ranks(const std::vector<int>& ranks, const std::string& topic,
+                                             const Blob& question, std::chrono::milliseconds wait);
+
   /// True once the job has failed; cheap enough for waiting loops.
   bool failed() const noexcept { return inbox_.failed(); }
   /// As Inbox::check().
@@ -129,6 +138,7 @@ class Plane {
   std::thread thread_;
   Inbox inbox_;
   Activities activities_;
+  Questions rank_questions_;
 };
 
 }  // namespace muster::control

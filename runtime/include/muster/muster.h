@@ -172,6 +172,18 @@ MUSTER_API int muster_communicator_barrier(muster_communicator* communicator, vo
 /* Waits until what was enqueued on `stream` is done, under the operation timeout. */
 MUSTER_API int muster_synchronize(muster_communicator* communicator, void* stream);
 
+/* What is seen of a job: muster::Span and muster::Metrics. */
+
+/* A span of this thread's time in the job's timeline (MUSTER_TIMELINE). What it returns is given to
+ * muster_span_end, on the same thread; spans that began later end before. */
+MUSTER_API int muster_span_begin(const char* name);
+MUSTER_API void muster_span_end(int span);
+/* A rank's metrics in Prometheus' text format. Of another rank's they are asked for over the control plane,
+ * whatever its program does, for at most wait_ms. Writes at most `capacity` bytes with a null at the end, as
+ * snprintf does, and sets *length, which may be NULL, to the length of the whole text without it. */
+MUSTER_API int muster_metrics_text(const muster_job* job, int rank, int64_t wait_ms, char* text,
+                                   size_t capacity, size_t* length);
+
 #ifdef __cplusplus
 }
 #endif

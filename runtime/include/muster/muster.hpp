@@ -5,5 +5,7 @@
 #include "muster/communicator.hpp"
 #include "muster/error.hpp"
 #include "muster/job.hpp"
+#include "muster/metrics.hpp"
+#include "muster/span.hpp"
 #include "muster/types.hpp"
 #include "muster/version.hpp"

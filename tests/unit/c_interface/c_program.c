@@ -131,6 +131,26 @@ static void check_split(muster_communicator* world) {
   CHECK(part == NULL);
 }
 
+static void check_metrics(const muster_job* job) {
+  int const span = muster_span_begin("metrics");
+  size_t length = 0;
+  char* text;
+  char few[8];
+  OK(muster_metrics_text(job, muster_size(job) - 1, 20000, NULL, 0, &length));
+  CHECK(length > 100);
+  text = malloc(length + 100);
+  CHECK(text != NULL);
+  OK(muster_metrics_text(job, muster_rank(job), 20000, text, length + 100, &length));
+  CHECK(strlen(text) == length && strstr(text, "muster_operations_total{") != NULL);
+  OK(muster_metrics_text(job, muster_rank(job), 20000, few, sizeof few, NULL));
+  CHECK(strcmp(few, "# HELP ") == 0);
+  FAILS(muster_metrics_text(job, muster_size(job), 0, few, sizeof few, NULL), MUSTER_USAGE,
+        MUSTER_FAULT_USAGE, "is not in 0");
+  free(text);
+  muster_span_end(span);
+  muster_span_end(muster_span_begin(NULL));
+}
+
 /* The last rank goes; the others learn of it, and say nothing themselves. */
 static int abandon(muster_job* job, muster_communicator* world) {
   int status = MUSTER_OK;
@@ -173,6 +193,7 @@ int main(int argc, char** argv) {
   check_roster(job);
   check_collectives(world);
   check_split(world);
+  check_metrics(job);
   OK(muster_host_world(job, &host));
   CHECK(muster_communicator_rank(host) == muster_rank(job));
   muster_communicator_free(host);

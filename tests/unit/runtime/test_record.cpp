@@ -21,6 +21,8 @@ Record full_record() {
   record.hello.plugin_version = "0.1.0";
   record.hello.nccl_version = "2.28.9";
   record.on_gpu = true;
+  record.gathers = true;
+  record.timeline = true;
   record.trouble = "broken";
   record.trouble_fault = Fault::device;
   record.addresses = {"10.0.0.1", "fd00::1"};
@@ -48,6 +50,8 @@ TEST_CASE("a hello survives the way there and back") {
   REQUIRE(back.hello.gpu == record.hello.gpu);
   REQUIRE(back.hello.muster_version == version);
   REQUIRE(back.on_gpu);
+  REQUIRE(back.gathers);
+  REQUIRE(back.timeline);
   REQUIRE(back.trouble == "broken");
   REQUIRE(back.trouble_fault == Fault::device);
   REQUIRE(back.addresses == record.addresses);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "muster/export.hpp"
+
+namespace muster {
+
+/// A span of this thread's time in the job's timeline (MUSTER_TIMELINE), from here to the end of the scope:
+///
+///     muster::Span const span("forward");
+///
+/// Names over 46 bytes are cut. Spans of a thread lie inside one another, at most 32 deep together with the
+/// runtime's own; deeper ones are counted as dropped. It ends on the thread that began it. Without a timeline
+/// it costs one comparison. Thread-safe; may be used before join() and after leave(), where it does nothing.
+class MUSTER_EXPORT Span {
+ public:
+  explicit Span(std::string_view name) noexcept;
+  ~Span();
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  bool recorded_;
+};
+
+}  // namespace muster

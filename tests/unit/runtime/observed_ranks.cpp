@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job whose timeline and metrics observed_ranks.py looks at: observed_ranks WHAT.
+//   steps    ten steps with spans of two threads and operations of several kinds
+//   flood    more spans than a process keeps
+//   killed   the last rank is killed between operations
+//   asks     rank 0 prints the metrics of the last rank while that one's program does something else
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "muster/muster.hpp"
+
+namespace {
+
+void step(muster::Communicator& world, std::vector<float>& values) {
+  muster::Span const span("step");
+  {
+    muster::Span const forward("forward");
+    for (volatile int i = 0; i < 20000; ++i) {
+    }
+  }
+  muster::Span const backward("backward");
+  world.all_reduce(std::span<float>(values));
+  world.broadcast(std::span<float>(values), 0);
+}
+
+int run(const std::string& what) {
+  auto job = muster::Job::join({.deadline = std::chrono::seconds(30), .device = muster::Device::cpu});
+  auto world = job.world();
+  std::vector<float> values(1000);
+  bool const last = job.rank() == job.size() - 1;
+  for (int i = 0; i < 10; ++i) step(world, values);
+  std::thread loader([] { muster::Span const span("load"); });
+  loader.join();
+  if (what == "flood") {
+    for (int i = 0; i < 300000; ++i) muster::Span const span("flood");
+  }
+  if (what == "killed") {
+    if (last) kill(getpid(), SIGKILL);
+    for (;;) step(world, values);
+  }
+  if (what == "asks") {
+    if (job.rank() == 0) std::printf("%s", muster::prometheus_text({job.metrics_of(job.size() - 1)}).c_str());
+    job.barrier("asked");
+  }
+  auto part = world.split(job.rank() % 2);
+  part.barrier();
+  job.leave();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "steps");
+  } catch (const muster::Error& error) {
+    if (!error.repeated()) std::fprintf(stderr, "observed_ranks: %s\n", error.what());
+    return error.exit_code();
+  }
+}

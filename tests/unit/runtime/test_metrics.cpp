@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The counters of operations, their file and their text; the text is parsed by observed_ranks.py.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "catch.hpp"
+#include "observe/counters.hpp"
+#include "observe/metrics_file.hpp"
+
+using namespace muster;
+using namespace muster::observe;
+using namespace std::chrono_literals;
+
+namespace {
+
+Hello hello_of(int rank) {
+  Hello hello;
+  hello.rank = rank;
+  hello.host = "n1";
+  return hello;
+}
+
+const Metrics::Operation& of(const Metrics& metrics, const std::string& operation) {
+  for (const auto& one : metrics.operations)
+    if (one.operation == operation) return one;
+  throw std::runtime_error("no such operation");
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("counters from several threads add up, and the last operation is told whole") {
+  Counters counters;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (std::uint64_t i = 1; i <= 1000; ++i) {
+        counters.enter(Kind::all_reduce, {"world", i}, 2 * i);
+        counters.leave(Kind::all_reduce, 1000);
+        auto const last = counters.read(hello_of(0)).last;
+        if (last.bytes != 2 * last.number) std::abort();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  auto const metrics = counters.read(hello_of(5));
+  CHECK(of(metrics, "all_reduce").calls == 4000);
+  CHECK(of(metrics, "all_reduce").bytes == 4 * 2 * 500500);
+  CHECK(of(metrics, "all_reduce").seconds == Approx(4e-3));
+  CHECK(of(metrics, "barrier").calls == 0);
+  CHECK(metrics.last.over);
+  CHECK(metrics.rank == 5);
+  counters.enter(Kind::barrier, {"world/1.0", 9}, 0);
+  CHECK_FALSE(counters.read(hello_of(0)).last.over);
+  CHECK(summary_of(counters.read(hello_of(0))) ==
+        "4001 operations, 4.0 MB, 0.004 s in them; last barrier (operation 9 on communicator 'world/1.0'), 0 "
+        "bytes, not over");
+}
+
+TEST_CASE("metrics travel whole, and garbage is refused") {
+  Counters counters;
+  counters.enter(Kind::send, {"world", 0}, 77);
+  auto const sent = counters.read(hello_of(2));
+  auto const bytes = encode(sent);
+  auto const came = decode_metrics(bytes);
+  CHECK(came.rank == 2);
+  CHECK(came.host == "n1");
+  CHECK(of(came, "send").bytes == 77);
+  CHECK(came.operations.size() == sent.operations.size());
+  CHECK(came.last.operation == "send");
+  CHECK_FALSE(came.last.over);
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    CHECK_THROWS_AS(decode_metrics({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}),
+                    Error);
+  CHECK_THROWS_AS(decode_metrics({0xa0}), Error);
+}
+
+TEST_CASE("each rank of a job has a metrics file of its own") {
+  CHECK(metrics_path("/run/muster.prom", hello_of(3), 8) == "/run/muster.3.prom");
+  CHECK(metrics_path("/run/muster.prom", hello_of(0), 1) == "/run/muster.prom");
+  CHECK(metrics_path("muster", hello_of(3), 8) == "muster.3");
+  CHECK(metrics_path("/run/%h/%r-100%%.prom", hello_of(3), 8) == "/run/n1/3-100%.prom");
+  CHECK_THROWS_AS(metrics_path("/run/%j.prom", hello_of(3), 8), Error);
+  CHECK_THROWS_AS(metrics_path("/run/%", hello_of(3), 8), Error);
+}
+
+TEST_CASE("the metrics file is written at once, at each interval and at the end") {
+  auto const folder = std::filesystem::temp_directory_path() / ("muster-metrics-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  auto const path = folder / "muster.prom";
+  {
+    MetricsFile const file(path.string(), 5ms, hello_of(0));
+    CHECK(content(path).find(
+              "muster_operations_total{rank=\"0\",host=\"n1\",gpu=\"\",operation=\"all_reduce\"} 0\n") !=
+          std::string::npos);
+    counters().enter(Kind::all_reduce, {"world", 1}, 12);
+    counters().leave(Kind::all_reduce, 1);
+    auto const until = std::chrono::steady_clock::now() + 20s;
+    auto const counted = [&] {
+      return content(path).find("operation=\"all_reduce\"} 12\n") != std::string::npos;
+    };
+    while (!counted() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
+    CHECK(counted());
+    counters().enter(Kind::all_reduce, {"world", 2}, 30);
+    counters().leave(Kind::all_reduce, 1);
+  }
+  CHECK(content(path).find("operation=\"all_reduce\"} 42\n") != std::string::npos);
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++files;
+  CHECK(files == 1);
+  std::filesystem::remove_all(folder);
+  CHECK_THROWS_AS(MetricsFile((folder / "muster.prom").string(), 1s, hello_of(0)), Error);
+}
