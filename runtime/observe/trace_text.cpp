@@ -13,7 +13,7 @@ constexpr std::int64_t close_marks = 10'000'000'000;  // 10 s
 constexpr std::size_t events_at_once = 512;
 
 // Bytes that are no UTF-8, as where a long name was cut, become U+FFFD.
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   using nlohmann::json;
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -76,7 +76,7 @@ void TraceText::describe(std::string& text) const {
                    "{{\"ph\":\"M\",\"pid\":{},\"tid\":0,\"name\":\"{}\",\"args\":{{{}}}}},\n", self_.rank,
                    what, arguments);
   };
-  metadata("process_name", "\"name\":" + quoted(name + ")"));
+  metadata("process_name", "\"name\":" + json_text(name + ")"));
   metadata("process_sort_index", fmt::format("\"sort_index\":{}", self_.rank));
   if (dropped > 0)
     metadata("process_labels", fmt::format("\"labels\":\"{} oldest events dropped\"", dropped));
@@ -92,7 +92,7 @@ void TraceText::describe(std::string& text, const EventLog::Thread& thread) cons
   fmt::format_to(
       std::back_inserter(text),
       "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}}},\n",
-      self_.rank, thread.number, quoted(thread.name));
+      self_.rank, thread.number, json_text(thread.name));
   for (const auto& event : thread.open) write(text, event, thread.number, frozen_at_, true);
 }
 
@@ -101,12 +101,12 @@ void TraceText::write(std::string& text, const Event& event, int thread, std::in
   auto out = std::back_inserter(text);
   fmt::format_to(out, "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"cat\":\"{}\",\"name\":{}",
                  self_.rank, thread, microseconds(begin), microseconds(clock_.to_rank_0(end) - begin),
-                 name_of(event.category), quoted(event.name()));
+                 name_of(event.category), json_text(event.name()));
   std::string arguments;
   auto const add = [&](const char* name, const std::string& value) {
     fmt::format_to(std::back_inserter(arguments), "{}\"{}\":{}", arguments.empty() ? "" : ",", name, value);
   };
-  if (event.communicator != nullptr) add("communicator", quoted(event.communicator));
+  if (event.communicator != nullptr) add("communicator", json_text(event.communicator));
   if (event.number != 0) add("number", std::to_string(event.number));
   if (event.bytes != 0) add("bytes", std::to_string(event.bytes));
   if (open) add("unfinished", "true");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose timeline and metrics observed_ranks.py looks at: observed_ranks WHAT.
 //   steps    ten steps with spans of two threads and operations of several kinds
-//   flood    more spans than a process keeps
+//   flood    more spans on the last rank than a process keeps
 //   killed   the last rank is killed between operations
 //   asks     rank 0 prints the metrics of the last rank while that one's program does something else
 #include <unistd.h>
@@ -19,8 +19,7 @@ void step(muster::Communicator& world, std::vector<float>& values) {
   muster::Span const span("step");
   {
     muster::Span const forward("forward");
-    for (volatile int i = 0; i < 20000; ++i) {
-    }
+    std::this_thread::yield();
   }
   muster::Span const backward("backward");
   world.all_reduce(std::span<float>(values));
@@ -35,7 +34,7 @@ int run(const std::string& what) {
   for (int i = 0; i < 10; ++i) step(world, values);
   std::thread loader([] { muster::Span const span("load"); });
   loader.join();
-  if (what == "flood") {
+  if (what == "flood" && last) {
     for (int i = 0; i < 300000; ++i) muster::Span const span("flood");
   }
   if (what == "killed") {
