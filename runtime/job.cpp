@@ -271,7 +271,7 @@ void Job::State::drop(bool for_own_reason) noexcept {
   }
   left = true;
   if (gpu) gpu->abandon();
-  watch->gather_after_failure();
+  if (watch) watch->gather_after_failure();
   watch.reset();
   if (!context->plane) return;
   if (for_own_reason) {
