@@ -17,6 +17,10 @@ struct muster_job {
 struct muster_communicator {
   muster::Communicator communicator;
 };
+struct muster_group {
+  explicit muster_group(muster::Communicator communicator) : calls(std::move(communicator)) {}
+  muster::CallGroup calls;
+};
 
 namespace muster::c {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <memory>
+#include <numeric>
 #include <span>
 
 #include "c/call.hpp"
@@ -29,7 +31,8 @@ static_assert(static_cast<int>(DataType::float32) == MUSTER_FLOAT32 &&
 static_assert(static_cast<int>(Reduction::sum) == MUSTER_SUM &&
               static_cast<int>(Reduction::average) == MUSTER_AVERAGE &&
               static_cast<int>(Reduction::min) == MUSTER_MIN &&
-              static_cast<int>(Reduction::max) == MUSTER_MAX);
+              static_cast<int>(Reduction::max) == MUSTER_MAX &&
+              static_cast<int>(Reduction::product) == MUSTER_PRODUCT);
 
 // One operation of the C interface: checks what every one of them needs and calls `what` with the
 // communicator and a null pointer to the element type.
@@ -67,7 +70,7 @@ int operate(muster_communicator* communicator, const char* function, int type, c
 }
 
 Reduction reduction_from(int reduction, const char* function) {
-  if (reduction < MUSTER_SUM || reduction > MUSTER_MAX)
+  if (reduction < MUSTER_SUM || reduction > MUSTER_PRODUCT)
     throw Error(Fault::usage,
                 fmt::format("{}: {} is none of the reductions of muster.h", function, reduction));
   return static_cast<Reduction>(reduction);
@@ -113,10 +116,19 @@ const char* muster_backend(const muster_communicator* communicator) {
   return communicator == nullptr ? nullptr : communicator->communicator.backend();
 }
 
-int muster_all_reduce(muster_communicator* communicator, void* buffer, size_t count, int type, int reduction,
-                      void* stream) {
+int muster_all_reduce(muster_communicator* communicator, const void* in, void* out, size_t count, int type,
+                      int reduction, void* stream) {
   return operate(communicator, "muster_all_reduce", type, [&](Communicator& its, auto* tag) {
-    its.all_reduce(at(buffer, count, tag), reduction_from(reduction, "muster_all_reduce"), Stream(stream));
+    auto const op = reduction_from(reduction, "muster_all_reduce");
+    if (in == out) return its.all_reduce(at(out, count, tag), op, Stream(stream));
+    its.all_reduce(at(in, count, tag), at(out, count, tag), op, Stream(stream));
+  });
+}
+
+int muster_reduce(muster_communicator* communicator, void* buffer, size_t count, int type, int reduction,
+                  int root, void* stream) {
+  return operate(communicator, "muster_reduce", type, [&](Communicator& its, auto* tag) {
+    its.reduce(at(buffer, count, tag), root, reduction_from(reduction, "muster_reduce"), Stream(stream));
   });
 }
 
@@ -134,11 +146,28 @@ int muster_all_gather(muster_communicator* communicator, const void* mine, size_
   });
 }
 
+int muster_all_gather_v(muster_communicator* communicator, const void* mine, void* all, const size_t* counts,
+                        int type, void* stream) {
+  return operate(communicator, "muster_all_gather_v", type, [&](Communicator& its, auto* tag) {
+    std::span const shares(&required(counts, "muster_all_gather_v", "list of counts"), ranks(its));
+    auto const sum = std::accumulate(shares.begin(), shares.end(), std::size_t{0});
+    its.all_gather_v(at(mine, shares[static_cast<std::size_t>(its.rank())], tag), at(all, sum, tag), shares,
+                     Stream(stream));
+  });
+}
+
 int muster_reduce_scatter(muster_communicator* communicator, const void* all, void* mine, size_t count,
                           int type, int reduction, void* stream) {
   return operate(communicator, "muster_reduce_scatter", type, [&](Communicator& its, auto* tag) {
     its.reduce_scatter(at(all, count * ranks(its), tag), at(mine, count, tag),
                        reduction_from(reduction, "muster_reduce_scatter"), Stream(stream));
+  });
+}
+
+int muster_all_to_all(muster_communicator* communicator, const void* in, void* out, size_t count, int type,
+                      void* stream) {
+  return operate(communicator, "muster_all_to_all", type, [&](Communicator& its, auto* tag) {
+    its.all_to_all(at(in, count * ranks(its), tag), at(out, count * ranks(its), tag), Stream(stream));
   });
 }
 
@@ -154,6 +183,22 @@ int muster_recv(muster_communicator* communicator, void* buffer, size_t count, i
     its.recv(at(buffer, count, tag), from, Stream(stream));
   });
 }
+
+int muster_group_begin(muster_communicator* communicator, muster_group** group) {
+  return call([&] {
+    required(group, "muster_group_begin", "place for the group") = nullptr;
+    *group = new muster_group(required(communicator, "muster_group_begin", "communicator").communicator);
+  });
+}
+
+int muster_group_issue(muster_group* group) {
+  return call([&] {
+    std::unique_ptr<muster_group> const ends(&required(group, "muster_group_issue", "group"));
+    ends->calls.issue();
+  });
+}
+
+void muster_group_drop(muster_group* group) { delete group; }
 
 int muster_communicator_barrier(muster_communicator* communicator, void* stream) {
   return call([&] {

@@ -11,7 +11,7 @@ module muster
   integer(c_int), parameter :: MUSTER_FLOAT32 = 0, MUSTER_FLOAT64 = 1, MUSTER_BFLOAT16 = 2, MUSTER_FLOAT16 = 3
   integer(c_int), parameter :: MUSTER_INT8 = 4, MUSTER_UINT8 = 5, MUSTER_INT32 = 6, MUSTER_UINT32 = 7
   integer(c_int), parameter :: MUSTER_INT64 = 8, MUSTER_UINT64 = 9
-  integer(c_int), parameter :: MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3
+  integer(c_int), parameter :: MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4
 
   type, bind(c) :: muster_join_options
     integer(c_size_t) :: size = 40
@@ -73,9 +73,9 @@ module muster
       import
       type(c_ptr), value :: communicator
     end subroutine
-    integer(c_int) function muster_all_reduce(communicator, buffer, count, element_type, reduction, stream) bind(c)
+    integer(c_int) function muster_all_reduce(communicator, in, out, count, element_type, reduction, stream) bind(c)
       import
-      type(c_ptr), value :: communicator, buffer, stream
+      type(c_ptr), value :: communicator, in, out, stream
       integer(c_size_t), value :: count
       integer(c_int), value :: element_type, reduction
     end function

@@ -150,24 +150,42 @@ enum {
   MUSTER_UINT64 = 9
 };
 /* Reductions. */
-enum { MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3 };
+enum { MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4 };
 
 /* Collectives, as those of muster::Communicator. Counts are in elements of `type`. `stream` is a cudaStream_t
  * on backend "nccl", where the call returns when the operation is enqueued; otherwise it is ignored. */
-MUSTER_API int muster_all_reduce(muster_communicator* communicator, void* buffer, size_t count, int type,
-                                 int reduction, void* stream);
+/* In place when `in` is `out`; else they are apart. */
+MUSTER_API int muster_all_reduce(muster_communicator* communicator, const void* in, void* out, size_t count,
+                                 int type, int reduction, void* stream);
+/* In place at `root`; the others' buffers stay as they are. */
+MUSTER_API int muster_reduce(muster_communicator* communicator, void* buffer, size_t count, int type,
+                             int reduction, int root, void* stream);
 MUSTER_API int muster_broadcast(muster_communicator* communicator, void* buffer, size_t count, int type,
                                 int root, void* stream);
 /* `all` has room for size × count elements. */
 MUSTER_API int muster_all_gather(muster_communicator* communicator, const void* mine, size_t count, void* all,
                                  int type, void* stream);
+/* Shares of different lengths: counts[r] is rank r's, the same `counts` on every rank; `all` has room for
+ * their sum. */
+MUSTER_API int muster_all_gather_v(muster_communicator* communicator, const void* mine, void* all,
+                                   const size_t* counts, int type, void* stream);
 /* `all` has size × count elements, `mine` room for `count`. */
 MUSTER_API int muster_reduce_scatter(muster_communicator* communicator, const void* all, void* mine,
                                      size_t count, int type, int reduction, void* stream);
+/* `in` has size × count elements, as many as `out` has room for; they are apart. Slice r of `out` is this
+ * rank's slice of rank r's `in`. */
+MUSTER_API int muster_all_to_all(muster_communicator* communicator, const void* in, void* out, size_t count,
+                                 int type, void* stream);
 MUSTER_API int muster_send(muster_communicator* communicator, const void* buffer, size_t count, int type,
                            int to, void* stream);
 MUSTER_API int muster_recv(muster_communicator* communicator, void* buffer, size_t count, int type, int from,
                            void* stream);
+/* Grouped calls, as muster::CallGroup: operations on the communicator from muster_group_begin on are issued
+ * together by muster_group_issue, or forgotten by muster_group_drop; both free the group. */
+typedef struct muster_group muster_group;
+MUSTER_API int muster_group_begin(muster_communicator* communicator, muster_group** group);
+MUSTER_API int muster_group_issue(muster_group* group);
+MUSTER_API void muster_group_drop(muster_group* group);
 MUSTER_API int muster_communicator_barrier(muster_communicator* communicator, void* stream);
 /* Waits until what was enqueued on `stream` is done, under the operation timeout. */
 MUSTER_API int muster_synchronize(muster_communicator* communicator, void* stream);

@@ -56,7 +56,7 @@ static void check_null_handles(void) {
   CHECK(muster_on_gpu(NULL) == -1 && muster_bootstrap(NULL) == NULL && muster_backend(NULL) == NULL);
   CHECK(muster_communicator_rank(NULL) == -1 && muster_communicator_size(NULL) == -1);
   FAILS(muster_leave(NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "muster_leave: the job is null");
-  FAILS(muster_all_reduce(NULL, &value, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE,
+  FAILS(muster_all_reduce(NULL, &value, &value, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE,
         MUSTER_FAULT_USAGE, "muster_all_reduce: the communicator is null");
   muster_abandon(NULL);
   muster_job_free(NULL);
@@ -85,19 +85,27 @@ static void check_collectives(muster_communicator* world) {
   int const rank = muster_communicator_rank(world), ranks = muster_communicator_size(world);
   size_t const all_count = (size_t)ranks * ELEMENTS;
   float* all = malloc(all_count * sizeof *all);
-  double values[ELEMENTS];
+  double values[ELEMENTS], more[ELEMENTS];
   float mine[ELEMENTS];
-  int64_t largest = rank;
+  int64_t largest = rank, product;
   size_t i;
   CHECK(all != NULL);
   for (i = 0; i < ELEMENTS; ++i) {
     values[i] = rank + (double)i;
     mine[i] = (float)(rank * 1000) + (float)i;
   }
-  OK(muster_all_reduce(world, values, ELEMENTS, MUSTER_FLOAT64, MUSTER_SUM, NULL));
+  OK(muster_all_reduce(world, values, values, ELEMENTS, MUSTER_FLOAT64, MUSTER_SUM, NULL));
   for (i = 0; i < ELEMENTS; ++i) CHECK(values[i] == ranks * (ranks - 1) / 2 + ranks * (double)i);
-  OK(muster_all_reduce(world, &largest, 1, MUSTER_INT64, MUSTER_MAX, NULL));
+  OK(muster_all_reduce(world, &largest, &largest, 1, MUSTER_INT64, MUSTER_MAX, NULL));
   CHECK(largest == ranks - 1);
+  OK(muster_all_reduce(world, values, more, ELEMENTS, MUSTER_FLOAT64, MUSTER_MIN, NULL));
+  CHECK(memcmp(values, more, sizeof values) == 0);
+  product = rank + 1;
+  OK(muster_all_reduce(world, &product, &product, 1, MUSTER_INT64, MUSTER_PRODUCT, NULL));
+  CHECK(product == (ranks == 1 ? 1 : 2));
+  product = rank + 1;
+  OK(muster_reduce(world, &product, 1, MUSTER_INT64, MUSTER_SUM, ranks - 1, NULL));
+  CHECK(product == (rank == ranks - 1 ? ranks * (ranks + 1) / 2 : rank + 1));
   OK(muster_all_gather(world, mine, ELEMENTS, all, MUSTER_FLOAT32, NULL));
   for (i = 0; i < all_count; ++i) CHECK(all[i] == (float)(i / ELEMENTS * 1000 + i % ELEMENTS));
   OK(muster_reduce_scatter(world, all, mine, ELEMENTS, MUSTER_FLOAT32, MUSTER_AVERAGE, NULL));
@@ -110,14 +118,68 @@ static void check_collectives(muster_communicator* world) {
   OK(muster_synchronize(world, NULL));
   FAILS(muster_broadcast(world, mine, 1, MUSTER_FLOAT32, ranks, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
         "is not in 0");
-  FAILS(muster_all_reduce(world, mine, 1, 99, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_all_reduce(world, mine, mine, 1, 99, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
         "element types");
-  FAILS(muster_all_reduce(world, mine, 1, MUSTER_FLOAT32, 99, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_all_reduce(world, mine, mine, 1, MUSTER_FLOAT32, 99, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
         "reductions");
-  FAILS(muster_all_reduce(world, NULL, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
-        "null");
+  FAILS(muster_all_reduce(world, NULL, NULL, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE,
+        MUSTER_FAULT_USAGE, "null");
   CHECK(muster_last_error_repeated() == 0);
   free(all);
+}
+
+/* Rank r has r + 1 elements of the value r. */
+static void check_shares(muster_communicator* world) {
+  int const rank = muster_communicator_rank(world), ranks = muster_communicator_size(world);
+  size_t const all_count = (size_t)(ranks * (ranks + 1) / 2);
+  size_t* counts = malloc((size_t)ranks * sizeof *counts);
+  int32_t* mine = malloc((size_t)(rank + 1) * sizeof *mine);
+  int32_t* all = malloc(all_count * sizeof *all);
+  int32_t* to_all = malloc((size_t)ranks * sizeof *to_all);
+  int32_t* from_all = malloc((size_t)ranks * sizeof *from_all);
+  size_t at = 0, i;
+  int r;
+  CHECK(counts != NULL && mine != NULL && all != NULL && to_all != NULL && from_all != NULL);
+  for (r = 0; r < ranks; ++r) {
+    counts[r] = (size_t)r + 1;
+    to_all[r] = rank * 100 + r;
+  }
+  for (r = 0; r <= rank; ++r) mine[r] = rank;
+  OK(muster_all_gather_v(world, mine, all, counts, MUSTER_INT32, NULL));
+  for (r = 0; r < ranks; ++r)
+    for (i = 0; i < counts[r]; ++i) CHECK(all[at++] == r);
+  OK(muster_all_to_all(world, to_all, from_all, 1, MUSTER_INT32, NULL));
+  for (r = 0; r < ranks; ++r) CHECK(from_all[r] == r * 100 + rank);
+  FAILS(muster_all_gather_v(world, mine, all, NULL, MUSTER_INT32, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+        "null");
+  free(counts);
+  free(mine);
+  free(all);
+  free(to_all);
+  free(from_all);
+}
+
+/* Each rank sends to the next and receives from the one before, which only grouped calls can do in this
+ * order. */
+static void check_group(muster_communicator* world) {
+  int const rank = muster_communicator_rank(world), ranks = muster_communicator_size(world);
+  int64_t mine = rank, before = -1, sum = 1;
+  muster_group* group = NULL;
+  OK(muster_group_begin(world, &group));
+  if (ranks > 1) {
+    OK(muster_send(world, &mine, 1, MUSTER_INT64, (rank + 1) % ranks, NULL));
+    OK(muster_recv(world, &before, 1, MUSTER_INT64, (rank + ranks - 1) % ranks, NULL));
+  }
+  OK(muster_all_reduce(world, &sum, &sum, 1, MUSTER_INT64, MUSTER_SUM, NULL));
+  FAILS(muster_communicator_barrier(world, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "grouped");
+  OK(muster_group_issue(group));
+  CHECK(sum == ranks && (ranks == 1 || before == (rank + ranks - 1) % ranks));
+  OK(muster_group_begin(world, &group));
+  OK(muster_all_reduce(world, &sum, &sum, 1, MUSTER_INT64, MUSTER_SUM, NULL));
+  muster_group_drop(group);
+  OK(muster_communicator_barrier(world, NULL));
+  CHECK(sum == ranks);
+  FAILS(muster_group_issue(NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "null");
 }
 
 static void check_split(muster_communicator* world) {
@@ -192,6 +254,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "abandon") == 0) return abandon(job, world);
   check_roster(job);
   check_collectives(world);
+  check_shares(world);
+  check_group(world);
   check_split(world);
   check_metrics(job);
   OK(muster_host_world(job, &host));

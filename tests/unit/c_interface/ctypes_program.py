@@ -21,8 +21,8 @@ for name in ("muster_bootstrap", "muster_rank", "muster_size", "muster_leave", "
              "muster_communicator_free"):
     getattr(muster, name).argtypes = [ctypes.c_void_p]
 muster.muster_world.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)]
-muster.muster_all_reduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-                                     ctypes.c_void_p]
+muster.muster_all_reduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                                     ctypes.c_int, ctypes.c_void_p]
 
 
 def check(status):
@@ -43,9 +43,9 @@ rank, size = muster.muster_rank(job), muster.muster_size(job)
 
 values = array.array("f", [rank + 1.0] * 1000)
 address, count = values.buffer_info()
-check(muster.muster_all_reduce(world, address, count, FLOAT32, SUM, None))
+check(muster.muster_all_reduce(world, address, address, count, FLOAT32, SUM, None))
 assert list(values) == [size * (size + 1) / 2] * 1000, values[:3]
-assert muster.muster_all_reduce(world, address, count, 99, SUM, None) == 64
+assert muster.muster_all_reduce(world, address, address, count, 99, SUM, None) == 64
 assert b"99 is none of the element types" in muster.muster_last_error()
 
 print(f"rank {rank} of {size} ({muster.muster_bootstrap(job).decode()}): sum {values[0]:g}")
