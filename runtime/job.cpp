@@ -335,9 +335,9 @@ void Job::barrier(const std::string& name, milliseconds deadline) {
   if (state_->context->plane) state_->context->plane->barrier("barrier '" + name + "'", deadline);
 }
 
-Metrics Job::metrics() const { return observe::counters().read(state_->self()); }
+RankMetrics Job::metrics() const { return observe::counters().read(state_->self()); }
 
-Metrics Job::metrics_of(int rank, milliseconds wait) const {
+RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
   state_->require_here("metrics_of");
   if (rank < 0 || rank >= size())
     throw Error(Fault::usage, fmt::format("metrics_of: rank {} is not in 0 … {}", rank, size() - 1));

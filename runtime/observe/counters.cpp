@@ -39,8 +39,8 @@ void Counters::leave(Kind kind, std::int64_t nanoseconds) noexcept {
                                                                 std::memory_order_relaxed);
 }
 
-Metrics Counters::read(const Hello& self) const {
-  Metrics metrics;
+RankMetrics Counters::read(const Hello& self) const {
+  RankMetrics metrics;
   metrics.rank = self.rank;
   metrics.host = self.host;
   metrics.gpu = self.gpu;
@@ -57,7 +57,7 @@ Metrics Counters::read(const Hello& self) const {
   return metrics;
 }
 
-std::vector<std::uint8_t> encode(const Metrics& metrics) {
+std::vector<std::uint8_t> encode(const RankMetrics& metrics) {
   nlohmann::json operations = nlohmann::json::array();
   for (const auto& one : metrics.operations)
     operations.push_back({one.operation, one.calls, one.bytes, one.seconds});
@@ -69,10 +69,10 @@ std::vector<std::uint8_t> encode(const Metrics& metrics) {
                      {"last", {last.operation, last.communicator, last.number, last.bytes, last.over}}});
 }
 
-Metrics decode_metrics(const std::vector<std::uint8_t>& bytes) {
+RankMetrics decode_metrics(const std::vector<std::uint8_t>& bytes) {
   auto const read = read_cbor(bytes, "a rank's metrics");
   try {
-    Metrics metrics;
+    RankMetrics metrics;
     metrics.rank = read.at("rank").get<int>();
     metrics.host = read.at("host").get<std::string>();
     metrics.gpu = read.at("gpu").get<std::string>();
@@ -89,7 +89,7 @@ Metrics decode_metrics(const std::vector<std::uint8_t>& bytes) {
   }
 }
 
-std::string summary_of(const Metrics& metrics) {
+std::string summary_of(const RankMetrics& metrics) {
   std::uint64_t calls = 0;
   double bytes = 0;
   double seconds = 0;

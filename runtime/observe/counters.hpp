@@ -42,7 +42,7 @@ class Counters {
   /// `nanoseconds` after enter().
   void leave(Kind kind, std::int64_t nanoseconds) noexcept;
 
-  Metrics read(const Hello& self) const;
+  RankMetrics read(const Hello& self) const;
 
  private:
   struct Count {
@@ -66,12 +66,12 @@ class Counters {
 Counters& counters();
 
 /// For messages between ranks.
-std::vector<std::uint8_t> encode(const Metrics& metrics);
+std::vector<std::uint8_t> encode(const RankMetrics& metrics);
 /// @throws Error(Fault::system)
-Metrics decode_metrics(const std::vector<std::uint8_t>& bytes);
+RankMetrics decode_metrics(const std::vector<std::uint8_t>& bytes);
 
 /// "120 operations, 480.0 MB, 1.23 s in them; last all_reduce (operation 57 on communicator 'world'), 4.0
 /// MB".
-std::string summary_of(const Metrics& metrics);
+std::string summary_of(const RankMetrics& metrics);
 
 }  // namespace muster::observe

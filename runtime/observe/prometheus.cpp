@@ -24,7 +24,7 @@ std::string escaped(const std::string& value) {
   return text;
 }
 
-std::string labels_of(const Metrics& metrics) {
+std::string labels_of(const RankMetrics& metrics) {
   return fmt::format("rank=\"{}\",host=\"{}\",gpu=\"{}\"", metrics.rank, escaped(metrics.host),
                      escaped(metrics.gpu));
 }
@@ -47,7 +47,7 @@ class Page {
 };
 
 template <typename Value>
-void counts(Page& page, const std::vector<Metrics>& ranks, Value Metrics::Operation::*value) {
+void counts(Page& page, const std::vector<RankMetrics>& ranks, Value RankMetrics::Operation::*value) {
   for (const auto& metrics : ranks) {
     auto const labels = labels_of(metrics);
     for (const auto& one : metrics.operations)
@@ -56,7 +56,7 @@ void counts(Page& page, const std::vector<Metrics>& ranks, Value Metrics::Operat
 }
 
 template <typename Value>
-void of_last(Page& page, const std::vector<Metrics>& ranks, const Value& value) {
+void of_last(Page& page, const std::vector<RankMetrics>& ranks, const Value& value) {
   for (const auto& metrics : ranks) {
     if (metrics.last.operation.empty()) continue;
     page.sample(fmt::format("{},operation=\"{}\",communicator=\"{}\"", labels_of(metrics),
@@ -67,8 +67,8 @@ void of_last(Page& page, const std::vector<Metrics>& ranks, const Value& value) 
 
 }  // namespace
 
-std::string prometheus_text(const std::vector<Metrics>& ranks) {
-  using Operation = Metrics::Operation;
+std::string prometheus_text(const std::vector<RankMetrics>& ranks) {
+  using Operation = RankMetrics::Operation;
   Page page;
   page.family("muster_operations_total", "counter", "Calls of a communicator's operations.");
   counts(page, ranks, &Operation::calls);
@@ -78,9 +78,9 @@ std::string prometheus_text(const std::vector<Metrics>& ranks) {
               "Time in calls of operations; on NCCL a call only enqueues and synchronize waits.");
   counts(page, ranks, &Operation::seconds);
   page.family("muster_last_operation_number", "gauge", "Number of the last operation in its communicator.");
-  of_last(page, ranks, [](const Metrics::Last& last) { return last.number; });
+  of_last(page, ranks, [](const RankMetrics::Last& last) { return last.number; });
   page.family("muster_last_operation_bytes", "gauge", "Bytes that the rank put into its last operation.");
-  of_last(page, ranks, [](const Metrics::Last& last) { return last.bytes; });
+  of_last(page, ranks, [](const RankMetrics::Last& last) { return last.bytes; });
   page.family("muster_in_operation", "gauge", "1 while the rank is in an operation, 0 otherwise.");
   for (const auto& metrics : ranks) page.sample(labels_of(metrics), metrics.last.over ? 0 : 1);
   return page.take();

@@ -27,7 +27,7 @@ void answer_for_metrics(control::Plane& plane, const Hello& self) {
   });
 }
 
-Metrics ask_for_metrics(control::Plane& plane, const Hello& of, milliseconds wait) {
+RankMetrics ask_for_metrics(control::Plane& plane, const Hello& of, milliseconds wait) {
   auto const answer = plane.ask_ranks({of.rank}, topic, {}, wait).front();
   if (answer) return decode_metrics(*answer);
   plane.check();

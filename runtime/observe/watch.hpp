@@ -15,7 +15,7 @@ namespace muster::observe {
 void answer_for_metrics(control::Plane& plane, const Hello& self);
 /// Another rank's, whatever its program does.
 /// @throws Error(Fault::deadline) when it does not answer in time; the job goes on.
-Metrics ask_for_metrics(control::Plane& plane, const Hello& of, std::chrono::milliseconds wait);
+RankMetrics ask_for_metrics(control::Plane& plane, const Hello& of, std::chrono::milliseconds wait);
 
 /// What a job tells about itself when it is asked to: timeline, metrics file, summary. Not thread-safe.
 class Watch {

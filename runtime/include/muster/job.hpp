@@ -99,10 +99,10 @@ class MUSTER_EXPORT Job {
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
   /// What this rank's communicators did so far. Thread-safe.
-  Metrics metrics() const;
+  RankMetrics metrics() const;
   /// The same of another rank, which its control plane's thread tells whatever its program does. Thread-safe.
   /// @throws Error: usage, deadline (the rank does not answer; the job goes on), or the failure of the job.
-  Metrics metrics_of(int rank, std::chrono::milliseconds wait = std::chrono::seconds(2)) const;
+  RankMetrics metrics_of(int rank, std::chrono::milliseconds wait = std::chrono::seconds(2)) const;
 
   /// Waits for the others (bounded by the join deadline), closes communicators and connections. The job is
   /// over for this process.

@@ -10,7 +10,7 @@
 namespace muster {
 
 /// What one rank did in its communicators' operations since it joined.
-struct Metrics {
+struct RankMetrics {
   struct Operation {
     std::string
         operation;  ///< "all_reduce"; "grouped" is the issuing of grouped calls, which are counted each too
@@ -44,6 +44,6 @@ struct Metrics {
 /// counters muster_operations_total, muster_operation_bytes_total and muster_operation_seconds_total by rank,
 /// host, gpu and operation, and about the last operation the gauges muster_last_operation_number,
 /// muster_last_operation_bytes and muster_in_operation.
-MUSTER_EXPORT std::string prometheus_text(const std::vector<Metrics>& ranks);
+MUSTER_EXPORT std::string prometheus_text(const std::vector<RankMetrics>& ranks);
 
 }  // namespace muster

@@ -190,7 +190,7 @@ MUSTER_API int muster_communicator_barrier(muster_communicator* communicator, vo
 /* Waits until what was enqueued on `stream` is done, under the operation timeout. */
 MUSTER_API int muster_synchronize(muster_communicator* communicator, void* stream);
 
-/* What is seen of a job: muster::Span and muster::Metrics. */
+/* What is seen of a job: muster::Span and muster::RankMetrics. */
 
 /* A span of this thread's time in the job's timeline (MUSTER_TIMELINE). What it returns is given to
  * muster_span_end, on the same thread; spans that began later end before. */

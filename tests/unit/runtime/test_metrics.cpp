@@ -23,7 +23,7 @@ Hello hello_of(int rank) {
   return hello;
 }
 
-const Metrics::Operation& of(const Metrics& metrics, const std::string& operation) {
+const RankMetrics::Operation& of(const RankMetrics& metrics, const std::string& operation) {
   for (const auto& one : metrics.operations)
     if (one.operation == operation) return one;
   throw std::runtime_error("no such operation");
