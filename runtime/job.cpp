@@ -63,7 +63,7 @@ struct Job::State {
 namespace {
 
 // How long rank 0 may write what it gathers at the end, when the deadline is no shorter.
-constexpr milliseconds gathering_time{10'000};
+constexpr milliseconds gathering_time{30'000};
 
 // A rank that is not to speak ends a moment later than the one that does: some launchers end a job with its
 // first process.

@@ -20,7 +20,7 @@ constexpr std::size_t piece_bytes = 256u << 10;
 constexpr std::size_t ranks_at_once = 16;
 // How long one rank may take for a piece, at the end of a job and after a failure, where the survivors end
 // soon.
-constexpr milliseconds patience_at_leave{2000};
+constexpr milliseconds patience_at_leave{10'000};
 constexpr milliseconds patience_after_failure{100};
 constexpr milliseconds time_after_failure{400};
 

@@ -11,7 +11,8 @@ program sum_of_ranks
   call check(muster_join(options, job))
   call check(muster_world(job, world))
   values = muster_rank(job) + 1
-  call check(muster_all_reduce(world, c_loc(values), c_loc(values), size(values, kind=c_size_t), MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr))
+  call check(muster_all_reduce(world, c_loc(values), c_loc(values), size(values, kind=c_size_t), &
+                               MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr))
   print '(a,i0,a,i0,a,f0.1)', 'rank ', muster_rank(job), ' of ', muster_size(job), ': sum ', values(100)
   if (muster_all_reduce(world, c_null_ptr, c_null_ptr, 1_c_size_t, MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr) == MUSTER_OK) stop 3
   print '(a)', muster_message()

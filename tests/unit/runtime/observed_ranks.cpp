@@ -27,7 +27,7 @@ void step(muster::Communicator& world, std::vector<float>& values) {
 }
 
 int run(const std::string& what) {
-  auto job = muster::Job::join({.deadline = std::chrono::seconds(30), .device = muster::Device::cpu});
+  auto job = muster::Job::join({.deadline = std::chrono::seconds(60), .device = muster::Device::cpu});
   auto world = job.world();
   std::vector<float> values(1000);
   bool const last = job.rank() == job.size() - 1;

@@ -101,6 +101,7 @@ def check_flood():
     run("flood", MUSTER_TIMELINE=str(trace_file))
     spans, notes = read_trace()
     last = ranks - 1
+    assert notes["muster_trace"][0] == {"ranks": ranks, "lacking": 0}, notes["muster_trace"]
     dropped = notes["muster_rank"][last]["dropped"]
     assert dropped > 0 and list(notes["process_labels"]) == [last] and str(dropped) in notes["process_labels"][last]["labels"]
     # The newest are kept, and the phases.
