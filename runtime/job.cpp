@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include "bootstrap/clock_check.hpp"
@@ -21,6 +22,7 @@
 #include "job_inside.hpp"
 #include "log.hpp"
 #include "observe/counters.hpp"
+#include "observe/phase.hpp"
 #include "observe/watch.hpp"
 
 namespace muster {
@@ -38,6 +40,8 @@ struct Job::State {
   std::shared_ptr<detail::MpiSession> mpi;
   std::shared_ptr<detail::Collectives> world;
   std::shared_ptr<detail::Collectives> host_world;
+  std::optional<Communicator> node;
+  std::optional<Communicator> across_nodes;
   int unwinding = std::uncaught_exceptions();
   bool left = false;
   // Of a job that is only examined: what does not fit together is kept, and the hellos as they came.
@@ -72,8 +76,8 @@ constexpr milliseconds gathering_time{30'000};
   throw Error(error.fault(), error.what(), true);
 }
 
-std::unique_ptr<bootstrap::Membership> find_membership(const Deadline& deadline) {
-  observe::Phase const phase("find the job");
+std::unique_ptr<bootstrap::Membership> find_membership(const Deadline& deadline, Timings& timings) {
+  observe::Phase const phase("find the job", timings.bootstrap);
   try {
     return bootstrap::find_membership(deadline);
   } catch (const Error& error) {
@@ -82,9 +86,9 @@ std::unique_ptr<bootstrap::Membership> find_membership(const Deadline& deadline)
   }
 }
 
-std::vector<Record> exchange(bootstrap::Membership& membership, const Record& mine,
-                             const Deadline& deadline) {
-  observe::Phase const phase("exchange hellos");
+std::vector<Record> exchange(bootstrap::Membership& membership, const Record& mine, const Deadline& deadline,
+                             Timings& timings) {
+  observe::Phase const phase("exchange hellos", timings.exchange);
   try {
     return membership.exchange(mine, deadline);
   } catch (const Error& error) {
@@ -133,6 +137,7 @@ void Job::State::take_gpu(Record& mine) {
   bool const wanted =
       options.device == Device::cuda || (options.device == Device::automatic && !mine.hello.gpu.empty());
   if (!wanted) return;
+  observe::Phase const phase("take the GPU", context->timings->gpu);
   try {
     gpu = detail::open_gpu(mine.hello.gpu, membership->local_rank(), bootstrap::name_of_rank(mine.hello));
     mine.on_gpu = true;
@@ -160,7 +165,7 @@ void Job::State::examine(std::vector<Record> put_up) {
 }
 
 void Job::State::start_plane(const std::vector<Record>& records, const Deadline& deadline) {
-  observe::Phase const phase("control plane");
+  observe::Phase const phase("control plane", context->timings->plane);
   auto& plane = context->plane;
   control::PlaneOptions const known{context->roster, bootstrap::leaders_of(records), options.silence};
   if (plane) {
@@ -185,13 +190,14 @@ void Job::State::start_plane(const std::vector<Record>& records, const Deadline&
 }
 
 std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool examine) {
-  observe::Phase const phase("join");
   Deadline const deadline(options.deadline);
   log::debug("join: begins, deadline {}", text_of(deadline.length()));
   auto state = std::make_unique<State>();
   state->options = options;
   state->examined = examine;
-  state->membership = find_membership(deadline);
+  auto& timings = *state->context->timings;
+  std::optional<observe::Phase> whole(std::in_place, "join", timings.join);
+  state->membership = find_membership(deadline, timings);
   auto& membership = *state->membership;
   auto& context = *state->context;
   context.rank = membership.rank();
@@ -215,7 +221,7 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
     mine.key.assign(key.begin(), key.end());
   }
 
-  auto const records = exchange(membership, mine, deadline);
+  auto const records = exchange(membership, mine, deadline, timings);
   if (examine) {
     state->examine(records);
   } else {
@@ -227,6 +233,8 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
   state->watch = std::make_unique<observe::Watch>(records.front(), context.roster, context.rank,
                                                   context.plane, std::move(timeline));
   log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
+  whole.reset();
+  observe::tell_join(context.rank, timings);
   return state;
 }
 
@@ -300,10 +308,13 @@ Communicator Job::world() {
   state_->require_here("world");
   if (!on_gpu()) return host_world();
   if (!state_->world) {
-    observe::Phase const phase("world communicator");
+    auto& timings = *state_->context->timings;
+    std::optional<observe::Phase> whole(std::in_place, "world communicator", timings.world);
     Deadline const deadline(state_->options.deadline);
     if (state_->context->plane) state_->context->plane->barrier("world communicator", deadline.length());
     state_->world = state_->gpu->world(detail::Group(state_->context, "world"), deadline);
+    whole.reset();
+    observe::tell_world(rank(), timings);
   }
   return Communicator(state_->world);
 }
@@ -311,7 +322,7 @@ Communicator Job::world() {
 Communicator Job::host_world() {
   state_->require_here("host_world");
   if (!state_->host_world) {
-    observe::Phase const phase("host communicator");
+    observe::Phase const phase("host communicator", state_->context->timings->host_world);
     Deadline const deadline(state_->options.deadline);
     if (size() == 1) {
       state_->host_world = detail::make_alone();
@@ -329,6 +340,28 @@ Communicator Job::host_world() {
   }
   return Communicator(state_->host_world);
 }
+
+Communicator Job::node() {
+  state_->require_here("node");
+  if (!state_->node) {
+    auto const all = world();
+    observe::Phase const phase("node communicator", state_->context->timings->node);
+    state_->node = all.split(host_index());
+  }
+  return *state_->node;
+}
+
+Communicator Job::across_nodes() {
+  state_->require_here("across_nodes");
+  if (!state_->across_nodes) {
+    auto const all = world();
+    observe::Phase const phase("communicator across nodes", state_->context->timings->across_nodes);
+    state_->across_nodes = all.split(local_rank());
+  }
+  return *state_->across_nodes;
+}
+
+const Timings& Job::timings() const noexcept { return *state_->context->timings; }
 
 void Job::barrier(const std::string& name, milliseconds deadline) {
   state_->require_here("barrier");

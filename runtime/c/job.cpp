@@ -164,6 +164,20 @@ int muster_world(muster_job* job, muster_communicator** communicator) {
   });
 }
 
+int muster_node(muster_job* job, muster_communicator** communicator) {
+  return call([&] {
+    required(communicator, "muster_node", "place for the communicator") = nullptr;
+    *communicator = new muster_communicator{required(job, "muster_node", "job").job.node()};
+  });
+}
+
+int muster_across_nodes(muster_job* job, muster_communicator** communicator) {
+  return call([&] {
+    required(communicator, "muster_across_nodes", "place for the communicator") = nullptr;
+    *communicator = new muster_communicator{required(job, "muster_across_nodes", "job").job.across_nodes()};
+  });
+}
+
 int muster_host_world(muster_job* job, muster_communicator** communicator) {
   return call([&] {
     required(communicator, "muster_host_world", "place for the communicator") = nullptr;

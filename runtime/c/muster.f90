@@ -63,6 +63,16 @@ module muster
       type(c_ptr), value :: job
       type(c_ptr), intent(out) :: communicator
     end function
+    integer(c_int) function muster_node(job, communicator) bind(c)
+      import
+      type(c_ptr), value :: job
+      type(c_ptr), intent(out) :: communicator
+    end function
+    integer(c_int) function muster_across_nodes(job, communicator) bind(c)
+      import
+      type(c_ptr), value :: job
+      type(c_ptr), intent(out) :: communicator
+    end function
     integer(c_int) function muster_split(communicator, color, key, part) bind(c)
       import
       type(c_ptr), value :: communicator

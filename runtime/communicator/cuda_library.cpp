@@ -21,6 +21,8 @@ CudaLibrary::CudaLibrary()
   object.find(mem_alloc, MUSTER_NAME(cuMemAlloc));
   object.find(mem_free, MUSTER_NAME(cuMemFree));
   object.find(stream_query, "cuStreamQuery");
+  object.find(stream_create, "cuStreamCreate");
+  object.find(stream_destroy, MUSTER_NAME(cuStreamDestroy));
 }
 
 std::string CudaLibrary::reason(CUresult result) const {

@@ -29,6 +29,8 @@ struct CudaLibrary {
   decltype(::cuMemAlloc)* mem_alloc = nullptr;
   decltype(::cuMemFree)* mem_free = nullptr;
   decltype(::cuStreamQuery)* stream_query = nullptr;
+  decltype(::cuStreamCreate)* stream_create = nullptr;
+  decltype(::cuStreamDestroy)* stream_destroy = nullptr;
 
   /// CUDA's text for an error.
   std::string reason(CUresult result) const;

@@ -7,6 +7,7 @@
 
 #include "communicator/cuda_device.hpp"
 #include "communicator/nccl.hpp"
+#include "communicator/nccl_connecting.hpp"
 
 namespace muster::detail {
 namespace {
@@ -53,6 +54,7 @@ CUcontext make_current(const CudaLibrary& cuda, const CudaDevice& device) {
 
 std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank) {
   try {
+    connect_at_start();
     auto state = std::make_shared<NcclState>();
     auto device = find_device(state->cuda, placed, local_rank);
     state->context = make_current(state->cuda, device);

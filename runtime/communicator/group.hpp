@@ -20,6 +20,8 @@ struct JobContext {
   std::vector<Hello> roster;
   int rank = 0;  ///< of this process in the job
   std::chrono::milliseconds operation_timeout{0};
+  /// What the phases took; the communicators add to it.
+  std::shared_ptr<Timings> timings = std::make_shared<Timings>();
 };
 
 /// The ranks of one communicator, which operation this rank is in, and what to say when it does not end.

@@ -2,10 +2,11 @@
 #include "communicator/nccl.hpp"
 
 #include <atomic>
-#include <cstring>
 #include <utility>
 
+#include "communicator/nccl_ids.hpp"
 #include "log.hpp"
+#include "observe/phase.hpp"
 
 namespace muster::detail {
 namespace {
@@ -77,26 +78,26 @@ std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, 
   self.group_.enter("NCCL initialisation");
   self.make_context_current();
   const auto& library = self.state_->nccl;
-  control::Blob blob(sizeof(ncclUniqueId));
-  ncclUniqueId id;
-  if (self.rank() == 0) {
-    ncclResult_t const result = library.get_unique_id(&id);
-    if (result != ncclSuccess) self.group_.broke(Fault::device, library.reason(result, nullptr));
-    std::memcpy(blob.data(), &id, sizeof id);
+  auto& timings = *self.group_.job().timings;
+  std::vector<ncclUniqueId> ids;
+  {
+    observe::Phase const phase("NCCL id", timings.nccl_id);
+    ids = exchange_ids(library, self.group_, deadline);
   }
-  if (auto const& plane = self.group_.job().plane; plane && self.size() > 1) {
-    blob = plane->broadcast("NCCL id of '" + self.group_.name() + "'", self.group_.members(),
-                            self.group_.members().front(), blob, deadline.length());
+  {
+    observe::Phase const phase("NCCL initialisation", timings.nccl_init);
+    ncclConfig_t config = non_blocking();
+    auto const slot = self.new_slot();
+    auto const result =
+        ids.size() == 1
+            ? library.comm_init_rank_config(slot.get(), self.size(), ids.front(), self.rank(), &config)
+            : library.comm_init_rank_scalable(slot.get(), self.size(), self.rank(),
+                                              static_cast<int>(ids.size()), ids.data(), &config);
+    self.comm_ = look_at(*slot);
+    self.wait_until_ready(result, deadline);
   }
-  if (blob.size() != sizeof id) self.group_.broke(Fault::system, "the NCCL id came with another length");
-  std::memcpy(&id, blob.data(), sizeof id);
-  ncclConfig_t config = non_blocking();
-  log::debug("nccl: initialising '{}', {} ranks", self.group_.name(), self.size());
-  auto const slot = self.new_slot();
-  auto const result = library.comm_init_rank_config(slot.get(), self.size(), id, self.rank(), &config);
-  self.comm_ = look_at(*slot);
-  self.wait_until_ready(result, deadline);
-  log::debug("nccl: '{}' is ready", self.group_.name());
+  observe::Phase const phase("NCCL's first collective", timings.first_collective);
+  self.first_collective(deadline);
   return made;
 }
 
@@ -122,6 +123,28 @@ void Nccl::allocate_token() {
   CUresult const result = state_->cuda.mem_alloc(&token_, sizeof(float));
   if (result != CUDA_SUCCESS)
     group_.broke(Fault::device, "no GPU memory for the barrier: " + state_->cuda.reason(result));
+}
+
+// What NCCL leaves for the first operation happens now: its kernels are loaded, its proxy thread is started,
+// and what was not connected during the initialisation is.
+void Nccl::first_collective(const Deadline& deadline) {
+  if (size() == 1) return;
+  group_.enter("first all_reduce");
+  const auto& cuda = state_->cuda;
+  CUstream stream = nullptr;
+  // Also after a failure, when NCCL may still be working on it: CUDA frees it later then.
+  struct Guard {
+    ~Guard() {
+      if (stream != nullptr) cuda.stream_destroy(stream);
+    }
+    const CudaLibrary& cuda;
+    CUstream& stream;
+  } const guard{cuda, stream};
+  CUresult const made = cuda.stream_create(&stream, CU_STREAM_NON_BLOCKING);
+  if (made != CUDA_SUCCESS) group_.broke(Fault::device, "no CUDA stream: " + cuda.reason(made));
+  auto* const token = reinterpret_cast<void*>(token_);
+  accept(state_->nccl.all_reduce(token, token, 1, ncclFloat32, ncclMax, comm_, stream), deadline);
+  synchronize(stream, deadline);
 }
 
 void Nccl::require_open() const {
@@ -278,6 +301,7 @@ std::shared_ptr<Collectives> Nccl::split(int color, int key) {
   accept(result == ncclSuccess ? ncclInProgress : result, deadline);
   made->comm_ = look_at(*slot);
   made->wait_until_ready(ncclInProgress, deadline);
+  made->first_collective(deadline);
   return made;
 }
 

@@ -60,7 +60,7 @@ class Nccl : public Collectives {
   void recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) override;
   void barrier(Stream stream) override;
   std::shared_ptr<Collectives> split(int color, int key) override;
-  void synchronize(Stream stream) override;
+  void synchronize(Stream stream) override { synchronize(stream, Deadline(group_.timeout())); }
 
   void begin_group() override;
   void end_group() override;
@@ -98,6 +98,9 @@ class Nccl : public Collectives {
   template <typename Throw>
   [[noreturn]] void abort_all(Throw why);
   void allocate_token();
+  // Of the group; on a stream of its own, so that it waits for nobody's work.
+  void first_collective(const Deadline& deadline);
+  void synchronize(Stream stream, const Deadline& deadline);
   void abort() noexcept;
   // Ends the communicator with `how` on another thread and frees what belongs to it.
   std::optional<BackgroundCall> begin_end(decltype(::ncclCommAbort)* how) noexcept;

@@ -23,6 +23,7 @@ NcclLibrary::NcclLibrary()
   object.find(get_last_error, "ncclGetLastError");
   object.find(get_unique_id, "ncclGetUniqueId");
   object.find(comm_init_rank_config, "ncclCommInitRankConfig");
+  object.find(comm_init_rank_scalable, "ncclCommInitRankScalable");
   object.find(comm_split, "ncclCommSplit");
   object.find(comm_get_async_error, "ncclCommGetAsyncError");
   object.find(comm_finalize, "ncclCommFinalize");

@@ -24,6 +24,7 @@ struct NcclLibrary {
   decltype(::ncclGetLastError)* get_last_error = nullptr;
   decltype(::ncclGetUniqueId)* get_unique_id = nullptr;
   decltype(::ncclCommInitRankConfig)* comm_init_rank_config = nullptr;
+  decltype(::ncclCommInitRankScalable)* comm_init_rank_scalable = nullptr;
   decltype(::ncclCommSplit)* comm_split = nullptr;
   decltype(::ncclCommGetAsyncError)* comm_get_async_error = nullptr;
   decltype(::ncclCommFinalize)* comm_finalize = nullptr;

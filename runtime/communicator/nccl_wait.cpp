@@ -67,8 +67,8 @@ void Nccl::abort_all(Throw why) {
   }
 }
 
-// NCCL's own words for it are "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60", where 60 are
-// bus and slot in hexadecimal.
+// NCCL's own words for it are "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60", where 60
+// are bus and slot in hexadecimal.
 std::string Nccl::reason(ncclResult_t result) const {
   const auto& roster = group_.job().roster;
   const Hello& self = roster[static_cast<std::size_t>(group_.job().rank)];
@@ -79,9 +79,10 @@ std::string Nccl::reason(ncclResult_t result) const {
       sharing.push_back(rank);
   }
   if (result != ncclInvalidUsage || sharing.size() < 2) return state_->nccl.reason(result, comm_);
-  return fmt::format("{} have one GPU together, which NCCL refuses: start one task for each GPU, or with "
-                     "--device=cpu the job runs without them",
-                     bootstrap::name_of_ranks(roster, sharing));
+  return fmt::format(
+      "{} have one GPU together, which NCCL refuses: start one task for each GPU, or with "
+      "--device=cpu the job runs without them",
+      bootstrap::name_of_ranks(roster, sharing));
 }
 
 void Nccl::give_up(ncclResult_t result) {
@@ -99,9 +100,8 @@ void Nccl::give_up_waiting(const Deadline& deadline) {
   abort_all([&] { group_.stalled(deadline.length()); });
 }
 
-void Nccl::synchronize(Stream stream) {
+void Nccl::synchronize(Stream stream, const Deadline& deadline) {
   make_context_current();
-  Deadline const deadline(group_.timeout());
   auto const since = Deadline::Clock::now();
   while (true) {
     CUresult const state = state_->cuda.stream_query(stream);

@@ -97,18 +97,4 @@ class EventLog {
 /// The one of this process.
 EventLog& event_log();
 
-/// A span of the joining thread that is always noted: there are few of them, and they begin before it is
-/// known whether anybody wants a trace.
-class Phase {
- public:
-  explicit Phase(const char* name) : name_(name), begin_(now()) {}
-  ~Phase() { event_log().add_phase(name_, begin_, now()); }
-  Phase(const Phase&) = delete;
-  Phase& operator=(const Phase&) = delete;
-
- private:
-  const char* name_;
-  std::int64_t begin_;
-};
-
 }  // namespace muster::observe

@@ -9,6 +9,7 @@
 #include "muster/communicator.hpp"
 #include "muster/export.hpp"
 #include "muster/metrics.hpp"
+#include "muster/timings.hpp"
 
 namespace muster {
 
@@ -93,6 +94,16 @@ class MUSTER_EXPORT Job {
   Communicator world();
   /// All ranks, on host memory, whatever world() is on. Built at the first call, which is collective.
   Communicator host_world();
+  /// The ranks of this host, in the order of world(), which is split for it: on the same memory. Built at the
+  /// first call, which is collective over all ranks of the job; later calls return the same group.
+  Communicator node();
+  /// The ranks with this one's local rank, one of each host that has so many, in the order of hosts: node()'s
+  /// counterpart, for reductions in two steps. Built as node() is.
+  Communicator across_nodes();
+
+  /// What the phases up to here took on this rank. With MUSTER_LOG=info every rank says it in a line, with
+  /// MUSTER_LOG=debug each phase at its end too.
+  const Timings& timings() const noexcept;
 
   /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). Host side, over
   /// the control plane.

@@ -7,5 +7,6 @@
 #include "muster/job.hpp"
 #include "muster/metrics.hpp"
 #include "muster/span.hpp"
+#include "muster/timings.hpp"
 #include "muster/types.hpp"
 #include "muster/version.hpp"

@@ -258,6 +258,13 @@ int main(int argc, char** argv) {
   check_group(world);
   check_split(world);
   check_metrics(job);
+  OK(muster_node(job, &host));
+  CHECK(muster_communicator_rank(host) == muster_local_rank(job));
+  CHECK(muster_communicator_size(host) == muster_local_size(job));
+  muster_communicator_free(host);
+  OK(muster_across_nodes(job, &host));
+  CHECK(muster_communicator_rank(host) == muster_host_index(job));
+  muster_communicator_free(host);
   OK(muster_host_world(job, &host));
   CHECK(muster_communicator_rank(host) == muster_rank(job));
   muster_communicator_free(host);

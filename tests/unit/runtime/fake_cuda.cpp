@@ -76,6 +76,17 @@ CUresult cuMemFree(CUdeviceptr pointer) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  *stream = reinterpret_cast<CUstream>(new int);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  delete reinterpret_cast<int*>(stream);
+  return CUDA_SUCCESS;
+}
+
 int fake_cuda_stream_queries() { return stream_queries; }
 
 CUresult cuStreamQuery(CUstream) {

@@ -9,13 +9,14 @@
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
 // while; where the new one goes to is written late, for a failed split when the parent is aborted.
 // Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
-// names of the operations. A message to oneself arrives at the end of its group.
+// names of the operations. Ids are numbered from 1. A message to oneself arrives at the end of its group.
 #include <nccl.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,6 +61,8 @@ std::size_t bytes_of(ncclDataType_t type) {
 }
 
 std::string journal;
+std::mutex journal_mutex;  // ranks may be threads
+std::atomic<int> ids_made{0};
 int depth = 0;
 ncclComm_t in_group = nullptr;  // the last communicator that was used in the group
 struct Message {
@@ -71,6 +74,7 @@ std::vector<Message> sends;
 std::vector<Message> recvs;
 
 ncclResult_t note(const char* operation, ncclComm_t comm) {
+  std::lock_guard const lock(journal_mutex);
   journal += (journal.empty() ? "" : " ") + std::string(operation);
   if (depth > 0) in_group = comm;
   return ncclSuccess;
@@ -92,6 +96,7 @@ int fake_nccl_depth() { return depth; }
 /// The operations since the last call.
 const char* fake_nccl_journal() {
   static std::string told;
+  std::lock_guard const lock(journal_mutex);
   told = std::exchange(journal, "");
   return told.c_str();
 }
@@ -108,8 +113,22 @@ const char* ncclGetErrorString(ncclResult_t result) {
 const char* ncclGetLastError(ncclComm_t) { return "socketStartConnect: no route to host\n"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  std::memset(id, 7, sizeof *id);
+  std::memset(id, ++ids_made, sizeof *id);
   return ncclSuccess;
+}
+
+/// Notes how many ids came and their numbers: "init_2_ids_1_2".
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int, int count, ncclUniqueId* ids,
+                                      ncclConfig_t* config) {
+  std::string text = "init_" + std::to_string(count) + "_ids";
+  for (int i = 0; i < count; ++i) {
+    char const number = ids[i].internal[0];
+    for (char const byte : ids[i].internal)
+      if (byte != number) return ncclInvalidArgument;
+    text += "_" + std::to_string(number);
+  }
+  note(text.c_str(), nullptr);
+  return ncclCommInitRankConfig(comm, ranks, ids[0], 0, config);
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int, ncclConfig_t* config) {

@@ -234,6 +234,31 @@ TEST_CASE("messages between two ranks leave the others' count of operations as i
   REQUIRE(buffer[0] == 7 * world.size());
 }
 
+TEST_CASE("the node's ranks and those across nodes have communicators of their own") {
+  auto const world = job().world();
+  auto node = job().node();
+  REQUIRE(node.rank() == job().local_rank());
+  REQUIRE(node.size() == job().local_size());
+  auto across = job().across_nodes();
+  REQUIRE(across.rank() == job().host_index());
+  REQUIRE(across.size() <= job().host_count());
+  std::vector<std::int32_t> sum{1};
+  node.all_reduce(std::span<std::int32_t>(sum));
+  across.all_reduce(std::span<std::int32_t>(sum));
+  REQUIRE(sum.at(0) == world.size());  // the same number of ranks on each host
+  REQUIRE(job().node().size() == node.size());
+}
+
+TEST_CASE("the phases of the join are timed") {
+  job().host_world();
+  const auto& timings = job().timings();
+  REQUIRE(timings.bootstrap.count() > 0);
+  REQUIRE(timings.exchange.count() > 0);
+  REQUIRE((timings.plane.count() > 0) == (job().size() > 1));
+  REQUIRE(timings.join >= timings.bootstrap + timings.gpu + timings.exchange + timings.plane);
+  REQUIRE(timings.host_world.count() > 0);
+}
+
 TEST_CASE("split orders by key, then rank, and the parts work by themselves") {
   auto world = job().host_world();
   auto half_world = world.split(world.rank() % 2, -world.rank());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU backend on test doubles of CUDA and NCCL (fake_cuda.cpp, fake_nccl.cpp): loading, errors,
 // deadlines, worlds of one.
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <optional>
 #include <thread>
@@ -10,38 +8,13 @@
 #include "catch.hpp"
 #include "communicator/cuda_device.hpp"
 #include "communicator/gpu.hpp"
+#include "fakes.hpp"
 #include "star.hpp"
 
 using namespace muster;
 using namespace std::chrono_literals;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// The environment in which a test opens its GPU.
-struct Fakes {
-  explicit Fakes(const char* cuda = "", const char* nccl = "") {
-    setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
-    setenv("MUSTER_NCCL_LIBRARY", FAKE_NCCL_FILE, 1);
-    setenv("FAKE_CUDA", cuda, 1);
-    setenv("FAKE_NCCL", nccl, 1);
-  }
-  ~Fakes() {
-    for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_NCCL_LIBRARY", "FAKE_CUDA", "FAKE_NCCL"})
-      unsetenv(name);
-  }
-};
-
-template <typename Result>
-Result ask(const char* file, const char* function) {
-  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  REQUIRE(handle != nullptr);
-  return reinterpret_cast<Result (*)()>(dlsym(handle, function))();
-}
-int count(const char* function) { return ask<int>(FAKE_NCCL_FILE, function); }
-// What NCCL was asked for since the last time.
-std::string journal() { return ask<const char*>(FAKE_NCCL_FILE, "fake_nccl_journal"); }
 
 std::shared_ptr<const detail::JobContext> alone(std::chrono::milliseconds timeout = 300ms) {
   auto context = std::make_shared<detail::JobContext>();
@@ -56,17 +29,6 @@ std::shared_ptr<const detail::JobContext> among(std::size_t ranks, std::chrono::
   context->roster = Star::roster_of(static_cast<int>(ranks));
   context->operation_timeout = timeout;
   return context;
-}
-
-template <typename Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return Error(Fault::usage, "");
 }
 
 }  // namespace
@@ -124,6 +86,8 @@ TEST_CASE("a placed GPU that CUDA cannot use is an error with GPU, rank, CUDA's 
     Fakes const fakes;
     setenv("MUSTER_NCCL_LIBRARY", FAKE_CUDA_FILE, 1);  // a library, but not NCCL
     CHECK(has(error_of(open).what(), "it has no nccl"));
+    setenv("MUSTER_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
+    CHECK(has(error_of(open).what(), "is NCCL installed on this node?"));
   }
 }
 

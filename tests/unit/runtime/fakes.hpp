@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The test doubles of CUDA and NCCL as tests use them.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "catch.hpp"
+#include "muster/error.hpp"
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The environment in which a test opens its GPU.
+struct Fakes {
+  explicit Fakes(const char* cuda = "", const char* nccl = "") {
+    setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
+    setenv("MUSTER_NCCL_LIBRARY", FAKE_NCCL_FILE, 1);
+    setenv("FAKE_CUDA", cuda, 1);
+    setenv("FAKE_NCCL", nccl, 1);
+    setenv("NCCL_RUNTIME_CONNECT", "0", 1);  // ranks that are threads do not change the environment
+  }
+  ~Fakes() {
+    for (const char* name :
+         {"MUSTER_CUDA_LIBRARY", "MUSTER_NCCL_LIBRARY", "FAKE_CUDA", "FAKE_NCCL", "NCCL_RUNTIME_CONNECT"})
+      unsetenv(name);
+  }
+  Fakes(const Fakes&) = delete;
+  Fakes& operator=(const Fakes&) = delete;
+};
+
+template <typename Result>
+Result ask(const char* file, const char* function) {
+  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(handle != nullptr);
+  return reinterpret_cast<Result (*)()>(dlsym(handle, function))();
+}
+inline int count(const char* function) { return ask<int>(FAKE_NCCL_FILE, function); }
+// What NCCL was asked for since the last time.
+inline std::string journal() { return ask<const char*>(FAKE_NCCL_FILE, "fake_nccl_journal"); }
+
+template <typename Call>
+muster::Error error_of(Call call) {
+  try {
+    call();
+  } catch (const muster::Error& error) {
+    return error;
+  }
+  FAIL("no error");
+  return muster::Error(muster::Fault::usage, "");
+}
