@@ -15,18 +15,16 @@ Phase::~Phase() {
 
 void tell_join(int rank, const Timings& timings) {
   log::info(
-      "rank {}: join took {:.1f} ms: finding the job {:.1f}, GPU {:.1f}, exchange of hellos {:.1f}, control "
-      "plane "
-      "{:.1f}",
+      "rank {}: join took {:.1f} ms: finding the job {:.1f}, GPU {:.1f}, exchange of hellos {:.1f}, "
+      "control plane {:.1f}",
       rank, timings.join.count(), timings.bootstrap.count(), timings.gpu.count(), timings.exchange.count(),
       timings.plane.count());
 }
 
 void tell_world(int rank, const Timings& timings) {
   log::info(
-      "rank {}: world communicator took {:.1f} ms: NCCL id {:.1f}, NCCL initialisation {:.1f}, first "
-      "collective "
-      "{:.1f}",
+      "rank {}: world communicator took {:.1f} ms: NCCL id {:.1f}, NCCL initialisation {:.1f}, "
+      "first collective {:.1f}",
       rank, timings.world.count(), timings.nccl_id.count(), timings.nccl_init.count(),
       timings.first_collective.count());
 }

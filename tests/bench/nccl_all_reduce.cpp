@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a job takes from join() to its first all-reduce on GPU memory, and all-reduce times as nccl-tests defines
-// them: mpirun -n N bench_nccl_all_reduce [MOST_BYTES], 256 MiB if not given. Times are the slowest rank's; rank 0 prints. Several ranks on one GPU
+// them: on_ranks N bench_nccl_all_reduce [MOST_BYTES] (or mpirun -n N), 256 MiB if not given. Times are the slowest rank's; rank 0 prints. Several ranks on one GPU
 // take turns on it and go through sockets (tests/gpu/one_gpu.hpp): no measure of NCCL on GPUs of their own.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/muster.hpp"
@@ -22,13 +23,18 @@ double ms_since(Clock::time_point since) {
   return std::chrono::duration<double, std::milli>(Clock::now() - since).count();
 }
 
-double slowest(Communicator& host, double ms) {
-  host.all_reduce(std::span<double>(&ms, 1), Reduction::max);
+double slowest(Communicator& world, double ms) {
+  static double* place = nullptr;
+  if (place == nullptr) one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&place), sizeof ms));
+  one_gpu::check(cudaMemcpy(place, &ms, sizeof ms, cudaMemcpyHostToDevice));
+  world.all_reduce(std::span<double>(place, 1), Reduction::max);
+  world.synchronize();
+  one_gpu::check(cudaMemcpy(&ms, place, sizeof ms, cudaMemcpyDeviceToHost));
   return ms;
 }
 
 // Back to back on one stream, as nccl-tests times it. The median of `repeats`, in ms an operation.
-double time_of(Communicator& world, Communicator& host, std::span<float> data, int operations, int repeats) {
+double time_of(Communicator& world, std::span<float> data, int operations, int repeats) {
   std::vector<float> const ones(data.size(), 1.0f);
   std::vector<double> times;
   for (int repeat = 0; repeat <= repeats; ++repeat) {  // the first one warms up
@@ -37,7 +43,7 @@ double time_of(Communicator& world, Communicator& host, std::span<float> data, i
     auto const begin = Clock::now();
     for (int i = 0; i < operations; ++i) world.all_reduce(data);
     world.synchronize();
-    double const ms = slowest(host, ms_since(begin)) / operations;
+    double const ms = slowest(world, ms_since(begin)) / operations;
     if (repeat > 0) times.push_back(ms);
     float sum = 0;
     one_gpu::check(cudaMemcpy(&sum, &data.back(), sizeof sum, cudaMemcpyDeviceToHost));
@@ -46,6 +52,40 @@ double time_of(Communicator& world, Communicator& host, std::span<float> data, i
   }
   std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
   return times[static_cast<std::size_t>(repeats / 2)];
+}
+
+double time_once(Communicator& world, std::span<float> data) {
+  auto const begin = Clock::now();
+  world.all_reduce(data);
+  world.synchronize();
+  return ms_since(begin);
+}
+
+// Whether the first operations are slower than the next ones: of one float, and of all `data`, for which NCCL takes
+// another algorithm.
+void tell_start(Job& job, Communicator& world, std::span<float> data, double joined, double connected) {
+  double const small[] = {time_once(world, data.first(1)), time_once(world, data.first(1))};
+  double const large[] = {time_once(world, data), time_once(world, data)};
+  const auto& timings = job.timings();
+  const std::pair<const char*, double> lines[] = {
+      {"join", joined},
+      {"  finding the job", timings.bootstrap.count()},
+      {"  CUDA and NCCL loaded, GPU taken", timings.gpu.count()},
+      {"  exchange of hellos", timings.exchange.count()},
+      {"  control plane", timings.plane.count()},
+      {"world communicator", connected},
+      {"  NCCL id", timings.nccl_id.count()},
+      {"  NCCL initialisation", timings.nccl_init.count()},
+      {"  first collective", timings.first_collective.count()},
+      {"then: all-reduce of 4 bytes", small[0]},
+      {"  once more", small[1]},
+      {"all-reduce of the largest size", large[0]},
+      {"  once more", large[1]}};
+  if (job.rank() == 0) std::printf("ranks %d  NCCL %s\n", job.size(), job.roster()[0].nccl_version.c_str());
+  for (const auto& [what, ms] : lines) {
+    double const most = slowest(world, ms);
+    if (job.rank() == 0) std::printf("ranks %d  %-34s %9.2f ms\n", job.size(), what, most);
+  }
 }
 
 int run(int gpus, std::size_t most) {
@@ -57,20 +97,11 @@ int run(int gpus, std::size_t most) {
   double const connected = ms_since(begin);
   float* memory = nullptr;
   one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&memory), most));
-  one_gpu::check(cudaMemset(memory, 0, sizeof(float)));
-  auto const allocated = Clock::now();
-  world.all_reduce(std::span<float>(memory, 1));
-  world.synchronize();
-  double const first = ms_since(allocated);
-  auto host = job.host_world();
-  double const times[] = {slowest(host, joined), slowest(host, connected - joined), slowest(host, first)};
-  if (job.rank() == 0) {
-    std::printf("ranks %d  NCCL %s  join %.1f ms  world communicator %.1f ms  first all-reduce %.1f ms\n",
-                job.size(), job.roster()[0].nccl_version.c_str(), times[0], times[1], times[2]);
-  }
+  one_gpu::check(cudaMemset(memory, 0, most));
+  tell_start(job, world, {memory, most / sizeof(float)}, joined, connected - joined);
   for (std::size_t bytes = 8; bytes <= most; bytes = bytes == 8 ? std::size_t{1} << 20 : bytes * 256) {
     int const operations = bytes > std::size_t{1} << 20 ? 4 : 16;
-    double const ms = time_of(world, host, {memory, bytes / sizeof(float)}, operations, 5);
+    double const ms = time_of(world, {memory, bytes / sizeof(float)}, operations, 5);
     double const rate = static_cast<double>(bytes) / ms / 1e6;
     // Alone there is nothing to do in place: what the call costs.
     if (job.rank() == 0) std::printf("ranks %d  %9zu bytes  %10.4f ms", job.size(), bytes, ms);
@@ -82,7 +113,7 @@ int run(int gpus, std::size_t most) {
   cudaFree(memory);
   auto const leaving = Clock::now();
   job.leave();
-  if (host.rank() == 0) std::printf("ranks %d  leave %.1f ms\n", host.size(), ms_since(leaving));
+  if (job.rank() == 0) std::printf("ranks %d  leave %.1f ms\n", job.size(), ms_since(leaving));
   return 0;
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job on the real NCCL in which something goes wrong on the last rank: mpirun -n N failing_gpu_ranks WHAT.
+// A job on the real NCCL in which something goes wrong on the last rank: on_ranks N failing_gpu_ranks WHAT.
 // The other ranks say in one line which rank it was, abort their communicators and end, all within seconds.
 //   killed       is killed while the others reduce
 //   elsewhere    does not enter an all-reduce that the others wait in
 //   unsplit      does not enter a split
+//   missing       does not come to the world communicator
+//   init_stopped  is stopped while NCCL initialises, so that NCCL would wait for it for ever
 //   init_killed  is killed while NCCL initialises
 //   pointer      gives NCCL an address where no memory is
 //   shared       nothing is wrong but that the ranks share a GPU and NCCL is not told that they may
 // Without a GPU: says so, exit code 77.
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -22,15 +25,36 @@ using namespace std::chrono_literals;
 
 namespace {
 
+// The whole process, NCCL's threads with it; another one kills it when the others have long ended.
+void stop_after(std::chrono::microseconds time) {
+  signal(SIGALRM, [](int) { raise(SIGSTOP); });
+  if (fork() == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sleep(20);
+    kill(getppid(), SIGKILL);
+    _exit(0);
+  }
+  ualarm(static_cast<useconds_t>(time.count()), 0);
+}
+
 int run(const std::string& what, int gpus) {
-  auto job =
-      muster::Job::join({.deadline = 30s, .operation_timeout = 5s, .device = muster::Device::cuda});
+  // The deadline bounds NCCL's initialisation too.
+  auto const deadline = what == "missing" || what == "init_stopped" ? 8s : 30s;
+  muster::JoinOptions options{
+      .deadline = deadline, .operation_timeout = 5s, .device = muster::Device::cuda};
+  if (what == "init_stopped") options.silence = 0s;  // its silence is not what ends the job
+  auto job = muster::Job::join(options);
   one_gpu::use(gpus, job.local_rank());
   float* data = nullptr;
   one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&data), 1000 * sizeof(float)));
   bool const last = job.rank() == job.size() - 1;
   // On an H200 it takes 290 ms and more with two ranks (docs/benchmarks.md).
   if (last && what == "init_killed") ualarm(150'000, 0);
+  if (last && what == "missing") {
+    std::this_thread::sleep_for(12s);
+    return 0;
+  }
+  if (last && what == "init_stopped") stop_after(150ms);
   auto world = job.world();
   auto const all_reduce = [&] {
     world.all_reduce(std::span<float>(data, 1000));

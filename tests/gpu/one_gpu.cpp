@@ -20,7 +20,8 @@ int count_gpus() {
 }
 
 void share(int gpus) {
-  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (rank == nullptr) rank = std::getenv("RANK");
   if (gpus != 1 || rank == nullptr) return;
   setenv("NCCL_HOSTID", (std::string("muster-test-") + rank).c_str(), 1);
   for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}) setenv(name, "1", 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real NCCL through libmuster, against plain references: mpirun -n N test_gpu, with one GPU (one_gpu.hpp
+// The real NCCL through libmuster, against plain references: on_ranks N test_gpu (or mpirun -n N), with one GPU (one_gpu.hpp
 // says what that covers) or more. Without a GPU: says so, exit code 77.
 #include <cuda_runtime.h>
 
@@ -206,9 +206,32 @@ TEST_CASE("NCCL's split, barrier and the host communicator beside it") {
   part.all_reduce(one.span(), Reduction::sum, one.stream());
   REQUIRE(one.values(part).at(0) == part.size());
   REQUIRE(part.size() == (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2);
+  if (world.size() > 1 && std::string(joined->bootstrap()) != "pmix") return;  // Open MPI needs it
   std::vector<std::int32_t> host{1};
   joined->host_world().all_reduce(std::span<std::int32_t>(host));
   REQUIRE(host.at(0) == world.size());
+}
+
+TEST_CASE("NCCL's communicators of the node and across nodes") {
+  auto node = joined->node();
+  auto across = joined->across_nodes();
+  REQUIRE(node.size() == joined->local_size());
+  REQUIRE(node.rank() == joined->local_rank());
+  REQUIRE(across.rank() == joined->host_index());
+  OnGpu<std::int32_t> sum(std::vector<std::int32_t>{1});
+  node.all_reduce(sum.span(), Reduction::sum, sum.stream());
+  across.all_reduce(sum.span(), Reduction::sum, sum.stream());
+  REQUIRE(sum.values(across).at(0) == joined->size());
+}
+
+TEST_CASE("the phases of NCCL's start are timed") {
+  joined->world();
+  const auto& timings = joined->timings();
+  REQUIRE(timings.gpu.count() > 0);
+  REQUIRE(timings.nccl_id.count() > 0);
+  REQUIRE(timings.nccl_init.count() > 0);
+  REQUIRE((timings.first_collective.count() > 0.001) == (joined->size() > 1));
+  REQUIRE(timings.world >= timings.nccl_id + timings.nccl_init + timings.first_collective);
 }
 
 int main(int argc, char** argv) {
