@@ -24,6 +24,7 @@
 #include "observe/counters.hpp"
 #include "observe/phase.hpp"
 #include "observe/watch.hpp"
+#include "rank_0_section.hpp"
 
 namespace muster {
 
@@ -366,6 +367,11 @@ const Timings& Job::timings() const noexcept { return *state_->context->timings;
 void Job::barrier(const std::string& name, milliseconds deadline) {
   state_->require_here("barrier");
   if (state_->context->plane) state_->context->plane->barrier("barrier '" + name + "'", deadline);
+}
+
+void Job::on_rank_0(const std::string& name, const std::function<void()>& section, milliseconds deadline) {
+  state_->require_here("on_rank_0");
+  run_on_rank_0(state_->context->plane.get(), rank(), size(), name, section, deadline);
 }
 
 RankMetrics Job::metrics() const { return observe::counters().read(state_->self()); }

@@ -27,8 +27,15 @@ class SharedObject {
     function = reinterpret_cast<Function*>(address(name));
   }
 
+  /// The same, null when it has none.
+  template <typename Function>
+  void find_if_there(Function*& function, const char* name) const noexcept {
+    function = reinterpret_cast<Function*>(look_up(name));
+  }
+
  private:
   void* address(const char* name) const;
+  void* look_up(const char* name) const noexcept;
 
   std::string file_;
   void* handle_;

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-/// Where a training run stands, beside its tensors. The position in the data is one integer (data::Sampler).
+/// Where a training run stands, beside its tensors. The position in the data is the seed and one number (data::Windows).
 struct TrainingState {
   std::int64_t step = 0;     ///< updates done
   std::int64_t samples = 0;  ///< training samples taken; the next one has this number

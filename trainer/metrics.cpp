@@ -53,12 +53,13 @@ void Metrics::open() {
 }
 
 void Metrics::training(std::int64_t step, double loss, double learning_rate, double gradient_norm,
-                       double tokens_per_second) {
+                       double tokens_per_second, double exposed_seconds) {
   training_.push_back({step, loss});
   pending_ += fmt::format(
-      R"({{"step":{},"train_loss":{:.6f},"learning_rate":{:.6g},"gradient_norm":{:.6g},"tokens_per_second":{:.0f}}})"
+      R"({{"step":{},"train_loss":{:.6f},"learning_rate":{:.6g},"gradient_norm":{:.6g},"tokens_per_second":{:.0f},"exposed_ms":{:.3f}}})"
       "\n",
-      step, loss, learning_rate, gradient_norm, tokens_per_second);
+      step, loss, learning_rate, gradient_norm, tokens_per_second,
+      exposed_seconds * 1e3);
 }
 
 void Metrics::validation(std::int64_t step, double loss, std::int64_t bytes) {

@@ -25,7 +25,7 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   void training(std::int64_t step, double loss, double learning_rate, double gradient_norm,
-                double tokens_per_second);
+                double tokens_per_second, double exposed_seconds);
   void validation(std::int64_t step, double loss, std::int64_t bytes);
   /// Writes what was added since the last flush.
   void flush();

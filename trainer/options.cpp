@@ -80,6 +80,13 @@ void add_training_options(CLI::App& app, Options& o) {
   app.add_option("--clip", o.adamw.clip, "Largest global gradient norm; 0: no clipping")
       ->group(group)
       ->capture_default_str();
+  app.add_flag("--deterministic", o.deterministic,
+               "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk")
+      ->group(group);
+  app.add_option("--chunk", o.chunk, "Sequences in a chunk with --deterministic; each is computed by itself")
+      ->group(group)
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   app.add_option("--seed", o.seed, "Of initial weights and the order of samples")
       ->group(group)
       ->check(CLI::NonNegativeNumber.description(""))

@@ -24,6 +24,8 @@ struct Options {
   std::int64_t warmup = 100;
   AdamwSettings adamw;
   std::uint64_t seed = 1;
+  bool deterministic = false;
+  int chunk = 1;
 
   std::string output = "muster-run";
   std::string resume = "auto";

@@ -2,21 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "checkpoint.hpp"
 #include "compute/compute.hpp"
 #include "data/corpus.hpp"
-#include "data/sampler.hpp"
+#include "data/windows.hpp"
 #include "models/gpt.hpp"
-#include "muster/communicator.hpp"
+#include "muster/muster.hpp"
 #include "optimizer.hpp"
 #include "validation.hpp"
 
 namespace muster {
 
-/// What this rank wants the others to know; the counts travel in the gradients' all-reduce.
+/// What this rank wants the others to know; the counts travel with the gradients.
 struct StepNotes {
   bool stop = false;    ///< a signal came
   bool failed = false;  ///< something else went wrong on this rank
@@ -29,6 +30,7 @@ struct StepResult {
                        ///< updated then
   bool finite_here = true;  ///< this rank's own loss and gradients
   bool any_stop = false, any_failed = false;
+  double exposed = 0;  ///< seconds that the reduction of the gradients took beyond the backward pass
 };
 
 /// One rank's copy of the model and its part in data-parallel training: the same parameters on every rank
@@ -40,6 +42,10 @@ class Replica {
     AdamwSettings adamw;
     int batch = 12;  ///< global sequences per step, at least one for each rank
     std::uint64_t seed = 0;
+    /// Sequences in a chunk, above 0: gradients are computed chunk by chunk and added in a fixed tree, so that a
+    /// step has the same bits for any number of ranks (ReducerOptions::chunks). 0: each rank computes its
+    /// sequences at once.
+    int chunk = 0;
   };
   /// @throws muster::Error(Fault::usage) when the training text is shorter than one sample.
   Replica(const Settings& settings, const data::Corpus& corpus, compute::Compute<float>& compute,
@@ -52,8 +58,8 @@ class Replica {
 
   /// The update after `step` others, on the global samples [first_sample, first_sample + batch).
   StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepNotes& notes);
-  /// Loss over the held-out text, exact over all ranks.
-  LossSum validate();
+  /// Loss over the held-out text, nats per byte, exact over all ranks; the weight is the number of bytes.
+  Average validate();
   /// Hash over the parameters.
   std::uint64_t parameter_hash();
 
@@ -64,19 +70,26 @@ class Replica {
   std::int64_t tokens_per_step() const noexcept {
     return std::int64_t{settings_.batch} * settings_.model.context;
   }
-  std::size_t windows_per_epoch() const noexcept { return sampler_.windows_per_epoch(); }
+  std::size_t windows_per_epoch() const noexcept { return windows_.per_epoch(); }
 
  private:
-  void take_samples(std::int64_t first_sample);
+  void connect();
+  Share samples_of(std::uint64_t chunk) const;
+  void take_samples(std::uint64_t first_sample, std::uint64_t count);
+  void compute_chunk(std::uint64_t first_sample, std::uint64_t count, const StepNotes& notes,
+                     StepResult& result);
 
   Settings settings_;
   const data::Corpus& corpus_;
   Communicator world_;
-  data::Share share_;  ///< of each step's samples
-  data::Sampler sampler_;
+  compute::Compute<float>& compute_;
+  std::uint64_t chunks_;      ///< of each step's samples, over all ranks; one for each rank without settings.chunk
+  std::uint64_t most_count_;  ///< samples that this rank takes at once
+  data::Windows windows_;
   models::Gpt<float> model_;
   Adamw<float> optimizer_;
-  std::vector<std::uint8_t> tokens_, targets_;  ///< [share, context]
+  std::vector<std::uint8_t> tokens_, targets_;  ///< [most_count, context]
+  std::optional<Reducer> reducer_;              ///< from the first step on; of the extra scalars and every tensor
 };
 
 }  // namespace muster

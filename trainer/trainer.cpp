@@ -111,9 +111,10 @@ void Run::load_data() {
 void Run::require_equal_everywhere() {
   const auto& o = options_;
   const std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.model.layers, o.model.heads, o.model.width,
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.model.layers, o.model.heads, o.model.width,
       o.model.context, o.batch, o.steps, o.learning_rate, o.min_learning_rate, o.warmup, o.adamw.beta1,
-      o.adamw.beta2, o.adamw.weight_decay, o.adamw.clip, o.seed, o.eval_every, o.checkpoint_every, o.resume);
+      o.adamw.beta2, o.adamw.weight_decay, o.adamw.clip, o.seed, o.eval_every, o.checkpoint_every, o.resume,
+      o.deterministic, o.chunk);
   const auto options_differ = agreement_.differing_ranks(hash_bytes(text.data(), text.size()));
   const auto data_differ = agreement_.differing_ranks(corpus_.hash());
   agreement_.on_first_rank([&] {
@@ -135,8 +136,9 @@ void Run::build_replica() {
     compute_ = std::make_unique<compute::cpu::CpuCompute<float>>(
         compute::cpu::CpuCompute<float>::Options{threads, true, nullptr});
     replica_ = std::make_unique<Replica>(
-        Replica::Settings{options_.model, options_.adamw, options_.batch, options_.seed}, corpus_, *compute_,
-        world_);
+        Replica::Settings{options_.model, options_.adamw, options_.batch, options_.seed,
+                          options_.deterministic ? options_.chunk : 0},
+        corpus_, *compute_, world_);
     if (first()) replica_->initialize();
   });
   state_ = {0, 0, options_.seed, options_.batch, corpus_.hash(), options_.model};
@@ -239,7 +241,8 @@ void Run::loop(Progress& progress) {
 
 void Run::record(Progress& progress, std::int64_t done, const StepResult& result, double learning_rate) {
   progress.step(done, result.loss, replica_->tokens_per_step());
-  metrics_->training(done, result.loss, learning_rate, result.gradient_norm, progress.rate());
+  metrics_->training(done, result.loss, learning_rate, result.gradient_norm, progress.rate(),
+                     result.exposed);
   if (!progress.due() || output_error_) return;
   try {
     metrics_->flush();
@@ -275,11 +278,12 @@ int Run::stop_signal() {
 void Run::validate(Progress& progress) {
   if (corpus_.held_out_size() == 0) return;
   progress.pause();
-  const LossSum sum = replica_->validate();
-  const double loss = sum.nats / static_cast<double>(sum.bytes);
-  progress.line(fmt::format("validation loss {:.4f} nats/byte over {} bytes, after step {}", loss, sum.bytes,
+  const Average mean = replica_->validate();
+  const double loss = mean.value();
+  const auto bytes = static_cast<std::int64_t>(mean.weight);
+  progress.line(fmt::format("validation loss {:.4f} nats/byte over {} bytes, after step {}", loss, bytes,
                             state_.step));
-  if (first()) metrics_->validation(state_.step, loss, sum.bytes);
+  if (first()) metrics_->validation(state_.step, loss, bytes);
   validated_step_ = state_.step;
   progress.go_on();
 }

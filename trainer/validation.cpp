@@ -3,17 +3,17 @@
 
 #include <algorithm>
 
-#include "data/sampler.hpp"
+#include "muster/sampler.hpp"
 
 namespace muster {
 
-LossSum validation_share(models::Gpt<float>& model, std::span<const std::uint8_t> text, int rank, int ranks) {
-  LossSum sum;
+Average validation_share(models::Gpt<float>& model, std::span<const std::uint8_t> text, int rank, int ranks) {
+  Average sum;
   if (text.size() < 2) return sum;
   const auto context = static_cast<std::uint64_t>(model.config().context);
   const std::uint64_t predictions = text.size() - 1;
   const std::uint64_t windows = (predictions + context - 1) / context;
-  const data::Share share = data::share_of(windows, rank, ranks);
+  const Share share = share_of(windows, rank, ranks);
   // Windows lie side by side, so a batch of whole ones is the text itself.
   std::uint64_t at = share.begin * context;
   const std::uint64_t end = std::min(share.end * context, predictions);
@@ -22,9 +22,9 @@ LossSum validation_share(models::Gpt<float>& model, std::span<const std::uint8_t
     const std::uint64_t batch =
         std::clamp<std::uint64_t>(left / context, 1, static_cast<std::uint64_t>(model.max_batch()));
     const std::uint64_t length = std::min(left, context);
-    sum.nats +=
+    sum.sum +=
         model.loss(text.data() + at, text.data() + at + 1, static_cast<int>(batch), static_cast<int>(length));
-    sum.bytes += static_cast<std::int64_t>(batch * length);
+    sum.weight += static_cast<double>(batch * length);
     at += batch * length;
   }
   return sum;

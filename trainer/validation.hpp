@@ -5,18 +5,13 @@
 #include <span>
 
 #include "models/gpt.hpp"
+#include "muster/average.hpp"
 
 namespace muster {
 
-/// Cross-entropy summed over predictions; add up over ranks, then divide.
-struct LossSum {
-  double nats = 0;
-  std::int64_t bytes = 0;
-};
-
-/// This rank's share of the loss over held-out text. text[0] only gives context to text[1]; every later byte
+/// This rank's share of the loss over held-out text: cross-entropy in nats, weighted with predicted bytes. text[0] only gives context to text[1]; every later byte
 /// is predicted exactly once over all ranks, from up to config.context bytes before it in its window. Windows
 /// go to ranks in contiguous, possibly unequal shares, and the last window may be shorter.
-LossSum validation_share(models::Gpt<float>& model, std::span<const std::uint8_t> text, int rank, int ranks);
+Average validation_share(models::Gpt<float>& model, std::span<const std::uint8_t> text, int rank, int ranks);
 
 }  // namespace muster

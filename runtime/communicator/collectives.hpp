@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "muster/types.hpp"
 #include "observe/position.hpp"
 
 namespace muster::detail {
+
+class GpuLane;
 
 /// What NCCL, Open MPI and a world of one do behind Communicator, which has checked ranks, sizes and colors
 /// already. Counts are in elements. `in` and `out` are equal for an operation in place and do not overlap
@@ -51,6 +55,13 @@ class Collectives {
   virtual void end_group() = 0;
   virtual void drop_group() noexcept = 0;
   virtual bool in_group() const noexcept = 0;
+
+  /// Every rank's few numbers, by rank: over the control plane, whatever memory the communicator is on. `what`
+  /// is a string literal.
+  virtual std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
+                                                           const std::vector<std::uint64_t>& mine) = 0;
+  /// A stream of its own for operations of this communicator; null on host memory.
+  virtual std::shared_ptr<GpuLane> make_lane() { return nullptr; }
 };
 
 std::shared_ptr<Collectives> make_alone();

@@ -23,6 +23,14 @@ CudaLibrary::CudaLibrary()
   object.find(stream_query, "cuStreamQuery");
   object.find(stream_create, "cuStreamCreate");
   object.find(stream_destroy, MUSTER_NAME(cuStreamDestroy));
+  object.find(stream_wait_event, "cuStreamWaitEvent");
+  object.find(event_create, "cuEventCreate");
+  object.find(event_destroy, MUSTER_NAME(cuEventDestroy));
+  object.find(event_record, "cuEventRecord");
+  // The same function as its second version, which drivers before 12.8 lack.
+  object.find(event_elapsed_time, "cuEventElapsedTime");
+  object.find(memcpy_on_device, MUSTER_NAME(cuMemcpyDtoDAsync));
+  object.find(memset_bytes, "cuMemsetD8Async");
 }
 
 std::string CudaLibrary::reason(CUresult result) const {

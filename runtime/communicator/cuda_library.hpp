@@ -31,6 +31,13 @@ struct CudaLibrary {
   decltype(::cuStreamQuery)* stream_query = nullptr;
   decltype(::cuStreamCreate)* stream_create = nullptr;
   decltype(::cuStreamDestroy)* stream_destroy = nullptr;
+  decltype(::cuStreamWaitEvent)* stream_wait_event = nullptr;
+  decltype(::cuEventCreate)* event_create = nullptr;
+  decltype(::cuEventDestroy)* event_destroy = nullptr;
+  decltype(::cuEventRecord)* event_record = nullptr;
+  decltype(::cuEventElapsedTime)* event_elapsed_time = nullptr;
+  decltype(::cuMemcpyDtoDAsync)* memcpy_on_device = nullptr;
+  decltype(::cuMemsetD8Async)* memset_bytes = nullptr;
 
   /// CUDA's text for an error.
   std::string reason(CUresult result) const;

@@ -58,6 +58,18 @@ Group Group::split(int color, int key) {
   return Group(job_, fmt::format("{}/{}.{}", name_, number, color), std::move(members));
 }
 
+std::vector<std::vector<std::uint64_t>> Group::tell_all(const char* what,
+                                                        const std::vector<std::uint64_t>& mine) {
+  enter(what);
+  auto const number = ++tellings_;
+  if (!job_->plane || size() == 1) return {mine};
+  std::vector<std::vector<std::uint64_t>> all;
+  for (const auto& blob : job_->plane->gather(fmt::format("{} {} of communicator '{}'", what, number, name_),
+                                              members_, write_cbor(mine), timeout()))
+    all.push_back(read_cbor(blob, what).get<std::vector<std::uint64_t>>());
+  return all;
+}
+
 void Group::enter(const char* operation) {
   if (failed()) check();
   peers_.clear();

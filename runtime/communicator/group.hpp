@@ -43,6 +43,9 @@ class Group {
   /// the deadline.
   Group split(int color, int key);
 
+  /// Every rank's numbers, by rank here. Collective, host side, under the timeout. `what` is a string literal.
+  std::vector<std::vector<std::uint64_t>> tell_all(const char* what, const std::vector<std::uint64_t>& mine);
+
   /// This rank enters an operation of the whole group; `operation` is a string literal.
   /// @throws the job's failure, if there is one.
   void enter(const char* operation);
@@ -68,6 +71,7 @@ class Group {
   int rank_ = 0;
   std::vector<int> peers_;  // of the messages that were entered last; none in an operation of the whole group
   std::uint64_t splits_ = 0;  // names them: every member takes part in each
+  std::uint64_t tellings_ = 0;
   std::shared_ptr<control::Activity> activity_;
 };
 

@@ -49,6 +49,11 @@ class MpiCommunicator : public Collectives {
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream) override {}
   void interrupt() noexcept override { interrupted_ = true; }
+  std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
+                                                   const std::vector<std::uint64_t>& mine) override {
+    require_open();
+    return group_.tell_all(what, mine);
+  }
 
   void begin_group() override;
   void end_group() override;

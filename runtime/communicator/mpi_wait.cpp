@@ -53,10 +53,13 @@ std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
   Group part = group_.split(color, key);
   auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   Deadline const deadline(group_.timeout());
-  // This thread makes no MPI call meanwhile (MPI_THREAD_SERIALIZED).
-  auto const code =
-      run_bounded([whole = comm_, color, key, made] { return MPI_Comm_split(whole, color, key, made.get()); },
-                  deadline, [this] { return group_.failed(); });
+  // It makes progress for the operations of other threads too, which get no look meanwhile.
+  auto const code = run_bounded(
+      [state = state_, whole = comm_, color, key, made] {
+        std::lock_guard const lock(state->calls);
+        return MPI_Comm_split(whole, color, key, made.get());
+      },
+      deadline, [this] { return group_.failed(); });
   if (!code) {
     broken_ = true;
     group_.check();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/nccl.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <utility>
 
 #include "communicator/nccl_ids.hpp"
+#include "communicator/nccl_lane.hpp"
 #include "log.hpp"
 #include "observe/phase.hpp"
 
@@ -106,9 +109,12 @@ std::shared_ptr<ncclComm_t> Nccl::new_slot() {
 }
 
 void Nccl::make_context_current() {
-  CUresult const result = state_->cuda.context_set_current(state_->context);
+  require_cuda(state_->cuda.context_set_current(state_->context), "the GPU's context");
+}
+
+void Nccl::require_cuda(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS)
-    group_.broke(Fault::device, "the GPU's context: " + state_->cuda.reason(result));
+    group_.broke(Fault::device, fmt::format("{}: CUDA says: {}", what, state_->cuda.reason(result)));
 }
 
 // `result`: of the call that made the communicator.
@@ -120,9 +126,7 @@ void Nccl::wait_until_ready(ncclResult_t result, const Deadline& deadline) {
 }
 
 void Nccl::allocate_token() {
-  CUresult const result = state_->cuda.mem_alloc(&token_, sizeof(float));
-  if (result != CUDA_SUCCESS)
-    group_.broke(Fault::device, "no GPU memory for the barrier: " + state_->cuda.reason(result));
+  require_cuda(state_->cuda.mem_alloc(&token_, sizeof(float)), "no GPU memory for the barrier");
 }
 
 // What NCCL leaves for the first operation happens now: its kernels are loaded, its proxy thread is started,
@@ -303,6 +307,25 @@ std::shared_ptr<Collectives> Nccl::split(int color, int key) {
   made->wait_until_ready(ncclInProgress, deadline);
   made->first_collective(deadline);
   return made;
+}
+
+std::shared_ptr<GpuLane> Nccl::make_lane() {
+  require_open();
+  return make_nccl_lane(state_, shared_from_this());
+}
+
+void* Nccl::register_memory(void* memory, std::size_t bytes) {
+  if (state_->nccl.comm_register == nullptr || comm_ == nullptr) return nullptr;
+  void* handle = nullptr;
+  ncclResult_t const result = state_->nccl.comm_register(comm_, memory, bytes, &handle);
+  if (result == ncclInProgress) accept(result);
+  if (result == ncclSuccess || result == ncclInProgress) return handle;
+  log::debug("nccl: {} bytes are not registered: {}", bytes, state_->nccl.reason(result, comm_));
+  return nullptr;
+}
+
+void Nccl::deregister_memory(void* handle) noexcept {
+  if (comm_ != nullptr) state_->nccl.comm_deregister(comm_, handle);
 }
 
 }  // namespace muster::detail

@@ -33,7 +33,7 @@ struct NcclState {
 
 /// A communicator on GPU memory. Initialisation and every wait are non-blocking underneath and bounded; an
 /// error aborts all of the process's communicators, since NCCL's kernels of one can wait for another's.
-class Nccl : public Collectives {
+class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
  public:
   /// Collective over the group.
   static std::shared_ptr<Nccl> init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline);
@@ -61,6 +61,20 @@ class Nccl : public Collectives {
   void barrier(Stream stream) override;
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream stream) override { synchronize(stream, Deadline(group_.timeout())); }
+  std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
+                                                   const std::vector<std::uint64_t>& mine) override {
+    require_open();
+    return group_.tell_all(what, mine);
+  }
+  std::shared_ptr<GpuLane> make_lane() override;
+
+  /// The calling thread may be another than the one that joined.
+  void make_context_current();
+  /// What CUDA refused ends the job, with `what`.
+  void require_cuda(CUresult result, const char* what);
+  /// A handle, or null where NCCL cannot or will not register this memory: it works without.
+  void* register_memory(void* memory, std::size_t bytes);
+  void deregister_memory(void* handle) noexcept;
 
   void begin_group() override;
   void end_group() override;
@@ -85,8 +99,6 @@ class Nccl : public Collectives {
   // NCCL's answer to several calls as one.
   template <typename Calls>
   ncclResult_t as_one(Calls calls);
-  // The calling thread may be another than the one that joined.
-  void make_context_current();
   std::shared_ptr<ncclComm_t> new_slot();
   void wait_until_ready(ncclResult_t result, const Deadline& deadline);
   // After a call: waits until NCCL has taken the operation (not until it is done), under the deadline.

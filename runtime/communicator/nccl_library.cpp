@@ -38,6 +38,12 @@ NcclLibrary::NcclLibrary()
   object.find(recv, "ncclRecv");
   object.find(group_start, "ncclGroupStart");
   object.find(group_end, "ncclGroupEnd");
+  object.find_if_there(mem_alloc, "ncclMemAlloc");
+  object.find_if_there(mem_free, "ncclMemFree");
+  object.find_if_there(comm_register, "ncclCommRegister");
+  object.find_if_there(comm_deregister, "ncclCommDeregister");
+  if (mem_free == nullptr) mem_alloc = nullptr;
+  if (comm_deregister == nullptr) comm_register = nullptr;
 }
 
 std::string NcclLibrary::reason(ncclResult_t result, ncclComm_t comm) const {

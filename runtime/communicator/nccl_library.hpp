@@ -39,6 +39,11 @@ struct NcclLibrary {
   decltype(::ncclRecv)* recv = nullptr;
   decltype(::ncclGroupStart)* group_start = nullptr;
   decltype(::ncclGroupEnd)* group_end = nullptr;
+  // Null where the library has none.
+  decltype(::ncclMemAlloc)* mem_alloc = nullptr;
+  decltype(::ncclMemFree)* mem_free = nullptr;
+  decltype(::ncclCommRegister)* comm_register = nullptr;
+  decltype(::ncclCommDeregister)* comm_deregister = nullptr;
 
   /// "2.28.9"
   std::string version;

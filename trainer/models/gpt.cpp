@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/gpt.hpp"
 
+#include "muster/philox.hpp"
+
 #include <cmath>
 
-#include "data/philox.hpp"
 
 namespace muster::models {
 namespace {
@@ -69,10 +70,10 @@ Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& c
       max_batch_(max_batch),
       compute_(compute),
       parameters_(table_.arena_size),
-      gradients_(table_.arena_size + extra) {
+      gradients_(compute::aligned_count<Real>(extra) + table_.arena_size) {
   layers_.resize(static_cast<std::size_t>(config.layers));
   const auto point = [this](compute::Arena<Real>& arena, std::size_t index) {
-    return arena.data() + table_.tensors[index].offset;
+    return arena.data() + (arena.size() - table_.arena_size) + table_.tensors[index].offset;
   };
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (const bool gradient : {false, true}) {
@@ -125,6 +126,18 @@ void Gpt<Real>::lay_out_activations() {
 }
 
 template <typename Real>
+std::vector<std::span<Real>> Gpt<Real>::extra_and_gradients() noexcept {
+  std::vector<std::span<Real>> parts{gradients_.span().first(gradients_.size() - table_.arena_size)};
+  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
+    const std::size_t begin = table_.tensors[i].offset;
+    const std::size_t end =
+        i + 1 < table_.tensors.size() ? table_.tensors[i + 1].offset : table_.arena_size;
+    parts.push_back(gradients().subspan(begin, end - begin));
+  }
+  return parts;
+}
+
+template <typename Real>
 std::size_t Gpt<Real>::bytes() const noexcept {
   return (parameters_.size() + gradients_.size() + activations_.size()) * sizeof(Real);
 }
@@ -136,7 +149,7 @@ void Gpt<Real>::initialize(std::uint64_t seed) {
     Real* to = parameters_.data() + tensor.offset;
     for (std::size_t j = 0; j < tensor.count; ++j) {
       to[j] =
-          Real(tensor.initial_std > 0 ? tensor.initial_std * data::normal(seed, i, j) : tensor.initial_value);
+          Real(tensor.initial_std > 0 ? tensor.initial_std * normal(seed, i, j) : tensor.initial_value);
     }
   }
 }
@@ -192,11 +205,11 @@ double Gpt<Real>::loss(const std::uint8_t* tokens, const std::uint8_t* targets, 
 
 template <typename Real>
 double Gpt<Real>::loss_and_gradients(const std::uint8_t* tokens, const std::uint8_t* targets, int batch,
-                                     int length, Real gradient_scale) {
+                                     int length, Real gradient_scale, const Ready& ready) {
   forward(tokens, batch, length);
   const double sum =
       compute_.cross_entropy(logits_, targets, batch * length, GptConfig::vocabulary, gradient_scale);
-  backward(tokens, batch, length);
+  backward(tokens, batch, length, ready);
   return sum;
 }
 
@@ -209,25 +222,38 @@ void Gpt<Real>::linear_backward(const Real* input, const Real* weight, const Rea
 }
 
 template <typename Real>
-void Gpt<Real>::backward_layer(const Layer& l, int batch, int length) {
+void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const Ready& ready) {
+  const Layer& l = layers_[index];
   const int rows = batch * length, width = config_.width;
+  const std::size_t first = tensors_before_layers + index * tensors_per_layer;
+  // A weight or gain and its bias, from the layer's last pair to its first.
+  const auto pair_ready = [&](std::size_t pair) {
+    ready(first + 2 * pair + 1);
+    ready(first + 2 * pair);
+  };
   linear_backward(l.gelu, l.p.project, d_residual_, d_wide_, l.d.project, l.d.project_bias, rows, 4 * width,
                   width);
+  pair_ready(5);
   compute_.gelu_backward(l.wide, d_wide_, static_cast<std::size_t>(rows) * 4 * width);
   linear_backward(l.norm2, l.p.expand, d_wide_, d_norm_, l.d.expand, l.d.expand_bias, rows, width, 4 * width);
+  pair_ready(4);
   compute_.layer_norm_backward(l.middle, l.p.mlp_gain, l.mean2, l.rstd2, d_norm_, d_residual_, l.d.mlp_gain,
                                l.d.mlp_bias, rows, width);
+  pair_ready(3);
   linear_backward(l.attention, l.p.output, d_residual_, d_attention_, l.d.output, l.d.output_bias, rows,
                   width, width);
+  pair_ready(2);
   compute_.attention_backward({batch, length, config_.heads, width}, l.qkv, l.attention, l.log_sum,
                               d_attention_, d_qkv_);
   linear_backward(l.norm1, l.p.qkv, d_qkv_, d_norm_, l.d.qkv, l.d.qkv_bias, rows, width, 3 * width);
+  pair_ready(1);
   compute_.layer_norm_backward(l.input, l.p.attention_gain, l.mean1, l.rstd1, d_norm_, d_residual_,
                                l.d.attention_gain, l.d.attention_bias, rows, width);
+  pair_ready(0);
 }
 
 template <typename Real>
-void Gpt<Real>::backward(const std::uint8_t* tokens, int batch, int length) {
+void Gpt<Real>::backward(const std::uint8_t* tokens, int batch, int length, const Ready& ready) {
   const int rows = batch * length, width = config_.width;
   // The tied table's gradient: the output layer's share overwrites, the embedding's is added below.
   linear_backward(final_norm_, token_table_, logits_, d_norm_, d_token_table_, nullptr, rows, width,
@@ -235,9 +261,13 @@ void Gpt<Real>::backward(const std::uint8_t* tokens, int batch, int length) {
   compute_.fill_zero(d_residual_, static_cast<std::size_t>(rows) * width);
   compute_.layer_norm_backward(residual_, final_gain_, final_mean_, final_rstd_, d_norm_, d_residual_,
                                d_final_gain_, d_final_bias_, rows, width);
-  for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(layers_[i], batch, length);
+  ready(table_.tensors.size() - 1);
+  ready(table_.tensors.size() - 2);
+  for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(i, batch, length, ready);
   compute_.fill_zero(d_position_table_, static_cast<std::size_t>(config_.context) * width);
   compute_.embed_backward(tokens, d_residual_, d_token_table_, d_position_table_, batch, length, width);
+  ready(1);
+  ready(0);
 }
 
 template class Gpt<float>;

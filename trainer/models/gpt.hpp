@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -36,17 +37,18 @@ double gpt_flops_per_token(const GptConfig& config);
 template <typename Real>
 class Gpt {
  public:
-  /// Room for `max_batch` sequences of config.context tokens. `extra` more elements follow the gradients in
-  /// memory, so that a few scalars can travel in the gradients' all-reduce.
+  /// Room for `max_batch` sequences of config.context tokens. `extra` more elements, rounded up to a cache line,
+  /// stand before the gradients in memory, so that a few scalars can travel with them.
   Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
 
   const GptConfig& config() const noexcept { return config_; }
   const TensorTable& table() const noexcept { return table_; }
   int max_batch() const noexcept { return max_batch_; }
   std::span<Real> parameters() noexcept { return parameters_.span(); }
-  std::span<Real> gradients() noexcept { return gradients_.span().first(table_.arena_size); }
-  /// The gradients and the `extra` elements behind them.
-  std::span<Real> gradients_and_extra() noexcept { return gradients_.span(); }
+  std::span<Real> gradients() noexcept { return gradients_.span().last(table_.arena_size); }
+  /// Side by side in memory: the extra elements, and then each tensor's gradient in the table's order, with the
+  /// gap behind it.
+  std::vector<std::span<Real>> extra_and_gradients() noexcept;
   /// Bytes of parameters, gradients and activations.
   std::size_t bytes() const noexcept;
 
@@ -56,9 +58,12 @@ class Gpt {
   /// Sum of the cross-entropy (nats) over batch * length predictions. tokens, targets: [batch, length],
   /// length <= context.
   double loss(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length);
+  /// Called with a tensor's number in the table as soon as its gradient is complete; nearly from the last to
+  /// the first.
+  using Ready = std::function<void(std::size_t tensor)>;
   /// The same, and overwrites the gradients with gradient_scale * d sum / d parameters.
   double loss_and_gradients(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length,
-                            Real gradient_scale);
+                            Real gradient_scale, const Ready& ready = [](std::size_t) {});
 
  private:
   /// One layer's tensors (parameters, then gradients) and saved activations: pointers into the arenas.
@@ -78,8 +83,8 @@ class Gpt {
   void forward(const std::uint8_t* tokens, int batch, int length);
   void forward_layer(const Layer& layer, const Real* norm_gain, const Real* norm_bias, Real* next_norm,
                      Real* next_mean, Real* next_rstd, int batch, int length);
-  void backward(const std::uint8_t* tokens, int batch, int length);
-  void backward_layer(const Layer& layer, int batch, int length);
+  void backward(const std::uint8_t* tokens, int batch, int length, const Ready& ready);
+  void backward_layer(std::size_t index, int batch, int length, const Ready& ready);
   /// d_input (when not null), d_weight and d_bias of out[rows, to] = input[rows, from]·weight^T + bias.
   void linear_backward(const Real* input, const Real* weight, const Real* d_out, Real* d_input,
                        Real* d_weight, Real* d_bias, int rows, int from, int to);

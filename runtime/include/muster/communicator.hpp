@@ -12,6 +12,8 @@
 
 namespace muster {
 
+class State;
+
 namespace detail {
 class Collectives;  // the interface behind which NCCL, Open MPI and a world of one stand
                     // (runtime/communicator/)
@@ -135,6 +137,8 @@ class MUSTER_EXPORT Communicator {
   void require_no_group(const char* operation) const;
 
   friend class CallGroup;
+  friend class Reducer;
+  friend MUSTER_EXPORT void broadcast_state(const Communicator& world, const State& state, Stream stream);
   std::shared_ptr<detail::Collectives> collectives_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -108,6 +109,13 @@ class MUSTER_EXPORT Job {
   /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). Host side, over
   /// the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+
+  /// Runs `section` on rank 0 while the other ranks wait for it: to write a checkpoint, to download data. What it
+  /// throws is thrown on every rank as one Error, which rank 0 says, and the job goes on for whom catches it;
+  /// an exception that is no Error counts as Fault::system. `section` must not call on other ranks.
+  /// @throws Error(Fault::deadline) on all ranks when rank 0 is not done by then.
+  void on_rank_0(const std::string& name, const std::function<void()>& section,
+                 std::chrono::milliseconds deadline = std::chrono::minutes(10));
 
   /// What this rank's communicators did so far. Thread-safe.
   RankMetrics metrics() const;

@@ -2,11 +2,16 @@
 // Everything a program that links libmuster needs.
 #pragma once
 
+#include "muster/average.hpp"
 #include "muster/communicator.hpp"
 #include "muster/error.hpp"
 #include "muster/job.hpp"
 #include "muster/metrics.hpp"
+#include "muster/philox.hpp"
+#include "muster/reducer.hpp"
+#include "muster/sampler.hpp"
 #include "muster/span.hpp"
+#include "muster/state.hpp"
 #include "muster/timings.hpp"
 #include "muster/types.hpp"
 #include "muster/version.hpp"

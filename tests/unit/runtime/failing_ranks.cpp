@@ -11,6 +11,7 @@
 //   again        joins, leaves and joins again, which is refused
 //   lonely       rank 0 waits for a message that the last rank does not send
 //   init_killed  is killed inside MPI_Init; split_killed and split_hangs: inside MPI_Comm_split
+//   reducing     is killed while gradients are reduced beside the program; unready: stays away there
 //   threads_missing  its MPI does not have the threads that are needed
 #include <sys/types.h>
 #include <unistd.h>
@@ -44,6 +45,21 @@ void all_reduce(muster::Communicator& world) {
   if (values[0] != static_cast<float>(world.size())) std::abort();
 }
 
+// Steps of a backward pass with nothing to compute; the last rank fails in the middle of one.
+void reduce_gradients(muster::Communicator& world, bool last, bool killed) {
+  muster::Reducer reducer(world, std::vector<std::size_t>(50, 20'000), {.bucket_bytes = 100'000});
+  for (int step = 0; step < 1000; ++step) {
+    for (std::size_t i = reducer.parameters(); i-- > 0;) {
+      if (last && step == 5 && i == 20) {
+        if (killed) kill(getpid(), SIGKILL);
+        std::this_thread::sleep_for(20s);
+      }
+      reducer.ready(i);
+    }
+    reducer.finish();
+  }
+}
+
 int run(const std::string& what) {
   if (what == "absent" && am_last()) {
     std::this_thread::sleep_for(20s);
@@ -64,6 +80,7 @@ int run(const std::string& what) {
     world.recv(std::span<float>(values), job.size() - 1);
   }
   bool const last = job.rank() == job.size() - 1;
+  if (what == "reducing" || what == "unready") reduce_gradients(world, last, what == "reducing");
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "throws" && last) throw std::runtime_error("the last rank has a reason of its own");

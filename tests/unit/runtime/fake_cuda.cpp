@@ -2,11 +2,14 @@
 // A test double of the CUDA driver: one GPU whose memory is host memory. What goes wrong is chosen with
 //   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
 //   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
-//   never ends)
+//   never ends), "no_stream" (none can be made)
+// What is enqueued is done at once; fake_cuda_log() tells it, streams and events by numbers from 1, the default
+// stream 0. An event's time is how many were recorded before it, in milliseconds.
 #include <cuda.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 
 namespace {
@@ -19,6 +22,33 @@ std::string variable(const char* name) {
 int the_context = 0;
 thread_local CUcontext current = nullptr;
 int stream_queries = 0;
+
+std::string written;
+std::map<void*, int> numbers;
+std::map<void*, int> recorded;
+int records = 0;
+int live = 0;
+int made = 0;
+
+// Of a stream or event.
+int number_of(void* handle) { return handle == nullptr ? 0 : numbers[handle]; }
+
+template <typename Handle>
+CUresult make(Handle* handle) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *handle = reinterpret_cast<Handle>(new int);
+  numbers[*handle] = ++made;
+  ++live;
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy(void* handle) {
+  --live;
+  delete static_cast<int*>(handle);
+  return CUDA_SUCCESS;
+}
+
+void write(const std::string& line) { written += line + "; "; }
 }  // namespace
 
 extern "C" {
@@ -76,17 +106,6 @@ CUresult cuMemFree(CUdeviceptr pointer) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  *stream = reinterpret_cast<CUstream>(new int);
-  return CUDA_SUCCESS;
-}
-CUresult cuStreamDestroy(CUstream stream) {
-  delete reinterpret_cast<int*>(stream);
-  return CUDA_SUCCESS;
-}
-
 int fake_cuda_stream_queries() { return stream_queries; }
 
 CUresult cuStreamQuery(CUstream) {
@@ -94,6 +113,49 @@ CUresult cuStreamQuery(CUstream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (variable("FAKE_CUDA") == "stream_error") return CUDA_ERROR_ILLEGAL_ADDRESS;
   return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+const char* fake_cuda_log() { return written.c_str(); }
+void fake_cuda_forget() { written.clear(); }
+int fake_cuda_live() { return live; }
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  if (variable("FAKE_CUDA") == "no_stream") return CUDA_ERROR_ILLEGAL_ADDRESS;
+  return flags == CU_STREAM_NON_BLOCKING ? make(stream) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuStreamDestroy(CUstream stream) { return destroy(stream); }
+CUresult cuEventCreate(CUevent* event, unsigned) { return make(event); }
+CUresult cuEventDestroy(CUevent event) { return destroy(event); }
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  recorded[event] = ++records;
+  write("record " + std::to_string(number_of(event)) + " on " + std::to_string(number_of(stream)));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  write(std::to_string(number_of(stream)) + " waits for " + std::to_string(number_of(event)));
+  return CUDA_SUCCESS;
+}
+
+#undef cuEventElapsedTime
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  if (!recorded.contains(begin) || !recorded.contains(end)) return CUDA_ERROR_INVALID_HANDLE;
+  if (variable("FAKE_CUDA") == "stream_busy") return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(recorded[end] - recorded[begin]);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  write("copy " + std::to_string(bytes) + " on " + std::to_string(number_of(stream)));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return CUDA_SUCCESS;
 }
 
 }  // extern "C"

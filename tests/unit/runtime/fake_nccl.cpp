@@ -5,7 +5,8 @@
 //               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
 //               "slow_abort" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU),
 //               "fail_send", "slow_group" (the end of a group is in progress for a while), "hang_group" (for
-//               ever)
+//               ever),
+//               "no_memory" (ncclMemAlloc fails), "no_registration" (ncclCommRegister fails)
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
 // while; where the new one goes to is written late, for a failed split when the parent is aborted.
 // Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
@@ -37,6 +38,10 @@ std::atomic<int> live{0};
 std::atomic<int> aborted{0};
 std::atomic<int> aborting{0};
 std::atomic<int> most_aborting{0};
+std::atomic<int> allocations{0};
+std::atomic<int> registrations{0};
+std::atomic<int> all_reduces{0};
+std::atomic<void*> last_stream{nullptr};
 
 bool chosen(const char* what) {
   const char* const value = std::getenv("FAKE_NCCL");
@@ -99,6 +104,37 @@ const char* fake_nccl_journal() {
   std::lock_guard const lock(journal_mutex);
   told = std::exchange(journal, "");
   return told.c_str();
+}
+int fake_nccl_allocations() { return allocations; }
+int fake_nccl_registrations() { return registrations; }
+int fake_nccl_all_reduces() { return all_reduces; }
+void* fake_nccl_last_stream() { return last_stream; }
+
+ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
+  if (chosen("no_memory")) return ncclUnhandledCudaError;
+  *memory = std::malloc(bytes);
+  ++allocations;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void* memory) {
+  std::free(memory);
+  --allocations;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes, void** handle) {
+  if (comm == nullptr || memory == nullptr || bytes == 0) return ncclInvalidArgument;
+  if (chosen("no_registration")) return ncclInvalidUsage;
+  *handle = memory;
+  ++registrations;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  if (comm == nullptr || handle == nullptr) return ncclInvalidArgument;
+  --registrations;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclGetVersion(int* version) {
@@ -190,8 +226,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
-                           ncclComm_t comm, cudaStream_t) {
+                           ncclComm_t comm, cudaStream_t stream) {
   note("all_reduce", comm);
+  ++all_reduces;
+  last_stream = stream;
   return copy(in, out, count, type);
 }
 ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t, int,

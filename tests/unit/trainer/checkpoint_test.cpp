@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "data/philox.hpp"
 #include "muster/error.hpp"
+#include "muster/philox.hpp"
 #include "safetensors.hpp"
 #include "temporary_folder.hpp"
 
@@ -25,9 +25,9 @@ struct Arenas {
   void fill(std::uint64_t seed) {
     for (const auto& tensor : table.tensors) {
       for (std::size_t i = tensor.offset; i < tensor.offset + tensor.count; ++i) {
-        parameters[i] = static_cast<float>(data::normal(seed, 1, i));
-        moment1[i] = static_cast<float>(data::normal(seed, 2, i));
-        moment2[i] = static_cast<float>(data::normal(seed, 3, i));
+        parameters[i] = static_cast<float>(normal(seed, 1, i));
+        moment1[i] = static_cast<float>(normal(seed, 2, i));
+        moment2[i] = static_cast<float>(normal(seed, 3, i));
       }
     }
   }

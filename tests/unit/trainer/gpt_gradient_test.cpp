@@ -34,7 +34,7 @@ void check_gradients(const GptConfig& config, int batch, int length) {
     CAPTURE(tensor.name, largest);
     REQUIRE(largest > 1e-6);  // a tensor without gradient would pass any comparison
     for (std::size_t sample = 0; sample < samples_per_tensor; ++sample) {
-      std::size_t j = muster::data::uniform_bits(17, tensor.offset, sample) % tensor.count;
+      std::size_t j = muster::uniform_bits(17, tensor.offset, sample) % tensor.count;
       if (tensor.name == "token_embedding" && sample % 2 == 0) {
         j = tokens[sample] * static_cast<std::size_t>(config.width) +
             sample;  // rows that occur, beside random ones

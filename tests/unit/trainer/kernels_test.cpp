@@ -13,7 +13,7 @@ namespace {
 
 std::vector<float> numbers(std::size_t count, std::uint64_t stream) {
   std::vector<float> out(count);
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(muster::data::normal(1, stream, i));
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(muster::normal(1, stream, i));
   return out;
 }
 

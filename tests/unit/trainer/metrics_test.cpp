@@ -15,7 +15,7 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
   const auto path = folder / "metrics.jsonl";
   {
     Metrics metrics(path, false, 0);
-    for (int step = 1; step <= 5; ++step) metrics.training(step, 6.0 - step, 1e-3, 0.5, 1000);
+    for (int step = 1; step <= 5; ++step) metrics.training(step, 6.0 - step, 1e-3, 0.5, 1000, 0);
     metrics.validation(5, 1.25, 100);
     metrics.flush();
   }
@@ -34,7 +34,7 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
   Metrics resumed(path, true, 3);
   CHECK(resumed.training_losses().size() == 3);
   CHECK(resumed.validation_losses().empty());
-  resumed.training(4, 9.0, 1e-3, 0.5, 1000);
+  resumed.training(4, 9.0, 1e-3, 0.5, 1000, 0);
   resumed.flush();
   const std::string text = read_file(path);
   CHECK(std::count(text.begin(), text.end(), '\n') == 4);

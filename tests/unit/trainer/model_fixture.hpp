@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "compute/cpu/cpu_compute.hpp"
-#include "data/philox.hpp"
 #include "models/gpt.hpp"
+#include "muster/philox.hpp"
 
 /// Bytes from a small alphabet, so that tokens repeat within a batch.
 inline std::vector<std::uint8_t> test_text(std::size_t size, std::uint64_t seed = 5) {
   std::vector<std::uint8_t> text(size);
   for (std::size_t i = 0; i < size; ++i) {
-    text[i] = static_cast<std::uint8_t>('a' + muster::data::uniform_bits(seed, 1000, i) % 23);
+    text[i] = static_cast<std::uint8_t>('a' + muster::uniform_bits(seed, 1000, i) % 23);
   }
   return text;
 }
@@ -25,7 +25,7 @@ void initialize_boldly(muster::models::Gpt<Real>& model, std::uint64_t seed) {
     const auto& tensor = model.table().tensors[i];
     Real* to = model.parameters().data() + tensor.offset;
     for (std::size_t j = 0; j < tensor.count; ++j) {
-      to[j] = Real(tensor.initial_value + 0.15 * muster::data::normal(seed, i, j));
+      to[j] = Real(tensor.initial_value + 0.15 * muster::normal(seed, i, j));
     }
   }
 }

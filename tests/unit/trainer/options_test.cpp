@@ -32,6 +32,8 @@ TEST_CASE("options and their defaults", "[options]") {
   CHECK(given.learning_rate == Approx(0.01));
   CHECK(given.resume == "file");
   CHECK(given.seed == ~std::uint64_t{0});
+  CHECK_FALSE(given.deterministic);
+  CHECK(parse({"--deterministic", "--chunk=3"}).chunk == 3);
 }
 
 TEST_CASE("wrong options get one line and the exit code of wrong usage", "[options]") {
@@ -57,7 +59,8 @@ TEST_CASE("wrong options get one line and the exit code of wrong usage", "[optio
                                                     {"--validation-fraction=nan"},
                                                     {"--layers"},
                                                     {"--log-every=-1"},
-                                                    {"--seed=-1"}};
+                                                    {"--seed=-1"},
+                                                    {"--chunk=0"}};
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
     try {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The same training on one, two and three ranks (shares of the global batch of 7: unequal): validation losses agree, parameters are identical
-# on all ranks, and a failing rank 0 ends all of them. Usage: train_on_ranks.sh MPIRUN MUSTER_TRAIN
+# on all ranks, the deterministic mode gives the same checkpoint on any number of ranks, and a failing rank 0 ends all of them. Usage: train_on_ranks.sh MPIRUN MUSTER_TRAIN
 set -eu
 mpirun=$1 train=$2
 folder=$(mktemp -d)
@@ -33,6 +33,15 @@ cat "$folder/losses"
 awk 'NR == 1 { loss = $1; bytes = $2 }
      { if ($2 != bytes || $1 - loss > 1e-3 || loss - $1 > 1e-3) bad = 1 }
      END { exit bad || NR != 3 || loss > 4 }' "$folder/losses" || fail "validation differs between numbers of ranks"
+
+# The deterministic mode: the same bits for any number of ranks, in the parameters and in the optimizer's moments.
+for ranks in 1 2 4; do
+  run $ranks --deterministic --chunk 2 --output "$folder/fixed$ranks" > "$folder/log"
+  cmp "$folder/fixed1/checkpoint.safetensors" "$folder/fixed$ranks/checkpoint.safetensors" ||
+    fail "--deterministic gives other bits on $ranks ranks"
+done
+cmp -s "$folder/run1/checkpoint.safetensors" "$folder/run2/checkpoint.safetensors" &&
+  fail "two ranks have the bits of one without --deterministic too: the comparison shows nothing"
 
 code=0
 run 2 --output /dev/full > "$folder/log" 2>&1 || code=$?

@@ -22,15 +22,15 @@ TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[
       expected += one.loss(text.data() + at, text.data() + at + 1, 1, length);
     }
     for (int ranks = 1; ranks <= 7; ++ranks) {
-      LossSum sum;
+      Average sum;
       for (int rank = 0; rank < ranks; ++rank) {
-        const LossSum share = validation_share(rank % 2 == 0 ? three : one, text, rank, ranks);
-        sum.nats += share.nats;
-        sum.bytes += share.bytes;
+        const Average share = validation_share(rank % 2 == 0 ? three : one, text, rank, ranks);
+        sum.sum += share.sum;
+        sum.weight += share.weight;
       }
       CAPTURE(size, ranks);
-      CHECK(sum.bytes == static_cast<std::int64_t>(size - 1));
-      CHECK(sum.nats == Approx(expected).epsilon(1e-6));
+      CHECK(sum.weight == static_cast<double>(size - 1));
+      CHECK(sum.sum == Approx(expected).epsilon(1e-6));
     }
   }
 }
@@ -38,5 +38,5 @@ TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[
 TEST_CASE("nothing held out is no loss and no byte", "[validation]") {
   auto compute = test_compute<float>();
   models::Gpt<float> model({1, 1, 8, 8}, 1, compute);
-  CHECK(validation_share(model, {}, 0, 1).bytes == 0);
+  CHECK(validation_share(model, {}, 0, 1).weight == 0);
 }

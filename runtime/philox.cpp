@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/philox.hpp"
+#include "muster/philox.hpp"
 
 #include <cmath>
 #include <numbers>
 
-namespace muster::data {
+namespace muster {
 namespace {
 
 std::array<std::uint32_t, 4> words(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept {
@@ -40,4 +40,4 @@ std::uint64_t uniform_bits(std::uint64_t seed, std::uint64_t stream, std::uint64
   return std::uint64_t{w[1]} << 32 | w[0];
 }
 
-}  // namespace muster::data
+}  // namespace muster

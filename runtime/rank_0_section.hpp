@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "control/plane.hpp"
+
+namespace muster {
+
+/// Job::on_rank_0(). `plane` is null in a world of one.
+void run_on_rank_0(control::Plane* plane, int rank, int ranks, const std::string& name,
+                   const std::function<void()>& section, std::chrono::milliseconds deadline);
+
+}  // namespace muster

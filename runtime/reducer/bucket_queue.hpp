@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "communicator/collectives.hpp"
+#include "muster/reducer.hpp"
+#include "reducer/buckets.hpp"
+
+namespace muster::detail {
+
+struct GradientLayout {
+  std::vector<std::span<float>> gradients;  ///< by parameter
+  std::vector<float> memory;  ///< of the gradients, when they lie in the reducer's own on the host
+  std::vector<Bucket> buckets;
+};
+
+/// Reduces the buckets of a step in the order in which they are started, the same on every rank, beside what
+/// the program does. What goes wrong is thrown by the next call.
+class BucketQueue {
+ public:
+  virtual ~BucketQueue() = default;
+  /// The gradients of this bucket are complete, for one of this rank's chunks.
+  virtual void take(std::size_t bucket) = 0;
+  /// They are for all of its chunks.
+  virtual void start(std::size_t bucket, Stream stream) = 0;
+  /// All buckets were started.
+  virtual void finish(Stream stream) = 0;
+  /// Of the last step that is known to be done.
+  virtual ReducerStatistics last_step() = 0;
+};
+
+/// On host memory. `own`: a communicator that nobody else uses. Without `overlap`, buckets are reduced by
+/// finish().
+std::unique_ptr<BucketQueue> make_host_queue(std::shared_ptr<Collectives> own,
+                                             std::shared_ptr<const GradientLayout> layout,
+                                             const ReducerOptions& options);
+
+/// On GPU memory, on `lane`'s stream.
+std::unique_ptr<BucketQueue> make_gpu_queue(std::shared_ptr<Collectives> own, std::shared_ptr<GpuLane> lane,
+                                            std::shared_ptr<const GradientLayout> layout,
+                                            const ReducerOptions& options);
+
+}  // namespace muster::detail

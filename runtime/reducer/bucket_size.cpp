@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reducer/bucket_size.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace muster::detail {
+namespace {
+
+constexpr std::size_t small_bytes = 4096;
+
+using Clock = std::chrono::steady_clock;
+
+// The fastest of a few: what disturbs a measurement only makes it longer.
+double fastest(const std::function<void(std::size_t)>& all_reduce, std::size_t bytes, int times) {
+  double best = 1e9;
+  for (int i = 0; i <= times; ++i) {  // the first one warms up
+    auto const begin = Clock::now();
+    all_reduce(bytes);
+    std::chrono::duration<double> const took = Clock::now() - begin;
+    if (i > 0) best = std::min(best, took.count());
+  }
+  return best;
+}
+
+}  // namespace
+
+LinkSpeed fit(std::size_t small, double small_seconds, std::size_t large, double large_seconds) {
+  double const slope = (large_seconds - small_seconds) / static_cast<double>(large - small);
+  // A disturbed measurement may have found the large one faster.
+  double const seconds_per_byte = std::max(slope, 1e-13);
+  return {std::max(small_seconds - static_cast<double>(small) * seconds_per_byte, 1e-7),
+          1 / seconds_per_byte};
+}
+
+std::size_t best_bucket_bytes(const LinkSpeed& speed, std::size_t total) {
+  double const half = speed.latency * speed.bandwidth;
+  double const best = std::max(half, std::sqrt(half * static_cast<double>(total)));
+  return static_cast<std::size_t>(std::clamp(best, 1.0, std::max(1.0, static_cast<double>(total))));
+}
+
+LinkSpeed measure(const std::function<void(std::size_t)>& all_reduce,
+                  const std::function<double(double)>& slowest) {
+  double const small = slowest(fastest(all_reduce, small_bytes, 5));
+  double const large = slowest(fastest(all_reduce, most_measured_bytes, 2));
+  return fit(small_bytes, small, most_measured_bytes, large);
+}
+
+}  // namespace muster::detail

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reducer/buckets.hpp"
+
+#include <algorithm>
+
+namespace muster::detail {
+namespace {
+
+float* common_memory(std::span<const std::span<float>> gradients, const Bucket& bucket) {
+  float* next = nullptr;
+  float* begin = nullptr;
+  for (std::size_t i = bucket.first; i < bucket.last; ++i) {
+    if (gradients[i].empty()) continue;
+    if (begin == nullptr) begin = gradients[i].data();
+    if (next != nullptr && gradients[i].data() != next) return nullptr;
+    next = gradients[i].data() + gradients[i].size();
+  }
+  return begin;
+}
+
+}  // namespace
+
+std::vector<Bucket> make_buckets(std::span<const std::span<float>> gradients, std::size_t bucket_bytes) {
+  auto const wanted = std::max<std::size_t>(1, bucket_bytes / sizeof(float));
+  std::vector<Bucket> buckets;
+  Bucket bucket{gradients.size(), gradients.size(), 0, nullptr};
+  for (std::size_t i = gradients.size(); i-- > 0;) {
+    bucket.first = i;
+    bucket.count += gradients[i].size();
+    if (bucket.count < wanted && i > 0) continue;
+    bucket.memory = common_memory(gradients, bucket);
+    buckets.push_back(bucket);
+    bucket = {i, i, 0, nullptr};
+  }
+  return buckets;
+}
+
+void copy_out(const Bucket& bucket, std::span<const std::span<float>> gradients, float* to) {
+  for_each_gradient(bucket, gradients, [&](std::span<float> gradient, std::size_t at) {
+    std::copy(gradient.begin(), gradient.end(), to + at);
+  });
+}
+
+void copy_in(const Bucket& bucket, std::span<const std::span<float>> gradients, const float* from) {
+  for_each_gradient(bucket, gradients, [&](std::span<float> gradient, std::size_t at) {
+    std::copy_n(from + at, gradient.size(), gradient.begin());
+  });
+}
+
+}  // namespace muster::detail

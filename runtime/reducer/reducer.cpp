@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "muster/reducer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "communicator/collectives.hpp"
+#include "communicator/gpu_lane.hpp"
+#include "log.hpp"
+#include "reducer/agreement.hpp"
+#include "reducer/bucket_queue.hpp"
+
+namespace muster {
+
+using detail::Bucket;
+using detail::Collectives;
+using detail::GpuLane;
+using detail::GradientLayout;
+
+struct Reducer::State {
+  State(std::shared_ptr<Collectives> world, const ReducerOptions& options);
+  void set_up(std::span<const std::size_t> sizes);
+  void allocate(std::span<const std::size_t> sizes);
+  void begin_chunk();
+  void complete(std::size_t bucket, Stream stream);
+  std::size_t first_missing() const;
+
+  ReducerOptions options;
+  std::shared_ptr<Collectives> own;
+  std::shared_ptr<GpuLane> lane;  // on GPU memory only
+  std::shared_ptr<GradientLayout> layout = std::make_shared<GradientLayout>();
+  Share chunks;
+  std::size_t bucket_bytes = 0;
+
+  // Where the step is.
+  std::uint64_t chunk = 0;  // chunks of this rank's that are complete
+  std::vector<bool> ready;  // by parameter
+  std::size_t ready_count = 0;
+  std::vector<std::size_t> bucket_of;  // by parameter
+  std::vector<std::size_t> not_ready;  // parameters, by bucket
+  std::vector<bool> complete_buckets;  // for all chunks
+  std::size_t started = 0;             // buckets
+
+  std::unique_ptr<detail::BucketQueue> queue;  // last: its thread uses the rest
+};
+
+Reducer::State::State(std::shared_ptr<Collectives> world, const ReducerOptions& wanted) : options(wanted) {
+  if (options.reduction != Reduction::sum && options.reduction != Reduction::average)
+    throw Error(Fault::usage, "reducer: gradients can be summed or averaged only");
+  if (options.chunks > 0 && options.bfloat16) {
+    throw Error(
+        Fault::usage,
+        "reducer: bfloat16 rounds what each rank sends, which depends on the number of ranks: it does "
+        "not go with the deterministic mode (chunks)");
+  }
+  bool const on_gpu = std::string(world->backend()) == "nccl";
+  if (on_gpu && (options.bfloat16 || options.chunks > 0)) {
+    throw Error(Fault::usage,
+                fmt::format("reducer: {} works on host memory only, and this communicator is on "
+                            "NCCL: use the job's host_world()",
+                            options.bfloat16 ? "bfloat16" : "the deterministic mode (chunks)"));
+  }
+  own = world->split(0, 0);
+  chunks = options.chunks > 0
+               ? share_of(options.chunks, own->rank(), own->size())
+               : Share{static_cast<std::uint64_t>(own->rank()), static_cast<std::uint64_t>(own->rank()) + 1};
+  if (on_gpu) lane = own->make_lane();
+}
+
+// Gradients lie in layout->gradients, or nowhere yet.
+void Reducer::State::set_up(std::span<const std::size_t> sizes) {
+  bucket_bytes = detail::agree_on_buckets(*own, lane.get(), sizes, options);
+  bool const own_memory = layout->gradients.empty();
+  if (own_memory) allocate(sizes);
+  layout->buckets = detail::make_buckets(layout->gradients, bucket_bytes);
+  bucket_of.resize(sizes.size());
+  for (std::size_t b = 0; b < layout->buckets.size(); ++b) {
+    const Bucket& bucket = layout->buckets[b];
+    for (std::size_t i = bucket.first; i < bucket.last; ++i) bucket_of[i] = b;
+    if (lane && bucket.memory != nullptr && !own_memory)
+      lane->register_memory(bucket.memory, bucket.count * sizeof(float));
+  }
+  complete_buckets.assign(layout->buckets.size(), false);
+  begin_chunk();
+  queue = lane ? detail::make_gpu_queue(own, lane, layout, options)
+               : detail::make_host_queue(own, layout, options);
+  log::debug("reducer: {} parameters in {} buckets of {} bytes", sizes.size(), layout->buckets.size(),
+             bucket_bytes);
+}
+
+void Reducer::State::allocate(std::span<const std::size_t> sizes) {
+  auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+  float* next = nullptr;
+  if (lane) {
+    next = static_cast<float*>(lane->allocate(std::max<std::size_t>(1, total) * sizeof(float)));
+  } else {
+    layout->memory.resize(total);
+    next = layout->memory.data();
+  }
+  for (auto const size : sizes) {
+    layout->gradients.emplace_back(next, size);
+    next += size;
+  }
+}
+
+void Reducer::State::begin_chunk() {
+  ready.assign(layout->gradients.size(), false);
+  ready_count = 0;
+  not_ready.clear();
+  for (const Bucket& bucket : layout->buckets) not_ready.push_back(bucket.last - bucket.first);
+}
+
+void Reducer::State::complete(std::size_t bucket, Stream stream) {
+  queue->take(bucket);
+  if (chunk + 1 < chunks.count()) return;
+  complete_buckets[bucket] = true;
+  while (started < layout->buckets.size() && complete_buckets[started]) queue->start(started++, stream);
+}
+
+std::size_t Reducer::State::first_missing() const {
+  return static_cast<std::size_t>(std::find(ready.begin(), ready.end(), false) - ready.begin());
+}
+
+namespace {
+
+std::vector<std::size_t> sizes_of(std::span<const std::span<float>> gradients) {
+  std::vector<std::size_t> sizes;
+  for (const auto& gradient : gradients) sizes.push_back(gradient.size());
+  return sizes;
+}
+
+}  // namespace
+
+Reducer::Reducer(const Communicator& world, std::span<const std::size_t> sizes, const ReducerOptions& options)
+    : state_(std::make_unique<State>(world.collectives_, options)) {
+  state_->set_up(sizes);
+}
+
+Reducer::Reducer(const Communicator& world, std::span<const std::span<float>> gradients,
+                 const ReducerOptions& options)
+    : state_(std::make_unique<State>(world.collectives_, options)) {
+  state_->layout->gradients.assign(gradients.begin(), gradients.end());
+  state_->set_up(sizes_of(gradients));
+}
+
+Reducer::~Reducer() = default;
+Reducer::Reducer(Reducer&&) noexcept = default;
+
+std::span<float> Reducer::gradient(std::size_t parameter) const {
+  return state_->layout->gradients.at(parameter);
+}
+std::size_t Reducer::parameters() const noexcept { return state_->layout->gradients.size(); }
+Share Reducer::chunks() const noexcept { return state_->chunks; }
+std::size_t Reducer::buckets() const noexcept { return state_->layout->buckets.size(); }
+std::size_t Reducer::bucket_bytes() const noexcept { return state_->bucket_bytes; }
+ReducerStatistics Reducer::last_step() const { return state_->queue->last_step(); }
+
+void Reducer::ready(std::size_t parameter, Stream stream) {
+  auto& s = *state_;
+  if (parameter >= s.ready.size()) {
+    throw Error(Fault::usage,
+                fmt::format("reducer: parameter {} is not in 0 … {}", parameter, s.ready.size() - 1));
+  }
+  if (s.chunk >= s.chunks.count() || s.ready[parameter])
+    throw Error(Fault::usage, fmt::format("reducer: parameter {} is ready already: call finish() at the end "
+                                          "of each step",
+                                          parameter));
+  s.ready[parameter] = true;
+  ++s.ready_count;
+  auto const bucket = s.bucket_of[parameter];
+  if (--s.not_ready[bucket] == 0) s.complete(bucket, stream);
+  if (s.ready_count < s.ready.size()) return;
+  ++s.chunk;
+  if (s.chunk < s.chunks.count()) s.begin_chunk();
+}
+
+void Reducer::finish(Stream stream) {
+  auto& s = *state_;
+  if (s.chunk < s.chunks.count()) {
+    throw Error(Fault::usage,
+                fmt::format("reducer: parameter {} is not ready in chunk {}: make each one ready before "
+                            "finish()",
+                            s.first_missing(), s.chunks.begin + s.chunk));
+  }
+  // A rank without chunks takes part all the same.
+  while (s.started < s.layout->buckets.size()) s.queue->start(s.started++, stream);
+  s.queue->finish(stream);
+  s.chunk = 0;
+  s.started = 0;
+  s.complete_buckets.assign(s.layout->buckets.size(), false);
+  s.begin_chunk();
+}
+
+}  // namespace muster

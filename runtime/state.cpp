@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "muster/state.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "communicator/collectives.hpp"
+
+namespace muster {
+namespace {
+
+// What is longer is worth a message of its own; copying it into another would cost more.
+constexpr std::size_t small_bytes = 64 * 1024;
+
+struct Place {
+  std::byte* data;
+  std::size_t bytes;
+};
+
+// The small ones in one message, the others where they lie.
+void copy_from_rank_0(Communicator& world, const std::vector<Place>& places) {
+  std::vector<std::byte> together;
+  for (const auto& place : places)
+    if (place.bytes < small_bytes) together.insert(together.end(), place.data, place.data + place.bytes);
+  auto const bytes_of = [](void* data, std::size_t bytes) {
+    return std::span<std::uint8_t>(static_cast<std::uint8_t*>(data), bytes);
+  };
+  world.broadcast(bytes_of(together.data(), together.size()), 0);
+  const std::byte* next = together.data();
+  for (const auto& place : places) {
+    if (place.bytes < small_bytes) {
+      if (place.bytes > 0) std::memcpy(place.data, next, place.bytes);
+      next += place.bytes;
+    } else {
+      world.broadcast(bytes_of(place.data, place.bytes), 0);
+    }
+  }
+}
+
+}  // namespace
+
+State& State::add(std::string& text) {
+  return add_sized([&text] { return text.size(); },
+                   [&text](std::size_t bytes) {
+                     text.resize(bytes);
+                     return static_cast<void*>(text.data());
+                   },
+                   1);
+}
+
+State& State::add_memory(void* data, std::size_t bytes) {
+  parts_.push_back({data, bytes, true, {}, {}});
+  return *this;
+}
+
+State& State::add_value(void* data, std::size_t bytes) {
+  parts_.push_back({data, bytes, false, {}, {}});
+  return *this;
+}
+
+State& State::add_sized(std::function<std::size_t()> size, std::function<void*(std::size_t)> resized,
+                        std::size_t element) {
+  parts_.push_back({nullptr, element, false, std::move(size), std::move(resized)});
+  return *this;
+}
+
+void broadcast_state(const Communicator& of, const State& state, Stream stream) {
+  Communicator world = of;
+  bool const on_gpu = std::string_view(world.backend()) == "nccl";
+  std::uint64_t shape = 0xcbf29ce484222325u;  // FNV-1a over words
+  for (const auto& part : state.parts_) {
+    for (const std::uint64_t word : {std::uint64_t{part.bytes}, std::uint64_t{part.size != nullptr}})
+      shape = (shape ^ word) * 0x100000001b3u;
+    if (on_gpu && !part.is_memory) {
+      throw Error(
+          Fault::usage,
+          "broadcast_state: on an NCCL communicator every part is GPU memory: send counters, texts and "
+          "vectors over the job's host_world()");
+    }
+  }
+  auto const shapes = of.collectives_->tell_all("broadcast_state", {state.parts_.size(), shape});
+  for (std::size_t r = 1; r < shapes.size(); ++r) {
+    if (shapes[r] != shapes[0]) {
+      throw Error(Fault::usage, fmt::format("broadcast_state: rank {} has other parts than rank 0", r),
+                  world.rank() != 0);
+    }
+  }
+  if (on_gpu) {
+    return world.grouped([&] {
+      for (const auto& part : state.parts_)
+        world.broadcast(std::span<std::uint8_t>(static_cast<std::uint8_t*>(part.data), part.bytes), 0,
+                        stream);
+    });
+  }
+  std::vector<std::uint64_t> lengths;
+  for (const auto& part : state.parts_)
+    if (part.size) lengths.push_back(part.size());
+  world.broadcast(std::span<std::uint64_t>(lengths), 0);
+  std::vector<Place> places;
+  auto next = lengths.begin();
+  for (const auto& part : state.parts_) {
+    auto const bytes = part.size ? static_cast<std::size_t>(*next++) : part.bytes;
+    places.push_back({static_cast<std::byte*>(part.size ? part.resized(bytes) : part.data), bytes});
+  }
+  copy_from_rank_0(world, places);
+}
+
+}  // namespace muster

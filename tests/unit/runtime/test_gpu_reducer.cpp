@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reducer on GPU memory, on test doubles of CUDA and NCCL: what is enqueued where, in which order, and
+// what memory is asked for. A world of one: whether sums are right on several ranks, tests/gpu shows with the
+// real ones.
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "catch.hpp"
+#include "communicator/gpu.hpp"
+#include "muster/reducer.hpp"
+#include "muster/state.hpp"
+#include "star.hpp"
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <typename Function>
+Function* function_of(const char* file, const char* name) {
+  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(handle != nullptr);
+  void* const found = dlsym(handle, name);
+  REQUIRE(found != nullptr);
+  return reinterpret_cast<Function*>(found);
+}
+int nccl_count(const char* name) { return function_of<int()>(FAKE_NCCL_FILE, name)(); }
+int cuda_live() { return function_of<int()>(FAKE_CUDA_FILE, "fake_cuda_live")(); }
+// Since the last call.
+std::string cuda_log() {
+  std::string const text = function_of<const char*()>(FAKE_CUDA_FILE, "fake_cuda_log")();
+  function_of<void()>(FAKE_CUDA_FILE, "fake_cuda_forget")();
+  return text;
+}
+
+// A GPU on the doubles and its world of one.
+struct OnFakes {
+  explicit OnFakes(const char* nccl = "") {
+    setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
+    setenv("MUSTER_NCCL_LIBRARY", FAKE_NCCL_FILE, 1);
+    setenv("FAKE_CUDA", "", 1);
+    setenv("FAKE_NCCL", nccl, 1);
+    auto context = std::make_shared<detail::JobContext>();
+    context->roster = Star::roster_of(1);
+    context->operation_timeout = 300ms;
+    gpu = detail::open_gpu("", 0, "rank 0");
+    world.emplace(gpu->world(detail::Group(context, "world"), Deadline(1s)));
+  }
+  ~OnFakes() {
+    world.reset();
+    for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_NCCL_LIBRARY", "FAKE_CUDA", "FAKE_NCCL"})
+      unsetenv(name);
+  }
+  std::shared_ptr<detail::Gpu> gpu;
+  std::optional<Communicator> world;
+};
+
+// The parts of a log, with numbers replaced by letters in the order in which they come.
+std::string shape_of(const std::string& log) {
+  std::string shape;
+  std::map<std::string, char> letters;
+  for (std::size_t at = 0; at < log.size();) {
+    auto const digits = log.find_first_not_of("0123456789", at) - at;
+    if (digits == 0) {
+      shape += log[at++];
+      continue;
+    }
+    auto const number = log.substr(at, digits);
+    at += digits;
+    if (number == "0") {
+      shape += '0';
+    } else {
+      shape += letters.emplace(number, static_cast<char>('a' + letters.size())).first->second;
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "on a GPU a full bucket is enqueued behind the program's stream, and finish makes that stream wait") {
+  OnFakes fakes;
+  {
+    Reducer reducer(*fakes.world, std::vector<std::size_t>{100, 200, 300}, {.bucket_bytes = 1000});
+    CHECK(reducer.buckets() == 2);  // 300; 200 and 100
+    CHECK(nccl_count("fake_nccl_registrations") == 1);
+    CHECK(nccl_count("fake_nccl_allocations") == 1);
+    int const before = nccl_count("fake_nccl_all_reduces");
+    cuda_log();
+    reducer.ready(2);
+    CHECK(nccl_count("fake_nccl_all_reduces") == before + 1);
+    CHECK(function_of<void*()>(FAKE_NCCL_FILE, "fake_nccl_last_stream")() != nullptr);
+    // Order, then the marks between which the all-reduce is timed.
+    CHECK(shape_of(cuda_log()) == "record a on 0; b waits for a; record c on b; record d on b; ");
+    reducer.ready(1);
+    CHECK(cuda_log().empty());
+    reducer.ready(0);
+    CHECK(nccl_count("fake_nccl_all_reduces") == before + 2);
+    cuda_log();
+    reducer.finish();
+    CHECK(shape_of(cuda_log()) == "record a on 0; record b on c; 0 waits for b; record d on 0; ");
+    auto const statistics = reducer.last_step();
+    CHECK(statistics.step == 1);
+    CHECK(statistics.buckets == 2);
+    CHECK(statistics.bytes == 2400);
+    CHECK(statistics.communication == Approx(0.002));  // the double's clock: a millisecond a record
+    CHECK(statistics.exposed == Approx(0.002));
+    // While the GPU is behind, the last step that is known counts.
+    for (std::size_t const i : {2, 1, 0}) reducer.ready(i);
+    setenv("FAKE_CUDA", "stream_busy", 1);
+    reducer.finish();
+    CHECK(reducer.last_step().step == 1);
+    setenv("FAKE_CUDA", "", 1);
+    CHECK(reducer.last_step().step == 2);
+  }
+  CHECK(nccl_count("fake_nccl_registrations") == 0);
+  CHECK(nccl_count("fake_nccl_allocations") == 0);
+  CHECK(cuda_live() == 0);
+}
+
+TEST_CASE(
+    "on a GPU the caller's memory is registered where it lies in one piece, else copied on the stream") {
+  OnFakes fakes;
+  std::vector<float> whole(30, 1.0f), apart(5, 2.0f);
+  std::vector<std::span<float>> const together{std::span(whole).first(10), std::span(whole).last(20)};
+  {
+    Reducer reducer(*fakes.world, together, {.bucket_bytes = 1});
+    CHECK(nccl_count("fake_nccl_registrations") == 2);
+    CHECK(nccl_count("fake_nccl_allocations") == 0);
+  }
+  std::vector<std::span<float>> const scattered{std::span(apart), std::span(whole)};
+  {
+    Reducer reducer(*fakes.world, scattered, {.bucket_bytes = 1u << 20, .overlap = false});
+    CHECK(nccl_count("fake_nccl_allocations") == 1);
+    cuda_log();
+    reducer.ready(1);
+    reducer.ready(0);
+    CHECK(cuda_log().empty());
+    reducer.finish();
+    auto const log = cuda_log();
+    CHECK(log.find("copy 20 on ") != std::string::npos);
+    CHECK(log.find("copy 120 on ") != std::string::npos);
+    CHECK(apart[4] == 2.0f);
+  }
+  CHECK(nccl_count("fake_nccl_registrations") == 0);
+}
+
+TEST_CASE("on a GPU the reducer works without NCCL's memory and without registration") {
+  for (const char* what : {"no_memory", "no_registration"}) {
+    OnFakes fakes(what);
+    Reducer reducer(*fakes.world, std::vector<std::size_t>{10});
+    CHECK(nccl_count("fake_nccl_allocations") == (std::string(what) == "no_memory" ? 0 : 1));
+    reducer.gradient(0)[3] = 5;
+    reducer.ready(0);
+    reducer.finish();
+    CHECK(reducer.gradient(0)[3] == 5);
+  }
+  CHECK(nccl_count("fake_nccl_allocations") == 0);
+}
+
+TEST_CASE("on a GPU the modes that need the host are refused, and CUDA's refusals are named") {
+  OnFakes fakes;
+  auto const error_of = [&](const ReducerOptions& options) {
+    try {
+      Reducer(*fakes.world, std::vector<std::size_t>{10}, options);
+    } catch (const Error& error) {
+      return error;
+    }
+    FAIL("no error");
+    return Error(Fault::system, "");
+  };
+  CHECK(std::string(error_of({.bfloat16 = true}).what()).find("host_world()") != std::string::npos);
+  CHECK(error_of({.chunks = 3}).fault() == Fault::usage);
+  std::vector<float> values(3);
+  broadcast_state(*fakes.world, State().add(std::span<float>(values)));
+  int counter = 0;
+  CHECK_THROWS_AS(broadcast_state(*fakes.world, State().add(counter)), Error);
+  setenv("FAKE_CUDA", "no_stream", 1);
+  auto const error = error_of({});
+  CHECK(error.fault() == Fault::device);
+  CHECK(std::string(error.what()).find("no stream: CUDA says: an illegal memory access") !=
+        std::string::npos);
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reducer on as many ranks as the launcher started, against plain references; and what stands beside it:
+// state from rank 0, averages, rank 0's sections.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "muster/reducer.hpp"
+#include "world.hpp"
+
+using namespace muster;
+
+namespace {
+
+const std::vector<std::size_t> sizes{1000, 1, 0, 20001, 33, 4096, 5};
+
+// A gradient that a chunk, or a rank, computes: numbers of many magnitudes, so that every other order of
+// additions rounds to other bits.
+std::vector<float> gradient_of(std::uint64_t chunk, std::size_t parameter, std::uint64_t step) {
+  std::mt19937 random(static_cast<unsigned>(chunk * 1000 + parameter * 10 + step));
+  std::normal_distribution<float> normal;
+  std::uniform_int_distribution<int> magnitude(-12, 12);
+  std::vector<float> values(sizes[parameter]);
+  for (auto& value : values) value = std::ldexp(normal(random), magnitude(random));
+  return values;
+}
+
+void put(std::span<float> to, const std::vector<float>& values) {
+  std::copy(values.begin(), values.end(), to.begin());
+}
+
+// A backward pass over this rank's chunks.
+void compute(Reducer& reducer, std::uint64_t step) {
+  for (auto chunk = reducer.chunks().begin; chunk < reducer.chunks().end; ++chunk) {
+    for (std::size_t i = sizes.size(); i-- > 0;) {
+      put(reducer.gradient(i), gradient_of(chunk, i, step));
+      reducer.ready(i);
+    }
+  }
+}
+
+// In double.
+std::vector<double> sum_of(std::uint64_t chunks, std::size_t parameter, std::uint64_t step,
+                           bool absolute = false) {
+  std::vector<double> sum(sizes[parameter]);
+  for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) {
+    auto const values = gradient_of(chunk, parameter, step);
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += absolute ? std::abs(double{values[i]}) : double{values[i]};
+  }
+  return sum;
+}
+
+// The fixed tree, by its definition.
+std::vector<float> tree_of(int level, std::uint64_t index, std::uint64_t chunks, std::size_t parameter,
+                           std::uint64_t step) {
+  if (level == 0) return gradient_of(index, parameter, step);
+  auto left = tree_of(level - 1, 2 * index, chunks, parameter, step);
+  if ((2 * index + 1) << (level - 1) >= chunks) return left;
+  auto const right = tree_of(level - 1, 2 * index + 1, chunks, parameter, step);
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
+  return left;
+}
+
+bool same_everywhere(Communicator& world, std::span<const float> values) {
+  std::vector<float> of_zero(values.begin(), values.end());
+  world.broadcast(std::span<float>(of_zero), 0);
+  std::vector<std::int32_t> same{values.empty() ||
+                                 std::memcmp(of_zero.data(), values.data(), values.size_bytes()) == 0};
+  world.all_reduce(std::span<std::int32_t>(same), Reduction::min);
+  return same[0] == 1;
+}
+
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  FAIL("no error");
+  return Error(Fault::system, "");
+}
+
+}  // namespace
+
+TEST_CASE("gradients are summed and averaged, in buckets of any size, overlapped or not") {
+  auto world = job().host_world();
+  auto const ranks = static_cast<std::uint64_t>(world.size());
+  for (auto const reduction : {Reduction::average, Reduction::sum}) {
+    for (std::size_t const bucket_bytes : {4ul, 20000ul, 100000000ul}) {
+      for (bool const overlap : {true, false}) {
+        Reducer reducer(world, sizes,
+                        {.reduction = reduction, .bucket_bytes = bucket_bytes, .overlap = overlap});
+        for (std::uint64_t step = 0; step < 3; ++step) {
+          compute(reducer, step);
+          reducer.finish();
+          INFO("bucket of " << bucket_bytes << ", overlap " << overlap << ", step " << step);
+          for (std::size_t p = 0; p < sizes.size(); ++p) {
+            auto const sum = sum_of(ranks, p, step);
+            auto const bound = sum_of(ranks, p, step, true);
+            double const divisor = reduction == Reduction::average ? world.size() : 1;
+            double worst = 0;
+            for (std::size_t i = 0; i < sum.size(); ++i) {
+              double const off = std::abs(double{reducer.gradient(p)[i]} - sum[i] / divisor);
+              worst = std::max(worst, off / (bound[i] / divisor));
+            }
+            REQUIRE(worst < 1e-6);
+            REQUIRE(same_everywhere(world, reducer.gradient(p)));
+          }
+          auto const statistics = reducer.last_step();
+          CHECK(statistics.step == step + 1);
+          CHECK(statistics.buckets == reducer.buckets());
+          CHECK(statistics.bytes == 25136 * sizeof(float));
+          CHECK(statistics.communication >= 0);
+          CHECK(statistics.exposed >= 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the caller's own memory is reduced where it lies, or through a copy where it is scattered") {
+  auto world = job().host_world();
+  auto const ranks = static_cast<std::uint64_t>(world.size());
+  std::vector<std::vector<float>> scattered;
+  std::vector<std::span<float>> gradients;
+  for (auto const size : sizes) scattered.emplace_back(size + 1, -7.0f);
+  for (std::size_t i = 0; i < sizes.size(); ++i) gradients.push_back(std::span(scattered[i]).first(sizes[i]));
+  Reducer reducer(world, gradients, {.reduction = Reduction::sum, .bucket_bytes = 1u << 20});
+  CHECK(reducer.buckets() == 1);
+  // In another order than the usual one, and with the communicator in use meanwhile.
+  for (std::size_t const i : {2, 0, 6, 5, 1, 3, 4}) {
+    put(reducer.gradient(i), gradient_of(reducer.chunks().begin, i, 9));
+    reducer.ready(i);
+  }
+  world.barrier();
+  reducer.finish();
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    auto const sum = sum_of(ranks, p, 9);
+    auto const bound = sum_of(ranks, p, 9, true);
+    double worst = 0;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      worst = std::max(worst, std::abs(double{scattered[p][i]} - sum[i]) / bound[i]);
+    CHECK(worst < 1e-6);
+    CHECK(scattered[p].back() == -7.0f);
+  }
+}
+
+TEST_CASE("bfloat16 gradients stay within the error that the documentation bounds") {
+  auto world = job().host_world();
+  auto const ranks = static_cast<std::uint64_t>(world.size());
+  Reducer reducer(world, sizes, {.reduction = Reduction::average, .bucket_bytes = 30000, .bfloat16 = true});
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    compute(reducer, step);
+    reducer.finish();
+    for (std::size_t p = 0; p < sizes.size(); ++p) {
+      auto const sum = sum_of(ranks, p, step);
+      auto const all = sum_of(ranks, p, step, true);
+      double const u = 0x1p-8, n = world.size();
+      double worst = 0;
+      for (std::size_t i = 0; i < sum.size() && world.size() > 1; ++i) {
+        double const result = reducer.gradient(p)[i];
+        double const bound = (u * all[i] + (n - 1) * 0x1p-24 * (1 + u) * all[i]) / n + u * std::abs(result);
+        worst = std::max(worst, std::abs(result - sum[i] / n) / bound);
+      }
+      REQUIRE(worst <= 1);
+      // It is bfloat16 that travelled: the bound is come near to.
+      if (world.size() > 1 && sum.size() > 1000) REQUIRE(worst > 0.3);
+      REQUIRE(same_everywhere(world, reducer.gradient(p)));
+    }
+  }
+  CHECK(reducer.last_step().bytes == 25136 * 2);
+}
+
+TEST_CASE("the deterministic mode gives the bits of the tree over chunks, whatever the number of ranks") {
+  auto world = job().host_world();
+  for (std::uint64_t const chunks : {1ull, 2ull, 3ull, 7ull, 8ull, 12ull}) {
+    for (auto const reduction : {Reduction::sum, Reduction::average}) {
+      Reducer reducer(world, sizes, {.reduction = reduction, .bucket_bytes = 16000, .chunks = chunks});
+      for (std::uint64_t step = 0; step < 2; ++step) {
+        compute(reducer, step);
+        reducer.finish();
+        int height = 0;
+        while (std::uint64_t{1} << height < chunks) ++height;
+        for (std::size_t p = 0; p < sizes.size(); ++p) {
+          auto expected = tree_of(height, 0, chunks, p, step);
+          if (reduction == Reduction::average)
+            for (auto& value : expected) value /= static_cast<float>(chunks);
+          INFO(chunks << " chunks, parameter " << p << ", step " << step);
+          REQUIRE((expected.empty() || std::memcmp(expected.data(), reducer.gradient(p).data(),
+                                                   expected.size() * sizeof(float)) == 0));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a bucket's size is measured, and MUSTER_BUCKET_BYTES of rank 0 comes first") {
+  auto world = job().host_world();
+  std::vector<std::size_t> const many(200, 5000);
+  Reducer const measured(world, many);
+  CHECK(measured.bucket_bytes() > 0);
+  CHECK(measured.bucket_bytes() <= 200 * 5000 * sizeof(float));
+  std::vector<std::uint64_t> bytes{measured.bucket_bytes()};
+  world.all_reduce(std::span<std::uint64_t>(bytes), Reduction::max);
+  CHECK(bytes[0] == measured.bucket_bytes());
+
+  setenv("MUSTER_BUCKET_BYTES", world.rank() == 0 ? "40000" : "7", 1);
+  Reducer const chosen(world, many, {.bucket_bytes = 20000});
+  CHECK(chosen.bucket_bytes() == 40000);
+  CHECK(chosen.buckets() == 100);
+  setenv("MUSTER_BUCKET_BYTES", "many", 1);
+  auto const error = error_of([&] { Reducer(world, many); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.repeated() == (world.rank() != 0));
+  unsetenv("MUSTER_BUCKET_BYTES");
+}
+
+TEST_CASE("a reducer refuses what makes no sense, on every rank") {
+  auto world = job().host_world();
+  auto const fault_of = [](const std::function<void()>& call) { return error_of(call).fault(); };
+  CHECK(fault_of([&] { Reducer(world, std::vector<std::size_t>{}); }) == Fault::usage);
+  CHECK(fault_of([&] { Reducer(world, sizes, {.reduction = Reduction::max}); }) == Fault::usage);
+  CHECK(fault_of([&] { Reducer(world, sizes, {.bfloat16 = true, .chunks = 4}); }) == Fault::usage);
+  if (world.size() > 1) {
+    auto const error = error_of(
+        [&] { Reducer(world, std::vector<std::size_t>{world.rank() == world.size() - 1 ? 4ul : 3ul}); });
+    CHECK(std::string(error.what()).find("rank " + std::to_string(world.size() - 1)) != std::string::npos);
+    CHECK(error.repeated() == (world.rank() != 0));
+  }
+  Reducer reducer(world, std::vector<std::size_t>{3, 4}, {.bucket_bytes = 1});
+  reducer.ready(1);
+  CHECK(fault_of([&] { reducer.ready(1); }) == Fault::usage);
+  CHECK(fault_of([&] { reducer.ready(2); }) == Fault::usage);
+  CHECK(std::string(error_of([&] { reducer.finish(); }).what()).find("parameter 0") != std::string::npos);
+  reducer.ready(0);
+  reducer.finish();
+  reducer.ready(0);
+  reducer.ready(1);
+  reducer.finish();
+}
+
+TEST_CASE("a reducer that is destroyed while an exception unwinds does not wait for its peers") {
+  auto world = job().host_world();
+  if (world.size() == 1) return;
+  try {
+    Reducer reducer(world, std::vector<std::size_t>{100}, {.bucket_bytes = 1});
+    if (world.rank() == 0) {
+      reducer.ready(0);
+      throw std::runtime_error("the program's own reason");
+    }
+  } catch (const std::runtime_error&) {
+  }
+  world.barrier();
+}
+
+TEST_CASE("rank 0's state comes to every rank, to the bit") {
+  auto world = job().host_world();
+  bool const first = world.rank() == 0;
+  std::vector<float> large(50001), small(7);
+  std::vector<std::uint16_t> resized;
+  std::string text, empty = first ? "" : "not empty";
+  std::int64_t counter = 0;
+  SamplerPosition position;
+  if (first) {
+    std::uint32_t bits = 0x7f800001;  // signalling NaNs too
+    for (auto& value : large) value = std::bit_cast<float>(bits += 12345);
+    small.assign(7, 0.1f);
+    resized = {1, 2, 65535};
+    text = "a text of rank 0's";
+    counter = -5;
+    position = {1, 2, 3};
+  }
+  std::vector<float> const expected_large = large;
+  State state;
+  state.add(std::span<float>(large)).add(std::span<float>(small)).add(resized).add(text).add(empty);
+  state.add(counter).add(position);
+  broadcast_state(world, state);
+  CHECK(small == std::vector<float>(7, 0.1f));
+  CHECK(resized == std::vector<std::uint16_t>{1, 2, 65535});
+  CHECK(text == "a text of rank 0's");
+  CHECK(empty.empty());
+  CHECK(counter == -5);
+  CHECK(position == SamplerPosition{1, 2, 3});
+  std::uint32_t bits = 0x7f800001;
+  for (auto const value : large) REQUIRE(std::bit_cast<std::uint32_t>(value) == (bits += 12345));
+
+  if (world.size() == 1) return;
+  std::vector<float> shorter(first ? 3 : 4);
+  CHECK(error_of([&] { broadcast_state(world, State().add(std::span<float>(shorter))); }).fault() ==
+        Fault::usage);
+}
+
+TEST_CASE("averages over ranks are weighted, and ranks without samples count for nothing") {
+  auto world = job().host_world();
+  int const n = world.size();
+  double const weight = world.rank();  // rank 0 has none
+  double const mean = weighted_average(world, 10.0 * world.rank(), weight);
+  double sum = 0, weights = 0;
+  for (int r = 0; r < n; ++r) sum += 10.0 * r * r, weights += r;
+  if (n > 1) CHECK(mean == Approx(sum / weights));
+  if (n == 1) CHECK(std::isnan(mean));
+  Average two[2];
+  two[0].add(1);
+  two[0].add(4, 2);
+  two[1].add(world.rank());
+  average_over_ranks(world, two);
+  CHECK(two[0].value() == Approx(3));
+  CHECK(two[0].weight == 3 * n);
+  CHECK(two[1].value() == Approx((n - 1) / 2.0));
+}
+
+TEST_CASE("a section runs on rank 0 only, before the others go on, and its error is everybody's") {
+  auto& here = job();
+  int ran = 0;
+  here.on_rank_0("count", [&] { ++ran; });
+  CHECK(ran == (here.rank() == 0 ? 1 : 0));
+  for (int i = 0; i < 2; ++i) {
+    auto const error = error_of(
+        [&] { here.on_rank_0("save", [] { throw Error(Fault::environment, "the disk is full"); }); });
+    CHECK(error.fault() == Fault::environment);
+    CHECK(std::string(error.what()) == "the disk is full");
+    CHECK(error.repeated() == (here.rank() != 0));
+  }
+  auto const error = error_of([&] { here.on_rank_0("read", [] { throw std::runtime_error("no file"); }); });
+  CHECK(error.fault() == Fault::system);
+  CHECK(std::string(error.what()) == "read: no file");
+  here.barrier("after the sections");
+}
