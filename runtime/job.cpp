@@ -165,22 +165,22 @@ void Job::State::examine(std::vector<Record> put_up) {
   std::move(more.begin(), more.end(), std::back_inserter(findings));
 }
 
-void Job::State::start_plane(const std::vector<Record>& records, const Deadline& deadline) {
+void Job::State::start_plane(const std::vector<Record>& hellos, const Deadline& deadline) {
   observe::Phase const phase("control plane", context->timings->plane);
   auto& plane = context->plane;
-  control::PlaneOptions const known{context->roster, bootstrap::leaders_of(records), options.silence};
+  control::PlaneOptions const known{context->roster, bootstrap::leaders_of(hellos), options.silence};
   if (plane) {
     plane->lead(known);
   } else {
-    const auto& key = records.front().key;
+    const auto& key = hellos.front().key;
     control::Key shared{};
-    if (key.size() != shared.size() || records.front().port == 0)
+    if (key.size() != shared.size() || hellos.front().port == 0)
       throw Error(Fault::system, "join: rank 0's hello has no key or port");
     std::copy(key.begin(), key.end(), shared.begin());
     plane = control::Plane::follow(
         context->rank, known,
-        addresses_of_leader(records, records[static_cast<std::size_t>(context->rank)].hello),
-        records.front().port, shared, deadline);
+        addresses_of_leader(hellos, hellos[static_cast<std::size_t>(context->rank)].hello),
+        hellos.front().port, shared, deadline);
   }
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
   if (seating.hosts > 1) bootstrap::tell_clock(*plane, seating.host_of, wait());
