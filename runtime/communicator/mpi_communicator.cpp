@@ -21,6 +21,7 @@ constexpr std::size_t most_elements = std::numeric_limits<int>::max();
 // Messages of the user and those of which a collective consists.
 constexpr int user_tag = 1;
 constexpr int share_tag = 2;
+constexpr int exchange_tag = 4;
 
 const void* at_element(const void* buffer, std::size_t index, DataType type) {
   return static_cast<const std::byte*>(buffer) + index * size_of(type);
@@ -57,6 +58,8 @@ void MpiCommunicator::all_reduce(const void* in, void* out, std::size_t count, D
                                  Stream) {
   collective("all_reduce", [=, this] {
     if (shared_) return shared_->all_reduce(in, out, count, type, op);
+    if (hosts_) return hosts_->all_reduce(in, out, count, type, op);
+    if (leaders_) return leaders_->all_reduce(in, out, count, type, op);
     auto const piece = piece_bytes / size_of(type);
     for (std::size_t at = 0; at < count; at += piece) {
       auto const length = static_cast<int>(std::min(piece, count - at));
@@ -238,6 +241,20 @@ void MpiCommunicator::start_recv(void* buffer, std::size_t bytes, int from, int 
     void* const to = static_cast<std::byte*>(buffer) + at;
     start([&](MPI_Request* request) { return MPI_Irecv(to, length, MPI_BYTE, from, tag, comm_, request); });
   }
+}
+
+void MpiCommunicator::begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) {
+  auto const length = static_cast<int>(bytes);
+  start(batch, [&](MPI_Request* request) {
+    return MPI_Isend(from, length, MPI_BYTE, peer, exchange_tag, comm_, request);
+  });
+}
+
+void MpiCommunicator::begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) {
+  auto const length = static_cast<int>(bytes);
+  start(batch, [&](MPI_Request* request) {
+    return MPI_Irecv(to, length, MPI_BYTE, peer, exchange_tag, comm_, request);
+  });
 }
 
 void MpiCommunicator::barrier(Stream) {

@@ -13,6 +13,8 @@
 #include "communicator/collectives.hpp"
 #include "communicator/group.hpp"
 #include "communicator/grouped_calls.hpp"
+#include "communicator/hosts_all_reduce.hpp"
+#include "communicator/leaders_all_reduce.hpp"
 #include "communicator/mpi_session.hpp"
 #include "communicator/shared_all_reduce.hpp"
 #include "deadline.hpp"
@@ -20,8 +22,9 @@
 namespace muster::detail {
 
 /// A communicator on host memory. Everything is non-blocking underneath and every wait bounded. Ranks of one
-/// host reduce in memory that they share, where they can; everything else is Open MPI's.
-class MpiCommunicator : public Collectives {
+/// host all-reduce in memory that they share, where they can, and hosts with messages between their leaders;
+/// everything else is Open MPI's.
+class MpiCommunicator : public Collectives, private Messages {
  public:
   /// All ranks of the job, which `group` holds. Collective.
   static std::shared_ptr<MpiCommunicator> world(std::shared_ptr<MpiState> state, Group group);
@@ -87,12 +90,19 @@ class MpiCommunicator : public Collectives {
   // Starts a part of what wait() waits for.
   template <typename Begin>
   void start(Begin begin) {
-    auto& request = requests_.emplace_back(MPI_REQUEST_NULL);
+    start(requests_, begin);
+  }
+  template <typename Begin>
+  void start(Batch& batch, Begin begin) {
+    auto& request = batch.emplace_back(MPI_REQUEST_NULL);
     int const code = call(Deadline(group_.timeout()), [&] { return begin(&request); });
     if (code != MPI_SUCCESS) give_up(code);
   }
-  // Waits for all requests_: looking for a while, then giving the core away between looks.
-  void wait();
+  void wait() { wait(requests_); }
+  void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) override;
+  void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) override;
+  // Looks for a while, then gives the core away between looks.
+  void wait(Batch& batch) override;
   // One call of MPI, alone among this process's threads.
   template <typename Call>
   int call(const Deadline& deadline, Call make) {
@@ -105,8 +115,9 @@ class MpiCommunicator : public Collectives {
   // Throws when waiting on is in vain, asked for the nth time.
   void require_hope(unsigned looks, const Deadline& deadline);
   [[noreturn]] void give_up(int code);
-  // Gives the ranks memory of their own, when all are on one host and can open it. Collective.
+  // Gives the ranks of each host memory of their own, when all can open it. Collective.
   void share_memory();
+  std::unique_ptr<SharedSegment> exchange_segment(const std::vector<int>& host, int place, std::size_t bytes);
   // Called again and again while another rank is waited for in that memory.
   void be_patient(unsigned looks);
 
@@ -118,8 +129,12 @@ class MpiCommunicator : public Collectives {
   Group group_;
   MPI_Comm comm_;
   GroupedCalls grouped_;
-  std::vector<MPI_Request> requests_;        // of what is under way
-  std::unique_ptr<SharedAllReduce> shared_;  // null where the ranks share no memory
+  Batch requests_;  // of what is under way
+  // How to all-reduce, one of them, or none where ranks of a host share no memory: all ranks on one host,
+  // several hosts, one rank on each host.
+  std::unique_ptr<SharedAllReduce> shared_;
+  std::unique_ptr<HostsAllReduce> hosts_;
+  std::unique_ptr<LeadersAllReduce> leaders_;
   std::optional<Deadline> patient_until_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};

@@ -38,7 +38,12 @@ std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState
 
 MpiCommunicator::~MpiCommunicator() {
   // After a failure an operation may still be under way; MPI keeps what it needs until the process ends.
-  if (comm_ == MPI_COMM_NULL || broken_ || group_.failed()) return;
+  if (broken_ || group_.failed()) {
+    (void)hosts_.release();
+    (void)leaders_.release();
+    return;
+  }
+  if (comm_ == MPI_COMM_NULL) return;
   std::lock_guard const lock(state_->calls);
   if (state_->open) MPI_Comm_free(&comm_);
 }
@@ -71,19 +76,19 @@ std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
   return communicator;
 }
 
-void MpiCommunicator::wait() {
+void MpiCommunicator::wait(Batch& batch) {
   Deadline const deadline(group_.timeout());
-  auto const count = static_cast<int>(requests_.size());
+  auto const count = static_cast<int>(batch.size());
   for (unsigned looks = 0;; ++looks) {
     int done = 0;
     int const code =
-        call(deadline, [&] { return MPI_Testall(count, requests_.data(), &done, MPI_STATUSES_IGNORE); });
+        call(deadline, [&] { return MPI_Testall(count, batch.data(), &done, MPI_STATUSES_IGNORE); });
     if (code != MPI_SUCCESS) give_up(code);
     if (done != 0) break;
     require_hope(looks, deadline);
     if (state_->yield || looks >= spins || state_->wanting_calls > 0) sched_yield();
   }
-  requests_.clear();
+  batch.clear();
 }
 
 void MpiCommunicator::require_hope(unsigned looks, const Deadline& deadline) {

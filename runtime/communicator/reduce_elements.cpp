@@ -85,11 +85,11 @@ const typename Format::Stored* operand(std::span<const void* const> operands, st
   return static_cast<const typename Format::Stored*>(operands[index]);
 }
 
-template <typename Op, typename Format>
+template <typename Op, typename Format, typename Out>
 void reduce_blocks(void* to, std::span<const void* const> operands, std::size_t count, int divisor) {
   using Worked = typename Format::Worked;
   constexpr bool plain = std::is_same_v<Worked, typename Format::Stored>;
-  auto* const out = static_cast<typename Format::Stored*>(to);
+  auto* const out = static_cast<typename Out::Stored*>(to);
   std::array<Worked, block> sum;
   std::array<Worked, block> wide;
   for (std::size_t at = 0; at < count; at += block) {
@@ -105,7 +105,7 @@ void reduce_blocks(void* to, std::span<const void* const> operands, std::size_t 
       }
     }
     if (divisor > 1) divide_all(sum.data(), length, divisor);
-    Format::store(sum.data(), out + at, length);
+    Out::store(sum.data(), out + at, length);
   }
 }
 
@@ -136,27 +136,43 @@ void with_format(DataType type, Call call) {
 }
 
 template <typename Op>
-void reduce_with(void* to, std::span<const void* const> operands, std::size_t count, DataType type,
-                 int divisor) {
-  with_format(type,
-              [&]<typename Format>(Format) { reduce_blocks<Op, Format>(to, operands, count, divisor); });
+void reduce_with(void* to, DataType to_type, std::span<const void* const> operands, std::size_t count,
+                 DataType type, int divisor) {
+  if (type == DataType::float32 && to_type == DataType::bfloat16)
+    return reduce_blocks<Op, Plain<float>, Bfloat16>(to, operands, count, divisor);
+  if (type == DataType::float32 && to_type == DataType::float16)
+    return reduce_blocks<Op, Plain<float>, Half>(to, operands, count, divisor);
+  with_format(type, [&]<typename Format>(Format) {
+    if (to_type == type) return reduce_blocks<Op, Format, Format>(to, operands, count, divisor);
+    if constexpr (std::is_same_v<typename Format::Worked, float>)
+      reduce_blocks<Op, Format, Plain<float>>(to, operands, count, divisor);
+  });
 }
 
 }  // namespace
 
+DataType partial_type(DataType type) {
+  return type == DataType::bfloat16 || type == DataType::float16 ? DataType::float32 : type;
+}
+
 void reduce_elements(void* to, std::span<const void* const> operands, std::size_t count, DataType type,
                      Reduction op, int ranks) {
+  reduce_elements(to, type, operands, count, type, op, ranks);
+}
+
+void reduce_elements(void* to, DataType to_type, std::span<const void* const> operands, std::size_t count,
+                     DataType type, Reduction op, int ranks) {
   switch (op) {
     case Reduction::sum:
-      return reduce_with<Sum>(to, operands, count, type, 1);
+      return reduce_with<Sum>(to, to_type, operands, count, type, 1);
     case Reduction::average:
-      return reduce_with<Sum>(to, operands, count, type, ranks);
+      return reduce_with<Sum>(to, to_type, operands, count, type, ranks);
     case Reduction::min:
-      return reduce_with<Min>(to, operands, count, type, 1);
+      return reduce_with<Min>(to, to_type, operands, count, type, 1);
     case Reduction::max:
-      return reduce_with<Max>(to, operands, count, type, 1);
+      return reduce_with<Max>(to, to_type, operands, count, type, 1);
     case Reduction::product:
-      return reduce_with<Product>(to, operands, count, type, 1);
+      return reduce_with<Product>(to, to_type, operands, count, type, 1);
   }
 }
 

@@ -14,6 +14,14 @@ namespace muster::detail {
 void reduce_elements(void* to, std::span<const void* const> operands, std::size_t count, DataType type,
                      Reduction op, int ranks);
 
+/// The type in which results wait for more operands: binary32 for 16-bit floats, which round once at the end.
+DataType partial_type(DataType type);
+
+/// The same with a result of another type: `to_type` is `type`, partial_type(type), or a 16-bit float where
+/// `type` is binary32. Where the types differ `to` overlaps no operand.
+void reduce_elements(void* to, DataType to_type, std::span<const void* const> operands, std::size_t count,
+                     DataType type, Reduction op, int ranks);
+
 /// Divides every element by `ranks`: rounded once for floats, towards zero for integers.
 void divide(void* buffer, std::size_t count, DataType type, int ranks);
 

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "communicator/mpi_communicator.hpp"
 #include "log.hpp"
@@ -13,21 +16,13 @@
 namespace muster::detail {
 namespace {
 
-// What rank 0 tells the others: process id, descriptor, device, inode; zeroes when it has no memory to share.
+// What a host's leader tells its other ranks: process id, descriptor, device, inode; zeroes when it has no
+// memory to share.
 using Offer = std::array<std::int64_t, 4>;
 
 bool wanted() {
   const char* const value = std::getenv("MUSTER_SHARED_MEMORY");
   return value == nullptr || std::string_view(value) != "off";
-}
-
-bool on_one_host(const Group& group) {
-  const auto& roster = group.job().roster;
-  const Hello& first = roster[static_cast<std::size_t>(group.members().front())];
-  return std::all_of(group.members().begin(), group.members().end(), [&](int rank) {
-    const Hello& hello = roster[static_cast<std::size_t>(rank)];
-    return hello.host == first.host && hello.boot_id == first.boot_id;
-  });
 }
 
 Offer offer_of(const SharedSegment& segment) {
@@ -43,31 +38,85 @@ std::unique_ptr<SharedSegment> take(const Offer& offer, std::size_t bytes) {
   return SharedSegment::open(static_cast<pid_t>(offer[0]), handle, bytes);
 }
 
+struct HostRanks {
+  std::vector<int> leaders;  // the lowest rank of each host
+  std::size_t host = 0;      // index of this rank's host among them
+  std::vector<int> ranks;    // of this host
+};
+
+HostRanks host_ranks(const Group& group) {
+  const auto& roster = group.job().roster;
+  std::map<std::pair<std::string_view, std::string_view>, std::size_t> known;
+  std::vector<std::vector<int>> ranks_of;
+  std::size_t own = 0;
+  for (int r = 0; r < group.size(); ++r) {
+    const Hello& hello = roster[static_cast<std::size_t>(group.members()[static_cast<std::size_t>(r)])];
+    auto const [at, is_new] = known.emplace(std::pair{hello.host, hello.boot_id}, ranks_of.size());
+    if (is_new) ranks_of.emplace_back();
+    ranks_of[at->second].push_back(r);
+    if (r == group.rank()) own = at->second;
+  }
+  HostRanks found;
+  for (const auto& ranks : ranks_of) found.leaders.push_back(ranks.front());
+  found.host = own;
+  found.ranks = std::move(ranks_of[own]);
+  return found;
+}
+
 }  // namespace
 
 void MpiCommunicator::share_memory() {
-  if (size() == 1 || !on_one_host(group_)) return;
+  if (size() == 1) return;
   group_.enter("setting up");
-  auto const bytes = SharedAllReduce::bytes_for(size());
+  auto const here = host_ranks(group_);
+  auto const hosts = here.leaders.size();
+  auto const local = static_cast<int>(here.ranks.size());
+  auto const place =
+      static_cast<int>(std::find(here.ranks.begin(), here.ranks.end(), rank()) - here.ranks.begin());
   std::unique_ptr<SharedSegment> segment;
-  Offer offer{};
-  if (rank() == 0 && wanted()) segment = SharedSegment::create(bytes);
-  if (segment) offer = offer_of(*segment);
-  run([&](MPI_Request* request) {
-    return MPI_Ibcast(offer.data(), static_cast<int>(offer.size()), MPI_INT64_T, 0, comm_, request);
-  });
-  if (rank() != 0 && wanted()) segment = take(offer, bytes);
+  bool const alone = hosts == ranks();  // every rank on its host
+  auto const bytes = hosts == 1 ? SharedAllReduce::bytes_for(local) : HostsAllReduce::bytes_for(local);
+  if (!alone) segment = exchange_segment(here.ranks, place, bytes);
   // All or none.
-  int have = segment ? 1 : 0;
+  int have = alone ? wanted() : segment != nullptr;
   run([&](MPI_Request* request) {
     return MPI_Iallreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm_, request);
   });
-  log::debug("open-mpi: the {} ranks of '{}' share {}", size(), group_.name(),
-             have != 0 ? "memory" : "no memory");
+  log::debug("open-mpi: '{}', {} ranks on {} hosts, {}", group_.name(), size(), hosts,
+             have != 0 ? "reduces in shared memory" : "shares no memory");
   if (have == 0) return;
-  segment->close_descriptor();
-  shared_ = std::make_unique<SharedAllReduce>(std::move(segment), rank(), size(), state_->yield,
-                                              [this](unsigned looks) { be_patient(looks); });
+  if (segment) segment->close_descriptor();
+  auto const patience = [this](unsigned looks) { be_patient(looks); };
+  if (hosts == 1) {
+    shared_ = std::make_unique<SharedAllReduce>(std::move(segment), place, local, state_->yield, patience);
+    return;
+  }
+  Messages& messages = *this;
+  std::unique_ptr<LeadersAllReduce> leaders;
+  if (place == 0) leaders = std::make_unique<LeadersAllReduce>(messages, here.leaders, here.host, size());
+  if (alone) {
+    leaders_ = std::move(leaders);
+  } else {
+    hosts_ = std::make_unique<HostsAllReduce>(std::move(segment), place, local, std::move(leaders),
+                                              state_->yield, patience);
+  }
+}
+
+// The leader makes it, the others of the host open it. Null on failure.
+std::unique_ptr<SharedSegment> MpiCommunicator::exchange_segment(const std::vector<int>& host, int place,
+                                                                 std::size_t bytes) {
+  Offer offer{};
+  std::unique_ptr<SharedSegment> segment;
+  if (place != 0) {
+    begin_recv(offer.data(), sizeof(offer), host.front(), requests_);
+    wait();
+    return wanted() ? take(offer, bytes) : nullptr;
+  }
+  if (wanted()) segment = SharedSegment::create(bytes);
+  if (segment) offer = offer_of(*segment);
+  for (std::size_t i = 1; i < host.size(); ++i) begin_send(offer.data(), sizeof(offer), host[i], requests_);
+  wait();
+  return segment;
 }
 
 }  // namespace muster::detail

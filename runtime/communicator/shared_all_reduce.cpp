@@ -19,17 +19,7 @@ constexpr std::size_t slot_bytes = 512u << 10;
 // are shared a meeting is a change of processes.
 constexpr std::size_t short_bytes = 2u << 10;
 constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
-// Looks before `patience` is asked, where a rank has its core for itself: some microseconds.
-constexpr int most_spins = 100;
 constexpr std::size_t cache_line = 64;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -42,9 +32,8 @@ SharedAllReduce::SharedAllReduce(std::unique_ptr<SharedSegment> segment, int ran
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(ranks),
-      spins_(yield ? 1 : most_spins),
       short_bytes_(yield ? short_bytes_on_shared_cores : short_bytes),
-      patience_(std::move(patience)),
+      wait_(yield, std::move(patience)),
       lines_(reinterpret_cast<Line*>(segment_->data())),
       slots_(segment_->data() + static_cast<std::size_t>(ranks) * 2 * sizeof(Line)),
       operands_(static_cast<std::size_t>(ranks)) {}
@@ -53,17 +42,9 @@ std::byte* SharedAllReduce::slot(int rank) const {
   return slots_ + static_cast<std::size_t>(2 * rank + buffer_) * slot_bytes;
 }
 
-void SharedAllReduce::await(const std::atomic<std::uint64_t>& turn) {
-  for (int i = 0; i < spins_; ++i) {
-    if (turn.load(std::memory_order_acquire) >= turn_) return;
-    relax();
-  }
-  for (unsigned looks = 0; turn.load(std::memory_order_acquire) < turn_; ++looks) patience_(looks);
-}
-
 void SharedAllReduce::await_all() {
   for (int r = 0; r < ranks_; ++r) {
-    if (r != rank_) await(line(r).turn);
+    if (r != rank_) wait_.until(line(r).turn, turn_);
   }
 }
 
@@ -130,7 +111,7 @@ void SharedAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::siz
   post();
   for (int i = 1; i < ranks_; ++i) {
     int const r = (rank_ + i) % ranks_;
-    await(line(r).turn);
+    wait_.until(line(r).turn, turn_);
     std::memcpy(out + begin(r), slot(r) + begin(r), begin(r + 1) - begin(r));
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "communicator/shared_segment.hpp"
+#include "communicator/turn_wait.hpp"
 #include "muster/types.hpp"
 
 namespace muster::detail {
@@ -26,9 +27,7 @@ class SharedAllReduce {
   /// Bytes of a segment for `ranks`.
   static std::size_t bytes_for(int ranks);
 
-  /// `yield`: ranks share cores, looking without giving the core away is in vain.
-  /// `patience` is called again and again while this rank waits for another, with the number of calls before;
-  /// what it throws ends the wait.
+  /// `yield` and `patience` as in TurnWait.
   SharedAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, bool yield,
                   std::function<void(unsigned)> patience);
 
@@ -51,16 +50,14 @@ class SharedAllReduce {
   void post() { line(rank_).turn.store(++turn_, std::memory_order_release); }
   // Until every other rank has posted as often.
   void await_all();
-  void await(const std::atomic<std::uint64_t>& turn);
   void reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type, Reduction op);
 
   std::unique_ptr<SharedSegment> segment_;
   int rank_;
   int ranks_;
-  int spins_;
   std::size_t short_bytes_;
-  std::function<void(unsigned)> patience_;
+  TurnWait wait_;
   Line* lines_;
   std::byte* slots_;
   std::uint64_t turn_ = 0;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "muster/types.hpp"
+
+namespace muster::detail {
+
+/// Messages between ranks of one communicator; every wait for them is bounded.
+class Messages {
+ public:
+  using Batch = std::vector<MPI_Request>;
+  virtual void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) = 0;
+  virtual void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) = 0;
+  /// Until all of `batch` is done, which is empty then.
+  virtual void wait(Batch& batch) = 0;
+
+ protected:
+  ~Messages() = default;
+};
+
+/// All-reduces between one rank of each host, by messages. A short one is doubled: in each step two leaders
+/// swap what they have. A long one goes in pieces, of which each leader reduces a slice and hands it round; the
+/// next piece is on its way meanwhile. Every element is reduced in one order: the results are the same to the
+/// bit. 16-bit floats round once.
+class LeadersAllReduce {
+ public:
+  /// `leaders`: their ranks, at least two; this one is leaders[own]. `ranks`: what an average divides by.
+  LeadersAllReduce(Messages& messages, std::vector<int> leaders, std::size_t own, int ranks);
+
+  /// The leaders have all ranks' data.
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
+
+  /// What each leader has, `in`, as elements of `wire`: the result's type, or partial_type() of it.
+  struct Piece {
+    const void* in;
+    void* out;
+    std::size_t count;
+    DataType wire;
+    DataType type;
+    Reduction op;
+  };
+  /// Begins a piece, when at most one other is under way. All leaders start and finish in the same order.
+  void start(const Piece& piece);
+  /// Ends the piece that was started first: all of `out` is there and `in` no longer needed.
+  void finish();
+
+ private:
+  struct UnderWay {
+    Piece piece{};
+    Messages::Batch batch;
+    std::vector<std::byte> received;
+  };
+  // The elements of a piece that one leader reduces.
+  struct Slice {
+    std::size_t begin;
+    std::size_t count;
+  };
+
+  bool is_short(const Piece& piece) const;
+  Slice slice(const Piece& piece, std::size_t leader) const;
+  // The leader that is `steps` after this one, around.
+  std::size_t after(std::size_t steps) const { return (own_ + steps) % leaders_.size(); }
+  void reduce_slice(UnderWay& piece);
+  void double_up(UnderWay& piece);
+  void swap(const void* value, void* theirs, std::size_t bytes, std::size_t partner, Messages::Batch& batch);
+
+  Messages& messages_;
+  std::vector<int> leaders_;
+  std::size_t own_;
+  int ranks_;
+  std::array<UnderWay, 2> under_way_;
+  std::size_t started_ = 0;
+  std::size_t finished_ = 0;
+  std::vector<const void*> operands_;
+  std::vector<std::byte> partial_;
+};
+
+}  // namespace muster::detail
