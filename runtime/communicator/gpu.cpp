@@ -26,8 +26,7 @@ class CudaGpu : public Gpu {
   }
 
   void finish(const Deadline& deadline) override {
-    auto const all = state_->all;
-    for (auto one = all.rbegin(); one != all.rend(); ++one) (*one)->finish(deadline);
+    state_->finish_all(deadline);
     state_->open = false;
   }
 

@@ -49,6 +49,19 @@ class Group {
   /// This rank enters an operation of the whole group; `operation` is a string literal.
   /// @throws the job's failure, if there is one.
   void enter(const char* operation);
+  /// While the result lives this rank's program waits in the operation that it entered last, as the other
+  /// ranks are told when they miss it.
+  class Inside {
+   public:
+    explicit Inside(control::Activity& activity) : activity_(activity) { activity_.inside = true; }
+    ~Inside() { activity_.inside = false; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    control::Activity& activity_;
+  };
+  Inside inside() const { return Inside(*activity_); }
   /// This rank enters sends and receives with `peers`, ranks here. Not counted: not every rank takes part.
   void enter_messages(const char* operation, std::span<const int> peers);
   const char* operation() const noexcept { return activity_->operation.load(); }

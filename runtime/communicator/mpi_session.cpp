@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <numeric>
 
 #include "bootstrap/roster.hpp"
 #include "communicator/host_mpi.hpp"
@@ -16,7 +17,8 @@ namespace {
 
 class Session : public MpiSession {
  public:
-  Session(bool owner, bool yield) : owner_(owner), state_(std::make_shared<MpiState>()) {
+  Session(bool owner, bool yield, std::shared_ptr<control::Activity> starting)
+      : owner_(owner), starting_(std::move(starting)), state_(std::make_shared<MpiState>()) {
     state_->types = std::make_unique<MpiTypes>();
     state_->yield = yield;
   }
@@ -47,6 +49,7 @@ class Session : public MpiSession {
 
  private:
   bool owner_;
+  std::shared_ptr<control::Activity> starting_;  // lives on: others may still be asked about it
   std::shared_ptr<MpiState> state_;
 };
 
@@ -97,16 +100,28 @@ void require_pmix(const JobContext& job) {
       "or start the program with mpirun");
 }
 
-void initialise(const JobContext& job, const Deadline& deadline) {
+std::vector<int> everyone(const JobContext& job) {
+  std::vector<int> ranks(job.roster.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+void initialise(const JobContext& job, control::Activity& starting, const Deadline& deadline) {
+  constexpr const char* name = "MPI_Init";
+  starting.operation = name;
+  starting.number = 1;
+  starting.inside = true;
   auto const code = run_bounded(
       [] {
         int provided = 0;
         return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
       },
       deadline, [plane = job.plane] { return plane && plane->failed(); });
-  if (!code) {
-    fail(job, Fault::deadline, fmt::format("MPI_Init did not end within {}", text_of(deadline.length())));
-  }
+  // Those who are stuck in it are named.
+  if (!code && job.plane) job.plane->stalled("", everyone(job), 1, name, deadline.length());
+  if (!code)
+    fail(job, Fault::deadline, fmt::format("{} did not end within {}", name, text_of(deadline.length())));
+  starting.inside = false;
   if (*code != MPI_SUCCESS) fail(job, Fault::system, fmt::format("MPI_Init failed with code {}", *code));
 }
 
@@ -142,16 +157,17 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
                 "communicator per process");
   }
   bool const yield = bootstrap::shares_cores(job.roster, job.rank);
+  auto const starting = job.plane ? job.plane->follow_activity("") : std::make_shared<control::Activity>();
   if (initialised == 0) {
     require_pmix(job);
     tune(yield);
-    initialise(job, deadline);
+    initialise(job, *starting, deadline);
   }
   log::debug("open-mpi: {}, yielding {}", initialised == 0 ? "initialised" : "the program had initialised it",
              yield);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-  auto session = std::make_shared<Session>(initialised == 0, yield);
+  auto session = std::make_shared<Session>(initialised == 0, yield, starting);
   check_threads(job, initialised == 0);
   check_ranks(job);
   return session;

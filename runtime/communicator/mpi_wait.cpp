@@ -56,6 +56,7 @@ std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
   require_open();
   // The ranks meet on the control plane first, where who is missing is named.
   Group part = group_.split(color, key);
+  auto const inside = group_.inside();
   auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   Deadline const deadline(group_.timeout());
   // It makes progress for the operations of other threads too, which get no look meanwhile.
@@ -77,6 +78,7 @@ std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
 }
 
 void MpiCommunicator::wait(Batch& batch) {
+  auto const inside = group_.inside();
   Deadline const deadline(group_.timeout());
   auto const count = static_cast<int>(batch.size());
   for (unsigned looks = 0;; ++looks) {

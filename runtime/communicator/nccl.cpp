@@ -79,6 +79,7 @@ std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, 
   std::shared_ptr<Nccl> made(new Nccl(std::move(state), std::move(group)));
   auto& self = *made;
   self.group_.enter("NCCL initialisation");
+  auto const inside = self.group_.inside();
   self.make_context_current();
   const auto& library = self.state_->nccl;
   auto& timings = *self.group_.job().timings;
@@ -295,6 +296,7 @@ void Nccl::barrier(Stream stream) {
 std::shared_ptr<Collectives> Nccl::split(int color, int key) {
   require_open();
   Group part = group_.split(color, key);
+  auto const inside = group_.inside();
   make_context_current();
   std::shared_ptr<Nccl> made(new Nccl(state_, std::move(part)));
   ncclConfig_t config = non_blocking();

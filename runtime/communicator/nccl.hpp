@@ -27,6 +27,8 @@ struct NcclState {
   /// Where NCCL puts new communicators. Its thread may write there late, also after a failure: they stay.
   std::vector<std::shared_ptr<ncclComm_t>> slots;
 
+  /// Ends all communicators in order, all at once as far as they wait for other ranks.
+  void finish_all(const Deadline& deadline) noexcept;
   /// Aborts all communicators at once (one can wait for another's, nccl#549) and waits for all together.
   void abort_all() noexcept;
 };
@@ -81,8 +83,11 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
   void drop_group() noexcept override { grouped_.drop(); }
   bool in_group() const noexcept override { return grouped_.open(); }
 
-  /// Ends the communicator in order, its peers doing the same; aborts it when that takes longer.
-  void finish(const Deadline& deadline) noexcept;
+  /// Ends the communicator in order, its peers doing the same; aborts it when that takes longer. In three
+  /// steps, so that several communicators can go through each together.
+  void begin_finish() noexcept;
+  void await_finish(const Deadline& deadline) noexcept;
+  std::optional<BackgroundCall> begin_destroy() noexcept;
   /// Begins to abort the communicator; nothing when it has ended. The caller waits.
   std::optional<BackgroundCall> begin_abort() noexcept;
 
@@ -120,6 +125,7 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
   std::shared_ptr<NcclState> state_;
   Group group_;
   ncclComm_t comm_ = nullptr;
+  ncclResult_t finishing_ = ncclSuccess;
   CUdeviceptr token_ = 0;  // one float for the barrier
   GroupedCalls grouped_;   // each leaves what NCCL said in said_
   ncclResult_t said_ = ncclSuccess;

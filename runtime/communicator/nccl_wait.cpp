@@ -37,7 +37,9 @@ Nccl::~Nccl() {
     if (group_.failed() || !state_->open) {
       abort();
     } else {
-      finish(Deadline(abort_time));
+      begin_finish();
+      await_finish(Deadline(abort_time));
+      if (auto const call = begin_destroy()) call->wait(Deadline(abort_time));
     }
   }
   std::erase(state_->all, this);
@@ -102,6 +104,7 @@ void Nccl::give_up_waiting(const Deadline& deadline) {
 
 void Nccl::synchronize(Stream stream, const Deadline& deadline) {
   make_context_current();
+  auto const inside = group_.inside();
   auto const since = Deadline::Clock::now();
   while (true) {
     CUresult const state = state_->cuda.stream_query(stream);
@@ -119,20 +122,37 @@ void Nccl::synchronize(Stream stream, const Deadline& deadline) {
   }
 }
 
-void Nccl::finish(const Deadline& deadline) noexcept {
+void Nccl::begin_finish() noexcept {
+  if (comm_ != nullptr) finishing_ = state_->nccl.comm_finalize(comm_);
+}
+
+void Nccl::await_finish(const Deadline& deadline) noexcept {
   if (comm_ == nullptr) return;
-  const auto& library = state_->nccl;
-  ncclResult_t result = library.comm_finalize(comm_);
   auto const since = Deadline::Clock::now();
-  while (result == ncclInProgress && !deadline.passed() && !group_.failed()) {
+  while (finishing_ == ncclInProgress && !deadline.passed() && !group_.failed()) {
     rest(since);
-    if (library.comm_get_async_error(comm_, &result) != ncclSuccess) result = ncclInternalError;
+    if (state_->nccl.comm_get_async_error(comm_, &finishing_) != ncclSuccess) finishing_ = ncclInternalError;
   }
   log::debug("nccl: '{}' is finalised", group_.name());
-  if (result != ncclSuccess) return abort();
-  // Local after a finished ncclCommFinalize; bounded all the same.
-  if (auto const call = begin_end(library.comm_destroy)) call->wait(Deadline(abort_time));
-  log::debug("nccl: '{}' is destroyed", group_.name());
+}
+
+// Local after a finished ncclCommFinalize.
+std::optional<BackgroundCall> Nccl::begin_destroy() noexcept {
+  return finishing_ == ncclSuccess ? begin_end(state_->nccl.comm_destroy) : begin_abort();
+}
+
+void NcclState::finish_all(const Deadline& deadline) noexcept {
+  // On every rank in the same order: the youngest first.
+  std::vector<Nccl*> const youngest_first(all.rbegin(), all.rend());
+  for (Nccl* one : youngest_first) one->begin_finish();
+  for (Nccl* one : youngest_first) one->await_finish(deadline);
+  std::vector<BackgroundCall> begun;
+  for (Nccl* one : youngest_first) {
+    if (auto call = one->begin_destroy()) begun.push_back(std::move(*call));
+  }
+  Deadline const bound(abort_time);
+  for (const auto& call : begun) call.wait(bound);
+  log::debug("nccl: {} communicators ended", begun.size());
 }
 
 void NcclState::abort_all() noexcept {

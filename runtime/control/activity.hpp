@@ -18,6 +18,7 @@ namespace muster::control {
 struct Activity {
   std::atomic<std::uint64_t> number{0};
   std::atomic<const char*> operation{""};  ///< a string literal
+  std::atomic<bool> inside{false};         ///< its program waits in that operation
 };
 
 /// Where a rank is in all its communicators. Thread-safe.
@@ -27,6 +28,9 @@ class Activities {
   std::shared_ptr<Activity> follow(const std::string& group);
   /// The answer to rank 0's question where this rank is in `group`.
   Message here(const std::string& group) const;
+  /// "MPI_Init, all_reduce (operation 5 on communicator 'world')": what the program waits in, empty for
+  /// nothing.
+  std::string inside() const;
 
  private:
   mutable std::mutex mutex_;

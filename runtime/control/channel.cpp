@@ -125,6 +125,13 @@ void Channel::send(const Message& message) {
   unsigned long long written = 0;
   crypto_aead_chacha20poly1305_ietf_encrypt(frame.data() + 4, &written, plain.data(), plain.size(),
                                             frame.data(), 4, nullptr, nonce.data(), keys_.send.data());
+  queue_bytes_ += frame.size();
+  if (queue_bytes_ > max_queue_bytes) {
+    mute_ = true;
+    // Later: the caller may be going through a list of channels.
+    return asio::post(socket_.get_executor(),
+                      [self = shared_from_this()] { self->end("it takes nothing of what is sent to it"); });
+  }
   queue_.push_back(std::move(frame));
   if (queue_.size() == 1) write_next();
 }
@@ -140,6 +147,7 @@ void Channel::write_next() {
                         if (self->closing_) self->shut();
                         return;
                       }
+                      self->queue_bytes_ -= self->queue_.front().size();
                       self->queue_.pop_front();
                       if (!self->queue_.empty()) return self->write_next();
                       if (self->closing_) self->shut();

@@ -21,6 +21,8 @@ using Message = nlohmann::json;
 
 /// No frame is longer; a peer that announces one is cut off.
 inline constexpr std::size_t max_frame_bytes = 4u << 20;
+/// What may wait to be sent on one connection; a peer that takes nothing for so long is cut off.
+inline constexpr std::size_t max_queue_bytes = 512u << 20;
 
 /// A proven connection: length-limited frames, each sealed with ChaCha20-Poly1305 under the connection's keys
 /// and its number in order. Every call and callback on the io_context's thread.
@@ -58,6 +60,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::array<std::uint8_t, 4> length_{};
   Bytes body_;
   std::deque<Bytes> queue_;
+  std::size_t queue_bytes_ = 0;
   bool closing_ = false;
   bool mute_ = false;  // the other side takes nothing any more
   std::chrono::milliseconds silence_{0};

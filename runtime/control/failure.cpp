@@ -10,6 +10,7 @@
 namespace muster::control {
 
 std::string place_of(const std::string& operation, std::uint64_t number, const std::string& group) {
+  if (group.empty()) return operation;
   if (number == 0) return fmt::format("{} (on communicator '{}')", operation, group);
   return fmt::format("{} (operation {} on communicator '{}')", operation, number, group);
 }

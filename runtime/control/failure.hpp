@@ -18,7 +18,8 @@ struct Failure {
   std::string text;
 };
 
-/// "all_reduce (operation 5 on communicator 'world')"; without a number for 0, a message between two ranks.
+/// "all_reduce (operation 5 on communicator 'world')"; without a number for 0, a message between two ranks;
+/// "MPI_Init" alone without a group, for what is no communicator's.
 std::string place_of(const std::string& operation, std::uint64_t number, const std::string& group);
 
 Message to_message(const Failure& failure);

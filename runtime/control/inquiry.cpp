@@ -19,7 +19,8 @@ constexpr std::chrono::milliseconds inquiry_time{1000};
 }  // namespace
 
 Inquiry::Place Inquiry::place_in(const Message& message) {
-  return {message.at("number").get<std::uint64_t>(), message.at("operation").get<std::string>()};
+  return {message.at("number").get<std::uint64_t>(), message.at("operation").get<std::string>(),
+          message.value("inside", false)};
 }
 
 Inquiry::Inquiry(asio::io_context& io, int speaker, const Message& question, std::vector<int> members,
@@ -40,6 +41,7 @@ Failure Inquiry::conclusion(const std::vector<Hello>& roster) const {
   auto const number = where_.number;
   std::vector<int> behind;
   std::vector<int> silent;
+  std::vector<int> inside;
   std::string last;
   for (int member : members_) {
     auto const reply = replies_.find(member);
@@ -48,6 +50,8 @@ Failure Inquiry::conclusion(const std::vector<Hello>& roster) const {
     } else if (reply->second.number < number) {
       if (behind.empty()) last = reply->second.operation;
       behind.push_back(member);
+    } else if (reply->second.number == number && reply->second.inside) {
+      inside.push_back(member);
     }
   }
   auto text = fmt::format("{} was not done after {} on {}", place_of(where_.operation, number, group_),
@@ -60,6 +64,8 @@ Failure Inquiry::conclusion(const std::vector<Hello>& roster) const {
   if (!silent.empty()) text += fmt::format("; no answer from {}", name_of_ranks(roster, silent));
   if (number == 0 && silent.empty()) {
     text += "; the other rank made no matching call, or the transport between them is stuck";
+  } else if (!inside.empty() && inside.size() + behind.size() + silent.size() < members_.size()) {
+    text += fmt::format("; still in it: {}", name_of_ranks(roster, inside));
   } else if (behind.empty() && silent.empty()) {
     text += "; every rank entered it: the transport between them is stuck";
   }

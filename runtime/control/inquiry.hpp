@@ -37,6 +37,7 @@ class Inquiry {
   struct Place {
     std::uint64_t number = 0;
     std::string operation;
+    bool inside = false;
   };
   static Place place_in(const Message& message);
 

@@ -19,6 +19,9 @@ namespace {
 using bootstrap::name_of_rank;
 using bootstrap::name_of_ranks;
 
+// A rank's threads wait in one each, on each of their communicators.
+constexpr std::size_t max_rounds = 4096;
+
 }  // namespace
 
 Leader::Leader(asio::io_context& io, ToSelf to_self)
@@ -56,6 +59,7 @@ void Leader::close() {
   rounds_.clear();
   store_.drop_questions();
   inquiry_.reset();
+  whereabouts_.reset();
 }
 
 // What a connection says: about its own rank, or a leader about one of its host's.
@@ -107,14 +111,16 @@ void Leader::handle(int rank, const Message& message) {
   if (what == "ask" || what == "told") return pass_on(rank, message);
   if (what == "stalled") return inquire(rank, message);
   if (what == "put") return put(rank, message);
-  if (what == "get")
-    return store_.get(rank, message.at("name").get<std::string>(), message.at("id").get<std::uint64_t>(),
-                      std::chrono::milliseconds(message.at("ms").get<std::int64_t>()));
+  if (what == "get") return get(rank, message);
   if (what == "clocks") return tell_clocks(rank, message);
   if (what == "broken") {
     auto failure = failure_from(message);
     failure.speaker = rank;
     return fail(failure);
+  }
+  if (what == "at" && whereabouts_) {
+    whereabouts_->hear(rank, message);
+    if (whereabouts_->complete()) name_the_late();
   }
   if (what == "here" && inquiry_) {
     inquiry_->hear(rank, message);
@@ -128,11 +134,18 @@ void Leader::arrive(int rank, const Message& message) {
   auto const name = arrival.name;
   auto found = rounds_.find(name);
   if (found == rounds_.end()) {
+    if (rounds_.size() >= max_rounds) {
+      return fail(
+          {Fault::usage, rank,
+           fmt::format("{} came to '{}' while {} rounds are open, which others did not come to: all ranks "
+                       "must make the same calls",
+                       name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_rounds)});
+    }
     auto round = std::make_unique<Round>(io_, arrival, static_cast<int>(roster_.size()));
     round->timer.expires_after(round->length());
     round->timer.async_wait([this, name](const asio::error_code& error) {
       auto const late = rounds_.find(name);
-      if (!error && late != rounds_.end() && !failure_) miss(name, *late->second);
+      if (!error && late != rounds_.end() && !failure_ && !whereabouts_) miss(name, *late->second);
     });
     found = rounds_.emplace(name, std::move(round)).first;
   }
@@ -165,7 +178,21 @@ void Leader::miss(const std::string& name, const Round& round) {
     text += absent.size() == missing.size() ? ", never connected to rank 0"
                                             : fmt::format(", of which {} never connected", absent.size());
   }
-  fail({Fault::deadline, round.first_there(), text});
+  Failure const failure{Fault::deadline, round.first_there(), text};
+  std::vector<int> there;
+  std::copy_if(missing.begin(), missing.end(), std::back_inserter(there),
+               [&](int rank) { return rank == 0 || seen_.contains(rank); });
+  if (there.empty()) return fail(failure);
+  late_ = failure;
+  whereabouts_ = std::make_unique<Whereabouts>(io_, there, [this] { name_the_late(); });
+  send(there, Whereabouts::to_ask());
+}
+
+void Leader::name_the_late() {
+  if (!whereabouts_ || failure_) return;
+  auto const whereabouts = std::move(whereabouts_);
+  late_.text += whereabouts->text();
+  fail(late_);
 }
 
 void Leader::inquire(int rank, const Message& message) {
@@ -190,6 +217,15 @@ void Leader::put(int rank, const Message& message) {
                     name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_store_bytes >> 20)});
 }
 
+void Leader::get(int rank, const Message& message) {
+  auto const name = message.at("name").get<std::string>();
+  std::chrono::milliseconds const wait(message.at("ms").get<std::int64_t>());
+  if (store_.get(rank, name, message.at("id").get<std::uint64_t>(), wait)) return;
+  fail({Fault::usage, rank,
+        fmt::format("{} asked the job's store for '{}' while {} questions of its own wait already",
+                    name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_questions)});
+}
+
 void Leader::tell_clocks(int rank, const Message& message) {
   auto const now = read_clocks();
   send({rank}, {{"is", "got"}, {"id", message.at("id")}, {"system", now.system}, {"steady", now.steady}});
@@ -202,6 +238,7 @@ void Leader::fail(const Failure& failure) {
   auto const message = to_message(failure);
   rounds_.clear();
   inquiry_.reset();
+  whereabouts_.reset();
   store_.drop_questions();
   std::vector<int> everyone(roster_.size());
   std::iota(everyone.begin(), everyone.end(), 0);

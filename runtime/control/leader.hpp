@@ -16,6 +16,7 @@
 #include "control/inquiry.hpp"
 #include "control/round.hpp"
 #include "control/store.hpp"
+#include "control/whereabouts.hpp"
 #include "muster/job.hpp"
 
 namespace muster::control {
@@ -51,12 +52,14 @@ class Leader {
   // A rank asks or answers another.
   void pass_on(int from, Message message);
   void put(int rank, const Message& message);
+  void get(int rank, const Message& message);
   void tell_clocks(int rank, const Message& message);
   void arrive(int rank, const Message& message);
   void complete(const std::string& name, Round& round);
   void miss(const std::string& name, const Round& round);
   void inquire(int rank, const Message& message);
   void conclude();
+  void name_the_late();
 
   asio::io_context& io_;
   ToSelf to_self_;
@@ -69,6 +72,8 @@ class Leader {
   Store store_;
   std::map<std::string, std::unique_ptr<Round>> rounds_;
   std::unique_ptr<Inquiry> inquiry_;
+  Failure late_;  // while the late are asked
+  std::unique_ptr<Whereabouts> whereabouts_;
   std::optional<Failure> failure_;
   bool departing_ = false;  // connections that end are no longer losses
 };

@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 // Rank 0 keeps the time of a round and names who is missing. Only when it says nothing for this much longer
 // is it silent itself.
 constexpr milliseconds leader_grace{5000};
+// From a silence to the failure that comes of it on every rank.
+constexpr milliseconds notice_time{1000};
 
 }  // namespace
 
@@ -151,6 +153,7 @@ void Plane::receive(const Message& message) {
   if (what == "told") return rank_questions_.hear(message);
   if (what == "failure") return inbox_.fail(failure_from(message));
   if (what == "where") return post(activities_.here(message.at("group").get<std::string>()));
+  if (what == "whereabouts") return post({{"is", "at"}, {"text", activities_.inside()}});
   if (what == "got") return inbox_.answer(message.at("id").get<std::uint64_t>(), message);
   if (what != "done") return;
   std::vector<Blob> blobs;
@@ -183,10 +186,19 @@ std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* 
                           deadline.length(), last, mine}));
   if (auto result = inbox_.wait_for(name, deadline.when() + leader_grace)) return std::move(*result);
   check();
+  rank_0_does_not_answer(name, deadline.length() + leader_grace);
+}
+
+// Rank 0 keeps the time of every wait, so it may be stopped or gone. That its connections notice by its
+// silence, on all ranks alike; only where they notice nothing does each rank say it for itself.
+void Plane::rank_0_does_not_answer(const std::string& what, milliseconds waited) {
+  inbox_.wait_for_failure(options_.silence + notice_time);
+  check();
   throw Error(Fault::deadline,
-              fmt::format("{}: {} does not answer {} within {}", name,
+              fmt::format("{}: {} does not answer {} within {}", what,
                           bootstrap::name_of_rank(options_.roster.front()), bootstrap::name_of_rank(self()),
-                          text_of(deadline.length() + leader_grace)));
+                          text_of(waited)),
+              rank_ != speaker_without_rank_0(options_.roster));
 }
 
 std::vector<Blob> Plane::gather(const std::string& name, const std::vector<int>& members, const Blob& mine,
@@ -221,10 +233,9 @@ void Plane::stalled(const std::string& group, const std::vector<int>& members, s
         {"ms", waited.count()}});
   inbox_.wait_for_failure(leader_grace);
   check();
-  throw Error(Fault::deadline,
-              fmt::format("{} was not done after {} on {}, and {} does not answer",
-                          place_of(operation, number, group), text_of(waited),
-                          bootstrap::name_of_rank(self()), bootstrap::name_of_rank(options_.roster.front())));
+  rank_0_does_not_answer(fmt::format("{} was not done after {} on {}", place_of(operation, number, group),
+                                     text_of(waited), bootstrap::name_of_rank(self())),
+                         leader_grace);
 }
 
 void Plane::give_up(Fault fault, const std::string& text) {
@@ -274,9 +285,7 @@ Message Plane::ask(Message question, const std::string& what, milliseconds wait)
   post(std::move(question));
   if (auto const answer = inbox_.wait_for(id, deadline.when() + leader_grace)) return *answer;
   check();
-  throw Error(Fault::deadline, fmt::format("{}: {} does not answer within {}", what,
-                                           bootstrap::name_of_rank(options_.roster.front()),
-                                           text_of(deadline.length() + leader_grace)));
+  rank_0_does_not_answer(what, deadline.length() + leader_grace);
 }
 
 }  // namespace muster::control

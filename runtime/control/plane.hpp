@@ -115,6 +115,7 @@ class Plane {
   std::vector<Blob> round(const std::string& name, const std::vector<int>* members, int root,
                           const Blob& mine, std::chrono::milliseconds wait, bool last = false);
   Message ask(Message question, const std::string& what, std::chrono::milliseconds wait);
+  [[noreturn]] void rank_0_does_not_answer(const std::string& what, std::chrono::milliseconds waited);
   void start_thread();
   void run();
   void broke(const std::string& reason) noexcept;

@@ -14,23 +14,33 @@ bool Store::put(const std::string& name, std::vector<std::uint8_t> value) {
   std::vector<std::shared_ptr<Question>> asked;
   for (auto at = first; at != last; ++at) asked.push_back(at->second);
   questions_.erase(first, last);
-  for (const auto& question : asked) answer(*question, &kept);
+  for (const auto& question : asked) {
+    --waiting_[question->rank];
+    answer(*question, &kept);
+  }
   return true;
 }
 
-void Store::get(int rank, const std::string& name, std::uint64_t id, std::chrono::milliseconds wait) {
+bool Store::get(int rank, const std::string& name, std::uint64_t id, std::chrono::milliseconds wait) {
   auto const question = std::make_shared<Question>(io_);
   question->rank = rank;
   question->id = id;
-  if (auto const found = values_.find(name); found != values_.end()) return answer(*question, &found->second);
+  if (auto const found = values_.find(name); found != values_.end()) {
+    answer(*question, &found->second);
+    return true;
+  }
+  if (waiting_[rank] >= max_questions) return false;
+  ++waiting_[rank];
   question->timer.expires_after(Deadline(wait).length());
   auto const at = questions_.emplace(name, question);
   question->timer.async_wait([this, at, weak = std::weak_ptr(question)](const asio::error_code& error) {
     auto const late = weak.lock();  // answered or given up: no longer in the list
     if (error || !late) return;
     questions_.erase(at);
+    --waiting_[late->rank];
     answer(*late, nullptr);
   });
+  return true;
 }
 
 void Store::answer(const Question& question, const std::vector<std::uint8_t>* value) {

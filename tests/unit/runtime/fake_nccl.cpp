@@ -3,7 +3,7 @@
 // anything. Chosen with
 //   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
 //               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
-//               "slow_abort" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU),
+//               "slow_abort", "slow_destroy" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU),
 //               "fail_send", "slow_group" (the end of a group is in progress for a while), "hang_group" (for
 //               ever),
 //               "no_memory" (ncclMemAlloc fails), "no_registration" (ncclCommRegister fails)
@@ -42,6 +42,8 @@ std::atomic<int> allocations{0};
 std::atomic<int> registrations{0};
 std::atomic<int> all_reduces{0};
 std::atomic<void*> last_stream{nullptr};
+std::atomic<int> destroying{0};
+std::atomic<int> most_destroying{0};
 
 bool chosen(const char* what) {
   const char* const value = std::getenv("FAKE_NCCL");
@@ -96,6 +98,7 @@ extern "C" {
 
 int fake_nccl_live() { return live; }
 int fake_nccl_aborted() { return aborted; }
+int fake_nccl_most_destroying() { return most_destroying; }
 int fake_nccl_most_aborting() { return most_aborting; }
 int fake_nccl_depth() { return depth; }
 /// The operations since the last call.
@@ -209,6 +212,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  int const now = ++destroying;
+  for (int most = most_destroying; most < now && !most_destroying.compare_exchange_weak(most, now);) {
+  }
+  if (chosen("slow_destroy")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  --destroying;
   --live;
   delete comm;
   return ncclSuccess;

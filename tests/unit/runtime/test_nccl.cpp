@@ -332,6 +332,45 @@ TEST_CASE("communicators are aborted together, not one after another") {
   CHECK(count("fake_nccl_live") == 0);  // waited for
 }
 
+TEST_CASE("leaving ends the communicators together, not one after another") {
+  Fakes const fakes("", "slow_destroy");
+  int const aborted = count("fake_nccl_aborted");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  auto a = world.split(0);
+  auto b = world.split(0);
+  gpu->finish(Deadline(5s));
+  CHECK(count("fake_nccl_most_destroying") == 3);
+  CHECK(count("fake_nccl_live") == 0);  // waited for
+  CHECK(count("fake_nccl_aborted") == aborted);
+}
+
+TEST_CASE("those who are still in NCCL's initialisation are told from those who came out of it") {
+  Fakes const fakes("", "hang_init");
+  Star star(3);
+  auto const thrown = star.on_each([&](int rank, control::Plane& plane) {
+    if (rank == 2) {  // came out of it
+      plane.broadcast("NCCL id of 'world'", {0, 1, 2}, 0, {}, 10s);
+      auto const activity = plane.follow_activity("world");
+      activity->number = 1;
+      activity->operation = "NCCL initialisation";
+      std::this_thread::sleep_for(1500ms);
+      return;
+    }
+    auto context = std::make_shared<detail::JobContext>();
+    context->roster = star.options.roster;
+    context->rank = rank;
+    context->operation_timeout = 300ms;
+    context->plane = star.planes[static_cast<std::size_t>(rank)];
+    auto const gpu = detail::open_gpu("", 0, "rank");
+    gpu->world(detail::Group(context, "world"), Deadline(400ms));
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  CHECK(thrown[0]->repeated() != thrown[1]->repeated());
+  CHECK(has(thrown[0]->what(), "; still in it: rank 0 (host h0, GPU 0000:00:00.0), rank 1 (host h1"));
+  CHECK_FALSE(has(thrown[0]->what(), "rank 2"));
+}
+
 TEST_CASE("another thread than the one that joined may use the GPU") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
