@@ -5,9 +5,12 @@
 #include <optional>
 #include <thread>
 
-#include "bootstrap/key_desk.hpp"
+#include "bootstrap/approach.hpp"
+#include "bootstrap/deputies.hpp"
+#include "bootstrap/host_meeting.hpp"
 #include "bootstrap/meeting.hpp"
 #include "bootstrap/missing.hpp"
+#include "bootstrap/testimony.hpp"
 #include "bootstrap/this_process.hpp"
 #include "control/channel.hpp"
 #include "control/connect.hpp"
@@ -17,10 +20,8 @@
 namespace muster::bootstrap {
 namespace {
 
-using control::Endpoint;
 using control::Message;
 using std::chrono::milliseconds;
-using Connection = std::pair<control::Socket, control::SessionKeys>;
 
 // How long one endpoint may take before the next is tried.
 constexpr milliseconds patience{2000};
@@ -29,26 +30,33 @@ constexpr milliseconds leader_grace{5000};
 // How long a rank that is not the one to speak waits for it: the launcher may end the job with the first
 // process.
 constexpr milliseconds silent_grace{3000};
+constexpr milliseconds farewell_time{5000};
+// How long a rank that cannot take part tries to say so.
+constexpr milliseconds decline_time{5000};
 
 class Comer {
  public:
   Comer(const MeetingPlan& plan, const Record& mine) : plan_(plan), mine_(mine) {}
 
   std::vector<Record> run(const Deadline& deadline) {
+    if (plan_.obstacle != Obstacle::none) decline(deadline);
     auto connection = reach(deadline);
     channel_ = std::make_shared<control::Channel>(std::move(connection.first), connection.second);
     channel_->start([this](const Message& message) { hear(message); },
                     [this](const std::string& reason) { lost_ = reason; });
     channel_->send({{"is", "hello"}, {"size", plan_.size}, {"record", Message::binary(encode(mine_))}});
+    if (host_) open_host();
     log::debug("join: {}: hello said, waiting for {} ranks", plan_.name, plan_.size);
     auto const until = deadline.when() + leader_grace;
     auto const complete = [this] { return static_cast<int>(records_.size()) == plan_.size; };
     io_.restart();
     while (!complete() && !failure_ && !lost_ && Deadline::Clock::now() < until && !io_.stopped())
       io_.run_one_until(until);
+    if (host_ && lost_ && !failure_) host_->tell(control::to_message({Fault::lost_rank, 0, *lost_}));
+    if (host_) host_->close();
     channel_->close();
     io_.restart();
-    io_.run_for(milliseconds{1000});  // lets the cancelled handlers go
+    io_.run_for(farewell_time);  // lets what was sent go out, and the cancelled handlers go
     if (failure_) throw Error(failure_->fault, failure_->text, true);
     if (!complete())
       give_up(deadline,
@@ -60,102 +68,105 @@ class Comer {
   }
 
  private:
-  std::vector<Endpoint> desk_endpoints(const Deadline& deadline) {
-    if (!plan_.local_name.empty()) return {control::local_endpoint(plan_.local_name)};
-    struct Answer {
-      std::vector<asio::ip::address> addresses;
-      std::string why;
-    };
-    // The system's resolver has time limits of its own.
-    auto const answer = std::make_shared<Answer>();
-    auto const done = run_bounded(
-        [answer, host = plan_.leader_host] {
-          asio::io_context io;
-          asio::error_code error;
-          for (const auto& entry : asio::ip::tcp::resolver(io).resolve(host, "", error))
-            answer->addresses.push_back(entry.endpoint().address());
-          answer->why = error ? error.message() : "";
-          return 0;
-        },
-        deadline);
-    if (!done || answer->addresses.empty()) {
-      last_ = fmt::format("cannot find the address of {} ({})", plan_.leader_host,
-                          done ? answer->why : "the resolver does not answer");
-      return {};
-    }
-    std::vector<Endpoint> endpoints;
-    for (auto const port : plan_.ports)
-      for (const auto& address : answer->addresses) endpoints.push_back(control::tcp_endpoint(address, port));
-    return endpoints;
+  // One of each host says it, where rank 0 can hear it: the ranks of a host share its munged.
+  [[noreturn]] void decline(const Deadline& deadline) {
+    Deadline const enough(std::min(decline_time, deadline.remaining()));
+    if (!alone_) host_ = HostMeeting::try_first(io_, plan_);
+    while ((host_ || alone_) && !enough.passed() && !approach_.decline(plan_.obstacle, enough))
+      std::this_thread::sleep_for(milliseconds{50});
+    throw Error(Fault::environment, plan_.trouble, true);
   }
 
+  // As the host's first, to rank 0; as another, to the host's first.
   Connection reach(const Deadline& deadline) {
     milliseconds rest{2};
     // All ranks ask one host: at most ten requests a millisecond, however many they are.
     milliseconds const longest_rest{std::clamp(plan_.size / 10, 20, 1000)};
-    std::vector<Endpoint> endpoints;
     do {
-      if (endpoints.empty()) endpoints = desk_endpoints(deadline);
-      for (const auto& endpoint : endpoints) {
-        if (auto connection = try_at(endpoint, Deadline(std::min(patience, deadline.remaining()))))
-          return std::move(*connection);
-        if (deadline.passed()) break;
-      }
+      if (auto connection = go_once(deadline)) return std::move(*connection);
       std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
       rest = std::min(rest * 2, longest_rest);
     } while (!deadline.passed());
-    // Rank 0, if it is there, says who is missing: this rank, for example.
-    if (plan_.rank != plan_.deputy) std::this_thread::sleep_for(silent_grace);
-    give_up(deadline, last_);
+    give_up(deadline, approach_.last());
   }
 
-  // Strangers and other jobs may sit on any of the ports.
-  std::optional<Connection> try_at(const Endpoint& endpoint, const Deadline& deadline) {
+  std::optional<Connection> go_once(const Deadline& deadline) {
+    if (!host_ && !alone_) {
+      host_ = HostMeeting::try_first(io_, plan_);
+      if (!host_) return join_host(deadline);
+    }
+    auto arrival = approach_.once(deadline);
+    if (!arrival) return std::nullopt;
+    key_ = arrival->key;
+    return std::move(arrival->connection);
+  }
+
+  std::optional<Connection> join_host(const Deadline& deadline) {
     try {
-      if (!plan_.seal) return control::connect_once(io_, plan_.rank, endpoint, plan_.key, deadline);
-      auto const ticket = ask_for_ticket(io_, endpoint, *plan_.seal, plan_.job, plan_.rank, deadline);
-      auto const gate = control::is_local(endpoint)
-                            ? control::tcp_endpoint(asio::ip::address_v4::loopback(), ticket.port)
-                            : control::with_port(endpoint, ticket.port);
-      return control::connect_once(io_, plan_.rank, gate, ticket.key, deadline);
-    } catch (const std::exception& error) {
-      last_ = fmt::format("{}: {}", control::name_of(endpoint), error.what());
-      log::debug("join: {}: {}", plan_.name, last_);
+      return HostMeeting::join(io_, plan_, Deadline(std::min(patience, deadline.remaining())));
+    } catch (const Error& error) {
+      log::debug("join: {}: @{}: {}", plan_.name, plan_.host_socket, error.what());
+      // Somebody else sits on the host's socket: this rank goes by itself.
+      alone_ = std::string(error.what()).find("another user") != std::string::npos;
       return std::nullopt;
     }
   }
 
+  // The ranks of the host whose first this one is speak to rank 0 through it.
+  void open_host() {
+    host_->open(
+        key_,
+        [this](int rank, const Message& message) {
+          channel_->send({{"is", "from"}, {"rank", rank}, {"message", message}});
+        },
+        [this](int rank, const std::string& reason) {
+          channel_->send({{"is", "lost"}, {"rank", rank}, {"reason", reason}});
+        });
+  }
+
   void hear(const Message& message) {
     auto const& what = message.at("is").get_ref<const std::string&>();
+    if (host_ && (what == "failure" || what == "records")) host_->tell(message);
     if (what == "failure") failure_ = control::failure_from(message);
     if (what == "records")
       for (const auto& record : message.at("records")) records_.push_back(decode(record.get_binary()));
-    if (what == "witness") {
-      Message processes = Message::array();
-      for (const auto& [rank, process] : processes_of_ranks(variable, plan_.name))
-        processes.push_back({{"rank", rank}, {"pid", process.pid}, {"name", process.name}});
-      channel_->send({{"is", "seen"}, {"processes", std::move(processes)}});
-    }
+    if (what == "witness") channel_->send(testimony_of(processes_of_ranks(variable, plan_.name)));
   }
 
   [[noreturn]] void give_up(const Deadline& deadline, const std::string& why) {
-    Attendance attendance{plan_.size, {}, {}, plan_.host_of, {}};
+    Attendance attendance;
+    attendance.size = plan_.size;
+    attendance.host_of = plan_.host_of;
+    attendance.started_together = plan_.started_together;
     attendance.seen_on_host[mine_.hello.host] = processes_of_ranks(variable, plan_.name);
     if (attendance.host_of.empty()) attendance.host_of.push_back(plan_.leader_host);
     throw Error(lost_ ? Fault::lost_rank : Fault::deadline,
                 fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", plan_.rank,
                             mine_.hello.host, text_of(deadline.length()), why, stage_of(attendance, 0)),
-                plan_.rank != plan_.deputy);
+                !speaks());
+  }
+
+  bool speaks() {
+    if (!host_ && !alone_) {  // the host's first does, if it is this host's turn
+      std::this_thread::sleep_for(silent_grace);
+      return false;
+    }
+    bool const first = Deputies(plan_).is_to_speak();
+    if (!first) std::this_thread::sleep_for(silent_grace);
+    return first;
   }
 
   const MeetingPlan& plan_;
   const Record& mine_;
   asio::io_context io_;
+  Approach approach_{io_, plan_};
+  bool alone_ = plan_.host_socket.empty();  // goes to rank 0 by itself
+  std::unique_ptr<HostMeeting> host_;       // this rank is its host's first
+  control::Key key_{};
   std::shared_ptr<control::Channel> channel_;
   std::vector<Record> records_;
   std::optional<control::Failure> failure_;
   std::optional<std::string> lost_;
-  std::string last_ = "it gave no address";
 };
 
 class Meeting : public Membership {

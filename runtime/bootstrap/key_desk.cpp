@@ -16,9 +16,12 @@ using nlohmann::json;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
+constexpr std::array<std::uint8_t, 8> declining{'m', 'u', 's', 't', 'n', 'o', 't', 1};
 constexpr std::size_t header_bytes = magic.size() + 4;
 constexpr std::size_t max_sealed_bytes = 8192;  // a credential of a few hundred bytes is longer by half
 constexpr std::size_t strangers_kept = 256;
+// munged answers with two threads of its own unless told otherwise (munged(8), --num-threads).
+constexpr std::size_t seals_at_once = 4;
 
 using Header = std::array<std::uint8_t, header_bytes>;
 
@@ -29,36 +32,38 @@ Bytes framed(const Bytes& sealed) {
   return frame;
 }
 
-// 0 for anything that cannot be.
-std::size_t length_in(const Header& header) {
-  if (!std::equal(magic.begin(), magic.end(), header.begin())) return 0;
-  std::size_t length = 0;
-  for (int i = 3; i >= 0; --i) length = (length << 8) | header[magic.size() + static_cast<std::size_t>(i)];
-  return length <= max_sealed_bytes ? length : 0;
+bool begins_with(const Header& header, const std::array<std::uint8_t, 8>& word) {
+  return std::equal(word.begin(), word.end(), header.begin());
 }
 
-// Reads one frame into `frame.body`, then calls `done` with the reason why not, empty when it worked.
+std::size_t number_in(const Header& header) {
+  std::size_t number = 0;
+  for (int i = 3; i >= 0; --i) number = (number << 8) | header[magic.size() + static_cast<std::size_t>(i)];
+  return number;
+}
+
 struct Frame {
   Header header{};
   Bytes body;
 };
 
+// What follows the header, then calls `done` with the reason why not, empty when it worked.
 template <typename Done>
-void read_frame(control::Socket& socket, const std::shared_ptr<Frame>& frame, Done done) {
-  asio::async_read(socket, asio::buffer(frame->header),
-                   [&socket, frame, done](const asio::error_code& error, std::size_t) {
-                     if (error) return done(error.message());
-                     auto const length = length_in(frame->header);
-                     if (length == 0) return done("no frame of Muster's");
-                     frame->body.resize(length);
-                     asio::async_read(socket, asio::buffer(frame->body),
-                                      [frame, done](const asio::error_code& failed, std::size_t) {
-                                        done(failed ? failed.message() : std::string());
-                                      });
+void read_body(control::Socket& socket, const std::shared_ptr<Frame>& frame, Done done) {
+  auto const length = begins_with(frame->header, magic) ? number_in(frame->header) : 0;
+  if (length == 0 || length > max_sealed_bytes) return done("no frame of Muster's");
+  frame->body.resize(length);
+  asio::async_read(socket, asio::buffer(frame->body),
+                   [frame, done](const asio::error_code& failed, std::size_t) {
+                     done(failed ? failed.message() : std::string());
                    });
 }
 
 }  // namespace
+
+const char* words_of(Obstacle obstacle) {
+  return obstacle == Obstacle::no_library ? "its host has no MUNGE library" : "no munged answers on its host";
+}
 
 struct KeyDesk::Request {
   explicit Request(std::shared_ptr<control::Door::Visitor> from) : visitor(std::move(from)) {}
@@ -68,36 +73,83 @@ struct KeyDesk::Request {
 };
 
 KeyDesk::KeyDesk(std::unique_ptr<control::Door> door, Seal& seal, std::string job, int ranks,
-                 const Ticket& ticket, OnRefusal on_refusal)
+                 const Ticket& ticket, OnRefusal on_refusal, OnDecline on_decline)
     : door_(std::move(door)),
       seal_(seal),
       job_(std::move(job)),
       ranks_(ranks),
       ticket_(ticket),
-      on_refusal_(std::move(on_refusal)) {
+      on_refusal_(std::move(on_refusal)),
+      on_decline_(std::move(on_decline)),
+      sealers_(seals_at_once) {
   door_->open(static_cast<std::size_t>(ranks) + strangers_kept,
               [this](const std::shared_ptr<control::Door::Visitor>& visitor) {
                 read(std::make_shared<Request>(visitor));
               });
 }
 
+KeyDesk::~KeyDesk() { sealers_.join(); }
+
 void KeyDesk::read(const std::shared_ptr<Request>& request) {
-  read_frame(request->visitor->socket, request->frame, [this, request](const std::string& why) {
-    if (request->visitor->gone) return;
-    if (!why.empty()) return door_->drop(request->visitor);
-    try {
-      answer(request);
-    } catch (const std::exception& error) {
-      // What a stranger sent, or a rank of ours whose credential does not fit: it sees that it is cut off.
-      log::debug("join: a request for the key was refused: {}", error.what());
-      if (on_refusal_) on_refusal_(error.what());
-      door_->drop(request->visitor);
-    }
-  });
+  auto& socket = request->visitor->socket;
+  asio::async_read(socket, asio::buffer(request->frame->header),
+                   [this, request, &socket](const asio::error_code& error, std::size_t) {
+                     if (request->visitor->gone) return;
+                     if (error) return door_->drop(request->visitor);
+                     if (begins_with(request->frame->header, declining)) return read_decline(request);
+                     read_body(socket, request->frame, [this, request](const std::string& why) {
+                       if (request->visitor->gone) return;
+                       if (!why.empty()) return door_->drop(request->visitor);
+                       answer(request);
+                     });
+                   });
+}
+
+// Nothing is proven: it is only passed on when it can be true, and stays a word about the rank.
+void KeyDesk::read_decline(const std::shared_ptr<Request>& request) {
+  auto const rank = number_in(request->frame->header);
+  request->frame->body.resize(1);
+  asio::async_read(
+      request->visitor->socket, asio::buffer(request->frame->body),
+      [this, request, rank](const asio::error_code& error, std::size_t) {
+        if (request->visitor->gone) return;
+        door_->drop(request->visitor);
+        auto const obstacle = static_cast<Obstacle>(request->frame->body[0]);
+        bool const known = obstacle == Obstacle::no_library || obstacle == Obstacle::no_munged;
+        if (!error && known && rank > 0 && rank < static_cast<std::size_t>(ranks_) && on_decline_)
+          on_decline_(static_cast<int>(rank), obstacle);
+      });
+}
+
+void KeyDesk::refuse(const std::shared_ptr<Request>& request, const std::string& why) {
+  // What a stranger sent, or a rank of ours whose credential does not fit: it sees that it is cut off.
+  log::debug("join: a request for the key was refused: {}", why);
+  if (on_refusal_) on_refusal_(why);
+  door_->drop(request->visitor);
 }
 
 void KeyDesk::answer(const std::shared_ptr<Request>& request) {
-  json const wish = read_cbor(seal_.open(request->frame->body), "a request for the key");
+  asio::post(sealers_, [this, request, io = request->visitor->socket.get_executor()] {
+    std::string why;
+    try {
+      request->reply = reply_to(request->frame->body);
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    asio::post(io, [this, request, why] {
+      if (request->visitor->gone) return;
+      if (!why.empty()) return refuse(request, why);
+      asio::async_write(request->visitor->socket, asio::buffer(request->reply),
+                        [this, request](const asio::error_code&, std::size_t) {
+                          if (!request->visitor->gone) door_->drop(request->visitor);
+                        });
+    });
+  });
+}
+
+// On one of the sealers' threads.
+std::vector<std::uint8_t> KeyDesk::reply_to(const std::vector<std::uint8_t>& sealed) const {
+  json const wish = read_cbor(seal_.open(sealed), "a request for the key");
   auto const rank = wish.at("rank").get<int>();
   if (wish.at("job").get<std::string>() != job_) throw Error(Fault::system, "it belongs to another job");
   if (rank < 1 || rank >= ranks_) throw Error(Fault::system, fmt::format("there is no rank {}", rank));
@@ -106,11 +158,33 @@ void KeyDesk::answer(const std::shared_ptr<Request>& request) {
                     {"nonce", json::binary(wish.at("nonce").get_binary())},
                     {"key", json::binary(Bytes(ticket_.key.begin(), ticket_.key.end()))},
                     {"port", ticket_.port}};
-  request->reply = framed(seal_.close(write_cbor(ticket)));
-  asio::async_write(request->visitor->socket, asio::buffer(request->reply),
-                    [this, request](const asio::error_code&, std::size_t) {
-                      if (!request->visitor->gone) door_->drop(request->visitor);
-                    });
+  return framed(seal_.close(write_cbor(ticket)));
+}
+
+void decline_at(asio::io_context& io, const control::Endpoint& desk, int rank, Obstacle obstacle,
+                const Deadline& deadline) {
+  Bytes word(declining.begin(), declining.end());
+  for (int i = 0; i < 4; ++i) word.push_back(static_cast<std::uint8_t>(rank >> (8 * i)));
+  word.push_back(static_cast<std::uint8_t>(obstacle));
+  control::Socket socket(io);
+  std::string why = "no answer within " + text_of(deadline.length());
+  std::array<std::uint8_t, 1> end{};
+  socket.async_connect(desk, [&](const asio::error_code& error) {
+    if (error) return void(why = error.message());
+    asio::async_write(socket, asio::buffer(word), [&](const asio::error_code& failed, std::size_t) {
+      why = failed ? failed.message() : "";
+      // Until it was read: the other side closes.
+      asio::async_read(socket, asio::buffer(end), [](const asio::error_code&, std::size_t) {});
+    });
+  });
+  io.restart();
+  io.run_until(deadline.when());
+  auto const said = why;
+  asio::error_code ignored;
+  socket.close(ignored);
+  io.restart();
+  io.run();  // lets the cancelled handlers go
+  if (!said.empty()) throw Error(Fault::system, said);
 }
 
 Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal& seal, const std::string& job,
@@ -134,9 +208,12 @@ Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal&
     }
     asio::async_write(socket, asio::buffer(request), [&](const asio::error_code& failed, std::size_t) {
       if (failed) return void(why = failed.message());
-      read_frame(socket, frame, [&](const std::string& reason) {
-        came = reason.empty();
-        if (!came) why = reason;
+      asio::async_read(socket, asio::buffer(frame->header), [&](const asio::error_code& cut, std::size_t) {
+        if (cut) return void(why = cut.message());
+        read_body(socket, frame, [&](const std::string& reason) {
+          came = reason.empty();
+          if (!came) why = reason;
+        });
       });
     });
   });

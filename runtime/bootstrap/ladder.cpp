@@ -14,6 +14,7 @@ namespace muster::bootstrap {
 namespace {
 
 constexpr std::size_t least_key_length = 16;
+constexpr std::size_t most_other_hosts = 32;
 
 bool wished(const std::string& method) {
   auto const wish = variable("MUSTER_JOIN");
@@ -62,8 +63,12 @@ MeetingPlan plan_for(const char* name, const Source& source) {
   return plan;
 }
 
-// MUNGE, else the key that the user gave, else, on one host, the kernel's word.
+// The key that the user gave, else MUNGE, else, on one host, the kernel's word.
 void authenticate(MeetingPlan& plan, bool one_host) {
+  if (auto const key = own_key(plan.job, plan.rank)) {
+    plan.key = *key;
+    return log::debug("join: {}: MUSTER_KEY authenticates", plan.name);
+  }
   std::string why;
   try {
     plan.seal = munge_seal();
@@ -71,23 +76,19 @@ void authenticate(MeetingPlan& plan, bool one_host) {
   } catch (const Error& error) {
     why = error.what();
     log::debug("join: {}: MUNGE: {}", plan.name, why);
+    plan.obstacle = error.fault() == Fault::device ? Obstacle::no_library : Obstacle::no_munged;
   }
-  if (auto const key = own_key(plan.job, plan.rank)) {
-    plan.key = *key;
-    return log::debug("join: {}: MUSTER_KEY authenticates", plan.name);
+  if (one_host) {
+    plan.obstacle = Obstacle::none;
+    plan.seal = kernel_seal();
+    plan.local_name = "muster/" + plan.job;
+    return log::debug("join: {}: all on one host, the kernel authenticates", plan.name);
   }
-  if (!one_host) {
-    throw Error(
-        Fault::environment,
-        fmt::format(
-            "join: srun started {} tasks without PMIx, and MUNGE cannot authenticate them ({}): add "
-            "--mpi=pmix to srun, or start munged on every node, or give every task the same MUSTER_KEY",
-            plan.size, why),
-        plan.rank != 0);
-  }
-  plan.seal = kernel_seal();
-  plan.local_name = "muster/" + plan.job;
-  log::debug("join: {}: all on one host, the kernel authenticates", plan.name);
+  plan.trouble = fmt::format(
+      "join: srun started {} tasks without PMIx, and MUNGE cannot authenticate them ({}): add "
+      "--mpi=pmix to srun, or start munged on every node, or give every task the same MUSTER_KEY",
+      plan.size, why);
+  if (plan.rank == 0) throw Error(Fault::environment, plan.trouble);
 }
 
 std::unique_ptr<Membership> slurm_step(const Lookup& lookup) {
@@ -100,13 +101,17 @@ std::unique_ptr<Membership> slurm_step(const Lookup& lookup) {
   }
   if (auto const error = disagreement_about_rank(lookup, step->rank, step->size)) throw *error;
   auto plan = plan_for("slurm", *step);
-  plan.leader_host = step->hosts.front();
+  plan.leader_host = step->leader_host;
+  for (const auto& host : step->hosts)
+    if (host != step->leader_host && plan.other_hosts.size() < most_other_hosts)
+      plan.other_hosts.push_back(host);
   plan.ports = step->ports.empty() ? ports_for(step->job) : step->ports;
   plan.host_of = step->host_of;
-  for (int rank = 1; rank < step->size && plan.deputy == 1; ++rank) {
-    auto const& host = step->host_of[static_cast<std::size_t>(rank)];
-    if (!host.empty() && host != step->hosts.front()) plan.deputy = rank;
-  }
+  if (step->leader_host != step->hosts.front()) plan.host_of = {step->leader_host};  // srun a : b
+  plan.started_together = true;  // slurmstepd forks all of its tasks before it lets one go on
+  plan.hosts = step->hosts;
+  plan.host_index = step->host_index;
+  plan.host_socket = "muster/host/" + plan.job;
   log::debug("join: Slurm: {}, rank {} of {}, rank 0 on {}, {} port {} and {} more", step->job, step->rank,
              step->size, plan.leader_host, step->ports.empty() ? "derived" : "reserved", plan.ports.front(),
              plan.ports.size() - 1);
@@ -136,15 +141,16 @@ std::unique_ptr<Membership> named_meeting(const Lookup& lookup) {
   auto plan = plan_for("address", *named);
   plan.leader_host = named->host;
   plan.ports = {named->port};
-  if (named->local_size > 0 && named->local_size < named->size) plan.deputy = named->local_size;
+  plan.turn = named->local_size > 0 ? named->rank / named->local_size : named->rank - 1;
+  plan.host_socket = fmt::format("muster/host/{}/{}", named->port, plan.job);
   log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", named->rank, named->size,
              named->host, named->port);
   if (auto const key = own_key(plan.job, plan.rank)) {
     plan.key = *key;
-  } else if (is_loopback(named->host)) {
+  } else if (is_loopback(named->host) || named->local_size == named->size) {
     plan.seal = kernel_seal();
     plan.local_name = fmt::format("muster/{}/{}", named->port, plan.job);
-    log::debug("join: RANK/WORLD_SIZE: MASTER_ADDR is this host, the kernel authenticates");
+    log::debug("join: RANK/WORLD_SIZE: all on this host, the kernel authenticates");
   } else {
     throw Error(
         Fault::environment,

@@ -4,10 +4,12 @@
 #include <map>
 #include <optional>
 
+#include "bootstrap/host_meeting.hpp"
 #include "bootstrap/key_desk.hpp"
 #include "bootstrap/meeting.hpp"
 #include "bootstrap/missing.hpp"
 #include "bootstrap/roster.hpp"
+#include "bootstrap/testimony.hpp"
 #include "bootstrap/this_process.hpp"
 #include "control/channel.hpp"
 #include "control/descriptors.hpp"
@@ -36,6 +38,7 @@ class Leader {
         gate_(io_, plan.seal ? std::vector<std::uint16_t>{0} : plan.ports) {
     control::allow_descriptors(static_cast<std::size_t>(plan.size));
     if (plan.seal) open_desk();
+    if (!plan.host_socket.empty()) open_host();
     auto const ranks = static_cast<std::uint32_t>(plan.size);
     gate_.open(
         plan.size, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key_,
@@ -49,7 +52,7 @@ class Leader {
     run_until(deadline, [&] { return complete() || failure_; });
     if (!complete() && !failure_) name_the_missing(deadline);
     if (failure_) {
-      for (auto& [rank, channel] : channels_) channel->send(control::to_message(*failure_));
+      tell_all(control::to_message(*failure_));
       for (auto& channel : copies_) channel->send(control::to_message(*failure_));
       say_goodbye();
       throw Error(failure_->fault, failure_->text);
@@ -66,11 +69,22 @@ class Leader {
                                          : std::make_unique<control::Door>(io_, plan_.local_name);
     log::debug("join: {}: handing out the key at {}", plan_.name,
                plan_.local_name.empty() ? fmt::format("port {}", door->port()) : "@" + plan_.local_name);
-    desk_.emplace(std::move(door), *plan_.seal, plan_.job, plan_.size, Ticket{key_, gate_.port()},
-                  [this](const std::string& why) {
-                    ++refused_;
-                    refusal_ = why;
-                  });
+    desk_.emplace(
+        std::move(door), *plan_.seal, plan_.job, plan_.size, Ticket{key_, gate_.port()},
+        [this](const std::string& why) {
+          ++refused_;
+          refusal_ = why;
+        },
+        [this](int rank, Obstacle obstacle) { attendance_.declined[rank] = words_of(obstacle); });
+  }
+
+  // Where another rank of this host was first, that one brings them.
+  void open_host() {
+    host_ = HostMeeting::try_first(io_, plan_);
+    if (!host_) return;
+    host_->open(
+        key_, [this](int rank, const Message& message) { hear_hello(rank, message); },
+        [this](int rank, const std::string& reason) { lose_record(rank, reason); });
   }
 
   template <typename Done>
@@ -100,7 +114,17 @@ class Leader {
   void hear(int rank, const Message& message) {
     auto const& what = message.at("is").get_ref<const std::string&>();
     if (what == "seen") return testify(rank, message);
-    if (what != "hello") return;
+    if (what == "hello") return hear_hello(rank, message);
+    if (what != "from" && what != "lost") return;
+    // Of another rank of its host.
+    auto const of = message.at("rank").get<int>();
+    if (of < 1 || of >= plan_.size) throw Error(Fault::system, "a rank speaks for one that there is not");
+    if (what == "lost") return lose_record(of, message.at("reason").get<std::string>());
+    hear_hello(of, message.at("message"));
+  }
+
+  void hear_hello(int rank, const Message& message) {
+    if (message.at("is") != "hello") return;
     auto record = decode(message.at("record").get_binary());
     if (record.hello.rank != rank) throw Error(Fault::system, "a hello names another rank");
     auto const size = message.at("size").get<int>();
@@ -125,6 +149,10 @@ class Leader {
 
   void lose(int rank, const std::string& reason) {
     channels_.erase(rank);
+    lose_record(rank, reason);
+  }
+
+  void lose_record(int rank, const std::string& reason) {
     auto const found = records_.find(rank);
     if (found == records_.end() || failure_ || done_) return;
     fail(Fault::lost_rank, fmt::format("join: {}, pid {}, ended while it waited for the others ({})",
@@ -139,14 +167,7 @@ class Leader {
     auto const found = records_.find(rank);
     if (found == records_.end()) return;
     testified_.insert(rank);
-    auto& processes = attendance_.seen_on_host[found->second.hello.host];
-    for (const auto& entry : message.at("processes")) {
-      auto name = entry.at("name").get<std::string>();
-      if (name.size() > 64) name.resize(64);
-      for (auto& c : name)
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-      processes[entry.at("rank").get<int>()] = {entry.at("pid").get<long>(), name};
-    }
+    attendance_.seen_on_host[found->second.hello.host].merge(read_testimony(message, plan_.size));
   }
 
   void name_the_missing(const Deadline& deadline) {
@@ -154,13 +175,14 @@ class Leader {
     std::set<std::string> hosts{mine_.hello.host};
     std::set<int> asked;
     for (const auto& [rank, record] : records_) {
-      if (!hosts.insert(record.hello.host).second) continue;
+      if (!channels_.contains(rank) || !hosts.insert(record.hello.host).second) continue;
       asked.insert(rank);
       channels_.at(rank)->send({{"is", "witness"}});
     }
     attendance_.seen_on_host[mine_.hello.host] = processes_of_ranks(variable, plan_.name);
     run_until(Deadline(witness_time), [&] { return testified_ == asked; });
     attendance_.size = plan_.size;
+    attendance_.started_together = plan_.started_together;
     attendance_.host_of = plan_.host_of;
     attendance_.present.insert(0);
     bool guessed_right = true;
@@ -184,12 +206,17 @@ class Leader {
     return all;
   }
 
+  void tell_all(const Message& message) {
+    for (auto& [rank, channel] : channels_) channel->send(message);
+    if (host_) host_->tell(message);
+  }
+
   void hand_out(const std::vector<Record>& all) {
     Message chunk = Message::array();
     std::size_t bytes = 0;
     auto const send = [&] {
       Message const message{{"is", "records"}, {"records", std::move(chunk)}};
-      for (auto& [rank, channel] : channels_) channel->send(message);
+      tell_all(message);
       chunk = Message::array();
       bytes = 0;
     };
@@ -207,6 +234,7 @@ class Leader {
     done_ = true;
     gate_.close();
     if (desk_) desk_->close();
+    if (host_) host_->close();
     for (auto& [rank, channel] : channels_) channel->close();
     for (auto& channel : copies_) channel->close();
     channels_.clear();
@@ -220,6 +248,7 @@ class Leader {
   asio::io_context io_;
   control::Gate gate_;
   std::optional<KeyDesk> desk_;
+  std::unique_ptr<HostMeeting> host_;
   std::map<int, std::shared_ptr<control::Channel>> channels_;
   std::vector<std::shared_ptr<control::Channel>> copies_;  // further ones in the name of a rank
   std::map<int, Record> records_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bootstrap/membership.hpp"
+#include "bootstrap/obstacle.hpp"
 #include "bootstrap/seal.hpp"
 #include "control/handshake.hpp"
 
@@ -19,13 +20,20 @@ struct MeetingPlan {
   int rank = 0;
   int local_rank = 0;
   int size = 0;
-  std::string leader_host;           ///< rank 0's host, a name or an address
+  std::string leader_host;               ///< rank 0's host, a name or an address
+  std::vector<std::string> other_hosts;  ///< where rank 0 may be when it is not there
   std::vector<std::uint16_t> ports;  ///< rank 0 listens on the first that is free, the others try them all
-  std::string local_name;            ///< of a UNIX socket in place of the ports; all ranks are on one host
-  std::shared_ptr<Seal> seal;        ///< how rank 0 hands out the key; null: `key` is known to all
+  std::string host_socket;     ///< UNIX socket where the ranks of a host meet; empty: each goes to rank 0
+  std::string local_name;      ///< of a UNIX socket in place of the ports; all ranks are on one host
+  std::shared_ptr<Seal> seal;  ///< how rank 0 hands out the key; null: `key` is known to all
   control::Key key{};
-  std::vector<std::string> host_of;  ///< by rank, as far as known before the meeting
-  int deputy = 1;                    ///< speaks when rank 0 is the missing one
+  std::vector<std::string> host_of;    ///< by rank, as far as known before the meeting
+  bool started_together = false;       ///< the launcher starts all ranks of a host together
+  std::vector<std::string> hosts;      ///< of the job, in one order for all ranks; empty: not known
+  int host_index = -1;                 ///< this one among them; -1: not known
+  int turn = 0;                        ///< where hosts are not known: how many speak before, without rank 0
+  Obstacle obstacle = Obstacle::none;  ///< this rank cannot authenticate itself
+  std::string trouble;                 ///< the same in words, for its own line
 };
 
 /// The membership of those that meet as planned.

@@ -15,6 +15,9 @@ constexpr std::size_t named = 8;
 std::string stage_of(const Attendance& attendance, int rank) {
   auto const index = static_cast<std::size_t>(rank);
   auto const& said = index < attendance.host_of.size() ? attendance.host_of[index] : std::string();
+  if (auto const found = attendance.declined.find(rank); found != attendance.declined.end())
+    return fmt::format("rank {} (host {}) cannot take part, it says: {}", rank,
+                       said.empty() ? "unknown" : said, found->second);
   for (const auto& [host, processes] : attendance.seen_on_host) {
     if (auto const found = processes.find(rank); found != processes.end()) {
       return fmt::format("rank {} (host {}) started (pid {}, {}) but {}", rank, host, found->second.pid,
@@ -25,7 +28,8 @@ std::string stage_of(const Attendance& attendance, int rank) {
   auto const where = fmt::format("rank {} (host {})", rank, said.empty() ? "unknown" : said);
   if (attendance.connected.contains(rank)) return where + " connected but said no hello";
   if (attendance.seen_on_host.contains(said))
-    return where + " has no process there: it never started, or ended";
+    return where + (attendance.started_together ? " has no process there any more: it ended without a hello"
+                                                : " has no process there: it never started, or ended");
   if (said.empty()) return where + " said no hello";
   return where + " said no hello, nor did any other rank of that host";
 }

@@ -140,13 +140,7 @@ class Kernel : public Seal {
 
 }  // namespace
 
-std::unique_ptr<Seal> munge_seal() {
-  try {
-    return std::make_unique<Munge>();
-  } catch (const Error& error) {
-    throw Error(Fault::environment, error.what());
-  }
-}
+std::unique_ptr<Seal> munge_seal() { return std::make_unique<Munge>(); }
 
 std::unique_ptr<Seal> kernel_seal() { return std::make_unique<Kernel>(); }
 

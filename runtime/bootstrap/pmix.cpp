@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "bootstrap/membership.hpp"
+#include "bootstrap/missing.hpp"
 #include "bootstrap/pmix_client.hpp"
-#include "bootstrap/roster.hpp"
 #include "bootstrap/slurm.hpp"
+#include "bootstrap/testimony.hpp"
 #include "bootstrap/this_process.hpp"
 #include "log.hpp"
 
@@ -27,6 +29,15 @@ constexpr milliseconds silent_grace{10000};
 constexpr milliseconds finish_time{5000};
 // Of the ranks below this one, those below it ask whether a lower one is there to speak.
 constexpr int speakers = 8;
+
+// What the server of this host answers takes no longer.
+constexpr milliseconds local_grace{500};
+
+std::vector<int> first_ranks(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 class Pmix : public Membership {
  public:
@@ -56,55 +67,76 @@ class Pmix : public Membership {
   }
 
  private:
-  [[noreturn]] void name_the_missing(const Deadline& deadline);
+  std::pair<int, std::optional<Record>> speaker();
+  bool is_witness();
+  [[noreturn]] void name_the_missing(const Record& mine, const Deadline& deadline);
 
   PmixClient client_;
+  std::optional<WitnessStand> stand_;  // on ranks that may have to name the missing
   int size_ = 0;
   int local_rank_ = 0;
   bool finished_ = false;
 };
 
+// The lowest rank that is there and below the first few, this one included.
+std::pair<int, std::optional<Record>> Pmix::speaker() {
+  auto const replies = client_.get(first_ranks(std::min(rank(), speakers)));
+  auto const index = replies->wait_for_first(Deadline(naming_grace));
+  if (!index) return {rank(), std::nullopt};
+  std::lock_guard const lock(replies->mutex);
+  return {static_cast<int>(*index), decode(*replies->values[*index])};
+}
+
+// Of each host the lowest rank that is there tells the one that speaks what runs on it.
+bool Pmix::is_witness() {
+  std::vector<int> lower;
+  for (int const peer : client_.peers())
+    if (peer < rank()) lower.push_back(peer);
+  return !client_.get(lower)->wait_for_first(Deadline(local_grace));
+}
+
 // The deadline has passed. Whoever put up a hello answers a direct question for it, so the lowest rank that
 // is there can tell who is not. The others keep silent and connected: a client that ends makes the launcher
 // end them all, also the one that still speaks.
-void Pmix::name_the_missing(const Deadline& deadline) {
-  int const below = std::min(rank(), speakers);
-  if (below > 0) {
-    auto const replies = client_.get_from(0, below, Deadline(naming_grace));
-    std::unique_lock lock(replies->mutex);
-    bool const other_speaks = std::any_of(replies->values.begin(), replies->values.end(),
-                                          [](const auto& value) { return value.has_value(); });
-    lock.unlock();
-    if (other_speaks) {
-      std::this_thread::sleep_for(silent_grace);
-      throw Error(Fault::deadline, "join: not every rank came in time", true);
-    }
+void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
+  auto const processes = processes_of_ranks(variable, name());
+  if (auto const [who, record] = speaker(); record) {
+    log::debug("join: PMIx: rank {} names the missing", who);
+    if (is_witness()) testify(*record, mine.hello, processes, Deadline(naming_grace));
+    std::this_thread::sleep_for(silent_grace);
+    throw Error(Fault::deadline, "join: not every rank came in time", true);
   }
-  auto const replies = client_.get_from(0, size_, Deadline(naming_grace));
+  auto const replies = client_.get(first_ranks(size_));
+  Attendance attendance;
+  Deadline const enough(naming_grace);
+  if (stand_) attendance.seen_on_host = stand_->hear(enough);
+  replies->wait(enough);
+  attendance.seen_on_host[mine.hello.host] = processes;
+  attendance.size = size_;
+  attendance.started_together = job_name().starts_with("slurm.pmix.");
   std::lock_guard const lock(replies->mutex);
-  std::vector<Hello> roster(static_cast<std::size_t>(size_));
-  std::vector<int> missing;
   for (int r = 0; r < size_; ++r) {
-    auto const index = static_cast<std::size_t>(r);
-    roster[index].rank = r;
-    if (replies->values[index]) continue;
-    auto const host = client_.host_of(r);
-    roster[index].host = host.empty() ? "unknown" : host;
-    missing.push_back(r);
+    auto const& hello = replies->values[static_cast<std::size_t>(r)];
+    if (hello) attendance.present.insert(r);
+    attendance.host_of.push_back(hello ? decode(*hello).hello.host : client_.host_of(r));
   }
-  auto const who = missing.empty() ? "all said hello but the fence did not end"
-                                   : name_of_ranks(roster, missing, 8) + " said no hello";
-  throw Error(Fault::deadline, fmt::format("join: {} of {} ranks missing after {}: {}", missing.size(), size_,
-                                           text_of(deadline.length()), who));
+  throw Error(Fault::deadline, absence_of(attendance, deadline.length()));
 }
 
 std::vector<Record> Pmix::exchange(const Record& mine, const Deadline& deadline) {
-  client_.put(encode(mine));
+  auto put_up = mine;
+  if (rank() < speakers) {
+    stand_.emplace(size_);
+    put_up.witness_port = stand_->port();
+    put_up.witness_key.assign(stand_->key().begin(), stand_->key().end());
+  }
+  client_.put(encode(put_up));
   log::debug("join: PMIx: hello put up, waiting for {} ranks", size_);
-  if (!client_.fence(deadline)) name_the_missing(deadline);
+  if (!client_.fence(deadline)) name_the_missing(mine, deadline);
   log::debug("join: PMIx: fence done");
-  auto const replies =
-      client_.get_from(0, size_, Deadline(std::max(deadline.remaining(), milliseconds{1000})));
+  stand_.reset();
+  auto const replies = client_.get(first_ranks(size_));
+  replies->wait(Deadline(std::max(deadline.remaining(), milliseconds{1000})));
   std::lock_guard const lock(replies->mutex);
   std::vector<Record> records;
   for (int r = 0; r < size_; ++r) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bootstrap/pmix_client.hpp"
 
+#include <charconv>
+#include <sstream>
+
 #include "muster/error.hpp"
 
 namespace muster::bootstrap {
@@ -14,11 +17,20 @@ bool PmixReplies::wait(const Deadline& deadline) {
   return changed.wait_until(lock, deadline.when(), [&] { return awaited == 0; });
 }
 
+std::optional<std::size_t> PmixReplies::wait_for_first(const Deadline& deadline) {
+  std::unique_lock lock(mutex);
+  changed.wait_until(lock, deadline.when(), [&] { return awaited == 0 || (!values.empty() && values[0]); });
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i]) return i;
+  return std::nullopt;
+}
+
 void PmixReplies::note(std::size_t index, pmix_status_t status, std::optional<Bytes> value) {
   std::lock_guard lock(mutex);
   if (status != PMIX_SUCCESS) failure = status;
   values[index] = std::move(value);
-  if (--awaited == 0) changed.notify_all();
+  --awaited;
+  changed.notify_all();
 }
 
 namespace {
@@ -60,22 +72,37 @@ std::optional<std::uint64_t> PmixClient::number(const char* key, pmix_rank_t ran
   return found;
 }
 
-std::string PmixClient::host_of(int rank) const {
+// Only what the server told this process at start: a question to a missing rank could wait for ever.
+std::string PmixClient::text(const char* key, int rank) const {
   pmix_proc_t proc = self_;
   proc.rank = static_cast<pmix_rank_t>(rank);
-  // Only what the server told this process at start: a question to a missing rank could wait for ever.
   pmix_info_t here;
   PMIX_INFO_CONSTRUCT(&here);
   bool const yes = true;
   PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, &yes, PMIX_BOOL);
   pmix_value_t* value = nullptr;
-  std::string host;
-  if (PMIx_Get(&proc, PMIX_HOSTNAME, &here, 1, &value) == PMIX_SUCCESS && value != nullptr) {
-    if (value->type == PMIX_STRING && value->data.string != nullptr) host = value->data.string;
+  std::string text;
+  if (PMIx_Get(&proc, key, &here, 1, &value) == PMIX_SUCCESS && value != nullptr) {
+    if (value->type == PMIX_STRING && value->data.string != nullptr) text = value->data.string;
     PMIX_VALUE_RELEASE(value);
   }
   PMIX_INFO_DESTRUCT(&here);
-  return host;
+  return text;
+}
+
+std::string PmixClient::host_of(int rank) const { return text(PMIX_HOSTNAME, rank); }
+
+std::vector<int> PmixClient::peers() const {
+  std::vector<int> ranks;
+  auto list = text(PMIX_LOCAL_PEERS, rank());
+  if (list.empty()) list = text(PMIX_LOCAL_PEERS, static_cast<int>(PMIX_RANK_WILDCARD));
+  std::istringstream items(list);
+  for (std::string item; std::getline(items, item, ',');) {
+    int peer = -1;
+    std::from_chars(item.data(), item.data() + item.size(), peer);
+    if (peer >= 0 && peer != rank()) ranks.push_back(peer);
+  }
+  return ranks;
 }
 
 void PmixClient::put(Bytes bytes) {
@@ -114,20 +141,19 @@ bool PmixClient::fence(const Deadline& deadline) {
   return true;
 }
 
-std::shared_ptr<PmixReplies> PmixClient::get_from(int first, int count, const Deadline& deadline) {
-  auto replies = std::make_shared<PmixReplies>(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) {
+std::shared_ptr<PmixReplies> PmixClient::get(const std::vector<int>& ranks) {
+  auto replies = std::make_shared<PmixReplies>(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
     pmix_proc_t proc = self_;
-    proc.rank = static_cast<pmix_rank_t>(first + i);
-    auto callback = std::make_unique<Callback>(Callback{replies, static_cast<std::size_t>(i)});
+    proc.rank = static_cast<pmix_rank_t>(ranks[i]);
+    auto callback = std::make_unique<Callback>(Callback{replies, i});
     pmix_status_t const status = PMIx_Get_nb(&proc, hello_key, nullptr, 0, value_found, callback.get());
     if (status == PMIX_SUCCESS) {
       callback.release();
     } else {
-      replies->note(static_cast<std::size_t>(i), status, std::nullopt);
+      replies->note(i, status, std::nullopt);
     }
   }
-  replies->wait(deadline);
   return replies;
 }
 

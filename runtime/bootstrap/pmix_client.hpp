@@ -23,8 +23,11 @@ struct PmixReplies {
 
   explicit PmixReplies(std::size_t count) : awaited(count), values(count) {}
 
-  /// False when the deadline passed first.
+  /// Until all came; false when the deadline passed first.
   bool wait(const Deadline& deadline);
+  /// Until the first of them came, or all others, or the deadline passed. The index of the first that is
+  /// there.
+  std::optional<std::size_t> wait_for_first(const Deadline& deadline);
   void note(std::size_t index, pmix_status_t status, std::optional<Bytes> value);
 
   std::mutex mutex;
@@ -50,11 +53,14 @@ class PmixClient {
   void put(std::vector<std::uint8_t> hello);
   /// Over all ranks, collecting; false when the deadline passed. @throws Error(Fault::system)
   bool fence(const Deadline& deadline);
-  /// Asks for the hellos of the ranks first … first + count - 1 at once and waits until all came or the
-  /// deadline passed.
-  std::shared_ptr<PmixReplies> get_from(int first, int count, const Deadline& deadline);
+  /// The other ranks of this host, as far as the server said.
+  std::vector<int> peers() const;
+  /// Asks for the hellos of these ranks at once.
+  std::shared_ptr<PmixReplies> get(const std::vector<int>& ranks);
 
  private:
+  std::string text(const char* key, int rank) const;
+
   pmix_proc_t self_;
 };
 

@@ -96,7 +96,9 @@ std::vector<std::uint8_t> encode(const Record& record) {
                     {"network", record.network},
                     {"addresses", record.addresses},
                     {"port", record.port},
-                    {"key", json::binary(record.key)}};
+                    {"key", json::binary(record.key)},
+                    {"witness_port", record.witness_port},
+                    {"witness_key", json::binary(record.witness_key)}};
   auto bytes = write_cbor(object);
   if (bytes.size() > max_record_bytes) {
     throw Error(Fault::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
@@ -133,6 +135,8 @@ Record decode(std::span<const std::uint8_t> bytes) {
     record.addresses = object.at("addresses").get<std::vector<std::string>>();
     record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));
     record.key = object.at("key").get_binary();
+    record.witness_port = static_cast<std::uint16_t>(checked_int(object, "witness_port", 0, 65535));
+    record.witness_key = object.at("witness_key").get_binary();
   } catch (const json::exception&) {
     throw Error(Fault::system, "a rank's hello lacks a field or has one of another type");
   }

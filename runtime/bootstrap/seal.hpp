@@ -8,7 +8,7 @@
 
 namespace muster::bootstrap {
 
-/// How two processes of one user make sure of each other before they share a key. Not thread-safe.
+/// How two processes of one user make sure of each other before they share a key. Thread-safe.
 class Seal {
  public:
   virtual ~Seal() = default;
@@ -23,7 +23,8 @@ class Seal {
 /// MUNGE credentials that only this user can decode; MUNGE encrypts what they carry and refuses to decode one
 /// twice on a host. libmunge.so.2, or the file that MUSTER_MUNGE_LIBRARY names, is loaded when this is
 /// called.
-/// @throws Error(Fault::environment), saying what is missing, when there is no libmunge or no munged answers.
+/// @throws Error, saying what is missing: device when there is no libmunge, system when no munged
+/// answers.
 std::unique_ptr<Seal> munge_seal();
 
 /// Wraps nothing: for UNIX sockets, where the kernel says whose process is at the other end.

@@ -127,6 +127,21 @@ std::vector<std::string> expand(const std::string& item, std::size_t limit) {
   return hosts;
 }
 
+// The first host, unless the step is of a heterogeneous job (srun a : b): its hosts are sorted by name, and
+// its ranks count through its components in their order. Slurm 22.05 still says PACK where its manual says
+// HET.
+std::string host_of_rank_0(const Lookup& variable, const std::vector<std::string>& hosts) {
+  for (const char* kind : {"HET", "PACK"}) {
+    for (int group = 0;; ++group) {
+      auto const list = variable(fmt::format("SLURM_JOB_NODELIST_{}_GROUP_{}", kind, group).c_str());
+      if (list.empty()) break;
+      for (const auto& host : hosts_in(list))
+        if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) return host;
+    }
+  }
+  return hosts.front();
+}
+
 }  // namespace
 
 std::vector<std::string> hosts_in(const std::string& list, std::size_t limit) {
@@ -186,6 +201,8 @@ std::optional<SlurmStep> slurm_step_of(const Lookup& variable) {
   if (step.hosts.empty())
     throw Error(Fault::environment, fmt::format("join: SLURM_STEP_NODELIST='{}' names no hosts",
                                                 variable("SLURM_STEP_NODELIST")));
+  step.host_index = number(variable("SLURM_NODEID"), 0, static_cast<int>(step.hosts.size()) - 1).value_or(-1);
+  step.leader_host = host_of_rank_0(variable, step.hosts);
   step.host_of =
       hosts_by_rank(step, counts_in(variable("SLURM_STEP_TASKS_PER_NODE")), variable("SLURM_DISTRIBUTION"));
   step.ports = ports_in(variable("SLURM_STEP_RESV_PORTS"));

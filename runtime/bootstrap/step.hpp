@@ -16,7 +16,9 @@ struct SlurmStep {
   int local_rank = 0;
   int size = 0;
   std::string job;                   ///< cluster, job, step and restart: no two jobs have the same
-  std::vector<std::string> hosts;    ///< of the step, in Slurm's order; rank 0 is on the first
+  std::vector<std::string> hosts;    ///< of the step, in Slurm's order
+  int host_index = -1;               ///< of this task's host (SLURM_NODEID); -1: not said
+  std::string leader_host;           ///< where rank 0 most likely is; in a heterogeneous step any may be it
   std::vector<std::string> host_of;  ///< by rank; empty where the distribution does not tell
   std::vector<std::uint16_t> ports;  ///< reserved with --resv-ports
 };

@@ -17,9 +17,9 @@ struct RankProcess {
 
 /// The ranks of this job that have a process on this host, whether it joined or not: read from the start
 /// environments of this user's processes (/proc/PID/environ), where a launcher's variables are as this
-/// process's own. `method` is the name of the membership, "slurm" or "address": a step of Slurm's counts its
-/// tasks, which are not the ranks where another launcher starts them. Nothing for any other. A rank with
-/// several processes has its oldest here.
+/// process's own. `method` is the name of the membership, "pmix", "slurm" or "address": a step of Slurm's
+/// counts its tasks, which are not the ranks where another launcher starts them. Nothing for any other. A
+/// rank with several processes has its oldest here.
 std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std::string& method);
 
 }  // namespace muster::bootstrap

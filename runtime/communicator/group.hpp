@@ -53,13 +53,15 @@ class Group {
   /// ranks are told when they miss it.
   class Inside {
    public:
-    explicit Inside(control::Activity& activity) : activity_(activity) { activity_.inside = true; }
-    ~Inside() { activity_.inside = false; }
+    explicit Inside(control::Activity& activity)
+        : activity_(activity), before_(activity.inside.exchange(true)) {}
+    ~Inside() { activity_.inside = before_; }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
    private:
     control::Activity& activity_;
+    bool before_;
   };
   Inside inside() const { return Inside(*activity_); }
   /// This rank enters sends and receives with `peers`, ranks here. Not counted: not every rank takes part.

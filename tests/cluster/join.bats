@@ -56,11 +56,55 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   [[ "$(said)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
 }
 
-@test "when rank 0 never joins, the first rank of the second host says so, in one line for the job" {
+@test "when rank 0 never joins, the first host on which a rank came says so, in one line for the job" {
   run ranks -- absent:0
   [ "$status" = 75 ]
   [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"rank 2 (host n1) cannot meet rank 0 within 2 s"*"rank 0 (host n0) said no hello"* ]]
+  [[ "$(said)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s".*"rank 0 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  for absent in 0,1 0,1,2; do
+    run ranks -- absent:$absent
+    [ "$status" = 75 ]
+    [ "$(said | wc -l)" = 1 ]
+    [[ "$(said)" =~ "rank "[23]" (host n1) cannot meet rank 0 within 2 s".*"rank 0 (host n0) said no hello" ]]
+  done
+}
+
+@test "a rank that ended before it joined is told from one that is stuck" {
+  run ranks -- ended:3
+  [ "$status" = 75 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) has no process there any more: it ended without a hello" ]]
+}
+
+@test "with PMIx, too, the missing are named by how far they came, in one line for the job" {
+  run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" absent:1,3
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" ended:3
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"rank 3 (host n1) has no process there any more: it ended without a hello"* ]]
+}
+
+@test "MUNGE that is missing on one node only is the job's one line" {
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 \
+    bash -c '[ "$SLURM_NODEID" = 0 ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program)"
+  [ "$status" != 0 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"2 of 4 ranks missing"*"(host n1) cannot take part, it says: its host has no MUNGE library"* ]]
+}
+
+@test "the components of a heterogeneous step join without PMIx, whatever the nodes are called" {
+  run -0 lab exec srun --mpi=none -w n1 -n1 "$(program)" : -w n0 -n2 --overcommit "$(program)"
+  [[ "$output" == *"joined through slurm: 3 ranks on 2 hosts"* ]]
+  run -0 lab exec salloc --quiet -N2 -n4 --overcommit srun --mpi=none -w n1 -N1 -n1 "$(program)" : -w n0 -N1 -n2 --overcommit "$(program)"
+  [[ "$output" == *"joined through slurm: 3 ranks on 2 hosts"* ]]
+}
+
+@test "torchrun's ranks on one host need no key, whatever MASTER_ADDR calls the host" {
+  script="for r in 0 1; do RANK=\$r LOCAL_RANK=\$r WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=\$(hostname) MASTER_PORT=23456 TORCHELASTIC_RUN_ID=7 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
+  run -0 lab exec srun -N1 -n1 --mpi=none bash -c "$script"
+  [[ "$output" == *"joined through address: 2 ranks on 1 hosts"* ]]
 }
 
 @test "a rank that is killed after the join is named in one line for the job" {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins, meets and leaves, without any communicator: joining_ranks [WHAT]. Prints one line on rank 0:
 // "joined through METHOD: SIZE ranks on HOSTS hosts". WHAT:
-//   absent:R  rank R never joins
+//   absent:R,S…  these ranks never join
+//   ended:R   rank R ends before it joins
 //   killed    the last rank is killed after the join
 //   slowly    every rank stays in the job for 1 s
 //   patiently the join may take 60 s and not 2
@@ -19,9 +20,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
+// `wanted`: ranks with commas between them.
 bool is_rank(const std::string& wanted) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "RANK"})
-    if (const char* const rank = std::getenv(name)) return rank == wanted;
+    if (const char* const rank = std::getenv(name))
+      return ("," + wanted + ",").find("," + std::string(rank) + ",") != std::string::npos;
   return false;
 }
 
@@ -30,6 +33,7 @@ int run(const std::string& what) {
     std::this_thread::sleep_for(6s);
     return 0;
   }
+  if (what.starts_with("ended:") && is_rank(what.substr(6))) return 0;
   auto job = muster::Job::join({.deadline = what == "patiently" ? 60s : 2s, .device = muster::Device::cpu});
   job.barrier("meet", 10s);
   if (job.rank() == 0)

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <map>
 #include <thread>
 
 #include "bootstrap/key_desk.hpp"
@@ -44,7 +46,6 @@ MeetingPlan plan_of(const std::string& job, int rank, int size) {
   plan.local_name = "muster/" + job;
   plan.seal = kernel_seal();
   for (int r = 0; r < size; ++r) plan.host_of.push_back(record_of(r).hello.host);
-  plan.deputy = 1;
   return plan;
 }
 
@@ -119,20 +120,151 @@ TEST_CASE("a rank that does not come is named in one line") {
   auto const job = new_job();
   std::vector<MeetingPlan> plans;
   for (int r = 0; r < 3; ++r) plans.push_back(plan_of(job, r, 4));
-  auto const outcomes = meet(plans, 500ms);
+  auto const outcomes = meet(plans, 2s);
   REQUIRE((outcomes[0].error && outcomes[1].error && outcomes[2].error));
   CHECK(speakers(outcomes) == 1);
   CHECK(outcomes[2].error->what() == std::string(outcomes[0].error->what()));
-  CHECK(has(outcomes[0].error->what(), "join: 1 of 4 ranks missing after 500 ms: rank 3 (host h1)"));
+  CHECK(has(outcomes[0].error->what(), "join: 1 of 4 ranks missing after 2 s: rank 3 (host h1)"));
 }
 
-TEST_CASE("when rank 0 does not come, the deputy says so") {
+TEST_CASE("the ranks of a host come to rank 0 through one of them") {
+  struct Counting : Seal {
+    std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
+      return {bytes.begin(), bytes.end()};
+    }
+    std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed) override {
+      ++opened;
+      return {sealed.begin(), sealed.end()};
+    }
+    std::atomic<int> opened{0};
+  };
+  auto const counting = std::make_shared<Counting>();
   auto const job = new_job();
-  auto const outcomes = meet({plan_of(job, 1, 3), plan_of(job, 2, 3)}, 400ms);
-  REQUIRE((outcomes[0].error && outcomes[1].error));
+  std::vector<MeetingPlan> plans;
+  for (int r = 0; r < 12; ++r) {
+    auto plan = plan_of(job, r, 12);
+    plan.host_socket = fmt::format("muster/{}/host{}", job, r / 4);
+    if (r == 0) plan.seal = counting;
+    plans.push_back(plan);
+  }
+  check_complete(meet(plans, 20s));
+  // One a host; rank 0's own host needs none where rank 0 was its first.
+  CHECK((counting->opened == 2 || counting->opened == 3));
+}
+
+TEST_CASE("a rank that is missing behind a host's first is named, and a copy of one is refused") {
+  auto job = new_job();
+  auto const behind = [&](int rank, int size) {
+    auto plan = plan_of(job, rank, size);
+    plan.host_socket = fmt::format("muster/{}/host{}", job, rank == 0 ? 0 : 1);
+    return plan;
+  };
+  auto outcomes = meet({behind(0, 5), behind(1, 5), behind(2, 5), behind(3, 5)}, 4s);
+  REQUIRE((outcomes[0].error && outcomes[1].error && outcomes[2].error && outcomes[3].error));
+  CHECK(speakers(outcomes) == 1);
+  CHECK(has(outcomes[0].error->what(), "join: 1 of 5 ranks missing after 4 s: rank 4 (host h2)"));
+  for (const auto& outcome : outcomes) CHECK(outcome.error->what() == std::string(outcomes[0].error->what()));
+  job = new_job();
+  outcomes = meet({behind(0, 4), behind(1, 4), behind(2, 4), behind(2, 4)}, 10s);
+  CHECK(speakers(outcomes) == 1);
+  REQUIRE(outcomes[0].error);
+  CHECK(has(outcomes[0].error->what(), "two processes say that they are rank 2"));
+}
+
+TEST_CASE("when rank 0 does not come, one rank of its host says so, whichever came") {
+  for (auto const& came : {std::vector<int>{1, 2, 3}, std::vector<int>{3, 2}}) {
+    auto const job = new_job();
+    std::vector<MeetingPlan> plans;
+    for (int const rank : came) {
+      plans.push_back(plan_of(job, rank, 4));
+      plans.back().host_socket = "muster/host/" + job;
+    }
+    auto const outcomes = meet(plans, 400ms);
+    for (const auto& outcome : outcomes) REQUIRE(outcome.error);
+    CHECK(speakers(outcomes) == 1);
+    for (const auto& outcome : outcomes) {
+      if (!outcome.error->repeated()) CHECK(has(outcome.error->what(), "cannot meet rank 0 within 400 ms"));
+    }
+  }
+}
+
+TEST_CASE("a rank without MUNGE says so to rank 0, which tells it at the deadline as unproven") {
+  auto const job = new_job();
+  std::vector<MeetingPlan> plans;
+  for (int r = 0; r < 3; ++r) plans.push_back(plan_of(job, r, 3));
+  plans[2].obstacle = Obstacle::no_munged;
+  plans[2].trouble = "join: no munged";
+  auto const outcomes = meet(plans, 2s);
+  REQUIRE((outcomes[0].error && outcomes[1].error && outcomes[2].error));
   CHECK(speakers(outcomes) == 1);
   CHECK_FALSE(outcomes[0].error->repeated());
-  CHECK(has(outcomes[0].error->what(), "rank 1 (host h0) cannot meet rank 0 within 400 ms"));
+  CHECK(has(outcomes[0].error->what(),
+            "rank 2 (host h1) cannot take part, it says: no munged answers on its host"));
+}
+
+TEST_CASE("a word without proof counts for a rank that there is and an obstacle that is known") {
+  asio::io_context io;
+  auto const job = new_job();
+  auto const seal = kernel_seal();
+  std::map<int, Obstacle> declined;
+  KeyDesk desk(std::make_unique<control::Door>(io, "muster/" + job), *seal, job, 3,
+               Ticket{control::random_key(), 1}, nullptr,
+               [&](int rank, Obstacle obstacle) { declined[rank] = obstacle; });
+  std::thread server([&] { io.run_for(20s); });
+  auto const at = control::local_endpoint("muster/" + job);
+  asio::io_context mine;
+  decline_at(mine, at, 1, Obstacle::no_library, Deadline(5s));
+  decline_at(mine, at, 0, Obstacle::no_library, Deadline(5s));
+  decline_at(mine, at, 3, Obstacle::no_library, Deadline(5s));
+  decline_at(mine, at, -1, Obstacle::no_library, Deadline(5s));
+  decline_at(mine, at, 2, static_cast<Obstacle>(77), Deadline(5s));
+  asio::post(io, [&] {
+    desk.close();
+    io.stop();
+  });
+  server.join();
+  CHECK(declined == std::map<int, Obstacle>{{1, Obstacle::no_library}});
+}
+
+TEST_CASE("the desk opens several credentials at once") {
+  struct Slow : Seal {
+    std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
+      return {bytes.begin(), bytes.end()};
+    }
+    std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed) override {
+      int const now = ++opening;
+      for (int so_far = most; so_far < now && !most.compare_exchange_weak(so_far, now);) {
+      }
+      std::this_thread::sleep_for(200ms);
+      --opening;
+      return {sealed.begin(), sealed.end()};
+    }
+    std::atomic<int> opening{0};
+    std::atomic<int> most{0};
+  } slow;
+  asio::io_context io;
+  auto const job = new_job();
+  KeyDesk desk(std::make_unique<control::Door>(io, "muster/" + job), slow, job, 9,
+               Ticket{control::random_key(), 1}, nullptr);
+  std::thread server([&] { io.run_for(20s); });
+  std::vector<std::thread> ranks;
+  std::atomic<int> given{0};
+  for (int r = 1; r < 9; ++r) {
+    ranks.emplace_back([&, r] {
+      asio::io_context mine;
+      auto const seal = kernel_seal();
+      ask_for_ticket(mine, control::local_endpoint("muster/" + job), *seal, job, r, Deadline(20s));
+      ++given;
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  asio::post(io, [&] {
+    desk.close();
+    io.stop();
+  });
+  server.join();
+  CHECK(given == 8);
+  CHECK(slow.most > 1);
 }
 
 TEST_CASE("two processes that are the same rank, and ranks that count differently, end the job") {

@@ -80,6 +80,16 @@ TEST_CASE("a step's variables say who meets where") {
   CHECK(slurm_step_of(variables(set))->host_of == Names{"n0", "n1", "n0", "n1", "n0"});
   set["SLURM_DISTRIBUTION"] = "arbitrary";
   CHECK(slurm_step_of(variables(set))->host_of == Names(5));
+  // srun a : b. The hosts are sorted by name, rank 0 is the first component's.
+  set = task(0);
+  CHECK(slurm_step_of(variables(set))->leader_host == "n0");
+  set["SLURM_JOB_NODELIST_HET_GROUP_0"] = "m7";  // takes no part in the step
+  set["SLURM_JOB_NODELIST_HET_GROUP_1"] = "n1";
+  set["SLURM_JOB_NODELIST_HET_GROUP_2"] = "n0";
+  CHECK(slurm_step_of(variables(set))->leader_host == "n1");
+  set = task(0);
+  set["SLURM_JOB_NODELIST_PACK_GROUP_0"] = "n1";  // Slurm 22.05
+  CHECK(slurm_step_of(variables(set))->leader_host == "n1");
   set["SLURM_STEP_NUM_TASKS"] = "1";
   CHECK_FALSE(slurm_step_of(variables(set)));
   set = task(7);  // beyond the size
@@ -139,6 +149,14 @@ TEST_CASE("missing ranks are told apart by how far they came") {
         "rank 3 (host a) has no process there: it never started, or ended; "
         "rank 4 (host b) connected but said no hello; rank 5 (host c) connected but said no hello; "
         "rank 6 (host c) said no hello, nor did any other rank of that host");
+  attendance.started_together = true;  // by slurmstepd
+  attendance.declined[6] = "no munged answers on its host";
+  CHECK(absence_of(attendance, 60s)
+            .find("rank 3 (host a) has no process there any more: it ended without a "
+                  "hello") != std::string::npos);
+  CHECK(absence_of(attendance, 60s)
+            .find("rank 6 (host c) cannot take part, it says: no munged answers on its "
+                  "host") != std::string::npos);
   attendance.size = 100;
   CHECK(absence_of(attendance, 60s).find("98 of 100") != std::string::npos);
   CHECK(absence_of(attendance, 60s).find("; and 90 more") != std::string::npos);
