@@ -24,8 +24,8 @@ class HostsAllReduce {
   /// Bytes of a host's segment for `ranks` of that host.
   static std::size_t bytes_for(int ranks);
 
-  /// `rank` of `ranks` on this host; rank 0 is its leader and alone has `leaders`. `yield` and `patience` as in
-  /// TurnWait.
+  /// `rank` of `ranks` on this host; rank 0 is its leader and alone has `leaders`. `yield` and `patience` as
+  /// in TurnWait.
   HostsAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks,
                  std::unique_ptr<LeadersAllReduce> leaders, bool yield,
                  std::function<void(unsigned)> patience);

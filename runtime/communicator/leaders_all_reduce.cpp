@@ -70,7 +70,7 @@ void LeadersAllReduce::start(const Piece& piece) {
     auto const theirs = slice(piece, after(i));
     if (theirs.count > 0)
       messages_.begin_send(at(piece.in, theirs.begin, piece.wire), theirs.count * size_of(piece.wire),
-                     leaders_[after(i)], way.batch);
+                           leaders_[after(i)], way.batch);
   }
 }
 
@@ -86,9 +86,10 @@ void LeadersAllReduce::finish() {
     auto const theirs = slice(piece, after(i));
     if (theirs.count > 0)
       messages_.begin_recv(at(piece.out, theirs.begin, piece.type), theirs.count * size, leaders_[after(i)],
-                     way.batch);
+                           way.batch);
     if (own.count > 0)
-      messages_.begin_send(at(piece.out, own.begin, piece.type), own.count * size, leaders_[after(i)], way.batch);
+      messages_.begin_send(at(piece.out, own.begin, piece.type), own.count * size, leaders_[after(i)],
+                           way.batch);
   }
   messages_.wait(way.batch);
 }
@@ -110,8 +111,9 @@ void LeadersAllReduce::swap(const void* value, void* theirs, std::size_t bytes, 
   messages_.wait(batch);
 }
 
-// Recursive doubling (Thakur, Rabenseifner, Gropp, 2005). Of the leaders beyond a power of two, each hands its
-// operand to its neighbour and gets the result from it. Both of a pair reduce the lower one's value first.
+// Recursive doubling (Thakur, Rabenseifner, Gropp, 2005). Of the leaders beyond a power of two, each hands
+// its operand to its neighbour and gets the result from it. Both of a pair reduce the lower one's value
+// first.
 void LeadersAllReduce::double_up(UnderWay& way) {
   const Piece& piece = way.piece;
   auto const power = std::bit_floor(leaders_.size());

@@ -25,9 +25,9 @@ class Messages {
 };
 
 /// All-reduces between one rank of each host, by messages. A short one is doubled: in each step two leaders
-/// swap what they have. A long one goes in pieces, of which each leader reduces a slice and hands it round; the
-/// next piece is on its way meanwhile. Every element is reduced in one order: the results are the same to the
-/// bit. 16-bit floats round once.
+/// swap what they have. A long one goes in pieces, of which each leader reduces a slice and hands it round;
+/// the next piece is on its way meanwhile. Every element is reduced in one order: the results are the same to
+/// the bit. 16-bit floats round once.
 class LeadersAllReduce {
  public:
   /// `leaders`: their ranks, at least two; this one is leaders[own]. `ranks`: what an average divides by.

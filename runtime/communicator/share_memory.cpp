@@ -51,7 +51,8 @@ HostRanks host_ranks(const Group& group) {
   std::size_t own = 0;
   for (int r = 0; r < group.size(); ++r) {
     const Hello& hello = roster[static_cast<std::size_t>(group.members()[static_cast<std::size_t>(r)])];
-    auto const [at, is_new] = known.emplace(std::pair{hello.host, hello.boot_id}, ranks_of.size());
+    auto const [at, is_new] = known.emplace(
+        std::pair<std::string_view, std::string_view>(hello.host, hello.boot_id), ranks_of.size());
     if (is_new) ranks_of.emplace_back();
     ranks_of[at->second].push_back(r);
     if (r == group.rank()) own = at->second;
@@ -83,7 +84,7 @@ void MpiCommunicator::share_memory() {
     return MPI_Iallreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm_, request);
   });
   log::debug("open-mpi: '{}', {} ranks on {} hosts, {}", group_.name(), size(), hosts,
-             have != 0 ? "reduces in shared memory" : "shares no memory");
+             have != 0 ? "reduces in shared memory" : "reduces through Open MPI");
   if (have == 0) return;
   if (segment) segment->close_descriptor();
   auto const patience = [this](unsigned looks) { be_patient(looks); };

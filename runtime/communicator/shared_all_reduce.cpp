@@ -15,8 +15,7 @@ namespace {
 // moved 9.0, 10.7 and 13.2 GB/s at 4 MiB and 7.3, 9.1 and 9.8 GB/s at 64 MiB.
 constexpr std::size_t slot_bytes = 512u << 10;
 // Up to here, for all ranks together, every rank reduces everything, which needs one meeting instead of two.
-// Two ranks with cores of their own need 3.2 µs for 4 KiB with one meeting and 1.5 µs with two; where cores
-// are shared a meeting is a change of processes.
+// Where cores are shared a meeting is a change of processes.
 constexpr std::size_t short_bytes = 2u << 10;
 constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
 constexpr std::size_t cache_line = 64;

@@ -18,6 +18,19 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [[ "$output" == *"All tests passed"* ]]
 }
 
+# Uneven hosts, and one rank on each.
+@test "all-reduces over two nodes of several ranks, of two and one, of one each go through shared memory and leaders" {
+  local n
+  for n in 4 3 2; do
+    MUSTER_LOG=debug run ranks $n "$(program test_communicator)" '*reduc*,16-bit*,two threads*,split*'
+    [ "$status" = 0 ]
+    [[ "$output" == *"'host', $n ranks on 2 hosts, reduces in shared memory"* ]]
+  done
+  MUSTER_SHARED_MEMORY=off MUSTER_LOG=debug run ranks 3 "$(program test_communicator)" '*reduc*'
+  [ "$status" = 0 ]
+  [[ "$output" == *"'host', 3 ranks on 2 hosts, reduces through Open MPI"* ]]
+}
+
 @test "a rank that never joins is named, with its host, in one line for the job" {
   run ranks 4 "$(program failing_ranks)" absent
   [ "$status" != 0 ]
