@@ -4,22 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <exception>
 #include <iterator>
 #include <optional>
 #include <thread>
 
 #include "bootstrap/clock_check.hpp"
-#include "bootstrap/membership.hpp"
-#include "bootstrap/preflight.hpp"
-#include "bootstrap/roster.hpp"
+#include "bootstrap/launcher.hpp"
 #include "bootstrap/this_process.hpp"
-#include "communicator/gpu.hpp"
-#include "communicator/group.hpp"
-#include "communicator/host_mpi.hpp"
-#include "control/plane.hpp"
-#include "deadline.hpp"
+#include "communicator/plane_communicator.hpp"
 #include "job_inside.hpp"
+#include "job_state.hpp"
 #include "log.hpp"
 #include "observe/counters.hpp"
 #include "observe/phase.hpp"
@@ -30,40 +26,6 @@ namespace muster {
 
 using bootstrap::Record;
 using std::chrono::milliseconds;
-
-struct Job::State {
-  JoinOptions options;
-  std::unique_ptr<bootstrap::Membership> membership;
-  std::shared_ptr<detail::JobContext> context = std::make_shared<detail::JobContext>();
-  bootstrap::Seating seating;
-  std::unique_ptr<observe::Watch> watch;
-  std::shared_ptr<detail::Gpu> gpu;
-  std::shared_ptr<detail::MpiSession> mpi;
-  std::shared_ptr<detail::Collectives> world;
-  std::shared_ptr<detail::Collectives> host_world;
-  std::optional<Communicator> node;
-  std::optional<Communicator> across_nodes;
-  int unwinding = std::uncaught_exceptions();
-  bool left = false;
-  // Of a job that is only examined: what does not fit together is kept, and the hellos as they came.
-  bool examined = false;
-  std::vector<bootstrap::Finding> findings;
-  std::vector<Record> records;
-
-  static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
-  bool unwound() const { return std::uncaught_exceptions() > unwinding; }
-
-  int size() const { return static_cast<int>(context->roster.size()); }
-  void take_gpu(Record& mine);
-  void examine(std::vector<Record> put_up);
-  void start_plane(const std::vector<Record>& records, const Deadline& deadline);
-  void require_here(const char* what) const {
-    if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
-  }
-  const Hello& self() const { return context->roster[static_cast<std::size_t>(context->rank)]; }
-  void leave();
-  void drop(bool for_own_reason) noexcept;
-};
 
 namespace {
 
@@ -121,6 +83,18 @@ void check(const std::vector<Record>& records, bootstrap::Membership& membership
   }
 }
 
+void take_stall_warning(JoinOptions& options, int rank) {
+  auto const text = bootstrap::variable("MUSTER_STALL_WARNING");
+  if (text.empty()) return;
+  long seconds = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || seconds < 0 || seconds > 1'000'000) {
+    throw Error(Fault::environment,
+                fmt::format("join: MUSTER_STALL_WARNING='{}' is not a number of seconds", text), rank != 0);
+  }
+  options.stall_warning = std::chrono::seconds(seconds);
+}
+
 // Rank 0's addresses, as this rank should try them.
 std::vector<std::string> addresses_of_leader(const std::vector<Record>& records, const Hello& self) {
   auto addresses = records.front().addresses;
@@ -153,8 +127,7 @@ void Job::State::take_gpu(Record& mine) {
 }
 
 // Whatever is wrong with the GPUs: the rest can be examined without.
-void Job::State::examine(std::vector<Record> put_up) {
-  records = std::move(put_up);
+void Job::State::examine() {
   try {
     bootstrap::check_roster(records);
   } catch (const Error& error) {
@@ -165,22 +138,26 @@ void Job::State::examine(std::vector<Record> put_up) {
   std::move(more.begin(), more.end(), std::back_inserter(findings));
 }
 
-void Job::State::start_plane(const std::vector<Record>& hellos, const Deadline& deadline) {
+control::PlaneOptions Job::State::plane_options() const {
+  return {context->roster, bootstrap::leaders_of(records), options.silence, options.stall_warning,
+          options.unattended};
+}
+
+void Job::State::start_plane(const Deadline& deadline) {
   observe::Phase const phase("control plane", context->timings->plane);
   auto& plane = context->plane;
-  control::PlaneOptions const known{context->roster, bootstrap::leaders_of(hellos), options.silence};
   if (plane) {
-    plane->lead(known);
+    plane->lead(plane_options());
   } else {
-    const auto& key = hellos.front().key;
+    const auto& key = records.front().key;
     control::Key shared{};
-    if (key.size() != shared.size() || hellos.front().port == 0)
+    if (key.size() != shared.size() || records.front().port == 0)
       throw Error(Fault::system, "join: rank 0's hello has no key or port");
     std::copy(key.begin(), key.end(), shared.begin());
     plane = control::Plane::follow(
-        context->rank, known,
-        addresses_of_leader(hellos, hellos[static_cast<std::size_t>(context->rank)].hello),
-        hellos.front().port, shared, deadline);
+        context->rank, plane_options(),
+        addresses_of_leader(records, records[static_cast<std::size_t>(context->rank)].hello),
+        records.front().port, shared, deadline);
   }
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
   if (seating.hosts > 1) bootstrap::tell_clock(*plane, seating.host_of, wait());
@@ -188,6 +165,14 @@ void Job::State::start_plane(const std::vector<Record>& hellos, const Deadline& 
   plane->barrier("join", wait());
   if (seating.hosts > 1 && context->rank == 0 && !examined)
     act_on(bootstrap::compare_clocks(*plane, context->roster, seating.host_of), true, 0);
+  plane->enter_phase("running");
+  attend();
+}
+
+// Who looks after this process, and what is to be done when a rank is lost.
+void Job::State::attend() {
+  if (auto launcher = bootstrap::launcher_of_this_process())
+    context->plane->watch_launcher(std::move(launcher->process), launcher->name);
 }
 
 std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool examine) {
@@ -200,6 +185,7 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
   std::optional<observe::Phase> whole(std::in_place, "join", timings.join);
   state->membership = find_membership(deadline, timings);
   auto& membership = *state->membership;
+  take_stall_warning(state->options, membership.rank());
   auto& context = *state->context;
   context.rank = membership.rank();
   context.operation_timeout = options.operation_timeout;
@@ -222,16 +208,24 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
     mine.key.assign(key.begin(), key.end());
   }
 
-  auto const records = exchange(membership, mine, deadline, timings);
-  if (examine) {
-    state->examine(records);
-  } else {
-    check(records, membership);
+  if (options.survive_losses && membership.size() > 1) {
+    state->reunion = std::make_unique<control::Reunion>();
+    mine.reunion_port = state->reunion->port();
   }
-  for (const auto& record : records) context.roster.push_back(record.hello);
+
+  state->records = exchange(membership, mine, deadline, timings);
+  if (examine) {
+    state->examine();
+  } else {
+    check(state->records, membership);
+  }
+  for (const auto& record : state->records) context.roster.push_back(record.hello);
   state->seating = bootstrap::seat(context.roster);
-  if (membership.size() > 1) state->start_plane(records, deadline);
-  state->watch = std::make_unique<observe::Watch>(records.front(), context.roster, context.rank,
+  if (membership.size() > 1) state->start_plane(deadline);
+  // From here on the launcher takes the end of a process for nobody's failure.
+  if (options.survive_losses) membership.finish();
+  if (options.survive_losses && state->gpu) state->gpu->survive();
+  state->watch = std::make_unique<observe::Watch>(state->records.front(), context.roster, context.rank,
                                                   context.plane, std::move(timeline));
   log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
   whole.reset();
@@ -312,8 +306,11 @@ Communicator Job::world() {
     auto& timings = *state_->context->timings;
     std::optional<observe::Phase> whole(std::in_place, "world communicator", timings.world);
     Deadline const deadline(state_->options.deadline);
-    if (state_->context->plane) state_->context->plane->barrier("world communicator", deadline.length());
+    auto const& plane = state_->context->plane;
+    if (plane) plane->barrier("world communicator", deadline.length());
+    if (plane) plane->enter_phase("setting up NCCL");
     state_->world = state_->gpu->world(detail::Group(state_->context, "world"), deadline);
+    if (plane) plane->enter_phase("running");
     whole.reset();
     observe::tell_world(rank(), timings);
   }
@@ -327,15 +324,21 @@ Communicator Job::host_world() {
     Deadline const deadline(state_->options.deadline);
     if (size() == 1) {
       state_->host_world = detail::make_alone();
+    } else if (state_->options.survive_losses) {
+      state_->context->plane->barrier("host communicator", deadline.length());
+      state_->host_world =
+          std::make_shared<detail::PlaneCommunicator>(detail::Group(state_->context, "host"));
     } else {
       // MPI_Init waits for every rank without a deadline: they meet here first, where the missing are named.
       state_->context->plane->barrier("host communicator", deadline.length());
+      state_->context->plane->enter_phase("setting up Open MPI");
       state_->mpi = detail::start_mpi(*state_->context, deadline);
       // Under Slurm the fence that ends MPI_Init can hold back the ranks of one node only (runtime of
       // Slurm 22.05 below TreeWidth), and a message to a rank that is still inside MPI_Init crashes it: 5 of
       // 60 jobs.
       state_->context->plane->barrier("Open MPI", deadline.length());
       state_->host_world = state_->mpi->world(detail::Group(state_->context, "host"));
+      state_->context->plane->enter_phase("running");
     }
     log::debug("host communicator: {}", state_->host_world->backend());
   }
@@ -389,7 +392,8 @@ void Job::leave() { state_->leave(); }
 void Job::State::leave() {
   if (left) return;
   Deadline const deadline(options.deadline);
-  if (watch->gathers()) {
+  if (context->plane) context->plane->enter_phase("leaving");
+  if (watch && watch->gathers()) {
     watch->stop();
     if (context->plane) context->plane->barrier("leave", deadline.length());
     watch->gather(std::min(gathering_time, deadline.length() / 2));

@@ -76,6 +76,8 @@ void set_rank(int rank) { shown_rank = rank; }
 void warn(const std::string& text) { logger().warn("muster: warning: {}", text); }
 void write(const std::string& text) { logger().info("muster: {}", text); }
 
+void say(const std::string& text) { logger().warn("muster: {}", text); }
+
 void write_debug(const std::string& text) {
   static auto const start = std::chrono::steady_clock::now();
   auto const ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

@@ -40,6 +40,9 @@ void info(fmt::format_string<Args...> format, Args&&... args) {
   if (informing()) write(fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// "muster: …" to stderr: why this process ends.
+void say(const std::string& text);
+
 template <typename... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
   if (debugging()) write_debug(fmt::format(format, std::forward<Args>(args)...));

@@ -96,6 +96,7 @@ std::vector<std::uint8_t> encode(const Record& record) {
                     {"network", record.network},
                     {"addresses", record.addresses},
                     {"port", record.port},
+                    {"reunion_port", record.reunion_port},
                     {"key", json::binary(record.key)},
                     {"witness_port", record.witness_port},
                     {"witness_key", json::binary(record.witness_key)}};
@@ -134,6 +135,7 @@ Record decode(std::span<const std::uint8_t> bytes) {
     record.network = checked_text(object, "network");
     record.addresses = object.at("addresses").get<std::vector<std::string>>();
     record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));
+    record.reunion_port = static_cast<std::uint16_t>(checked_int(object, "reunion_port", 0, 65535));
     record.key = object.at("key").get_binary();
     record.witness_port = static_cast<std::uint16_t>(checked_int(object, "witness_port", 0, 65535));
     record.witness_key = object.at("witness_key").get_binary();

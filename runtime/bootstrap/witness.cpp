@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
+
+#include "proc_file.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -36,11 +36,6 @@ std::string value_in(const std::string& environment, const std::string& name) {
   return "";
 }
 
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::optional<long> number(const std::string& text) {
   long value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -58,7 +53,7 @@ std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std:
   for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
     auto const pid = number(at->path().filename().string());
     if (!pid) continue;
-    auto const environment = content_of(at->path() / "environ");
+    auto const environment = read_proc_file(at->path() / "environ");
     bool const ours = std::all_of(mark->job.begin(), mark->job.end(), [&](const char* name) {
       return value_in(environment, name) == variable(name);
     });
@@ -66,7 +61,7 @@ std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std:
     if (!rank) continue;
     auto& process = found[static_cast<int>(*rank)];
     if (process.pid != 0 && process.pid < *pid) continue;
-    auto name = content_of(at->path() / "comm");
+    auto name = read_proc_file(at->path() / "comm");
     while (!name.empty() && static_cast<unsigned char>(name.back()) < 0x20) name.pop_back();
     process = {*pid, name};
   }

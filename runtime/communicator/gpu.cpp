@@ -22,7 +22,24 @@ class CudaGpu : public Gpu {
   const std::string& nccl_version() const noexcept override { return state_->nccl.version; }
 
   std::shared_ptr<Collectives> world(Group group, const Deadline& deadline) override {
-    return Nccl::init(state_, std::move(group), deadline);
+    auto made = Nccl::init(state_, std::move(group), deadline);
+    if (state_->survives) world_ = made;
+    return made;
+  }
+
+  void survive() noexcept override { state_->survives = true; }
+
+  bool can_shrink() const noexcept override {
+    return world_ && world_->is_open() && state_->nccl.comm_shrink != nullptr;
+  }
+
+  std::shared_ptr<Collectives> shrink_world(Group group, const std::vector<int>& lost,
+                                            const Deadline& deadline) override {
+    auto const old = state_->all;
+    auto const old_world = world_;  // `old` points to it
+    world_ = Nccl::shrink(*world_, std::move(group), lost, deadline);
+    state_->abort(old);
+    return world_;
   }
 
   void finish(const Deadline& deadline) override {
@@ -30,13 +47,19 @@ class CudaGpu : public Gpu {
     state_->open = false;
   }
 
+  void end_all() noexcept override {
+    state_->abort(state_->all);
+    world_.reset();
+  }
+
   void abandon() noexcept override {
     state_->open = false;
-    state_->abort_all();
+    state_->abort(state_->all);
   }
 
  private:
   std::shared_ptr<NcclState> state_;
+  std::shared_ptr<Nccl> world_;  // when the job survives losses
   CudaDevice device_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "communicator/collectives.hpp"
 #include "communicator/group.hpp"
@@ -23,6 +24,16 @@ class Gpu {
   virtual std::shared_ptr<Collectives> world(Group group, const Deadline& deadline) = 0;
   /// Closes the communicators in order; they then refuse to work. Collective.
   virtual void finish(const Deadline& deadline) = 0;
+  /// The job goes on when ranks are lost: a failure leaves the communicators to the next three functions.
+  virtual void survive() noexcept = 0;
+  /// The world is there and this NCCL can make it smaller (2.27).
+  virtual bool can_shrink() const noexcept = 0;
+  /// What is left of the world without `lost`, ranks of it; all older communicators are aborted. Collective over
+  /// those that are left.
+  virtual std::shared_ptr<Collectives> shrink_world(Group group, const std::vector<int>& lost,
+                                                    const Deadline& deadline) = 0;
+  /// Aborts them; new ones can be made.
+  virtual void end_all() noexcept = 0;
   /// Aborts them.
   virtual void abandon() noexcept = 0;
 };

@@ -73,30 +73,41 @@ std::vector<std::vector<std::uint64_t>> Group::tell_all(const char* what,
 void Group::enter(const char* operation) {
   if (failed()) check();
   peers_.clear();
-  activity_->operation = operation;
-  ++activity_->number;
+  next_warning_ = std::chrono::milliseconds{0};
+  activity_->enter(operation);
 }
 
 void Group::enter_messages(const char* operation, std::span<const int> peers) {
   if (failed()) check();
   peers_.assign(peers.begin(), peers.end());
-  activity_->operation = operation;
+  next_warning_ = std::chrono::milliseconds{0};
+  activity_->enter_message(operation);
 }
 
 void Group::check() const {
   if (job_->plane) job_->plane->check();
 }
 
+std::string Group::operation_with_peers() const {
+  std::string operation = activity_->operation.load();
+  if (peers_.empty()) return operation;
+  std::vector<int> ranks;
+  for (int const peer : peers_) ranks.push_back(members_.at(static_cast<std::size_t>(peer)));
+  return operation + fmt::format(" with {}", bootstrap::name_of_ranks(job_->roster, ranks));
+}
+
+void Group::waiting(const Deadline& deadline) {
+  if (!job_->plane || job_->plane->stall_warning().count() == 0) return;
+  auto const waited = deadline.length() - deadline.remaining();
+  if (next_warning_.count() == 0) next_warning_ = job_->plane->stall_warning();
+  if (waited < next_warning_) return;
+  job_->plane->warn_stalled(name_, members_, number_of_all(), operation_with_peers(), next_warning_);
+  next_warning_ *= 2;
+}
+
 void Group::stalled(std::chrono::milliseconds waited) const {
-  if (job_->plane) {
-    std::string operation = activity_->operation.load();
-    if (!peers_.empty()) {
-      std::vector<int> ranks;
-      for (int const peer : peers_) ranks.push_back(members_.at(static_cast<std::size_t>(peer)));
-      operation += fmt::format(" with {}", bootstrap::name_of_ranks(job_->roster, ranks));
-    }
-    job_->plane->stalled(name_, members_, peers_.empty() ? activity_->number.load() : 0, operation, waited);
-  }
+  if (job_->plane)
+    job_->plane->stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
   broke(Fault::deadline, "not done after " + text_of(waited));
 }
 
@@ -104,6 +115,8 @@ void Group::broke(Fault fault, const std::string& reason) const {
   auto const text =
       fmt::format("{} on communicator '{}', {}: {}", activity_->operation.load(), name_, this_rank(), reason);
   // Every rank may meet the same error: one of them says it.
+  if (job_->plane && peers_.empty() && size() > 1 && (fault == Fault::system || fault == Fault::device))
+    job_->plane->broke_in(name_, members_, number(), operation(), fault, reason);
   if (job_->plane) job_->plane->give_up(fault, text);
   throw Error(fault, text);
 }

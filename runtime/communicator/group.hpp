@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/plane.hpp"
+#include "deadline.hpp"
 #include "muster/job.hpp"
 #include "observe/position.hpp"
 
@@ -66,17 +67,26 @@ class Group {
   Inside inside() const { return Inside(*activity_); }
   /// This rank enters sends and receives with `peers`, ranks here. Not counted: not every rank takes part.
   void enter_messages(const char* operation, std::span<const int> peers);
+  /// The operations of the whole group that were entered; the same on every rank that is in the same one.
+  std::uint64_t number() const noexcept { return activity_->number.load(); }
   const char* operation() const noexcept { return activity_->operation.load(); }
   observe::Position position() const noexcept { return {kept_name_, activity_->number + 1}; }
   /// True when the job has failed: check() then throws.
   bool failed() const noexcept { return job_->plane && job_->plane->failed(); }
   void check() const;
+  /// To be called now and then while this rank waits under `deadline` in the operation that was entered last:
+  /// warns of a stall when it is time.
+  void waiting(const Deadline& deadline);
   /// The operation that was entered last did not end in `waited`.
   [[noreturn]] void stalled(std::chrono::milliseconds waited) const;
-  /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure.
+  /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure. Of an
+  /// operation of the whole group the failure also says who is not in it.
   [[noreturn]] void broke(Fault fault, const std::string& reason) const;
 
  private:
+  std::string operation_with_peers() const;
+  std::uint64_t number_of_all() const { return peers_.empty() ? number() : 0; }
+
   Group(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members);
 
   std::shared_ptr<const JobContext> job_;
@@ -87,6 +97,7 @@ class Group {
   std::vector<int> peers_;  // of the messages that were entered last; none in an operation of the whole group
   std::uint64_t splits_ = 0;  // names them: every member takes part in each
   std::uint64_t tellings_ = 0;
+  std::chrono::milliseconds next_warning_{0};
   std::shared_ptr<control::Activity> activity_;
 };
 

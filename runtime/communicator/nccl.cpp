@@ -105,6 +105,25 @@ std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, 
   return made;
 }
 
+std::shared_ptr<Nccl> Nccl::shrink(Nccl& old, Group group, const std::vector<int>& lost,
+                                   const Deadline& deadline) {
+  std::shared_ptr<Nccl> made(new Nccl(old.state_, std::move(group)));
+  auto& self = *made;
+  self.group_.enter("NCCL shrinking");
+  self.make_context_current();
+  ncclConfig_t config = non_blocking();
+  auto excluded = lost;
+  auto const slot = self.new_slot();
+  auto const result = self.state_->nccl.comm_shrink(old.comm_, excluded.data(), static_cast<int>(excluded.size()),
+                                                    slot.get(), &config, nccl_shrink_abort);
+  // As of a split, only the parent shows how far it is.
+  self.accept(old.comm_, result == ncclSuccess ? ncclInProgress : result, deadline);
+  self.comm_ = look_at(*slot);
+  self.wait_until_ready(ncclInProgress, deadline);
+  log::debug("nccl: '{}' goes on with {} ranks", self.group_.name(), self.size());
+  return made;
+}
+
 std::shared_ptr<ncclComm_t> Nccl::new_slot() {
   return state_->slots.emplace_back(std::make_shared<ncclComm_t>(nullptr));
 }

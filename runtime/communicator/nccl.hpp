@@ -23,14 +23,15 @@ struct NcclState {
   NcclLibrary nccl;
   CUcontext context = nullptr;  ///< of this rank's GPU
   bool open = true;             ///< false once the job was left
+  bool survives = false;        ///< a failure aborts nothing: the communicators may be made smaller
   std::vector<Nccl*> all;       ///< those that live, so that all can be ended together
   /// Where NCCL puts new communicators. Its thread may write there late, also after a failure: they stay.
   std::vector<std::shared_ptr<ncclComm_t>> slots;
 
   /// Ends all communicators in order, all at once as far as they wait for other ranks.
   void finish_all(const Deadline& deadline) noexcept;
-  /// Aborts all communicators at once (one can wait for another's, nccl#549) and waits for all together.
-  void abort_all() noexcept;
+  /// Aborts these communicators at once (one can wait for another's, nccl#549) and waits for all together.
+  void abort(const std::vector<Nccl*>& which) noexcept;
 };
 
 /// A communicator on GPU memory. Initialisation and every wait are non-blocking underneath and bounded; an
@@ -39,6 +40,10 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
  public:
   /// Collective over the group.
   static std::shared_ptr<Nccl> init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline);
+  /// What is left of `old` without `lost`, ranks of it. Collective over those that are left, which are `group`;
+  /// what the lost ones were to take part in is given up. `old` stays to be aborted.
+  static std::shared_ptr<Nccl> shrink(Nccl& old, Group group, const std::vector<int>& lost,
+                                      const Deadline& deadline);
   ~Nccl() override;
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
@@ -88,6 +93,7 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
   void begin_finish() noexcept;
   void await_finish(const Deadline& deadline) noexcept;
   std::optional<BackgroundCall> begin_destroy() noexcept;
+  bool is_open() const noexcept { return comm_ != nullptr; }
   /// Begins to abort the communicator; nothing when it has ended. The caller waits.
   std::optional<BackgroundCall> begin_abort() noexcept;
 
@@ -107,7 +113,9 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
   std::shared_ptr<ncclComm_t> new_slot();
   void wait_until_ready(ncclResult_t result, const Deadline& deadline);
   // After a call: waits until NCCL has taken the operation (not until it is done), under the deadline.
-  void accept(ncclResult_t result, const Deadline& deadline);
+  void accept(ncclResult_t result, const Deadline& deadline) { accept(comm_, result, deadline); }
+  // `shown_by`: the communicator that tells how far NCCL is.
+  void accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline);
   void accept(ncclResult_t result) { accept(result, Deadline(group_.timeout())); }
   std::string reason(ncclResult_t result) const;
   [[noreturn]] void give_up(ncclResult_t result);

@@ -25,6 +25,7 @@ NcclLibrary::NcclLibrary()
   object.find(comm_init_rank_config, "ncclCommInitRankConfig");
   object.find(comm_init_rank_scalable, "ncclCommInitRankScalable");
   object.find(comm_split, "ncclCommSplit");
+  object.find_if_there(comm_shrink, "ncclCommShrink");
   object.find(comm_get_async_error, "ncclCommGetAsyncError");
   object.find(comm_finalize, "ncclCommFinalize");
   object.find(comm_destroy, "ncclCommDestroy");

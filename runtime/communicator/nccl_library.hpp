@@ -12,6 +12,9 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0), "Muster needs NCCL 2.
 
 namespace muster::detail {
 
+/// NCCL_SHRINK_ABORT of NCCL 2.27 and later: what is under way is given up first.
+inline constexpr int nccl_shrink_abort = 1;
+
 /// The functions of NCCL that the runtime calls.
 struct NcclLibrary {
   /// libnccl.so.2, or what MUSTER_NCCL_LIBRARY names.
@@ -26,6 +29,9 @@ struct NcclLibrary {
   decltype(::ncclCommInitRankConfig)* comm_init_rank_config = nullptr;
   decltype(::ncclCommInitRankScalable)* comm_init_rank_scalable = nullptr;
   decltype(::ncclCommSplit)* comm_split = nullptr;
+  /// ncclCommShrink; null before NCCL 2.27.
+  ncclResult_t (*comm_shrink)(ncclComm_t, int* excluded, int count, ncclComm_t* made, ncclConfig_t*,
+                              int flags) = nullptr;
   decltype(::ncclCommGetAsyncError)* comm_get_async_error = nullptr;
   decltype(::ncclCommFinalize)* comm_finalize = nullptr;
   decltype(::ncclCommDestroy)* comm_destroy = nullptr;

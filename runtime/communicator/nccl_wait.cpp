@@ -45,18 +45,19 @@ Nccl::~Nccl() {
   std::erase(state_->all, this);
 }
 
-void Nccl::accept(ncclResult_t result, const Deadline& deadline) {
+void Nccl::accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline) {
   auto const since = Deadline::Clock::now();
   while (result == ncclInProgress) {
     rest(since);
     if (group_.failed() || deadline.passed()) give_up_waiting(deadline);
-    ncclResult_t const asked = state_->nccl.comm_get_async_error(comm_, &result);
+    group_.waiting(deadline);
+    ncclResult_t const asked = state_->nccl.comm_get_async_error(shown_by, &result);
     if (asked != ncclSuccess) result = asked;
   }
   if (result != ncclSuccess) give_up(result);
 }
 
-// Throws what `why` throws, with every communicator of this process aborted.
+// Throws what `why` throws, with every communicator of this process aborted unless the job may go on with them.
 template <typename Throw>
 void Nccl::abort_all(Throw why) {
   try {
@@ -64,7 +65,7 @@ void Nccl::abort_all(Throw why) {
     why();
     std::terminate();  // `why` throws
   } catch (const Error&) {
-    state_->abort_all();
+    if (!state_->survives) state_->abort(state_->all);
     throw;
   }
 }
@@ -113,6 +114,7 @@ void Nccl::synchronize(Stream stream, const Deadline& deadline) {
       abort_all([&] { group_.broke(Fault::device, "CUDA says: " + state_->cuda.reason(state)); });
     }
     if (group_.failed() || deadline.passed()) give_up_waiting(deadline);
+    group_.waiting(deadline);
     ncclResult_t result = ncclSuccess;
     if (comm_ != nullptr && state_->nccl.comm_get_async_error(comm_, &result) == ncclSuccess &&
         result != ncclSuccess && result != ncclInProgress) {
@@ -155,10 +157,10 @@ void NcclState::finish_all(const Deadline& deadline) noexcept {
   log::debug("nccl: {} communicators ended", begun.size());
 }
 
-void NcclState::abort_all() noexcept {
+void NcclState::abort(const std::vector<Nccl*>& which) noexcept {
   Deadline const deadline(abort_time);
   std::vector<BackgroundCall> begun;
-  for (Nccl* one : all) {
+  for (Nccl* one : which) {
     if (auto call = one->begin_abort()) begun.push_back(std::move(*call));
   }
   for (const auto& call : begun) call.wait(deadline);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/channel.hpp"
 
+#include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <sodium.h>
 
@@ -38,8 +39,11 @@ void set_liveness(Socket& socket) {
   set(TCP_USER_TIMEOUT, 10000);
 }
 
-Channel::Channel(Socket socket, const SessionKeys& keys)
-    : socket_(std::move(socket)), keys_(keys), timer_(socket_.get_executor()) {
+Channel::Channel(Socket socket, const SessionKeys& keys, std::shared_ptr<const LastCall> own)
+    : socket_(std::move(socket)),
+      keys_(keys),
+      peer_(socket_, std::move(own)),
+      timer_(socket_.get_executor()) {
   close_on_exec(socket_.native_handle());
 }
 
@@ -49,6 +53,7 @@ void Channel::start(OnMessage on_message, OnEnd on_end, std::chrono::millisecond
   set_liveness(socket_);
   silence_ = silence;
   heard_ = beaten_ = std::chrono::steady_clock::now();
+  if (auto const introduction = peer_.introduction(); !introduction.is_null()) send(introduction);
   if (silence_.count() > 0) beat();
   read_length();
 }
@@ -60,8 +65,11 @@ void Channel::beat() {
   // yet.
   if (now - beaten_ > 2 * rest) heard_ = now;
   beaten_ = now;
-  if (now - heard_ > silence_) return end("silent for " + text_of(silence_));
-  send({{"is", "beat"}});
+  if (now - heard_ > silence_) {
+    silent_ = true;
+    return end("silent for " + text_of(silence_));
+  }
+  send(peer_.beat());
   if (closing_) return;
   timer_.expires_after(rest);
   timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
@@ -104,9 +112,8 @@ void Channel::open_frame() {
   try {
     Message const message = read_cbor(plain, "a control message", 7);
     heard_ = std::chrono::steady_clock::now();
-    bool const only_a_beat = message.is_object() && message.contains("is") && message["is"] == "beat";
     auto const handler = on_message_;  // the handler may close this channel
-    if (handler && !only_a_beat) handler(message);
+    if (!peer_.hear(message) && handler) handler(message);
   } catch (const std::exception& error) {
     return end(error.what());
   }
@@ -161,6 +168,15 @@ void Channel::close() {
   on_message_ = nullptr;
   on_end_ = nullptr;
   if (queue_.empty()) shut();
+}
+
+Ending Channel::ending(const std::string& reason) const {
+  if (silent_) return peer_.ending(reason, silence_);
+  auto const quiet = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - heard_);
+  // It missed a beat: whatever closed the connection came after that.
+  if (silence_.count() > 0 && quiet > silence_ / 2)
+    return peer_.ending(fmt::format("{}, silent for {} before", reason, text_of(quiet)), {});
+  return peer_.ending(reason, {});
 }
 
 void Channel::end(const std::string& reason) {

@@ -13,6 +13,7 @@
 
 #include "control/endpoint.hpp"
 #include "control/handshake.hpp"
+#include "control/peer.hpp"
 
 namespace muster::control {
 
@@ -32,15 +33,20 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// `reason` is the system's text. Called once, not after close().
   using OnEnd = std::function<void(const std::string& reason)>;
 
-  Channel(Socket socket, const SessionKeys& keys);
+  /// `own`: what the other side is told of this process's last call.
+  Channel(Socket socket, const SessionKeys& keys, std::shared_ptr<const LastCall> own = nullptr);
 
   /// With `silence`, both sides say something every quarter of it, and a side that hears nothing for so long
   /// ends the connection: the other process is stopped or its host is gone. 0: never.
   void start(OnMessage on_message, OnEnd on_end,
              std::chrono::milliseconds silence = std::chrono::milliseconds{0});
   void send(const Message& message);
+  /// Says at once what is otherwise said every quarter of the silence.
+  void say_beat() { send(peer_.beat()); }
   /// Ends the connection after what was sent; the callbacks are not called again.
   void close();
+  /// Within OnEnd: how the process at the other end ended, as far as it can be known.
+  Ending ending(const std::string& reason) const;
 
  private:
   using Bytes = std::vector<std::uint8_t>;
@@ -55,6 +61,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   Socket socket_;
   SessionKeys keys_;
+  Peer peer_;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
   std::array<std::uint8_t, 4> length_{};
@@ -62,7 +69,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::deque<Bytes> queue_;
   std::size_t queue_bytes_ = 0;
   bool closing_ = false;
-  bool mute_ = false;  // the other side takes nothing any more
+  bool mute_ = false;    // the other side takes nothing any more
+  bool silent_ = false;  // which is why the connection ends
   std::chrono::milliseconds silence_{0};
   asio::steady_timer timer_;
   std::chrono::steady_clock::time_point heard_;

@@ -23,7 +23,7 @@ void Connections::admit(int rank, Socket socket, const SessionKeys& keys) {
   if (spoken_.contains(rank)) return;
   if (auto const old = channels_.extract(rank)) old.mapped()->close();
   log::debug("control: rank {} connected", rank);
-  auto channel = std::make_shared<Channel>(std::move(socket), keys);
+  auto channel = std::make_shared<Channel>(std::move(socket), keys, own_);
   channels_.emplace(rank, channel);
   channel->start(
       [this, rank](const Message& message) {
@@ -35,8 +35,8 @@ void Connections::admit(int rank, Socket socket, const SessionKeys& keys) {
 }
 
 void Connections::end(int rank, const std::string& reason) {
-  channels_.erase(rank);
-  if (spoken_.contains(rank)) on_loss_(rank, reason);
+  auto const ended = channels_.extract(rank);
+  if (spoken_.contains(rank)) on_loss_(rank, ended.mapped()->ending(reason));
 }
 
 void Connections::send(int rank, const Message& message) {
@@ -44,6 +44,11 @@ void Connections::send(int rank, const Message& message) {
     auto const channel = found->second;  // its end takes it out of the list
     channel->send(message);
   }
+}
+
+void Connections::say_beat() {
+  auto const channels = channels_;  // the end of one takes it out of the list
+  for (const auto& [rank, channel] : channels) channel->say_beat();
 }
 
 void Connections::close() {

@@ -22,10 +22,14 @@ class Connections {
   using OnMessage = std::function<void(int rank, const Message& message)>;
   using OnCome = std::function<void(int rank)>;
   /// A rank that had said something ended its connection, or fell silent.
-  using OnLoss = std::function<void(int rank, const std::string& reason)>;
+  using OnLoss = std::function<void(int rank, const Ending& ending)>;
 
-  Connections(OnCome on_come, OnMessage on_message, OnLoss on_loss)
-      : on_come_(std::move(on_come)), on_message_(std::move(on_message)), on_loss_(std::move(on_loss)) {}
+  /// `own`: what the ranks are told of this process's last call.
+  Connections(std::shared_ptr<const LastCall> own, OnCome on_come, OnMessage on_message, OnLoss on_loss)
+      : own_(std::move(own)),
+        on_come_(std::move(on_come)),
+        on_message_(std::move(on_message)),
+        on_loss_(std::move(on_loss)) {}
 
   /// Lets these ranks in through the gate.
   void open(std::unique_ptr<Gate> gate, const std::vector<int>& ranks, const Key& key,
@@ -33,6 +37,8 @@ class Connections {
 
   /// Nothing happens for a rank that is not connected.
   void send(int rank, const Message& message);
+  /// As Channel::say_beat(), to all.
+  void say_beat();
   bool empty() const { return channels_.empty(); }
   /// Ends all connections after what was sent, and lets nobody in any more.
   void close();
@@ -41,6 +47,7 @@ class Connections {
   void admit(int rank, Socket socket, const SessionKeys& keys);
   void end(int rank, const std::string& reason);
 
+  std::shared_ptr<const LastCall> own_;
   OnCome on_come_;
   OnMessage on_message_;
   OnLoss on_loss_;

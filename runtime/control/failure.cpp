@@ -19,18 +19,21 @@ Message to_message(const Failure& failure) {
   return {{"is", "failure"},
           {"fault", static_cast<int>(failure.fault)},
           {"speaker", failure.speaker},
-          {"text", failure.text}};
+          {"text", failure.text},
+          {"lost", failure.lost},
+          {"certain", failure.certain}};
 }
 
 Failure failure_from(const Message& message) {
   int const fault = std::clamp(message.at("fault").get<int>(), 0, static_cast<int>(Fault::system));
-  return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>()};
+  return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>(),
+          message.value("lost", -1), message.value("certain", false)};
 }
 
-Failure loss_of(const Hello& lost, int speaker, const std::string& reason) {
+Failure loss_of(const Hello& lost, int speaker, const Ending& ending) {
   return {Fault::lost_rank, speaker,
-          fmt::format("{}, pid {}, ended or broke its connection without leaving the job ({})",
-                      bootstrap::name_of_rank(lost), lost.pid, reason)};
+          fmt::format("{}, pid {}, {}", bootstrap::name_of_rank(lost), lost.pid, ending.text), lost.rank,
+          ending.certain};
 }
 
 int speaker_without_rank_0(const std::vector<Hello>& roster) {

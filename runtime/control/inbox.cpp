@@ -2,6 +2,7 @@
 #include "control/inbox.hpp"
 
 #include <thread>
+#include <utility>
 
 namespace muster::control {
 namespace {
@@ -10,19 +11,38 @@ constexpr std::chrono::milliseconds quiet_time{500};
 
 }  // namespace
 
-void Inbox::fail(const Failure& failure) {
+bool Inbox::fail(const Failure& failure) {
   std::lock_guard const lock(mutex_);
-  if (failure_) return;
+  if (failure_) return false;
   failure_ = failure;
   failed_ = true;
   changed_.notify_all();
+  return true;
+}
+
+void Inbox::on_loss(OnLoss call) {
+  std::lock_guard const lock(mutex_);
+  on_loss_ = std::move(call);
+}
+
+bool Inbox::has_on_loss() const {
+  std::lock_guard const lock(mutex_);
+  return on_loss_ != nullptr;
+}
+
+std::optional<Failure> Inbox::failure() const {
+  std::lock_guard const lock(mutex_);
+  return failure_;
 }
 
 void Inbox::check() const {
   std::unique_lock lock(mutex_);
   if (!failure_) return;
   auto const failure = *failure_;
+  auto const on_loss = failure.fault == Fault::lost_rank ? std::exchange(on_loss_, nullptr) : nullptr;
   lock.unlock();
+  if (on_loss) on_loss(failure);
+  noticed_ = true;
   bool const repeated = failure.speaker != rank_;
   if (repeated) std::this_thread::sleep_for(quiet_time);
   throw Error(failure.fault, failure.text, repeated);

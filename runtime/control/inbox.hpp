@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -23,12 +24,20 @@ class Inbox {
  public:
   explicit Inbox(int rank) : rank_(rank) {}
 
-  /// The job has failed; the first reason counts.
-  void fail(const Failure& failure);
+  /// The job has failed; the first reason counts, and true comes back for it.
+  bool fail(const Failure& failure);
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   /// Throws the failure, if there is one. A rank that is not to speak waits half a second first, so that the
   /// launcher, which may end the job with the first process that ends, does not silence the one that speaks.
   void check() const;
+  /// Called by the first check() that would throw a lost rank, before it does.
+  using OnLoss = std::function<void(const Failure& failure)>;
+  void on_loss(OnLoss call);
+  /// The failure was thrown to the program.
+  bool noticed() const noexcept { return noticed_; }
+  bool has_on_loss() const;
+  /// The failure, if there is one.
+  std::optional<Failure> failure() const;
   void wait_for_failure(std::chrono::milliseconds wait);
 
   void deliver(const std::string& round, std::vector<Blob> blobs);
@@ -51,6 +60,8 @@ class Inbox {
  private:
   int rank_;
   std::atomic<bool> failed_{false};
+  mutable std::atomic<bool> noticed_{false};
+  mutable OnLoss on_loss_;  // until it was called
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;

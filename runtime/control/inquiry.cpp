@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "bootstrap/roster.hpp"
 #include "deadline.hpp"
 
@@ -20,7 +23,7 @@ constexpr std::chrono::milliseconds inquiry_time{1000};
 
 Inquiry::Place Inquiry::place_in(const Message& message) {
   return {message.at("number").get<std::uint64_t>(), message.at("operation").get<std::string>(),
-          message.value("inside", false)};
+          message.value("inside", false), message.value("at", ""), message.value("last", "")};
 }
 
 Inquiry::Inquiry(asio::io_context& io, int speaker, const Message& question, std::vector<int> members,
@@ -29,6 +32,10 @@ Inquiry::Inquiry(asio::io_context& io, int speaker, const Message& question, std
       group_(question.at("group").get<std::string>()),
       where_(place_in(question)),
       waited_(Deadline(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())).length()),
+      warning_(question.value("warning", false)),
+      reason_(question.value("reason", "")),
+      fault_(static_cast<Fault>(std::clamp(question.value("fault", static_cast<int>(Fault::deadline)), 0,
+                                           static_cast<int>(Fault::system)))),
       members_(std::move(members)),
       timer_(io) {
   timer_.expires_after(inquiry_time);
@@ -37,34 +44,68 @@ Inquiry::Inquiry(asio::io_context& io, int speaker, const Message& question, std
   });
 }
 
+std::string Inquiry::beginning(const std::vector<Hello>& roster) const {
+  auto const place = place_of(where_.operation, where_.number, group_);
+  auto const rank = name_of_rank(roster[static_cast<std::size_t>(speaker_)]);
+  if (!reason_.empty()) return fmt::format("{} failed on {}: {}", place, rank, reason_);
+  return fmt::format("{} {} {} on {}", place, warning_ ? "waits for" : "was not done after", text_of(waited_),
+                     rank);
+}
+
+// The fewest first: they are likelier to be the mistaken ones.
+Failure Inquiry::different_operations(const std::vector<Hello>& roster,
+                                      const std::map<std::string, std::vector<int>>& called) const {
+  std::vector<std::pair<std::vector<int>, std::string>> parts;
+  for (const auto& [operation, ranks] : called)
+    if (!ranks.empty()) parts.emplace_back(ranks, operation);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
+  std::string text;
+  for (const auto& [ranks, operation] : parts)
+    text +=
+        fmt::format("{}{} called {}", text.empty() ? "" : ", but ", name_of_ranks(roster, ranks), operation);
+  return {Fault::usage, speaker_,
+          fmt::format(
+              "operation {} on communicator '{}': {}: all ranks must make the same calls in the same order",
+              where_.number, group_, text)};
+}
+
 Failure Inquiry::conclusion(const std::vector<Hello>& roster) const {
-  auto const number = where_.number;
-  std::vector<int> behind;
+  std::map<std::string, std::vector<int>> called;  // of this number, by operation
+  std::map<std::string, std::vector<int>> behind;  // by what they did last
   std::vector<int> silent;
   std::vector<int> inside;
-  std::string last;
+  std::size_t absent = 0;
   for (int member : members_) {
     auto const reply = replies_.find(member);
     if (reply == replies_.end()) {
       silent.push_back(member);
-    } else if (reply->second.number < number) {
-      if (behind.empty()) last = reply->second.operation;
-      behind.push_back(member);
-    } else if (reply->second.number == number && reply->second.inside) {
-      inside.push_back(member);
+      continue;
+    }
+    const Place& there = reply->second;
+    if (there.number < where_.number) {
+      auto did = there.operation.empty() ? ", which called nothing there yet"
+                                         : ", whose last call there was " + there.operation;
+      // On another communicator, or on none.
+      if (!there.last.empty() && there.last.find("'" + group_ + "'") == std::string::npos)
+        did += ", " + there.last;
+      behind[did].push_back(member);
+      ++absent;
+    } else {
+      bool const known = where_.number > 0 && !there.in_its_place.empty();
+      called[known ? there.in_its_place : where_.operation].push_back(member);
+      if (there.number == where_.number && there.inside) inside.push_back(member);
     }
   }
-  auto text = fmt::format("{} was not done after {} on {}", place_of(where_.operation, number, group_),
-                          text_of(waited_), name_of_rank(roster[static_cast<std::size_t>(speaker_)]));
-  if (!behind.empty()) {
-    text += fmt::format("; not entered by {}", name_of_ranks(roster, behind));
-    text += last.empty() ? ", which called nothing there yet"
-                         : fmt::format(", whose last call there was {}", last);
-  }
+  if (called.size() > 1) return different_operations(roster, called);
+  auto text = beginning(roster);
+  for (const auto& [did, ranks] : behind)
+    text += fmt::format("; not entered by {}{}", name_of_ranks(roster, ranks), did);
   if (!silent.empty()) text += fmt::format("; no answer from {}", name_of_ranks(roster, silent));
-  if (number == 0 && silent.empty()) {
+  if (!reason_.empty()) return {fault_, speaker_, text};
+  if (where_.number == 0 && silent.empty()) {
     text += "; the other rank made no matching call, or the transport between them is stuck";
-  } else if (!inside.empty() && inside.size() + behind.size() + silent.size() < members_.size()) {
+  } else if (!inside.empty() && inside.size() + absent + silent.size() < members_.size()) {
     text += fmt::format("; still in it: {}", name_of_ranks(roster, inside));
   } else if (behind.empty() && silent.empty()) {
     text += "; every rank entered it: the transport between them is stuck";

@@ -25,12 +25,14 @@ class Inquiry {
           std::function<void()> conclude);
 
   const std::vector<int>& members() const { return members_; }
+  /// Nothing ends yet.
+  bool is_warning() const { return warning_; }
   /// What is to be asked of them.
-  Message to_ask() const { return {{"is", "where"}, {"group", group_}}; }
+  Message to_ask() const { return {{"is", "where"}, {"group", group_}, {"number", where_.number}}; }
   /// @throws nlohmann::json::exception when the reply lacks something.
   void hear(int rank, const Message& reply) { replies_[rank] = place_in(reply); }
   bool complete() const { return replies_.size() == members_.size(); }
-  /// Who did not enter the operation, and who does not answer.
+  /// Who did not enter the operation, entered another one in its place, or does not answer.
   Failure conclusion(const std::vector<Hello>& roster) const;
 
  private:
@@ -38,13 +40,21 @@ class Inquiry {
     std::uint64_t number = 0;
     std::string operation;
     bool inside = false;
+    std::string in_its_place;  // of a reply: the operation that has the speaker's number there; may be empty
+    std::string last;          // of a reply: the last call of all
   };
   static Place place_in(const Message& message);
+  std::string beginning(const std::vector<Hello>& roster) const;
+  Failure different_operations(const std::vector<Hello>& roster,
+                               const std::map<std::string, std::vector<int>>& called) const;
 
   int speaker_;
   std::string group_;
   Place where_;  // where the speaker waits
   std::chrono::milliseconds waited_;
+  bool warning_;
+  std::string reason_;  // why it failed there; empty when it only takes long
+  Fault fault_;
   std::vector<int> members_;
   std::map<int, Place> replies_;
   asio::steady_timer timer_;

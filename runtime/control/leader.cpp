@@ -24,22 +24,24 @@ constexpr std::size_t max_rounds = 4096;
 
 }  // namespace
 
-Leader::Leader(asio::io_context& io, ToSelf to_self)
+Leader::Leader(asio::io_context& io, ToSelf to_self, std::shared_ptr<const LastCall> own)
     : io_(io),
       to_self_(std::move(to_self)),
       connections_(
+          std::move(own),
           [this](int rank) {
             seen_.insert(rank);
             if (failure_) connections_.send(rank, to_message(*failure_));
           },
           [this](int rank, const Message& message) { hear(rank, message); },
-          [this](int rank, const std::string& reason) { lose(rank, reason); }),
+          [this](int rank, const Ending& ending) { lose(rank, ending); }),
       gate_(std::make_unique<Gate>(io)),
       port_(gate_->port()),
       store_(io, [this](int rank, const Message& message) { send({rank}, message); }) {}
 
 void Leader::open(std::vector<Hello> roster, std::vector<int> leader_of, const Key& key,
-                  std::chrono::milliseconds silence) {
+                  std::chrono::milliseconds silence, std::chrono::milliseconds stall_warning) {
+  stall_warning_ = stall_warning;
   roster_ = std::move(roster);
   leader_of_ = std::move(leader_of);
   std::vector<int> leaders;
@@ -72,14 +74,26 @@ void Leader::hear(int leader, const Message& message) {
     throw Error(Fault::system, "a leader speaks for a rank of another host");
   }
   if (what == "from") return handle(rank, message.at("message"));
-  if (what == "lost") return lose(rank, message.at("reason").get<std::string>());
+  if (what == "lost")
+    return lose(rank, {message.at("how").get<std::string>(), message.at("certain").get<bool>()});
   seen_.insert(rank);
   if (failure_) send({rank}, to_message(*failure_));
 }
 
-void Leader::lose(int rank, const std::string& reason) {
+void Leader::lose(int rank, const Ending& ending) {
   if (departing_ || failure_) return;
-  fail(loss_of(roster_[static_cast<std::size_t>(rank)], 0, reason));
+  fail(loss_of(roster_[static_cast<std::size_t>(rank)], 0, ending));
+}
+
+// What the ranks of that host print may reach nobody any more.
+void Leader::lose_launcher(int rank, const std::string& launcher) {
+  if (departing_ || failure_) return;
+  const Hello& hello = roster_[static_cast<std::size_t>(rank)];
+  const Hello& self = roster_.front();
+  bool const own = hello.host == self.host && hello.boot_id == self.boot_id;
+  fail({Fault::lost_rank, own ? speaker_without_rank_0(roster_) : 0,
+        fmt::format("{}, which started {}, ended: see the log of the launcher on host {}", launcher,
+                    name_of_rank(hello), hello.host)});
 }
 
 // One message a host. Rank 0 last: its program may end the process as soon as it knows.
@@ -113,6 +127,7 @@ void Leader::handle(int rank, const Message& message) {
   if (what == "put") return put(rank, message);
   if (what == "get") return get(rank, message);
   if (what == "clocks") return tell_clocks(rank, message);
+  if (what == "orphaned") return lose_launcher(rank, message.at("launcher").get<std::string>());
   if (what == "broken") {
     auto failure = failure_from(message);
     failure.speaker = rank;
@@ -148,6 +163,7 @@ void Leader::arrive(int rank, const Message& message) {
       if (!error && late != rounds_.end() && !failure_ && !whereabouts_) miss(name, *late->second);
     });
     found = rounds_.emplace(name, std::move(round)).first;
+    if (stall_warning_.count() > 0) warn_of_round(name, stall_warning_);
   }
   auto& round = *found->second;
   if (!round.take(rank, std::move(arrival))) {
@@ -167,18 +183,36 @@ void Leader::complete(const std::string& name, Round& round) {
   send(members, done);
 }
 
-void Leader::miss(const std::string& name, const Round& round) {
+// `waited`: the next time that it is said how long the round waits already.
+void Leader::warn_of_round(const std::string& name, std::chrono::milliseconds waited) {
+  auto& round = *rounds_.at(name);
+  if (waited >= round.length()) return;
+  round.warning.expires_at(round.timer.expiry() - round.length() + waited);
+  round.warning.async_wait([this, name, waited](const asio::error_code& error) {
+    auto const found = rounds_.find(name);
+    if (error || failure_ || found == rounds_.end()) return;
+    log::warn(fmt::format("{} waits: {}", name, missing_in(*found->second, waited)));
+    warn_of_round(name, 2 * waited);
+  });
+}
+
+std::string Leader::missing_in(const Round& round, std::chrono::milliseconds waited) const {
   auto const missing = round.missing();
   std::vector<int> absent;
   std::copy_if(missing.begin(), missing.end(), std::back_inserter(absent),
                [&](int rank) { return rank != 0 && !seen_.contains(rank); });
-  auto text = fmt::format("{}: {} of {} ranks missing after {}: {}", name, missing.size(),
-                          round.members().size(), text_of(round.length()), name_of_ranks(roster_, missing));
+  auto text = name_of_ranks(roster_, missing);
   if (!absent.empty()) {
     text += absent.size() == missing.size() ? ", never connected to rank 0"
                                             : fmt::format(", of which {} never connected", absent.size());
   }
-  Failure const failure{Fault::deadline, round.first_there(), text};
+  return fmt::format("{} of {} ranks missing after {}: {}", missing.size(), round.members().size(),
+                     text_of(waited), text);
+}
+
+void Leader::miss(const std::string& name, const Round& round) {
+  Failure const failure{Fault::deadline, round.first_there(), name + ": " + missing_in(round, round.length())};
+  auto const missing = round.missing();
   std::vector<int> there;
   std::copy_if(missing.begin(), missing.end(), std::back_inserter(there),
                [&](int rank) { return rank == 0 || seen_.contains(rank); });
@@ -196,7 +230,9 @@ void Leader::name_the_late() {
 }
 
 void Leader::inquire(int rank, const Message& message) {
-  if (failure_ || inquiry_) return;
+  bool const warning = message.value("warning", false);
+  if (failure_ || (inquiry_ && (warning || !inquiry_->is_warning()))) return;
+  if (warning && !is_new_warning(message)) return;
   auto asked = members_from(message.at("members"), static_cast<int>(roster_.size()));
   inquiry_ = std::make_unique<Inquiry>(io_, rank, message, std::move(asked), [this] { conclude(); });
   auto const members = inquiry_->members();
@@ -206,7 +242,22 @@ void Leader::inquire(int rank, const Message& message) {
 void Leader::conclude() {
   if (!inquiry_ || failure_) return;
   auto const inquiry = std::move(inquiry_);
-  fail(inquiry->conclusion(roster_));
+  auto const failure = inquiry->conclusion(roster_);
+  // Ranks in different operations never come out of them.
+  if (!inquiry->is_warning() || failure.fault == Fault::usage) return fail(failure);
+  log::warn(failure.text);
+}
+
+// All members of a stalled operation may tell of it: the first counts. Of a message only two ranks can.
+bool Leader::is_new_warning(const Message& message) {
+  auto const number = message.at("number").get<std::uint64_t>();
+  auto const waited = message.at("ms").get<std::int64_t>();
+  if (number == 0) return true;
+  if (warned_.size() > 1024) warned_.clear();
+  auto& last = warned_[message.at("group").get<std::string>()];
+  if (last.first == number && waited <= last.second) return false;
+  last = {number, waited};
+  return true;
 }
 
 void Leader::put(int rank, const Message& message) {

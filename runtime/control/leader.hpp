@@ -29,12 +29,14 @@ class Leader {
   /// Takes messages for rank 0 itself.
   using ToSelf = std::function<void(const Message&)>;
 
-  Leader(asio::io_context& io, ToSelf to_self);
+  /// `own`: rank 0's last call.
+  Leader(asio::io_context& io, ToSelf to_self, std::shared_ptr<const LastCall> own = nullptr);
 
   std::uint16_t port() const { return port_; }
   /// `leader_of`, by rank: the leader of its host.
   void open(std::vector<Hello> roster, std::vector<int> leader_of, const Key& key,
-            std::chrono::milliseconds silence);
+            std::chrono::milliseconds silence,
+            std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0});
 
   /// A message of a rank, rank 0's included.
   void handle(int rank, const Message& message);
@@ -42,12 +44,16 @@ class Leader {
   /// Ends the job on every rank.
   void fail(const Failure& failure);
 
+  /// Rank 0's last call has changed.
+  void say_beat() { connections_.say_beat(); }
+
   bool everyone_left() const { return connections_.empty(); }
   void close();
 
  private:
   void hear(int leader, const Message& message);
-  void lose(int rank, const std::string& reason);
+  void lose(int rank, const Ending& ending);
+  void lose_launcher(int rank, const std::string& launcher);
   void send(const std::vector<int>& ranks, const Message& message);
   // A rank asks or answers another.
   void pass_on(int from, Message message);
@@ -57,9 +63,12 @@ class Leader {
   void arrive(int rank, const Message& message);
   void complete(const std::string& name, Round& round);
   void miss(const std::string& name, const Round& round);
+  void warn_of_round(const std::string& name, std::chrono::milliseconds waited);
+  std::string missing_in(const Round& round, std::chrono::milliseconds waited) const;
   void inquire(int rank, const Message& message);
   void conclude();
   void name_the_late();
+  bool is_new_warning(const Message& message);
 
   asio::io_context& io_;
   ToSelf to_self_;
@@ -74,6 +83,9 @@ class Leader {
   std::unique_ptr<Inquiry> inquiry_;
   Failure late_;  // while the late are asked
   std::unique_ptr<Whereabouts> whereabouts_;
+  std::chrono::milliseconds stall_warning_{0};
+  // By communicator: the operation that was warned of, and after how long.
+  std::map<std::string, std::pair<std::uint64_t, std::int64_t>> warned_;
   std::optional<Failure> failure_;
   bool departing_ = false;  // connections that end are no longer losses
 };

@@ -44,6 +44,9 @@ void Plane::abandon() noexcept {
     if (leader_) leader_->close();
     if (relay_) relay_->close();
     if (channel_) channel_->close();
+    unattended_.cancel();
+    asio::error_code ignored;
+    launcher_end_.close(ignored);
     work_.reset();  // the thread ends when all was sent
   });
   inbox_.wait_for_end(flush_time);

@@ -32,7 +32,8 @@ std::shared_ptr<Plane> Plane::listen(const Key& key) {
   std::shared_ptr<Plane> plane(new Plane(0));
   plane->key_ = key;
   plane->leader_ = std::make_unique<Leader>(
-      plane->io_, [raw = plane.get()](const Message& message) { raw->receive(message); });
+      plane->io_, [raw = plane.get()](const Message& message) { raw->receive(message); },
+      plane->activities_.last_call());
   return plane;
 }
 
@@ -58,7 +59,7 @@ std::vector<int> Plane::ranks_led() const {
 
 void Plane::lead(PlaneOptions options) {
   options_ = completed(std::move(options));
-  leader_->open(options_.roster, options_.leader_of, key_, options_.silence);
+  leader_->open(options_.roster, options_.leader_of, key_, options_.silence, options_.stall_warning);
   start_thread();
 }
 
@@ -70,7 +71,9 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
   int const leader = plane->leader();
   auto const led = plane->ranks_led();
   // Listens before it connects: its host's ranks need not come again.
-  if (!led.empty()) plane->relay_ = std::make_unique<Relay>(plane->io_, key, rank);
+  if (!led.empty())
+    plane->relay_ =
+        std::make_unique<Relay>(plane->io_, key, rank, plane->activities_.last_call());
   auto const endpoints = leader == rank ? endpoints_of(addresses, port)
                                         : std::vector<Endpoint>{local_endpoint(local_name(key, leader))};
   auto [socket, keys] = [&] {
@@ -83,7 +86,7 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
       throw Error(error.fault(), error.what(), !speaks);
     }
   }();
-  plane->channel_ = std::make_shared<Channel>(std::move(socket), keys);
+  plane->channel_ = std::make_shared<Channel>(std::move(socket), keys, plane->activities_.last_call());
   Plane* const raw = plane.get();
   if (plane->relay_) {
     plane->relay_->open(led, key, plane->options_.silence,
@@ -128,7 +131,7 @@ void Plane::broke(const std::string& reason) noexcept {
   } catch (const std::exception& error) {
     log::debug("control: cannot tell the others: {}", error.what());
   }
-  inbox_.fail(failure);
+  fail(failure);
 }
 
 void Plane::post(Message message) {
@@ -151,8 +154,10 @@ void Plane::receive(const Message& message) {
   auto const& what = message.at("is").get_ref<const std::string&>();
   if (what == "ask") return post(rank_questions_.answer_to(message));
   if (what == "told") return rank_questions_.hear(message);
-  if (what == "failure") return inbox_.fail(failure_from(message));
-  if (what == "where") return post(activities_.here(message.at("group").get<std::string>()));
+  if (what == "failure") return fail(failure_from(message));
+  if (what == "where")
+    return post(activities_.here(message.at("group").get<std::string>(),
+                                 message.value("number", std::uint64_t{0})));
   if (what == "whereabouts") return post({{"is", "at"}, {"text", activities_.inside()}});
   if (what == "got") return inbox_.answer(message.at("id").get<std::uint64_t>(), message);
   if (what != "done") return;
@@ -164,22 +169,24 @@ void Plane::receive(const Message& message) {
 
 void Plane::lose_leader(const std::string& reason) {
   if (inbox_.leaving()) return;
-  int const lost = leader();
-  if (lost == rank_ || lost == 0) return lose_rank_0(reason);
+  int const lost = leader() == rank_ ? 0 : leader();
+  auto const ending = channel_->ending(reason);
+  if (lost == 0) return lose_rank_0(ending);
   // Rank 0 loses it too, and says so.
-  inbox_.fail(loss_of(options_.roster[static_cast<std::size_t>(lost)], 0, reason));
+  fail(loss_of(options_.roster[static_cast<std::size_t>(lost)], 0, ending));
 }
 
-void Plane::lose_rank_0(const std::string& reason) {
+void Plane::lose_rank_0(const Ending& ending) {
   auto const& roster = options_.roster;
-  auto const failure = loss_of(roster.front(), speaker_without_rank_0(roster), reason);
+  auto const failure = loss_of(roster.front(), speaker_without_rank_0(roster), ending);
   if (relay_) relay_->tell_all(to_message(failure));
-  inbox_.fail(failure);
+  fail(failure);
 }
 
 std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* members, int root,
                                const Blob& mine, milliseconds wait, bool last) {
   check();
+  if (members == nullptr) activities_.last_call()->enter(name.c_str(), "", 0);
   Deadline const deadline(wait);
   auto const ranks = static_cast<int>(options_.roster.size());
   post(to_message(Arrival{name, members != nullptr ? members_to_message(*members, ranks) : Message(), root,
@@ -236,6 +243,33 @@ void Plane::stalled(const std::string& group, const std::vector<int>& members, s
   rank_0_does_not_answer(fmt::format("{} was not done after {} on {}", place_of(operation, number, group),
                                      text_of(waited), bootstrap::name_of_rank(self())),
                          leader_grace);
+}
+
+void Plane::warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                         const std::string& operation, milliseconds waited) {
+  post({{"is", "stalled"},
+        {"warning", true},
+        {"group", group},
+        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
+        {"number", number},
+        {"operation", operation},
+        {"ms", waited.count()}});
+}
+
+void Plane::broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                     const std::string& operation, Fault fault, const std::string& reason) {
+  check();
+  post({{"is", "stalled"},
+        {"group", group},
+        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
+        {"number", number},
+        {"operation", operation},
+        {"ms", 0},
+        {"fault", static_cast<int>(fault)},
+        {"reason", reason}});
+  inbox_.wait_for_failure(leader_grace);
+  check();
+  throw Error(fault, place_of(operation, number, group) + " failed: " + reason);
 }
 
 void Plane::give_up(Fault fault, const std::string& text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <asio.hpp>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,6 +27,9 @@ struct PlaneOptions {
   std::vector<Hello> roster;
   std::vector<int> leader_of;                 ///< by rank: the leader of its host; empty: every rank its own
   std::chrono::milliseconds silence{10'000};  ///< a process that says nothing for so long counts as lost
+  std::chrono::milliseconds stall_warning{0};  ///< 0: nobody is warned of an operation that does not end
+  /// A process whose program does not hear of the job's failure for so long is ended; 0: never.
+  std::chrono::milliseconds unattended{0};
 };
 
 /// A tree of small host messages: the ranks of a host are connected to its leader over a UNIX socket, the
@@ -37,6 +41,7 @@ class Plane {
   /// Rank 0's, before anybody can come in: port() is known from here on.
   static std::shared_ptr<Plane> listen(const Key& key);
   std::uint16_t port() const;
+  const Key& key() const { return key_; }
   /// Lets the ranks of the roster in.
   void lead(PlaneOptions options);
 
@@ -88,6 +93,17 @@ class Plane {
   bool failed() const noexcept { return inbox_.failed(); }
   /// As Inbox::check().
   void check() const { inbox_.check(); }
+  std::optional<Failure> failure() const { return inbox_.failure(); }
+
+  /// `call` is called by the first call here that would throw a lost rank, on its thread and before it throws.
+  /// The process is ended when that has not come to its end `wait` after the loss.
+  void on_loss(Inbox::OnLoss call, std::chrono::milliseconds wait);
+  /// When this process ends the job has failed: it is what started this rank, and ends nobody any more.
+  void watch_launcher(LocalProcess launcher, const std::string& name);
+  /// That process has ended.
+  bool orphaned() const noexcept { return orphaned_; }
+  /// What this process does, for whoever looks for it when it was lost: a string literal.
+  void enter_phase(const char* phase);
 
   /// Where this rank is in the communicator `group`, from now on and while the result lives.
   std::shared_ptr<Activity> follow_activity(const std::string& group) { return activities_.follow(group); }
@@ -95,6 +111,14 @@ class Plane {
   /// it. `number` is 0 for a message between two ranks, which says nothing about where the others should be.
   [[noreturn]] void stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                             const std::string& operation, std::chrono::milliseconds waited);
+  /// The same before anything ends: rank 0 says in one line for the job where everybody is. Only when ranks are
+  /// in different operations, which never end, the job fails.
+  void warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                    const std::string& operation, std::chrono::milliseconds waited);
+  std::chrono::milliseconds stall_warning() const { return options_.stall_warning; }
+  /// An operation of `group` failed here for `reason`: as stalled(), where the others are may be why.
+  [[noreturn]] void broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                             const std::string& operation, Fault fault, const std::string& reason);
 
   /// This rank cannot go on: ends the job on every rank and throws the job's failure, which is this one
   /// unless another came first. This rank speaks then.
@@ -123,7 +147,9 @@ class Plane {
   void receive(const Message& message);
   void hear_leader(const Message& message);
   void lose_leader(const std::string& reason);
-  void lose_rank_0(const std::string& reason);
+  void lose_rank_0(const Ending& ending);
+  void fail(const Failure& failure);
+  void end_unattended();
   int leader() const { return options_.leader_of[static_cast<std::size_t>(rank_)]; }
   const Hello& self() const { return options_.roster[static_cast<std::size_t>(rank_)]; }
   std::vector<int> ranks_led() const;
@@ -131,6 +157,7 @@ class Plane {
   int rank_;
   Key key_{};
   PlaneOptions options_;
+  Activities activities_;
   asio::io_context io_;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;  // while the thread runs
   std::unique_ptr<Leader> leader_;                                                  // on rank 0
@@ -138,8 +165,12 @@ class Plane {
   std::shared_ptr<Channel> channel_;  // to the leader, not on rank 0
   std::thread thread_;
   Inbox inbox_;
-  Activities activities_;
   Questions rank_questions_;
+  std::atomic<std::chrono::milliseconds> on_loss_time_{std::chrono::milliseconds{0}};
+  asio::steady_timer unattended_{io_};
+  LocalProcess launcher_;
+  std::atomic<bool> orphaned_{false};
+  asio::posix::stream_descriptor launcher_end_{io_};
 };
 
 }  // namespace muster::control

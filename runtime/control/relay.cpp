@@ -5,21 +5,22 @@
 
 namespace muster::control {
 
-Relay::Relay(asio::io_context& io, const Key& key, int leader)
-    : leader_(leader), gate_(std::make_unique<Gate>(io, local_name(key, leader))) {}
+Relay::Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const LastCall> own)
+    : leader_(leader), own_(std::move(own)), gate_(std::make_unique<Gate>(io, local_name(key, leader))) {}
 
 void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds silence,
                  Send to_rank_0) {
   ranks_ = ranks;
   connections_ = std::make_unique<Connections>(
+      own_,
       [to_rank_0](int rank) {
         to_rank_0({{"is", "came"}, {"rank", rank}});
       },
       [to_rank_0](int rank, const Message& message) {
         to_rank_0({{"is", "from"}, {"rank", rank}, {"message", message}});
       },
-      [to_rank_0](int rank, const std::string& reason) {
-        to_rank_0({{"is", "lost"}, {"rank", rank}, {"reason", reason}});
+      [to_rank_0](int rank, const Ending& ending) {
+        to_rank_0({{"is", "lost"}, {"rank", rank}, {"how", ending.text}, {"certain", ending.certain}});
       });
   connections_->open(std::move(gate_), ranks, key, silence);
 }

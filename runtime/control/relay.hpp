@@ -18,9 +18,9 @@ class Relay {
  public:
   using Send = std::function<void(const Message& message)>;
 
-  /// Listens for the ranks of the host at once; `leader` is this rank.
+  /// Listens for the ranks of the host at once; `leader` is this rank, `own` its last call.
   /// @throws Error(Fault::system)
-  Relay(asio::io_context& io, const Key& key, int leader);
+  Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const LastCall> own);
 
   void open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds silence, Send to_rank_0);
 
@@ -35,6 +35,7 @@ class Relay {
 
  private:
   int leader_;
+  std::shared_ptr<const LastCall> own_;
   std::unique_ptr<Gate> gate_;
   std::vector<int> ranks_;
   std::unique_ptr<Connections> connections_;

@@ -25,6 +25,7 @@ Arrival arrival_from(const Message& message) {
 
 Round::Round(asio::io_context& io, const Arrival& first, int ranks)
     : timer(io),
+      warning(io),
       runs_(first.members),
       members_(members_from(first.members, ranks)),
       awaited_(static_cast<std::size_t>(ranks)),

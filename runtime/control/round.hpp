@@ -48,6 +48,7 @@ class Round {
   Message result(const std::string& name);
 
   asio::steady_timer timer;
+  asio::steady_timer warning;  ///< of a stall
 
  private:
   Message runs_;

@@ -111,7 +111,7 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   run ranks -- killed
   [ "$status" != 0 ]
   [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"rank 3 (host n1)"*"ended or broke its connection"* ]]
+  [[ "$(said)" =~ "rank 3 (host n1), pid "[0-9]+", "("was killed by signal 9 (Killed)"|"ended without leaving the job")", while running" ]]
 }
 
 @test "without MUNGE the job says what is missing, and joins with a key of the user's" {

@@ -186,6 +186,12 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int, int, ncclComm_t* out, ncclCon
   return ncclSuccess;
 }
 
+ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int count, ncclComm_t* out, ncclConfig_t* config,
+                            int flags) {
+  if (flags != 1 || count < 1 || excluded == nullptr) return ncclInvalidArgument;
+  return ncclCommSplit(parent, 0, 0, out, config);
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   *result = ncclSuccess;
   if (comm->ready && chosen("fail_later")) *result = ncclSystemError;

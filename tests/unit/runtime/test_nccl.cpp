@@ -371,6 +371,31 @@ TEST_CASE("those who are still in NCCL's initialisation are told from those who 
   CHECK_FALSE(has(thrown[0]->what(), "rank 2"));
 }
 
+TEST_CASE("a job that goes on without a rank keeps its communicators until the world has shrunk") {
+  Fakes const fakes;
+  int const aborted = count("fake_nccl_aborted");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  gpu->survive();
+  CHECK_FALSE(gpu->can_shrink());
+  auto const job = alone(1s);
+  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(1s)));
+  auto const part = world.split(0);
+  setenv("FAKE_CUDA", "stream_busy", 1);
+  error_of([&] { world.synchronize(); });
+  setenv("FAKE_CUDA", "", 1);
+  CHECK(count("fake_nccl_aborted") == aborted);
+  CHECK(gpu->can_shrink());
+  Communicator smaller(gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(1s)));
+  CHECK(count("fake_nccl_aborted") == aborted + 2);
+  CHECK(count("fake_nccl_live") == 1);
+  std::vector<float> values{1, 2};
+  smaller.all_reduce(std::span<float>(values));
+  smaller.synchronize();
+  CHECK(error_of([&] { world.synchronize(); world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
+  gpu->end_all();
+  CHECK(count("fake_nccl_live") == 0);
+}
+
 TEST_CASE("another thread than the one that joined may use the GPU") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");

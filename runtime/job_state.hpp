@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bootstrap/membership.hpp"
+#include "bootstrap/preflight.hpp"
+#include "bootstrap/roster.hpp"
+#include "communicator/gpu.hpp"
+#include "communicator/group.hpp"
+#include "communicator/host_mpi.hpp"
+#include "control/plane.hpp"
+#include "control/reunion.hpp"
+#include "deadline.hpp"
+#include "muster/job.hpp"
+#include "observe/watch.hpp"
+
+namespace muster {
+
+struct Job::State {
+  JoinOptions options;
+  std::unique_ptr<bootstrap::Membership> membership;
+  std::shared_ptr<detail::JobContext> context = std::make_shared<detail::JobContext>();
+  bootstrap::Seating seating;
+  std::unique_ptr<observe::Watch> watch;
+  std::shared_ptr<detail::Gpu> gpu;
+  std::shared_ptr<detail::MpiSession> mpi;
+  std::shared_ptr<detail::Collectives> world;
+  std::shared_ptr<detail::Collectives> host_world;
+  std::optional<Communicator> node;
+  std::optional<Communicator> across_nodes;
+  int unwinding = std::uncaught_exceptions();
+  bool left = false;
+  std::vector<bootstrap::Record> records;  // by rank
+  std::unique_ptr<control::Reunion> reunion;  // where this rank would lead those that are left
+  std::function<void(const Loss&)> save;      // on_rank_lost()
+  std::chrono::milliseconds save_deadline{0};
+  int shrinks = 0;
+
+  // Of a job that is only examined: what does not fit together is kept.
+  bool examined = false;
+  std::vector<bootstrap::Finding> findings;
+
+  static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
+  bool unwound() const { return std::uncaught_exceptions() > unwinding; }
+
+  int size() const { return static_cast<int>(context->roster.size()); }
+  void take_gpu(bootstrap::Record& mine);
+  void start_plane(const Deadline& deadline);
+  void examine();
+  /// How the control plane is to look after the ranks of `records`.
+  control::PlaneOptions plane_options() const;
+  void attend();
+  /// Throws unless this job has lost a rank and may go on without it.
+  control::Failure require_loss() const;
+  void watch_for_loss();
+  control::ReunionPlan reunion_plan(const control::Failure& failure) const;
+  /// Makes those of `records` the job.
+  void become(std::vector<bootstrap::Record> remaining, int rank);
+  void require_here(const char* what) const {
+    if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
+  }
+  const Hello& self() const { return context->roster[static_cast<std::size_t>(context->rank)]; }
+  void leave();
+  void drop(bool for_own_reason) noexcept;
+};
+
+}  // namespace muster

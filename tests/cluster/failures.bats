@@ -1,0 +1,44 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What survivors do when something breaks: every case of failures.py once, several at a time on one lab; ./check --failures runs each 50 times.
+load setup
+
+setup_file() {
+  lab_up --nodes 4 --gpus 2 --cpus 32 --plugin "$(plugin)"
+  export FAILURES_FOLDER=$BATS_FILE_TMPDIR/failures RESULTS=$BATS_FILE_TMPDIR/results
+  mkdir "$FAILURES_FOLDER"
+  python3 "$REPOSITORY/tests/cluster/failures.py" --side-by-side 4 >"$RESULTS" 2>&1 || true
+}
+teardown_file() { lab_down; }
+
+# went CASE: the case's line says ok; what it saw is shown if not.
+went() {
+  if grep -q "^skipped $1:" "$RESULTS"; then skip "$(sed -n "s/^skipped $1: //p" "$RESULTS")"; fi
+  grep -q "^ok $1:" "$RESULTS" || {
+    cat "$RESULTS"
+    return 1
+  }
+}
+
+@test "a rank is killed with kill -9, its GPU is named" { went killed; }
+@test "a rank is killed, without Slurm's ending the step" { went killed_over_pmix; }
+@test "a rank ends with exit code 0 without leaving" { went exits; }
+@test "a rank is stopped" { went stopped; }
+@test "a host's leader is stopped" { went stopped_leader; }
+@test "a rank never joins" { went absent; }
+@test "a rank is killed inside NCCL's initialisation" { went nccl; }
+@test "a node's link goes down" { went link; }
+@test "a node's slurmstepd is killed" { went launcher; }
+@test "rank 0 is killed" { went rank_0; }
+@test "two ranks call different collectives" { went differs; }
+@test "a rank computes and does not hear of the loss" { went computes; }
+@test "a program saves before it ends" { went saves; }
+@test "who has not entered a collective is named, and nothing ends" { went late; }
+@test "the job goes on without a rank" { went shrinks; }
+@test "the job goes on without rank 0" { went shrinks_without_rank_0; }
+@test "the job goes on without a node" { went shrinks_by_a_node; }
+
+@test "nothing is left running" {
+  run pgrep -f "^$MUSTER_BUILD/bin/surviving_ranks "
+  [ "$status" = 1 ]
+}

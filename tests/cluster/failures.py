@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What survivors do when something breaks: failures.py [--times N] [--side-by-side M] [CASE...]
+
+Runs each case on the lab named in MUSTER_LAB (four nodes, placed by the plugin), M at a time, and looks at it from outside: the one line of the
+job, exit codes, and when the last process of the program was gone, counted from what happened (from the end of the silence where silence is what
+is noticed). Prints one line for each case, "ok" or "FAILED" first, and the least, median and greatest of the times. A case of which a process is
+left is a failure, and the process is ended.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+BUILD = os.environ["MUSTER_BUILD"]
+LAB = os.environ["LAB_COMMAND"]
+PROGRAM = BUILD + "/bin/surviving_ranks"
+HOLD = 2.0  # survivors are gone by then
+SILENCE = 2.0
+NAMED = r"rank {r} \(host n{h}{gpu}\), pid \d+, {how}, while {phase}"
+
+
+def processes(run):
+    """pid → (rank, node) of the run's ranks, in whatever namespace."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+            if len(words) < 3 or words[0] != PROGRAM.encode() or words[1] != run.encode():
+                continue
+            environment = dict(w.split(b"=", 1) for w in open(f"/proc/{pid}/environ", "rb").read().split(b"\0") if b"=" in w)
+            found[int(pid)] = (int(environment[b"SLURM_PROCID"]), environment[b"SLURMD_NODENAME"].decode())
+        except (OSError, KeyError):
+            pass  # it ended meanwhile
+    return found
+
+
+def pid_of(run, rank):
+    return next(pid for pid, (r, _) in processes(run).items() if r == rank)
+
+
+def parent_of(pid):
+    return int(open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split()[1])
+
+
+def kill(run, rank, number=signal.SIGKILL):
+    os.kill(pid_of(run, rank), number)
+
+
+def kill_launcher(run, rank):
+    """Of the rank's node."""
+    pid = parent_of(pid_of(run, rank))
+    assert b"slurmstepd" in open(f"/proc/{pid}/cmdline", "rb").read()
+    os.kill(pid, signal.SIGKILL)
+
+
+def link(node, way):
+    subprocess.run([LAB, "node", node, "ip", "link", "set", "eth0", way], check=True)
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    program: list  # surviving_ranks' arguments
+    line: str  # what the job's line says
+    happens: object = None  # from outside, once the ranks are in their loop; none: the program does it to itself
+    after: float = 0.0  # it can be noticed, in seconds
+    nodes: str = "n0,n1"
+    exit_code: int = 75
+    connected: bool = True  # to PMIx: Slurm may kill the survivors before they have ended
+    srun: tuple = ()
+    environment: tuple = ()
+    goes_on: str = ""  # what the survivors print that do not end
+    saves: tuple = None  # the files that they write
+    warns: str = ""
+    gone: tuple = ()  # ranks that the program does not end
+    lines: int = 1
+    needs: str = ""  # a file of the build
+
+    def run(self):
+        run = self.name + "." + uuid.uuid4().hex[:8]
+        command = [LAB, "exec", "env", *self.environment, "srun", "--overcommit", "--kill-on-bad-exit=0", "--mpi=pmix", "-w", self.nodes, "-N2", "-n4",
+                   "--ntasks-per-node=2", *self.srun, PROGRAM, run, *self.program]
+        if self.saves is not None:
+            os.makedirs(self.saves_in(run))
+            command = [word.replace("%SAVE", self.saves_in(run)) for word in command]
+        srun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        output, steady = [], threading.Event()
+        reader = threading.Thread(target=self.read, args=(srun, output, steady), daemon=True)
+        reader.start()
+        try:
+            return self.judge(run, srun, output, steady)
+        except Exception as error:  # the other cases go on
+            return None, f"{type(error).__name__}: {error}", output
+        finally:
+            self.clean_up(run, srun)
+            reader.join(5)
+
+    def saves_in(self, run):
+        return os.path.join(os.environ.get("BATS_RUN_TMPDIR") or os.environ["FAILURES_FOLDER"], run)
+
+    @staticmethod
+    def read(srun, output, steady):
+        for line in srun.stdout:
+            output.append((time.monotonic(), line.rstrip("\n")))
+            if line.strip() == "steady":
+                steady.set()
+
+    def judge(self, run, srun, output, steady):
+        if self.happens is not None:
+            if not steady.wait(60):
+                return None, "the ranks did not get into their loop", output
+            time.sleep(0.3)
+            self.happens(run)
+        began = time.monotonic()
+        deadline = began + 60
+        while time.monotonic() < deadline:
+            left = processes(run)
+            if self.goes_on and srun.poll() is not None and not left:
+                break
+            if not self.goes_on and not [1 for rank, _ in left.values() if rank not in self.gone] and (self.happens or self.said(output)):
+                break
+            time.sleep(0.02)
+        ended = time.monotonic()
+        time.sleep(0.3)  # for srun to hand on what was said
+        wrong = self.faults(run, srun, output)
+        if self.happens is None:  # what the program does to itself is noticed when the line comes
+            lines = self.said(output)
+            began = lines[0][0] if lines else began
+        took = ended - began - (self.after if self.happens else 0)
+        if not wrong and not self.goes_on and took > HOLD:
+            wrong = f"the last process ended {took:.2f} s after what happened was noticed"
+        return took, wrong, output
+
+    def said(self, output):
+        return [(at, line) for at, line in output if re.match(r"(surviving_ranks|muster): ", line)]
+
+    def faults(self, run, srun, output):
+        texts = [line for _, line in self.said(output)]
+        warnings = [text for text in texts if re.search(r" waits\b", text)]
+        lines = [text for text in texts if text not in warnings]
+        if len(lines) != self.lines:
+            return f"{len(lines)} lines for the job in place of {self.lines}"
+        if self.lines and not re.search(self.line, lines[0]):
+            return f"the line is another: wanted {self.line}"
+        if self.warns and not (len(warnings) == 1 and re.search(self.warns, warnings[0])):
+            return f"no warning, or several, or another: wanted {self.warns}"
+        if not self.warns and warnings:
+            return "a warning"
+        if self.goes_on and not any(re.search(self.goes_on, line) for _, line in output):
+            return "the survivors did not go on"
+        if self.saves is not None and tuple(sorted(os.listdir(self.saves_in(run)))) != self.saves:
+            return f"saved by {sorted(os.listdir(self.saves_in(run)))}"
+        codes = {int(code) for _, line in output for code in re.findall(r"Exited with exit code (\d+)", line)}
+        if self.exit_code and codes - {self.exit_code, *((0,) if self.goes_on else ())}:
+            return f"exit codes {sorted(codes)}"
+        if self.exit_code and not self.connected and not codes:
+            return "no exit code was told"
+        left = processes(run)
+        if [1 for rank, _ in left.values() if rank not in self.gone]:
+            return f"left: {left}"
+        return ""
+
+    def clean_up(self, run, srun):
+        for pid in processes(run):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if self.nodes == "n2,n3":
+            link("n3", "up")
+        try:
+            srun.wait(1.5 if self.happens else 5)
+        except subprocess.TimeoutExpired:
+            srun.terminate()  # lab exec hands it on: srun cancels its job
+            try:
+                srun.wait(5)
+            except subprocess.TimeoutExpired:
+                srun.kill()
+                srun.wait()
+
+
+def named(rank, how, phase="running, last call .*", gpu=""):
+    return NAMED.format(r=rank, h=rank // 2, how=how, phase=phase, gpu=gpu)
+
+
+GPU = r", GPU [0-9a-f:.]+"
+# Kernels before 6.15 tell only the parent how a process ended.
+KILLED = r"(?:was killed by signal 9 \(Killed\)|ended without leaving the job)"
+EITHER = r"ended or broke its connection without leaving the job \(.*\)"
+AWAY = rf"is silent for {SILENCE:.0f} s: it is stopped, or its host or the way to it is down"
+OVER = ["survive", f"silence={SILENCE * 1000:.0f}"]
+DOUBLES = [f"MUSTER_CUDA_LIBRARY={BUILD}/tests/unit/runtime/libfake_cuda.so", f"MUSTER_NCCL_LIBRARY={BUILD}/tests/unit/runtime/libfake_nccl.so"]
+STEP = r"running, last call all_reduce \(operation \d+ on communicator 'host'\)"
+
+CASES = [
+    Case("killed", ["steady"], named(3, KILLED, STEP, GPU), lambda run: kill(run, 3), srun=("--gpus-per-task=1", "--muster")),
+    Case("killed_over_pmix", ["steady", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
+    Case("exits", ["exits:3"], named(3, "ended (?:with exit code 0 )?without leaving the job", STEP)),
+    Case("stopped", ["steady", *OVER], named(3, rf"is stopped, silent for {SILENCE:.0f} s"), lambda run: kill(run, 3, signal.SIGSTOP), after=SILENCE,
+         connected=False),
+    Case("stopped_leader", ["steady", *OVER], named(2, f"(?:{AWAY}|{EITHER})"), lambda run: kill(run, 2, signal.SIGSTOP), after=SILENCE, connected=False),
+    Case("absent", ["absent:3", "join=2000"], r"join: 1 of 4 ranks missing after 2 s: rank 3 \(host n1\) .*said no hello", gone=(3,)),
+    Case("nccl", ["nccl:3", "join=20000"],
+         r"rank 3 \(host n1, GPU [^)]*\), pid \d+, (?:was killed by signal 14 \(Alarm clock\)|ended without leaving the job), while setting up NCCL",
+         environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
+    Case("link", ["steady", "barrier", *OVER], rf"rank 2 \(host n3\), pid \d+, {AWAY}", lambda run: link("n3", "down"), after=SILENCE, nodes="n2,n3",
+         connected=False),
+    Case("launcher", ["steady", "barrier"], r"slurmstepd, pid \d+, which started rank [23] \(host n1\), ended", lambda run: kill_launcher(run, 3)),
+    Case("rank_0", ["steady", *OVER], named(0, EITHER), lambda run: kill(run, 0), connected=False),
+    Case("differs", ["differs:2", "stall=1000"],
+         r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast, but rank 0 .* called all_reduce: all ranks must make the same calls",
+         exit_code=64),
+    Case("computes", ["steady", "computes", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
+    Case("saves", ["steady", "save=%SAVE", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False, saves=("0", "1", "2")),
+    Case("late", ["late:3", "steps=20", "stall=2000"], "", goes_on="steady", lines=0, exit_code=0,
+         warns=r"all_reduce \(operation \d+ on communicator 'host'\) waits for 2 s on rank [012] .*; not entered by rank 3 \(host n1\), whose last call there was all_reduce"),
+    Case("shrinks", ["steady", "shrink", *OVER], named(3, KILLED), lambda run: kill(run, 3), goes_on="going on with 3 on control-plane", exit_code=0),
+    Case("shrinks_without_rank_0", ["steady", "shrink", *OVER], named(0, EITHER), lambda run: kill(run, 0), goes_on="going on with 3 on control-plane",
+         exit_code=0),
+    Case("shrinks_by_a_node", ["steady", "shrink", *OVER], r"rank [23] \(host n1\), pid \d+, ", lambda run: [kill(run, r) for r in (3, 2)],
+         goes_on="going on with 2 on control-plane", exit_code=0),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--side-by-side", type=int, default=1)
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    chosen = [case for case in CASES if not options.cases or case.name in options.cases]
+    failed = []
+    said = threading.Lock()
+
+    def go(case):
+        if case.needs and not os.path.exists(case.needs):
+            with said:
+                print(f"skipped {case.name}: {case.needs} is not there: this build has no CUDA", flush=True)
+            return
+        times = []
+        wrongs = []
+        for _ in range(options.times):
+            took, wrong, output = case.run()
+            times.append(took if took is not None else float("inf"))
+            if wrong:
+                wrongs.append(wrong)
+                with said:
+                    print(f"# {case.name}: {wrong}", *(f"#   {line}" for _, line in output), sep="\n", flush=True)
+        times.sort()
+        with said:
+            print(f"{'FAILED' if wrongs else 'ok'} {case.name}: {options.times - len(wrongs)} of {options.times}, gone after {times[0]:.2f} / "
+                  f"{times[len(times) // 2]:.2f} / {times[-1]:.2f} s", flush=True)
+        if wrongs:
+            failed.append(case.name)
+
+    with concurrent.futures.ThreadPoolExecutor(options.side_by_side) as pool:
+        list(pool.map(go, chosen))
+    return 1 if failed else 0
+
+
+sys.exit(main())
