@@ -137,7 +137,7 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   # shellcheck disable=SC2016 # the inner shell expands it
   run -0 lab exec salloc --quiet -N2 -n4 --overcommit srun -N2 -n4 --overlap --overcommit --mpi=none --kill-on-bad-exit=0 \
     env MUSTER_LOG=debug SLURM_STEP_RESV_PORTS=12080 bash -c \
-    'if [ "$SLURM_PROCID" = 3 ]; then python3 '"$REPOSITORY"'/tests/cluster/join_strangers.py n0 12080; fi; exec '"$(program)"
+    'if [ "$SLURM_PROCID" = 3 ]; then python3 '"$REPOSITORY"'/tests/cluster/join_strangers.py n0 12080; fi; exec '"$(program)"' patiently'
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
   [[ "$output" == *"refused: the credential is of user 65534"* ]]
   [[ "$output" == *"refused: MUNGE: Replayed credential"* ]]
