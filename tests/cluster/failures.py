@@ -210,7 +210,7 @@ CASES = [
     Case("absent", ["absent:3", "join=2000"], r"join: 1 of 4 ranks missing after 2 s: rank 3 \(host n1\) .*said no hello", gone=(3,)),
     Case("nccl", ["nccl:3", "join=20000"],
          r"rank 3 \(host n1, GPU [^)]*\), pid \d+, (?:was killed by signal 14 \(Alarm clock\)|ended without leaving the job), while setting up NCCL",
-         environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
+         srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
     Case("link", ["steady", "barrier", *OVER], rf"rank 2 \(host n3\), pid \d+, {AWAY}", lambda run: link("n3", "down"), after=SILENCE, nodes="n2,n3",
          connected=False),
     Case("launcher", ["steady", "barrier"], r"slurmstepd, pid \d+, which started rank [23] \(host n1\), ended", lambda run: kill_launcher(run, 3)),
