@@ -48,4 +48,6 @@ json read_cbor(std::span<const std::uint8_t> bytes, const std::string& what, int
   }
 }
 
+std::vector<std::uint8_t> write_cbor(const json& value) { return json::to_cbor(value); }
+
 }  // namespace muster

@@ -14,8 +14,6 @@ namespace muster {
 /// @throws Error(Fault::system), saying `what` was read and why it was refused.
 nlohmann::json read_cbor(std::span<const std::uint8_t> bytes, const std::string& what, int max_depth = 4);
 
-inline std::vector<std::uint8_t> write_cbor(const nlohmann::json& value) {
-  return nlohmann::json::to_cbor(value);
-}
+std::vector<std::uint8_t> write_cbor(const nlohmann::json& value);
 
 }  // namespace muster

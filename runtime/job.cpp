@@ -219,7 +219,7 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
   } else {
     check(state->records, membership);
   }
-  for (const auto& record : state->records) context.roster.push_back(record.hello);
+  context.roster = roster_of(state->records);
   state->seating = bootstrap::seat(context.roster);
   if (membership.size() > 1) state->start_plane(deadline);
   // From here on the launcher takes the end of a process for nobody's failure.

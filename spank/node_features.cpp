@@ -17,13 +17,13 @@ namespace muster::spank {
 
 namespace {
 
-using Words = std::vector<std::string>;
+using Names = std::vector<std::string>;
 
 bool same(const std::string& one, const char* other) { return strcasecmp(one.c_str(), other) == 0; }
 
 /// Blank-separated; a value in double quotes may have blanks.
-Words words_of(const std::string& line) {
-  Words words(1);
+Names words_of(const std::string& line) {
+  Names words(1);
   bool quoted = false;
   for (const char c : line) {
     if (c == '#' && !quoted) break;
@@ -46,7 +46,7 @@ std::optional<std::string> value_of(const std::string& word, const char* name) {
 }
 
 /// Every line of a file with the lines that go on after a backslash joined, includes in their place.
-void for_each_line(const std::string& path, int depth, const std::function<void(const Words&)>& use) {
+void for_each_line(const std::string& path, int depth, const std::function<void(const Names&)>& use) {
   constexpr std::size_t longest = 16 * 1024 * 1024;
   constexpr int deepest = 8;
   const auto file = placement::read_regular_file(path, longest);
@@ -59,7 +59,7 @@ void for_each_line(const std::string& path, int depth, const std::function<void(
       whole.back() = ' ';
       continue;
     }
-    const Words words = words_of(whole);
+    const Names words = words_of(whole);
     whole.clear();
     if (words.size() >= 2 && same(words[0], "Include") && depth < deepest)
       for_each_line(words[1].starts_with('/') ? words[1] : path.substr(0, path.rfind('/') + 1) + words[1],
@@ -69,26 +69,26 @@ void for_each_line(const std::string& path, int depth, const std::function<void(
   }
 }
 
-Words split(const std::string& list) {
-  Words words;
+Names split_list(const std::string& list) {
+  Names words;
   std::istringstream parts(list);
   for (std::string word; std::getline(parts, word, ',');)
     if (!word.empty()) words.push_back(word);
   return words;
 }
 
-std::optional<Words> features_in(const Words& line) {
+std::optional<Names> features_in(const Names& line) {
   for (const auto& word : line)
     for (const char* name : {"Features", "Feature"})
-      if (const auto value = value_of(word, name)) return split(*value);
+      if (const auto value = value_of(word, name)) return split_list(*value);
   return std::nullopt;
 }
 
 }  // namespace
 
 std::vector<std::string> node_features(const std::string& slurm_conf, const std::string& node) {
-  Words by_default, found;
-  for_each_line(slurm_conf, 0, [&](const Words& line) {
+  Names by_default, found;
+  for_each_line(slurm_conf, 0, [&](const Names& line) {
     const auto names = value_of(line[0], "NodeName");
     if (!names) return;
     const auto features = features_in(line);

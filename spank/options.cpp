@@ -36,7 +36,7 @@ struct Word {
   bool has_value;
 };
 
-std::vector<Word> split(std::string_view list) {
+std::vector<Word> split_words(std::string_view list) {
   std::vector<Word> words;
   while (true) {
     const std::size_t comma = list.find(',');
@@ -159,7 +159,7 @@ void take_argument(Settings& settings, std::string_view argument) {
 Words parse_words(std::string_view list, bool defaults) {
   Words words;
   if (list.empty() || list == "(null)") return words;
-  const std::vector<Word> parts = split(list);
+  const std::vector<Word> parts = split_words(list);
   for (const Word& word : parts) take(words, word);
   check(parts, defaults);
   if (words.env == false && words.nic == true) contradict("env=off", "nic=on");

@@ -19,7 +19,7 @@ namespace {
 // Fixed, so that it works when memory is short; longer than 56 MIG instances by UUID.
 using Value = std::array<char, 8192>;
 
-Value step_gpus{};  // CUDA_VISIBLE_DEVICES of the whole step; empty: not known. One process serves one step.
+Value gpus_of_step{};  // CUDA_VISIBLE_DEVICES of the whole step; empty: not known. One process serves one step.
 
 // nullptr when the task has no such variable.
 const char* read(spank_t spank, const char* name, Value& value) {
@@ -49,8 +49,8 @@ bool narrow(spank_t spank, const char* mark) {
   int local_rank = -1;
   spank_get_item(spank, S_TASK_ID, &local_rank);
   const char* visible = read(spank, "CUDA_VISIBLE_DEVICES", devices);
-  if (visible == nullptr && step_gpus[0] == '\0') return true;  // a component or a node without GPUs
-  if (visible == nullptr) visible = step_gpus.data();
+  if (visible == nullptr && gpus_of_step[0] == '\0') return true;  // a component or a node without GPUs
+  if (visible == nullptr) visible = gpus_of_step.data();
   const OwnShare share = own_share(mark, read(spank, "SLURMD_TRES_BIND", binding), visible, local_rank);
   if (!share.problem.empty()) {
     slurm_spank_log("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
@@ -66,7 +66,7 @@ bool narrow(spank_t spank, const char* mark) {
 void note_step_gpus(spank_handle* spank) noexcept {
   Value mark;
   if (read(spank, lift_mark, mark) == nullptr) return;
-  if (read(spank, "CUDA_VISIBLE_DEVICES", step_gpus) == nullptr) step_gpus[0] = '\0';
+  if (read(spank, "CUDA_VISIBLE_DEVICES", gpus_of_step) == nullptr) gpus_of_step[0] = '\0';
 }
 
 bool settle_lifted_isolation(spank_handle* spank, bool gpus_told_apart) noexcept try {

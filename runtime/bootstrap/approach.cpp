@@ -15,7 +15,7 @@ using control::Endpoint;
 using std::chrono::milliseconds;
 
 // How long one endpoint may take before the next is tried.
-constexpr milliseconds patience{2000};
+constexpr milliseconds approach_time{2000};
 // Rank 0 is looked for on other hosts too when it was not where it should be for so many passes.
 constexpr int passes_at_home = 6;
 
@@ -69,7 +69,7 @@ const std::vector<Endpoint>& Approach::endpoints(const Deadline& deadline) {
 
 std::optional<Approach::Arrival> Approach::once(const Deadline& deadline) {
   for (const auto& endpoint : endpoints(deadline)) {
-    if (auto arrival = try_at(endpoint, Deadline(std::min(patience, deadline.remaining())))) return arrival;
+    if (auto arrival = try_at(endpoint, Deadline(std::min(approach_time, deadline.remaining())))) return arrival;
     if (deadline.passed()) break;
   }
   return std::nullopt;
@@ -98,7 +98,7 @@ bool Approach::decline(Obstacle obstacle, const Deadline& deadline) {
   bool told = false;
   for (const auto& endpoint : endpoints(deadline)) {
     try {
-      decline_at(io_, endpoint, plan_.rank, obstacle, Deadline(std::min(patience, deadline.remaining())));
+      decline_at(io_, endpoint, plan_.rank, obstacle, Deadline(std::min(approach_time, deadline.remaining())));
       told = true;
     } catch (const std::exception& error) {
       log::debug("join: {}: {}: {}", plan_.name, control::name_of(endpoint), error.what());

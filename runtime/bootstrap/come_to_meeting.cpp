@@ -24,7 +24,7 @@ using control::Message;
 using std::chrono::milliseconds;
 
 // How long one endpoint may take before the next is tried.
-constexpr milliseconds patience{2000};
+constexpr milliseconds host_meeting_time{2000};
 // Rank 0 keeps the time; its own clock began with its own join, and it asks the hosts who is there.
 constexpr milliseconds leader_grace{5000};
 // How long a rank that is not the one to speak waits for it: the launcher may end the job with the first
@@ -103,7 +103,7 @@ class Comer {
 
   std::optional<Connection> join_host(const Deadline& deadline) {
     try {
-      return HostMeeting::join(io_, plan_, Deadline(std::min(patience, deadline.remaining())));
+      return HostMeeting::join(io_, plan_, Deadline(std::min(host_meeting_time, deadline.remaining())));
     } catch (const Error& error) {
       log::debug("join: {}: @{}: {}", plan_.name, plan_.host_socket, error.what());
       // Somebody else sits on the host's socket: this rank goes by itself.

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 // Of the hosts before this one, the first few and the last few are asked: a gap in between does not matter.
 constexpr std::size_t asked_at_each_end = 8;
-constexpr milliseconds patience{300};
+constexpr milliseconds deputy_time{300};
 constexpr milliseconds resolve_time{2000};
 // The hosts' deadlines pass at different moments, as their ranks started at different ones: the others get
 // this long before they are asked, and this long to ask.
@@ -57,9 +57,9 @@ bool Deputies::is_there(const std::string& host) const {
     try {
       asio::io_context io;
       if (plan_.seal) {
-        ask_for_ticket(io, endpoint, *plan_.seal, plan_.job, plan_.rank, Deadline(patience));
+        ask_for_ticket(io, endpoint, *plan_.seal, plan_.job, plan_.rank, Deadline(deputy_time));
       } else {
-        control::connect_once(io, plan_.rank, endpoint, plan_.key, Deadline(patience));
+        control::connect_once(io, plan_.rank, endpoint, plan_.key, Deadline(deputy_time));
       }
       return true;
     } catch (const std::exception& error) {

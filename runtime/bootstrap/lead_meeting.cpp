@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 // How long the ranks that came have to say what runs on their hosts.
 constexpr milliseconds witness_time{1500};
-constexpr milliseconds farewell_time{5000};
+constexpr milliseconds leave_taking_time{5000};
 // Well below the limit of a frame.
 constexpr std::size_t chunk_bytes = 1u << 20;
 
@@ -239,7 +239,7 @@ class Leader {
     for (auto& channel : copies_) channel->close();
     channels_.clear();
     if (io_.stopped()) io_.restart();
-    io_.run_for(farewell_time);
+    io_.run_for(leave_taking_time);
   }
 
   const MeetingPlan& plan_;

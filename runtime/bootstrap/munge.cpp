@@ -21,7 +21,7 @@ constexpr int option_cipher = 0;
 constexpr int option_uid_restriction = 9;
 constexpr int cipher_aes128 = 4;
 // munged answers in about a millisecond; one that hangs must not hold the join.
-constexpr std::chrono::milliseconds patience{5000};
+constexpr std::chrono::milliseconds munged_time{5000};
 
 struct Library {
   Library() : object("MUSTER_MUNGE_LIBRARY", "libmunge.so.2", "is MUNGE installed on this node?") {
@@ -70,8 +70,8 @@ class Munge : public Seal {
  private:
   Work run(std::shared_ptr<Work> work, int (*call)(const Library&, Work&)) const {
     auto const result =
-        run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(patience));
-    if (!result) throw Error(Fault::system, "munged did not answer within " + text_of(patience));
+        run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(munged_time));
+    if (!result) throw Error(Fault::system, "munged did not answer within " + text_of(munged_time));
     if (*result != 0) throw Error(Fault::system, fmt::format("MUNGE: {}", library_->text(*result)));
     if (!work->wrong.empty()) throw Error(Fault::system, work->wrong);
     return std::move(*work);

@@ -17,12 +17,6 @@
 namespace muster::bootstrap {
 namespace {
 
-std::vector<Hello> roster_of(const std::vector<Record>& records) {
-  std::vector<Hello> roster;
-  for (const auto& record : records) roster.push_back(record.hello);
-  return roster;
-}
-
 // Ranks by value; the right one first, then in the order of the lowest rank. Ranks without an opinion are
 // left out.
 using Camps = std::vector<std::pair<std::string, std::vector<int>>>;

@@ -38,12 +38,6 @@ bool leaves_the_host(const Interface& interface) {
   return !address.starts_with("127.") && address != "::1";
 }
 
-std::vector<Hello> roster_of(const std::vector<Record>& records) {
-  std::vector<Hello> roster;
-  for (const auto& record : records) roster.push_back(record.hello);
-  return roster;
-}
-
 // The first rank of each host, which read what the host has. Fewer than two: nobody to be reached.
 std::vector<const Record*> hosts_of(const std::vector<Record>& records) {
   std::vector<const Record*> hosts;
@@ -61,7 +55,7 @@ std::vector<int> ranks_of(const std::vector<const Record*>& hosts) {
   return ranks;
 }
 
-std::string named(const Interface& interface) {
+std::string name_with_address(const Interface& interface) {
   return fmt::format("{} ({}/{})", interface.name, interface.address, interface.prefix);
 }
 
@@ -83,7 +77,7 @@ void check_subnets(const std::vector<const Record*>& hosts, const std::vector<He
     findings.push_back(
         {false, "socket interface",
          fmt::format("NCCL would take {} on the host of {}, which is not in the others' subnet {}",
-                     named(*socket_interface_of(outside.front()->surroundings)),
+                     name_with_address(*socket_interface_of(outside.front()->surroundings)),
                      list_of_ranks(roster, ranks_of(outside)), most->first),
          interface_fix});
   }
@@ -219,7 +213,7 @@ void check_interfaces(const std::vector<Record>& records, std::vector<Finding>& 
     if (sharing.size() < 2) continue;
     findings.push_back({true, "socket interface",
                         fmt::format("NCCL would take {} on the hosts of {}, which have the same address",
-                                    named(*socket_interface_of(sharing.front()->surroundings)),
+                                    name_with_address(*socket_interface_of(sharing.front()->surroundings)),
                                     list_of_ranks(roster, ranks_of(sharing))),
                         interface_fix});
   }

@@ -145,4 +145,10 @@ Record decode(std::span<const std::uint8_t> bytes) {
   return record;
 }
 
+std::vector<Hello> roster_of(const std::vector<Record>& records) {
+  std::vector<Hello> roster;
+  for (const auto& record : records) roster.push_back(record.hello);
+  return roster;
+}
+
 }  // namespace muster::bootstrap

@@ -41,4 +41,7 @@ std::vector<std::uint8_t> encode(const Record& record);
 /// input in memory.
 Record decode(std::span<const std::uint8_t> bytes);
 
+/// The same ranks, in the same order.
+std::vector<Hello> roster_of(const std::vector<Record>& records);
+
 }  // namespace muster::bootstrap

@@ -12,18 +12,17 @@ namespace muster::detail {
 namespace {
 
 // What a host works on at once.
-constexpr std::size_t slot_bytes = 512u << 10;
+constexpr std::size_t host_slot_bytes = 512u << 10;
 // A partial result of 16-bit floats is in binary32.
-constexpr std::size_t partial_bytes = 2 * slot_bytes;
+constexpr std::size_t partial_bytes = 2 * host_slot_bytes;
 // Up to here, for all ranks of a host together, the leader reduces alone, which saves a meeting.
-constexpr std::size_t short_bytes = 16u << 10;
-constexpr std::size_t cache_line = 64;
+constexpr std::size_t whole_bytes = 16u << 10;
 
 }  // namespace
 
 std::size_t HostsAllReduce::bytes_for(int ranks) {
   auto const all = static_cast<std::size_t>(ranks);
-  return (all + 1) * sizeof(Counter) + 2 * (all * slot_bytes + partial_bytes + slot_bytes);
+  return (all + 1) * sizeof(Counter) + 2 * (all * host_slot_bytes + partial_bytes + host_slot_bytes);
 }
 
 HostsAllReduce::HostsAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks,
@@ -39,16 +38,16 @@ HostsAllReduce::HostsAllReduce(std::unique_ptr<SharedSegment> segment, int rank,
       operands_(static_cast<std::size_t>(ranks)) {}
 
 std::byte* HostsAllReduce::slot(int rank) const {
-  return buffers_ + (2 * static_cast<std::size_t>(rank) + buffer()) * slot_bytes;
+  return buffers_ + (2 * static_cast<std::size_t>(rank) + buffer()) * host_slot_bytes;
 }
 
 std::byte* HostsAllReduce::partial() const {
-  return buffers_ + 2 * static_cast<std::size_t>(ranks_) * slot_bytes + buffer() * partial_bytes;
+  return buffers_ + 2 * static_cast<std::size_t>(ranks_) * host_slot_bytes + buffer() * partial_bytes;
 }
 
 std::byte* HostsAllReduce::result(std::uint64_t piece) const {
-  return buffers_ + 2 * (static_cast<std::size_t>(ranks_) * slot_bytes + partial_bytes) +
-         piece % 2 * slot_bytes;
+  return buffers_ + 2 * (static_cast<std::size_t>(ranks_) * host_slot_bytes + partial_bytes) +
+         piece % 2 * host_slot_bytes;
 }
 
 void HostsAllReduce::await_all() const {
@@ -59,7 +58,7 @@ void HostsAllReduce::await_all() const {
 
 void HostsAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) {
   auto const size = size_of(type);
-  auto const most = slot_bytes / size;
+  auto const most = host_slot_bytes / size;
   auto const* const from = static_cast<const std::byte*>(in);
   auto* const to = static_cast<std::byte*>(out);
   for (std::size_t at = 0; at < count; at += most) {
@@ -89,7 +88,7 @@ void HostsAllReduce::reduce_here(const std::byte* in, std::size_t count, DataTyp
     reduce_elements(partial() + begin / size * size_of(wire), wire, operands_, (end - begin) / size, type,
                     partial_op, 1);
   };
-  if (bytes * ranks <= short_bytes) {
+  if (bytes * ranks <= whole_bytes) {
     if (rank_ != 0) std::memcpy(mine, in, bytes);
     post();
     if (!leaders_) return;

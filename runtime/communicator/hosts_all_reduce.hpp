@@ -33,7 +33,7 @@ class HostsAllReduce {
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
 
  private:
-  struct alignas(64) Counter {
+  struct alignas(cache_line) Counter {
     std::atomic<std::uint64_t> turn;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Counter) == 64);

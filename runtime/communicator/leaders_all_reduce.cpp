@@ -13,10 +13,9 @@ namespace {
 // What is on its way at once, twice.
 constexpr std::size_t piece_bytes = 1u << 20;
 // Up to here the number of steps counts more than that each of them carries everything.
-constexpr std::size_t short_bytes = 32u << 10;
+constexpr std::size_t unsplit_bytes = 32u << 10;
 // Two leaders send no more in one step than in two.
-constexpr std::size_t short_bytes_of_two = 256u << 10;
-constexpr std::size_t cache_line = 64;
+constexpr std::size_t unsplit_bytes_of_two = 256u << 10;
 
 const std::byte* at(const void* buffer, std::size_t index, DataType type) {
   return static_cast<const std::byte*>(buffer) + index * size_of(type);
@@ -47,7 +46,7 @@ void LeadersAllReduce::all_reduce(const void* in, void* out, std::size_t count, 
 }
 
 bool LeadersAllReduce::is_short(const Piece& piece) const {
-  return piece.count * size_of(piece.wire) <= (leaders_.size() == 2 ? short_bytes_of_two : short_bytes);
+  return piece.count * size_of(piece.wire) <= (leaders_.size() == 2 ? unsplit_bytes_of_two : unsplit_bytes);
 }
 
 // Slices end on cache lines.

@@ -18,7 +18,6 @@ constexpr std::size_t slot_bytes = 512u << 10;
 // Where cores are shared a meeting is a change of processes.
 constexpr std::size_t short_bytes = 2u << 10;
 constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
-constexpr std::size_t cache_line = 64;
 
 }  // namespace
 

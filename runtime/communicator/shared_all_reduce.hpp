@@ -36,7 +36,7 @@ class SharedAllReduce {
 
  private:
   // A rank's place in a round and a payload short enough to come with it in one cache line.
-  struct alignas(64) Line {
+  struct alignas(cache_line) Line {
     std::atomic<std::uint64_t> turn;
     std::byte payload[56];
   };

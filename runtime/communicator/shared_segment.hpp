@@ -8,6 +8,9 @@
 
 namespace muster::detail {
 
+/// What two processes write lies so far apart, in bytes, so that they do not slow each other down.
+inline constexpr std::size_t cache_line = 64;
+
 /// Memory of several processes of one host and user. It has no name, so that nothing is left behind when they
 /// are killed.
 class SharedSegment {

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // How long one address may take before the next is tried.
-constexpr milliseconds patience{2000};
+constexpr milliseconds attempt_time{2000};
 // Between two tries. A refusal on a UNIX socket costs microseconds and only means that the host's leader does
 // not listen yet.
 constexpr milliseconds first_rest{1};
@@ -125,7 +125,7 @@ std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
   do {
     for (const auto& endpoint : endpoints) {
       try {
-        return connect_once(io, rank, endpoint, key, Deadline(std::min(patience, deadline.remaining())));
+        return connect_once(io, rank, endpoint, key, Deadline(std::min(attempt_time, deadline.remaining())));
       } catch (const Error& error) {
         last = fmt::format("{}: {}", name_of(endpoint), error.what());
         log::debug("control: {}", last);

@@ -45,7 +45,7 @@ struct Content {
   std::uint64_t number;
 };
 
-std::string text_of(const Content& content) {
+std::string text_in(const Content& content) {
   auto text = "while " + text_in(content.phase);
   auto const operation = text_in(content.operation);
   auto const group = text_in(content.group);
@@ -95,7 +95,7 @@ struct LastCall::Page {
       std::atomic_thread_fence(std::memory_order_acquire);
       if (before % 2 == 0 && sequence.load(std::memory_order_relaxed) == before) break;
     }
-    return text_of(seen);
+    return text_in(seen);
   }
 };
 

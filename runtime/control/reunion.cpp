@@ -21,9 +21,9 @@ namespace {
 using std::chrono::milliseconds;
 
 // How long a host that does not answer at all is tried.
-constexpr milliseconds patience{3000};
+constexpr milliseconds introduction_time{3000};
 // The leader keeps the time.
-constexpr milliseconds leader_grace{3000};
+constexpr milliseconds reunion_grace{3000};
 
 // A rank that comes to another.
 class Comer {
@@ -54,7 +54,7 @@ class Comer {
     Socket socket(io_);
     socket.async_connect(endpoint, [&](const asio::error_code& error) { result = error; });
     io_.restart();
-    io_.run_for(std::min(patience, deadline.remaining()));
+    io_.run_for(std::min(introduction_time, deadline.remaining()));
     asio::error_code ignored;
     socket.close(ignored);
     io_.restart();
@@ -77,7 +77,7 @@ class Comer {
     channel->send({{"is", "survivor"},
                    {"word", Message::binary(mine_)},
                    {"ended", std::vector<int>(plan_.ended.begin(), plan_.ended.end())}});
-    auto const until = deadline.when() + leader_grace;
+    auto const until = deadline.when() + reunion_grace;
     io_.restart();
     while (!words && !failure_ && !lost && Deadline::Clock::now() < until) io_.run_one_until(until);
     channel->close();

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // How long a host that does not answer at all is tried.
-constexpr milliseconds patience{3000};
+constexpr milliseconds probe_time{3000};
 // How often a rank that runs but has not come is looked at.
 constexpr milliseconds between_looks{250};
 constexpr milliseconds farewell_time{5000};
@@ -109,7 +109,7 @@ void ReunionLeader::probe(int rank) {
     return;
   }
   probe->socket = Socket(io_);
-  probe->timer.expires_after(patience);
+  probe->timer.expires_after(probe_time);
   probe->timer.async_wait([probe](const asio::error_code& error) {
     asio::error_code ignored;
     if (!error) probe->socket.close(ignored);

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* topic = "timeline";
+constexpr const char* timeline_topic = "timeline";
 // What one message carries, and how many ranks are asked at the same time: rank 0 never holds more than their
 // product.
 constexpr std::size_t piece_bytes = 256u << 10;
@@ -68,7 +68,7 @@ Timeline::Timeline(const Hello& self, int ranks, std::shared_ptr<control::Plane>
   if (!plane_) return;
   mark_clock();
   // A question that is not empty comes after a failure, when nobody stops by himself.
-  plane_->answer(topic, [part = part_](const control::Blob& question) -> std::optional<control::Blob> {
+  plane_->answer(timeline_topic, [part = part_](const control::Blob& question) -> std::optional<control::Blob> {
     if (!question.empty()) part->stop();
     auto const text = part->next();
     if (!text) return std::nullopt;
@@ -77,7 +77,7 @@ Timeline::Timeline(const Hello& self, int ranks, std::shared_ptr<control::Plane>
 }
 
 Timeline::~Timeline() {
-  if (plane_) plane_->answer(topic, {});
+  if (plane_) plane_->answer(timeline_topic, {});
 }
 
 void Timeline::mark_clock() noexcept {
@@ -122,7 +122,7 @@ void Timeline::gather(milliseconds wait, milliseconds patience, bool unasked) {
   int lacking = 0;
   for (int next = 1; next < ranks_ || !asked.empty();) {
     while (asked.size() < ranks_at_once && next < ranks_) asked.push_back(next++);
-    auto const answers = plane_->ask_ranks(asked, topic, question, std::min(patience, deadline.remaining()));
+    auto const answers = plane_->ask_ranks(asked, timeline_topic, question, std::min(patience, deadline.remaining()));
     std::vector<int> more;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       if (!answers[i]) {

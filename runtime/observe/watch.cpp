@@ -15,20 +15,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* topic = "metrics";
+constexpr const char* metrics_topic = "metrics";
 // A log of a large job is no better for a line for each rank.
 constexpr std::size_t ranks_in_summary = 64;
 
 }  // namespace
 
 void answer_for_metrics(control::Plane& plane, const Hello& self) {
-  plane.answer(topic, [self](const control::Blob&) -> std::optional<control::Blob> {
+  plane.answer(metrics_topic, [self](const control::Blob&) -> std::optional<control::Blob> {
     return encode(counters().read(self));
   });
 }
 
 RankMetrics ask_for_metrics(control::Plane& plane, const Hello& of, milliseconds wait) {
-  auto const answer = plane.ask_ranks({of.rank}, topic, {}, wait).front();
+  auto const answer = plane.ask_ranks({of.rank}, metrics_topic, {}, wait).front();
   if (answer) return decode_metrics(*answer);
   plane.check();
   throw Error(Fault::deadline, fmt::format("metrics: {} does not answer within {}",
@@ -74,7 +74,7 @@ void Watch::summarize(milliseconds wait) const {
   std::vector<int> others(shown - 1);
   std::iota(others.begin(), others.end(), 1);
   std::vector<std::optional<control::Blob>> answers;
-  if (plane_) answers = plane_->ask_ranks(others, topic, {}, wait);
+  if (plane_) answers = plane_->ask_ranks(others, metrics_topic, {}, wait);
   for (std::size_t r = 0; r < shown; ++r) {
     auto const name = bootstrap::name_of_rank(roster_[r]);
     if (r == 0) {

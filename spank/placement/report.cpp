@@ -5,13 +5,14 @@
 #include <cstdio>
 #include <map>
 
+#include "placement/counted.hpp"
 #include "placement/host_list.hpp"
 
 namespace muster::placement {
 
 namespace {
 
-using Cells = std::vector<std::string>;
+using Row = std::vector<std::string>;
 
 template <typename List, typename Text>
 std::string joined(const List& list, const char* separator, Text text) {
@@ -33,12 +34,8 @@ std::string joined(const std::vector<int>& list, const char* separator) {
 
 std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
 
-std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 /// Lines of cells below each other, two spaces between the columns.
-std::string aligned(const std::vector<Cells>& lines) {
+std::string aligned(const std::vector<Row>& lines) {
   std::vector<std::size_t> widths;
   for (const auto& cells : lines) {
     widths.resize(std::max(widths.size(), cells.size()));
@@ -53,13 +50,13 @@ std::string aligned(const std::vector<Cells>& lines) {
   return text;
 }
 
-void add_placement_cells(Cells& cells, const ReportRow& row) {
+void add_placement_cells(Row& cells, const ReportRow& row) {
   for (std::string cell : {joined(row.gpus, ","), row.cpus, joined(row.memory, ","), joined(row.nics, ","),
                            row.gpu_cpu, row.gpu_nic})
     cells.push_back(or_dash(std::move(cell)));
 }
 
-void add_placement_titles(Cells& cells) {
+void add_placement_titles(Row& cells) {
   for (const char* title : {"GPU", "CPUs", "memory", "NIC", "GPU-CPU", "GPU-NIC"}) cells.emplace_back(title);
 }
 
@@ -135,7 +132,7 @@ std::string block_text(const Block& block, bool explain) {
   std::string text = hosts_of(block) + ": ";
   if (block.nodes.size() > 1) text += std::to_string(block.nodes.size()) + " nodes alike, ";
   text += (ranks.size() == 1 ? "rank " : "ranks ") + number_list(ranks) + "\n";
-  std::vector<Cells> lines = {{"local rank", "rank"}};
+  std::vector<Row> lines = {{"local rank", "rank"}};
   add_placement_titles(lines.front());
   const auto& rows = block.first().rows;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -201,7 +198,7 @@ NodeReport node_report(const Node& node, const Placement& placement, const std::
 }
 
 std::string report_table(const NodeReport& report, bool explain) {
-  std::vector<Cells> lines = {{"rank"}};
+  std::vector<Row> lines = {{"rank"}};
   add_placement_titles(lines.front());
   for (const auto& row : report.rows) {
     lines.push_back({std::to_string(row.rank)});

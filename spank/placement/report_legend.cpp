@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "placement/counted.hpp"
 #include "placement/task_colours.hpp"
 
 namespace muster::placement {
@@ -17,10 +18,6 @@ constexpr double column_gap = 22;
 constexpr double swatch = 16;
 constexpr std::size_t columns = 7;
 using Cells = std::array<std::string, columns>;
-
-std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 /// A list that is too long for a picture is cut, and says so.
 std::string shortened(const std::string& text) {

@@ -8,8 +8,8 @@
 
 #include "one_gpu.hpp"
 #include "reference.hpp"
-#define CATCH_CONFIG_RUNNER
 #include "catch.hpp"
+#include "run_tests.hpp"
 
 using namespace muster;
 using namespace reference;
@@ -307,7 +307,7 @@ int main(int argc, char** argv) {
                           .device = Device::cuda});
     joined = &job;
     one_gpu::use(gpus, job.local_rank());
-    int const failed = Catch::Session().run(argc, argv);
+    int const failed = run_tests(argc, argv);
     job.leave();
     return failed;
   } catch (const Error& error) {

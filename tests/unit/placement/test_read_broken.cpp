@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::string fixture(const std::string& name) { return std::string(MUSTER_FIXTURES) + "/" + name; }
+std::string fixture_path(const std::string& name) { return std::string(MUSTER_FIXTURES) + "/" + name; }
 
 std::string content(const std::string& path) {
   std::ostringstream text;
@@ -38,7 +38,7 @@ void survive(const std::string& path) {
 }  // namespace
 
 TEST_CASE("The synthetic NCCL file reads as written") {
-  const Node node = read_topology_file(fixture("two-domains.nccl.xml"));
+  const Node node = read_topology_file(fixture_path("two-domains.nccl.xml"));
   REQUIRE(node.gpus.size() == 2);
   CHECK(node.gpus[0].domain == 0);
   CHECK(node.gpus[1].domain == 1);
@@ -103,7 +103,7 @@ TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
   const TemporaryFolder folder;
   std::mt19937 random(3);
   for (const char* name : {"two-domains.nccl.xml", "split-package.hwloc.xml"}) {
-    const std::string whole = content(fixture(name));
+    const std::string whole = content(fixture_path(name));
     REQUIRE(whole.size() > 1000);
     for (std::size_t length = 0; length < whole.size(); length += whole.size() / 150)
       survive(folder.write("cut.xml", whole.substr(0, length)));
@@ -132,7 +132,7 @@ TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
 }
 
 TEST_CASE("hwloc files that lack what hwloc relies on are refused before it sees them") {
-  const std::string whole = content(fixture("split-package.hwloc.xml"));
+  const std::string whole = content(fixture_path("split-package.hwloc.xml"));
   const TemporaryFolder folder;
   const auto with = [&](const std::string& before, const std::string& after) {
     std::string changed = whole;

@@ -16,7 +16,7 @@ Node fixture(const std::string& name) {
   return read_topology_file(std::string(MUSTER_FIXTURES) + "/" + name + ".hwloc.xml");
 }
 
-Placement one_task_per_gpu(const Node& node) {
+Placement checked_placement(const Node& node) {
   Request request;
   request.gpus = addresses(node);
   request.tasks = static_cast<int>(request.gpus.size());
@@ -37,7 +37,7 @@ TEST_CASE(
   CHECK(node.gpus[0].near_domains.empty());
   CHECK(node.gpus[1].domain == -1);
   CHECK(node.gpus[1].near_domains == std::vector<int>{2, 3});
-  const auto placement = one_task_per_gpu(node);
+  const auto placement = checked_placement(node);
   CHECK(placement.tasks[1].cpus.to_list() == "4-5");
   CHECK(placement.tasks[1].gpu_cpu == Distance::node);
   CHECK(placement.tasks[1].nics.at(0).name == "mlx5_1");
@@ -47,7 +47,7 @@ TEST_CASE(
 TEST_CASE("On a node with 36 domains memory comes from the four that are the processors'") {
   const Node node = fixture("four-superchips");
   REQUIRE(node.domains.size() == 36);
-  const auto placement = one_task_per_gpu(node);
+  const auto placement = checked_placement(node);
   REQUIRE(placement.tasks.size() == 4);
   for (int rank = 0; rank < 4; ++rank) {
     const auto& task = placement.tasks[static_cast<std::size_t>(rank)];

@@ -8,11 +8,8 @@
 #include <string>
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "muster/error.hpp"
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // The environment in which a test opens its GPU.
 struct Fakes {

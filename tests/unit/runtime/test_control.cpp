@@ -7,6 +7,8 @@
 #include <random>
 
 #include "catch.hpp"
+#include "has.hpp"
+#include "speakers.hpp"
 #include "star.hpp"
 
 using namespace muster;
@@ -15,24 +17,6 @@ using namespace std::chrono_literals;
 using asio::ip::tcp;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// How many of the errors are to be said, and that all have one text.
-int speakers(const std::vector<std::optional<Error>>& thrown) {
-  int count = 0;
-  std::string text;
-  for (const auto& error : thrown) {
-    if (!error) continue;
-    // What rank 0 did last each knows from its own connection to it.
-    std::string const what = error->what();
-    auto const same = what.substr(0, what.find(", while "));
-    if (text.empty()) text = same;
-    CHECK(text == same);
-    if (!error->repeated()) ++count;
-  }
-  return count;
-}
 
 tcp::socket connect_raw(asio::io_context& io, std::uint16_t port) {
   tcp::socket socket(io);

@@ -11,6 +11,7 @@
 
 #include "bootstrap/roster.hpp"
 #include "catch.hpp"
+#include "has.hpp"
 #include "star.hpp"
 
 using namespace muster;
@@ -20,8 +21,6 @@ using namespace std::chrono_literals;
 namespace {
 
 using Thrown = std::vector<std::optional<Error>>;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Three hosts of three, two and one rank.
 std::vector<int> const three_hosts{0, 0, 0, 3, 3, 5};

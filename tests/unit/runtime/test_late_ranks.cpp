@@ -7,30 +7,13 @@
 #include <csignal>
 
 #include "catch.hpp"
+#include "has.hpp"
+#include "speakers.hpp"
 #include "star.hpp"
 
 using namespace muster;
 using namespace muster::control;
 using namespace std::chrono_literals;
-
-namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// How many of the errors are to be said, and that all have one text.
-int speakers(const std::vector<std::optional<Error>>& thrown) {
-  int count = 0;
-  std::string text;
-  for (const auto& error : thrown) {
-    if (!error) continue;
-    if (text.empty()) text = error->what();
-    CHECK(text == error->what());
-    if (!error->repeated()) ++count;
-  }
-  return count;
-}
-
-}  // namespace
 
 TEST_CASE("when rank 0 is stopped, one of the others says so, however short their waits are") {
   struct Invitation {

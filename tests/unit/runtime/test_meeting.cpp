@@ -10,6 +10,7 @@
 #include "bootstrap/key_desk.hpp"
 #include "bootstrap/meeting.hpp"
 #include "catch.hpp"
+#include "has.hpp"
 #include "control/connect.hpp"
 #include "control/gate.hpp"
 
@@ -18,8 +19,6 @@ using namespace muster::bootstrap;
 using namespace std::chrono_literals;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 Record record_of(int rank) {
   Record record;

@@ -4,6 +4,7 @@
 #include "bootstrap/roster.hpp"
 #include "bootstrap/slurm.hpp"
 #include "catch.hpp"
+#include "variables.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
@@ -27,13 +28,6 @@ std::string refusal(const std::vector<Record>& records, Fault fault) {
     return error.what();
   }
   return "";
-}
-
-Lookup variables(std::map<std::string, std::string> set) {
-  return [set = std::move(set)](const char* name) {
-    auto const found = set.find(name);
-    return found == set.end() ? std::string() : found->second;
-  };
 }
 
 }  // namespace

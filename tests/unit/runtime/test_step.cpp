@@ -8,6 +8,7 @@
 #include "bootstrap/missing.hpp"
 #include "bootstrap/step.hpp"
 #include "catch.hpp"
+#include "variables.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
@@ -18,13 +19,6 @@ namespace {
 using Names = std::vector<std::string>;
 using Ports = std::vector<std::uint16_t>;
 using Set = std::map<std::string, std::string>;
-
-Lookup variables(Set set) {
-  return [set = std::move(set)](const char* name) {
-    auto const found = set.find(name);
-    return found == set.end() ? std::string() : found->second;
-  };
-}
 
 Set task(int rank) {
   return {{"SLURM_CLUSTER_NAME", "c"},

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "control/connect.hpp"
 #include "control/members.hpp"
 #include "control/round.hpp"
@@ -20,8 +21,6 @@ using namespace std::chrono_literals;
 using asio::ip::tcp;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 tcp::endpoint at(std::uint16_t port) { return {asio::ip::address_v4::loopback(), port}; }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "communicator/plane_communicator.hpp"
 #include "control/peer.hpp"
 #include "control/reunion.hpp"
@@ -18,8 +19,6 @@ using namespace muster::control;
 using namespace std::chrono_literals;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A process of this host that has made a call and then does `end`, as this one sees it.
 struct Lost {

@@ -3,9 +3,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "run_tests.hpp"
 #include "world.hpp"
-#define CATCH_CONFIG_RUNNER
-#include "catch.hpp"
 
 namespace {
 std::optional<muster::Job> joined;
@@ -21,7 +20,7 @@ muster::Job& job() {
 int main(int argc, char** argv) {
   try {
     job();
-    int const failed = Catch::Session().run(argc, argv);
+    int const failed = run_tests(argc, argv);
     joined->leave();
     return failed;
   } catch (const muster::Error& error) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "bootstrap/slurm.hpp"
+
+/// An environment of these variables alone.
+inline muster::bootstrap::Lookup variables(std::map<std::string, std::string> set) {
+  return [set = std::move(set)](const char* name) {
+    auto const found = set.find(name);
+    return found == set.end() ? std::string() : found->second;
+  };
+}
