@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t slot_bytes = 512u << 10;
 // Up to here, for all ranks together, every rank reduces everything, which needs one meeting instead of two.
 // Where cores are shared a meeting is a change of processes.
-constexpr std::size_t short_bytes = 2u << 10;
+constexpr std::size_t short_bytes = 8u << 10;
 constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
 
 }  // namespace
