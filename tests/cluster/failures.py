@@ -215,7 +215,7 @@ CASES = [
          connected=False),
     Case("launcher", ["steady", "barrier"], r"slurmstepd, pid \d+, which started rank [23] \(host n1\), ended", lambda run: kill_launcher(run, 3)),
     Case("rank_0", ["steady", *OVER], named(0, EITHER), lambda run: kill(run, 0), connected=False),
-    Case("differs", ["differs:2", "stall=1000"],
+    Case("differs", ["differs:2", "stall=3000"],
          r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast, but rank 0 .* called all_reduce: all ranks must make the same calls",
          exit_code=64),
     Case("computes", ["steady", "computes", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
