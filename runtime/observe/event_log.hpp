@@ -26,7 +26,7 @@ struct Event {
   std::int64_t begin = 0;
   std::int64_t end = 0;  ///< 0 while it is open
   std::uint64_t bytes = 0;
-  std::uint64_t number = 0;            ///< of the operation in its communicator; 0: none
+  std::uint64_t number = 0;  ///< of the operation in its communicator, 0: none; of the bucket in its reducer
   const char* communicator = nullptr;  ///< a kept() text; null: none
   Category category = Category::user;
   std::uint8_t length = 0;

@@ -107,7 +107,11 @@ void TraceText::write(std::string& text, const Event& event, int thread, std::in
     fmt::format_to(std::back_inserter(arguments), "{}\"{}\":{}", arguments.empty() ? "" : ",", name, value);
   };
   if (event.communicator != nullptr) add("communicator", json_text(event.communicator));
-  if (event.number != 0) add("number", std::to_string(event.number));
+  if (event.category == Category::bucket) {
+    add("bucket", std::to_string(event.number));
+  } else if (event.number != 0) {
+    add("number", std::to_string(event.number));
+  }
   if (event.bytes != 0) add("bytes", std::to_string(event.bytes));
   if (open) add("unfinished", "true");
   if (!arguments.empty()) fmt::format_to(out, ",\"args\":{{{}}}", arguments);

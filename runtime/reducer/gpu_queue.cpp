@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "communicator/gpu_lane.hpp"
+#include "observe/bucket_span.hpp"
+#include "observe/operation.hpp"
 #include "reducer/bucket_queue.hpp"
 
 namespace muster::detail {
@@ -56,11 +58,13 @@ class GpuQueue : public BucketQueue {
 
   void enqueue(std::size_t index) {
     const Bucket& bucket = layout_->buckets[index];
+    auto const bytes = bucket.count * sizeof(float);
+    observe::BucketSpan const span(*own_, index, bytes);
     auto const mark = first_mark() + 2 + 2 * index;
     lane_->mark(mark, lane_->stream());
     if (bucket.count > 0) reduce(bucket);
     lane_->mark(mark + 1, lane_->stream());
-    now_.bytes += bucket.count * sizeof(float);
+    now_.bytes += bytes;
     ++now_.buckets;
   }
 
@@ -74,7 +78,10 @@ class GpuQueue : public BucketQueue {
       });
     };
     if (bucket.memory == nullptr) copy(true);
-    own_->all_reduce(memory, memory, bucket.count, DataType::float32, reduction_, lane_->stream());
+    {
+      observe::Operation const call(*own_, observe::Kind::all_reduce, bucket.count * sizeof(float));
+      own_->all_reduce(memory, memory, bucket.count, DataType::float32, reduction_, lane_->stream());
+    }
     if (bucket.memory == nullptr) copy(false);
   }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buckets on host memory: a thread of their own reduces them.
+#include <pthread.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -8,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "observe/bucket_span.hpp"
 #include "reducer/host_reduction.hpp"
 
 namespace muster::detail {
@@ -87,12 +90,14 @@ class HostQueue : public BucketQueue {
 
  private:
   void work(std::size_t bucket) {
+    observe::BucketSpan const span(*own_, bucket, reduction_->bytes(bucket));
     auto const begin = Clock::now();
     reduction_->reduce(bucket);
     busy_ += seconds_since(begin);
   }
 
   void run() {
+    pthread_setname_np(pthread_self(), "muster-reducer");  // as the timeline shows it
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });

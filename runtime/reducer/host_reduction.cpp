@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "half_bits.hpp"
+#include "observe/operation.hpp"
 
 namespace muster::detail {
 namespace {
@@ -31,6 +32,7 @@ class PlainReduction : public HostReduction {
 
  private:
   void add(float* data, std::size_t count) {
+    observe::Operation const call(*own_, observe::Kind::all_reduce, count * sizeof(float));
     own_->all_reduce(data, data, count, DataType::float32, reduction_, nullptr);
   }
 
@@ -58,9 +60,15 @@ class Bfloat16Reduction : public HostReduction {
     for_each_gradient(bucket, layout_->gradients, [&](std::span<float> gradient, std::size_t at) {
       for (std::size_t i = 0; i < gradient.size(); ++i) mine_[at + i] = bfloat16_bits(gradient[i]);
     });
-    own_->all_to_all(mine_.data(), theirs_.data(), shard, DataType::bfloat16, nullptr);
+    {
+      observe::Operation const call(*own_, observe::Kind::all_to_all, shard * ranks * sizeof(std::uint16_t));
+      own_->all_to_all(mine_.data(), theirs_.data(), shard, DataType::bfloat16, nullptr);
+    }
     add(shard, ranks);
-    own_->all_gather(mine_.data(), theirs_.data(), shard, DataType::bfloat16, nullptr);
+    {
+      observe::Operation const call(*own_, observe::Kind::all_gather, shard * sizeof(std::uint16_t));
+      own_->all_gather(mine_.data(), theirs_.data(), shard, DataType::bfloat16, nullptr);
+    }
     for_each_gradient(bucket, layout_->gradients, [&](std::span<float> gradient, std::size_t at) {
       for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = bfloat16_value(theirs_[at + i]);
     });

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "observe/operation.hpp"
 #include "reducer/chunk_tree.hpp"
 #include "reducer/host_reduction.hpp"
 
@@ -94,10 +95,16 @@ class TreeReduction : public HostReduction {
       for (std::size_t node = 0; node < nodes; ++node)
         std::copy_n(slots[node].data() + begin, length, mine_.data() + (r * most_nodes_ + node) * shard);
     }
-    own_->all_to_all(mine_.data(), theirs_.data(), most_nodes_ * shard, DataType::float32, nullptr);
+    {
+      observe::Operation const call(*own_, observe::Kind::all_to_all, room * sizeof(float));
+      own_->all_to_all(mine_.data(), theirs_.data(), most_nodes_ * shard, DataType::float32, nullptr);
+    }
     float* const root = finish_tree(shard);
     divide(root, shard);
-    own_->all_gather(root, mine_.data(), shard, DataType::float32, nullptr);
+    {
+      observe::Operation const call(*own_, observe::Kind::all_gather, shard * sizeof(float));
+      own_->all_gather(root, mine_.data(), shard, DataType::float32, nullptr);
+    }
     copy_in(bucket, layout_->gradients, mine_.data());
   }
 

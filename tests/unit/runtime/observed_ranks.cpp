@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose timeline and metrics observed_ranks.py looks at: observed_ranks WHAT.
 //   steps    ten steps with spans of two threads and operations of several kinds
+//   reduces  five steps of a reducer with three buckets
 //   flood    more spans on the last rank than a process keeps
 //   killed   the last rank is killed between operations
 //   asks     rank 0 prints the metrics of the last rank while that one's program does something else
@@ -26,11 +27,27 @@ void step(muster::Communicator& world, std::vector<float>& values) {
   world.broadcast(std::span<float>(values), 0);
 }
 
+// Buckets of 400, 400 and 200 bytes: the gradients go in from the last on.
+void reduce(const muster::Communicator& world) {
+  muster::Reducer reducer(world, std::vector<std::size_t>{50, 100, 100}, {.bucket_bytes = 400});
+  for (int i = 0; i < 5; ++i) {
+    muster::Span const span("step");
+    for (std::size_t const parameter : {2, 1, 0}) reducer.ready(parameter);
+    reducer.finish();
+  }
+}
+
 int run(const std::string& what) {
   auto job = muster::Job::join({.deadline = std::chrono::seconds(60), .device = muster::Device::cpu});
   auto world = job.world();
   std::vector<float> values(1000);
   bool const last = job.rank() == job.size() - 1;
+  if (what == "reduces") {
+    reduce(world);
+    job.barrier("reduced");
+    job.leave();
+    return 0;
+  }
   for (int i = 0; i < 10; ++i) step(world, values);
   std::thread loader([] { muster::Span const span("load"); });
   loader.join();

@@ -97,6 +97,30 @@ def check_steps():
         assert max(s["ts"] for s in group) <= min(s["ts"] + s["dur"] for s in group) + slack, group
 
 
+def check_reduces():
+    run("reduces", MUSTER_TIMELINE=str(trace_file), MUSTER_METRICS=str(folder / "%r.prom"))
+    spans, _ = read_trace()
+    for rank in range(ranks):
+        check_nesting(spans[rank])
+        buckets = [span for span in spans[rank] if span["cat"] == "bucket"]
+        assert all(span["name"] == "bucket" and span["args"]["communicator"] != "world" for span in buckets) or ranks == 1
+        sizes = [(span["args"]["bucket"], span["args"]["bytes"]) for span in sorted(buckets, key=lambda span: span["ts"])]
+        assert sizes == 5 * [(0, 400), (1, 400), (2, 200)], sizes
+        # Each has its one operation inside, beside the program's thread; alone nothing is to be done.
+        reductions = [span for span in spans[rank] if span["name"] == "all_reduce"]
+        assert len(reductions) == (15 if ranks > 1 else 0)
+        assert [parent_of(span, spans[rank])["args"]["bytes"] for span in reductions] == [span["args"]["bytes"] for span in reductions]
+        assert all(parent_of(span, spans[rank])["cat"] == "bucket" for span in reductions)
+        program = {span["tid"] for span in spans[rank] if span["name"] == "step"}
+        assert (program == {span["tid"] for span in buckets}) == (ranks == 1)
+        # Counted once: as the operation.
+        families = parse((folder / f"{rank}.prom").read_text())
+        assert value(families, "muster_operations_total", operation="all_reduce") == len(reductions)
+        assert value(families, "muster_operation_bytes_total", operation="all_reduce") == sum(span["args"]["bytes"] for span in reductions)
+        total = sum(number for number in families["muster_operation_bytes_total"][1].values())
+        assert total == sum(span["args"]["bytes"] for span in reductions), total
+
+
 def check_flood():
     run("flood", MUSTER_TIMELINE=str(trace_file))
     spans, notes = read_trace()
@@ -154,7 +178,7 @@ def check_metrics():
 
 
 try:
-    {"steps": check_steps, "flood": check_flood, "killed": check_killed, "refused": check_refused,
+    {"steps": check_steps, "reduces": check_reduces, "flood": check_flood, "killed": check_killed, "refused": check_refused,
      "metrics": check_metrics}[what]()
 finally:
     subprocess.run(["rm", "-rf", str(folder)], check=True)

@@ -94,6 +94,18 @@ TEST_CASE("spans nest, and those that are open when the log is frozen are shown 
   CHECK(reduce.at("pid") == 3);
 }
 
+TEST_CASE("a bucket's span has its number, from 0 on, and its bytes") {
+  EventLog log;
+  log.start();
+  log.begin(Category::bucket, "bucket", "world/0.1", 0, 400);
+  log.end();
+  log.freeze();
+  auto const spans = spans_in(trace_of(log));
+  REQUIRE(spans.size() == 1);
+  CHECK(spans[0].at("cat") == "bucket");
+  CHECK(spans[0].at("args") == nlohmann::json{{"communicator", "world/0.1"}, {"bucket", 0}, {"bytes", 400}});
+}
+
 TEST_CASE("a full log drops a thread's oldest events and counts them") {
   EventLog log(2);
   log.start();

@@ -11,6 +11,7 @@
 #include "communicator/gpu.hpp"
 #include "muster/reducer.hpp"
 #include "muster/state.hpp"
+#include "observe/counters.hpp"
 #include "star.hpp"
 
 using namespace muster;
@@ -28,6 +29,12 @@ Function* function_of(const char* file, const char* name) {
 }
 int nccl_count(const char* name) { return function_of<int()>(FAKE_NCCL_FILE, name)(); }
 int cuda_live() { return function_of<int()>(FAKE_CUDA_FILE, "fake_cuda_live")(); }
+RankMetrics::Operation counted(const char* operation) {
+  for (const auto& one : observe::counters().read(Hello{}).operations)
+    if (one.operation == operation) return one;
+  FAIL("no such operation");
+  return {};
+}
 // Since the last call.
 std::string cuda_log() {
   std::string const text = function_of<const char*()>(FAKE_CUDA_FILE, "fake_cuda_log")();
@@ -89,6 +96,7 @@ TEST_CASE(
     CHECK(nccl_count("fake_nccl_registrations") == 1);
     CHECK(nccl_count("fake_nccl_allocations") == 1);
     int const before = nccl_count("fake_nccl_all_reduces");
+    auto const counted_before = counted("all_reduce");
     cuda_log();
     reducer.ready(2);
     CHECK(nccl_count("fake_nccl_all_reduces") == before + 1);
@@ -99,6 +107,8 @@ TEST_CASE(
     CHECK(cuda_log().empty());
     reducer.ready(0);
     CHECK(nccl_count("fake_nccl_all_reduces") == before + 2);
+    CHECK(counted("all_reduce").calls == counted_before.calls + 2);
+    CHECK(counted("all_reduce").bytes == counted_before.bytes + 2400);
     cuda_log();
     reducer.finish();
     CHECK(shape_of(cuda_log()) == "record a on 0; record b on c; 0 waits for b; record d on 0; ");
