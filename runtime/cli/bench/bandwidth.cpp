@@ -9,13 +9,14 @@
 namespace muster::cli::bench {
 namespace {
 
-constexpr std::array<std::pair<Operation, const char*>, 6> names{
+constexpr std::array<std::pair<Operation, const char*>, 7> names{
     {{Operation::all_reduce, "all_reduce"},
      {Operation::all_gather, "all_gather"},
      {Operation::reduce_scatter, "reduce_scatter"},
      {Operation::broadcast, "broadcast"},
      {Operation::reduce, "reduce"},
-     {Operation::all_to_all, "all_to_all"}}};
+     {Operation::all_to_all, "all_to_all"},
+     {Operation::send_recv, "send_recv"}}};
 
 double percentile(const std::vector<double>& sorted, int percent) {
   auto const rank = (sorted.size() * static_cast<std::size_t>(percent) + 99) / 100;
@@ -62,6 +63,7 @@ double bus_factor(Operation operation, int ranks) {
       return (n - 1) / n;
     case Operation::broadcast:
     case Operation::reduce:
+    case Operation::send_recv:
       return 1;
   }
   return 0;

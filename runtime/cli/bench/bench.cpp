@@ -99,8 +99,8 @@ int measure_all(Job& job, Options& options) {
   bool const speaks = job.rank() == 0;
   // A table grows where it can be read meanwhile; into a pipe as well.
   bool const table = speaks && options.format == "table";
-  if (table) std::cout << table_head(setting) << std::flush;
   Meter meter(world, plan, options.sizes.back());
+  if (table) std::cout << table_head(setting) << std::flush;
   std::vector<Row> rows;
   for (std::size_t i = 0; i < options.sizes.size(); ++i) {
     if (speaks && !table) show_progress(i, options.sizes);
@@ -129,8 +129,8 @@ int run(Options& options) {
 
 void add_bench(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
-  auto* bench =
-      app.add_subcommand("bench", "Measure a collective over the ranks of a job (srun, mpirun or alone)");
+  auto* bench = app.add_subcommand(
+      "bench", "Measure a collective, or send and recv, over the ranks of a job (srun, mpirun or alone)");
   const CLI::Validator size(
       [](const std::string& text) {
         return parse_size(text) ? std::string()
@@ -138,8 +138,9 @@ void add_bench(CLI::App& app, int& code) {
       },
       "", "size");
   bench
-      ->add_option("--op", options->operation,
-                   "all_reduce (default), all_gather, reduce_scatter, broadcast, reduce, all_to_all")
+      ->add_option(
+          "--op", options->operation,
+          "all_reduce (default), all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv")
       ->type_name("NAME")
       ->check(CLI::IsMember(operation_names()));
   bench->add_option("--min", options->least, "Smallest size in bytes: 4, 64K, 1M, 2G (default: 8)")

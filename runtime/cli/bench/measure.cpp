@@ -83,6 +83,16 @@ bool in_place(Operation operation) {
          operation == Operation::reduce;
 }
 
+// Whether every rank has a share of the data.
+bool in_shares(Operation operation) {
+  return operation == Operation::all_gather || operation == Operation::reduce_scatter ||
+         operation == Operation::all_to_all;
+}
+
+// send_recv is a ring, as in nccl-tests: every rank sends to the next one while the one before sends to it.
+int next_in_ring(int rank, int ranks) { return (rank + 1) % ranks; }
+int previous_in_ring(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
+
 // Element i of what `rank` ends with; `count` as Meter::count_for().
 long expected(Operation operation, int rank, int ranks, std::size_t count, std::size_t i) {
   auto const own = static_cast<std::size_t>(rank) * count;
@@ -100,6 +110,8 @@ long expected(Operation operation, int rank, int ranks, std::size_t count, std::
       return input(operation, from, i % count);
     case Operation::all_to_all:
       return input(operation, from, own + i % count);
+    case Operation::send_recv:
+      return input(operation, previous_in_ring(rank, ranks), i);
   }
   return 0;
 }
@@ -119,15 +131,20 @@ std::vector<std::string> type_names() {
 }
 
 Meter::Meter(Communicator world, const Plan& plan, std::size_t most) : world_(std::move(world)), plan_(plan) {
+  if (plan.operation == Operation::send_recv && world_.size() == 1) {
+    throw Error(
+        Fault::usage,
+        "bench: send_recv needs two ranks at least: start it with srun -n2 --mpi=pmix or mpirun -n 2");
+  }
   auto const room = std::max(most, size_of(plan.type) * static_cast<std::size_t>(world_.size()));
   auto const make = [&] { return plan.gpu ? gpu_memory(room) : host_memory(room); };
   in_ = make();
   if (!in_place(plan.operation)) out_ = make();
 }
 
-// Elements of the whole buffer for operations in place, of one rank's share otherwise.
+// Elements of one rank's share, or of the whole buffer where there are none.
 std::size_t Meter::count_for(std::size_t bytes) const {
-  auto const shares = in_place(plan_.operation) ? 1 : static_cast<std::size_t>(world_.size());
+  auto const shares = in_shares(plan_.operation) ? static_cast<std::size_t>(world_.size()) : 1;
   return std::max<std::size_t>(1, bytes / size_of(plan_.type) / shares);
 }
 
@@ -150,6 +167,11 @@ void Meter::run(std::size_t count) {
         return world_.reduce_scatter(std::span<const T>(in, all), std::span<T>(out, count));
       case Operation::all_to_all:
         return world_.all_to_all(std::span<const T>(in, all), std::span<T>(out, all));
+      case Operation::send_recv:
+        return world_.grouped([&] {
+          world_.send(std::span<const T>(in, count), next_in_ring(world_.rank(), world_.size()));
+          world_.recv(std::span<T>(out, count), previous_in_ring(world_.rank(), world_.size()));
+        });
     }
   });
 }
@@ -157,7 +179,7 @@ void Meter::run(std::size_t count) {
 Sample Meter::measure(std::size_t bytes) {
   Sample sample;
   sample.elements = count_for(bytes);
-  auto const shares = in_place(plan_.operation) ? 1 : static_cast<std::size_t>(world_.size());
+  auto const shares = in_shares(plan_.operation) ? static_cast<std::size_t>(world_.size()) : 1;
   sample.bytes = sample.elements * shares * size_of(plan_.type);
   for (int i = 0; i < plan_.warmup; ++i) run(sample.elements);
   world_.synchronize();
@@ -185,8 +207,8 @@ std::size_t Meter::wrong(std::size_t count) {
     int const ranks = world_.size();
     int const rank = world_.rank();
     auto const all = count * static_cast<std::size_t>(ranks);
-    bool const one_share_in = in_place(plan_.operation) || plan_.operation == Operation::all_gather;
-    std::vector<T> data(one_share_in ? count : all);
+    auto const shares_in = in_shares(plan_.operation) && plan_.operation != Operation::all_gather;
+    std::vector<T> data(shares_in ? all : count);
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = number<T>(input(plan_.operation, rank, i));
     in_->write(data.data(), data.size() * sizeof(T));
     run(count);
@@ -198,7 +220,7 @@ std::size_t Meter::wrong(std::size_t count) {
       if (!same(data[i], number<T>(expected(plan_.operation, rank, ranks, count, i)), ranks)) ++bad;
     }
     std::fill(data.begin(), data.end(), T{});
-    data.resize(one_share_in ? count : all);
+    data.resize(shares_in ? all : count);
     in_->write(data.data(), data.size() * sizeof(T));  // zeros again for what is timed
   });
   return bad;

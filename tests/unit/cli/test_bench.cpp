@@ -69,9 +69,20 @@ TEST_CASE("bus bandwidth is nccl-tests' definition") {
   CHECK(bus_factor(Operation::all_to_all, 4) == Approx(0.75));
   CHECK(bus_factor(Operation::broadcast, 8) == 1);
   CHECK(bus_factor(Operation::reduce, 8) == 1);
+  CHECK(bus_factor(Operation::send_recv, 2) == 1);
+  CHECK(bus_factor(Operation::send_recv, 8) == 1);
   CHECK(bus_factor(Operation::all_reduce, 1) == 0);
   CHECK(algorithm_bandwidth(2'000'000'000, 0.5) == Approx(4.0));
   CHECK(algorithm_bandwidth(8, 0) == 0);
+}
+
+TEST_CASE("an operation is found by its name, and by no other") {
+  for (const auto& name : operation_names()) {
+    REQUIRE(operation_of(name));
+    CHECK(name_of(*operation_of(name)) == name);
+  }
+  CHECK(operation_of("send_recv") == Operation::send_recv);
+  CHECK_FALSE(operation_of("sendrecv"));
 }
 
 TEST_CASE("percentiles are nearest ranks") {
