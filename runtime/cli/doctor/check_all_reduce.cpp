@@ -18,8 +18,6 @@ using bench::Meter;
 using bench::Sample;
 
 constexpr std::size_t bytes = 1u << 20;
-// A host that takes this much longer than the middle one is worth a look.
-constexpr double slow = 1.5;
 
 struct Measured {
   Sample node;    ///< among the ranks of the host
@@ -64,27 +62,6 @@ Row timed(const std::string& subject, double seconds, int ranks, std::size_t wro
   return row;
 }
 
-// The slowest host's first rank, and how it compares with the middle one.
-Row slowest(const Job& job, const std::vector<Measured>& all) {
-  std::vector<std::pair<double, const Hello*>> hosts;
-  for (const auto& hello : job.roster())
-    if (hello.local_rank == 0)
-      hosts.emplace_back(all[static_cast<std::size_t>(hello.rank)].node.single.median, &hello);
-  std::sort(hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  auto const middle = hosts[(hosts.size() - 1) / 2].first;
-  auto const& [seconds, hello] = hosts.back();
-  Row row{Verdict::pass, "slowest node",
-          fmt::format("{} with {:.3f} ms; the middle one takes {:.3f} ms", hello->host, seconds * 1e3,
-                      middle * 1e3),
-          ""};
-  if (seconds > slow * middle) {
-    row.verdict = Verdict::warn;
-    row.fix =
-        fmt::format("see what else runs on {}, its clocks, its memory and the tasks' binding", hello->host);
-  }
-  return row;
-}
-
 }  // namespace
 
 std::vector<Row> check_all_reduce(Patient& patient) {
@@ -100,6 +77,7 @@ std::vector<Row> check_all_reduce(Patient& patient) {
   mine.world = measure(world, gpu);
   auto const node = world.split(job.host_index());
   mine.node = measure(node, gpu);
+  patient.all_reduce_on_node = mine.node.single.median;
   auto const across = world.split(job.local_rank() == 0 ? 0 : 1 + job.host_index());
   if (job.local_rank() == 0) mine.across = measure(across, gpu);
   auto const all = gathered(job, mine);
@@ -119,7 +97,6 @@ std::vector<Row> check_all_reduce(Patient& patient) {
   rows.push_back(timed(std::string(kind) + ", per node", node_seconds, job.local_size(), node_wrong));
   auto const [across_seconds, across_wrong] = largest(&Measured::across);
   rows.push_back(timed(std::string(kind) + ", across", across_seconds, job.host_count(), across_wrong));
-  rows.push_back(slowest(job, all));
   return rows;
 }
 

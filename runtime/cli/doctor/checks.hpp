@@ -17,6 +17,7 @@ struct Patient {
   Job& job;
   std::vector<bootstrap::Finding> findings;  ///< of the preflight
   double join_seconds = 0;
+  double all_reduce_on_node = 0;  ///< seconds on this rank, 0 where it was not tried
 };
 
 /// How the job was joined and how long a barrier over its control plane takes.
@@ -36,8 +37,10 @@ std::vector<Row> check_gpus(Patient& patient);
 std::vector<Row> check_network(Patient& patient);
 /// Variables that differ.
 std::vector<Row> check_variables(Patient& patient);
-/// A small all-reduce on each host and across hosts, with right sums, and which host is the slowest.
+/// A small all-reduce on each host and across hosts, with right sums.
 std::vector<Row> check_all_reduce(Patient& patient);
+/// Whether a node is slower than the others: see judge_paces(). After check_all_reduce().
+std::vector<Row> check_nodes(Patient& patient);
 
 /// The preflight's findings about one of these subjects as rows.
 std::vector<Row> rows_about(const Patient& patient, const std::vector<std::string>& subjects);

@@ -22,8 +22,8 @@ struct Options {
   int deadline = 60;
 };
 
-constexpr auto checks = {check_join, check_ports,   check_fences,    check_clocks,    check_versions,
-                         check_gpus, check_network, check_variables, check_all_reduce};
+constexpr auto checks = {check_join, check_ports,   check_fences,    check_clocks,     check_versions,
+                         check_gpus, check_network, check_variables, check_all_reduce, check_nodes};
 
 void print(const Options& options, const std::vector<Row>& rows) {
   auto const trace = log::kept();
@@ -36,7 +36,7 @@ void print(const Options& options, const std::vector<Row>& rows) {
 }
 
 std::vector<Row> examine(Job& job, const std::vector<bootstrap::Finding>& findings, double join_seconds) {
-  Patient patient{job, findings, join_seconds};
+  Patient patient{job, findings, join_seconds, 0};
   std::vector<Row> rows;
   for (auto const check : checks) {
     auto some = check(patient);

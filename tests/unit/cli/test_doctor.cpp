@@ -3,8 +3,10 @@
 
 #include "catch.hpp"
 #include "doctor/finding_table.hpp"
+#include "doctor/node_pace.hpp"
 
 using namespace muster::cli::doctor;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -12,7 +14,93 @@ const std::vector<Row> rows{{Verdict::pass, "join", "through pmix", ""},
                             {Verdict::warn, "clocks", "5 s ahead", "start chrony"},
                             {Verdict::skipped, "GPUs", "none", ""}};
 
+// As check_nodes() gathers them: one rank on each, 5 ms and 12 ms of work, a round trip except on rank 0's.
+std::vector<NodePace> equal_nodes(std::size_t count) {
+  std::vector<NodePace> nodes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    nodes[i].host = "n" + std::to_string(i);
+    nodes[i][Pace::compute] = 5e-3 + 1e-5 * static_cast<double>(i);
+    nodes[i][Pace::copy] = 12e-3;
+    nodes[i][Pace::all_reduce] = 1e-3 * static_cast<double>(1 + i * i);  // of one rank: says nothing
+    if (i > 0) nodes[i][Pace::round_trip] = 100e-6;
+  }
+  return nodes;
+}
+
 }  // namespace
+
+TEST_CASE("of nodes that are alike none is called slow") {
+  auto const row = judge_paces(equal_nodes(4));
+  CHECK(row.verdict == Verdict::pass);
+  CHECK(row.found ==
+        "none: 4 nodes are alike: computing in 5 to 5.03 ms, copying memory in 12 to 12 ms, round trip to "
+        "rank 0 in "
+        "0.1 to 0.1 ms");
+  // Up to the limit itself.
+  auto nodes = equal_nodes(2);
+  nodes[1][Pace::compute] = limit_of(Pace::compute).factor * nodes[0][Pace::compute];
+  CHECK(judge_paces(nodes).verdict == Verdict::pass);
+}
+
+TEST_CASE("the one node that stands out is named with what it is slow in, whichever it is") {
+  for (std::size_t const count : {2, 3, 8}) {
+    for (std::size_t slow = 0; slow < count; ++slow) {
+      auto nodes = equal_nodes(count);
+      nodes[slow][Pace::copy] = 20e-3;
+      auto const row = judge_paces(nodes);
+      CHECK(row.verdict == Verdict::warn);
+      CHECK(row.found ==
+            "n" + std::to_string(slow) + ": copying memory takes 20 ms, on the middle node 12 ms");
+      CHECK_THAT(row.fix, ContainsSubstring("memory modules"));
+    }
+  }
+}
+
+TEST_CASE("of several slow nodes the slowest is named, with all that is slow there and a fix for the worst") {
+  auto nodes = equal_nodes(5);
+  nodes[1][Pace::compute] = 9e-3;
+  nodes[3][Pace::compute] = 8e-3;
+  nodes[3][Pace::copy] = 60e-3;
+  auto const row = judge_paces(nodes);
+  CHECK(row.found ==
+        "n3: computing takes 8 ms, on the middle node 5.04 ms; copying memory takes 60 ms, on the middle "
+        "node 12 ms");
+  CHECK_THAT(row.fix, ContainsSubstring("memory modules"));
+}
+
+TEST_CASE("a round trip stands out only when it is several times and clearly longer") {
+  auto nodes = equal_nodes(4);
+  nodes[2][Pace::round_trip] = 500e-6;  // five times, but 0.4 ms
+  CHECK(judge_paces(nodes).verdict == Verdict::pass);
+  nodes[2][Pace::round_trip] = 5e-3;
+  CHECK(judge_paces(nodes).found == "n2: round trip to rank 0 takes 5 ms, on the middle node 0.1 ms");
+  // With two nodes only one has a way to rank 0: nothing to compare it with.
+  auto two = equal_nodes(2);
+  two[1][Pace::round_trip] = 5e-3;
+  CHECK(judge_paces(two).verdict == Verdict::pass);
+}
+
+TEST_CASE("nodes are compared by their all-reduce when each has the same ranks, more than one") {
+  auto nodes = equal_nodes(4);
+  CHECK(judge_paces(nodes).verdict == Verdict::pass);
+  for (auto& node : nodes) node.ranks = 2;
+  CHECK(judge_paces(nodes).found == "n3: all-reduce on the node takes 10 ms, on the middle node 2 ms");
+  nodes[0].ranks = 4;
+  CHECK(judge_paces(nodes).verdict == Verdict::pass);
+}
+
+TEST_CASE("nodes of which nothing came are no reason to call another slow") {
+  auto nodes = equal_nodes(3);
+  nodes[1].seconds = {};
+  CHECK(judge_paces(nodes).verdict == Verdict::pass);
+  nodes[2].seconds = {};
+  CHECK(judge_paces(nodes).verdict == Verdict::skipped);
+}
+
+TEST_CASE("the work that is timed takes time") {
+  CHECK(time_compute() > 0);
+  CHECK(time_copy() > 0);
+}
 
 TEST_CASE("the doctor's table has a line for each check, the fix below it, and a count") {
   CHECK(table_of(rows) ==

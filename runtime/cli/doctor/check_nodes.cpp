@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <type_traits>
+
+#include "control/clock_offset.hpp"
+#include "control/plane.hpp"
+#include "doctor/checks.hpp"
+#include "doctor/node_pace.hpp"
+#include "job_inside.hpp"
+
+namespace muster::cli::doctor {
+namespace {
+
+// What a node's first rank tells.
+struct NodeTimes {
+  int ranks = 1;
+  std::array<double, paces> seconds{};
+};
+static_assert(std::is_trivially_copyable_v<NodeTimes>);
+
+NodeTimes time_node(const Patient& patient, control::Plane& plane) {
+  const Job& job = patient.job;
+  NodePace mine;
+  mine[Pace::compute] = time_compute();
+  mine[Pace::copy] = time_copy();
+  if (job.on_gpu()) mine[Pace::gpu_copy] = time_gpu_copy();
+  mine[Pace::all_reduce] = patient.all_reduce_on_node;
+  auto const round_trip = control::measure_clock_offset(plane).round_trip;  // none on rank 0
+  mine[Pace::round_trip] = std::chrono::duration<double>(round_trip).count();
+  return {job.local_size(), mine.seconds};
+}
+
+}  // namespace
+
+std::vector<Row> check_nodes(Patient& patient) {
+  Job& job = patient.job;
+  if (job.host_count() == 1)
+    return {{Verdict::skipped, "slowest node", "one node: there is no other to compare it with", ""}};
+  // A node's other ranks have come to a wait by now, and take no time from its first one.
+  job.barrier("doctor before the nodes' pace", std::chrono::seconds(60));
+  if (job.local_rank() != 0) return {};
+  auto& plane = *detail::JobInside::plane(job);
+  auto const mine = time_node(patient, plane);
+  control::Blob blob(sizeof mine);
+  std::memcpy(blob.data(), &mine, sizeof mine);
+  std::vector<int> first;
+  for (const auto& hello : job.roster())
+    if (hello.local_rank == 0) first.push_back(hello.rank);
+  auto const blobs = plane.gather("doctor nodes' pace", first, blob, std::chrono::seconds(60));
+  if (job.rank() != 0) return {};
+  std::vector<NodePace> nodes;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    NodeTimes theirs;
+    if (blobs[i].size() == sizeof theirs) std::memcpy(&theirs, blobs[i].data(), sizeof theirs);
+    nodes.push_back({job.roster()[static_cast<std::size_t>(first[i])].host, theirs.ranks, theirs.seconds});
+  }
+  return {judge_paces(nodes)};
+}
+
+}  // namespace muster::cli::doctor
