@@ -159,8 +159,10 @@ void check_variables(const std::vector<Record>& records, const std::vector<Hello
       return found == record.surroundings.variables.end() ? "unset" : "'" + found->second + "'";
     });
     if (camps.size() < 2) continue;
-    findings.push_back({must_agree(name), "variables", fmt::format("{} is {}", name, text_of(camps, roster)),
-                        fmt::format("give every rank the same {}", name)});
+    findings.push_back(
+        {must_agree(name), "variables", fmt::format("{} is {}", name, text_of(camps, roster)),
+         fmt::format("give every rank the same {}{}", name,
+                     name.starts_with("NCCL_") ? ", in its environment or in nccl.conf" : "")});
   }
 }
 

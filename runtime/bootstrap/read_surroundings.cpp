@@ -16,6 +16,7 @@
 #include <memory>
 #include <string_view>
 
+#include "bootstrap/nccl_conf.hpp"
 #include "bootstrap/surroundings.hpp"
 
 namespace muster::bootstrap {
@@ -124,24 +125,31 @@ std::uint64_t checksum(std::string_view text) {
   return sum;
 }
 
+// Short and printable, and still another text for another value.
+std::string shown(std::string value) {
+  auto const odd = [](unsigned char c) { return c < 0x20 || c >= 0x7f; };
+  if (value.size() <= longest_value && std::none_of(value.begin(), value.end(), odd)) return value;
+  auto const sum = checksum(value);
+  value.resize(std::min(value.size(), longest_value));
+  std::replace_if(value.begin(), value.end(), odd, '?');
+  return value + fmt::format("... (checksum {:016x})", sum);
+}
+
 }  // namespace
 
-std::map<std::string, std::string> variables_that_matter(const char* const* environment, bool nccl) {
+std::map<std::string, std::string> variables_that_matter(const char* const* environment, bool nccl,
+                                                         const std::map<std::string, std::string>& in_files) {
   std::map<std::string, std::string> kept;
-  for (auto at = environment; at != nullptr && *at != nullptr && kept.size() < most_variables; ++at) {
+  auto const keep = [&](std::string_view name, std::string_view value) {
+    if (kept.size() < most_variables && name.size() <= 100 && matters(name, nccl))
+      kept.emplace(name, shown(std::string(value)));
+  };
+  for (auto at = environment; at != nullptr && *at != nullptr; ++at) {
     std::string_view const text = *at;
     auto const equals = text.find('=');
-    if (equals == std::string_view::npos || equals > 100 || !matters(text.substr(0, equals), nccl)) continue;
-    std::string value(text.substr(equals + 1));
-    auto const odd = [](unsigned char c) { return c < 0x20 || c >= 0x7f; };
-    if (value.size() > longest_value || std::any_of(value.begin(), value.end(), odd)) {
-      auto const sum = checksum(value);
-      value.resize(std::min(value.size(), longest_value));
-      std::replace_if(value.begin(), value.end(), odd, '?');
-      value += fmt::format("... (checksum {:016x})", sum);
-    }
-    kept.emplace(text.substr(0, equals), std::move(value));
+    if (equals != std::string_view::npos) keep(text.substr(0, equals), text.substr(equals + 1));
   }
+  for (const auto& [name, value] : in_files) keep(name, value);
   return kept;
 }
 
@@ -151,9 +159,10 @@ Surroundings read_surroundings(const SurroundingsWish& wish, const std::string& 
   around.lenient = preflight != nullptr && std::string_view(preflight) == "warn";
   around.nccl = wish.nccl;
   around.local_first = wish.local_rank == 0;
-  around.variables = variables_that_matter(environ, wish.nccl);
-  if (!wish.nccl) return around;
   auto const below = root == "/" ? std::string() : root;
+  auto const in_files = wish.nccl ? read_nccl_confs(below) : std::map<std::string, std::string>();
+  around.variables = variables_that_matter(environ, wish.nccl, in_files);
+  if (!wish.nccl) return around;
   around.driver = line_of(below + "/sys/module/nvidia/version");
   around.gpus_openable = openable_gpus(below);
   if (around.local_first && wish.others) {

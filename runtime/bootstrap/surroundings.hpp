@@ -34,7 +34,8 @@ struct Surroundings {
   bool local_first = true;  ///< the host's first rank, which alone reads what follows
   std::vector<Interface> interfaces;
   std::vector<Adapter> adapters;
-  /// NCCL_*, UCX_* and those of Open MPI's variables that choose a transport or an algorithm.
+  /// NCCL_*, UCX_* and those of Open MPI's variables that choose a transport or an algorithm; NCCL's also
+  /// from its files (nccl_conf.hpp).
   std::map<std::string, std::string> variables;
 };
 
@@ -45,12 +46,15 @@ struct SurroundingsWish {
   int local_rank = 0;
 };
 
-/// Reads /sys, /dev and the environment: some tens of microseconds without NCCL, 0.3 ms with it on a host of
-/// eight adapters (on its first rank). `root`: below this folder instead of "/".
+/// Reads /sys, /dev, the environment and with NCCL its configuration files: some tens of microseconds without
+/// NCCL, 0.3 ms with it on a host of eight adapters (on its first rank). `root`: below this folder instead of
+/// "/".
 Surroundings read_surroundings(const SurroundingsWish& wish, const std::string& root = "/");
 
-/// The variables that Surroundings keeps, from "NAME=value" texts ending with a null pointer. Values over 160
-/// bytes are cut and end with a checksum. At most 64.
-std::map<std::string, std::string> variables_that_matter(const char* const* environment, bool nccl);
+/// The variables that Surroundings keeps, from "NAME=value" texts ending with a null pointer, and those of
+/// `in_files` that are not among them, by name. Values over 160 bytes are cut and end with a checksum. At
+/// most 64.
+std::map<std::string, std::string> variables_that_matter(
+    const char* const* environment, bool nccl, const std::map<std::string, std::string>& in_files = {});
 
 }  // namespace muster::bootstrap

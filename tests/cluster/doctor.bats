@@ -68,6 +68,18 @@ row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output";
   row fail "socket interface" | grep -F 'loopback interface on the host of rank 2 (host n1)'
 }
 
+@test "what only one node's nccl.conf says is told as a variable that differs, unless the environment says it too" {
+  on_node n1 bash -c 'mkdir /run/etc && cp -a /etc/. /run/etc && echo NCCL_PROTO=LL >/run/etc/nccl.conf && mount --rbind /run/etc /etc'
+  run doctor --mpi=pmix --
+  alike=$(NCCL_PROTO=Simple doctor --mpi=pmix --) || true
+  on_node n1 umount -l /etc
+  [ "$status" = 1 ]
+  row fail "variables" | grep -F "NCCL_PROTO is 'LL' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0)"
+  [[ "$output" == *"-> give every rank the same NCCL_PROTO, in its environment or in nccl.conf"* ]]
+  output=$alike
+  row pass "variables" | grep -F 'NCCL_PROTO=Simple'
+}
+
 @test "of two nodes with one rank each, the one that is slow is named" {
   # Stopped for nine tenths of its time, as a node is whose CPUs others use.
   # shellcheck disable=SC2016

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's nccl.conf.
+// An nccl.conf, which the plugin and the runtime read each by its own code: both see the same.
+#include <algorithm>
+#include <string>
+
+#include "bootstrap/nccl_conf.hpp"
 #include "memory_file.hpp"
 #include "placement/nccl_conf.hpp"
 
@@ -7,7 +11,24 @@ using namespace muster;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::MemoryFile const file(data, size);
-  for (const auto& setting : placement::read_nccl_conf(file.path()))
+  std::string_view const text(reinterpret_cast<const char*>(data), size);
+  auto const settings = bootstrap::parse_nccl_conf(text);
+  for (const auto& [name, value] : settings) {
+    auto const cut = [](const std::string& part) {
+      return part.size() > 1023 || part.find('\0') != part.npos;
+    };
+    if (!name.starts_with("NCCL_") || cut(name) || cut(value)) std::abort();
+  }
+  // Where nothing is cut, which the plugin's does not do.
+  bool const whole = text.find('\0') == text.npos && size <= 1023;
+  std::size_t of_nccl = 0;
+  for (const auto& setting : placement::read_nccl_conf(file.path())) {
     if (setting.name.empty()) std::abort();
+    if (!whole || !setting.name.starts_with("NCCL_")) continue;
+    ++of_nccl;
+    auto const found = settings.find(setting.name);
+    if (found == settings.end() || found->second != setting.value) std::abort();
+  }
+  if (whole && of_nccl != settings.size()) std::abort();
   return 0;
 }

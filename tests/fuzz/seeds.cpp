@@ -137,7 +137,8 @@ void seed_texts() {
        "OMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_RANK=1\nPMI_SIZE=4\nPMI_RANK=1\n");
   seed("fuzz_host_list", "slurm", std::string("r[0-1]n[07-09,12]-ib,x1,m[1-3]"));
   seed("fuzz_host_list", "numbers", std::string("0-3,8,12000-12003"));
-  seed("fuzz_nccl_conf", "conf", std::string("# comment\nNCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME==eth0\n\nA\n"));
+  seed("fuzz_nccl_conf", "conf",
+       std::string("# comment\nNCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME==eth0\n\nA\nNCCL_DEBUG=INFO\n"));
   seed("fuzz_profile", "profile",
        std::string("[match]\npartition = [\"gpu*\", \"x\"]\nvendor = \"Dell*\"\n[environment]\nNCCL_DEBUG = "
                    "\"WARN\"\nNCCL_IB_HCA = false\nN = 1\n"));

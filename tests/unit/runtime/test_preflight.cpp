@@ -130,6 +130,7 @@ TEST_CASE("variables that differ are told with both values, and are fatal where 
   CHECK(found.fatal);
   CHECK(found.text ==
         "NCCL_PROTO is unset on rank 3 (host node1), but 'Simple' on ranks 0-2 (hosts node0, node1)");
+  CHECK(found.fix == "give every rank the same NCCL_PROTO, in its environment or in nccl.conf");
   // Names of what each host or rank has of its own.
   records = cluster(2, 2);
   records[1].surroundings.variables["NCCL_HOSTID"] = "x";

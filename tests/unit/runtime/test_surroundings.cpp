@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pwd.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "bootstrap/nccl_conf.hpp"
 #include "bootstrap/surroundings.hpp"
 #include "catch.hpp"
 
@@ -25,6 +29,14 @@ struct Tree {
     std::ofstream(root / path) << text << "\n";
   }
   fs::path root;
+};
+
+using Settings = std::map<std::string, std::string>;
+
+struct Variable {
+  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Variable() { unsetenv(name_); }
+  const char* name_;
 };
 
 }  // namespace
@@ -69,4 +81,71 @@ TEST_CASE("only the host's first rank reads what belongs to the host, and only f
   around = read_surroundings({.nccl = false, .others = true, .local_rank = 0}, tree.root.string());
   CHECK(around.driver.empty());
   CHECK(around.interfaces.empty());
+}
+
+TEST_CASE("nccl.conf is read as NCCL reads it, and of its variables NCCL's") {
+  CHECK(parse_nccl_conf(
+            "# a comment\nNCCL_IB_HCA==mlx5_0,mlx5_1\n#NCCL_DEBUG=WARN\nNCCL_IB_TC=41\nNCCL_IB_TC=42\n"
+            "no sign\n=nameless\nNCCL_NET=\nUCX_TLS=rc\n NCCL_ALGO=Ring\nNCCL_PROTO =LL\nNCCL_LAST=a b ") ==
+        Settings{{"NCCL_IB_HCA", "=mlx5_0,mlx5_1"},
+                 {"NCCL_IB_TC", "41"},
+                 {"NCCL_NET", ""},
+                 {"NCCL_PROTO ", "LL"},
+                 {"NCCL_LAST", "a b "}});
+  CHECK(parse_nccl_conf("").empty());
+  CHECK(parse_nccl_conf("NCCL_ALGO").empty());
+  CHECK(parse_nccl_conf(std::string_view("NCCL_ALGO=Ring\0Tree\nNCCL_NET\0=IB\n", 33)) ==
+        Settings{{"NCCL_ALGO", "Ring"}});
+  CHECK(parse_nccl_conf("NCCL_X=" + std::string(5000, 'x')).at("NCCL_X").size() == 1023);
+}
+
+TEST_CASE("NCCL's files are asked in its order: the user's own, then the administrator's") {
+  Tree const tree;
+  auto const root = tree.root.string();
+  CHECK(read_nccl_confs(root).empty());
+  tree.write("etc/nccl.conf", "NCCL_ALGO=Ring\nNCCL_NET=IB");
+  CHECK(read_nccl_confs(root) == Settings{{"NCCL_ALGO", "Ring"}, {"NCCL_NET", "IB"}});
+  const passwd* const user = getpwuid(getuid());
+  REQUIRE(user != nullptr);
+  tree.write(std::string(user->pw_dir).substr(1) + "/.nccl.conf", "NCCL_ALGO=Tree\nNCCL_PROTO=LL");
+  CHECK(read_nccl_confs(root) == Settings{{"NCCL_ALGO", "Tree"}, {"NCCL_NET", "IB"}, {"NCCL_PROTO", "LL"}});
+  tree.write("own.conf", "NCCL_NET=Socket");
+  Variable const own("NCCL_CONF_FILE", "/own.conf");
+  CHECK(read_nccl_confs(root) == Settings{{"NCCL_ALGO", "Ring"}, {"NCCL_NET", "Socket"}});
+}
+
+TEST_CASE("a configuration file that is none does not hold anybody up") {
+  Tree const tree;
+  auto const root = tree.root.string();
+  fs::create_directories(tree.root / "etc/nccl.conf");
+  REQUIRE(mkfifo((tree.root / "pipe").c_str(), 0600) == 0);
+  {
+    Variable const own("NCCL_CONF_FILE", "/pipe");
+    CHECK(read_nccl_confs(root).empty());
+  }
+  std::string const line = "NCCL_ALGO=Ring\n";
+  tree.write("full", line + std::string(64 * 1024 - line.size() - 1, '#'));  // and the line feed of write()
+  tree.write("large", line + std::string(64 * 1024 - line.size(), '#'));
+  {
+    Variable const own("NCCL_CONF_FILE", "/full");
+    CHECK(read_nccl_confs(root).size() == 1);
+  }
+  Variable const own("NCCL_CONF_FILE", "/large");
+  CHECK(read_nccl_confs(root).empty());
+}
+
+TEST_CASE("what NCCL's files say counts where the environment does not, and for NCCL only") {
+  Tree const tree;
+  tree.write("etc/nccl.conf", "NCCL_ALGO=Ring\nNCCL_SOCKET_IFNAME=eth1\nNCCL_PROTO=LL");
+  Variable const algorithm("NCCL_ALGO", "Tree");
+  Variable const protocol("NCCL_PROTO", "");  // set, if to nothing
+  Variable const nothing_else("NCCL_CONF_FILE", "/none");
+  SurroundingsWish wish{.nccl = true, .others = true, .local_rank = 0};
+  auto around = read_surroundings(wish, tree.root.string());
+  CHECK(around.variables.at("NCCL_ALGO") == "Tree");
+  CHECK(around.variables.at("NCCL_SOCKET_IFNAME") == "eth1");
+  CHECK(around.variables.at("NCCL_PROTO").empty());
+  wish.nccl = false;
+  around = read_surroundings(wish, tree.root.string());
+  CHECK_FALSE(around.variables.contains("NCCL_SOCKET_IFNAME"));
 }
