@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "communicator/reduce_elements.hpp"
+#include "communicator/shared_segment.hpp"
 
 namespace muster::detail {
 namespace {
