@@ -41,7 +41,8 @@ class TreeReduction : public HostReduction {
 
   void take(std::size_t index) override {
     const Bucket& bucket = layout_->buckets[index];
-    auto& [tree, slots] = partial_[index];
+    auto& tree = partial_[index].tree;
+    auto& slots = partial_[index].slots;  // not bound together: clang 14 lets no lambda have such names
     auto step = tree.push({0, next_chunk_[index]++});
     auto const from_gradients = [&](std::size_t slot, bool adding) {
       if (slots.size() <= slot) slots.resize(slot + 1);
