@@ -24,12 +24,17 @@ went() {
 @test "a rank is killed, without Slurm's ending the step" { went killed_over_pmix; }
 @test "a rank ends with exit code 0 without leaving" { went exits; }
 @test "a rank is stopped" { went stopped; }
+@test "a rank is stopped inside Open MPI's all-reduce" { went stopped_in_open_mpi; }
+@test "a rank is stopped, and noticed after the default of 10 s" { went stopped_by_default; }
 @test "a host's leader is stopped" { went stopped_leader; }
 @test "a rank never joins" { went absent; }
 @test "a rank is killed inside NCCL's initialisation" { went nccl; }
 @test "a node's link goes down" { went link; }
+@test "a node's link goes down inside Open MPI's all-reduce" { went link_in_open_mpi; }
 @test "a node's slurmstepd is killed" { went launcher; }
+@test "a node's slurmstepd is killed inside Open MPI's all-reduce" { went launcher_in_open_mpi; }
 @test "rank 0 is killed" { went rank_0; }
+@test "rank 0 is killed inside Open MPI's all-reduce" { went rank_0_in_open_mpi; }
 @test "two ranks call different collectives" { went differs; }
 @test "a rank computes and does not hear of the loss" { went computes; }
 @test "a program saves before it ends" { went saves; }

@@ -42,7 +42,7 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   run ranks 4 "$(program failing_ranks)" killed
   [ "$status" != 0 ]
   [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "rank 3 (host n1), pid "[0-9]+", "("was killed by signal 9 (Killed)"|"ended without leaving the job")", while running" ]]
+  [[ "$(said)" =~ "rank 3 (host n1), pid "[0-9]+", "$(killed_by_9)", while running" ]]
 }
 
 @test "a rank that does not enter a collective is named by those that wait, in one line for the job" {

@@ -39,6 +39,17 @@ lab_down() {
 on_lab() { lab exec "$@"; }
 on_node() { lab node "$@"; }
 
+# killed_by_9: how the runtime's line tells of a rank that was killed with SIGKILL and was not its host's leader, as an extended regular expression.
+# Kernels before 6.15 may tell only the parent.
+killed_by_9() {
+  local told='was killed by signal 9 \(Killed\)'
+  if [ "$(printf '%s\n' 6.15 "$(uname -r)" | sort --version-sort | head -n 1)" = 6.15 ]; then
+    echo "$told"
+  else
+    echo "($told|ended without leaving the job)"
+  fi
+}
+
 # plugin: the path of the plugin that was built, or fails with one line.
 plugin() {
   local file=$MUSTER_BUILD/lib/spank_muster.so
