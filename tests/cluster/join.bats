@@ -30,6 +30,32 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
 }
 
+# traced PATTERN: a line of the trace is that.
+traced() { grep -E "^muster: rank [0-9?]+: [+][0-9.]+ ms join: $1\$" <<<"$output" >/dev/null || { echo "no line 'join: $1' in: $output"; return 1; }; }
+# times N TEXT: N lines of the trace have the text.
+times() { [ "$(grep -cF "$2" <<<"$output")" = "$1" ] || { echo "not $1 times '$2' in: $output"; return 1; }; }
+
+@test "the trace of a join through PMIx names no other step of the ladder" {
+  run -0 lab exec env MUSTER_LOG=debug srun -N2 -n4 --overcommit --mpi=pmix "$(program)"
+  traced 'PMIx: connected to slurm\.pmix\.[0-9.]+, 4 ranks'
+  times 4 'join: PMIx: connected to slurm.pmix.'
+  times 4 'join: PMIx: 4 hellos read'
+  times 0 'join: Slurm: '
+  times 0 'join: RANK'
+  times 0 'join: alone'
+  [[ "$output" == *"joined through pmix: 4 ranks on 2 hosts"* ]]
+}
+
+@test "the trace of a rank alone has a line for each step that was none" {
+  # In the order of the ladder.
+  run -0 lab exec env MUSTER_LOG=debug srun -N1 -n1 --mpi=none "$(program)"
+  [ "$(sed -nE 's/^muster: rank [?]: [+][0-9.]+ ms join: (PMIx|Slurm|RANK|alone)/\1/p' <<<"$output")" = "PMIx: no server (PMIX_NAMESPACE is not set)
+Slurm: no step of several tasks (SLURM_STEP_NUM_TASKS)
+RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: not all set, or one rank
+alone" ]
+  [[ "$output" == *"joined through alone: 1 ranks on 1 hosts"* ]]
+}
+
 @test "ranks that are dealt cyclically join too" {
   run -0 ranks --distribution=cyclic --
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
@@ -113,7 +139,7 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   run ranks -- killed
   [ "$status" != 0 ]
   [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "rank 3 (host n1), pid "[0-9]+", "("was killed by signal 9 (Killed)"|"ended without leaving the job")", while running" ]]
+  [[ "$(said)" =~ "rank 3 (host n1), pid "[0-9]+", "$(killed_by_9)", while running" ]]
 }
 
 @test "without MUNGE the job says what is missing, and joins with a key of the user's" {
@@ -168,9 +194,11 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=0123456789abcdef bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
-  # Below torchrun nobody has to say so.
-  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef bash -c "$script"
+  # Below torchrun nobody has to say so, and the trace tells that and each rank's place.
+  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_LOG=debug TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
+  times 4 'join: PMIx, Slurm: passed over, torchrun started this process'
+  for rank in 0 1 2 3; do traced "RANK/WORLD_SIZE: rank $rank of 4, rank 0 at n0 port [0-9]+"; done
   # Neither is known: RANK and Slurm's rank cannot both be right.
   run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_KEY=0123456789abcdef bash -c "$script"
   [ "$status" != 0 ]
