@@ -4,6 +4,7 @@
 #include "half_bits.hpp"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -29,7 +30,16 @@ namespace {
 
 #if defined(__x86_64__)
 
-bool const has_wide = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
+// clang 14 does not know this one's name.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+bool const has_wide = __builtin_cpu_supports("avx2") != 0 && has_f16c();
 
 [[gnu::target("avx2")]] void widen_bfloat16_wide(const std::uint16_t* from, float* to, std::size_t count) {
   widen_bfloat16_loop(from, to, count);

@@ -17,7 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   plan.name = "fuzz";
   plan.rank = 1;
   plan.size = 2;
-  plan.deputy = 1;
   plan.local_name = control::local_name(key, 0);
   plan.key = key;
   Record mine;
