@@ -56,7 +56,7 @@ double excess(double seconds, const Compared& among) {
   return seconds / (factor * among.middle);
 }
 
-std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
+std::string in_milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
 
 const char* fix_of(Pace pace) {
   switch (pace) {
@@ -78,7 +78,7 @@ Row alike(const std::vector<NodePace>& nodes, const std::vector<Compared>& compa
   std::string ranges;
   for (const auto& one : compared)
     ranges += fmt::format("{} {} in {:.3g} to {}", ranges.empty() ? ":" : ",", name_of(one.pace),
-                          one.least * 1e3, milliseconds(one.most));
+                          one.least * 1e3, in_milliseconds(one.most));
   return {Verdict::pass, "slowest node", fmt::format("none: {} nodes are alike{}", nodes.size(), ranges), ""};
 }
 
@@ -110,7 +110,7 @@ Row judge_paces(const std::vector<NodePace>& nodes) {
     double const seconds = (*slowest)[among.pace];
     if (excess(seconds, among) <= 1) continue;
     text += fmt::format("{} {} takes {}, on the middle node {}", text.empty() ? ":" : ";",
-                        name_of(among.pace), milliseconds(seconds), milliseconds(among.middle));
+                        name_of(among.pace), in_milliseconds(seconds), in_milliseconds(among.middle));
   }
   return {Verdict::warn, "slowest node", slowest->host + text, fix_of(worst->pace)};
 }
