@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t piece_bytes = 1u << 20;
 // Up to here the number of steps counts more than that each of them carries everything.
 constexpr std::size_t unsplit_bytes = 32u << 10;
-// Two leaders send no more in one step than in two.
+// Two leaders send no more in one step than in two, unless results are narrower.
 constexpr std::size_t unsplit_bytes_of_two = 256u << 10;
 
 const std::byte* at(const void* buffer, std::size_t index, DataType type) {
@@ -46,8 +46,13 @@ void LeadersAllReduce::all_reduce(const void* in, void* out, std::size_t count, 
   finish();
 }
 
+bool LeadersAllReduce::is_swapped(const Piece& piece) const {
+  return leaders_.size() == 2 &&
+         (piece.wire == piece.type || piece.count * size_of(piece.wire) <= unsplit_bytes_of_two);
+}
+
 bool LeadersAllReduce::is_short(const Piece& piece) const {
-  return piece.count * size_of(piece.wire) <= (leaders_.size() == 2 ? unsplit_bytes_of_two : unsplit_bytes);
+  return piece.count * size_of(piece.wire) <= unsplit_bytes;
 }
 
 // Slices end on cache lines.
@@ -61,6 +66,12 @@ LeadersAllReduce::Slice LeadersAllReduce::slice(const Piece& piece, std::size_t 
 void LeadersAllReduce::start(const Piece& piece) {
   UnderWay& way = under_way_[started_++ % under_way_.size()];
   way.piece = piece;
+  if (is_swapped(piece)) {
+    auto const bytes = piece.count * size_of(piece.wire);
+    way.received.resize(std::max(way.received.size(), bytes));
+    messages_.begin_recv(way.received.data(), bytes, leaders_[after(1)], way.batch);
+    return messages_.begin_send(piece.in, bytes, leaders_[after(1)], way.batch);
+  }
   if (is_short(piece)) return;
   auto const own = slice(piece, own_).count * size_of(piece.wire);
   way.received.resize(std::max(way.received.size(), own * (leaders_.size() - 1)));
@@ -76,8 +87,9 @@ void LeadersAllReduce::start(const Piece& piece) {
 
 void LeadersAllReduce::finish() {
   UnderWay& way = under_way_[finished_++ % under_way_.size()];
-  if (is_short(way.piece)) return double_up(way);
+  if (!is_swapped(way.piece) && is_short(way.piece)) return double_up(way);
   messages_.wait(way.batch);
+  if (is_swapped(way.piece)) return reduce_pair(way);
   reduce_slice(way);
   const Piece& piece = way.piece;
   auto const own = slice(piece, own_);
@@ -92,6 +104,13 @@ void LeadersAllReduce::finish() {
                            way.batch);
   }
   messages_.wait(way.batch);
+}
+
+void LeadersAllReduce::reduce_pair(const UnderWay& way) {
+  const Piece& piece = way.piece;
+  operands_[own_] = piece.in;
+  operands_[after(1)] = way.received.data();
+  reduce_elements(piece.out, piece.type, operands_, piece.count, piece.wire, piece.op, ranks_);
 }
 
 void LeadersAllReduce::reduce_slice(UnderWay& way) {
@@ -118,7 +137,7 @@ void LeadersAllReduce::double_up(UnderWay& way) {
   const Piece& piece = way.piece;
   auto const power = std::bit_floor(leaders_.size());
   auto const paired = 2 * (leaders_.size() - power);
-  auto const work = leaders_.size() > 2 ? partial_type(piece.wire) : piece.wire;
+  auto const work = partial_type(piece.wire);
   auto const bytes = piece.count * size_of(work);
   way.received.resize(std::max(way.received.size(), bytes));
   partial_.resize(std::max(partial_.size(), bytes));

@@ -1,33 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <mpi.h>
-
 #include <array>
 #include <cstddef>
 #include <vector>
 
+#include "communicator/messages.hpp"
 #include "muster/types.hpp"
 
 namespace muster::detail {
 
-/// Messages between ranks of one communicator; every wait for them is bounded.
-class Messages {
- public:
-  using Batch = std::vector<MPI_Request>;
-  virtual void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) = 0;
-  virtual void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) = 0;
-  /// Until all of `batch` is done, which is empty then.
-  virtual void wait(Batch& batch) = 0;
-
- protected:
-  ~Messages() = default;
-};
-
-/// All-reduces between one rank of each host, by messages. A short one is doubled: in each step two leaders
-/// swap what they have. A long one goes in pieces, of which each leader reduces a slice and hands it round;
-/// the next piece is on its way meanwhile. Every element is reduced in one order: the results are the same to
-/// the bit. 16-bit floats round once.
+/// All-reduces between one rank of each host, by messages. Two leaders swap what they have. A short one of
+/// more leaders is doubled: in each step two of them swap. A long one goes in pieces, of which each leader
+/// reduces a slice and hands it round; the next piece is on its way meanwhile. Every element is reduced in
+/// one order: the results are the same to the bit. 16-bit floats round once.
 class LeadersAllReduce {
  public:
   /// `leaders`: their ranks, at least two; this one is leaders[own]. `ranks`: what an average divides by.
@@ -62,10 +48,12 @@ class LeadersAllReduce {
     std::size_t count;
   };
 
+  bool is_swapped(const Piece& piece) const;
   bool is_short(const Piece& piece) const;
   Slice slice(const Piece& piece, std::size_t leader) const;
   // The leader that is `steps` after this one, around.
   std::size_t after(std::size_t steps) const { return (own_ + steps) % leaders_.size(); }
+  void reduce_pair(const UnderWay& piece);
   void reduce_slice(UnderWay& piece);
   void double_up(UnderWay& piece);
   void swap(const void* value, void* theirs, std::size_t bytes, std::size_t partner, Messages::Batch& batch);

@@ -164,35 +164,16 @@ void MpiCommunicator::all_gather_v(const void* in, void* out, std::span<const st
 void MpiCommunicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
                                      Reduction op, Stream) {
   collective("reduce_scatter", [=, this] {
-    auto const piece = share_piece(type, ranks());
-    bool const in_place = out == at_element(in, static_cast<std::size_t>(rank()) * count, type);
-    if (count > piece || in_place) {
-      scatter_in_pieces(in, out, count, type, op, std::min(piece, count));
-    } else {
-      run([&](MPI_Request* request) {
-        return MPI_Ireduce_scatter_block(in, out, static_cast<int>(count), mpi(type), mpi(type, op), comm_,
-                                         request);
-      });
+    if (size() == 1) {
+      if (in != out) std::memcpy(out, in, count * size_of(type));
+      return;
     }
-    if (op == Reduction::average) divide(out, count, type, size());
+    if (!reduce_scatter_) {
+      Messages& messages = *this;
+      reduce_scatter_ = std::make_unique<PairwiseReduceScatter>(messages, rank(), size());
+    }
+    reduce_scatter_->reduce_scatter(in, out, count, type, op);
   });
-}
-
-// The shares of one piece are brought together first, so `out` may be a part of `in`.
-void MpiCommunicator::scatter_in_pieces(const void* in, void* out, std::size_t count, DataType type,
-                                        Reduction op, std::size_t piece) {
-  std::vector<std::byte> arranged(piece * ranks() * size_of(type));
-  for (std::size_t at = 0; at < count; at += piece) {
-    auto const length = std::min(piece, count - at);
-    for (std::size_t r = 0; r < ranks(); ++r) {
-      std::memcpy(at_element(arranged.data(), r * length, type), at_element(in, r * count + at, type),
-                  length * size_of(type));
-    }
-    run([&](MPI_Request* request) {
-      return MPI_Ireduce_scatter_block(arranged.data(), at_element(out, at, type), static_cast<int>(length),
-                                       mpi(type), mpi(type, op), comm_, request);
-    });
-  }
 }
 
 void MpiCommunicator::all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream) {

@@ -15,7 +15,9 @@
 #include "communicator/grouped_calls.hpp"
 #include "communicator/hosts_all_reduce.hpp"
 #include "communicator/leaders_all_reduce.hpp"
+#include "communicator/messages.hpp"
 #include "communicator/mpi_session.hpp"
+#include "communicator/pairwise_reduce_scatter.hpp"
 #include "communicator/shared_all_reduce.hpp"
 #include "deadline.hpp"
 
@@ -76,8 +78,6 @@ class MpiCommunicator : public Collectives, private Messages {
   void message(const char* operation, int peer, Call call);
 
   void gather_in_pieces(const void* in, void* out, std::size_t count, DataType type, std::size_t piece);
-  void scatter_in_pieces(const void* in, void* out, std::size_t count, DataType type, Reduction op,
-                         std::size_t piece);
   void start_send(const void* buffer, std::size_t bytes, int to, int tag);
   void start_recv(void* buffer, std::size_t bytes, int from, int tag);
 
@@ -95,6 +95,7 @@ class MpiCommunicator : public Collectives, private Messages {
   template <typename Begin>
   void start(Batch& batch, Begin begin) {
     auto& request = batch.emplace_back(MPI_REQUEST_NULL);
+    ++under_way_;
     int const code = call(Deadline(group_.timeout()), [&] { return begin(&request); });
     if (code != MPI_SUCCESS) give_up(code);
   }
@@ -129,12 +130,14 @@ class MpiCommunicator : public Collectives, private Messages {
   Group group_;
   MPI_Comm comm_;
   GroupedCalls grouped_;
-  Batch requests_;  // of what is under way
+  Batch requests_;             // of what is under way
+  std::size_t under_way_ = 0;  // requests, of messages between hosts too
   // How to all-reduce, one of them, or none where ranks of a host share no memory: all ranks on one host,
   // several hosts, one rank on each host.
   std::unique_ptr<SharedAllReduce> shared_;
   std::unique_ptr<HostsAllReduce> hosts_;
   std::unique_ptr<LeadersAllReduce> leaders_;
+  std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // made when first wanted
   std::optional<Deadline> patient_until_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};

@@ -9,7 +9,7 @@ namespace muster::detail {
 namespace {
 
 // How often a rank that has its core for itself looks before it gives it away.
-constexpr unsigned spins = 2000;
+constexpr unsigned spins = 200;
 
 constexpr int unused_tag = 3;
 
@@ -41,6 +41,7 @@ MpiCommunicator::~MpiCommunicator() {
   if (broken_ || group_.failed()) {
     (void)hosts_.release();
     (void)leaders_.release();
+    (void)reduce_scatter_.release();
     return;
   }
   if (comm_ == MPI_COMM_NULL) return;
@@ -90,6 +91,7 @@ void MpiCommunicator::wait(Batch& batch) {
     require_hope(looks, deadline);
     if (state_->yield || looks >= spins || state_->wanting_calls > 0) sched_yield();
   }
+  under_way_ -= batch.size();
   batch.clear();
 }
 
@@ -122,14 +124,15 @@ void MpiCommunicator::wait_for_turn(std::unique_lock<std::mutex>& lock, const De
 void MpiCommunicator::be_patient(unsigned looks) {
   if (looks == 0) patient_until_.emplace(group_.timeout());
   require_hope(looks, *patient_until_);
+  bool const gives_away = state_->yield || looks >= spins || state_->wanting_calls > 0;
   // The other rank may be waiting for a message that is still under way here: MPI goes on only when it is
   // called.
-  if (looks % 64 == 63) {
+  if (looks % 64 == 63 || (gives_away && under_way_ > 0)) {
     std::unique_lock const lock(state_->calls, std::try_to_lock);
     int found = 0;
     if (lock.owns_lock()) MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, comm_, &found, MPI_STATUS_IGNORE);
   }
-  if (state_->yield || looks >= spins || state_->wanting_calls > 0) sched_yield();
+  if (gives_away) sched_yield();
 }
 
 // A broken connection shows in MPI first, and on the control plane a moment later with the name of who is

@@ -39,28 +39,36 @@ std::unique_ptr<SharedSegment> take(const Offer& offer, std::size_t bytes) {
 }
 
 struct HostRanks {
-  std::vector<int> leaders;  // the lowest rank of each host
-  std::size_t host = 0;      // index of this rank's host among them
-  std::vector<int> ranks;    // of this host
+  std::vector<std::vector<int>> ranks_of;  // each host's ranks; hosts in the order of their lowest
+  std::size_t host = 0;                    // index of this rank's host
+
+  const std::vector<int>& here() const { return ranks_of[host]; }
+  HostsAllReduce::Shape shape() const {
+    auto const fewer = [](const auto& one, const auto& other) { return one.size() < other.size(); };
+    auto const [fewest, most] = std::minmax_element(ranks_of.begin(), ranks_of.end(), fewer);
+    return HostsAllReduce::Shape::of(ranks_of.size(), static_cast<int>(fewest->size()),
+                                     static_cast<int>(most->size()));
+  }
+  // The rank of each host at one place among its ranks.
+  std::vector<int> at(int place) const {
+    std::vector<int> found;
+    for (const auto& ranks : ranks_of) found.push_back(ranks[static_cast<std::size_t>(place)]);
+    return found;
+  }
 };
 
 HostRanks host_ranks(const Group& group) {
   const auto& roster = group.job().roster;
   std::map<std::pair<std::string_view, std::string_view>, std::size_t> known;
-  std::vector<std::vector<int>> ranks_of;
-  std::size_t own = 0;
+  HostRanks found;
   for (int r = 0; r < group.size(); ++r) {
     const Hello& hello = roster[static_cast<std::size_t>(group.members()[static_cast<std::size_t>(r)])];
     auto const [at, is_new] = known.emplace(
-        std::pair<std::string_view, std::string_view>(hello.host, hello.boot_id), ranks_of.size());
-    if (is_new) ranks_of.emplace_back();
-    ranks_of[at->second].push_back(r);
-    if (r == group.rank()) own = at->second;
+        std::pair<std::string_view, std::string_view>(hello.host, hello.boot_id), found.ranks_of.size());
+    if (is_new) found.ranks_of.emplace_back();
+    found.ranks_of[at->second].push_back(r);
+    if (r == group.rank()) found.host = at->second;
   }
-  HostRanks found;
-  for (const auto& ranks : ranks_of) found.leaders.push_back(ranks.front());
-  found.host = own;
-  found.ranks = std::move(ranks_of[own]);
   return found;
 }
 
@@ -69,15 +77,16 @@ HostRanks host_ranks(const Group& group) {
 void MpiCommunicator::share_memory() {
   if (size() == 1) return;
   group_.enter("setting up");
-  auto const here = host_ranks(group_);
-  auto const hosts = here.leaders.size();
-  auto const local = static_cast<int>(here.ranks.size());
-  auto const place =
-      static_cast<int>(std::find(here.ranks.begin(), here.ranks.end(), rank()) - here.ranks.begin());
+  auto const all = host_ranks(group_);
+  auto const& here = all.here();
+  auto const hosts = all.ranks_of.size();
+  auto const local = static_cast<int>(here.size());
+  auto const place = static_cast<int>(std::find(here.begin(), here.end(), rank()) - here.begin());
+  auto const shape = all.shape();
   std::unique_ptr<SharedSegment> segment;
   bool const alone = hosts == ranks();  // every rank on its host
-  auto const bytes = hosts == 1 ? SharedAllReduce::bytes_for(local) : HostsAllReduce::bytes_for(local);
-  if (!alone) segment = exchange_segment(here.ranks, place, bytes);
+  auto const bytes = hosts == 1 ? SharedAllReduce::bytes_for(local) : HostsAllReduce::bytes_for(local, shape);
+  if (!alone) segment = exchange_segment(here, place, bytes);
   // All or none.
   int have = alone ? wanted() : segment != nullptr;
   run([&](MPI_Request* request) {
@@ -93,12 +102,13 @@ void MpiCommunicator::share_memory() {
     return;
   }
   Messages& messages = *this;
-  std::unique_ptr<LeadersAllReduce> leaders;
-  if (place == 0) leaders = std::make_unique<LeadersAllReduce>(messages, here.leaders, here.host, size());
+  std::unique_ptr<LeadersAllReduce> lane;
+  if (place < shape.lanes)
+    lane = std::make_unique<LeadersAllReduce>(messages, all.at(place), all.host, size());
   if (alone) {
-    leaders_ = std::move(leaders);
+    leaders_ = std::move(lane);
   } else {
-    hosts_ = std::make_unique<HostsAllReduce>(std::move(segment), place, local, std::move(leaders),
+    hosts_ = std::make_unique<HostsAllReduce>(std::move(segment), place, local, shape, std::move(lane),
                                               state_->yield, patience);
   }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host communicator's all-reduce beside MPI_Allreduce on MPI_COMM_WORLD: mpirun -n N
-// bench_host_collectives [SECONDS [MOST_BYTES]], in one process, on one buffer, in place, in turns; SECONDS
-// (0.5) for each size. Prints medians of the slowest rank's time, bus bandwidth as nccl-tests defines it
-// (bytes / time * 2 (n - 1) / n) and the median of the pairs' ratios ours / raw with its 95% confidence
-// interval (order statistics of the median). Exit code 1 when ours is slower by more than 2% beyond that
-// noise, the interval's lower end being above 1.02, at any size.
+// The host communicator's collectives beside Open MPI's blocking ones on MPI_COMM_WORLD: mpirun -n N
+// bench_host_collectives [SECONDS [MOST_BYTES [OPERATION…]]], in one process, on the same buffers, in turns;
+// SECONDS (0.5) for each size up to MOST_BYTES (256 MiB); OPERATION: all_reduce (default; in place),
+// broadcast, reduce (in place), all_gather, reduce_scatter, all_to_all. Prints medians of the slowest rank's
+// time, bus bandwidth as nccl-tests defines it (as it does bytes) and the median of the pairs' ratios ours /
+// raw with its 95% confidence interval (order statistics of the median). Exit code 1 when ours is slower by
+// more than 2% beyond that noise, the interval's lower end being above 1.02, at any size.
 #include <mpi.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,14 @@ void add_bfloat16(void* in, void* inout, int* length, MPI_Datatype*) {
 struct Raw {
   MPI_Datatype type;
   MPI_Op op;
+};
+
+// What both are asked for at one size.
+struct Calls {
+  double bytes;
+  double factor;  // of the bus bandwidth
+  std::function<void()> ours;
+  std::function<void()> raw;
 };
 
 template <typename Call>
@@ -72,15 +82,9 @@ Interval of_median(std::vector<double> values) {
 }
 
 // One size: its line, and whether ours is slower.
-template <typename T>
-bool compare(Communicator& world, std::span<T> buffer, const Raw& raw, double seconds) {
-  auto const ours_once = [&] { world.all_reduce(buffer); };
-  auto const raw_once = [&] {
-    MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(buffer.size()), raw.type, raw.op,
-                  MPI_COMM_WORLD);
-  };
-  time_us(3, ours_once);
-  double const once = std::max(time_us(3, raw_once), 0.01);
+bool compare(Communicator& world, const std::string& what, const Calls& both, double seconds) {
+  time_us(3, both.ours);
+  double const once = std::max(time_us(3, both.raw), 0.01);
   int const calls = std::clamp(static_cast<int>(sample_us / once), 1, 2000);
   int const pairs = std::clamp(static_cast<int>(seconds * 1e6 / (2 * once * calls)), least_pairs, most_pairs);
   std::vector<double> of_raw;
@@ -88,55 +92,102 @@ bool compare(Communicator& world, std::span<T> buffer, const Raw& raw, double se
   std::vector<double> ratios;
   for (int i = 0; i < pairs; ++i) {
     bool const raw_first = i % 2 == 0;
-    if (raw_first) of_raw.push_back(time_us(calls, raw_once));
-    of_ours.push_back(time_us(calls, ours_once));
-    if (!raw_first) of_raw.push_back(time_us(calls, raw_once));
+    if (raw_first) of_raw.push_back(time_us(calls, both.raw));
+    of_ours.push_back(time_us(calls, both.ours));
+    if (!raw_first) of_raw.push_back(time_us(calls, both.raw));
     ratios.push_back(of_ours.back() / of_raw.back());
   }
   auto const ratio = of_median(ratios);
   bool const slower = ratio.low > tolerance;
   if (world.rank() == 0) {
-    auto const bytes = static_cast<double>(buffer.size_bytes());
-    double const factor = 2.0 * (world.size() - 1) / world.size();
     double const raw_us = median(of_raw);
     double const ours_us = median(of_ours);
-    std::printf("%-9s %10.0f %12.2f %12.2f %9.3f %9.3f %7.3f  %.3f-%.3f %5d%s\n",
-                name_of(DataTypeOf<T>::value), bytes, raw_us, ours_us, bytes / raw_us / 1e3 * factor,
-                bytes / ours_us / 1e3 * factor, ratio.middle, ratio.low, ratio.high, pairs,
+    std::printf("%-23s %10.0f %12.2f %12.2f %9.3f %9.3f %7.3f  %.3f-%.3f %5d%s\n", what.c_str(), both.bytes,
+                raw_us, ours_us, both.bytes / raw_us / 1e3 * both.factor,
+                both.bytes / ours_us / 1e3 * both.factor, ratio.middle, ratio.low, ratio.high, pairs,
                 slower ? "  SLOWER" : "");
     std::fflush(stdout);
   }
   return slower;
 }
 
+// Where ranks have shares, `bytes` are those of all shares together.
 template <typename T>
-int compare_all(Communicator& world, const Raw& raw, double seconds, std::size_t most) {
+Calls calls_of(Communicator& world, const std::string& operation, std::span<T> memory, std::span<T> other,
+               const Raw& raw, std::size_t bytes) {
+  auto const ranks = static_cast<std::size_t>(world.size());
+  std::span<T> const whole = memory.first(bytes / sizeof(T));
+  auto const share = whole.size() / ranks;
+  std::span<const T> const shares = whole.first(share * ranks);
+  std::span<T> const results = other.first(share * ranks);
+  auto const all = static_cast<int>(whole.size());
+  auto const part = static_cast<int>(share);
+  double const exchanged = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  auto const of_whole = static_cast<double>(whole.size_bytes());
+  auto const of_shares = static_cast<double>(shares.size_bytes());
+  MPI_Comm const comm = MPI_COMM_WORLD;
+  if (operation == "all_reduce")
+    return {of_whole, 2 * exchanged, [=, &world] { world.all_reduce(whole); },
+            [=] { MPI_Allreduce(MPI_IN_PLACE, whole.data(), all, raw.type, raw.op, comm); }};
+  if (operation == "broadcast")
+    return {of_whole, 1, [=, &world] { world.broadcast(whole, 0); },
+            [=] { MPI_Bcast(whole.data(), all, raw.type, 0, comm); }};
+  if (operation == "reduce")
+    return {of_whole, 1, [=, &world] { world.reduce(whole, 0); },
+            [=, root = world.rank() == 0] {
+              MPI_Reduce(root ? MPI_IN_PLACE : whole.data(), whole.data(), all, raw.type, raw.op, 0, comm);
+            }};
+  if (operation == "all_gather")
+    return {of_shares, exchanged, [=, &world] { world.all_gather(shares.first(share), results); },
+            [=] { MPI_Allgather(shares.data(), part, raw.type, results.data(), part, raw.type, comm); }};
+  if (operation == "reduce_scatter")
+    return {of_shares, exchanged, [=, &world] { world.reduce_scatter(shares, results.first(share)); },
+            [=] { MPI_Reduce_scatter_block(shares.data(), results.data(), part, raw.type, raw.op, comm); }};
+  if (operation == "all_to_all")
+    return {of_shares, exchanged, [=, &world] { world.all_to_all(shares, results); },
+            [=] { MPI_Alltoall(shares.data(), part, raw.type, results.data(), part, raw.type, comm); }};
+  throw Error(Fault::usage, "no operation '" + operation +
+                                "': all_reduce, broadcast, reduce, all_gather, reduce_scatter or all_to_all");
+}
+
+template <typename T>
+int compare_all(Communicator& world, const std::string& operation, const Raw& raw, double seconds,
+                std::size_t most) {
   int slower = 0;
   std::vector<T> memory(most / sizeof(T));
-  for (std::size_t bytes = 4; bytes <= most; bytes *= 4)
-    slower += compare(world, std::span<T>(memory).first(bytes / sizeof(T)), raw, seconds) ? 1 : 0;
+  bool const apart = operation != "all_reduce" && operation != "broadcast" && operation != "reduce";
+  std::vector<T> other(apart ? memory.size() : 0);
+  auto const what = operation + " " + name_of(DataTypeOf<T>::value);
+  for (std::size_t bytes = 4; bytes <= most; bytes *= 4) {
+    if (apart && bytes < sizeof(T) * static_cast<std::size_t>(world.size())) continue;
+    auto const calls = calls_of<T>(world, operation, memory, other, raw, bytes);
+    slower += compare(world, what, calls, seconds) ? 1 : 0;
+  }
   return slower;
 }
 
-int run(double seconds, std::size_t most) {
+int run(double seconds, std::size_t most, const std::vector<std::string>& operations) {
   auto job = Job::join();
   auto world = job.host_world();
   if (job.size() == 1) throw Error(Fault::usage, "a world of one reduces nothing: start it with mpirun -n 2");
   if (job.rank() == 0) {
     std::printf("%d ranks on %d hosts; times in us, bus bandwidth in GB/s\n", job.size(), job.host_count());
-    std::printf("%-9s %10s %12s %12s %9s %9s %7s  %-11s %5s\n", "type", "bytes", "raw", "muster", "raw",
-                "muster", "ratio", "95%", "pairs");
+    std::printf("%-23s %10s %12s %12s %9s %9s %7s  %-11s %5s\n", "operation, type", "bytes", "raw", "muster",
+                "raw", "muster", "ratio", "95%", "pairs");
   }
   Raw narrow{};
   MPI_Type_contiguous(2, MPI_BYTE, &narrow.type);
   MPI_Type_commit(&narrow.type);
   MPI_Op_create(&add_bfloat16, 1, &narrow.op);
-  int slower = compare_all<float>(world, {MPI_FLOAT, MPI_SUM}, seconds, most);
-  slower += compare_all<bfloat16>(world, narrow, seconds, most);
+  int slower = 0;
+  for (const auto& operation : operations) {
+    slower += compare_all<float>(world, operation, {MPI_FLOAT, MPI_SUM}, seconds, most);
+    if (operation == "all_reduce") slower += compare_all<bfloat16>(world, operation, narrow, seconds, most);
+  }
   MPI_Op_free(&narrow.op);
   MPI_Type_free(&narrow.type);
   job.leave();
-  if (slower > 0 && job.rank() == 0) std::printf("slower than MPI_Allreduce in %d lines\n", slower);
+  if (slower > 0 && job.rank() == 0) std::printf("slower than Open MPI in %d lines\n", slower);
   return slower > 0 ? 1 : 0;
 }
 
@@ -144,7 +195,10 @@ int run(double seconds, std::size_t most) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc > 1 ? std::stod(argv[1]) : 0.5, argc > 2 ? std::stoul(argv[2]) : std::size_t{256} << 20);
+    std::vector<std::string> operations(argv + std::min(argc, 3), argv + argc);
+    if (operations.empty()) operations.emplace_back("all_reduce");
+    return run(argc > 1 ? std::stod(argv[1]) : 0.5, argc > 2 ? std::stoul(argv[2]) : std::size_t{256} << 20,
+               operations);
   } catch (const Error& error) {
     if (!error.repeated()) std::fprintf(stderr, "bench_host_collectives: %s\n", error.what());
     return error.exit_code();

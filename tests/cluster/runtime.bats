@@ -1,13 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# libmuster on a real two-node Slurm: collectives across the nodes, and what is said when a rank is missing or lost.
+# libmuster on a real Slurm: collectives across nodes, and what is said when a rank is missing or lost.
 load setup
 
-setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"; }
+setup_file() { lab_up --nodes 4 --gpus 2 --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
 
+# ranks_on NODES N PROGRAM...: N ranks on the first NODES nodes.
+ranks_on() { lab exec srun -N"$1" -w "n[0-$(($1 - 1))]" -n"$2" --mpi=pmix --kill-on-bad-exit=0 "${@:3}"; }
 # ranks N PROGRAM...: N ranks on two nodes.
-ranks() { lab exec srun -N2 -n"$1" --mpi=pmix --kill-on-bad-exit=0 "${@:2}"; }
+ranks() { ranks_on 2 "$@"; }
 program() { echo "$MUSTER_BUILD/bin/$1"; }
 # The runtime's own lines.
 said() { grep -E '^failing_ranks: ' <<<"$output"; }
@@ -29,6 +31,16 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   MUSTER_SHARED_MEMORY=off MUSTER_LOG=debug run ranks 3 "$(program test_communicator)" '*reduc*'
   [ "$status" = 0 ]
   [[ "$output" == *"'host', 3 ranks on 2 hosts, reduces through Open MPI"* ]]
+}
+
+@test "all-reduces over three nodes and over four, of one rank each, of two, of both" {
+  local shape
+  for shape in '3 3' '3 6' '4 5'; do
+    # shellcheck disable=SC2086
+    MUSTER_LOG=debug run ranks_on $shape "$(program test_communicator)" '*reference - *float*,a long*,16-bit*'
+    [ "$status" = 0 ]
+    [[ "$output" == *"'host', ${shape#* } ranks on ${shape% *} hosts, reduces in shared memory"* ]]
+  done
 }
 
 @test "a rank that never joins is named, with its host, in one line for the job" {
