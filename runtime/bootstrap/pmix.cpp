@@ -102,7 +102,7 @@ void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
   auto const processes = processes_of_ranks(variable, name());
   if (auto const [who, record] = speaker(); record) {
     log::debug("join: PMIx: rank {} names the missing", who);
-    if (is_witness()) testify(*record, mine.hello, processes, Deadline(naming_grace));
+    if (is_witness()) testify(*record, mine, processes, Deadline(naming_grace));
     std::this_thread::sleep_for(silent_grace);
     throw Error(Fault::deadline, "join: not every rank came in time", true);
   }

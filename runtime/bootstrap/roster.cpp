@@ -90,6 +90,13 @@ std::vector<int> leaders_of(const std::vector<Record>& records) {
   return leader_of;
 }
 
+std::vector<std::string> addresses_of(const Record& other, const Record& self) {
+  auto addresses = other.addresses;
+  if (other.hello.boot_id == self.hello.boot_id && other.network == self.network)
+    addresses.insert(addresses.begin(), "127.0.0.1");
+  return addresses;
+}
+
 std::string name_of_rank(const Hello& hello) {
   if (hello.gpu.empty()) return fmt::format("rank {} (host {})", hello.rank, hello.host);
   return fmt::format("rank {} (host {}, GPU {})", hello.rank, hello.host, hello.gpu);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "bootstrap/roster.hpp"
 #include "control/connect.hpp"
 #include "log.hpp"
 
@@ -64,21 +65,18 @@ std::map<std::string, Processes> WitnessStand::hear(const Deadline& deadline) {
   return std::move(seen_);
 }
 
-void testify(const Record& speaker, const Hello& self, const Processes& processes, const Deadline& deadline) {
+void testify(const Record& speaker, const Record& self, const Processes& processes, const Deadline& deadline) {
   if (speaker.witness_key.size() != control::key_bytes || speaker.witness_port == 0) return;
   control::Key key{};
   std::copy(speaker.witness_key.begin(), speaker.witness_key.end(), key.begin());
-  auto addresses = speaker.addresses;
-  if (speaker.hello.host == self.host && speaker.hello.boot_id == self.boot_id)
-    addresses.insert(addresses.begin(), "127.0.0.1");
   try {
     asio::io_context io;
-    auto [socket, keys] = control::connect_to_leader(
-        io, self.rank, control::endpoints_of(addresses, speaker.witness_port), key, deadline);
+    auto const endpoints = control::endpoints_of(addresses_of(speaker, self), speaker.witness_port);
+    auto [socket, keys] = control::connect_to_leader(io, self.hello.rank, endpoints, key, deadline);
     auto const channel = std::make_shared<control::Channel>(std::move(socket), keys);
     channel->start([](const Message&) {}, [](const std::string&) {});
     auto testimony = testimony_of(processes);
-    testimony["host"] = self.host;
+    testimony["host"] = self.hello.host;
     channel->send(testimony);
     channel->close();
     io.restart();

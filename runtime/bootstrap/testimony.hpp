@@ -46,6 +46,6 @@ class WitnessStand {
 };
 
 /// Tells the stand of `speaker` what `self` sees on its host. Nothing happens when nobody listens there.
-void testify(const Record& speaker, const Hello& self, const Processes& processes, const Deadline& deadline);
+void testify(const Record& speaker, const Record& self, const Processes& processes, const Deadline& deadline);
 
 }  // namespace muster::bootstrap

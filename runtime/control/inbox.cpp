@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/inbox.hpp"
 
-#include <thread>
 #include <utility>
 
+#include "repeat_error.hpp"
+
 namespace muster::control {
-namespace {
-
-constexpr std::chrono::milliseconds quiet_time{500};
-
-}  // namespace
 
 bool Inbox::fail(const Failure& failure) {
   std::lock_guard const lock(mutex_);
@@ -43,9 +39,8 @@ void Inbox::check() const {
   lock.unlock();
   if (on_loss) on_loss(failure);
   noticed_ = true;
-  bool const repeated = failure.speaker != rank_;
-  if (repeated) std::this_thread::sleep_for(quiet_time);
-  throw Error(failure.fault, failure.text, repeated);
+  if (failure.speaker != rank_) repeat_error(failure.fault, failure.text);
+  throw Error(failure.fault, failure.text);
 }
 
 void Inbox::wait_for_failure(std::chrono::milliseconds wait) {

@@ -13,7 +13,7 @@
 #include "bench/report.hpp"
 #include "bench/sizes.hpp"
 #include "control/plane.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 #include "muster/job.hpp"
 #include "muster/version.hpp"
 

@@ -9,7 +9,7 @@
 #include "bench/sizes.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
 namespace {

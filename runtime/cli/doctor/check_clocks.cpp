@@ -6,7 +6,7 @@
 #include "control/clock_offset.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
 

@@ -8,7 +8,7 @@
 #include "bootstrap/rank_list.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "doctor/checks.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
 

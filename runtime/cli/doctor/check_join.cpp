@@ -7,7 +7,7 @@
 #include "bench/bandwidth.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
 

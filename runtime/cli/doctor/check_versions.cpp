@@ -3,7 +3,7 @@
 
 #include "bootstrap/rank_list.hpp"
 #include "doctor/checks.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
 

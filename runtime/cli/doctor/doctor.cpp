@@ -8,7 +8,7 @@
 
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 #include "log.hpp"
 
 namespace muster::cli {

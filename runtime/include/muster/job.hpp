@@ -15,7 +15,7 @@
 namespace muster {
 
 namespace detail {
-struct JobInside;  // runtime/job_inside.hpp
+struct JobInside;  // runtime/job/job_inside.hpp
 }
 
 /// Which memory this rank's world communicator works on.

@@ -37,7 +37,7 @@ struct Job::State {
   std::optional<Communicator> across_nodes;
   int unwinding = std::uncaught_exceptions();
   bool left = false;
-  std::vector<bootstrap::Record> records;  // by rank
+  std::vector<bootstrap::Record> records;     // by rank
   std::unique_ptr<control::Reunion> reunion;  // where this rank would lead those that are left
   std::function<void(const Loss&)> save;      // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
@@ -47,28 +47,45 @@ struct Job::State {
   bool examined = false;
   std::vector<bootstrap::Finding> findings;
 
-  static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
-  bool unwound() const { return std::uncaught_exceptions() > unwinding; }
-
   int size() const { return static_cast<int>(context->roster.size()); }
-  void take_gpu(bootstrap::Record& mine);
-  void start_plane(const Deadline& deadline);
-  void examine();
-  /// How the control plane is to look after the ranks of `records`.
-  control::PlaneOptions plane_options() const;
-  void attend();
-  /// Throws unless this job has lost a rank and may go on without it.
-  control::Failure require_loss() const;
-  void watch_for_loss();
-  control::ReunionPlan reunion_plan(const control::Failure& failure) const;
-  /// Makes those of `records` the job.
-  void become(std::vector<bootstrap::Record> remaining, int rank);
+  const Hello& self() const { return context->roster[static_cast<std::size_t>(context->rank)]; }
+  bool unwound() const { return std::uncaught_exceptions() > unwinding; }
   void require_here(const char* what) const {
     if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
   }
-  const Hello& self() const { return context->roster[static_cast<std::size_t>(context->rank)]; }
+
+  static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
+  // The steps of join(), in this order.
+  void find_membership(const Deadline& deadline);
+  bootstrap::Record describe_this_rank();
+  void take_gpu(bootstrap::Record& mine);
+  void listen(bootstrap::Record& mine);
+  void exchange(const bootstrap::Record& mine, const Deadline& deadline);
+  void check_records();
+  void examine();
+  void outlive_losses();
+
+  void start_plane(const Deadline& deadline);
+  std::shared_ptr<control::Plane> follow_rank_0(const Deadline& deadline) const;
+  /// How the control plane is to look after the ranks of `records`.
+  control::PlaneOptions plane_options() const;
+
+  std::shared_ptr<detail::Collectives> make_gpu_world();
+  std::shared_ptr<detail::Collectives> make_host_world();
+
+  /// Has the plane call `save` when a rank is lost.
+  void watch_for_loss();
+  /// Throws unless this job has lost a rank and may go on without it.
+  control::Failure require_loss() const;
+  void give_up_communicators();
+  control::ReunionPlan reunion_plan(const control::Failure& failure) const;
+  /// Makes those of `records` the job.
+  void become(std::vector<bootstrap::Record> remaining, int rank);
+  void watch_again();
+
   void leave();
   void drop(bool for_own_reason) noexcept;
+  void stop_watching() noexcept;
 };
 
 }  // namespace muster

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rank_0_section.hpp"
+#include "job/rank_0_section.hpp"
 
 #include <fmt/format.h>
 
 #include <numeric>
 #include <optional>
-#include <thread>
 
 #include "cbor.hpp"
 #include "muster/error.hpp"
+#include "repeat_error.hpp"
 
 namespace muster {
 namespace {
-
-// Rank 0 says it; the others end later, since some launchers end a job with its first process.
-constexpr std::chrono::milliseconds quiet_time{500};
 
 std::optional<Error> error_of(const std::string& name, const std::function<void()>& section) {
   try {
@@ -40,8 +37,7 @@ void run_on_rank_0(control::Plane* plane, int rank, int ranks, const std::string
     outcome = plane->broadcast("section '" + name + "'", everyone, 0, outcome, deadline);
     if (rank != 0 && !outcome.empty()) {
       auto const told = read_cbor(outcome, "what rank 0 threw");
-      std::this_thread::sleep_for(quiet_time);
-      throw Error(static_cast<Fault>(told.at(0).get<int>()), told.at(1).get<std::string>(), true);
+      repeat_error(static_cast<Fault>(told.at(0).get<int>()), told.at(1).get<std::string>());
     }
   }
   if (failed) throw *failed;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The job's own communicators, each made when it is first asked for.
+#include "communicator/plane_communicator.hpp"
+#include "job/job_state.hpp"
+#include "log.hpp"
+#include "observe/phase.hpp"
+
+namespace muster {
+
+Communicator Job::world() {
+  state_->require_here("world");
+  if (!on_gpu()) return host_world();
+  if (!state_->world) {
+    state_->world = state_->make_gpu_world();
+    observe::tell_world(rank(), *state_->context->timings);
+  }
+  return Communicator(state_->world);
+}
+
+std::shared_ptr<detail::Collectives> Job::State::make_gpu_world() {
+  observe::Phase const whole("world communicator", context->timings->world);
+  Deadline const deadline(options.deadline);
+  auto const& plane = context->plane;
+  if (plane) plane->barrier("world communicator", deadline.length());
+  if (plane) plane->enter_phase("setting up NCCL");
+  auto made = gpu->world(detail::Group(context, "world"), deadline);
+  if (plane) plane->enter_phase("running");
+  return made;
+}
+
+Communicator Job::host_world() {
+  state_->require_here("host_world");
+  if (!state_->host_world) {
+    state_->host_world = state_->make_host_world();
+    log::debug("host communicator: {}", state_->host_world->backend());
+  }
+  return Communicator(state_->host_world);
+}
+
+std::shared_ptr<detail::Collectives> Job::State::make_host_world() {
+  observe::Phase const phase("host communicator", context->timings->host_world);
+  if (size() == 1) return detail::make_alone();
+  Deadline const deadline(options.deadline);
+  auto& plane = *context->plane;
+  // MPI_Init waits for every rank without a deadline: they meet here first, where the missing are named.
+  plane.barrier("host communicator", deadline.length());
+  if (options.survive_losses)
+    return std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host"));
+  plane.enter_phase("setting up Open MPI");
+  mpi = detail::start_mpi(*context, deadline);
+  // Under Slurm the fence that ends MPI_Init can hold back the ranks of one node only (runtime of
+  // Slurm 22.05 below TreeWidth), and a message to a rank that is still inside MPI_Init crashes it: 5 of
+  // 60 jobs.
+  plane.barrier("Open MPI", deadline.length());
+  auto made = mpi->world(detail::Group(context, "host"));
+  plane.enter_phase("running");
+  return made;
+}
+
+Communicator Job::node() {
+  state_->require_here("node");
+  if (!state_->node) {
+    auto const all = world();
+    observe::Phase const phase("node communicator", state_->context->timings->node);
+    state_->node = all.split(host_index());
+  }
+  return *state_->node;
+}
+
+Communicator Job::across_nodes() {
+  state_->require_here("across_nodes");
+  if (!state_->across_nodes) {
+    auto const all = world();
+    observe::Phase const phase("communicator across nodes", state_->context->timings->across_nodes);
+    state_->across_nodes = all.split(local_rank());
+  }
+  return *state_->across_nodes;
+}
+
+}  // namespace muster

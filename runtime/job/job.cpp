@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job tells and lets its ranks do together. How it is joined, left and made smaller, and its
+// communicators, are in files of their own.
+#include "muster/job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "job/job_inside.hpp"
+#include "job/job_state.hpp"
+#include "job/rank_0_section.hpp"
+#include "observe/counters.hpp"
+#include "observe/watch.hpp"
+
+namespace muster {
+
+using std::chrono::milliseconds;
+
+Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Job::Job(Job&&) noexcept = default;
+
+Job Job::join(const JoinOptions& options) { return Job(State::join(options, false)); }
+
+int Job::rank() const noexcept { return state_->context->rank; }
+int Job::size() const noexcept { return state_->size(); }
+int Job::local_rank() const noexcept { return state_->self().local_rank; }
+
+int Job::local_size() const noexcept {
+  return static_cast<int>(
+      std::count(state_->seating.host_of.begin(), state_->seating.host_of.end(), host_index()));
+}
+
+int Job::host_index() const noexcept { return state_->seating.host_of[static_cast<std::size_t>(rank())]; }
+int Job::host_count() const noexcept { return state_->seating.hosts; }
+const char* Job::bootstrap() const noexcept { return state_->membership->name(); }
+const std::vector<Hello>& Job::roster() const noexcept { return state_->context->roster; }
+bool Job::on_gpu() const noexcept { return state_->gpu != nullptr; }
+const Timings& Job::timings() const noexcept { return *state_->context->timings; }
+
+void Job::barrier(const std::string& name, milliseconds deadline) {
+  state_->require_here("barrier");
+  if (state_->context->plane) state_->context->plane->barrier("barrier '" + name + "'", deadline);
+}
+
+void Job::on_rank_0(const std::string& name, const std::function<void()>& section, milliseconds deadline) {
+  state_->require_here("on_rank_0");
+  run_on_rank_0(state_->context->plane.get(), rank(), size(), name, section, deadline);
+}
+
+RankMetrics Job::metrics() const { return observe::counters().read(state_->self()); }
+
+RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
+  state_->require_here("metrics_of");
+  if (rank < 0 || rank >= size())
+    throw Error(Fault::usage, fmt::format("metrics_of: rank {} is not in 0 … {}", rank, size() - 1));
+  if (rank == this->rank()) return metrics();
+  return observe::ask_for_metrics(*state_->context->plane, roster()[static_cast<std::size_t>(rank)], wait);
+}
+
+namespace detail {
+
+control::Plane* JobInside::plane(Job& job) { return job.state_->context->plane.get(); }
+
+const std::vector<bootstrap::Record>& JobInside::records(Job& job) { return job.state_->records; }
+
+Job JobInside::examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
+  auto state = Job::State::join(options, true);
+  findings = state->findings;
+  return Job(std::move(state));
+}
+
+}  // namespace detail
+
+}  // namespace muster

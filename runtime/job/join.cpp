@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a process that knows nothing to a rank among others.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "bootstrap/this_process.hpp"
+#include "job/job_state.hpp"
+#include "log.hpp"
+#include "observe/phase.hpp"
+#include "repeat_error.hpp"
+
+namespace muster {
+
+using bootstrap::Record;
+
+namespace {
+
+// What another rank says is thrown a moment later than there.
+template <typename Step>
+auto last_to_end(Step step) {
+  try {
+    return step();
+  } catch (const Error& error) {
+    if (error.repeated()) repeat_error(error.fault(), error.what());
+    throw;
+  }
+}
+
+// The first fatal finding ends the job; the others are told by rank 0, one line each.
+void act_on(const std::vector<bootstrap::Finding>& findings, bool lenient, int rank) {
+  for (const auto& finding : findings) {
+    auto const text = finding.text + ": " + finding.fix;
+    if (finding.fatal && !lenient)
+      throw Error(Fault::environment,
+                  "preflight: " + text + " (MUSTER_PREFLIGHT=warn on rank 0 goes on in spite of it)");
+    if (rank == 0) log::warn(text);
+  }
+}
+
+void take_stall_warning(JoinOptions& options, int rank) {
+  auto const text = bootstrap::variable("MUSTER_STALL_WARNING");
+  if (text.empty()) return;
+  long seconds = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || seconds < 0 || seconds > 1'000'000) {
+    throw Error(Fault::environment,
+                fmt::format("join: MUSTER_STALL_WARNING='{}' is not a number of seconds", text), rank != 0);
+  }
+  options.stall_warning = std::chrono::seconds(seconds);
+}
+
+}  // namespace
+
+std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool examine) {
+  Deadline const deadline(options.deadline);
+  log::debug("join: begins, deadline {}", text_of(deadline.length()));
+  auto state = std::make_unique<State>();
+  state->options = options;
+  state->examined = examine;
+  auto& timings = *state->context->timings;
+  {
+    observe::Phase const whole("join", timings.join);
+    state->find_membership(deadline);
+    Record mine = state->describe_this_rank();
+    auto timeline = observe::Watch::announce(mine);
+    state->listen(mine);
+    state->exchange(mine, deadline);
+    if (examine) {
+      state->examine();
+    } else {
+      state->check_records();
+    }
+    state->context->roster = bootstrap::roster_of(state->records);
+    state->seating = bootstrap::seat(state->context->roster);
+    if (state->membership->size() > 1) state->start_plane(deadline);
+    if (options.survive_losses) state->outlive_losses();
+    state->watch = std::make_unique<observe::Watch>(state->records.front(), state->context->roster,
+                                                    state->context->rank, state->context->plane,
+                                                    std::move(timeline));
+    log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
+  }
+  observe::tell_join(state->context->rank, timings);
+  return state;
+}
+
+void Job::State::find_membership(const Deadline& deadline) {
+  {
+    observe::Phase const phase("find the job", context->timings->bootstrap);
+    membership = last_to_end([&] { return bootstrap::find_membership(deadline); });
+  }
+  take_stall_warning(options, membership->rank());
+  context->rank = membership->rank();
+  context->operation_timeout = options.operation_timeout;
+  log::set_rank(context->rank);
+}
+
+Record Job::State::describe_this_rank() {
+  Record mine;
+  mine.hello = bootstrap::hello_of_this_process();
+  mine.hello.rank = context->rank;
+  mine.network = bootstrap::network_namespace();
+  mine.addresses = bootstrap::own_addresses();
+  mine.hello.address = mine.addresses.front();
+  take_gpu(mine);
+  mine.surroundings = bootstrap::read_surroundings(
+      {mine.on_gpu || examined, membership->size() > 1, membership->local_rank()});
+  return mine;
+}
+
+// What goes wrong here is told in the hello, so that it becomes everybody's reason instead of everybody's
+// wait.
+void Job::State::take_gpu(Record& mine) {
+  bool const wanted =
+      options.device == Device::cuda || (options.device == Device::automatic && !mine.hello.gpu.empty());
+  if (!wanted) return;
+  observe::Phase const phase("take the GPU", context->timings->gpu);
+  try {
+    gpu = detail::open_gpu(mine.hello.gpu, membership->local_rank(), bootstrap::name_of_rank(mine.hello));
+    mine.on_gpu = true;
+    mine.hello.gpu = gpu->pci_address();
+    mine.hello.gpu_uuid = gpu->uuid();
+    mine.hello.nccl_version = gpu->nccl_version();
+    log::debug("join: GPU {} ({}), NCCL {}", gpu->pci_address(), gpu->uuid(), gpu->nccl_version());
+  } catch (const Error& error) {
+    mine.trouble = error.what();
+    mine.trouble_fault = error.fault();
+  }
+}
+
+void Job::State::listen(Record& mine) {
+  if (membership->size() == 1) return;
+  if (context->rank == 0) {
+    auto const key = control::random_key();
+    context->plane = control::Plane::listen(key);
+    mine.port = context->plane->port();
+    mine.key.assign(key.begin(), key.end());
+  }
+  if (options.survive_losses) {
+    reunion = std::make_unique<control::Reunion>();
+    mine.reunion_port = reunion->port();
+  }
+}
+
+void Job::State::exchange(const Record& mine, const Deadline& deadline) {
+  observe::Phase const phase("exchange hellos", context->timings->exchange);
+  records = last_to_end([&] { return membership->exchange(mine, deadline); });
+}
+
+// All ranks see the same records and so the same reason: rank 0 says it, and everybody leaves in order.
+void Job::State::check_records() {
+  try {
+    bootstrap::check_roster(records);
+    act_on(bootstrap::preflight(records), records.front().surroundings.lenient, membership->rank());
+  } catch (const Error& error) {
+    membership->finish();
+    if (membership->rank() != 0) repeat_error(error.fault(), error.what());
+    throw;
+  }
+}
+
+// Whatever is wrong with the GPUs: the rest can be examined without.
+void Job::State::examine() {
+  try {
+    bootstrap::check_roster(records);
+  } catch (const Error& error) {
+    findings.push_back({true, "join", error.what(), ""});
+    gpu.reset();
+  }
+  auto more = bootstrap::preflight(records);
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
+}
+
+// From here on the launcher takes the end of a process for nobody's failure.
+void Job::State::outlive_losses() {
+  membership->finish();
+  if (gpu) gpu->survive();
+}
+
+}  // namespace muster

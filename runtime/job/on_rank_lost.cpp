@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/job_state.hpp"
+#include "log.hpp"
+
+namespace muster {
+
+void Job::on_rank_lost(std::function<void(const Loss&)> save, std::chrono::milliseconds deadline) {
+  state_->require_here("on_rank_lost");
+  state_->save = std::move(save);
+  state_->save_deadline = deadline;
+  state_->watch_for_loss();
+}
+
+void Job::State::watch_for_loss() {
+  if (!context->plane || !save) return;
+  context->plane->on_loss(
+      [call = save](const control::Failure& failure) {
+        Loss loss{{}, failure.text};
+        if (failure.lost >= 0) loss.ranks.push_back(failure.lost);
+        try {
+          call(loss);
+        } catch (const std::exception& error) {
+          log::warn(fmt::format("on_rank_lost: {}", error.what()));
+        }
+      },
+      save_deadline);
+}
+
+}  // namespace muster

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control plane of a job whose ranks know each other's records: after the join, and again after a loss.
+#include <algorithm>
+
+#include "bootstrap/clock_check.hpp"
+#include "bootstrap/launcher.hpp"
+#include "job/job_state.hpp"
+#include "log.hpp"
+#include "observe/phase.hpp"
+#include "observe/watch.hpp"
+
+namespace muster {
+
+using std::chrono::milliseconds;
+
+control::PlaneOptions Job::State::plane_options() const {
+  return {context->roster, bootstrap::leaders_of(records), options.silence, options.stall_warning,
+          options.unattended};
+}
+
+void Job::State::start_plane(const Deadline& deadline) {
+  observe::Phase const phase("control plane", context->timings->plane);
+  auto& plane = context->plane;
+  if (plane) {
+    plane->lead(plane_options());
+  } else {
+    plane = follow_rank_0(deadline);
+  }
+  auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
+  if (seating.hosts > 1) bootstrap::tell_clock(*plane, seating.host_of, wait());
+  observe::answer_for_metrics(*plane, self());
+  plane->barrier("join", wait());
+  if (seating.hosts > 1 && context->rank == 0 && !examined) {
+    for (const auto& finding : bootstrap::compare_clocks(*plane, context->roster, seating.host_of))
+      log::warn("{}: {}", finding.text, finding.fix);
+  }
+  plane->enter_phase("running");
+  if (auto launcher = bootstrap::launcher_of_this_process())
+    plane->watch_launcher(std::move(launcher->process), launcher->name);
+}
+
+std::shared_ptr<control::Plane> Job::State::follow_rank_0(const Deadline& deadline) const {
+  const auto& leader = records.front();
+  control::Key key{};
+  if (leader.key.size() != key.size() || leader.port == 0)
+    throw Error(Fault::system, "join: rank 0's hello has no key or port");
+  std::copy(leader.key.begin(), leader.key.end(), key.begin());
+  const auto& own = records[static_cast<std::size_t>(context->rank)];
+  return control::Plane::follow(context->rank, plane_options(), bootstrap::addresses_of(leader, own),
+                                leader.port, key, deadline);
+}
+
+}  // namespace muster

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "muster/error.hpp"
+
+namespace muster {
+
+/// Throws what another rank says, as an Error that is repeated(), a moment later than that one: some launchers
+/// end a job with its first process, and the line would be lost.
+[[noreturn]] inline void repeat_error(Fault fault, const std::string& text) {
+  std::this_thread::sleep_for(std::chrono::milliseconds{500});
+  throw Error(fault, text, true);
+}
+
+}  // namespace muster
