@@ -15,8 +15,9 @@ namespace {
 using nlohmann::json;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
-constexpr std::array<std::uint8_t, 8> declining{'m', 'u', 's', 't', 'n', 'o', 't', 1};
+using Magic = std::array<std::uint8_t, 8>;
+constexpr Magic magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
+constexpr Magic declining{'m', 'u', 's', 't', 'n', 'o', 't', 1};
 constexpr std::size_t header_bytes = magic.size() + 4;
 constexpr std::size_t max_sealed_bytes = 8192;  // a credential of a few hundred bytes is longer by half
 constexpr std::size_t strangers_kept = 256;
@@ -25,14 +26,19 @@ constexpr std::size_t seals_at_once = 4;
 
 using Header = std::array<std::uint8_t, header_bytes>;
 
+Bytes header_of(const Magic& word, std::size_t number) {
+  Bytes header(word.begin(), word.end());
+  for (int i = 0; i < 4; ++i) header.push_back(static_cast<std::uint8_t>(number >> (8 * i)));
+  return header;
+}
+
 Bytes framed(const Bytes& sealed) {
-  Bytes frame(magic.begin(), magic.end());
-  for (int i = 0; i < 4; ++i) frame.push_back(static_cast<std::uint8_t>(sealed.size() >> (8 * i)));
+  auto frame = header_of(magic, sealed.size());
   frame.insert(frame.end(), sealed.begin(), sealed.end());
   return frame;
 }
 
-bool begins_with(const Header& header, const std::array<std::uint8_t, 8>& word) {
+bool begins_with(const Header& header, const Magic& word) {
   return std::equal(word.begin(), word.end(), header.begin());
 }
 
@@ -161,10 +167,41 @@ std::vector<std::uint8_t> KeyDesk::reply_to(const std::vector<std::uint8_t>& sea
   return framed(seal_.close(write_cbor(ticket)));
 }
 
+namespace {
+
+// Runs what was begun on `socket`, until the deadline at the latest, and says what `why` was by then: the handlers
+// that closing cancels still write there.
+std::string run_to_end(asio::io_context& io, control::Socket& socket, const std::string& why,
+                       const Deadline& deadline) {
+  io.restart();
+  io.run_until(deadline.when());
+  auto said = why;
+  asio::error_code ignored;
+  socket.close(ignored);
+  io.restart();
+  io.run();
+  return said;
+}
+
+// What rank 0 answers to the wish of `rank` that bore `nonce`.
+Ticket ticket_in(const json& answer, const std::string& job, int rank, const Bytes& nonce) {
+  if (answer.at("job").get<std::string>() != job || answer.at("rank").get<int>() != rank ||
+      Bytes(answer.at("nonce").get_binary()) != nonce) {
+    throw Error(Fault::system, "the answer is for somebody else");
+  }
+  Ticket ticket;
+  auto const key = answer.at("key").get_binary();
+  if (key.size() != ticket.key.size()) throw Error(Fault::system, "the answer has no key");
+  std::copy(key.begin(), key.end(), ticket.key.begin());
+  ticket.port = answer.at("port").get<std::uint16_t>();
+  return ticket;
+}
+
+}  // namespace
+
 void decline_at(asio::io_context& io, const control::Endpoint& desk, int rank, Obstacle obstacle,
                 const Deadline& deadline) {
-  Bytes word(declining.begin(), declining.end());
-  for (int i = 0; i < 4; ++i) word.push_back(static_cast<std::uint8_t>(rank >> (8 * i)));
+  auto word = header_of(declining, static_cast<std::size_t>(rank));
   word.push_back(static_cast<std::uint8_t>(obstacle));
   control::Socket socket(io);
   std::string why = "no answer within " + text_of(deadline.length());
@@ -177,13 +214,7 @@ void decline_at(asio::io_context& io, const control::Endpoint& desk, int rank, O
       asio::async_read(socket, asio::buffer(end), [](const asio::error_code&, std::size_t) {});
     });
   });
-  io.restart();
-  io.run_until(deadline.when());
-  auto const said = why;
-  asio::error_code ignored;
-  socket.close(ignored);
-  io.restart();
-  io.run();  // lets the cancelled handlers go
+  auto const said = run_to_end(io, socket, why, deadline);
   if (!said.empty()) throw Error(Fault::system, said);
 }
 
@@ -217,25 +248,9 @@ Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal&
       });
     });
   });
-  io.restart();
-  io.run_until(deadline.when());
-  auto const said = why;
-  asio::error_code ignored;
-  socket.close(ignored);
-  io.restart();
-  io.run();  // lets the cancelled handlers go
+  auto const said = run_to_end(io, socket, why, deadline);
   if (!came) throw Error(Fault::system, said);
-  json const ticket = read_cbor(seal.open(frame->body), "rank 0's answer");
-  if (ticket.at("job").get<std::string>() != job || ticket.at("rank").get<int>() != rank ||
-      Bytes(ticket.at("nonce").get_binary()) != own) {
-    throw Error(Fault::system, "the answer is for somebody else");
-  }
-  Ticket given;
-  auto const key = ticket.at("key").get_binary();
-  if (key.size() != given.key.size()) throw Error(Fault::system, "the answer has no key");
-  std::copy(key.begin(), key.end(), given.key.begin());
-  given.port = ticket.at("port").get<std::uint16_t>();
-  return given;
+  return ticket_in(read_cbor(seal.open(frame->body), "rank 0's answer"), job, rank, own);
 }
 
 }  // namespace muster::bootstrap
