@@ -7,8 +7,9 @@
 #endif
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
+
+#include "compute/cpu/split.hpp"
 
 namespace muster::compute::cpu {
 namespace {
@@ -16,27 +17,6 @@ namespace {
 /// Rows whose sums are formed together. Fixed, so that results do not depend on the number of threads.
 constexpr int chunk_rows = 64;
 constexpr std::size_t norm_block = 1 << 14;
-/// Below this many elements a parallel region costs more than it saves.
-constexpr std::size_t parallel_threshold = 1 << 13;
-
-/// Calls f(begin, end) for parts of [0, count) that start at multiples of `grain`.
-template <typename F>
-void split(int threads, std::size_t count, std::size_t grain, std::size_t work, F&& f) {
-  const std::size_t pieces = (count + grain - 1) / grain;
-  const int used = work < parallel_threshold ? 1 : static_cast<int>(std::min<std::size_t>(threads, pieces));
-  if (used <= 1) {
-    if (count > 0) f(std::size_t{0}, count);
-    return;
-  }
-#pragma omp parallel num_threads(used)
-  {
-    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
-    const auto team = static_cast<std::size_t>(omp_get_num_threads());
-    const std::size_t begin = pieces * thread / team * grain;
-    const std::size_t end = std::min(count, pieces * (thread + 1) / team * grain);
-    if (begin < end) f(begin, end);
-  }
-}
 
 /// Denormal numbers count as zero on all threads of the pool: they matter to no result and cost a hundred
 /// times an ordinary operation.
@@ -81,51 +61,6 @@ void CpuCompute<Real>::reserve_scratch(std::size_t size_per_thread) {
 template <typename Real>
 Real* CpuCompute<Real>::scratch(int thread) {
   return scratch_.data() + scratch_size_ * static_cast<std::size_t>(thread);
-}
-
-template <typename Real>
-void CpuCompute<Real>::matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias,
-                              Real* c) {
-  if constexpr (std::is_same_v<Real, float>) {
-    if (dnnl_) return (*dnnl_)(shape, a, b, bias, c);
-  }
-  own_matmul(shape, a, b, bias, c);
-}
-
-template <typename Real>
-void CpuCompute<Real>::own_matmul(const MatmulShape& s, const Real* a, const Real* b, const Real* bias,
-                                  Real* c) {
-  constexpr int depth =
-      512;  // rows of b packed at a time: a panel of 512 * 32 floats fits a level-1 or level-2 cache
-  const int panel = kernels_.matmul.panel_columns;
-  reserve_scratch(static_cast<std::size_t>(panel) * depth);
-  const std::ptrdiff_t a_row = s.transpose_a ? 1 : s.k, a_column = s.transpose_a ? s.m : 1;
-  split(threads_, static_cast<std::size_t>(s.n), static_cast<std::size_t>(panel),
-        static_cast<std::size_t>(s.m) * s.n * s.k, [&](std::size_t first, std::size_t last) {
-          Real* packed = scratch(omp_get_thread_num());
-          for (int j = static_cast<int>(first); j < static_cast<int>(last); j += panel) {
-            const int columns = std::min(panel, static_cast<int>(last) - j);
-            if (s.bias || s.accumulate) {
-              for (int i = 0; i < s.m; ++i) {
-                Real* row = c + std::ptrdiff_t{i} * s.n + j;
-                for (int x = 0; x < columns; ++x)
-                  row[x] = (s.accumulate ? row[x] : Real(0)) + (s.bias ? bias[j + x] : Real(0));
-              }
-            }
-            for (int p = 0; p < s.k; p += depth) {
-              const int rows = std::min(depth, s.k - p);
-              for (int q = 0; q < rows; ++q) {
-                for (int x = 0; x < columns; ++x) {
-                  packed[std::ptrdiff_t{q} * panel + x] = s.transpose_b
-                                                              ? b[std::ptrdiff_t{j + x} * s.k + p + q]
-                                                              : b[std::ptrdiff_t{p + q} * s.n + j + x];
-                }
-              }
-              kernels_.matmul.panel(s.m, columns, rows, a + p * a_column, a_row, a_column, packed, c + j, s.n,
-                                    s.bias || s.accumulate || p > 0);
-            }
-          }
-        });
 }
 
 template <typename Real>

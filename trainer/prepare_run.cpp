@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run does before its first step: every reason not to begin is found here.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+
+#include "compute/cpu/cpu_compute.hpp"
+#include "hash.hpp"
+#include "plural.hpp"
+#include "run.hpp"
+#include "threads.hpp"
+
+namespace muster {
+
+namespace fs = std::filesystem;
+
+void Run::prepare() {
+  refuse_gpu();
+  load_data();
+  require_equal_everywhere();
+  build_replica();
+  resume();
+  announce();
+}
+
+void Run::refuse_gpu() {
+  agreement_.together([&] {
+    if (!job_.on_gpu()) return;
+    const Hello& self = job_.roster()[static_cast<std::size_t>(job_.rank())];
+    throw Error(
+        Fault::device,
+        fmt::format("rank {} on {} has GPU {}, but this version computes on the CPU only: pass --device=cpu",
+                    self.rank, self.host, self.gpu));
+  });
+}
+
+void Run::load_data() {
+  agreement_.together([&] {
+    if (options_.batch < world_.size()) {
+      throw Error(Fault::usage, fmt::format("--batch {} is less than one sequence for each of {} ranks",
+                                            options_.batch, world_.size()));
+    }
+    corpus_ = data::Corpus::read(options_.data, options_.validation_fraction);
+  });
+  agreement_.on_first_rank([&] {
+    std::error_code error;
+    fs::create_directories(options_.output, error);
+    if (error) {
+      throw Error(Fault::system,
+                  fmt::format("cannot create the output folder {}: {}", options_.output, error.message()));
+    }
+  });
+}
+
+void Run::require_equal_everywhere() {
+  const auto& o = options_;
+  const std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.model.layers, o.model.heads, o.model.width,
+      o.model.context, o.batch, o.steps, o.learning_rate, o.min_learning_rate, o.warmup, o.adamw.beta1,
+      o.adamw.beta2, o.adamw.weight_decay, o.adamw.clip, o.seed, o.eval_every, o.checkpoint_every, o.resume,
+      o.deterministic, o.chunk);
+  const auto options_differ = agreement_.differing_ranks(hash_bytes(text.data(), text.size()));
+  const auto data_differ = agreement_.differing_ranks(corpus_.hash());
+  agreement_.on_first_rank([&] {
+    if (!options_differ.empty()) {
+      throw Error(Fault::usage, fmt::format("rank {} was started with other options than rank 0",
+                                            fmt::join(options_differ, ", ")));
+    }
+    if (!data_differ.empty()) {
+      throw Error(Fault::usage,
+                  fmt::format("rank {} read other bytes from {} than rank 0: give all hosts the same files",
+                              fmt::join(data_differ, ", "), o.data));
+    }
+  });
+}
+
+void Run::build_replica() {
+  agreement_.together([&] {
+    const int threads = choose_threads(options_.threads, job_.roster(), job_.rank());
+    compute_ = std::make_unique<compute::cpu::CpuCompute<float>>(
+        compute::cpu::CpuCompute<float>::Options{threads, true, nullptr});
+    replica_ = std::make_unique<Replica>(
+        Replica::Settings{options_.model, options_.adamw, options_.batch, options_.seed,
+                          options_.deterministic ? options_.chunk : 0},
+        corpus_, *compute_, world_);
+    if (first()) replica_->initialize();
+  });
+  state_ = {0, 0, options_.seed, options_.batch, corpus_.hash(), options_.model};
+}
+
+void Run::resume() {
+  std::string differences;
+  agreement_.on_first_rank([&] {
+    if (options_.resume == "off" || (options_.resume == "auto" && !fs::exists(checkpoint_path_))) return;
+    const fs::path from = options_.resume == "auto" ? checkpoint_path_ : fs::path(options_.resume);
+    const TrainingState found = read_checkpoint(from, options_.model, replica_->table(), replica_->tensors());
+    if (found.seed != state_.seed) differences += " --seed";
+    if (found.batch != state_.batch) differences += " --batch";
+    if (found.data_hash != state_.data_hash) differences += " --data";
+    state_.step = found.step;
+    state_.samples = found.samples;
+    resumed_ = true;
+    fmt::print("resuming {} after step {}\n", from.string(), found.step);
+    if (!differences.empty())
+      fmt::print("note: the checkpoint was made with other values of{}\n", differences);
+  });
+  std::int64_t position[] = {state_.step, state_.samples, resumed_ ? 1 : 0};
+  world_.broadcast(std::span<std::int64_t>(position), 0);
+  state_.step = first_step_ = position[0];
+  state_.samples = position[1];
+  resumed_ = position[2] != 0;
+  if (resumed_) saved_step_ = options_.resume == "auto" ? state_.step : -1;
+  replica_->broadcast();
+  agreement_.on_first_rank(
+      [&] { metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_, state_.step); });
+}
+
+void Run::announce() {
+  if (!first()) return;
+  const auto& model = options_.model;
+  fmt::print("gpt: {}, {}, width {}, context {}: {} parameters\n", plural(model.layers, "layer"),
+             plural(model.heads, "head"), model.width, model.context, replica_->table().parameter_count);
+  fmt::print("on {} on {}, each {}; {} bytes a step\n", plural(world_.size(), "rank"),
+             plural(job_.host_count(), "host"), compute_->describe(), replica_->tokens_per_step());
+  fmt::print("data {} ({}): {} bytes to train on, {} held out\n", options_.data,
+             plural(static_cast<std::int64_t>(corpus_.file_count()), "file"), corpus_.training().size(),
+             corpus_.held_out_size());
+  if (first_step_ >= options_.steps) {
+    fmt::print(
+        "all {} steps are done already: raise --steps to train on, or pass --resume=off to start anew\n",
+        options_.steps);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace muster
