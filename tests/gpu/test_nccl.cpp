@@ -1,57 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real NCCL through libmuster, against plain references: on_ranks N test_gpu (or mpirun -n N), with one GPU (one_gpu.hpp
-// says what that covers) or more. Without a GPU: says so, exit code 77.
-#include <cuda_runtime.h>
+// NCCL's collectives and messages of every type and reduction against plain references.
+#include <cmath>
 
-#include <cstdio>
-#include <string>
-
-#include "one_gpu.hpp"
-#include "reference.hpp"
 #include "catch.hpp"
-#include "run_tests.hpp"
+#include "on_gpu.hpp"
+#include "reference.hpp"
+#include "world.hpp"
 
 using namespace muster;
 using namespace reference;
 using one_gpu::check;
+using one_gpu::OnGpu;
 
 namespace {
-
-Job* joined = nullptr;
-
-// Elements in GPU memory, with a stream of their own.
-template <typename T>
-class OnGpu {
- public:
-  explicit OnGpu(std::size_t count) : count_(count) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    check(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)));
-  }
-  explicit OnGpu(const std::vector<T>& values) : OnGpu(values.size()) {
-    check(cudaMemcpyAsync(data_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice, stream_));
-  }
-  ~OnGpu() {
-    cudaFree(data_);
-    cudaStreamDestroy(stream_);
-  }
-  OnGpu(const OnGpu&) = delete;
-  OnGpu& operator=(const OnGpu&) = delete;
-
-  std::span<T> span() { return {data_, count_}; }
-  std::span<const T> view() const { return {data_, count_}; }
-  Stream stream() const { return stream_; }
-  std::vector<T> values(Communicator& through) {
-    through.synchronize(stream_);
-    std::vector<T> copy(count_);
-    check(cudaMemcpy(copy.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost));
-    return copy;
-  }
-
- private:
-  std::size_t count_;
-  T* data_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-};
 
 // NCCL multiplies 16-bit floats by 1/n before it adds; the plain reference divides once at the end.
 template <typename T>
@@ -69,7 +30,7 @@ bool close_numbers(const std::vector<T>& a, const std::vector<T>& b) {
 TEMPLATE_TEST_CASE("NCCL's reductions equal a plain reference", "", float, double, bfloat16, half,
                    std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;
-  auto world = joined->world();
+  auto world = job().world();
   auto const ranks = static_cast<std::size_t>(world.size());
   for (Reduction op : all_reductions) {
     for (std::size_t count : {std::size_t{1}, std::size_t{70001}}) {
@@ -109,7 +70,7 @@ TEMPLATE_TEST_CASE("NCCL's reductions equal a plain reference", "", float, doubl
 TEMPLATE_TEST_CASE("NCCL's copies carry every bit", "", float, double, bfloat16, half, std::int8_t,
                    std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;
-  auto world = joined->world();
+  auto world = job().world();
   std::size_t const count = 300001;
   for (int root = 0; root < world.size(); ++root) {
     OnGpu<T> buffer(numbers<T>(world.rank(), count));
@@ -132,7 +93,7 @@ TEMPLATE_TEST_CASE("NCCL's shares of different lengths and its exchange of slice
                    bfloat16, half, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
                    std::uint64_t) {
   using T = TestType;
-  auto world = joined->world();
+  auto world = job().world();
   std::vector<std::size_t> counts;
   std::vector<T> expected;
   for (int r = 0; r < world.size(); ++r) {
@@ -163,7 +124,7 @@ TEMPLATE_TEST_CASE("NCCL's shares of different lengths and its exchange of slice
 }
 
 TEST_CASE("NCCL's grouped messages in both directions, with collectives among them") {
-  auto world = joined->world();
+  auto world = job().world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
   int const previous = (world.rank() + world.size() - 1) % world.size();
@@ -182,7 +143,7 @@ TEST_CASE("NCCL's grouped messages in both directions, with collectives among th
 }
 
 TEST_CASE("NCCL's messages go round the ring") {
-  auto world = joined->world();
+  auto world = job().world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
   int const previous = (world.rank() + world.size() - 1) % world.size();
@@ -195,123 +156,4 @@ TEST_CASE("NCCL's messages go round the ring") {
   world.recv(theirs.span(), previous, theirs.stream());
   if (world.rank() != 0) world.send(mine.view(), next, theirs.stream());
   REQUIRE(same_bits(theirs.values(world), numbers<float>(previous, 1000)));
-}
-
-TEST_CASE("NCCL's split, barrier and the host communicator beside it") {
-  auto world = joined->world();
-  REQUIRE(std::string(world.backend()) == "nccl");
-  world.barrier();
-  auto part = world.split(world.rank() % 2, -world.rank());
-  OnGpu<std::int32_t> one(std::vector<std::int32_t>{1});
-  part.all_reduce(one.span(), Reduction::sum, one.stream());
-  REQUIRE(one.values(part).at(0) == part.size());
-  REQUIRE(part.size() == (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2);
-  if (world.size() > 1 && std::string(joined->bootstrap()) != "pmix") return;  // Open MPI needs it
-  std::vector<std::int32_t> host{1};
-  joined->host_world().all_reduce(std::span<std::int32_t>(host));
-  REQUIRE(host.at(0) == world.size());
-}
-
-TEST_CASE("NCCL's communicators of the node and across nodes") {
-  auto node = joined->node();
-  auto across = joined->across_nodes();
-  REQUIRE(node.size() == joined->local_size());
-  REQUIRE(node.rank() == joined->local_rank());
-  REQUIRE(across.rank() == joined->host_index());
-  OnGpu<std::int32_t> sum(std::vector<std::int32_t>{1});
-  node.all_reduce(sum.span(), Reduction::sum, sum.stream());
-  across.all_reduce(sum.span(), Reduction::sum, sum.stream());
-  REQUIRE(sum.values(across).at(0) == joined->size());
-}
-
-TEST_CASE("the phases of NCCL's start are timed") {
-  joined->world();
-  const auto& timings = joined->timings();
-  REQUIRE(timings.gpu.count() > 0);
-  REQUIRE(timings.nccl_id.count() > 0);
-  REQUIRE(timings.nccl_init.count() > 0);
-  REQUIRE((timings.first_collective.count() > 0.001) == (joined->size() > 1));
-  REQUIRE(timings.world >= timings.nccl_id + timings.nccl_init + timings.first_collective);
-}
-
-TEST_CASE("NCCL's reducer averages gradients beside the program's stream, registered, scattered and measured") {
-  auto world = joined->world();
-  std::vector<std::size_t> const sizes{1000, 300001, 7, 65536};
-  std::vector<OnGpu<float>*> own;
-  std::vector<std::span<float>> scattered;
-  for (auto const size : sizes) {
-    own.push_back(new OnGpu<float>(size));
-    scattered.push_back(own.back()->span());
-  }
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  auto const steps = [&](Reducer& reducer) {
-    for (int step = 0; step < 3; ++step) {
-      for (std::size_t i = sizes.size(); i-- > 0;) {
-        auto const values = numbers<float>(world.rank() + 10 * step, sizes[i]);
-        // Written on the program's stream: the reducer has to wait for it, and what follows for the reducer.
-        check(cudaMemcpyAsync(reducer.gradient(i).data(), values.data(), sizes[i] * sizeof(float),
-                              cudaMemcpyHostToDevice, stream));
-        reducer.ready(i, stream);
-      }
-      reducer.finish(stream);
-      for (std::size_t i = 0; i < sizes.size(); ++i) {
-        std::vector<float> got(sizes[i]);
-        check(cudaMemcpyAsync(got.data(), reducer.gradient(i).data(), sizes[i] * sizeof(float),
-                              cudaMemcpyDeviceToHost, stream));
-        world.synchronize(stream);
-        std::vector<double> sum(sizes[i]);
-        for (int r = 0; r < world.size(); ++r) {
-          auto const theirs = numbers<float>(r + 10 * step, sizes[i]);
-          for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += double{theirs[k]};
-        }
-        double worst = 0;
-        for (std::size_t k = 0; k < sum.size(); ++k)
-          worst = std::max(worst, std::abs(double{got[k]} - sum[k] / world.size()));
-        REQUIRE(worst < 1e-5);
-      }
-      auto const statistics = reducer.last_step();
-      REQUIRE(statistics.step == static_cast<std::uint64_t>(step + 1));
-      REQUIRE(statistics.buckets == reducer.buckets());
-      REQUIRE(statistics.communication > 0);
-      REQUIRE(statistics.exposed >= 0);
-    }
-  };
-  for (bool const overlap : {true, false}) {
-    Reducer registered(world, sizes, {.overlap = overlap});
-    steps(registered);
-    Reducer copied(world, scattered, {.bucket_bytes = 100'000, .overlap = overlap});
-    steps(copied);
-  }
-  check(cudaStreamDestroy(stream));
-  for (auto* const one : own) delete one;
-}
-
-TEST_CASE("NCCL carries rank 0's state to every GPU") {
-  auto world = joined->world();
-  OnGpu<float> large(numbers<float>(world.rank(), 100'000));
-  OnGpu<std::uint8_t> small(numbers<std::uint8_t>(world.rank(), 3));
-  check(cudaStreamSynchronize(small.stream()));
-  broadcast_state(world, State().add(large.span()).add(small.span()), large.stream());
-  REQUIRE(same_bits(large.values(world), numbers<float>(0, 100'000)));
-  REQUIRE(same_bits(small.values(world), numbers<std::uint8_t>(0, 3)));
-}
-
-int main(int argc, char** argv) {
-  int const gpus = one_gpu::count_gpus();
-  if (gpus == 0) return 77;
-  one_gpu::share(gpus);
-  try {
-    auto job = Job::join({.deadline = std::chrono::seconds(60),
-                          .operation_timeout = std::chrono::seconds(60),
-                          .device = Device::cuda});
-    joined = &job;
-    one_gpu::use(gpus, job.local_rank());
-    int const failed = run_tests(argc, argv);
-    job.leave();
-    return failed;
-  } catch (const Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
-    return error.exit_code();
-  }
 }

@@ -7,9 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "catch.hpp"
-#include "has.hpp"
-#include "muster/error.hpp"
+#include "errors.hpp"
 
 // The environment in which a test opens its GPU.
 struct Fakes {
@@ -33,19 +31,10 @@ template <typename Result>
 Result ask(const char* file, const char* function) {
   void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(handle != nullptr);
-  return reinterpret_cast<Result (*)()>(dlsym(handle, function))();
+  void* const found = dlsym(handle, function);
+  REQUIRE(found != nullptr);
+  return reinterpret_cast<Result (*)()>(found)();
 }
 inline int count(const char* function) { return ask<int>(FAKE_NCCL_FILE, function); }
 // What NCCL was asked for since the last time.
 inline std::string journal() { return ask<const char*>(FAKE_NCCL_FILE, "fake_nccl_journal"); }
-
-template <typename Call>
-muster::Error error_of(Call call) {
-  try {
-    call();
-  } catch (const muster::Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return muster::Error(muster::Fault::usage, "");
-}

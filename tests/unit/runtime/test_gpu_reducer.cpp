@@ -2,33 +2,25 @@
 // The reducer on GPU memory, on test doubles of CUDA and NCCL: what is enqueued where, in which order, and
 // what memory is asked for. A world of one: whether sums are right on several ranks, tests/gpu shows with the
 // real ones.
-#include <dlfcn.h>
-
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "catch.hpp"
 #include "communicator/gpu.hpp"
+#include "contexts.hpp"
+#include "fakes.hpp"
 #include "muster/reducer.hpp"
 #include "muster/state.hpp"
 #include "observe/counters.hpp"
-#include "star.hpp"
 
 using namespace muster;
 using namespace std::chrono_literals;
 
 namespace {
 
-template <typename Function>
-Function* function_of(const char* file, const char* name) {
-  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  REQUIRE(handle != nullptr);
-  void* const found = dlsym(handle, name);
-  REQUIRE(found != nullptr);
-  return reinterpret_cast<Function*>(found);
-}
-int nccl_count(const char* name) { return function_of<int()>(FAKE_NCCL_FILE, name)(); }
-int cuda_live() { return function_of<int()>(FAKE_CUDA_FILE, "fake_cuda_live")(); }
+int cuda_live() { return ask<int>(FAKE_CUDA_FILE, "fake_cuda_live"); }
 RankMetrics::Operation counted(const char* operation) {
   for (const auto& one : observe::counters().read(Hello{}).operations)
     if (one.operation == operation) return one;
@@ -37,29 +29,18 @@ RankMetrics::Operation counted(const char* operation) {
 }
 // Since the last call.
 std::string cuda_log() {
-  std::string const text = function_of<const char*()>(FAKE_CUDA_FILE, "fake_cuda_log")();
-  function_of<void()>(FAKE_CUDA_FILE, "fake_cuda_forget")();
+  std::string const text = ask<const char*>(FAKE_CUDA_FILE, "fake_cuda_log");
+  ask<void>(FAKE_CUDA_FILE, "fake_cuda_forget");
   return text;
 }
 
 // A GPU on the doubles and its world of one.
 struct OnFakes {
-  explicit OnFakes(const char* nccl = "") {
-    setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
-    setenv("MUSTER_NCCL_LIBRARY", FAKE_NCCL_FILE, 1);
-    setenv("FAKE_CUDA", "", 1);
-    setenv("FAKE_NCCL", nccl, 1);
-    auto context = std::make_shared<detail::JobContext>();
-    context->roster = Star::roster_of(1);
-    context->operation_timeout = 300ms;
+  explicit OnFakes(const char* nccl = "") : fakes("", nccl) {
     gpu = detail::open_gpu("", 0, "rank 0");
-    world.emplace(gpu->world(detail::Group(context, "world"), Deadline(1s)));
+    world.emplace(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
   }
-  ~OnFakes() {
-    world.reset();
-    for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_NCCL_LIBRARY", "FAKE_CUDA", "FAKE_NCCL"})
-      unsetenv(name);
-  }
+  Fakes const fakes;
   std::shared_ptr<detail::Gpu> gpu;
   std::optional<Communicator> world;
 };
@@ -93,20 +74,20 @@ TEST_CASE(
   {
     Reducer reducer(*fakes.world, std::vector<std::size_t>{100, 200, 300}, {.bucket_bytes = 1000});
     CHECK(reducer.buckets() == 2);  // 300; 200 and 100
-    CHECK(nccl_count("fake_nccl_registrations") == 1);
-    CHECK(nccl_count("fake_nccl_allocations") == 1);
-    int const before = nccl_count("fake_nccl_all_reduces");
+    CHECK(count("fake_nccl_registrations") == 1);
+    CHECK(count("fake_nccl_allocations") == 1);
+    int const before = count("fake_nccl_all_reduces");
     auto const counted_before = counted("all_reduce");
     cuda_log();
     reducer.ready(2);
-    CHECK(nccl_count("fake_nccl_all_reduces") == before + 1);
-    CHECK(function_of<void*()>(FAKE_NCCL_FILE, "fake_nccl_last_stream")() != nullptr);
+    CHECK(count("fake_nccl_all_reduces") == before + 1);
+    CHECK(ask<void*>(FAKE_NCCL_FILE, "fake_nccl_last_stream") != nullptr);
     // Order, then the marks between which the all-reduce is timed.
     CHECK(shape_of(cuda_log()) == "record a on 0; b waits for a; record c on b; record d on b; ");
     reducer.ready(1);
     CHECK(cuda_log().empty());
     reducer.ready(0);
-    CHECK(nccl_count("fake_nccl_all_reduces") == before + 2);
+    CHECK(count("fake_nccl_all_reduces") == before + 2);
     CHECK(counted("all_reduce").calls == counted_before.calls + 2);
     CHECK(counted("all_reduce").bytes == counted_before.bytes + 2400);
     cuda_log();
@@ -126,8 +107,8 @@ TEST_CASE(
     setenv("FAKE_CUDA", "", 1);
     CHECK(reducer.last_step().step == 2);
   }
-  CHECK(nccl_count("fake_nccl_registrations") == 0);
-  CHECK(nccl_count("fake_nccl_allocations") == 0);
+  CHECK(count("fake_nccl_registrations") == 0);
+  CHECK(count("fake_nccl_allocations") == 0);
   CHECK(cuda_live() == 0);
 }
 
@@ -138,13 +119,13 @@ TEST_CASE(
   std::vector<std::span<float>> const together{std::span(whole).first(10), std::span(whole).last(20)};
   {
     Reducer reducer(*fakes.world, together, {.bucket_bytes = 1});
-    CHECK(nccl_count("fake_nccl_registrations") == 2);
-    CHECK(nccl_count("fake_nccl_allocations") == 0);
+    CHECK(count("fake_nccl_registrations") == 2);
+    CHECK(count("fake_nccl_allocations") == 0);
   }
   std::vector<std::span<float>> const scattered{std::span(apart), std::span(whole)};
   {
     Reducer reducer(*fakes.world, scattered, {.bucket_bytes = 1u << 20, .overlap = false});
-    CHECK(nccl_count("fake_nccl_allocations") == 1);
+    CHECK(count("fake_nccl_allocations") == 1);
     cuda_log();
     reducer.ready(1);
     reducer.ready(0);
@@ -155,20 +136,20 @@ TEST_CASE(
     CHECK(log.find("copy 120 on ") != std::string::npos);
     CHECK(apart[4] == 2.0f);
   }
-  CHECK(nccl_count("fake_nccl_registrations") == 0);
+  CHECK(count("fake_nccl_registrations") == 0);
 }
 
 TEST_CASE("on a GPU the reducer works without NCCL's memory and without registration") {
   for (const char* what : {"no_memory", "no_registration"}) {
     OnFakes fakes(what);
     Reducer reducer(*fakes.world, std::vector<std::size_t>{10});
-    CHECK(nccl_count("fake_nccl_allocations") == (std::string(what) == "no_memory" ? 0 : 1));
+    CHECK(count("fake_nccl_allocations") == (std::string(what) == "no_memory" ? 0 : 1));
     reducer.gradient(0)[3] = 5;
     reducer.ready(0);
     reducer.finish();
     CHECK(reducer.gradient(0)[3] == 5);
   }
-  CHECK(nccl_count("fake_nccl_allocations") == 0);
+  CHECK(count("fake_nccl_allocations") == 0);
 }
 
 TEST_CASE("on a GPU the modes that need the host are refused, and CUDA's refusals are named") {

@@ -7,8 +7,8 @@
 #include "communicator/gpu.hpp"
 #include "communicator/nccl_connecting.hpp"
 #include "communicator/nccl_ids.hpp"
+#include "contexts.hpp"
 #include "fakes.hpp"
-#include "star.hpp"
 
 using namespace muster;
 using namespace std::chrono_literals;
@@ -19,14 +19,7 @@ namespace {
 // A world of several ranks, which are threads.
 struct World {
   explicit World(int ranks) : star(ranks) {
-    for (int r = 0; r < ranks; ++r) {
-      auto context = std::make_shared<detail::JobContext>();
-      context->roster = star.options.roster;
-      context->rank = r;
-      context->operation_timeout = 2s;
-      context->plane = star.planes[static_cast<std::size_t>(r)];
-      contexts.push_back(std::move(context));
-    }
+    for (int r = 0; r < ranks; ++r) contexts.push_back(rank_of(star, r, 2s));
   }
   // Builds the world communicator on every rank, and `then` on each.
   std::vector<std::optional<Error>> build(std::chrono::milliseconds deadline,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reducer on as many ranks as the launcher started, against plain references; and what stands beside it:
-// state from rank 0, averages, rank 0's sections.
+// The reducer on as many ranks as the launcher started, against plain references.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "catch.hpp"
+#include "errors.hpp"
 #include "muster/reducer.hpp"
 #include "world.hpp"
 
@@ -74,16 +74,6 @@ bool same_everywhere(Communicator& world, std::span<const float> values) {
                                  std::memcmp(of_zero.data(), values.data(), values.size_bytes()) == 0};
   world.all_reduce(std::span<std::int32_t>(same), Reduction::min);
   return same[0] == 1;
-}
-
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return Error(Fault::system, "");
 }
 
 }  // namespace
@@ -223,7 +213,6 @@ TEST_CASE("a bucket's size is measured, and MUSTER_BUCKET_BYTES of rank 0 comes 
 
 TEST_CASE("a reducer refuses what makes no sense, on every rank") {
   auto world = job().host_world();
-  auto const fault_of = [](const std::function<void()>& call) { return error_of(call).fault(); };
   CHECK(fault_of([&] { Reducer(world, std::vector<std::size_t>{}); }) == Fault::usage);
   CHECK(fault_of([&] { Reducer(world, sizes, {.reduction = Reduction::max}); }) == Fault::usage);
   CHECK(fault_of([&] { Reducer(world, sizes, {.bfloat16 = true, .chunks = 4}); }) == Fault::usage);
@@ -257,78 +246,4 @@ TEST_CASE("a reducer that is destroyed while an exception unwinds does not wait 
   } catch (const std::runtime_error&) {
   }
   world.barrier();
-}
-
-TEST_CASE("rank 0's state comes to every rank, to the bit") {
-  auto world = job().host_world();
-  bool const first = world.rank() == 0;
-  std::vector<float> large(50001), small(7);
-  std::vector<std::uint16_t> resized;
-  std::string text, empty = first ? "" : "not empty";
-  std::int64_t counter = 0;
-  SamplerPosition position;
-  if (first) {
-    std::uint32_t bits = 0x7f800001;  // signalling NaNs too
-    for (auto& value : large) value = std::bit_cast<float>(bits += 12345);
-    small.assign(7, 0.1f);
-    resized = {1, 2, 65535};
-    text = "a text of rank 0's";
-    counter = -5;
-    position = {1, 2, 3};
-  }
-  std::vector<float> const expected_large = large;
-  State state;
-  state.add(std::span<float>(large)).add(std::span<float>(small)).add(resized).add(text).add(empty);
-  state.add(counter).add(position);
-  broadcast_state(world, state);
-  CHECK(small == std::vector<float>(7, 0.1f));
-  CHECK(resized == std::vector<std::uint16_t>{1, 2, 65535});
-  CHECK(text == "a text of rank 0's");
-  CHECK(empty.empty());
-  CHECK(counter == -5);
-  CHECK(position == SamplerPosition{1, 2, 3});
-  std::uint32_t bits = 0x7f800001;
-  for (auto const value : large) REQUIRE(std::bit_cast<std::uint32_t>(value) == (bits += 12345));
-
-  if (world.size() == 1) return;
-  std::vector<float> shorter(first ? 3 : 4);
-  CHECK(error_of([&] { broadcast_state(world, State().add(std::span<float>(shorter))); }).fault() ==
-        Fault::usage);
-}
-
-TEST_CASE("averages over ranks are weighted, and ranks without samples count for nothing") {
-  auto world = job().host_world();
-  int const n = world.size();
-  double const weight = world.rank();  // rank 0 has none
-  double const mean = weighted_average(world, 10.0 * world.rank(), weight);
-  double sum = 0, weights = 0;
-  for (int r = 0; r < n; ++r) sum += 10.0 * r * r, weights += r;
-  if (n > 1) CHECK(mean == Approx(sum / weights));
-  if (n == 1) CHECK(std::isnan(mean));
-  Average two[2];
-  two[0].add(1);
-  two[0].add(4, 2);
-  two[1].add(world.rank());
-  average_over_ranks(world, two);
-  CHECK(two[0].value() == Approx(3));
-  CHECK(two[0].weight == 3 * n);
-  CHECK(two[1].value() == Approx((n - 1) / 2.0));
-}
-
-TEST_CASE("a section runs on rank 0 only, before the others go on, and its error is everybody's") {
-  auto& here = job();
-  int ran = 0;
-  here.on_rank_0("count", [&] { ++ran; });
-  CHECK(ran == (here.rank() == 0 ? 1 : 0));
-  for (int i = 0; i < 2; ++i) {
-    auto const error = error_of(
-        [&] { here.on_rank_0("save", [] { throw Error(Fault::environment, "the disk is full"); }); });
-    CHECK(error.fault() == Fault::environment);
-    CHECK(std::string(error.what()) == "the disk is full");
-    CHECK(error.repeated() == (here.rank() != 0));
-  }
-  auto const error = error_of([&] { here.on_rank_0("read", [] { throw std::runtime_error("no file"); }); });
-  CHECK(error.fault() == Fault::system);
-  CHECK(std::string(error.what()) == "read: no file");
-  here.barrier("after the sections");
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// How NCCL's communicators end, together, and what a smaller world leaves of them, on test doubles of CUDA and NCCL.
+#include <cstdlib>
+
+#include "communicator/gpu.hpp"
+#include "contexts.hpp"
+#include "fakes.hpp"
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+TEST_CASE("communicators are aborted together, not one after another") {
+  Fakes const fakes("", "slow_abort");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  auto a = world.split(0);
+  auto b = world.split(0);
+  CHECK(count("fake_nccl_live") == 3);
+  gpu->abandon();
+  CHECK(count("fake_nccl_most_aborting") == 3);
+  CHECK(count("fake_nccl_live") == 0);  // waited for
+}
+
+TEST_CASE("leaving ends the communicators together, not one after another") {
+  Fakes const fakes("", "slow_destroy");
+  int const aborted = count("fake_nccl_aborted");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  auto a = world.split(0);
+  auto b = world.split(0);
+  gpu->finish(Deadline(5s));
+  CHECK(count("fake_nccl_most_destroying") == 3);
+  CHECK(count("fake_nccl_live") == 0);  // waited for
+  CHECK(count("fake_nccl_aborted") == aborted);
+}
+
+TEST_CASE("a job that goes on without a rank keeps its communicators until the world has shrunk") {
+  Fakes const fakes;
+  int const aborted = count("fake_nccl_aborted");
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  gpu->survive();
+  CHECK_FALSE(gpu->can_shrink());
+  auto const job = alone(1s);
+  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(1s)));
+  auto const part = world.split(0);
+  setenv("FAKE_CUDA", "stream_busy", 1);
+  error_of([&] { world.synchronize(); });
+  setenv("FAKE_CUDA", "", 1);
+  CHECK(count("fake_nccl_aborted") == aborted);
+  CHECK(gpu->can_shrink());
+  Communicator smaller(gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(1s)));
+  CHECK(count("fake_nccl_aborted") == aborted + 2);
+  CHECK(count("fake_nccl_live") == 1);
+  std::vector<float> values{1, 2};
+  smaller.all_reduce(std::span<float>(values));
+  smaller.synchronize();
+  CHECK(error_of([&] { world.synchronize(); world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
+  gpu->end_all();
+  CHECK(count("fake_nccl_live") == 0);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's GPU and its libraries, found and refused, on test doubles of CUDA and NCCL (fake_cuda.cpp, fake_nccl.cpp).
+#include <cstdlib>
+
+#include "communicator/cuda_device.hpp"
+#include "communicator/gpu.hpp"
+#include "fakes.hpp"
+
+using namespace muster;
+
+TEST_CASE("PCI addresses compare whatever their spelling") {
+  using detail::canonical_pci;
+  CHECK(canonical_pci("00000000:3B:00.0") == "0000:3b:00.0");
+  CHECK(canonical_pci("3b:00.0") == "0000:3b:00.0");
+  CHECK(canonical_pci("10001:3b:00.0") == "10001:3b:00.0");
+  CHECK(canonical_pci("MIG-ABC") == "mig-abc");
+}
+
+TEST_CASE("a placed GPU is found by PCI address or UUID") {
+  Fakes const fakes;
+  auto const gpu = detail::open_gpu("00000000:3B:00.0", 0, "rank 0 (host a)");
+  CHECK(gpu->pci_address() == "0000:3b:00.0");
+  CHECK(gpu->uuid() == "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f");
+  CHECK(gpu->nccl_version() == "2.28.9");
+  CHECK_NOTHROW(detail::open_gpu("MIG-10111213-1415-1617-1819-1a1b1c1d1e1f", 0, "rank 0"));
+  CHECK_NOTHROW(detail::open_gpu("", 0, "rank 0"));
+}
+
+TEST_CASE("a placed GPU that CUDA cannot use is an error with GPU, rank, CUDA's reason and the way out") {
+  auto const open = [] { detail::open_gpu("0000:3b:00.0", 0, "rank 2 (host a, GPU 0000:3b:00.0)"); };
+  {
+    Fakes const fakes("no_device");
+    auto const error = error_of(open);
+    CHECK(error.fault() == Fault::device);
+    CHECK(has(error.what(), "rank 2 (host a, GPU 0000:3b:00.0)"));
+    CHECK(has(error.what(), "no CUDA-capable device is detected"));
+    CHECK(has(error.what(), "--device=cpu"));
+  }
+  {
+    Fakes const fakes("none_visible");
+    CHECK(has(error_of(open).what(), "CUDA shows no GPU"));
+  }
+  {
+    Fakes const fakes;
+    auto const error = error_of([] { detail::open_gpu("0000:99:00.0", 0, "rank 2"); });
+    CHECK(has(error.what(), "CUDA shows only 0000:3b:00.0"));
+  }
+  {
+    Fakes const fakes;
+    setenv("MUSTER_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
+    auto const error = error_of(open);
+    CHECK(error.fault() == Fault::device);
+    CHECK(has(error.what(), "/nowhere/libcuda.so.1"));
+    CHECK(has(error.what(), "is the NVIDIA driver installed"));
+  }
+  {
+    Fakes const fakes("", "old");
+    CHECK(has(error_of(open).what(), "2.19.3; 2.23 or later is needed"));
+  }
+  {
+    Fakes const fakes;
+    setenv("MUSTER_NCCL_LIBRARY", FAKE_CUDA_FILE, 1);  // a library, but not NCCL
+    CHECK(has(error_of(open).what(), "it has no nccl"));
+    setenv("MUSTER_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
+    CHECK(has(error_of(open).what(), "is NCCL installed on this node?"));
+  }
+}
