@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "communicator/collectives.hpp"
 #include "communicator/cuda_library.hpp"
-#include "communicator/group.hpp"
+#include "communicator/group_collectives.hpp"
 #include "communicator/grouped_calls.hpp"
 #include "communicator/nccl_library.hpp"
 #include "deadline.hpp"
@@ -36,7 +35,7 @@ struct NcclState {
 
 /// A communicator on GPU memory. Initialisation and every wait are non-blocking underneath and bounded; an
 /// error aborts all of the process's communicators, since NCCL's kernels of one can wait for another's.
-class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
+class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> {
  public:
   /// Collective over the group.
   static std::shared_ptr<Nccl> init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline);
@@ -48,10 +47,7 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
-  int rank() const noexcept override { return group_.rank(); }
-  int size() const noexcept override { return group_.size(); }
   const char* backend() const noexcept override { return "nccl"; }
-  observe::Position position() const noexcept override { return group_.position(); }
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   Stream stream) override;
@@ -68,11 +64,6 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
   void barrier(Stream stream) override;
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream stream) override { synchronize(stream, Deadline(group_.timeout())); }
-  std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
-                                                   const std::vector<std::uint64_t>& mine) override {
-    require_open();
-    return group_.tell_all(what, mine);
-  }
   std::shared_ptr<GpuLane> make_lane() override;
 
   /// The calling thread may be another than the one that joined.
@@ -100,7 +91,7 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
  private:
   Nccl(std::shared_ptr<NcclState> state, Group group);
 
-  void require_open() const;
+  void require_open() const override;
   // Enqueues an operation of the whole group, or keeps it when calls are grouped. `call` returns what NCCL
   // said.
   template <typename Call>
@@ -131,7 +122,6 @@ class Nccl : public Collectives, public std::enable_shared_from_this<Nccl> {
   std::optional<BackgroundCall> begin_end(decltype(::ncclCommAbort)* how) noexcept;
 
   std::shared_ptr<NcclState> state_;
-  Group group_;
   ncclComm_t comm_ = nullptr;
   ncclResult_t finishing_ = ncclSuccess;
   CUdeviceptr token_ = 0;  // one float for the barrier

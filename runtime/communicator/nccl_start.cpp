@@ -25,7 +25,7 @@ ncclComm_t look_at(ncclComm_t& slot) { return std::atomic_ref<ncclComm_t>(slot).
 }  // namespace
 
 Nccl::Nccl(std::shared_ptr<NcclState> state, Group group)
-    : state_(std::move(state)), group_(std::move(group)) {
+    : GroupCollectives(std::move(group)), state_(std::move(state)) {
   state_->all.push_back(this);
 }
 

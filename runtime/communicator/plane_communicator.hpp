@@ -7,22 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "communicator/collectives.hpp"
-#include "communicator/group.hpp"
+#include "communicator/group_collectives.hpp"
 
 namespace muster::detail {
 
 /// A communicator on host memory over the control plane's own connections, for jobs that outlive their ranks:
 /// Open MPI 4.1 cannot go on without one. Everything passes rank 0 in small pieces, and every rank gets
 /// everybody's part: right, and slow. All ranks reduce in the order of ranks and so end with the same bits.
-class PlaneCommunicator : public Collectives {
+class PlaneCommunicator : public GroupCollectives {
  public:
-  explicit PlaneCommunicator(Group group) : group_(std::move(group)) {}
+  explicit PlaneCommunicator(Group group) : GroupCollectives(std::move(group)) {}
 
-  int rank() const noexcept override { return group_.rank(); }
-  int size() const noexcept override { return group_.size(); }
   const char* backend() const noexcept override { return "control-plane"; }
-  observe::Position position() const noexcept override { return group_.position(); }
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   Stream stream) override;
@@ -39,10 +35,6 @@ class PlaneCommunicator : public Collectives {
   void barrier(Stream stream) override;
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream) override {}
-  std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
-                                                   const std::vector<std::uint64_t>& mine) override {
-    return group_.tell_all(what, mine);
-  }
 
   void begin_group() override { in_group_ = true; }
   void end_group() override;
@@ -71,7 +63,6 @@ class PlaneCommunicator : public Collectives {
   void pass(void* bytes, std::size_t length, int from, int to);
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
 
-  Group group_;
   std::string call_;  // what this rank is in, with all that must be equal on every rank
   bool in_group_ = false;
   std::vector<std::function<void()>> collectives_;  // kept until end_group()
