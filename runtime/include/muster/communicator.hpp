@@ -23,10 +23,16 @@ class Collectives;  // the interface behind which NCCL, Open MPI and a world of 
 ///
 /// Every rank of the group calls the same operations in the same order with the same element type and counts.
 /// On backend "nccl" all buffers are GPU memory, operations are enqueued on `stream`, and synchronize(stream)
-/// waits for them; on "open-mpi" and "alone" buffers are host memory, `stream` is ignored and the call
-/// returns when the result is there. Every wait is bounded by timeout(): when it passes,
-/// Error(Fault::deadline) names the operation, this rank and host, and, where it can be known, who is
-/// missing. After any Error the communicator must not be used again.
+/// waits for them; on "open-mpi", "control-plane" and "alone" buffers are host memory, `stream` is ignored and
+/// the call returns when the result is there. Lengths are those of the spans, in elements; an operation on none
+/// does nothing.
+///
+/// @throws Error, each operation: usage for arguments that make no sense (a rank that is not in the group,
+/// lengths that do not fit, buffers that overlap), before anything is sent, so that the communicator can be used
+/// on; usage naming who called what, where ranks call different operations; deadline when a wait exceeds
+/// JoinOptions::operation_timeout, naming the operation, this rank and host, and, where it can be known, who is
+/// missing; lost_rank; device for what CUDA or NCCL report, system for the rest. After any but the first the
+/// communicator must not be used again.
 ///
 /// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator; on
 /// "open-mpi" different communicators may work in different threads at the same time.
@@ -36,7 +42,7 @@ class MUSTER_EXPORT Communicator {
 
   int rank() const noexcept;
   int size() const noexcept;
-  /// "nccl", "open-mpi" or "alone".
+  /// "nccl", "open-mpi", "control-plane" (host memory under JoinOptions::survive_losses) or "alone".
   const char* backend() const noexcept;
 
   /// Element-wise reduction over all ranks, in place. Every rank ends with the same bits.
@@ -94,11 +100,12 @@ class MUSTER_EXPORT Communicator {
     all_to_all_bytes(in.data(), out.data(), in.size() / static_cast<std::size_t>(size()),
                      DataTypeOf<T>::value, stream);
   }
-  /// One call matches one recv of `to` with the same type and count.
+  /// One call matches one recv of `to` from this rank, with the same type and count. `to` is another rank.
   template <Element T>
   void send(std::span<const T> buffer, int to, Stream stream = nullptr) {
     send_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, to, stream);
   }
+  /// One call matches one send of `from` to this rank. `from` is another rank.
   template <Element T>
   void recv(std::span<T> buffer, int from, Stream stream = nullptr) {
     recv_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, from, stream);
@@ -111,9 +118,8 @@ class MUSTER_EXPORT Communicator {
   /// Returns when every rank has called it. On "nccl" it also synchronizes `stream`.
   void barrier(Stream stream = nullptr);
 
-  /// Ranks with the same color form a new communicator, ordered by (key, rank). A collective call on this
-  /// one.
-  /// @throws Error(Fault::usage) for a negative color.
+  /// Ranks with the same color, at least 0, form a new communicator, ordered by (key, rank), on the same memory.
+  /// A collective call on this one.
   Communicator split(int color, int key = 0) const;
 
   /// Waits until the operations enqueued on `stream` are done, watching for errors and the deadline. No-op

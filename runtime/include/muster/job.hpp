@@ -70,8 +70,7 @@ struct Hello {
   std::string gpu_uuid;        ///< as CUDA reports it, empty when CUDA was not asked
   std::string cpus;            ///< CPU list this process may run on, e.g. "0-3,8"
   std::string muster_version;  ///< of the runtime in this process
-  std::string
-      plugin_version;  ///< of the SPANK plugin that placed this rank (MUSTER_VERSION), empty when none did
+  std::string plugin_version;  ///< of the SPANK plugin that placed it (MUSTER_VERSION), empty when none did
   std::string nccl_version;  ///< of the NCCL library that was loaded, empty when none was
 };
 
@@ -84,9 +83,9 @@ struct Hello {
 /// is no host communicator, since Open MPI needs it. One join() per process. Not thread-safe.
 class MUSTER_EXPORT Job {
  public:
-  /// @throws Error: environment (sizes or versions disagree, several tasks that cannot find or
-  /// trust each other), device (a GPU was
-  /// placed but CUDA cannot use it), deadline (somebody is missing), system.
+  /// @throws Error: environment (sizes or versions disagree, several tasks that cannot find or trust each other,
+  /// what the preflight finds fatal), device (a GPU was placed but CUDA cannot use it), deadline (somebody is
+  /// missing), lost_rank, system.
   static Job join(const JoinOptions& options = {});
 
   Job(Job&&) noexcept;
@@ -110,11 +109,14 @@ class MUSTER_EXPORT Job {
   /// True when world() works on GPU memory.
   bool on_gpu() const noexcept;
 
-  /// All ranks: on NCCL when on_gpu(), on Open MPI otherwise (with survive_losses on the control plane), alone for
-  /// a world of one without a GPU. Built
-  /// at the first call, which is collective; later calls return the same group.
+  /// All ranks: on NCCL when on_gpu(), else as host_world(). Built at the first call, which is collective; later
+  /// calls return the same group.
+  /// @throws Error: deadline (JoinOptions::deadline bounds it), lost_rank, device (CUDA or NCCL), as host_world().
   Communicator world();
-  /// All ranks, on host memory, whatever world() is on. Built at the first call, which is collective.
+  /// All ranks, on host memory, whatever world() is on: on Open MPI, with survive_losses on the control plane, and
+  /// alone in a world of one. Built at the first call, which is collective.
+  /// @throws Error: deadline, lost_rank, environment (no Open MPI, or one that is finalized or counts other ranks),
+  /// system.
   Communicator host_world();
   /// The ranks of this host, in the order of world(), which is split for it: on the same memory. Built at the
   /// first call, which is collective over all ranks of the job; later calls return the same group.
@@ -127,8 +129,8 @@ class MUSTER_EXPORT Job {
   /// MUSTER_LOG=debug each phase at its end too.
   const Timings& timings() const noexcept;
 
-  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). Host side, over
-  /// the control plane.
+  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). `name` is the same on
+  /// all of them. Host side, over the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
   /// `save` is called once when a rank was lost: by this rank's next call of Muster, or by the one that it waits
@@ -163,7 +165,8 @@ class MUSTER_EXPORT Job {
   RankMetrics metrics_of(int rank, std::chrono::milliseconds wait = std::chrono::seconds(2)) const;
 
   /// Waits for the others (bounded by the join deadline), closes communicators and connections. The job is
-  /// over for this process.
+  /// over for this process; a second call does nothing.
+  /// @throws Error: deadline (who has not come is named), lost_rank.
   void leave();
 
   /// Ends the membership at once because this rank cannot go on for a reason of its own, which the program

@@ -76,12 +76,15 @@ class MUSTER_EXPORT Reducer {
   Reducer(Reducer&&) noexcept;
   Reducer& operator=(Reducer&&) = delete;
 
+  /// Where this parameter's gradient goes, and after finish() comes from.
+  /// @throws std::out_of_range when `parameter` is not below parameters().
   std::span<float> gradient(std::size_t parameter) const;
   std::size_t parameters() const noexcept;
 
   /// The gradient of this parameter is complete: on host memory now, on GPU memory once what is enqueued on
   /// `stream` is done. Does not wait.
-  /// @throws Error(Fault::usage) when it was ready already; what ended the reductions.
+  /// @throws Error(Fault::usage) when there is no such parameter or it was ready already; what ended the
+  /// reductions.
   void ready(std::size_t parameter, Stream stream = nullptr);
   /// Ends the step. On host memory it waits until the gradients are reduced; on GPU memory what is enqueued
   /// on `stream` from now on waits, not the host: communicator.synchronize(stream) tells errors.

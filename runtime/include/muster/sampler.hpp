@@ -9,7 +9,7 @@
 namespace muster {
 
 /// The part [begin, end) of `total` items that belongs to `rank` of `size`: contiguous, without overlap,
-/// sizes differ by at most one, lower ranks have the larger ones.
+/// sizes differ by at most one, lower ranks have the larger ones. `size` is at least 1 and `rank` in [0, size).
 struct Share {
   std::uint64_t begin = 0, end = 0;
   std::uint64_t count() const noexcept { return end - begin; }
@@ -62,7 +62,7 @@ class MUSTER_EXPORT Sampler {
   /// some ranks may then have fewer samples or none. They take part in the step all the same.
   Batch next(std::uint64_t global);
 
-  /// The sample at a place of an epoch's order.
+  /// The sample at place `offset`, below samples(), of an epoch's order.
   std::uint64_t at(std::uint64_t epoch, std::uint64_t offset) const noexcept;
   std::uint64_t samples() const noexcept { return order_.count(); }
   const SamplerPosition& position() const noexcept { return position_; }
