@@ -11,8 +11,6 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
-value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
 show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 # another_link NODE NAME ADDRESS…: one that leads nowhere, but has a route.
 another_link() {

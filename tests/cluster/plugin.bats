@@ -6,11 +6,6 @@ load setup
 setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
 
-# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
-value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
-
-# As a job author would: an sbatch or salloc job around srun.
-in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
 show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 
 @test "without the option a step runs as without the plugin" {

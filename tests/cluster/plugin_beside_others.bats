@@ -11,15 +11,12 @@ teardown_file() { lab_down; }
 plugstack() { printf '%s\n' "$@" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"; }
 setup() { plugstack "required $(plugin)"; }
 
-# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
-value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
 show='echo "$SLURM_PROCID inside=$(cat /in-container 2>/dev/null)"
   echo "$SLURM_PROCID sysfs=$(ls /sys | wc -l)"
   for d in 0 1; do { : < /dev/nvidia$d; } 2>&1 | grep -q "No such device" && opens+=$d; done; echo "$SLURM_PROCID opens=$opens"
   echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
   echo "$SLURM_PROCID policy=$(head -n 1 /proc/self/numa_maps | cut -d" " -f2 | sed "s/=.*:/:/")"
   for v in MUSTER_CPUS MUSTER_GPUS CUDA_VISIBLE_DEVICES LOCAL_RANK; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
-in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
 
 @test "in a container that pyxis made first, placement, environment and devices are as outside" {
   in_job --muster=strict srun bash -c "$show" | grep -E ' (MUSTER_|CUDA|LOCAL|cpus|policy|opens)' | sort >"$BATS_TEST_TMPDIR/outside"

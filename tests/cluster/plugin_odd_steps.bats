@@ -7,8 +7,6 @@ load setup
 setup_file() { lab_up --nodes 2 --gpus 4 --cpus 8 --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
 
-# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
-value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }
 different() { tr ' ' '\n' | sort -u | wc -l; }
 show='for v in SLURM_PROCID RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT MUSTER_GPUS MUSTER_CPUS CUDA_VISIBLE_DEVICES SLURMD_NODENAME; do
   echo "$SLURM_PROCID $v=${!v-unset}"; done'

@@ -11,7 +11,6 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
 titles() { grep -c '^local rank  rank ' <<<"$output"; }
 # The collecting process calls itself muster-report.
 collectors() { on_node ctl bash -c 'cat /proc/[0-9]*/comm 2>/dev/null | grep -cx muster-report || true'; }

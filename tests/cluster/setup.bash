@@ -59,3 +59,10 @@ plugin() {
   fi
   printf '%s\n' "$file"
 }
+
+# in_job CMD…: as a job author would, an sbatch or salloc job around srun: four tasks on two nodes, a GPU each.
+in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
+
+# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
+# shellcheck disable=SC2154 # run sets $output
+value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }

@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "exit_code.hpp"
 #include "muster/muster.hpp"
 #include "one_gpu.hpp"
 
@@ -83,13 +84,5 @@ int main(int argc, char** argv) {
   if (gpus == 0) return 77;
   std::string const what = argc > 1 ? argv[1] : "";
   if (what != "shared") one_gpu::share(gpus);
-  try {
-    return run(what, gpus);
-  } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "failing_gpu_ranks: %s\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "failing_gpu_ranks: %s\n", error.what());
-    return 1;
-  }
+  return exit_code_of("failing_gpu_ranks", [&] { return run(what, gpus); });
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real NCCL through libmuster, against plain references: on_ranks N test_gpu (or mpirun -n N), with one GPU (one_gpu.hpp
 // says what that covers) or more. Without a GPU: says so, exit code 77.
-#include <cstdio>
-
+#include "exit_code.hpp"
 #include "one_gpu.hpp"
 #include "run_tests.hpp"
 #include "world.hpp"
@@ -19,7 +18,7 @@ int main(int argc, char** argv) {
   int const gpus = one_gpu::count_gpus();
   if (gpus == 0) return 77;
   one_gpu::share(gpus);
-  try {
+  return exit_code_of(argv[0], [&] {
     auto here = Job::join({.deadline = std::chrono::seconds(60),
                            .operation_timeout = std::chrono::seconds(60),
                            .device = Device::cuda});
@@ -28,8 +27,5 @@ int main(int argc, char** argv) {
     int const failed = run_tests(argc, argv);
     here.leave();
     return failed;
-  } catch (const Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
-    return error.exit_code();
-  }
+  });
 }

@@ -6,7 +6,7 @@
 #include "star.hpp"
 
 /// Rank 0 of several, the others of which never come: what a library is told can be seen, not what comes of it.
-inline std::shared_ptr<muster::detail::JobContext> among(
+inline std::shared_ptr<muster::detail::JobContext> context_among(
     int ranks, std::chrono::milliseconds timeout = std::chrono::seconds(2)) {
   auto context = std::make_shared<muster::detail::JobContext>();
   context->roster = Star::roster_of(ranks);
@@ -14,14 +14,14 @@ inline std::shared_ptr<muster::detail::JobContext> among(
   return context;
 }
 
-inline std::shared_ptr<muster::detail::JobContext> alone(
+inline std::shared_ptr<muster::detail::JobContext> context_alone(
     std::chrono::milliseconds timeout = std::chrono::milliseconds(300)) {
-  return among(1, timeout);
+  return context_among(1, timeout);
 }
 
-inline std::shared_ptr<muster::detail::JobContext> rank_of(const Star& star, int rank,
+inline std::shared_ptr<muster::detail::JobContext> context_of(const Star& star, int rank,
                                                            std::chrono::milliseconds timeout) {
-  auto context = among(static_cast<int>(star.options.roster.size()), timeout);
+  auto context = context_among(static_cast<int>(star.options.roster.size()), timeout);
   context->rank = rank;
   context->plane = star.planes[static_cast<std::size_t>(rank)];
   return context;

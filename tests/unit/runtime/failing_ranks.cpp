@@ -22,6 +22,7 @@
 #include <string>
 #include <thread>
 
+#include "exit_code.hpp"
 #include "muster/muster.hpp"
 
 using namespace std::chrono_literals;
@@ -105,13 +106,5 @@ int run(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc > 1 ? argv[1] : "");
-  } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "failing_ranks: %s\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "failing_ranks: %s\n", error.what());
-    return 1;
-  }
+  return exit_code_of("failing_ranks", [&] { return run(argc > 1 ? argv[1] : ""); });
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "exit_code.hpp"
 #include "muster/muster.hpp"
 
 using namespace std::chrono_literals;
@@ -50,10 +51,5 @@ int run(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc > 1 ? argv[1] : "");
-  } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "joining_ranks: %s\n", error.what());
-    return error.exit_code();
-  }
+  return exit_code_of("joining_ranks", [&] { return run(argc > 1 ? argv[1] : ""); });
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "exit_code.hpp"
 #include "muster/muster.hpp"
 
 namespace {
@@ -71,10 +72,5 @@ int run(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc > 1 ? argv[1] : "steps");
-  } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "observed_ranks: %s\n", error.what());
-    return error.exit_code();
-  }
+  return exit_code_of("observed_ranks", [&] { return run(argc > 1 ? argv[1] : "steps"); });
 }

@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "exit_code.hpp"
 #include "muster/muster.hpp"
 
 using namespace std::chrono_literals;
@@ -137,10 +138,5 @@ int main(int argc, char** argv) {
   wishes.what = what.substr(0, what.find(':'));
   if (what.find(':') != std::string::npos) wishes.rank = std::stoi(what.substr(what.find(':') + 1));
   wishes.options.assign(argv + 3, argv + argc);
-  try {
-    return run(wishes);
-  } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "surviving_ranks: %s\n", error.what());
-    return error.exit_code();
-  }
+  return exit_code_of("surviving_ranks", [&] { return run(wishes); });
 }

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 TEST_CASE("communicators are aborted together, not one after another") {
   Fakes const fakes("", "slow_abort");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
   auto a = world.split(0);
   auto b = world.split(0);
   CHECK(count("fake_nccl_live") == 3);
@@ -25,7 +25,7 @@ TEST_CASE("leaving ends the communicators together, not one after another") {
   Fakes const fakes("", "slow_destroy");
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
   auto a = world.split(0);
   auto b = world.split(0);
   gpu->finish(Deadline(5s));
@@ -40,7 +40,7 @@ TEST_CASE("a job that goes on without a rank keeps its communicators until the w
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   gpu->survive();
   CHECK_FALSE(gpu->can_shrink());
-  auto const job = alone(1s);
+  auto const job = context_alone(1s);
   Communicator world(gpu->world(detail::Group(job, "world"), Deadline(1s)));
   auto const part = world.split(0);
   setenv("FAKE_CUDA", "stream_busy", 1);

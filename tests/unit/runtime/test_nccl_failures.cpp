@@ -15,7 +15,7 @@ TEST_CASE("NCCL initialisation that hangs ends at the deadline, aborted, and say
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("0000:3b:00.0", 0, "rank 0");
   auto const began = std::chrono::steady_clock::now();
-  auto const error = error_of([&] { gpu->world(detail::Group(alone(), "world"), Deadline(300ms)); });
+  auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(300ms)); });
   CHECK(std::chrono::steady_clock::now() - began < 2s);
   CHECK(error.fault() == Fault::deadline);
   CHECK(has(error.what(), "NCCL initialisation on communicator 'world', rank 0 (host h0"));
@@ -37,7 +37,7 @@ TEST_CASE("hanging initialisation on two ranks is one message, and a rank that d
         return;
       }
       auto const gpu = detail::open_gpu("", 0, "rank");
-      gpu->world(detail::Group(rank_of(star, rank, 300ms), "world"), Deadline(400ms));
+      gpu->world(detail::Group(context_of(star, rank, 300ms), "world"), Deadline(400ms));
     });
     REQUIRE(thrown[0]);
     CHECK(thrown[0]->fault() == Fault::deadline);
@@ -58,7 +58,7 @@ TEST_CASE("ranks that share a GPU are named") {
   Fakes const fakes("", "shared_gpu");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   for (bool const shared : {true, false}) {
-    auto const context = among(3);
+    auto const context = context_among(3);
     context->roster[1].host = context->roster[2].host = context->roster[0].host;
     if (shared) context->roster[2].gpu = context->roster[0].gpu;
     auto const error = error_of([&] { gpu->world(detail::Group(context, "world"), Deadline(1s)); });
@@ -74,7 +74,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
   {
     Fakes const fakes("", "fail_init");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    auto const error = error_of([&] { gpu->world(detail::Group(alone(), "world"), Deadline(1s)); });
+    auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)); });
     CHECK(error.fault() == Fault::device);
     CHECK(has(error.what(), "unhandled system error (socketStartConnect: no route to host)"));
     CHECK_FALSE(has(error.what(), "\n"));
@@ -82,7 +82,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
   {
     Fakes const fakes;
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
     setenv("FAKE_NCCL", "fail_later", 1);
     setenv("FAKE_CUDA", "stream_busy", 1);
     auto const error = error_of([&] { world.synchronize(); });
@@ -97,7 +97,7 @@ TEST_CASE("a split that fails is an error, and NCCL may write to where its commu
   Fakes const fakes("", "fail_split");
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
   auto const error = error_of([&] { world.split(0); });
   CHECK(has(error.what(), "split on communicator 'world'"));
   CHECK(has(error.what(), "unhandled system error"));
@@ -118,7 +118,7 @@ TEST_CASE("those who are still in NCCL's initialisation are told from those who 
       return;
     }
     auto const gpu = detail::open_gpu("", 0, "rank");
-    gpu->world(detail::Group(rank_of(star, rank, 300ms), "world"), Deadline(400ms));
+    gpu->world(detail::Group(context_of(star, rank, 300ms), "world"), Deadline(400ms));
   });
   REQUIRE((thrown[0] && thrown[1]));
   CHECK(thrown[0]->repeated() != thrown[1]->repeated());
@@ -130,7 +130,7 @@ TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   {
-    Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
     setenv("FAKE_CUDA", "stream_busy", 1);
     auto const error = error_of([&] { world.barrier(); });
     CHECK(error.fault() == Fault::deadline);
@@ -138,7 +138,7 @@ TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
   }
   setenv("FAKE_CUDA", "", 1);
   {
-    Communicator world(gpu->world(detail::Group(alone(), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
     setenv("FAKE_CUDA", "stream_error", 1);
     CHECK(has(error_of([&] { world.synchronize(); }).what(), "illegal memory access"));
   }

@@ -19,7 +19,7 @@ namespace {
 // A world of several ranks, which are threads.
 struct World {
   explicit World(int ranks) : star(ranks) {
-    for (int r = 0; r < ranks; ++r) contexts.push_back(rank_of(star, r, 2s));
+    for (int r = 0; r < ranks; ++r) contexts.push_back(context_of(star, r, 2s));
   }
   // Builds the world communicator on every rank, and `then` on each.
   std::vector<std::optional<Error>> build(std::chrono::milliseconds deadline,

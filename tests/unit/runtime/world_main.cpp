@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() for tests that run on several ranks: every rank runs the same cases in the same order.
-#include <cstdio>
 #include <optional>
 
+#include "exit_code.hpp"
 #include "run_tests.hpp"
 #include "world.hpp"
 
@@ -18,13 +18,10 @@ muster::Job& job() {
 }
 
 int main(int argc, char** argv) {
-  try {
+  return exit_code_of(argv[0], [&] {
     job();
     int const failed = run_tests(argc, argv);
     joined->leave();
     return failed;
-  } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
-    return error.exit_code();
-  }
+  });
 }
