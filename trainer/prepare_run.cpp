@@ -55,11 +55,11 @@ void Run::load_data() {
 
 void Run::require_equal_everywhere() {
   const auto& o = options_;
-  const std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.model.layers, o.model.heads, o.model.width,
-      o.model.context, o.batch, o.steps, o.learning_rate, o.min_learning_rate, o.warmup, o.adamw.beta1,
-      o.adamw.beta2, o.adamw.weight_decay, o.adamw.clip, o.seed, o.eval_every, o.checkpoint_every, o.resume,
-      o.deterministic, o.chunk);
+  const std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.model.layers, o.model.heads,
+                  o.model.width, o.model.context, o.batch, o.steps, o.learning_rate, o.min_learning_rate,
+                  o.warmup, o.adamw.beta1, o.adamw.beta2, o.adamw.weight_decay, o.adamw.clip, o.seed,
+                  o.eval_every, o.checkpoint_every, o.resume, o.deterministic, o.chunk);
   const auto options_differ = agreement_.differing_ranks(hash_bytes(text.data(), text.size()));
   const auto data_differ = agreement_.differing_ranks(corpus_.hash());
   agreement_.on_first_rank([&] {

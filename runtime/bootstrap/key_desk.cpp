@@ -169,8 +169,8 @@ std::vector<std::uint8_t> KeyDesk::reply_to(const std::vector<std::uint8_t>& sea
 
 namespace {
 
-// Runs what was begun on `socket`, until the deadline at the latest, and says what `why` was by then: the handlers
-// that closing cancels still write there.
+// Runs what was begun on `socket`, until the deadline at the latest, and says what `why` was by then: the
+// handlers that closing cancels still write there.
 std::string run_to_end(asio::io_context& io, control::Socket& socket, const std::string& why,
                        const Deadline& deadline) {
   io.restart();

@@ -21,7 +21,8 @@ Seating seat(std::vector<Hello>& roster);
 /// share host, kernel and network namespace.
 std::vector<int> leaders_of(const std::vector<Record>& records);
 
-/// The addresses of `other` as `self` should try them: loopback first where both share kernel and network namespace.
+/// The addresses of `other` as `self` should try them: loopback first where both share kernel and network
+/// namespace.
 std::vector<std::string> addresses_of(const Record& other, const Record& self);
 
 /// "rank 3 (host node2, GPU 0000:3b:00.0)".

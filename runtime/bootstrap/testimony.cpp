@@ -65,7 +65,8 @@ std::map<std::string, Processes> WitnessStand::hear(const Deadline& deadline) {
   return std::move(seen_);
 }
 
-void testify(const Record& speaker, const Record& self, const Processes& processes, const Deadline& deadline) {
+void testify(const Record& speaker, const Record& self, const Processes& processes,
+             const Deadline& deadline) {
   if (speaker.witness_key.size() != control::key_bytes || speaker.witness_port == 0) return;
   control::Key key{};
   std::copy(speaker.witness_key.begin(), speaker.witness_key.end(), key.begin());

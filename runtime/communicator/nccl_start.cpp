@@ -68,8 +68,8 @@ std::shared_ptr<Nccl> Nccl::shrink(Nccl& old, Group group, const std::vector<int
   ncclConfig_t config = non_blocking();
   auto excluded = lost;
   auto const slot = self.new_slot();
-  auto const result = self.state_->nccl.comm_shrink(old.comm_, excluded.data(), static_cast<int>(excluded.size()),
-                                                    slot.get(), &config, nccl_shrink_abort);
+  auto const result = self.state_->nccl.comm_shrink(
+      old.comm_, excluded.data(), static_cast<int>(excluded.size()), slot.get(), &config, nccl_shrink_abort);
   // As of a split, only the parent shows how far it is.
   self.accept(old.comm_, result == ncclSuccess ? ncclInProgress : result, deadline);
   self.comm_ = look_at(*slot);

@@ -77,9 +77,9 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
     state->seating = bootstrap::seat(state->context->roster);
     if (state->membership->size() > 1) state->start_plane(deadline);
     if (options.survive_losses) state->outlive_losses();
-    state->watch = std::make_unique<observe::Watch>(state->records.front(), state->context->roster,
-                                                    state->context->rank, state->context->plane,
-                                                    std::move(timeline));
+    state->watch =
+        std::make_unique<observe::Watch>(state->records.front(), state->context->roster, state->context->rank,
+                                         state->context->plane, std::move(timeline));
     log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
   }
   observe::tell_join(state->context->rank, timings);

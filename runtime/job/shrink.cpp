@@ -36,9 +36,10 @@ struct Word {
 };
 
 std::vector<std::uint8_t> encode(const Word& word) {
-  return write_cbor(nlohmann::json{
-      {"port", word.port}, {"reunion_port", word.reunion_port}, {"key", nlohmann::json::binary(word.key)},
-      {"can_shrink", word.can_shrink}});
+  return write_cbor(nlohmann::json{{"port", word.port},
+                                   {"reunion_port", word.reunion_port},
+                                   {"key", nlohmann::json::binary(word.key)},
+                                   {"can_shrink", word.can_shrink}});
 }
 
 Word decode(const std::vector<std::uint8_t>& bytes) {
@@ -85,11 +86,12 @@ void Job::shrink(milliseconds wait) {
   auto plane = control::Plane::listen(control::random_key());
   auto next_reunion = std::make_unique<control::Reunion>();
   auto const& key = plane->key();
-  auto const words = state.reunion->run(
-      state.reunion_plan(failure),
-      encode(Word{plane->port(), next_reunion->port(), {key.begin(), key.end()},
-                  state.gpu && state.gpu->can_shrink()}),
-      deadline);
+  auto const words = state.reunion->run(state.reunion_plan(failure),
+                                        encode(Word{plane->port(),
+                                                    next_reunion->port(),
+                                                    {key.begin(), key.end()},
+                                                    state.gpu && state.gpu->can_shrink()}),
+                                        deadline);
 
   auto survivors = survivors_of(state.records, words);
   auto const rank = static_cast<int>(std::distance(words.begin(), words.find(state.context->rank)));

@@ -50,7 +50,8 @@ TEST_CASE("the phases of NCCL's start are timed") {
   REQUIRE(timings.world >= timings.nccl_id + timings.nccl_init + timings.first_collective);
 }
 
-TEST_CASE("NCCL's reducer averages gradients beside the program's stream, registered, scattered and measured") {
+TEST_CASE(
+    "NCCL's reducer averages gradients beside the program's stream, registered, scattered and measured") {
   auto world = job().world();
   std::vector<std::size_t> const sizes{1000, 300001, 7, 65536};
   std::vector<OnGpu<float>*> own;

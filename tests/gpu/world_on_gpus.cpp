@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real NCCL through libmuster, against plain references: on_ranks N test_gpu (or mpirun -n N), with one GPU (one_gpu.hpp
-// says what that covers) or more. Without a GPU: says so, exit code 77.
+// The real NCCL through libmuster, against plain references: on_ranks N test_gpu (or mpirun -n N), with one
+// GPU (one_gpu.hpp says what that covers) or more. Without a GPU: says so, exit code 77.
 #include "exit_code.hpp"
 #include "one_gpu.hpp"
 #include "run_tests.hpp"

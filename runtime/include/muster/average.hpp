@@ -27,8 +27,8 @@ struct Average {
 /// @throws Error(Fault::usage) on "nccl"; what the all-reduce throws.
 MUSTER_EXPORT void average_over_ranks(Communicator& host, std::span<Average> averages);
 
-/// The mean over ranks of `value`, weighted with each rank's `weight` (samples, tokens); not a number when all
-/// weights are 0. Collective, and throws, as average_over_ranks().
+/// The mean over ranks of `value`, weighted with each rank's `weight` (samples, tokens); not a number when
+/// all weights are 0. Collective, and throws, as average_over_ranks().
 MUSTER_EXPORT double weighted_average(Communicator& host, double value, double weight);
 
 }  // namespace muster

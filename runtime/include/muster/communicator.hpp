@@ -23,16 +23,16 @@ class Collectives;  // the interface behind which NCCL, Open MPI and a world of 
 ///
 /// Every rank of the group calls the same operations in the same order with the same element type and counts.
 /// On backend "nccl" all buffers are GPU memory, operations are enqueued on `stream`, and synchronize(stream)
-/// waits for them; on "open-mpi", "control-plane" and "alone" buffers are host memory, `stream` is ignored and
-/// the call returns when the result is there. Lengths are those of the spans, in elements; an operation on none
-/// does nothing.
+/// waits for them; on "open-mpi", "control-plane" and "alone" buffers are host memory, `stream` is ignored
+/// and the call returns when the result is there. Lengths are those of the spans, in elements; an operation
+/// on none does nothing.
 ///
 /// @throws Error, each operation: usage for arguments that make no sense (a rank that is not in the group,
-/// lengths that do not fit, buffers that overlap), before anything is sent, so that the communicator can be used
-/// on; usage naming who called what, where ranks call different operations; deadline when a wait exceeds
-/// JoinOptions::operation_timeout, naming the operation, this rank and host, and, where it can be known, who is
-/// missing; lost_rank; device for what CUDA or NCCL report, system for the rest. After any but the first the
-/// communicator must not be used again.
+/// lengths that do not fit, buffers that overlap), before anything is sent, so that the communicator can be
+/// used on; usage naming who called what, where ranks call different operations; deadline when a wait exceeds
+/// JoinOptions::operation_timeout, naming the operation, this rank and host, and, where it can be known, who
+/// is missing; lost_rank; device for what CUDA or NCCL report, system for the rest. After any but the first
+/// the communicator must not be used again.
 ///
 /// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator; on
 /// "open-mpi" different communicators may work in different threads at the same time.
@@ -118,8 +118,8 @@ class MUSTER_EXPORT Communicator {
   /// Returns when every rank has called it. On "nccl" it also synchronizes `stream`.
   void barrier(Stream stream = nullptr);
 
-  /// Ranks with the same color, at least 0, form a new communicator, ordered by (key, rank), on the same memory.
-  /// A collective call on this one.
+  /// Ranks with the same color, at least 0, form a new communicator, ordered by (key, rank), on the same
+  /// memory. A collective call on this one.
   Communicator split(int color, int key = 0) const;
 
   /// Waits until the operations enqueued on `stream` are done, watching for errors and the deadline. No-op

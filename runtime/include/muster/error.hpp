@@ -19,8 +19,8 @@ enum class Fault {
   system,       ///< The operating system or a library refused (socket, memory, MPI error).
 };
 
-/// What libmuster throws; of other exceptions only std::bad_alloc and those that a docstring names. what() is one
-/// line: what happened, where, and what to do about it.
+/// What libmuster throws; of other exceptions only std::bad_alloc and those that a docstring names. what() is
+/// one line: what happened, where, and what to do about it.
 class MUSTER_EXPORT Error : public std::runtime_error {
  public:
   Error(Fault fault, const std::string& what, bool repeated = false)

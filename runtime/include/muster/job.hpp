@@ -83,9 +83,9 @@ struct Hello {
 /// is no host communicator, since Open MPI needs it. One join() per process. Not thread-safe.
 class MUSTER_EXPORT Job {
  public:
-  /// @throws Error: environment (sizes or versions disagree, several tasks that cannot find or trust each other,
-  /// what the preflight finds fatal), device (a GPU was placed but CUDA cannot use it), deadline (somebody is
-  /// missing), lost_rank, system.
+  /// @throws Error: environment (sizes or versions disagree, several tasks that cannot find or trust each
+  /// other, what the preflight finds fatal), device (a GPU was placed but CUDA cannot use it), deadline
+  /// (somebody is missing), lost_rank, system.
   static Job join(const JoinOptions& options = {});
 
   Job(Job&&) noexcept;
@@ -109,14 +109,15 @@ class MUSTER_EXPORT Job {
   /// True when world() works on GPU memory.
   bool on_gpu() const noexcept;
 
-  /// All ranks: on NCCL when on_gpu(), else as host_world(). Built at the first call, which is collective; later
-  /// calls return the same group.
-  /// @throws Error: deadline (JoinOptions::deadline bounds it), lost_rank, device (CUDA or NCCL), as host_world().
+  /// All ranks: on NCCL when on_gpu(), else as host_world(). Built at the first call, which is collective;
+  /// later calls return the same group.
+  /// @throws Error: deadline (JoinOptions::deadline bounds it), lost_rank, device (CUDA or NCCL), as
+  /// host_world().
   Communicator world();
-  /// All ranks, on host memory, whatever world() is on: on Open MPI, with survive_losses on the control plane, and
-  /// alone in a world of one. Built at the first call, which is collective.
-  /// @throws Error: deadline, lost_rank, environment (no Open MPI, or one that is finalized or counts other ranks),
-  /// system.
+  /// All ranks, on host memory, whatever world() is on: on Open MPI, with survive_losses on the control
+  /// plane, and alone in a world of one. Built at the first call, which is collective.
+  /// @throws Error: deadline, lost_rank, environment (no Open MPI, or one that is finalized or counts other
+  /// ranks), system.
   Communicator host_world();
   /// The ranks of this host, in the order of world(), which is split for it: on the same memory. Built at the
   /// first call, which is collective over all ranks of the job; later calls return the same group.
@@ -129,8 +130,8 @@ class MUSTER_EXPORT Job {
   /// MUSTER_LOG=debug each phase at its end too.
   const Timings& timings() const noexcept;
 
-  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). `name` is the same on
-  /// all of them. Host side, over the control plane.
+  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). `name` is the
+  /// same on all of them. Host side, over the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
   /// `save` is called once when a rank was lost: by this rank's next call of Muster, or by the one that it waits

@@ -9,8 +9,8 @@
 namespace muster {
 
 /// Philox4x32-10: four random words for a counter and a key (Salmon et al., "Parallel random numbers: as easy
-/// as 1, 2, 3", SC 2011). No state: any position of any stream is one call away, the same on every machine, from
-/// any thread. So are the next two.
+/// as 1, 2, 3", SC 2011). No state: any position of any stream is one call away, the same on every machine,
+/// from any thread. So are the next two.
 MUSTER_EXPORT std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                                   std::array<std::uint32_t, 2> key) noexcept;
 

@@ -9,7 +9,8 @@
 namespace muster {
 
 /// The part [begin, end) of `total` items that belongs to `rank` of `size`: contiguous, without overlap,
-/// sizes differ by at most one, lower ranks have the larger ones. `size` is at least 1 and `rank` in [0, size).
+/// sizes differ by at most one, lower ranks have the larger ones. `size` is at least 1 and `rank` in [0,
+/// size).
 struct Share {
   std::uint64_t begin = 0, end = 0;
   std::uint64_t count() const noexcept { return end - begin; }

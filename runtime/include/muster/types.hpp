@@ -34,8 +34,9 @@ struct MUSTER_EXPORT half {
 
 enum class DataType { float32, float64, bfloat16, float16, int8, uint8, int32, uint32, int64, uint64 };
 
-/// average divides the sum by the communicator's size; for integers it rounds towards zero. On NCCL 16-bit floats
-/// are multiplied by 1/size before they are added. Integer sums and products wrap around in the element type.
+/// average divides the sum by the communicator's size; for integers it rounds towards zero. On NCCL 16-bit
+/// floats are multiplied by 1/size before they are added. Integer sums and products wrap around in the
+/// element type.
 enum class Reduction { sum, average, min, max, product };
 
 /// Of one element, in bytes.

@@ -5,7 +5,8 @@
 #include "communicator/group.hpp"
 #include "star.hpp"
 
-/// Rank 0 of several, the others of which never come: what a library is told can be seen, not what comes of it.
+/// Rank 0 of several, the others of which never come: what a library is told can be seen, not what comes of
+/// it.
 inline std::shared_ptr<muster::detail::JobContext> context_among(
     int ranks, std::chrono::milliseconds timeout = std::chrono::seconds(2)) {
   auto context = std::make_shared<muster::detail::JobContext>();
@@ -20,7 +21,7 @@ inline std::shared_ptr<muster::detail::JobContext> context_alone(
 }
 
 inline std::shared_ptr<muster::detail::JobContext> context_of(const Star& star, int rank,
-                                                           std::chrono::milliseconds timeout) {
+                                                              std::chrono::milliseconds timeout) {
   auto context = context_among(static_cast<int>(star.options.roster.size()), timeout);
   context->rank = rank;
   context->plane = star.planes[static_cast<std::size_t>(rank)];

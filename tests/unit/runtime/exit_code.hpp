@@ -6,8 +6,8 @@
 
 #include "muster/error.hpp"
 
-/// What a rank's program ends with: the code that `run` returns, or the error's, after the line that the one rank
-/// says which is chosen to.
+/// What a rank's program ends with: the code that `run` returns, or the error's, after the line that the one
+/// rank says which is chosen to.
 template <typename Run>
 int exit_code_of(const char* program, Run run) {
   try {

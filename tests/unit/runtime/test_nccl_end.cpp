@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How NCCL's communicators end, together, and what a smaller world leaves of them, on test doubles of CUDA and NCCL.
+// How NCCL's communicators end, together, and what a smaller world leaves of them, on test doubles of CUDA
+// and NCCL.
 #include <cstdlib>
 
 #include "communicator/gpu.hpp"
@@ -54,7 +55,10 @@ TEST_CASE("a job that goes on without a rank keeps its communicators until the w
   std::vector<float> values{1, 2};
   smaller.all_reduce(std::span<float>(values));
   smaller.synchronize();
-  CHECK(error_of([&] { world.synchronize(); world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
+  CHECK(error_of([&] {
+          world.synchronize();
+          world.all_reduce(std::span<float>(values));
+        }).fault() == Fault::usage);
   gpu->end_all();
   CHECK(count("fake_nccl_live") == 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's GPU and its libraries, found and refused, on test doubles of CUDA and NCCL (fake_cuda.cpp, fake_nccl.cpp).
+// A rank's GPU and its libraries, found and refused, on test doubles of CUDA and NCCL (fake_cuda.cpp,
+// fake_nccl.cpp).
 #include <cstdlib>
 
 #include "communicator/cuda_device.hpp"
