@@ -19,6 +19,10 @@ class MpiSession {
   virtual void finish(const Deadline& deadline) = 0;
 };
 
+/// Whether start_mpi() can be tried: this library has Open MPI, and PMIx starts it here or the program has. The same
+/// on all ranks of a job that was started as one.
+bool can_start_mpi();
+
 /// Initialises MPI unless the program did. Collective over the job's ranks, which must have met right before:
 /// MPI_Init waits for all.
 /// @throws Error: environment (MPI was finalized before, or counts other ranks), deadline, system.

@@ -4,6 +4,8 @@
 
 namespace muster::detail {
 
+bool can_start_mpi() { return false; }
+
 std::shared_ptr<MpiSession> start_mpi(const JobContext&, const Deadline&) {
   throw Error(Fault::environment,
               "this libmuster was built without Open MPI: several ranks on host memory need it");

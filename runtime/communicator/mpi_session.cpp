@@ -91,15 +91,6 @@ void check_ranks(const JobContext& job) {
                      this_rank(job), job.roster.size(), rank, size));
 }
 
-// Without PMIx every process's MPI_Init makes a world of one.
-void require_pmix(const JobContext& job) {
-  if (std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return;
-  refuse(
-      job, Fault::environment,
-      "Open MPI, which several ranks on host memory need, starts through PMIx only: add --mpi=pmix to srun, "
-      "or start the program with mpirun");
-}
-
 std::vector<int> everyone(const JobContext& job) {
   std::vector<int> ranks(job.roster.size());
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -146,6 +137,13 @@ std::string mpi_reason(int code) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
+bool can_start_mpi() {
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  // Without PMIx every process's MPI_Init makes a world of one.
+  return initialised != 0 || std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+}
+
 std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& deadline) {
   int initialised = 0;
   int finalized = 0;
@@ -159,7 +157,6 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
   bool const yield = bootstrap::shares_cores(job.roster, job.rank);
   auto const starting = job.plane ? job.plane->follow_activity("") : std::make_shared<control::Activity>();
   if (initialised == 0) {
-    require_pmix(job);
     tune(yield);
     initialise(job, *starting, deadline);
   }

@@ -44,8 +44,12 @@ std::shared_ptr<detail::Collectives> Job::State::make_host_world() {
   auto& plane = *context->plane;
   // MPI_Init waits for every rank without a deadline: they meet here first, where the missing are named.
   plane.barrier("host communicator", deadline.length());
-  if (options.survive_losses)
-    return std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host"));
+  bool const over_mpi = !options.survive_losses && detail::can_start_mpi();
+  if (!over_mpi && !options.survive_losses && context->rank == 0)
+    log::warn(
+        "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI starts "
+        "through PMIx only; add --mpi=pmix to srun, or start the program with mpirun");
+  if (!over_mpi) return std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host"));
   plane.enter_phase("setting up Open MPI");
   mpi = detail::start_mpi(*context, deadline);
   // Under Slurm the fence that ends MPI_Init can hold back the ranks of one node only (runtime of

@@ -114,10 +114,11 @@ class MUSTER_EXPORT Job {
   /// @throws Error: deadline (JoinOptions::deadline bounds it), lost_rank, device (CUDA or NCCL), as
   /// host_world().
   Communicator world();
-  /// All ranks, on host memory, whatever world() is on: on Open MPI, with survive_losses on the control
-  /// plane, and alone in a world of one. Built at the first call, which is collective.
-  /// @throws Error: deadline, lost_rank, environment (no Open MPI, or one that is finalized or counts other
-  /// ranks), system.
+  /// All ranks, on host memory, whatever world() is on: on Open MPI where PMIx starts it; else, and with
+  /// survive_losses, on the control plane (slow above some kilobytes); alone in a world of one. Built at the
+  /// first call, which is collective.
+  /// @throws Error: deadline, lost_rank, environment (an Open MPI that is finalized or counts other ranks),
+  /// system.
   Communicator host_world();
   /// The ranks of this host, in the order of world(), which is split for it: on the same memory. Built at the
   /// first call, which is collective over all ranks of the job; later calls return the same group.
