@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "bootstrap/decline.hpp"
 #include "control/connect.hpp"
 #include "log.hpp"
 
@@ -106,6 +107,14 @@ bool Approach::decline(Obstacle obstacle, const Deadline& deadline) {
     if (deadline.passed()) break;
   }
   return told;
+}
+
+Obstacle Approach::obstacle_of_rank_0(const Deadline& deadline) {
+  for (const auto& endpoint : endpoints(deadline)) {
+    auto const obstacle = ask_why(io_, endpoint, plan_.rank, deadline);
+    if (obstacle != Obstacle::none || deadline.passed()) return obstacle;
+  }
+  return Obstacle::none;
 }
 
 }  // namespace muster::bootstrap

@@ -34,6 +34,8 @@ class Approach {
   const std::string& last() const { return last_; }
   /// Tells rank 0's desk, without proof, why this rank cannot take part; false when nobody listens.
   bool decline(Obstacle obstacle, const Deadline& deadline);
+  /// Why rank 0 cannot lead, as somebody on its host says without proof; none when nobody does.
+  Obstacle obstacle_of_rank_0(const Deadline& deadline);
 
  private:
   const std::vector<control::Endpoint>& endpoints(const Deadline& deadline);

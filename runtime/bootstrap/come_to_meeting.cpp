@@ -30,9 +30,15 @@ constexpr milliseconds leader_grace{5000};
 // How long a rank that is not the one to speak waits for it: the launcher may end the job with the first
 // process.
 constexpr milliseconds silent_grace{3000};
+// How long the others of a host wait for its first, which finds out whether it is to speak, and how often they look.
+constexpr milliseconds first_grace{10'000};
+constexpr milliseconds between_looks{100};
 constexpr milliseconds farewell_time{5000};
-// How long a rank that cannot take part tries to say so.
-constexpr milliseconds decline_time{5000};
+// How often a rank that cannot take part looks whether rank 0, which says so, is still there.
+constexpr milliseconds between_words{500};
+// A rank 0 that cannot lead is asked why, the first time after so long, and how long an answer may take.
+constexpr milliseconds between_questions{500};
+constexpr milliseconds answer_time{500};
 
 class Comer {
  public:
@@ -68,12 +74,21 @@ class Comer {
   }
 
  private:
-  // One of each host says it, where rank 0 can hear it: the ranks of a host share its munged.
+  // One of each host says it, where rank 0 can hear it: the ranks of a host share its munged. All stay until rank 0
+  // has gone: the launcher may end the job, and rank 0 with it, with the first process.
   [[noreturn]] void decline(const Deadline& deadline) {
-    Deadline const enough(std::min(decline_time, deadline.remaining()));
-    if (!alone_) host_ = HostMeeting::try_first(io_, plan_);
-    while ((host_ || alone_) && !enough.passed() && !approach_.decline(plan_.obstacle, enough))
-      std::this_thread::sleep_for(milliseconds{50});
+    Deadline const enough(deadline.remaining() + leader_grace);
+    bool told = false;
+    for (bool first = true; !enough.passed(); first = false) {
+      if (!host_ && !alone_ && (host_ = HostMeeting::try_first(io_, plan_)) && !first) break;  // who said it has gone
+      if (host_ || alone_) {
+        bool const heard = approach_.decline(plan_.obstacle, enough);
+        if (told && !heard) break;
+        if (heard && !told) approach_.obstacle_of_rank_0(Deadline(answer_time));  // which may have the same
+        told = told || heard;
+      }
+      std::this_thread::sleep_for(told || !(host_ || alone_) ? between_words : milliseconds{50});
+    }
     throw Error(Fault::environment, plan_.trouble, true);
   }
 
@@ -82,8 +97,14 @@ class Comer {
     milliseconds rest{2};
     // All ranks ask one host: at most ten requests a millisecond, however many they are.
     milliseconds const longest_rest{std::clamp(plan_.size / 10, 20, 1000)};
+    Deadline::Clock::time_point question = Deadline::Clock::now() + between_questions;
     do {
       if (auto connection = go_once(deadline)) return std::move(*connection);
+      if ((host_ || alone_) && plan_.seal && Deadline::Clock::now() > question) {
+        auto const said = approach_.obstacle_of_rank_0(Deadline(std::min(answer_time, deadline.remaining())));
+        if (said != Obstacle::none) obstacle_of_rank_0_ = said;  // unproven: it may come all the same
+        question = Deadline::Clock::now() + 2 * between_questions;
+      }
       std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
       rest = std::min(rest * 2, longest_rest);
     } while (!deadline.passed());
@@ -140,6 +161,7 @@ class Comer {
     attendance.started_together = plan_.started_together;
     attendance.seen_on_host[mine_.hello.host] = processes_of_ranks(variable, plan_.name);
     if (attendance.host_of.empty()) attendance.host_of.push_back(plan_.leader_host);
+    if (obstacle_of_rank_0_ != Obstacle::none) attendance.declined[0] = words_of(obstacle_of_rank_0_);
     throw Error(lost_ ? Fault::lost_rank : Fault::deadline,
                 fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", plan_.rank,
                             mine_.hello.host, text_of(deadline.length()), why, stage_of(attendance, 0)),
@@ -148,6 +170,11 @@ class Comer {
 
   bool speaks() {
     if (!host_ && !alone_) {  // the host's first does, if it is this host's turn
+      Deadline const enough(first_grace);
+      while (!enough.passed() && !HostMeeting::try_first(io_, plan_)) std::this_thread::sleep_for(between_looks);
+      return false;
+    }
+    if (obstacle_of_rank_0_ != Obstacle::none) {  // rank 0 says it
       std::this_thread::sleep_for(silent_grace);
       return false;
     }
@@ -163,6 +190,7 @@ class Comer {
   bool alone_ = plan_.host_socket.empty();  // goes to rank 0 by itself
   std::unique_ptr<HostMeeting> host_;       // this rank is its host's first
   control::Key key_{};
+  Obstacle obstacle_of_rank_0_ = Obstacle::none;
   std::shared_ptr<control::Channel> channel_;
   std::vector<Record> records_;
   std::optional<control::Failure> failure_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "bootstrap/decline.hpp"
 #include "bootstrap/host_meeting.hpp"
 #include "bootstrap/key_desk.hpp"
 #include "bootstrap/meeting.hpp"
@@ -263,6 +264,10 @@ class Leader {
 }  // namespace
 
 std::vector<Record> lead_meeting(const MeetingPlan& plan, const Record& mine, const Deadline& deadline) {
+  if (plan.obstacle != Obstacle::none) {
+    decline_to_lead(plan, deadline);
+    throw Error(Fault::environment, plan.trouble);
+  }
   return Leader(plan, mine).run(deadline);
 }
 

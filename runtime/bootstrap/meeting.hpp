@@ -41,7 +41,7 @@ std::unique_ptr<Membership> meeting(MeetingPlan plan);
 
 /// Rank 0's part: waits for everybody's record and gives all of them to everybody.
 /// @throws Error: deadline (names the missing), usage (two processes claim one rank), environment (another
-/// size), lost_rank, system.
+/// size, or the plan's obstacle, once the other hosts know of it), lost_rank, system.
 std::vector<Record> lead_meeting(const MeetingPlan& plan, const Record& mine, const Deadline& deadline);
 
 /// Another rank's part.

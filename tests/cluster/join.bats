@@ -93,6 +93,9 @@ alone" ]
     [ "$(said | wc -l)" = 1 ]
     [[ "$(said)" =~ "rank "[23]" (host n1) cannot meet rank 0 within 2 s".*"rank 0 (host n0) said no hello" ]]
   done
+  # Also where the step ends with its first process.
+  run ranks --kill-on-bad-exit=1 -- absent:0,1
+  [ "$(said | wc -l)" = 1 ]
 }
 
 @test "a rank that ended before it joined is told from one that is stuck" {
@@ -111,13 +114,22 @@ alone" ]
   [[ "$(said)" == *"rank 3 (host n1) has no process there any more: it ended without a hello"* ]]
 }
 
-@test "MUNGE that is missing on one node only is the job's one line" {
-  # shellcheck disable=SC2016 # the inner shell expands it
-  run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 \
-    bash -c '[ "$SLURM_NODEID" = 0 ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program)"
+# without_munge NODE KILL: four ranks on two nodes, MUNGE missing on one of them, the step ended with its first process or not.
+without_munge() {
+  run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit="$2" \
+    bash -c '[ "$SLURM_NODEID" != '"$1"' ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program)"
   [ "$status" != 0 ]
   [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"2 of 4 ranks missing"*"(host n1) cannot take part, it says: its host has no MUNGE library"* ]]
+}
+
+@test "MUNGE that is missing on one node only is the job's one line" {
+  for kill in 0 1; do
+    without_munge 1 $kill
+    [[ "$(said)" == *"2 of 4 ranks missing"*"(host n1) cannot take part, it says: its host has no MUNGE library"* ]]
+    # On rank 0's, it says so itself.
+    without_munge 0 $kill
+    [[ "$(said)" == *"MUNGE cannot authenticate them ("*/nonexistent.so*"start munged on every node"* ]]
+  done
 }
 
 @test "the components of a heterogeneous step join without PMIx, whatever the nodes are called" {
