@@ -16,9 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Rank 0 keeps the time of a round and names who is missing. Only when it says nothing for this much longer
-// is it silent itself.
-constexpr milliseconds leader_grace{5000};
 // From a silence to the failure that comes of it on every rank.
 constexpr milliseconds notice_time{1000};
 
@@ -90,7 +87,8 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
   Plane* const raw = plane.get();
   if (plane->relay_) {
     plane->relay_->open(led, key, plane->options_.silence,
-                        [raw](const Message& message) { raw->channel_->send(message); });
+                        [raw](const Message& message) { raw->channel_->send(message); },
+                        [raw] { return raw->inbox_.leaving(); });
   }
   plane->channel_->start([raw](const Message& message) { raw->hear_leader(message); },
                          [raw](const std::string& reason) { raw->lose_leader(reason); },
@@ -227,57 +225,6 @@ void Plane::barrier(const std::string& name, milliseconds wait) {
 
 void Plane::last_barrier(const std::string& name, milliseconds wait) {
   round(name, nullptr, 0, {}, wait, true);
-}
-
-void Plane::stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                    const std::string& operation, milliseconds waited) {
-  check();
-  post({{"is", "stalled"},
-        {"group", group},
-        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
-        {"number", number},
-        {"operation", operation},
-        {"ms", waited.count()}});
-  inbox_.wait_for_failure(leader_grace);
-  check();
-  rank_0_does_not_answer(fmt::format("{} was not done after {} on {}", place_of(operation, number, group),
-                                     text_of(waited), bootstrap::name_of_rank(self())),
-                         leader_grace);
-}
-
-void Plane::warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                         const std::string& operation, milliseconds waited) {
-  post({{"is", "stalled"},
-        {"warning", true},
-        {"group", group},
-        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
-        {"number", number},
-        {"operation", operation},
-        {"ms", waited.count()}});
-}
-
-void Plane::broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                     const std::string& operation, Fault fault, const std::string& reason) {
-  check();
-  post({{"is", "stalled"},
-        {"group", group},
-        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
-        {"number", number},
-        {"operation", operation},
-        {"ms", 0},
-        {"fault", static_cast<int>(fault)},
-        {"reason", reason}});
-  inbox_.wait_for_failure(leader_grace);
-  check();
-  throw Error(fault, place_of(operation, number, group) + " failed: " + reason);
-}
-
-void Plane::give_up(Fault fault, const std::string& text) {
-  check();
-  post({{"is", "broken"}, {"fault", static_cast<int>(fault)}, {"speaker", rank_}, {"text", text}});
-  inbox_.wait_for_failure(leader_grace);
-  check();
-  throw Error(fault, text);
 }
 
 void Plane::put(const std::string& name, const Blob& value) {

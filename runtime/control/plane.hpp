@@ -134,6 +134,10 @@ class Plane {
   void abandon_for_own_reason() noexcept;
 
  private:
+  // Rank 0 keeps the time of a round and names who is missing. Only when it says nothing for this much longer is
+  // it silent itself.
+  static constexpr std::chrono::milliseconds leader_grace{5000};
+
   explicit Plane(int rank);
 
   std::vector<Blob> round(const std::string& name, const std::vector<int>* members, int root,

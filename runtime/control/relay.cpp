@@ -9,7 +9,7 @@ Relay::Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<c
     : leader_(leader), own_(std::move(own)), gate_(std::make_unique<Gate>(io, local_name(key, leader))) {}
 
 void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds silence,
-                 Send to_rank_0) {
+                 Send to_rank_0, std::function<bool()> leaving) {
   ranks_ = ranks;
   connections_ = std::make_unique<Connections>(
       own_,
@@ -19,7 +19,8 @@ void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::mil
       [to_rank_0](int rank, const Message& message) {
         to_rank_0({{"is", "from"}, {"rank", rank}, {"message", message}});
       },
-      [to_rank_0](int rank, const Ending& ending) {
+      [to_rank_0, leaving = std::move(leaving)](int rank, const Ending& ending) {
+        if (leaving()) return;
         to_rank_0({{"is", "lost"}, {"rank", rank}, {"how", ending.text}, {"certain", ending.certain}});
       });
   connections_->open(std::move(gate_), ranks, key, silence);

@@ -76,13 +76,6 @@ class SimulatedHosts {
       }
     }
   }
-  /// What each leader says of its host's ranks when they have left.
-  void say_that_all_ended() {
-    for (const auto& connection : connections_)
-      if (connection->rank >= ranks_per_host)
-        for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank)
-          say(*connection, {{"is", "lost"}, {"rank", rank}, {"reason", "End of file"}});
-  }
   /// The last host's leader says something of its own.
   void say_of_last(const control::Message& message) { say(*connections_.back(), message); }
 
