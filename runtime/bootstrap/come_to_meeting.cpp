@@ -58,7 +58,7 @@ class Comer {
     io_.restart();
     while (!complete() && !failure_ && !lost_ && Deadline::Clock::now() < until && !io_.stopped())
       io_.run_one_until(until);
-    if (host_ && lost_ && !failure_) host_->tell(control::to_message({Fault::lost_rank, 0, *lost_}));
+    if (host_ && lost_ && !failure_) host_->tell({{"is", "lost"}, {"reason", *lost_}});
     if (host_) host_->close();
     channel_->close();
     io_.restart();
@@ -113,7 +113,7 @@ class Comer {
 
   std::optional<Connection> go_once(const Deadline& deadline) {
     if (!host_ && !alone_) {
-      host_ = HostMeeting::try_first(io_, plan_);
+      host_ = HostMeeting::try_first(io_, plan_, succession_);
       if (!host_) return join_host(deadline);
     }
     auto arrival = approach_.once(deadline);
@@ -123,8 +123,15 @@ class Comer {
   }
 
   std::optional<Connection> join_host(const Deadline& deadline) {
+    if (HostMeeting::first_is_stopped(io_, plan_, succession_)) {
+      log::debug("join: {}: the first of this host is stopped, another takes its place", plan_.name);
+      ++succession_;
+      return std::nullopt;
+    }
     try {
-      return HostMeeting::join(io_, plan_, Deadline(std::min(host_meeting_time, deadline.remaining())));
+      // Looks again in time before the deadline.
+      auto const enough = std::clamp(deadline.remaining() / 4, milliseconds{100}, host_meeting_time);
+      return HostMeeting::join(io_, plan_, succession_, Deadline(std::min(enough, deadline.remaining())));
     } catch (const Error& error) {
       log::debug("join: {}: @{}: {}", plan_.name, plan_.host_socket, error.what());
       // Somebody else sits on the host's socket: this rank goes by itself.
@@ -149,6 +156,7 @@ class Comer {
     auto const& what = message.at("is").get_ref<const std::string&>();
     if (host_ && (what == "failure" || what == "records")) host_->tell(message);
     if (what == "failure") failure_ = control::failure_from(message);
+    if (what == "lost" && !host_) lost_ = message.at("reason").get<std::string>();
     if (what == "records")
       for (const auto& record : message.at("records")) records_.push_back(decode(record.get_binary()));
     if (what == "witness") channel_->send(testimony_of(processes_of_ranks(variable, plan_.name)));
@@ -162,25 +170,37 @@ class Comer {
     attendance.seen_on_host[mine_.hello.host] = processes_of_ranks(variable, plan_.name);
     if (attendance.host_of.empty()) attendance.host_of.push_back(plan_.leader_host);
     if (obstacle_of_rank_0_ != Obstacle::none) attendance.declined[0] = words_of(obstacle_of_rank_0_);
-    throw Error(lost_ ? Fault::lost_rank : Fault::deadline,
-                fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", plan_.rank,
-                            mine_.hello.host, text_of(deadline.length()), why, stage_of(attendance, 0)),
-                !speaks());
+    auto text = fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", plan_.rank,
+                            mine_.hello.host, text_of(deadline.length()), why, stage_of(attendance, 0));
+    bool const first = speaks();
+    if (succession_ > 0) text += fmt::format("; the first rank that came on host {} is stopped", mine_.hello.host);
+    throw Error(lost_ ? Fault::lost_rank : Fault::deadline, text, !first);
   }
 
   bool speaks() {
-    if (!host_ && !alone_) {  // the host's first does, if it is this host's turn
-      Deadline const enough(first_grace);
-      while (!enough.passed() && !HostMeeting::try_first(io_, plan_)) std::this_thread::sleep_for(between_looks);
-      return false;
-    }
+    if (!host_ && !alone_ && is_left_to_first()) return false;
     if (obstacle_of_rank_0_ != Obstacle::none) {  // rank 0 says it
       std::this_thread::sleep_for(silent_grace);
       return false;
     }
-    bool const first = Deputies(plan_).is_to_speak();
+    bool const first = Deputies(plan_).is_to_speak(lost_.has_value());
     if (!first) std::this_thread::sleep_for(silent_grace);
     return first;
+  }
+
+  // The host's first speaks, if it is this host's turn: this rank waits until that one has gone. One that is stopped
+  // before it met rank 0 another takes the place of; rank 0 itself names one that is stopped later.
+  bool is_left_to_first() {
+    Deadline const enough(first_grace);
+    while (!enough.passed()) {
+      if (!channel_ && HostMeeting::first_is_stopped(io_, plan_, succession_)) {
+        host_ = HostMeeting::try_first(io_, plan_, ++succession_);
+        if (host_) return false;
+      }
+      if (HostMeeting::try_first(io_, plan_, succession_)) return true;
+      std::this_thread::sleep_for(between_looks);
+    }
+    return true;
   }
 
   const MeetingPlan& plan_;
@@ -189,6 +209,7 @@ class Comer {
   Approach approach_{io_, plan_};
   bool alone_ = plan_.host_socket.empty();  // goes to rank 0 by itself
   std::unique_ptr<HostMeeting> host_;       // this rank is its host's first
+  int succession_ = 0;                      // how many firsts were stopped
   control::Key key_{};
   Obstacle obstacle_of_rank_0_ = Obstacle::none;
   std::shared_ptr<control::Channel> channel_;

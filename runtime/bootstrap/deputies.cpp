@@ -21,6 +21,9 @@ constexpr milliseconds resolve_time{2000};
 // this long before they are asked, and this long to ask.
 constexpr milliseconds settle{2000};
 constexpr milliseconds linger{4000};
+// The same where all noticed at once.
+constexpr milliseconds short_settle{300};
+constexpr milliseconds short_linger{900};
 // The host's other ranks see for so long that its first is there.
 constexpr milliseconds linger_on_host{1000};
 constexpr milliseconds between_unknown_hosts{1000};
@@ -69,13 +72,13 @@ bool Deputies::is_there(const std::string& host) const {
   return false;
 }
 
-bool Deputies::is_to_speak() {
+bool Deputies::is_to_speak(bool at_once) {
   if (plan_.host_index < 0 || plan_.hosts.size() < 2) {
     std::this_thread::sleep_for(between_unknown_hosts * std::min(plan_.turn, longest_queue));
     std::this_thread::sleep_for(linger_on_host);
     return true;
   }
-  std::this_thread::sleep_for(settle);
+  std::this_thread::sleep_for(at_once ? short_settle : settle);
   auto const before = std::min(static_cast<std::size_t>(plan_.host_index), plan_.hosts.size());
   std::vector<std::future<bool>> answers;
   for (std::size_t i = 0; i < before; ++i) {
@@ -85,7 +88,7 @@ bool Deputies::is_to_speak() {
   bool first = true;
   for (auto& answer : answers)
     if (answer.get()) first = false;
-  std::this_thread::sleep_for(linger);
+  std::this_thread::sleep_for(at_once ? short_linger : linger);
   return first;
 }
 

@@ -24,8 +24,9 @@ class Deputies {
   Deputies(const Deputies&) = delete;
   Deputies& operator=(const Deputies&) = delete;
 
-  /// Asks the hosts before this one, then waits a while for those after it to ask.
-  bool is_to_speak();
+  /// Asks the hosts before this one, then waits a while for those after it to ask. `at_once`: all hosts noticed at
+  /// the same moment, and not each when its own deadline passed.
+  bool is_to_speak(bool at_once);
 
  private:
   bool is_there(const std::string& host) const;

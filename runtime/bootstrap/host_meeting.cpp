@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bootstrap/host_meeting.hpp"
 
+#include <fmt/format.h>
+#include <sys/socket.h>
+
 #include "control/connect.hpp"
+#include "control/local_process.hpp"
 #include "log.hpp"
 #include "muster/error.hpp"
 
@@ -10,6 +14,10 @@ namespace {
 
 using control::Message;
 
+std::string socket_of(const MeetingPlan& plan, int succession) {
+  return succession == 0 ? plan.host_socket : fmt::format("{}/{}", plan.host_socket, succession);
+}
+
 // Only who has the key can know it before it is there.
 std::string gate_name(const control::Key& key, const std::string& host_socket) {
   return control::local_name(key, -1) + "/" + host_socket;
@@ -17,20 +25,34 @@ std::string gate_name(const control::Key& key, const std::string& host_socket) {
 
 }  // namespace
 
-HostMeeting::HostMeeting(asio::io_context& io, const MeetingPlan& plan)
+HostMeeting::HostMeeting(asio::io_context& io, const MeetingPlan& plan, int succession)
     : io_(io),
       job_(plan.job),
-      host_socket_(plan.host_socket),
+      host_socket_(socket_of(plan, succession)),
       size_(plan.size),
-      door_(std::make_unique<control::Door>(io, plan.host_socket)),
+      door_(std::make_unique<control::Door>(io, host_socket_)),
       seal_(kernel_seal()) {}
 
-std::unique_ptr<HostMeeting> HostMeeting::try_first(asio::io_context& io, const MeetingPlan& plan) {
+std::unique_ptr<HostMeeting> HostMeeting::try_first(asio::io_context& io, const MeetingPlan& plan,
+                                                    int succession) {
   try {
-    return std::unique_ptr<HostMeeting>(new HostMeeting(io, plan));
+    return std::unique_ptr<HostMeeting>(new HostMeeting(io, plan, succession));
   } catch (const Error&) {
     return nullptr;
   }
+}
+
+// The kernel takes connections for a stopped process, too, and says whose they are.
+bool HostMeeting::first_is_stopped(asio::io_context& io, const MeetingPlan& plan, int succession) {
+  auto const endpoint = control::local_endpoint(socket_of(plan, succession));
+  control::Socket socket(io);
+  asio::error_code error;
+  socket.open(endpoint.protocol(), error);
+  if (!error) socket.native_non_blocking(true, error);
+  if (error || ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
+    return false;
+  auto const state = control::LocalProcess::peer_of(socket).state();
+  return state == 'T' || state == 't';
 }
 
 void HostMeeting::open(const control::Key& key, Hear hear, Lose lose) {
@@ -72,12 +94,14 @@ void HostMeeting::close() {
   channels_.clear();
 }
 
-Connection HostMeeting::join(asio::io_context& io, const MeetingPlan& plan, const Deadline& deadline) {
+Connection HostMeeting::join(asio::io_context& io, const MeetingPlan& plan, int succession,
+                             const Deadline& deadline) {
   auto const seal = kernel_seal();
+  auto const name = socket_of(plan, succession);
   auto const ticket =
-      ask_for_ticket(io, control::local_endpoint(plan.host_socket), *seal, plan.job, plan.rank, deadline);
-  return control::connect_once(
-      io, plan.rank, control::local_endpoint(gate_name(ticket.key, plan.host_socket)), ticket.key, deadline);
+      ask_for_ticket(io, control::local_endpoint(name), *seal, plan.job, plan.rank, deadline);
+  return control::connect_once(io, plan.rank, control::local_endpoint(gate_name(ticket.key, name)), ticket.key,
+                               deadline);
 }
 
 }  // namespace muster::bootstrap

@@ -26,7 +26,11 @@ class HostMeeting {
   using Lose = std::function<void(int rank, const std::string& reason)>;
 
   /// Null where another process of the host was first. Nobody is served before open().
-  static std::unique_ptr<HostMeeting> try_first(asio::io_context& io, const MeetingPlan& plan);
+  /// `succession`: 0, and one more for each first that was found stopped.
+  static std::unique_ptr<HostMeeting> try_first(asio::io_context& io, const MeetingPlan& plan,
+                                                int succession = 0);
+  /// The first is there but stopped, so that the others cannot go through it.
+  static bool first_is_stopped(asio::io_context& io, const MeetingPlan& plan, int succession);
 
   /// Hands the job's key to the ranks of the host, and takes them in.
   /// @throws Error(Fault::system)
@@ -37,10 +41,11 @@ class HostMeeting {
 
   /// A rank's side: one attempt to come in where another process was first.
   /// @throws Error(Fault::system) with the reason why not.
-  static Connection join(asio::io_context& io, const MeetingPlan& plan, const Deadline& deadline);
+  static Connection join(asio::io_context& io, const MeetingPlan& plan, int succession,
+                         const Deadline& deadline);
 
  private:
-  HostMeeting(asio::io_context& io, const MeetingPlan& plan);
+  HostMeeting(asio::io_context& io, const MeetingPlan& plan, int succession);
   void admit(int rank, control::Socket socket, const control::SessionKeys& keys);
 
   asio::io_context& io_;

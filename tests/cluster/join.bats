@@ -98,6 +98,12 @@ alone" ]
   [ "$(said | wc -l)" = 1 ]
 }
 
+@test "when rank 0 never joins and the first rank of a host is stopped, another of that host says so" {
+  run ranks --kill-on-bad-exit=1 -- absent:0,1 stopped:2
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" =~ "rank 3 (host n1) cannot meet rank 0 within 2 s".*"the first rank that came on host n1 is stopped" ]]
+}
+
 @test "a rank that ended before it joined is told from one that is stuck" {
   run ranks -- ended:3
   [ "$status" = 75 ]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins, meets and leaves, without any communicator: joining_ranks [WHAT]. Prints one line on rank 0:
-// "joined through METHOD: SIZE ranks on HOSTS hosts". WHAT:
+// Joins, meets and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Prints one line on rank 0:
+// "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R begins before the others and is stopped while it
+// joins. WHAT:
 //   absent:R,S…  these ranks never join
 //   ended:R   rank R ends before it joins
 //   killed    the last rank is killed after the join
@@ -29,7 +30,15 @@ bool is_rank(const std::string& wanted) {
   return false;
 }
 
-int run(const std::string& what) {
+void stop_while_joining() {
+  std::thread([] {
+    std::this_thread::sleep_for(200ms);
+    kill(getpid(), SIGSTOP);
+  }).detach();
+}
+
+int run(const std::string& what, const std::string& stopped) {
+  if (stopped.starts_with("stopped:")) is_rank(stopped.substr(8)) ? stop_while_joining() : std::this_thread::sleep_for(500ms);
   if (what.starts_with("absent:") && is_rank(what.substr(7))) {
     std::this_thread::sleep_for(6s);
     return 0;
@@ -51,5 +60,5 @@ int run(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return exit_code_of("joining_ranks", [&] { return run(argc > 1 ? argv[1] : ""); });
+  return exit_code_of("joining_ranks", [&] { return run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : ""); });
 }
