@@ -12,6 +12,7 @@
 #include "bootstrap/missing.hpp"
 #include "bootstrap/testimony.hpp"
 #include "bootstrap/this_process.hpp"
+#include "bootstrap/told.hpp"
 #include "control/channel.hpp"
 #include "control/connect.hpp"
 #include "control/failure.hpp"
@@ -63,7 +64,10 @@ class Comer {
     channel_->close();
     io_.restart();
     io_.run_for(farewell_time);  // lets what was sent go out, and the cancelled handlers go
-    if (failure_) throw Error(failure_->fault, failure_->text, true);
+    if (failure_) {
+      if (plan_.keeps_what_was_told) note_told(plan_.job);
+      throw Error(failure_->fault, failure_->text, true);
+    }
     if (!complete())
       give_up(deadline,
               lost_ ? "it ended or broke the connection (" + *lost_ + ")" : "it does not say who came");
@@ -178,6 +182,7 @@ class Comer {
   }
 
   bool speaks() {
+    if (plan_.keeps_what_was_told && was_told(plan_.job)) return false;  // this rank came too late to hear it
     if (!host_ && !alone_ && is_left_to_first()) return false;
     if (obstacle_of_rank_0_ != Obstacle::none) {  // rank 0 says it
       std::this_thread::sleep_for(silent_grace);

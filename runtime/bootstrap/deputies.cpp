@@ -5,6 +5,7 @@
 #include <future>
 
 #include "bootstrap/approach.hpp"
+#include "bootstrap/told.hpp"
 #include "control/connect.hpp"
 #include "log.hpp"
 
@@ -76,6 +77,7 @@ bool Deputies::is_to_speak(bool at_once) {
   if (plan_.host_index < 0 || plan_.hosts.size() < 2) {
     std::this_thread::sleep_for(between_unknown_hosts * std::min(plan_.turn, longest_queue));
     std::this_thread::sleep_for(linger_on_host);
+    if (plan_.keeps_what_was_told) note_told(plan_.job);
     return true;
   }
   std::this_thread::sleep_for(at_once ? short_settle : settle);
@@ -88,6 +90,7 @@ bool Deputies::is_to_speak(bool at_once) {
   bool first = true;
   for (auto& answer : answers)
     if (answer.get()) first = false;
+  if (plan_.keeps_what_was_told) note_told(plan_.job);  // by this host or by one before it
   std::this_thread::sleep_for(at_once ? short_linger : linger);
   return first;
 }

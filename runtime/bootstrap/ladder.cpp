@@ -108,6 +108,7 @@ std::unique_ptr<Membership> slurm_step(const Lookup& lookup) {
   plan.host_of = step->host_of;
   if (step->leader_host != step->hosts.front()) plan.host_of = {step->leader_host};  // srun a : b
   plan.started_together = true;  // slurmstepd forks all of its tasks before it lets one go on
+  plan.keeps_what_was_told = true;
   plan.hosts = step->hosts;
   plan.host_index = step->host_index;
   plan.host_socket = "muster/host/" + plan.job;

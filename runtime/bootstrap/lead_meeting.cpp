@@ -12,6 +12,7 @@
 #include "bootstrap/roster.hpp"
 #include "bootstrap/testimony.hpp"
 #include "bootstrap/this_process.hpp"
+#include "bootstrap/told.hpp"
 #include "control/channel.hpp"
 #include "control/descriptors.hpp"
 #include "control/failure.hpp"
@@ -51,12 +52,17 @@ class Leader {
   std::vector<Record> run(const Deadline& deadline) {
     auto const complete = [this] { return static_cast<int>(records_.size()) == plan_.size - 1; };
     run_until(deadline, [&] { return complete() || failure_; });
-    if (!complete() && !failure_) name_the_missing(deadline);
+    bool told = false;
+    if (!complete() && !failure_) {
+      name_the_missing(deadline);
+      told = plan_.keeps_what_was_told && was_told(plan_.job);  // rank 0 itself came too late
+    }
     if (failure_) {
+      if (plan_.keeps_what_was_told && !told) note_told(plan_.job);
       tell_all(control::to_message(*failure_));
       for (auto& channel : copies_) channel->send(control::to_message(*failure_));
       say_goodbye();
-      throw Error(failure_->fault, failure_->text);
+      throw Error(failure_->fault, failure_->text, told);
     }
     auto const all = everybody();
     hand_out(all);

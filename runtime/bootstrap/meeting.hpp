@@ -29,6 +29,7 @@ struct MeetingPlan {
   control::Key key{};
   std::vector<std::string> host_of;    ///< by rank, as far as known before the meeting
   bool started_together = false;       ///< the launcher starts all ranks of a host together
+  bool keeps_what_was_told = false;    ///< as note_told(): no other job of the user's has this job's name
   std::vector<std::string> hosts;      ///< of the job, in one order for all ranks; empty: not known
   int host_index = -1;                 ///< this one among them; -1: not known
   int turn = 0;                        ///< where hosts are not known: how many speak before, without rank 0

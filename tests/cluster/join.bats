@@ -98,6 +98,17 @@ alone" ]
   [ "$(said | wc -l)" = 1 ]
 }
 
+@test "a rank that comes when the failure has been told ends without a word" {
+  run ranks -- late:3
+  [ "$status" = 75 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) started"* ]]
+  run ranks -- late:0
+  [ "$status" = 75 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s" ]]
+}
+
 @test "when rank 0 never joins and the first rank of a host is stopped, another of that host says so" {
   run ranks --kill-on-bad-exit=1 -- absent:0,1 stopped:2
   [ "$(said | wc -l)" = 1 ]

@@ -4,6 +4,7 @@
 // joins. WHAT:
 //   absent:R,S…  these ranks never join
 //   ended:R   rank R ends before it joins
+//   late:R    rank R joins 5 s after the others
 //   killed    the last rank is killed after the join
 //   slowly    every rank stays in the job for 1 s
 //   patiently the join may take 60 s and not 2
@@ -43,6 +44,7 @@ int run(const std::string& what, const std::string& stopped) {
     std::this_thread::sleep_for(6s);
     return 0;
   }
+  if (what.starts_with("late:") && is_rank(what.substr(5))) std::this_thread::sleep_for(5s);
   if (what.starts_with("ended:") && is_rank(what.substr(6))) return 0;
   auto job = muster::Job::join({.deadline = what == "patiently" ? 60s : 2s, .device = muster::Device::cpu});
   job.barrier("meet", 10s);
