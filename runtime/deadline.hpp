@@ -89,4 +89,18 @@ inline std::optional<int> run_bounded(std::function<int()> call, const Deadline&
   return BackgroundCall(std::move(call)).wait(deadline, give_up);
 }
 
+/// What `read` returns, or nothing when that does not come before the deadline. As run_bounded().
+template <typename Read>
+auto read_bounded(Read read, const Deadline& deadline) -> std::optional<decltype(read())> {
+  auto const value = std::make_shared<decltype(read())>();
+  auto const done = run_bounded(
+      [value, read = std::move(read)] {
+        *value = read();
+        return 0;
+      },
+      deadline);
+  if (!done) return std::nullopt;
+  return std::move(*value);
+}
+
 }  // namespace muster

@@ -30,7 +30,7 @@ constexpr milliseconds host_meeting_time{2000};
 constexpr milliseconds leader_grace{5000};
 // How long a rank that is not the one to speak waits for it: the launcher may end the job with the first
 // process.
-constexpr milliseconds silent_grace{3000};
+constexpr milliseconds silent_grace{5000};
 // How long the others of a host wait for its first, which finds out whether it is to speak, and how often they look.
 constexpr milliseconds first_grace{10'000};
 constexpr milliseconds between_looks{100};
@@ -182,9 +182,9 @@ class Comer {
   }
 
   bool speaks() {
-    if (plan_.keeps_what_was_told && was_told(plan_.job)) return false;  // this rank came too late to hear it
+    bool const told = plan_.keeps_what_was_told && was_told(plan_.job);  // this rank came too late to hear it
     if (!host_ && !alone_ && is_left_to_first()) return false;
-    if (obstacle_of_rank_0_ != Obstacle::none) {  // rank 0 says it
+    if (told || obstacle_of_rank_0_ != Obstacle::none) {  // rank 0 says it
       std::this_thread::sleep_for(silent_grace);
       return false;
     }

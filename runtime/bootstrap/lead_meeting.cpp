@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "bootstrap/decline.hpp"
 #include "bootstrap/host_meeting.hpp"
@@ -28,6 +29,9 @@ using std::chrono::milliseconds;
 // How long the ranks that came have to say what runs on their hosts.
 constexpr milliseconds witness_time{1500};
 constexpr milliseconds leave_taking_time{5000};
+// How long a rank 0 that came too late waits for the one that tells it: the launcher may end the job with the first
+// process.
+constexpr milliseconds teller_grace{5000};
 // Well below the limit of a frame.
 constexpr std::size_t chunk_bytes = 1u << 20;
 
@@ -62,6 +66,7 @@ class Leader {
       tell_all(control::to_message(*failure_));
       for (auto& channel : copies_) channel->send(control::to_message(*failure_));
       say_goodbye();
+      if (told) std::this_thread::sleep_for(teller_grace);
       throw Error(failure_->fault, failure_->text, told);
     }
     auto const all = everybody();

@@ -37,6 +37,8 @@ namespace {
 
 // Fresh in this job: a fence that collects needs a key that nobody has put before.
 constexpr const char* hello_key = "muster.hello";
+// The server is on this host and answers in less than a millisecond; one that hangs must not hold the join.
+constexpr std::chrono::milliseconds server_time{10'000};
 
 struct Callback {
   std::shared_ptr<PmixReplies> replies;
@@ -60,16 +62,20 @@ void value_found(pmix_status_t status, pmix_value_t* value, void* data) {
 
 }  // namespace
 
+// Where the server did not say it at start, it is asked, and may not answer.
 std::optional<std::uint64_t> PmixClient::number(const char* key, pmix_rank_t rank) const {
   pmix_proc_t proc = self_;
   proc.rank = rank;
-  pmix_value_t* value = nullptr;
-  if (PMIx_Get(&proc, key, nullptr, 0, &value) != PMIX_SUCCESS || value == nullptr) return std::nullopt;
-  std::optional<std::uint64_t> found;
-  if (value->type == PMIX_UINT32) found = value->data.uint32;
-  if (value->type == PMIX_UINT16) found = value->data.uint16;
-  PMIX_VALUE_RELEASE(value);
-  return found;
+  auto const get = [proc, name = std::string(key)] {
+    std::optional<std::uint64_t> found;
+    pmix_value_t* value = nullptr;
+    if (PMIx_Get(&proc, name.c_str(), nullptr, 0, &value) != PMIX_SUCCESS || value == nullptr) return found;
+    if (value->type == PMIX_UINT32) found = value->data.uint32;
+    if (value->type == PMIX_UINT16) found = value->data.uint16;
+    PMIX_VALUE_RELEASE(value);
+    return found;
+  };
+  return read_bounded(get, Deadline(server_time)).value_or(std::nullopt);
 }
 
 // Only what the server told this process at start: a question to a missing rank could wait for ever.
@@ -106,15 +112,20 @@ std::vector<int> PmixClient::peers() const {
 }
 
 void PmixClient::put(Bytes bytes) {
-  pmix_value_t value;
-  PMIX_VALUE_CONSTRUCT(&value);
-  value.type = PMIX_BYTE_OBJECT;
-  value.data.bo.bytes = reinterpret_cast<char*>(bytes.data());
-  value.data.bo.size = bytes.size();
-  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, hello_key, &value);
-  if (status == PMIX_SUCCESS) status = PMIx_Commit();
-  if (status != PMIX_SUCCESS)
-    throw Error(Fault::system, "join: PMIx did not take this rank's hello: " + reason_of(status));
+  auto const status = run_bounded(
+      [bytes = std::move(bytes)]() mutable {
+        pmix_value_t value;
+        PMIX_VALUE_CONSTRUCT(&value);
+        value.type = PMIX_BYTE_OBJECT;
+        value.data.bo.bytes = reinterpret_cast<char*>(bytes.data());
+        value.data.bo.size = bytes.size();
+        pmix_status_t const put = PMIx_Put(PMIX_GLOBAL, hello_key, &value);
+        return put == PMIX_SUCCESS ? PMIx_Commit() : put;
+      },
+      Deadline(server_time));
+  if (status == PMIX_SUCCESS) return;
+  throw Error(Fault::system, "join: PMIx did not take this rank's hello: " +
+                                 (status ? reason_of(*status) : "no answer within " + text_of(server_time)));
 }
 
 // False when the deadline passed.

@@ -18,12 +18,15 @@
 
 #include "bootstrap/nccl_conf.hpp"
 #include "bootstrap/surroundings.hpp"
+#include "deadline.hpp"
 
 namespace muster::bootstrap {
 namespace {
 
 constexpr std::size_t most_variables = 64;
 constexpr std::size_t longest_value = 160;
+// A driver whose device hangs may never answer; what it would have said is then not known.
+constexpr std::chrono::milliseconds driver_patience{2000};
 
 std::string line_of(const std::string& path) {
   std::ifstream file(path);
@@ -167,7 +170,8 @@ Surroundings read_surroundings(const SurroundingsWish& wish, const std::string& 
   around.gpus_openable = openable_gpus(below);
   if (around.local_first && wish.others) {
     around.interfaces = read_interfaces();
-    around.adapters = read_adapters(below);
+    around.adapters = read_bounded([below] { return read_adapters(below); }, Deadline(driver_patience))
+                          .value_or(std::vector<Adapter>{});
   }
   return around;
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr unsigned kept_seconds = 3600;
 
 // Of this process: when it last heard that a meeting failed, since the host began.
-std::atomic<std::int64_t> heard{0};
+std::atomic<std::int64_t> last_heard{0};
 
 std::string key_of(const std::string& job) { return "muster:told:" + job; }
 
@@ -46,7 +46,7 @@ std::int64_t own_beginning() {
 void note_told(const std::string& job) noexcept {
   try {
     auto const now = now_since_boot();
-    heard = now;
+    last_heard = now;
     auto const key = ::syscall(SYS_add_key, "user", key_of(job).c_str(), &now, sizeof now, KEY_SPEC_USER_KEYRING);
     if (key > 0) ::syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, kept_seconds, 0, 0);
   } catch (const std::exception&) {  // then a rank that comes late speaks for itself
@@ -59,8 +59,8 @@ bool was_told(const std::string& job) noexcept {
         ::syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", key_of(job).c_str(), 0);
     std::int64_t told = 0;
     if (key < 0 || ::syscall(SYS_keyctl, KEYCTL_READ, key, &told, sizeof told, 0) != sizeof told) return false;
-    if (told <= own_beginning() || told <= heard) return false;
-    heard = now_since_boot();
+    if (told <= own_beginning() || told <= last_heard) return false;
+    last_heard = now_since_boot();
     return true;
   } catch (const std::exception&) {
     return false;

@@ -11,6 +11,13 @@ namespace muster::control {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+// Nobody may read what this process prints.
+constexpr milliseconds say_time{1000};
+
+}  // namespace
+
 void Plane::fail(const Failure& failure) {
   if (!inbox_.fail(failure) || inbox_.leaving() || options_.unattended.count() == 0) return;
   auto wait = options_.unattended;
@@ -26,7 +33,13 @@ void Plane::fail(const Failure& failure) {
 // The program computes, or waits for something else: nothing but this ends its process.
 void Plane::end_unattended() {
   auto const failure = *inbox_.failure();
-  if (failure.speaker == rank_) log::say(failure.text);
+  if (failure.speaker == rank_)
+    run_bounded(
+        [text = failure.text] {
+          log::say(text);
+          return 0;
+        },
+        Deadline(say_time));
   ::_exit(Error(failure.fault, failure.text).exit_code());
 }
 

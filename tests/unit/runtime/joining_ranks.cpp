@@ -39,7 +39,13 @@ void stop_while_joining() {
 }
 
 int run(const std::string& what, const std::string& stopped) {
-  if (stopped.starts_with("stopped:")) is_rank(stopped.substr(8)) ? stop_while_joining() : std::this_thread::sleep_for(500ms);
+  if (stopped.starts_with("stopped:")) {
+    if (is_rank(stopped.substr(8))) {
+      stop_while_joining();
+    } else {
+      std::this_thread::sleep_for(500ms);
+    }
+  }
   if (what.starts_with("absent:") && is_rank(what.substr(7))) {
     std::this_thread::sleep_for(6s);
     return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a host's leader tells rank 0, as rank 0 gets it.
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
