@@ -8,7 +8,7 @@
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/node_pace.hpp"
-#include "job_inside.hpp"
+#include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
 namespace {
