@@ -2,11 +2,15 @@
 #include "placement/profile.hpp"
 
 #include <fnmatch.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 
 #include "placement/error.hpp"
+
+// toml++ 3.2 does not foresee every file: where it would end the process, or with NDEBUG go on with what it takes for impossible, the file is refused.
+#undef NDEBUG
+#define TOML_ASSERT(expression) ((expression) ? void() : throw muster::placement::Error("is not TOML"))
+#include <toml++/toml.h>
 
 namespace muster::placement {
 
@@ -60,6 +64,8 @@ toml::table parse(const std::string& text, const std::string& file) {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
     reject(file, error.source(), std::string(error.description()));
+  } catch (const Error& error) {
+    throw Error(file + ": " + error.what());
   }
 }
 

@@ -41,6 +41,11 @@ TEST_CASE("control characters in a profile are refused: the parser would end the
   CHECK(complaint("[environment]\nA = \"\x7f\"\n") == "x.conf: has control characters; not a text file");
 }
 
+TEST_CASE("what the parser does not foresee is refused like any other mistake") {
+  CHECK(complaint("[ = [[match]\nx = 1\n").substr(0, 6) == "x.conf");
+  CHECK(complaint("[ = [[match].mmatch]\n.partigpon = [[match].mat\"cgh").substr(0, 6) == "x.conf");
+}
+
 TEST_CASE("A profile is for the nodes that fit all of its keys, by any pattern of each") {
   const Profile profile = parse_profile(R"(
 [match]

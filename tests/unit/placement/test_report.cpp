@@ -152,6 +152,13 @@ TEST_CASE("A node's report survives its way to srun, and nonsense is refused") {
   CHECK(merge_reports({back}, 1, true) == merge_reports({report}, 1, true));
   CHECK(back.left_out == report.left_out);
   for (const char* text : {"", "{}", "[]", "{\"host\":1}", "\xff"}) CHECK_THROWS_AS(read_node_report(text), Error);
+  // A rank that no int holds.
+  for (const char* rank : {"8e41", "2147483648", "-2147483649", "18446744073709551615", "\"3\""}) {
+    auto text = write_node_report(report);
+    auto const at = text.find("\"rank\":") + 7;
+    text.replace(at, text.find_first_of(",}", at) - at, rank);
+    CHECK_THROWS_AS(read_node_report(text), Error);
+  }
 }
 
 TEST_CASE("Lists of hosts and numbers are as Slurm writes them") {
