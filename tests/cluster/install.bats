@@ -1,12 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where, and a program built against it.
+load setup
 
 setup_file() {
   export build=${MUSTER_BUILD:-build}
   export root=$BATS_FILE_TMPDIR/root
   DESTDIR=$root cmake --install "$build" --prefix /usr > "$BATS_FILE_TMPDIR/install.log"
 }
+teardown_file() { lab_down; }
 
 @test "the plugin, its configuration, library, headers, programs, templates and man pages are installed" {
   plugin_dir=$(sed -n 's/^MUSTER_SLURM_PLUGIN_DIR:PATH=//p' "$build/CMakeCache.txt")
@@ -38,7 +40,7 @@ setup_file() {
   [ -z "$output" ]
 }
 
-@test "a ten-line program finds the package, builds, and sums over two ranks" {
+@test "a ten-line program finds the package, builds, and sums over ranks under mpirun and, on two nodes, under srun" {
   prefix=$BATS_FILE_TMPDIR/prefix
   DESTDIR=$prefix cmake --install "$build" --prefix /usr > /dev/null
   cmake -G Ninja -S tests/cluster/install -B "$BATS_FILE_TMPDIR/ten" -DCMAKE_PREFIX_PATH="$prefix/usr" > /dev/null
@@ -47,6 +49,22 @@ setup_file() {
   [ "$status" = 0 ]
   [[ "$output" == *"rank 0 of 2: sum 3"* ]]
   [[ "$output" == *"rank 1 of 2: sum 3"* ]]
+  lab_up --nodes 2 --gpus 0
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$BATS_FILE_TMPDIR/ten/ten_lines"
+  [ "$(sort <<<"$output")" = "$(printf 'rank %s of 4: sum 10\n' 0 1 2 3)" ]
+}
+
+@test "check-build tells the versions that it found, and - for what is not there" {
+  # row NAME BUILT FOUND: of the table.
+  row() { grep -qE "^  $1 +(yes|no) +$2 +$3 +[a-z]" <<<"$output" || { echo "no row '$1' with $2 and $3 in: $output"; return 1; }; }
+  MUSTER_NCCL_LIBRARY=/nonexistent.so run -0 "$root/usr/bin/muster" check-build
+  row PMIx '[0-9]+\.[0-9]+\S*' '[0-9]+(\.[0-9]+)+'
+  row 'Open MPI' '[0-9]+\.[0-9]+\S*' '[0-9]+(\.[0-9]+)+'
+  row NCCL '\S+' -
+  double=$build/tests/unit/runtime/libfake_nccl.so
+  [ -e "$double" ] || skip "this build has no CUDA, so no NCCL is asked for its version"
+  MUSTER_NCCL_LIBRARY=$double run -0 "$root/usr/bin/muster" check-build
+  row NCCL '[0-9]+(\.[0-9]+)+' '[0-9]+(\.[0-9]+)+'
 }
 
 @test "pkg-config gives flags that compile the same program" {

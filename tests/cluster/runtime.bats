@@ -64,6 +64,29 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [[ "$(said)" == *all_reduce*"not entered by rank 3 "* ]]
 }
 
+# two_on_one_gpu VARIABLE=VALUE...: a job of two ranks on one host and one GPU, on the test doubles of CUDA and NCCL.
+two_on_one_gpu() {
+  local doubles=$MUSTER_BUILD/tests/unit/runtime
+  [ -e "$doubles/libfake_nccl.so" ] || skip "this build has no CUDA"
+  run lab exec env MUSTER_CUDA_LIBRARY="$doubles/libfake_cuda.so" MUSTER_NCCL_LIBRARY="$doubles/libfake_nccl.so" FAKE_CUDA_PCI=0000:3b:00.0 "$@" \
+    srun -N1 -n2 --mpi=pmix --kill-on-bad-exit=0 "$(program mpi_when_asked)" gpu
+}
+shared_gpu='ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refuses: start one task for each GPU (--gpus-per-task=1)'
+
+@test "two ranks on one GPU end the job before NCCL starts, in one line, with exit code 78" {
+  two_on_one_gpu
+  [ "$status" = 78 ]
+  [ "$(grep -cE '^(mpi_when_asked|muster): ' <<<"$output")" = 1 ]
+  [[ "$output" == *"mpi_when_asked: preflight: $shared_gpu"*"(MUSTER_PREFLIGHT=warn on rank 0 goes on in spite of it)"* ]]
+}
+
+@test "with MUSTER_PREFLIGHT=warn such a job goes on to the end, with a warning" {
+  two_on_one_gpu MUSTER_PREFLIGHT=warn
+  [ "$status" = 0 ]
+  [ "$(grep -cF "muster: warning: $shared_gpu" <<<"$output")" = 1 ]
+  [[ "$output" != *"mpi_when_asked: "* ]]
+}
+
 @test "mpirun inside a batch job joins too" {
   run lab exec salloc --quiet -N1 -n2 mpirun --allow-run-as-root --oversubscribe -n 2 "$(program failing_ranks)" forgets
   [ "$status" = 0 ]
