@@ -22,6 +22,15 @@ on_second_node() {
 }
 # row VERDICT SUBJECT: the table has such a row.
 row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output"; return 1; }; }
+# fix TEXT: some row has it.
+fix() { grep -E '^ +-> ' <<<"$output" | grep -qF -- "-> $1" || { echo "no fix '$1' in: $output"; return 1; }; }
+# Python: listens on ports while a command runs; the node's first task does, the others find them listening.
+on_taken_ports='
+import os, socket, subprocess, sys
+ports = [int(port) for port in sys.argv[1].split(",")]
+if os.environ["SLURM_LOCALID"] == "0":
+    held = [socket.create_server(("", port)) for port in ports]
+sys.exit(subprocess.call(sys.argv[2:]))'
 
 @test "a healthy cluster: one table, from rank 0, exit code 0" {
   run -0 --separate-stderr doctor --mpi=pmix --
@@ -45,6 +54,25 @@ row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output";
   # Slurm's tree of at most TreeWidth (16 or 50) nodes has no edges below that many; its ring has.
   SLURM_PMIX_FENCE=ring run -0 --separate-stderr doctor --mpi=pmix --
   row pass "PMIx fence, plain" | grep -F 'held all ranks back'
+}
+
+@test "a plain fence that lets ranks go early and a port that is taken are rows, each with what to do" {
+  # On every node a listener sits on the first of the step's ports.
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
+    env SLURM_STEP_RESV_PORTS=12080-12081 python3 -c "$on_taken_ports" 12080 "$(muster)" doctor
+  row warn "ports" | grep -F '1 of them taken on n0: 12080'
+  fix 'set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix'
+  # Only a Slurm whose tree of few nodes has no edges lets them go.
+  row "(pass|warn)" "PMIx fence, plain"
+  ! grep -qE '^warn +PMIx fence, plain' <<<"$output" || fix 'export SLURM_PMIX_FENCE=ring, or set TreeWidth=2 in slurm.conf, for programs that do (NVSHMEM does)'
+}
+
+@test "when all ports of the step are taken, that is a failure with what to do" {
+  run --separate-stderr lab exec srun -N1 -n2 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
+    env SLURM_STEP_RESV_PORTS=12080-12081 python3 -c "$on_taken_ports" 12080,12081 "$(muster)" doctor
+  [ "$status" = 1 ]
+  row fail "ports" | grep -F '2 of them taken on n0: 12080-12081'
+  fix 'set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix'
 }
 
 @test "without PMIx the doctor works too, and says what it could not try" {

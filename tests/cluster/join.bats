@@ -219,6 +219,23 @@ without_munge() {
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
 }
 
+@test "what two nodes say to each other while a job joins holds no host name, no hello and no key in plain text" {
+  local words=(overheard-host hello 0123456789abcdef joining_ranks meet 10.66.0.1)
+  lab node n0 python3 "$REPOSITORY/tests/cluster/join_listener.py" n0 n1 "$BATS_TEST_TMPDIR/ready" "$BATS_TEST_TMPDIR/stop" "${words[@]}" \
+    >"$BATS_TEST_TMPDIR/heard" 3>&- &
+  for i in {1..300}; do [ -e "$BATS_TEST_TMPDIR/ready" ] && break; sleep 0.1; done
+  # Host names that are long enough not to come up in sealed bytes by chance.
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run -0 lab exec srun -N2 -n4 --overcommit --mpi=none env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 \
+    WORLD_SIZE=4 MUSTER_LOG=debug unshare --uts bash -c 'hostname overheard-host-$SLURM_NODEID; RANK=$SLURM_PROCID exec '"$(program)"' patiently'
+  [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
+  [[ "$output" == *"rank 2 (host overheard-host-1)"* ]]
+  touch "$BATS_TEST_TMPDIR/stop"
+  wait
+  cat "$BATS_TEST_TMPDIR/heard"
+  [[ "$(cat "$BATS_TEST_TMPDIR/heard")" =~ ^"listener: "[0-9]{4,}" bytes, greeting: True, plain text: none"$ ]]
+}
+
 @test "a plain script over two nodes joins with RANK, WORLD_SIZE, MASTER_ADDR and a key" {
   script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=0123456789abcdef bash -c "$script"

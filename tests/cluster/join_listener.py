@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hears what two nodes say to each other: join_listener.py HOST OTHER READY STOP WORD..., on HOST.
+
+Takes every TCP payload between the two, but for slurmd's own, from the network interface; writes the file READY when it listens. When the
+file STOP is there, says how much it heard, whether a greeting of Muster's was in it, and which of the words were, in any case of letters."""
+import os
+import socket
+import struct
+import sys
+import time
+
+HOST, OTHER = (socket.inet_aton(socket.gethostbyname(name)) for name in sys.argv[1:3])
+READY, STOP, WORDS = sys.argv[3], sys.argv[4], sys.argv[5:]
+SLURMD = 6818
+GREETING = b"muster\x00\x01"
+
+
+def segment(frame):
+    """Who sends to whom, and the payload; none for what is not of the two."""
+    if frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP or {frame[26:30], frame[30:34]} != {HOST, OTHER}:
+        return None
+    tcp = 14 + (frame[14] & 15) * 4
+    ports = struct.unpack("!HH", frame[tcp : tcp + 4])
+    if SLURMD in ports:
+        return None
+    end = 14 + struct.unpack("!H", frame[16:18])[0] or len(frame)
+    return (frame[26:30], ports), frame[tcp + (frame[tcp + 12] >> 4) * 4 : end]
+
+
+streams = {}
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as interface:  # ETH_P_ALL
+    interface.settimeout(0.1)
+    open(READY, "w").close()
+    until = time.monotonic() + 60
+    while not os.path.exists(STOP) and time.monotonic() < until:
+        try:
+            heard = segment(interface.recv(1 << 17))
+        except TimeoutError:
+            continue
+        if heard:
+            streams[heard[0]] = streams.get(heard[0], b"") + heard[1]
+everything = b"\n".join(streams.values())
+found = [word for word in WORDS if word.lower().encode() in everything.lower()]
+print(f"listener: {len(everything)} bytes, greeting: {GREETING in everything}, plain text: {' '.join(found) or 'none'}")
