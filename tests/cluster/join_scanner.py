@@ -41,6 +41,7 @@ def record():
     while True:
         rank, _ = listener.accept()
         leader = connect(PORT)
+        leader.settimeout(None)  # rank 0 says nothing until the last rank has come
         for arguments in ((rank, leader, True), (leader, rank, False)):
             threading.Thread(target=hand_on, args=arguments, daemon=True).start()
 
