@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 
 namespace {
@@ -36,6 +37,8 @@ int number_of(void* handle) { return handle == nullptr ? 0 : numbers[handle]; }
 template <typename Handle>
 CUresult make(Handle* handle) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  static std::mutex several_ranks;  // as threads of one process
+  std::lock_guard const lock(several_ranks);
   *handle = reinterpret_cast<Handle>(new int);
   numbers[*handle] = ++made;
   ++live;
