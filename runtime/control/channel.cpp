@@ -5,6 +5,8 @@
 #include <netinet/tcp.h>
 #include <sodium.h>
 
+#include <algorithm>
+
 #include "cbor.hpp"
 #include "deadline.hpp"
 #include "muster/error.hpp"
@@ -52,28 +54,32 @@ void Channel::start(OnMessage on_message, OnEnd on_end, std::chrono::millisecond
   on_end_ = std::move(on_end);
   set_liveness(socket_);
   silence_ = silence;
-  heard_ = beaten_ = std::chrono::steady_clock::now();
+  heard_ = looked_ = next_beat_ = std::chrono::steady_clock::now();
   if (auto const introduction = peer_.introduction(); !introduction.is_null()) send(introduction);
-  if (silence_.count() > 0) beat();
+  if (silence_.count() > 0) look();
   read_length();
 }
 
-void Channel::beat() {
+// Looks every quarter of the silence, when the other side hears from this one, and when the silence is over.
+void Channel::look() {
   auto const now = std::chrono::steady_clock::now();
   auto const rest = silence_ / 4;
   // This process itself was stopped, or the whole job was: what the other side said meanwhile is not read
   // yet.
-  if (now - beaten_ > 2 * rest) heard_ = now;
-  beaten_ = now;
+  if (now - looked_ > 2 * rest) heard_ = now;
+  looked_ = now;
   if (now - heard_ > silence_) {
     silent_ = true;
     return end("silent for " + text_of(silence_));
   }
-  send(peer_.beat());
-  if (closing_) return;
-  timer_.expires_after(rest);
+  if (now >= next_beat_) {
+    next_beat_ = now + rest;
+    send(peer_.beat());
+    if (closing_) return;
+  }
+  timer_.expires_at(std::min(next_beat_, heard_ + silence_ + std::chrono::milliseconds{1}));
   timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (!error && !self->closing_) self->beat();
+    if (!error && !self->closing_) self->look();
   });
 }
 

@@ -57,7 +57,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void write_next();
   void end(const std::string& reason);
   void shut();
-  void beat();
+  void look();
 
   Socket socket_;
   SessionKeys keys_;
@@ -74,7 +74,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::chrono::milliseconds silence_{0};
   asio::steady_timer timer_;
   std::chrono::steady_clock::time_point heard_;
-  std::chrono::steady_clock::time_point beaten_;
+  std::chrono::steady_clock::time_point looked_;
+  std::chrono::steady_clock::time_point next_beat_;
   OnMessage on_message_;
   OnEnd on_end_;
 };

@@ -248,8 +248,7 @@ STEP_OR_LATER = r"running, last call (?:setting up|all_reduce) \(operation \d+ o
 
 CASES = [
     # It takes longest.
-    # Silence is looked for every quarter of it.
-    Case("stopped_by_default", ["steady"], named(3, "is stopped, silent for 10 s", STEP), lambda run: kill(run, 3, signal.SIGSTOP), after=12.5),
+    Case("stopped_by_default", ["steady"], named(3, "is stopped, silent for 10 s", STEP), lambda run: kill(run, 3, signal.SIGSTOP), after=10.0),
     Case("killed", ["steady"], named(3, KILLED, STEP, GPU), lambda run: kill(run, 3), srun=("--gpus-per-task=1", "--muster")),
     Case("killed_over_pmix", ["steady", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
     Case("exits", ["exits:3"], named(3, ended_as("ended with exit code 0 without leaving the job"), STEP)),
