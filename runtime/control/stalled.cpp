@@ -2,6 +2,8 @@
 // What a rank that cannot go on tells rank 0, and throws.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "bootstrap/roster.hpp"
 #include "control/members.hpp"
 #include "control/plane.hpp"
@@ -10,15 +12,25 @@ namespace muster::control {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+// An operation of `members`, of a job of so many ranks, that does not end here: where is everybody?
+Message stall(std::size_t ranks, const std::string& group, const std::vector<int>& members,
+              std::uint64_t number, const std::string& operation, milliseconds waited) {
+  return {{"is", "stalled"},
+          {"group", group},
+          {"members", members_to_message(members, static_cast<int>(ranks))},
+          {"number", number},
+          {"operation", operation},
+          {"ms", waited.count()}};
+}
+
+}  // namespace
+
 void Plane::stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                     const std::string& operation, milliseconds waited) {
   check();
-  post({{"is", "stalled"},
-        {"group", group},
-        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
-        {"number", number},
-        {"operation", operation},
-        {"ms", waited.count()}});
+  post(stall(options_.roster.size(), group, members, number, operation, waited));
   inbox_.wait_for_failure(leader_grace);
   check();
   rank_0_does_not_answer(fmt::format("{} was not done after {} on {}", place_of(operation, number, group),
@@ -28,26 +40,18 @@ void Plane::stalled(const std::string& group, const std::vector<int>& members, s
 
 void Plane::warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                          const std::string& operation, milliseconds waited) {
-  post({{"is", "stalled"},
-        {"warning", true},
-        {"group", group},
-        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
-        {"number", number},
-        {"operation", operation},
-        {"ms", waited.count()}});
+  auto message = stall(options_.roster.size(), group, members, number, operation, waited);
+  message["warning"] = true;
+  post(std::move(message));
 }
 
 void Plane::broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                      const std::string& operation, Fault fault, const std::string& reason) {
   check();
-  post({{"is", "stalled"},
-        {"group", group},
-        {"members", members_to_message(members, static_cast<int>(options_.roster.size()))},
-        {"number", number},
-        {"operation", operation},
-        {"ms", 0},
-        {"fault", static_cast<int>(fault)},
-        {"reason", reason}});
+  auto message = stall(options_.roster.size(), group, members, number, operation, milliseconds{0});
+  message["fault"] = static_cast<int>(fault);
+  message["reason"] = reason;
+  post(std::move(message));
   inbox_.wait_for_failure(leader_grace);
   check();
   throw Error(fault, place_of(operation, number, group) + " failed: " + reason);
