@@ -41,6 +41,7 @@ template <typename Call>
 void MpiCommunicator::collective(const char* operation, Call call) {
   require_open();
   if (grouped_.open()) return grouped_.keep(operation, std::move(call));
+  auto const inside = group_.inside();
   group_.enter(operation);
   call();
 }
@@ -49,6 +50,7 @@ template <typename Call>
 void MpiCommunicator::message(const char* operation, int peer, Call call) {
   require_open();
   if (grouped_.open()) return grouped_.keep(peer, std::move(call));
+  auto const inside = group_.inside();
   group_.enter_messages(operation, {&peer, 1});
   call();
   wait();
@@ -257,6 +259,7 @@ void MpiCommunicator::end_group() {
   auto const collectives = grouped_.take_collectives();
   std::vector<int> peers;
   std::vector<MPI_Request> under_way;
+  auto const inside = group_.inside();
   for (const auto& message : messages) {
     message.call();
     peers.push_back(message.peer);

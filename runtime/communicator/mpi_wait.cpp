@@ -19,6 +19,7 @@ std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState
   std::shared_ptr<MpiCommunicator> made(
       new MpiCommunicator(std::move(state), std::move(group), MPI_COMM_NULL));
   made->require_open();
+  auto const inside = made->group_.inside();
   made->group_.enter("setting up");
   auto own = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   try {
@@ -79,7 +80,6 @@ std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
 }
 
 void MpiCommunicator::wait(Batch& batch) {
-  auto const inside = group_.inside();
   Deadline const deadline(group_.timeout());
   auto const count = static_cast<int>(batch.size());
   for (unsigned looks = 0;; ++looks) {

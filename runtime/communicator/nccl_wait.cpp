@@ -46,6 +46,7 @@ Nccl::~Nccl() {
 }
 
 void Nccl::accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline) {
+  auto const inside = group_.inside();
   auto const since = Deadline::Clock::now();
   while (result == ncclInProgress) {
     rest(since);

@@ -76,6 +76,7 @@ HostRanks host_ranks(const Group& group) {
 
 void MpiCommunicator::share_memory() {
   if (size() == 1) return;
+  auto const inside = group_.inside();
   group_.enter("setting up");
   auto const all = host_ranks(group_);
   auto const& here = all.here();

@@ -48,8 +48,8 @@ std::string Inquiry::beginning(const std::vector<Hello>& roster) const {
   auto const place = place_of(where_.operation, where_.number, group_);
   auto const rank = name_of_rank(roster[static_cast<std::size_t>(speaker_)]);
   if (!reason_.empty()) return fmt::format("{} failed on {}: {}", place, rank, reason_);
-  return fmt::format("{} {} {} on {}", place, warning_ ? "waits for" : "was not done after", text_of(waited_),
-                     rank);
+  if (warning_) return fmt::format("{} waits for {} in {}", rank, text_of(waited_), place);
+  return fmt::format("{} was not done after {} on {}", place, text_of(waited_), rank);
 }
 
 // The fewest first: they are likelier to be the mistaken ones.
@@ -70,47 +70,75 @@ Failure Inquiry::different_operations(const std::vector<Hello>& roster,
               where_.number, group_, text)};
 }
 
-Failure Inquiry::conclusion(const std::vector<Hello>& roster) const {
+// As long as it does not answer it waits where it said that it does.
+bool Inquiry::is_over() const {
+  auto const reply = replies_.find(speaker_);
+  if (!warning_ || reply == replies_.end()) return false;
+  const Place& there = reply->second;
+  return !there.inside || (where_.number > 0 && there.number != where_.number);
+}
+
+// By one that did not come so far.
+std::string Inquiry::what_was_done(const Place& there) const {
+  auto did = there.operation.empty() ? ", which called nothing there yet"
+                                     : ", whose last call there was " + there.operation;
+  // On another communicator, or on none.
+  if (!there.last.empty() && there.last.find("'" + group_ + "'") == std::string::npos) did += ", " + there.last;
+  return did;
+}
+
+// Of those who entered the operation: who waits in it, as far as that tells something.
+std::string Inquiry::where_the_others_are(const std::vector<Hello>& roster, const std::vector<int>& inside,
+                                          bool all_entered, std::size_t went_on) const {
+  if (where_.number == 0) {
+    return all_entered ? "; the other rank made no matching call, or the transport between them is stuck or slow"
+                       : "";
+  }
+  if (went_on > 0 && inside.size() > 1) return fmt::format("; still in it: {}", name_of_ranks(roster, inside));
+  if (!all_entered) return "";
+  return went_on > 0 ? "; every other rank entered it and went on"
+                     : "; every rank entered it and none has left it: the transport between them is stuck or slow";
+}
+
+std::optional<Failure> Inquiry::conclusion(const std::vector<Hello>& roster) const {
   std::map<std::string, std::vector<int>> called;  // of this number, by operation
   std::map<std::string, std::vector<int>> behind;  // by what they did last
   std::vector<int> silent;
   std::vector<int> inside;
-  std::size_t absent = 0;
+  std::size_t went_on = 0;
   for (int member : members_) {
     auto const reply = replies_.find(member);
+    if (member == speaker_) {  // its question says where it is
+      called[where_.operation].push_back(member);
+      inside.push_back(member);
+      continue;
+    }
     if (reply == replies_.end()) {
       silent.push_back(member);
       continue;
     }
     const Place& there = reply->second;
     if (there.number < where_.number) {
-      auto did = there.operation.empty() ? ", which called nothing there yet"
-                                         : ", whose last call there was " + there.operation;
-      // On another communicator, or on none.
-      if (!there.last.empty() && there.last.find("'" + group_ + "'") == std::string::npos)
-        did += ", " + there.last;
-      behind[did].push_back(member);
-      ++absent;
+      behind[what_was_done(there)].push_back(member);
+      continue;
+    }
+    bool const known = where_.number > 0 && !there.in_its_place.empty();
+    called[known ? there.in_its_place : where_.operation].push_back(member);
+    if (there.number == where_.number && there.inside) {
+      inside.push_back(member);
     } else {
-      bool const known = where_.number > 0 && !there.in_its_place.empty();
-      called[known ? there.in_its_place : where_.operation].push_back(member);
-      if (there.number == where_.number && there.inside) inside.push_back(member);
+      ++went_on;
     }
   }
   if (called.size() > 1) return different_operations(roster, called);
+  if (is_over()) return std::nullopt;
   auto text = beginning(roster);
   for (const auto& [did, ranks] : behind)
     text += fmt::format("; not entered by {}{}", name_of_ranks(roster, ranks), did);
   if (!silent.empty()) text += fmt::format("; no answer from {}", name_of_ranks(roster, silent));
-  if (!reason_.empty()) return {fault_, speaker_, text};
-  if (where_.number == 0 && silent.empty()) {
-    text += "; the other rank made no matching call, or the transport between them is stuck";
-  } else if (!inside.empty() && inside.size() + absent + silent.size() < members_.size()) {
-    text += fmt::format("; still in it: {}", name_of_ranks(roster, inside));
-  } else if (behind.empty() && silent.empty()) {
-    text += "; every rank entered it: the transport between them is stuck";
-  }
-  return {Fault::deadline, speaker_, text};
+  if (!reason_.empty()) return Failure{fault_, speaker_, text};
+  text += where_the_others_are(roster, inside, behind.empty() && silent.empty(), went_on);
+  return Failure{Fault::deadline, speaker_, text};
 }
 
 }  // namespace muster::control

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ class Inquiry {
   /// @throws nlohmann::json::exception when the reply lacks something.
   void hear(int rank, const Message& reply) { replies_[rank] = place_in(reply); }
   bool complete() const { return replies_.size() == members_.size(); }
-  /// Who did not enter the operation, entered another one in its place, or does not answer.
-  Failure conclusion(const std::vector<Hello>& roster) const;
+  /// Who did not enter the operation, entered another one in its place, or does not answer. Nothing when it was
+  /// a warning and the speaker does not wait any longer.
+  std::optional<Failure> conclusion(const std::vector<Hello>& roster) const;
 
  private:
   struct Place {
@@ -45,6 +47,10 @@ class Inquiry {
   };
   static Place place_in(const Message& message);
   std::string beginning(const std::vector<Hello>& roster) const;
+  std::string what_was_done(const Place& there) const;
+  std::string where_the_others_are(const std::vector<Hello>& roster, const std::vector<int>& inside,
+                                   bool all_entered, std::size_t went_on) const;
+  bool is_over() const;
   Failure different_operations(const std::vector<Hello>& roster,
                                const std::map<std::string, std::vector<int>>& called) const;
 

@@ -243,9 +243,10 @@ void Leader::conclude() {
   if (!inquiry_ || failure_) return;
   auto const inquiry = std::move(inquiry_);
   auto const failure = inquiry->conclusion(roster_);
+  if (!failure) return;
   // Ranks in different operations never come out of them.
-  if (!inquiry->is_warning() || failure.fault == Fault::usage) return fail(failure);
-  log::warn(failure.text);
+  if (!inquiry->is_warning() || failure->fault == Fault::usage) return fail(*failure);
+  log::warn(failure->text);
 }
 
 // All members of a stalled operation may tell of it: the first counts. Of a message only two ranks can.

@@ -276,7 +276,7 @@ CASES = [
     Case("computes", ["steady", "computes", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
     Case("saves", ["steady", "save=%SAVE", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False, saves=("0", "1", "2")),
     Case("late", ["late:3", "steps=20", "stall=2000"], "", goes_on="steady", lines=0, exit_code=0,
-         warns=r"all_reduce \(operation \d+ on communicator 'host'\) waits for 2 s on rank [012] .*; not entered by rank 3 \(host n1\), whose last call there was all_reduce"),
+         warns=r"rank [012] .* waits for 2 s in all_reduce \(operation \d+ on communicator 'host'\); not entered by rank 3 \(host n1\), whose last call there was all_reduce"),
     Case("shrinks", ["steady", "shrink", *OVER], named(3, KILLED), lambda run: kill(run, 3), goes_on="going on with 3 on control-plane", exit_code=0),
     Case("shrinks_without_rank_0", ["steady", "shrink", *OVER], named(0, EITHER), lambda run: kill(run, 0), goes_on="going on with 3 on control-plane",
          exit_code=0, lost=(0,)),

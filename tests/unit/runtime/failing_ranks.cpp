@@ -5,6 +5,7 @@
 //   killed       is killed after the first all-reduce
 //   leaves       ends with exit code 0, connected
 //   elsewhere    does not enter an all-reduce that the others wait in
+//   apart        waits in an all-reduce while the others are in a barrier of the control plane
 //   throws       ends through an exception of its own
 //   forgets      nobody calls leave()
 //   device       every rank asks for the placed GPU
@@ -84,6 +85,7 @@ int run(const std::string& what) {
   if (what == "reducing" || what == "unready") reduce_gradients(world, last, what == "reducing");
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
+  if (what == "apart" && !last) job.barrier("epoch", 1s);
   if (what == "throws" && last) throw std::runtime_error("the last rank has a reason of its own");
   if (what == "elsewhere" && last) {
     std::this_thread::sleep_for(20s);
