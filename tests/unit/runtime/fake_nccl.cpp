@@ -6,25 +6,31 @@
 //               "slow_abort", "slow_destroy" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU),
 //               "fail_send", "slow_group" (the end of a group is in progress for a while), "hang_group" (for
 //               ever),
+//               "late_id", "late_init", "late_all_reduce" (the call that this names takes 300 ms),
 //               "no_memory" (ncclMemAlloc fails), "no_registration" (ncclCommRegister fails)
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
 // while; where the new one goes to is written late, for a failed split when the parent is aborted.
 // Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
-// names of the operations. Ids are numbered from 1. A message to oneself arrives at the end of its group.
+// names of the operations, and for how long a "hang_init" was waited for. Ids are numbered from 1. A message to oneself arrives at the end of its group.
 #include <nccl.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+using Clock = std::chrono::steady_clock;
+
 struct ncclComm {
   int ranks = 1;
+  Clock::time_point made = Clock::now();
+  Clock::time_point asked = made;  // the last time
   int questions = 0;
   bool ready = false;
   ncclComm_t* split_slot = nullptr;  // of a split that is under way or failed
@@ -44,10 +50,15 @@ std::atomic<int> all_reduces{0};
 std::atomic<void*> last_stream{nullptr};
 std::atomic<int> destroying{0};
 std::atomic<int> most_destroying{0};
+std::atomic<int> shortest_hang{std::numeric_limits<int>::max()};  // in ms
 
 bool chosen(const char* what) {
   const char* const value = std::getenv("FAKE_NCCL");
   return value != nullptr && std::strcmp(value, what) == 0;
+}
+
+void be_late(const char* what) {
+  if (chosen(what)) std::this_thread::sleep_for(std::chrono::milliseconds{300});
 }
 
 std::size_t bytes_of(ncclDataType_t type) {
@@ -100,6 +111,8 @@ int fake_nccl_live() { return live; }
 int fake_nccl_aborted() { return aborted; }
 int fake_nccl_most_destroying() { return most_destroying; }
 int fake_nccl_most_aborting() { return most_aborting; }
+/// Of those since the last call, in ms: between NCCL's first call and the last question.
+int fake_nccl_shortest_hang() { return shortest_hang.exchange(std::numeric_limits<int>::max()); }
 int fake_nccl_depth() { return depth; }
 /// The operations since the last call.
 const char* fake_nccl_journal() {
@@ -152,6 +165,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
 const char* ncclGetLastError(ncclComm_t) { return "socketStartConnect: no route to host\n"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  be_late("late_id");
   std::memset(id, ++ids_made, sizeof *id);
   return ncclSuccess;
 }
@@ -174,6 +188,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, i
   if (config->blocking != 0) return ncclInvalidArgument;
   ++live;
   *comm = new ncclComm{ranks};
+  be_late("late_init");
   if (chosen("shared_gpu")) return ncclInvalidUsage;
   return chosen("fail_init") ? ncclSystemError : ncclInProgress;
 }
@@ -194,6 +209,7 @@ ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int count, ncclCom
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   *result = ncclSuccess;
+  comm->asked = Clock::now();
   if (comm->ready && chosen("fail_later")) *result = ncclSystemError;
   if (comm->split_slot != nullptr) {
     *result = ncclInProgress;
@@ -229,6 +245,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  auto const hung = static_cast<int>(std::chrono::floor<std::chrono::milliseconds>(comm->asked - comm->made).count());
+  for (int least = shortest_hang; hung < least && !shortest_hang.compare_exchange_weak(least, hung);) {
+  }
   int const now = ++aborting;
   for (int most = most_aborting; most < now && !most_aborting.compare_exchange_weak(most, now);) {
   }
@@ -242,6 +261,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
                            ncclComm_t comm, cudaStream_t stream) {
   note("all_reduce", comm);
+  be_late("late_all_reduce");
   ++all_reduces;
   last_stream = stream;
   return copy(in, out, count, type);
