@@ -77,6 +77,11 @@ void Group::enter(const char* operation) {
   activity_->enter(operation);
 }
 
+void Group::enter_set_up(const char* operation) {
+  enter(operation);
+  if (job_->plane) next_warning_ = std::max(job_->plane->stall_warning(), JoinOptions{}.stall_warning);
+}
+
 void Group::enter_messages(const char* operation, std::span<const int> peers) {
   if (failed()) check();
   peers_.assign(peers.begin(), peers.end());

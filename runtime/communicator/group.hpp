@@ -50,6 +50,9 @@ class Group {
   /// This rank enters an operation of the whole group; `operation` is a string literal.
   /// @throws the job's failure, if there is one.
   void enter(const char* operation);
+  /// As enter(), of what connects the ranks and so may be slower than any collective: nobody is warned of it
+  /// before the usual time has passed, however short the job's own is.
+  void enter_set_up(const char* operation);
   /// While the result lives this rank's program waits in the operation that it entered last, as the other
   /// ranks are told when they miss it.
   class Inside {

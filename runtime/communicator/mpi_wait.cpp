@@ -20,7 +20,7 @@ std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState
       new MpiCommunicator(std::move(state), std::move(group), MPI_COMM_NULL));
   made->require_open();
   auto const inside = made->group_.inside();
-  made->group_.enter("setting up");
+  made->group_.enter_set_up("setting up");
   auto own = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   try {
     made->run([&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, own.get(), request); });

@@ -32,7 +32,7 @@ Nccl::Nccl(std::shared_ptr<NcclState> state, Group group)
 std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline) {
   std::shared_ptr<Nccl> made(new Nccl(std::move(state), std::move(group)));
   auto& self = *made;
-  self.group_.enter("NCCL initialisation");
+  self.group_.enter_set_up("NCCL initialisation");
   auto const inside = self.group_.inside();
   self.make_context_current();
   const auto& library = self.state_->nccl;
@@ -63,7 +63,7 @@ std::shared_ptr<Nccl> Nccl::shrink(Nccl& old, Group group, const std::vector<int
                                    const Deadline& deadline) {
   std::shared_ptr<Nccl> made(new Nccl(old.state_, std::move(group)));
   auto& self = *made;
-  self.group_.enter("NCCL shrinking");
+  self.group_.enter_set_up("NCCL shrinking");
   self.make_context_current();
   ncclConfig_t config = non_blocking();
   auto excluded = lost;
@@ -125,7 +125,7 @@ void Nccl::allocate_token() {
 // and what was not connected during the initialisation is.
 void Nccl::first_collective(const Deadline& deadline) {
   if (size() == 1) return;
-  group_.enter("first all_reduce");
+  group_.enter_set_up("first all_reduce");
   const auto& cuda = state_->cuda;
   CUstream stream = nullptr;
   // Also after a failure, when NCCL may still be working on it: CUDA frees it later then.

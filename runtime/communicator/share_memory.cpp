@@ -77,7 +77,7 @@ HostRanks host_ranks(const Group& group) {
 void MpiCommunicator::share_memory() {
   if (size() == 1) return;
   auto const inside = group_.inside();
-  group_.enter("setting up");
+  group_.enter_set_up("setting up");
   auto const all = host_ranks(group_);
   auto const& here = all.here();
   auto const hosts = all.ranks_of.size();

@@ -270,7 +270,7 @@ CASES = [
     Case("launcher_in_open_mpi", ["steady"], SLURMSTEPD, lambda run: kill_launcher(run, 3), lost=(2, 3)),
     Case("rank_0", ["steady", *OVER], named(0, EITHER), lambda run: kill(run, 0), connected=False, lost=(0,)),
     Case("rank_0_in_open_mpi", ["steady"], named(0, EITHER, STEP_OR_LATER), lambda run: kill(run, 0), lost=(0,)),
-    Case("differs", ["differs:2", "stall=3000"],
+    Case("differs", ["differs:2", "stall=1000"],
          r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast, but rank 0 .* called all_reduce: all ranks must make the same calls",
          exit_code=64, lost=()),
     Case("computes", ["steady", "computes", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),

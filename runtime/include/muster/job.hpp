@@ -45,7 +45,7 @@ struct JoinOptions {
   bool survive_losses = false;
   /// Whoever waits for so long in an operation is told of, in one line for the job on rank 0's stderr: which
   /// ranks have not entered it and what they did last; again after twice the time, and so on. 0: never.
-  /// MUSTER_STALL_WARNING, in seconds, has precedence.
+  /// Of setting up a communicator not before 30 s. MUSTER_STALL_WARNING, in seconds, has precedence.
   std::chrono::milliseconds stall_warning{30'000};
   /// A process that calls nothing of Muster for so long after the job has failed, and so does not hear of it, is
   /// ended with the error's exit code; the library then says the job's one line. 0: never.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of an operation that takes long, from where the ranks say that they are.
 #include "catch.hpp"
+#include "contexts.hpp"
 #include "control/inquiry.hpp"
 #include "has.hpp"
-#include "star.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -89,4 +89,27 @@ TEST_CASE("nobody is warned of a wait that is over, but of different operations 
   for (int rank : {0, 1, 2}) fails.is_at(rank, 5, true);
   fails.is_at(3, number, inside);
   CHECK(has(fails.said(), "was not done after 2 s on rank 3 "));
+}
+
+TEST_CASE("setting up may take longer than a collective before anybody is warned of it") {
+  Star star(2, 2, {}, 10s, 10ms);
+  std::vector<detail::Group> groups;
+  for (int rank : {0, 1}) groups.emplace_back(context_of(star, rank, 10s), "world");
+  // Other operations than each other's, which a warning shows.
+  groups[0].enter_set_up("setting up");
+  groups[1].enter("all_reduce");
+  Deadline const deadline(60s);
+  std::this_thread::sleep_for(50ms);
+  groups[0].waiting(deadline);
+  for (const char* name : {"what was asked has come", "and was answered"}) {
+    for (const auto& error : star.on_each([&](int, Plane& plane) { plane.barrier(name, 20s); }))
+      REQUIRE_FALSE(error);
+  }
+  groups[1].waiting(deadline);
+  auto const thrown = star.on_each([&](int, Plane& plane) {
+    for (int i = 0; i < 2000 && !plane.failed(); ++i) std::this_thread::sleep_for(10ms);
+    plane.check();
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  CHECK(has(thrown[0]->what(), "rank 0 (host h0, GPU 0000:00:00.0) called setting up"));
 }
