@@ -7,6 +7,7 @@
 // stream 0. An event's time is how many were recorded before it, in milliseconds.
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -22,8 +23,10 @@ std::string variable(const char* name) {
 // The only one, which a thread that works on the GPU must have made current.
 int the_context = 0;
 thread_local CUcontext current = nullptr;
-int stream_queries = 0;
+std::atomic<int> stream_queries{0};
 
+// Ranks may be threads of one process: held inside each function of the driver that touches what follows.
+std::mutex driver;
 std::string written;
 std::map<void*, int> numbers;
 std::map<void*, int> recorded;
@@ -31,14 +34,13 @@ int records = 0;
 int live = 0;
 int made = 0;
 
-// Of a stream or event.
+// Of a stream or event; `driver` is held.
 int number_of(void* handle) { return handle == nullptr ? 0 : numbers[handle]; }
 
 template <typename Handle>
 CUresult make(Handle* handle) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  static std::mutex several_ranks;  // as threads of one process
-  std::lock_guard const lock(several_ranks);
+  std::lock_guard const lock(driver);
   *handle = reinterpret_cast<Handle>(new int);
   numbers[*handle] = ++made;
   ++live;
@@ -46,11 +48,15 @@ CUresult make(Handle* handle) {
 }
 
 CUresult destroy(void* handle) {
+  std::lock_guard const lock(driver);
   --live;
+  numbers.erase(handle);
+  recorded.erase(handle);
   delete static_cast<int*>(handle);
   return CUDA_SUCCESS;
 }
 
+// `driver` is held.
 void write(const std::string& line) { written += line + "; "; }
 }  // namespace
 
@@ -118,9 +124,21 @@ CUresult cuStreamQuery(CUstream) {
   return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-const char* fake_cuda_log() { return written.c_str(); }
-void fake_cuda_forget() { written.clear(); }
-int fake_cuda_live() { return live; }
+/// What was enqueued since it was forgotten; valid until the next call.
+const char* fake_cuda_log() {
+  static std::string told;
+  std::lock_guard const lock(driver);
+  told = written;
+  return told.c_str();
+}
+void fake_cuda_forget() {
+  std::lock_guard const lock(driver);
+  written.clear();
+}
+int fake_cuda_live() {
+  std::lock_guard const lock(driver);
+  return live;
+}
 
 CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   if (variable("FAKE_CUDA") == "no_stream") return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -132,18 +150,21 @@ CUresult cuEventDestroy(CUevent event) { return destroy(event); }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::lock_guard const lock(driver);
   recorded[event] = ++records;
   write("record " + std::to_string(number_of(event)) + " on " + std::to_string(number_of(stream)));
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  std::lock_guard const lock(driver);
   write(std::to_string(number_of(stream)) + " waits for " + std::to_string(number_of(event)));
   return CUDA_SUCCESS;
 }
 
 #undef cuEventElapsedTime
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  std::lock_guard const lock(driver);
   if (!recorded.contains(begin) || !recorded.contains(end)) return CUDA_ERROR_INVALID_HANDLE;
   if (variable("FAKE_CUDA") == "stream_busy") return CUDA_ERROR_NOT_READY;
   *milliseconds = static_cast<float>(recorded[end] - recorded[begin]);
@@ -152,6 +173,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  std::lock_guard const lock(driver);
   write("copy " + std::to_string(bytes) + " on " + std::to_string(number_of(stream)));
   return CUDA_SUCCESS;
 }
