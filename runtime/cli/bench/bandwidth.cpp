@@ -9,7 +9,7 @@
 namespace muster::cli::bench {
 namespace {
 
-constexpr std::array<std::pair<Operation, const char*>, 7> names{
+constexpr std::array<std::pair<Operation, const char*>, 7> operations{
     {{Operation::all_reduce, "all_reduce"},
      {Operation::all_gather, "all_gather"},
      {Operation::reduce_scatter, "reduce_scatter"},
@@ -26,13 +26,13 @@ double percentile(const std::vector<double>& sorted, int percent) {
 }  // namespace
 
 std::optional<Operation> operation_of(std::string_view name) {
-  for (const auto& [operation, its_name] : names)
+  for (const auto& [operation, its_name] : operations)
     if (name == its_name) return operation;
   return std::nullopt;
 }
 
 const char* name_of(Operation operation) {
-  for (const auto& [one, name] : names)
+  for (const auto& [one, name] : operations)
     if (one == operation) return name;
   return "?";
 }
@@ -44,7 +44,7 @@ bool reduces(Operation operation) {
 
 std::vector<std::string> operation_names() {
   std::vector<std::string> all;
-  for (const auto& [operation, name] : names) all.emplace_back(name);
+  for (const auto& [operation, name] : operations) all.emplace_back(name);
   return all;
 }
 

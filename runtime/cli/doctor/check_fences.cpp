@@ -13,12 +13,9 @@
 namespace muster::cli::doctor {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr milliseconds late_by{300};
+constexpr std::chrono::milliseconds late_by{300};
 constexpr int fence_seconds = 20;
-constexpr seconds meeting{60};
+constexpr std::chrono::seconds meeting{60};
 
 int late_rank(const Job& job) {
   const auto& roster = job.roster();
@@ -52,7 +49,7 @@ Outcome try_fence(Job& job, control::Plane& plane, bool collecting, int late) {
   Outcome outcome;
   outcome.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - since).count();
-  if (error.empty()) outcome.seen = plane.get(word, milliseconds{0}) ? Seen::waited : Seen::let_go;
+  if (error.empty()) outcome.seen = plane.get(word, std::chrono::milliseconds{0}) ? Seen::waited : Seen::let_go;
   return outcome;
 }
 
