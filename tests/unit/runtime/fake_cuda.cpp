@@ -2,9 +2,9 @@
 // A test double of the CUDA driver: one GPU whose memory is host memory. What goes wrong is chosen with
 //   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
 //   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
-//   never ends), "no_stream" (none can be made)
-// What is enqueued is done at once; fake_cuda_log() tells it, streams and events by numbers from 1, the default
-// stream 0. An event's time is how many were recorded before it, in milliseconds.
+//   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails)
+// What is enqueued is done at once; fake_cuda_log() tells it, streams and events by numbers from 1, the
+// default stream 0. An event's time is how many were recorded before it, in milliseconds.
 #include <cuda.h>
 
 #include <atomic>
@@ -106,6 +106,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 
 CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (variable("FAKE_CUDA") == "no_memory" && bytes >= 1u << 20) return CUDA_ERROR_OUT_OF_MEMORY;
   *pointer = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes));
   return CUDA_SUCCESS;
 }
@@ -175,6 +176,24 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, 
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   std::lock_guard const lock(driver);
   write("copy " + std::to_string(bytes) + " on " + std::to_string(number_of(stream)));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return CUDA_SUCCESS;
 }
 

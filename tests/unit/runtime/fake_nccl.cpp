@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test double of NCCL on host memory, for worlds of one and for what goes wrong before ranks exchange
-// anything. Chosen with
+// A test double of NCCL on host memory. By itself every rank keeps its own data, for worlds of one and for
+// what goes wrong before ranks exchange anything. With FAKE_NCCL_FOLDER, a folder that is empty at the job's
+// start, ranks that are processes do exchange it in collectives, not in messages (fake_nccl_exchange.hpp),
+// and the communicator is in progress meanwhile. What goes wrong is chosen with
 //   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
 //               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
-//               "slow_abort", "slow_destroy" (each takes 300 ms), "shared_gpu" (init finds another rank on the GPU),
-//               "fail_send", "slow_group" (the end of a group is in progress for a while), "hang_group" (for
-//               ever),
-//               "late_id", "late_init", "late_all_reduce" (the call that this names takes 300 ms),
-//               "no_memory" (ncclMemAlloc fails), "no_registration" (ncclCommRegister fails)
+//               "slow_abort", "slow_destroy" (each takes 300 ms), "shared_gpu" (init finds another rank on
+//               the GPU), "fail_send", "slow_group" (the end of a group is in progress for a while),
+//               "hang_group" (for ever), "late_id", "late_init", "late_all_reduce" (the call that this names
+//               takes 300 ms), "no_memory" (ncclMemAlloc fails), "no_registration" (ncclCommRegister fails),
+//               "wrong_sums" (an all-reduce exchanges nothing)
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
 // while; where the new one goes to is written late, for a failed split when the parent is aborted.
 // Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
-// names of the operations, and for how long a "hang_init" was waited for. Ids are numbered from 1. A message to oneself arrives at the end of its group.
+// names of the operations, and for how long a "hang_init" was waited for. Ids are numbered from 1. A message
+// to oneself arrives at the end of its group.
 #include <nccl.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "fake_nccl_exchange.hpp"
 
 using Clock = std::chrono::steady_clock;
 
@@ -36,6 +43,9 @@ struct ncclComm {
   ncclComm_t* split_slot = nullptr;  // of a split that is under way or failed
   int split_questions = 0;
   int group_questions = 0;
+  std::unique_ptr<FakeExchange> exchange = nullptr;
+  std::unique_ptr<FakeExchange> part = nullptr;  // of the split
+  std::future<ncclResult_t> work = {};           // what the ranks exchange now
 };
 
 namespace {
@@ -61,21 +71,11 @@ void be_late(const char* what) {
   if (chosen(what)) std::this_thread::sleep_for(std::chrono::milliseconds{300});
 }
 
-std::size_t bytes_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclInt8:
-    case ncclUint8:
-      return 1;
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    case ncclInt32:
-    case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    default:
-      return 8;
-  }
+std::unique_ptr<FakeExchange> exchange_for(const ncclUniqueId& id, int rank, int ranks) {
+  const char* const folder = std::getenv("FAKE_NCCL_FOLDER");
+  if (folder == nullptr) return nullptr;
+  return std::make_unique<FakeExchange>(
+      folder + std::string("/communicator.") + std::to_string(id.internal[0]), rank, ranks);
 }
 
 std::string journal;
@@ -101,6 +101,14 @@ ncclResult_t note(const char* operation, ncclComm_t comm) {
 ncclResult_t copy(const void* in, void* out, std::size_t count, ncclDataType_t type) {
   if (in != out) std::memcpy(out, in, count * bytes_of(type));
   return ncclSuccess;
+}
+
+// Does `work` on a thread of its own, after what the group began before.
+template <typename Work>
+ncclResult_t begin(ncclComm_t comm, Work work) {
+  if (comm->work.valid()) comm->work.wait();
+  comm->work = std::async(std::launch::async, std::move(work));
+  return ncclInProgress;
 }
 
 }  // namespace
@@ -171,7 +179,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 /// Notes how many ids came and their numbers: "init_2_ids_1_2".
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int, int count, ncclUniqueId* ids,
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int count, ncclUniqueId* ids,
                                       ncclConfig_t* config) {
   std::string text = "init_" + std::to_string(count) + "_ids";
   for (int i = 0; i < count; ++i) {
@@ -181,35 +189,43 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int, int coun
     text += "_" + std::to_string(number);
   }
   note(text.c_str(), nullptr);
-  return ncclCommInitRankConfig(comm, ranks, ids[0], 0, config);
+  return ncclCommInitRankConfig(comm, ranks, ids[0], rank, config);
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   if (config->blocking != 0) return ncclInvalidArgument;
   ++live;
-  *comm = new ncclComm{ranks};
+  *comm = new ncclComm{.ranks = ranks, .exchange = exchange_for(id, rank, ranks)};
   be_late("late_init");
   if (chosen("shared_gpu")) return ncclInvalidUsage;
   return chosen("fail_init") ? ncclSystemError : ncclInProgress;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t parent, int, int, ncclComm_t* out, ncclConfig_t* config) {
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   if (config->blocking != 0 || parent->split_slot != nullptr) return ncclInvalidArgument;
   *out = nullptr;
+  if (parent->exchange) begin(parent, [=] { return parent->exchange->split(color, key, parent->part); });
   parent->split_slot = out;
   parent->split_questions = 5;
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int count, ncclComm_t* out, ncclConfig_t* config,
-                            int flags) {
+ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int count, ncclComm_t* out,
+                            ncclConfig_t* config, int flags) {
   if (flags != 1 || count < 1 || excluded == nullptr) return ncclInvalidArgument;
+  if (parent->exchange) return ncclInvalidUsage;  // with those that are left only: not needed so far
   return ncclCommSplit(parent, 0, 0, out, config);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   *result = ncclSuccess;
   comm->asked = Clock::now();
+  if (comm->work.valid()) {
+    bool const done = comm->work.wait_for(std::chrono::seconds{0}) == std::future_status::ready;
+    *result = done ? comm->work.get() : ncclInProgress;
+    if (*result != ncclSuccess) return ncclSuccess;
+  }
   if (comm->ready && chosen("fail_later")) *result = ncclSystemError;
   if (comm->split_slot != nullptr) {
     *result = ncclInProgress;
@@ -217,7 +233,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
     *result = chosen("fail_split") ? ncclSystemError : ncclSuccess;
     if (*result != ncclSuccess) return ncclSuccess;
     ++live;
-    *std::exchange(comm->split_slot, nullptr) = new ncclComm;
+    *std::exchange(comm->split_slot, nullptr) = new ncclComm{.exchange = std::move(comm->part)};
     return ncclSuccess;
   }
   if (comm->group_questions > 0) {
@@ -226,7 +242,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   }
   if (comm->ready) return ncclSuccess;
   ++comm->questions;
-  comm->ready = !chosen("hang_init") && (!chosen("slow_init") || comm->questions > 50);
+  comm->ready = !chosen("hang_init") && (!chosen("slow_init") || comm->questions > 50) &&
+                (!comm->exchange || comm->exchange->complete());
   if (!comm->ready) *result = ncclInProgress;
   return ncclSuccess;
 }
@@ -245,12 +262,14 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  auto const hung = static_cast<int>(std::chrono::floor<std::chrono::milliseconds>(comm->asked - comm->made).count());
+  auto const hung =
+      static_cast<int>(std::chrono::floor<std::chrono::milliseconds>(comm->asked - comm->made).count());
   for (int least = shortest_hang; hung < least && !shortest_hang.compare_exchange_weak(least, hung);) {
   }
   int const now = ++aborting;
   for (int most = most_aborting; most < now && !most_aborting.compare_exchange_weak(most, now);) {
   }
+  if (comm->exchange) comm->exchange->abandon();
   if (chosen("slow_abort")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
   --aborting;
   if (comm->split_slot != nullptr) *comm->split_slot = nullptr;
@@ -258,43 +277,50 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclCommDestroy(comm);
 }
 
-ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
   note("all_reduce", comm);
   be_late("late_all_reduce");
   ++all_reduces;
   last_stream = stream;
-  return copy(in, out, count, type);
+  if (!comm->exchange || chosen("wrong_sums")) return copy(in, out, count, type);
+  return begin(comm, [=] { return comm->exchange->all_reduce(in, out, count, type, op); });
 }
-ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t, int,
-                        ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, cudaStream_t) {
   note("reduce", comm);
-  return copy(in, out, count, type);
+  if (!comm->exchange) return copy(in, out, count, type);
+  return begin(comm, [=] { return comm->exchange->reduce(in, out, count, type, op, root); });
 }
-ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int, ncclComm_t comm,
-                           cudaStream_t) {
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t) {
   note("broadcast", comm);
-  return copy(in, out, count, type);
+  if (!comm->exchange) return copy(in, out, count, type);
+  return begin(comm, [=] { return comm->exchange->broadcast(in, out, count * bytes_of(type), root); });
 }
 ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t) {
   note("all_gather", comm);
-  return copy(in, out, count, type);
+  if (!comm->exchange) return copy(in, out, count, type);
+  return begin(comm, [=] { return comm->exchange->all_gather(in, out, count * bytes_of(type)); });
 }
-ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t,
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t) {
   note("reduce_scatter", comm);
-  return copy(in, out, count, type);
+  if (!comm->exchange) return copy(in, out, count, type);
+  return begin(comm, [=] { return comm->exchange->reduce_scatter(in, out, count, type, op); });
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
                       cudaStream_t) {
   note("send", comm);
   if (chosen("fail_send")) return ncclInvalidArgument;
+  if (comm->exchange) return ncclInvalidUsage;
   if (to == 0) sends.push_back({from, nullptr, count * bytes_of(type)});
   return ncclSuccess;
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t) {
   note("recv", comm);
+  if (comm->exchange) return ncclInvalidUsage;
   if (from == 0) recvs.push_back({nullptr, to, count * bytes_of(type)});
   return ncclSuccess;
 }
@@ -311,6 +337,7 @@ ncclResult_t ncclGroupEnd() {
   sends.clear();
   recvs.clear();
   auto* const comm = std::exchange(in_group, nullptr);
+  if (comm != nullptr && comm->work.valid()) return ncclInProgress;
   if (comm == nullptr || !(chosen("slow_group") || chosen("hang_group"))) return ncclSuccess;
   comm->group_questions = 5;
   return ncclInProgress;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_nccl_exchange.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+namespace {
+
+constexpr std::size_t place_bytes = std::size_t{8} << 20;  // the file has holes where nothing was written
+
+template <typename T>
+void combine(T* into, const std::byte* from, std::size_t count, ncclRedOp_t op) {
+  for (std::size_t i = 0; i < count; ++i) {
+    T other;
+    std::memcpy(&other, from + i * sizeof(T), sizeof(T));
+    switch (op) {
+      case ncclProd:
+        into[i] = static_cast<T>(into[i] * other);
+        break;
+      case ncclMax:
+        into[i] = std::max(into[i], other);
+        break;
+      case ncclMin:
+        into[i] = std::min(into[i], other);
+        break;
+      default:  // sum, average
+        into[i] = static_cast<T>(into[i] + other);
+    }
+  }
+}
+
+// In the order of the ranks, the same on all of them.
+template <typename T>
+void reduce_all(const std::vector<const std::byte*>& places, void* out, std::size_t count, ncclRedOp_t op) {
+  std::vector<T> result(count);
+  std::memcpy(result.data(), places.front(), count * sizeof(T));
+  for (std::size_t rank = 1; rank < places.size(); ++rank) combine(result.data(), places[rank], count, op);
+  if (op == ncclAvg)
+    for (T& value : result) value = static_cast<T>(value / static_cast<T>(places.size()));
+  std::memcpy(out, result.data(), count * sizeof(T));
+}
+
+}  // namespace
+
+struct FakeExchange::Head {
+  std::atomic<std::uint32_t> joined;
+  std::atomic<std::uint64_t> arrivals;  // at all meetings so far
+};
+
+std::size_t bytes_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8:
+      return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+FakeExchange::FakeExchange(std::string path, int rank, int ranks)
+    : path_(std::move(path)),
+      rank_(rank),
+      ranks_(ranks),
+      size_(place_bytes * (1 + static_cast<std::size_t>(ranks))) {
+  int const file = open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  void* memory = MAP_FAILED;
+  if (file >= 0 && ftruncate(file, static_cast<off_t>(size_)) == 0)
+    memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (file >= 0) close(file);
+  if (memory == MAP_FAILED) throw std::runtime_error("NCCL's double cannot use " + path_);
+  head_ = static_cast<Head*>(memory);  // zeros, which are the counters' start
+  ++head_->joined;
+}
+
+FakeExchange::~FakeExchange() { munmap(head_, size_); }
+
+bool FakeExchange::complete() const { return head_->joined == static_cast<std::uint32_t>(ranks_); }
+
+std::byte* FakeExchange::place(int rank) const {
+  return reinterpret_cast<std::byte*>(head_) + place_bytes * (1 + static_cast<std::size_t>(rank));
+}
+
+ncclResult_t FakeExchange::meet() {
+  auto const due = ++meetings_ * static_cast<std::uint64_t>(ranks_);
+  ++head_->arrivals;
+  while (head_->arrivals < due) {
+    if (abandoned_) return ncclRemoteError;
+    std::this_thread::sleep_for(std::chrono::microseconds{20});
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t FakeExchange::put(const void* mine, std::size_t bytes) {
+  if (bytes > place_bytes) return ncclInvalidArgument;
+  if (bytes > 0) std::memcpy(place(rank_), mine, bytes);
+  return meet();
+}
+
+ncclResult_t FakeExchange::reduce_part(std::size_t first, void* out, std::size_t count, ncclDataType_t type,
+                                       ncclRedOp_t op) {
+  std::vector<const std::byte*> places;
+  for (int rank = 0; rank < ranks_; ++rank) places.push_back(place(rank) + first * bytes_of(type));
+  switch (type) {
+    case ncclFloat32:
+      reduce_all<float>(places, out, count, op);
+      return ncclSuccess;
+    case ncclFloat64:
+      reduce_all<double>(places, out, count, op);
+      return ncclSuccess;
+    case ncclInt32:
+      reduce_all<std::int32_t>(places, out, count, op);
+      return ncclSuccess;
+    case ncclInt64:
+      reduce_all<std::int64_t>(places, out, count, op);
+      return ncclSuccess;
+    default:
+      return ncclInvalidArgument;  // not needed so far
+  }
+}
+
+ncclResult_t FakeExchange::all_reduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                                      ncclRedOp_t op) {
+  ncclResult_t result = put(in, count * bytes_of(type));
+  if (result == ncclSuccess) result = reduce_part(0, out, count, type, op);
+  ncclResult_t const end = meet();  // before anybody puts something else there
+  return result == ncclSuccess ? end : result;
+}
+
+ncclResult_t FakeExchange::reduce_scatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                                          ncclRedOp_t op) {
+  ncclResult_t result = put(in, count * bytes_of(type) * static_cast<std::size_t>(ranks_));
+  if (result == ncclSuccess)
+    result = reduce_part(static_cast<std::size_t>(rank_) * count, out, count, type, op);
+  ncclResult_t const end = meet();
+  return result == ncclSuccess ? end : result;
+}
+
+ncclResult_t FakeExchange::reduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                                  ncclRedOp_t op, int root) {
+  ncclResult_t result = put(in, count * bytes_of(type));
+  if (result == ncclSuccess && rank_ == root) result = reduce_part(0, out, count, type, op);
+  ncclResult_t const end = meet();
+  return result == ncclSuccess ? end : result;
+}
+
+ncclResult_t FakeExchange::broadcast(const void* in, void* out, std::size_t bytes, int root) {
+  ncclResult_t const result = put(in, rank_ == root ? bytes : 0);
+  if (result == ncclSuccess) std::memcpy(out, place(root), bytes);
+  ncclResult_t const end = meet();
+  return result == ncclSuccess ? end : result;
+}
+
+ncclResult_t FakeExchange::all_gather(const void* in, void* out, std::size_t bytes) {
+  ncclResult_t const result = put(in, bytes);
+  for (int rank = 0; result == ncclSuccess && rank < ranks_; ++rank)
+    std::memcpy(static_cast<std::byte*>(out) + static_cast<std::size_t>(rank) * bytes, place(rank), bytes);
+  ncclResult_t const end = meet();
+  return result == ncclSuccess ? end : result;
+}
+
+ncclResult_t FakeExchange::split(int color, int key, std::unique_ptr<FakeExchange>& part) {
+  struct Wish {
+    int color, key;
+  };
+  Wish const mine{color, key};
+  std::vector<Wish> wishes(static_cast<std::size_t>(ranks_));
+  auto const number = ++splits_;
+  ncclResult_t const result = all_gather(&mine, wishes.data(), sizeof mine);
+  if (result != ncclSuccess) return result;
+  std::vector<std::pair<int, int>> members;  // key, rank here
+  for (int rank = 0; rank < ranks_; ++rank) {
+    auto const& wish = wishes[static_cast<std::size_t>(rank)];
+    if (wish.color == color) members.emplace_back(wish.key, rank);
+  }
+  std::sort(members.begin(), members.end());
+  auto const self = std::find(members.begin(), members.end(), std::pair(key, rank_));
+  part = std::make_unique<FakeExchange>(path_ + "." + std::to_string(number) + "." + std::to_string(color),
+                                        static_cast<int>(self - members.begin()),
+                                        static_cast<int>(members.size()));
+  return ncclSuccess;
+}
