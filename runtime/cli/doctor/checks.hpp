@@ -37,7 +37,8 @@ std::vector<Row> check_gpus(Patient& patient);
 std::vector<Row> check_network(Patient& patient);
 /// Variables that differ.
 std::vector<Row> check_variables(Patient& patient);
-/// A small all-reduce on each host and across hosts, with right sums.
+/// A small all-reduce on each host and across hosts, with right sums; not on GPUs where the preflight found
+/// something fatal.
 std::vector<Row> check_all_reduce(Patient& patient);
 /// Whether a node is slower than the others: see judge_paces(). After check_all_reduce().
 std::vector<Row> check_nodes(Patient& patient);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/doctor.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <iostream>
 #include <iterator>
 #include <memory>
 
+#include "bootstrap/roster.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
@@ -22,8 +25,10 @@ struct Options {
   int deadline = 60;
 };
 
-constexpr auto checks = {check_join, check_ports,   check_fences,    check_clocks,     check_versions,
-                         check_gpus, check_network, check_variables, check_all_reduce, check_nodes};
+using Check = std::vector<Row> (*)(Patient&);
+constexpr std::initializer_list<Check> checks = {
+    check_join, check_ports,   check_fences,    check_clocks,     check_versions,
+    check_gpus, check_network, check_variables, check_all_reduce, check_nodes};
 
 void print(const Options& options, const std::vector<Row>& rows) {
   auto const trace = log::kept();
@@ -35,46 +40,88 @@ void print(const Options& options, const std::vector<Row>& rows) {
   for (const auto& line : trace) std::cout << "  " << line << "\n";
 }
 
-std::vector<Row> examine(Job& job, const std::vector<bootstrap::Finding>& findings, double join_seconds) {
-  Patient patient{job, findings, join_seconds, 0};
-  std::vector<Row> rows;
-  for (auto const check : checks) {
-    auto some = check(patient);
-    rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
-  }
-  return rows;
+std::string name_of_this_rank(const Job& job) {
+  return bootstrap::name_of_rank(job.roster()[static_cast<std::size_t>(job.rank())]);
 }
 
-// Every process of the job ends as rank 0 does.
-int agreed(Job& job, int code) {
+// Of the check with this number; each rank has found its own.
+std::vector<Row> rows_of_rank_0(Job& job, const std::vector<Row>& mine, int number) {
   auto* const plane = detail::JobInside::plane(job);
-  if (plane == nullptr) return code;
+  if (plane == nullptr) return mine;
   std::vector<int> everyone;
   for (const auto& hello : job.roster()) everyone.push_back(hello.rank);
   auto const said =
-      plane->broadcast("doctor", everyone, 0, {static_cast<std::uint8_t>(code)}, std::chrono::seconds(60));
-  return said.empty() ? 1 : said.front();
+      plane->broadcast(fmt::format("doctor rows {}", number), everyone, 0,
+                       job.rank() == 0 ? blob_of(mine) : control::Blob{}, std::chrono::seconds(60));
+  return rows_from(said);
 }
 
+// What this rank alone meets ends the job on every rank, so that one of them tells of it and the others do
+// not wait.
+std::vector<Row> examine_with(Check check, Patient& patient) {
+  try {
+    return check(patient);
+  } catch (const std::exception& error) {
+    auto* const plane = detail::JobInside::plane(patient.job);
+    if (plane == nullptr || plane->failed()) throw;
+    auto const* const ours = dynamic_cast<const Error*>(&error);
+    plane->give_up(ours != nullptr ? ours->fault() : Fault::system,
+                   fmt::format("{}: {}", name_of_this_rank(patient.job), error.what()));
+  }
+}
+
+// `rows` grow check by check, the same on every rank: what a later check throws leaves them, and any rank may
+// be the one to tell of it.
+void examine(Job& job, const std::vector<bootstrap::Finding>& findings, double join_seconds,
+             std::vector<Row>& rows) {
+  Patient patient{job, findings, join_seconds, 0};
+  int number = 0;
+  for (auto const check : checks) {
+    auto some = rows_of_rank_0(job, examine_with(check, patient), ++number);
+    rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+  }
+}
+
+const char* fix_of(Fault fault) {
+  switch (fault) {
+    case Fault::device:
+      return "see nvidia-smi there and what NCCL says with NCCL_DEBUG=WARN; --device host examines the rest "
+             "without GPUs";
+    case Fault::deadline:
+      return "see what the ranks named here do, or give all of them longer with --deadline";
+    case Fault::lost_rank:
+      return "see what that rank said and the system log of its node";
+    default:
+      return "";  // the text has it
+  }
+}
+
+// Exactly one rank prints: rank 0, or the one that is to tell why the job failed.
 int run(const Options& options) {
   log::keep();
   auto const device = options.device == "gpu"    ? Device::cuda
                       : options.device == "auto" ? Device::automatic
                                                  : Device::cpu;
+  std::chrono::seconds const deadline(options.deadline);
   std::vector<bootstrap::Finding> findings;
+  std::vector<Row> rows;
+  bool printed = false;
   auto const since = std::chrono::steady_clock::now();
   try {
     auto job = detail::JobInside::examine(
-        {.deadline = std::chrono::seconds(options.deadline), .device = device}, findings);
+        {.deadline = deadline, .operation_timeout = deadline, .device = device}, findings);
     auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
-    auto const rows = examine(job, findings, seconds);
-    int const code = agreed(job, exit_code_of(rows));
+    examine(job, findings, seconds, rows);
     if (job.rank() == 0) print(options, rows);
+    printed = true;
     job.leave();
-    return code;
-  } catch (const Error& error) {
-    // The one that is to speak has the table; the others end without a word.
-    if (!error.repeated()) print(options, {{Verdict::fail, "job", error.what(), ""}});
+    return exit_code_of(rows);
+  } catch (const std::exception& error) {
+    if (printed) throw;
+    auto const* const ours = dynamic_cast<const Error*>(&error);
+    if (ours != nullptr && ours->repeated()) return 1;
+    rows.push_back({Verdict::fail, "job", error.what(), ours != nullptr ? fix_of(ours->fault()) : ""});
+    print(options, rows);
     return 1;
   }
 }
@@ -94,7 +141,7 @@ void add_doctor(CLI::App& app, int& code) {
       ->check(CLI::IsMember({"table", "json"}));
   doctor
       ->add_option("--deadline", options->deadline,
-                   "Seconds within which all ranks have to join (default: 60)")
+                   "Seconds within which all ranks have to join and each operation has to end (default: 60)")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 3600));
   doctor->footer(

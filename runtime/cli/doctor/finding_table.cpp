@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cbor.hpp"
+#include "muster/error.hpp"
+
 namespace muster::cli::doctor {
 namespace {
 
@@ -53,6 +56,26 @@ std::string json_of(const std::vector<Row>& rows, const std::vector<std::string>
   ordered_json const report{
       {"schema", 1}, {"failed", exit_code_of(rows) != 0}, {"checks", checks}, {"trace", trace}};
   return report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::vector<std::uint8_t> blob_of(const std::vector<Row>& rows) {
+  auto list = nlohmann::json::array();
+  for (const auto& row : rows)
+    list.push_back({static_cast<int>(row.verdict), row.subject, row.found, row.fix});
+  return write_cbor(list);
+}
+
+std::vector<Row> rows_from(const std::vector<std::uint8_t>& blob) {
+  auto const list = read_cbor(blob, "the doctor's rows");
+  std::vector<Row> rows;
+  try {
+    for (const auto& one : list)
+      rows.push_back({static_cast<Verdict>(one.at(0).get<int>()), one.at(1).get<std::string>(),
+                      one.at(2).get<std::string>(), one.at(3).get<std::string>()});
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Fault::system, std::string("the doctor's rows cannot be read: ") + error.what());
+  }
+  return rows;
 }
 
 int exit_code_of(const std::vector<Row>& rows) { return count_of(rows, Verdict::fail) > 0 ? 1 : 0; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,11 @@ std::string table_of(const std::vector<Row>& rows);
 
 /// One JSON object, schema 1; docs/man/muster.1 describes it. `trace`: rank 0's lines about the join.
 std::string json_of(const std::vector<Row>& rows, const std::vector<std::string>& trace);
+
+/// For another rank, and back there.
+std::vector<std::uint8_t> blob_of(const std::vector<Row>& rows);
+/// @throws Error(Fault::system) for what blob_of() did not write.
+std::vector<Row> rows_from(const std::vector<std::uint8_t>& blob);
 
 /// 1 when a row failed, else 0.
 int exit_code_of(const std::vector<Row>& rows);
