@@ -24,6 +24,24 @@ on_second_node() {
 row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output"; return 1; }; }
 # fix TEXT: some row has it.
 fix() { grep -E '^ +-> ' <<<"$output" | grep -qF -- "-> $1" || { echo "no fix '$1' in: $output"; return 1; }; }
+# on_doubles VARIABLE=VALUE... -- OPTIONS: muster as four ranks on two nodes, each with a GPU, on the test doubles of CUDA and NCCL
+# (tests/unit/runtime): no GPU, no driver and no NCCL is there. The doubles compute on host memory, so that sums are right or wrong by
+# what was exchanged, and how long they take says nothing. ON_RANK_2=NAME=VALUE is for rank 2 alone.
+on_doubles() {
+  local doubles=$MUSTER_BUILD/tests/unit/runtime variables=() folder
+  [ -e "$doubles/libfake_nccl.so" ] || skip "this build has no CUDA"
+  while [[ $1 != -- ]]; do variables+=("$1") && shift; done
+  shift
+  folder=$(mktemp -d "$BATS_TEST_TMPDIR/exchange.XXXXXX")
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run --separate-stderr lab exec env MUSTER_CUDA_LIBRARY="$doubles/libfake_cuda.so" MUSTER_NCCL_LIBRARY="$doubles/libfake_nccl.so" \
+    FAKE_NCCL_FOLDER="$folder" "${variables[@]}" srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix bash -c '
+      export FAKE_CUDA_PCI=${FAKE_CUDA_PCI:-0000:3$SLURM_LOCALID:00.0}
+      [ "$SLURM_PROCID" != 2 ] || export ${ON_RANK_2:-ON_RANK_2=}
+      exec "$@"' - "$(muster)" "$@"
+}
+# one_table: of the job's ranks exactly one has printed.
+one_table() { [ "$(grep -cE '^[0-9]+ passed, ' <<<"$output")" = 1 ] || { echo "not one table: $output"; return 1; }; }
 # Python: listens on ports while a command runs; the node's first task does, the others find them listening.
 on_taken_ports='
 import os, socket, subprocess, sys
@@ -125,6 +143,80 @@ sys.exit(subprocess.call(sys.argv[2:]))'
     bash -c 'if [ "$SLURM_PROCID" = 3 ]; then exit 0; fi; exec '"$(muster)"' doctor --deadline 3'
   [ "$status" != 0 ]
   row fail "job" | grep -F 'rank 3'
+}
+
+@test "on doubles of CUDA and NCCL: a sound job with GPUs has green rows about them, with figures" {
+  on_doubles -- doctor --device gpu
+  [ "$status" = 0 ]
+  one_table
+  row pass "GPUs" | grep -F '4 ranks, each on a GPU of its own that it can use'
+  row pass "versions" | grep -E 'NCCL 2\.[0-9]+\.[0-9]+, .*; the other ranks have the same'
+  for part in "" ", per node" ", across"; do
+    row pass "all-reduce \(NCCL\)$part" | grep -E '1 MiB in [0-9.]+ ms, bus bandwidth [0-9.]+ GB/s, sums right'
+  done
+  row "(pass|warn)" "slowest node" | grep -F 'copying to the GPU and back'
+  [[ "$output" == *" 0 failed"* ]]
+}
+
+@test "on doubles of CUDA and NCCL: a GPU that two ranks have is the failure, and NCCL is not tried" {
+  on_doubles FAKE_CUDA_PCI=0000:3b:00.0 -- doctor --device gpu
+  [ "$status" = 1 ]
+  one_table
+  row fail "GPUs" | grep -F 'ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refuses'
+  row fail "GPUs" | grep -F 'ranks 2-3 (host n1) have GPU 0000:3b:00.0 together'
+  fix 'start one task for each GPU (--gpus-per-task=1)'
+  row skipped "all-reduce \(NCCL\)" | grep -F 'what failed above (GPUs)'
+  [[ "$output" != *"NCCL initialisation"* ]]
+  row "(pass|warn)" "slowest node" # the rest is examined
+}
+
+@test "on doubles of CUDA and NCCL: an NCCL that fails is a row below those that were found before, from one rank" {
+  on_doubles FAKE_NCCL=fail_init -- doctor --device gpu
+  [ "$status" = 1 ]
+  one_table
+  row fail "job" | grep -F "NCCL initialisation (operation 1 on communicator 'world') failed on rank "
+  row fail "job" | grep -F 'unhandled system error (socketStartConnect: no route to host)'
+  fix 'see nvidia-smi there and what NCCL says with NCCL_DEBUG=WARN'
+  for found in "join" "control plane" "clocks" "versions" "GPUs" "socket interface"; do row pass "$found"; done
+}
+
+@test "on doubles of CUDA and NCCL: an NCCL that hangs is a row at the deadline, with who waits in what" {
+  on_doubles FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
+  [ "$status" = 1 ]
+  one_table
+  row fail "job" | grep -E "NCCL initialisation \\(operation 1 on communicator 'world'\\) was not done after 3 s on rank [0-3] .*every rank entered it"
+  fix 'see what the ranks named here do'
+  row pass "GPUs"
+}
+
+@test "on doubles of CUDA and NCCL: what one rank alone meets is a row with its name, in one table with all of rank 0's rows" {
+  on_doubles ON_RANK_2=FAKE_CUDA=no_memory -- doctor --device gpu --format json
+  [ "$status" = 1 ]
+  python3 -c '
+import json, sys
+report = json.load(sys.stdin)
+rows = {check["subject"]: check for check in report["checks"]}
+assert report["failed"], report
+assert rows["job"]["verdict"] == "fail" and rows["job"]["found"].startswith("rank 2 (host n1, GPU 0000:30:00.0): cannot allocate 1048576 bytes of GPU memory"), report
+assert {"ports", "clocks", "GPUs"} <= set(rows), report' <<<"$output"
+}
+
+@test "on doubles of CUDA and NCCL: wrong sums are a failure of the doctor and of the bench" {
+  on_doubles FAKE_NCCL=wrong_sums -- doctor --device gpu
+  [ "$status" = 1 ]
+  row fail "all-reduce \(NCCL\), across" | grep -E '[1-9][0-9]* of 524288 elements on 2 ranks are wrong'
+  on_doubles FAKE_NCCL=wrong_sums -- bench --device gpu --min 64K --max 64K --check
+  [ "$status" = 1 ]
+  [[ "$output" == *"# wrong elements: "[1-9]* ]]
+}
+
+@test "on doubles of CUDA and NCCL: muster bench works on GPU memory" {
+  for operation in all_reduce all_gather reduce_scatter; do
+    on_doubles -- bench --device gpu --op "$operation" --max 64K --factor 64 --check
+    [ "$status" = 0 ]
+    [[ "$output" == *"$operation: 4 ranks on 2 hosts (joined through pmix), nccl 2."*", GPU memory"* ]]
+    [[ "$output" == *"# wrong elements: 0"* ]]
+  done
 }
 
 @test "the doctor's JSON has the same checks" {
