@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "c/call.hpp"
+#include "c/structures.hpp"
 #include "muster/version.hpp"
 
 namespace {
@@ -11,7 +10,11 @@ namespace {
 using muster::Error;
 using muster::Fault;
 using muster::c::call;
+using muster::c::fill;
+using muster::c::known_part;
+using muster::c::require_size;
 using muster::c::required;
+using muster::c::truth;
 using std::chrono::milliseconds;
 
 static_assert(static_cast<int>(muster::Device::automatic) == MUSTER_DEVICE_AUTOMATIC &&
@@ -28,41 +31,30 @@ void check_abi(int built_with) {
           built_with, muster::version, MUSTER_ABI_VERSION));
 }
 
-// Copies as much of the caller's structure as both sides know. What it has beyond that must be zero, which no
-// later member uses for a wish: the same rule as Linux's copy_struct_from_user().
-muster_join_options known_part(const muster_join_options& given) {
-  muster_join_options known = MUSTER_JOIN_OPTIONS_DEFAULT;
-  if (given.size < sizeof given.size)
-    throw Error(Fault::usage,
-                "join: muster_join_options.size is not set; begin with MUSTER_JOIN_OPTIONS_DEFAULT");
-  std::memcpy(&known, &given, std::min(given.size, sizeof known));
-  auto const* const bytes = reinterpret_cast<const char*>(&given);
-  for (std::size_t at = sizeof known; at < given.size; ++at) {
-    if (bytes[at] == 0) continue;
-    throw Error(
-        Fault::usage,
-        fmt::format(
-            "join: muster_join_options has options that libmuster {} does not know (size {}, here {})",
-            muster::version, given.size, sizeof known));
-  }
-  return known;
-}
+// Of what a program does not set, both interfaces have the same defaults.
+constexpr muster_join_options join_defaults = MUSTER_JOIN_OPTIONS_DEFAULT;
+constexpr muster::JoinOptions cpp_join_defaults;
+static_assert(join_defaults.deadline_ms == cpp_join_defaults.deadline.count() &&
+              join_defaults.operation_timeout_ms == cpp_join_defaults.operation_timeout.count() &&
+              join_defaults.silence_ms == cpp_join_defaults.silence.count() &&
+              join_defaults.device == static_cast<int>(cpp_join_defaults.device) &&
+              join_defaults.survive_losses == int{cpp_join_defaults.survive_losses} &&
+              join_defaults.stall_warning_ms == cpp_join_defaults.stall_warning.count() &&
+              join_defaults.unattended_ms == cpp_join_defaults.unattended.count());
 
 muster::JoinOptions options_from(const muster_join_options* given) {
-  muster::JoinOptions options;
-  if (given == nullptr) return options;
-  auto const known = known_part(*given);
-  if (known.device < MUSTER_DEVICE_AUTOMATIC || known.device > MUSTER_DEVICE_CUDA || known.reserved != 0) {
+  if (given == nullptr) return {};
+  auto const known = known_part(*given, join_defaults, "join", "muster_join_options");
+  if (known.device < MUSTER_DEVICE_AUTOMATIC || known.device > MUSTER_DEVICE_CUDA)
     throw Error(Fault::usage,
-                fmt::format("join: device {} and reserved {} in muster_join_options; a device is 0, 1 or 2 "
-                            "and reserved is 0",
-                            known.device, known.reserved));
-  }
-  options.deadline = milliseconds(known.deadline_ms);
-  options.operation_timeout = milliseconds(known.operation_timeout_ms);
-  options.silence = milliseconds(known.silence_ms);
-  options.device = static_cast<muster::Device>(known.device);
-  return options;
+                fmt::format("join: device {} in muster_join_options is not 0, 1 or 2", known.device));
+  return {.deadline = milliseconds(known.deadline_ms),
+          .operation_timeout = milliseconds(known.operation_timeout_ms),
+          .silence = milliseconds(known.silence_ms),
+          .device = static_cast<muster::Device>(known.device),
+          .survive_losses = truth(known.survive_losses, "join", "survive_losses"),
+          .stall_warning = milliseconds(known.stall_warning_ms),
+          .unattended = milliseconds(known.unattended_ms)};
 }
 
 template <typename Question>
@@ -130,8 +122,7 @@ int muster_roster_entry(const muster_job* job, int rank, muster_hello* hello) {
     if (rank < 0 || rank >= static_cast<int>(roster.size()))
       throw Error(Fault::usage,
                   fmt::format("muster_roster_entry: rank {} is not in 0 … {}", rank, roster.size() - 1));
-    if (place.size < sizeof place.size)
-      throw Error(Fault::usage, "muster_roster_entry: muster_hello.size is not set to sizeof(muster_hello)");
+    require_size(place, "muster_roster_entry", "muster_hello");
     auto const& its = roster[static_cast<std::size_t>(rank)];
     muster_hello const all{place.size,
                            its.rank,
@@ -146,7 +137,29 @@ int muster_roster_entry(const muster_job* job, int rank, muster_hello* hello) {
                            its.muster_version.c_str(),
                            its.plugin_version.c_str(),
                            its.nccl_version.c_str()};
-    std::memcpy(hello, &all, std::min(place.size, sizeof all));
+    fill(place, all);
+  });
+}
+
+int muster_read_timings(const muster_job* job, muster_timings* timings) {
+  return call([&] {
+    auto const& its = required(job, "muster_read_timings", "job").job.timings();
+    auto& place = required(timings, "muster_read_timings", "place for the timings");
+    require_size(place, "muster_read_timings", "muster_timings");
+    muster_timings const all{place.size,
+                             its.join.count(),
+                             its.bootstrap.count(),
+                             its.gpu.count(),
+                             its.exchange.count(),
+                             its.plane.count(),
+                             its.world.count(),
+                             its.nccl_id.count(),
+                             its.nccl_init.count(),
+                             its.first_collective.count(),
+                             its.node.count(),
+                             its.across_nodes.count(),
+                             its.host_world.count()};
+    fill(place, all);
   });
 }
 

@@ -14,12 +14,14 @@ module muster
   integer(c_int), parameter :: MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4
 
   type, bind(c) :: muster_join_options
-    integer(c_size_t) :: size = 40
+    integer(c_size_t) :: size = 56
     integer(c_int64_t) :: deadline_ms = 60000
     integer(c_int64_t) :: operation_timeout_ms = 600000
     integer(c_int64_t) :: silence_ms = 10000
     integer(c_int32_t) :: device = MUSTER_DEVICE_AUTOMATIC
-    integer(c_int32_t) :: reserved = 0
+    integer(c_int32_t) :: survive_losses = 0
+    integer(c_int64_t) :: stall_warning_ms = 30000
+    integer(c_int64_t) :: unattended_ms = 1200
   end type
 
   interface

@@ -1,30 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls all of muster.h from C99, on as many ranks as the launcher started. c_program abandon: the last rank
- * ends for a reason of its own after the first all-reduce. */
-#include <muster/muster.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Joins, communicates and leaves from C99, on as many ranks as the launcher started. c_program abandon: the
+ * last rank ends for a reason of its own after the first all-reduce. */
+#include "checks.h"
 
 #define ELEMENTS 1000
-
-static void fail(int line, const char* what) {
-  fprintf(stderr, "c_program.c:%d: not so: %s (last error: %s)\n", line, what, muster_last_error());
-  exit(1);
-}
-#define CHECK(condition)                          \
-  do {                                            \
-    if (!(condition)) fail(__LINE__, #condition); \
-  } while (0)
-#define OK(call) CHECK((call) == MUSTER_OK)
-/* The call fails with this status, fault and text. */
-#define FAILS(call, status, fault, text)              \
-  do {                                                \
-    CHECK((call) == (status));                        \
-    CHECK(muster_last_fault() == (fault));            \
-    CHECK(strstr(muster_last_error(), text) != NULL); \
-    CHECK(strchr(muster_last_error(), '\n') == NULL); \
-  } while (0)
 
 struct longer_options {
   muster_join_options known;
@@ -45,6 +24,9 @@ static void check_refused_joins(void) {
   options.size = sizeof options;
   options.device = 7;
   FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "device 7");
+  options.device = MUSTER_DEVICE_CPU;
+  options.survive_losses = 2;
+  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "survive_losses is 2");
   longer.known.size = sizeof longer;
   FAILS(muster_join(&longer.known, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "does not know");
 }
@@ -79,6 +61,21 @@ static void check_roster(const muster_job* job) {
   hello.pid = -5;
   OK(muster_roster_entry(job, 0, &hello));
   CHECK(hello.rank == 0 && hello.pid == -5);
+}
+
+static void check_timings(const muster_job* job) {
+  muster_timings timings = {0};
+  FAILS(muster_read_timings(job, &timings), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  timings.size = sizeof timings;
+  FAILS(muster_read_timings(NULL, &timings), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the job is null");
+  OK(muster_read_timings(job, &timings));
+  CHECK(timings.join_ms > 0 && timings.bootstrap_ms > 0 && timings.join_ms >= timings.bootstrap_ms);
+  CHECK(timings.nccl_id_ms == 0 && timings.nccl_init_ms == 0);
+  CHECK(timings.size == sizeof timings && timings.host_world_ms > 0);
+  timings.size = offsetof(muster_timings, bootstrap_ms);
+  timings.bootstrap_ms = -5;
+  OK(muster_read_timings(job, &timings));
+  CHECK(timings.bootstrap_ms == -5 && timings.size == offsetof(muster_timings, bootstrap_ms));
 }
 
 static void check_collectives(muster_communicator* world) {
@@ -241,6 +238,9 @@ int main(int argc, char** argv) {
   check_refused_joins();
   check_null_handles();
   options.device = MUSTER_DEVICE_CPU;
+  /* As a program that was built before there were later ones. */
+  options.size = offsetof(muster_join_options, stall_warning_ms);
+  options.stall_warning_ms = options.unattended_ms = INT64_MIN;
   status = muster_join(&options, &job);
   if (status != MUSTER_OK) {
     if (!muster_last_error_repeated()) fprintf(stderr, "c_program: %s\n", muster_last_error());
@@ -253,6 +253,7 @@ int main(int argc, char** argv) {
   CHECK(strlen(muster_backend(world)) > 0);
   if (argc > 1 && strcmp(argv[1], "abandon") == 0) return abandon(job, world);
   check_roster(job);
+  check_timings(job);
   check_collectives(world);
   check_shares(world);
   check_group(world);

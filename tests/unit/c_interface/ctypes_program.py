@@ -11,7 +11,8 @@ FLOAT32, SUM, CPU = 0, 0, 1
 
 class JoinOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("deadline_ms", ctypes.c_int64), ("operation_timeout_ms", ctypes.c_int64),
-                ("silence_ms", ctypes.c_int64), ("device", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+                ("silence_ms", ctypes.c_int64), ("device", ctypes.c_int32), ("survive_losses", ctypes.c_int32),
+                ("stall_warning_ms", ctypes.c_int64), ("unattended_ms", ctypes.c_int64)]
 
 
 muster = ctypes.CDLL(os.environ.get("MUSTER_LIBRARY", "libmuster.so.0"))
@@ -36,7 +37,7 @@ job, world = ctypes.c_void_p(), ctypes.c_void_p()
 assert muster.muster_abi_version() == ABI_VERSION
 assert muster.muster_join_abi(ABI_VERSION + 1, None, ctypes.byref(job)) == 78
 assert b"build the program again" in muster.muster_last_error() and job.value is None
-options = JoinOptions(ctypes.sizeof(JoinOptions), 60000, 60000, 10000, CPU, 0)
+options = JoinOptions(ctypes.sizeof(JoinOptions), 60000, 60000, 10000, CPU, 0, 30000, 1200)
 check(muster.muster_join_abi(ABI_VERSION, ctypes.byref(options), ctypes.byref(job)))
 check(muster.muster_world(job, ctypes.byref(world)))
 rank, size = muster.muster_rank(job), muster.muster_size(job)

@@ -13,7 +13,7 @@ def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-header = (headers / "muster.h").read_text()
+header = "".join(p.read_text() for p in sorted(headers.glob("*.h")))
 code = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
 declared = set(re.findall(r"MUSTER_API [^;(]*?\b(muster_\w+)\(", code))
 abi = re.search(r"#define MUSTER_ABI_VERSION (\d+)", header)[1]

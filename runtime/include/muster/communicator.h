@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Part of muster.h: groups of ranks and their operations. */
+#ifndef MUSTER_COMMUNICATOR_H
+#define MUSTER_COMMUNICATOR_H
+
+#include <stddef.h>
+
+#include "muster/job.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct muster_communicator muster_communicator;
+
+/* Communicators. The first call of muster_world and of muster_host_world is collective, each muster_split
+ * too. Each handle is freed by muster_communicator_free before the job is left. */
+MUSTER_API int muster_world(muster_job* job, muster_communicator** communicator);
+MUSTER_API int muster_host_world(muster_job* job, muster_communicator** communicator);
+/* The ranks of this host, and those of all hosts with this one's local rank: split from the world at the
+ * first call, which is collective over all ranks of the job. */
+MUSTER_API int muster_node(muster_job* job, muster_communicator** communicator);
+MUSTER_API int muster_across_nodes(muster_job* job, muster_communicator** communicator);
+MUSTER_API int muster_split(muster_communicator* communicator, int color, int key,
+                            muster_communicator** part);
+MUSTER_API void muster_communicator_free(muster_communicator* communicator);
+
+MUSTER_API int muster_communicator_rank(const muster_communicator* communicator);
+MUSTER_API int muster_communicator_size(const muster_communicator* communicator);
+/* "nccl", "open-mpi", "control-plane" or "alone". */
+MUSTER_API const char* muster_backend(const muster_communicator* communicator);
+
+/* Element types. */
+enum {
+  MUSTER_FLOAT32 = 0,
+  MUSTER_FLOAT64 = 1,
+  MUSTER_BFLOAT16 = 2,
+  MUSTER_FLOAT16 = 3,
+  MUSTER_INT8 = 4,
+  MUSTER_UINT8 = 5,
+  MUSTER_INT32 = 6,
+  MUSTER_UINT32 = 7,
+  MUSTER_INT64 = 8,
+  MUSTER_UINT64 = 9
+};
+/* Reductions. */
+enum { MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4 };
+
+/* Collectives, as those of muster::Communicator. Counts are in elements of `type`. `stream` is a cudaStream_t
+ * on backend "nccl", where the call returns when the operation is enqueued; otherwise it is ignored. */
+/* In place when `in` is `out`; else they are apart. */
+MUSTER_API int muster_all_reduce(muster_communicator* communicator, const void* in, void* out, size_t count,
+                                 int type, int reduction, void* stream);
+/* In place at `root`; the others' buffers stay as they are. */
+MUSTER_API int muster_reduce(muster_communicator* communicator, void* buffer, size_t count, int type,
+                             int reduction, int root, void* stream);
+MUSTER_API int muster_broadcast(muster_communicator* communicator, void* buffer, size_t count, int type,
+                                int root, void* stream);
+/* `all` has room for size × count elements. */
+MUSTER_API int muster_all_gather(muster_communicator* communicator, const void* mine, size_t count, void* all,
+                                 int type, void* stream);
+/* Shares of different lengths: counts[r] is rank r's, the same `counts` on every rank; `all` has room for
+ * their sum. */
+MUSTER_API int muster_all_gather_v(muster_communicator* communicator, const void* mine, void* all,
+                                   const size_t* counts, int type, void* stream);
+/* `all` has size × count elements, `mine` room for `count`. */
+MUSTER_API int muster_reduce_scatter(muster_communicator* communicator, const void* all, void* mine,
+                                     size_t count, int type, int reduction, void* stream);
+/* `in` has size × count elements, as many as `out` has room for; they are apart. Slice r of `out` is this
+ * rank's slice of rank r's `in`. */
+MUSTER_API int muster_all_to_all(muster_communicator* communicator, const void* in, void* out, size_t count,
+                                 int type, void* stream);
+MUSTER_API int muster_send(muster_communicator* communicator, const void* buffer, size_t count, int type,
+                           int to, void* stream);
+MUSTER_API int muster_recv(muster_communicator* communicator, void* buffer, size_t count, int type, int from,
+                           void* stream);
+/* Grouped calls, as muster::CallGroup: operations on the communicator from muster_group_begin on are issued
+ * together by muster_group_issue, or forgotten by muster_group_drop; both free the group. */
+typedef struct muster_group muster_group;
+MUSTER_API int muster_group_begin(muster_communicator* communicator, muster_group** group);
+MUSTER_API int muster_group_issue(muster_group* group);
+MUSTER_API void muster_group_drop(muster_group* group);
+MUSTER_API int muster_communicator_barrier(muster_communicator* communicator, void* stream);
+/* Waits until what was enqueued on `stream` is done, under the operation timeout. */
+MUSTER_API int muster_synchronize(muster_communicator* communicator, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
