@@ -94,7 +94,11 @@ KeyDesk::KeyDesk(std::unique_ptr<control::Door> door, Seal& seal, std::string jo
               });
 }
 
-KeyDesk::~KeyDesk() { sealers_.join(); }
+// What waits for its turn finds nobody to answer any more: only what munged has been asked is waited for.
+KeyDesk::~KeyDesk() {
+  sealers_.stop();
+  sealers_.join();
+}
 
 void KeyDesk::read(const std::shared_ptr<Request>& request) {
   auto& socket = request->visitor->socket;

@@ -73,6 +73,47 @@ TEST_CASE("the desk opens several credentials at once") {
   CHECK(slow.most > 1);
 }
 
+TEST_CASE("what waits to be opened is not opened when the desk goes") {
+  struct Slow : Seal {
+    std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
+      return {bytes.begin(), bytes.end()};
+    }
+    std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed) override {
+      ++opened;
+      std::this_thread::sleep_for(300ms);
+      return {sealed.begin(), sealed.end()};
+    }
+    std::atomic<int> opened{0};
+  } slow;
+  constexpr int ranks = 40;  // many times as many as are opened at once
+  asio::io_context io;
+  auto const job = new_job();
+  std::optional<KeyDesk> desk;
+  desk.emplace(std::make_unique<control::Door>(io, "muster/" + job), slow, job, ranks,
+               Ticket{control::random_key(), 1}, nullptr);
+  std::thread server([&] { io.run_for(20s); });
+  std::vector<std::thread> askers;
+  for (int r = 1; r < ranks; ++r) {
+    askers.emplace_back([&, r] {
+      asio::io_context mine;
+      auto const seal = kernel_seal();
+      try {
+        ask_for_ticket(mine, control::local_endpoint("muster/" + job), *seal, job, r, Deadline(200ms));
+      } catch (const Error&) {
+      }
+    });
+  }
+  for (auto& asker : askers) asker.join();
+  asio::post(io, [&] {
+    desk->close();
+    io.stop();
+  });
+  server.join();
+  CHECK(slow.opened > 0);
+  desk.reset();
+  CHECK(slow.opened < ranks - 1);
+}
+
 TEST_CASE("the desk gives nothing to another job, another frame or a rank that is not there") {
   asio::io_context io;
   auto const job = new_job();
