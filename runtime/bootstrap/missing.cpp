@@ -27,9 +27,13 @@ std::string stage_of(const Attendance& attendance, int rank) {
   }
   auto const where = fmt::format("rank {} (host {})", rank, said.empty() ? "unknown" : said);
   if (attendance.connected.contains(rank)) return where + " connected but said no hello";
-  if (attendance.seen_on_host.contains(said))
+  if (auto const seen = attendance.seen_on_host.find(said); seen != attendance.seen_on_host.end()) {
+    if (auto const held = seen->second.find(unreadable); held != seen->second.end())
+      return fmt::format("{} said no hello; pid {} ({}) there, which may be its own, cannot be read now", where,
+                         held->second.pid, held->second.name);
     return where + (attendance.started_together ? " has no process there any more: it ended without a hello"
                                                 : " has no process there: it never started, or ended");
+  }
   if (said.empty()) return where + " said no hello";
   return where + " said no hello, nor did any other rank of that host";
 }

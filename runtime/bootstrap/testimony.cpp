@@ -35,7 +35,7 @@ Processes read_testimony(const Message& message, int size) {
   Processes processes;
   for (const auto& entry : message.at("processes")) {
     auto const rank = entry.at("rank").get<int>();
-    if (rank < 0 || rank >= size) continue;
+    if ((rank < 0 && rank != unreadable) || rank >= size) continue;
     processes[rank] = {entry.at("pid").get<long>(), cleaned(entry.at("name").get<std::string>())};
   }
   return processes;

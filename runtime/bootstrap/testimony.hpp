@@ -21,7 +21,8 @@ using Processes = std::map<int, RankProcess>;
 
 /// {"is": "seen", "processes": …}
 control::Message testimony_of(const Processes& processes);
-/// @throws when the message is none. Ranks outside of 0 … size - 1 are left out, names cut and cleaned.
+/// @throws when the message is none. Ranks outside of 0 … size - 1, but for `unreadable`, are left out, names
+/// cut and cleaned.
 Processes read_testimony(const control::Message& message, int size);
 
 /// Where ranks testify that no meeting connects to each other, under PMIx. Listens from the constructor on.

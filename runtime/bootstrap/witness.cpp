@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bootstrap/witness.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <optional>
 
+#include "deadline.hpp"
 #include "proc_file.hpp"
 
 namespace muster::bootstrap {
 namespace {
+
+// While a thread of a process holds its memory map, as in a fault on a file of a server that does not answer,
+// who reads the process's environment is held, too.
+constexpr std::chrono::milliseconds time_to_read{300};
+constexpr int most_unreadable = 3;
 
 // Which variables must be equal in a process of this job, set or not, and which one has its rank.
 struct Mark {
@@ -43,27 +52,44 @@ std::optional<long> number(const std::string& text) {
   return value;
 }
 
+bool is_own(const std::filesystem::path& process) {
+  struct stat info {};
+  return ::stat(process.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+}
+
+std::string name_in(const std::filesystem::path& process) {
+  auto name = read_proc_file(process / "comm");
+  while (!name.empty() && static_cast<unsigned char>(name.back()) < 0x20) name.pop_back();
+  return name;
+}
+
 }  // namespace
 
-std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std::string& method) {
+std::map<int, RankProcess> processes_of_ranks(const Lookup& variable, const std::string& method,
+                                              const std::string& proc) {
   std::map<int, RankProcess> found;
   auto const mark = mark_of(method);
   if (!mark || variable(mark->job.front()).empty()) return found;
+  int held = 0;
   std::error_code error;
-  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
+  for (std::filesystem::directory_iterator at(proc, error), end; !error && at != end; at.increment(error)) {
     auto const pid = number(at->path().filename().string());
-    if (!pid) continue;
-    auto const environment = read_proc_file(at->path() / "environ");
+    if (!pid || !is_own(at->path())) continue;
+    auto const environment = read_bounded(
+        [file = (at->path() / "environ").string()] { return read_proc_file(file); }, Deadline(time_to_read));
+    if (!environment) {
+      found.try_emplace(unreadable, RankProcess{*pid, name_in(at->path())});
+      if (++held == most_unreadable) break;
+      continue;
+    }
     bool const ours = std::all_of(mark->job.begin(), mark->job.end(), [&](const char* name) {
-      return value_in(environment, name) == variable(name);
+      return value_in(*environment, name) == variable(name);
     });
-    auto const rank = ours ? number(value_in(environment, mark->rank)) : std::nullopt;
-    if (!rank) continue;
+    auto const rank = ours ? number(value_in(*environment, mark->rank)) : std::nullopt;
+    if (!rank || *rank < 0) continue;
     auto& process = found[static_cast<int>(*rank)];
     if (process.pid != 0 && process.pid < *pid) continue;
-    auto name = read_proc_file(at->path() / "comm");
-    while (!name.empty() && static_cast<unsigned char>(name.back()) < 0x20) name.pop_back();
-    process = {*pid, name};
+    process = {*pid, name_in(at->path())};
   }
   return found;
 }

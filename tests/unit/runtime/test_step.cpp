@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <map>
 
 #include "bootstrap/missing.hpp"
 #include "bootstrap/step.hpp"
 #include "catch.hpp"
+#include "silent_file.hpp"
 #include "variables.hpp"
 
 using namespace muster;
@@ -182,4 +184,26 @@ TEST_CASE("the processes of a job's ranks are found on their host") {
   CHECK(processes_of_ranks(here, "slurm").empty());
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("a process that cannot be read holds nobody, and may be any rank's") {
+  FolderWithSilentFile const proc("77/environ");
+  std::ofstream(proc.root / "77/comm") << "stuck\n";
+  std::filesystem::create_directory(proc.root / "78");
+  std::ofstream(proc.root / "78/comm") << "runs\n";
+  std::ofstream(proc.root / "78/environ") << "PMIX_NAMESPACE=n" << '\0' << "PMIX_RANK=1" << '\0';
+  auto const found = processes_of_ranks(variables({{"PMIX_NAMESPACE", "n"}}), "pmix", proc.root);
+  REQUIRE(found.size() == 2);
+  CHECK(found.at(1).name == "runs");
+  CHECK(found.at(unreadable).pid == 77);
+  CHECK(found.at(unreadable).name == "stuck");
+
+  Attendance attendance;
+  attendance.size = 3;
+  attendance.host_of = {"a", "a", "a"};
+  attendance.present = {0};
+  attendance.seen_on_host["a"] = found;
+  CHECK(absence_of(attendance, 60s) ==
+        "join: 2 of 3 ranks missing after 60 s: rank 1 (host a) started (pid 78, runs) but said no hello; "
+        "rank 2 (host a) said no hello; pid 77 (stuck) there, which may be its own, cannot be read now");
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits for what never answers: a device's driver, who should read what is printed.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
 
 #include "bootstrap/surroundings.hpp"
 #include "catch.hpp"
+#include "silent_file.hpp"
 #include "star.hpp"
 
 using namespace muster;
@@ -18,31 +17,6 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
-
-// A folder with a file that whoever opens it to read waits for.
-class FolderWithSilentFile {
- public:
-  explicit FolderWithSilentFile(const std::string& file) {
-    std::string name = (fs::temp_directory_path() / "muster-silent-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    root = name;
-    silent_ = root / file;
-    fs::create_directories(silent_.parent_path());
-    REQUIRE(mkfifo(silent_.c_str(), 0600) == 0);
-  }
-  ~FolderWithSilentFile() {
-    int const end = open(silent_.c_str(), O_WRONLY | O_NONBLOCK);  // lets go of the thread that waits
-    if (end >= 0) close(end);
-    fs::remove_all(root);
-  }
-  FolderWithSilentFile(const FolderWithSilentFile&) = delete;
-  FolderWithSilentFile& operator=(const FolderWithSilentFile&) = delete;
-
-  fs::path root;
-
- private:
-  fs::path silent_;
-};
 
 // Standard error is a pipe that is full, which nobody reads.
 void fill_standard_error() {
