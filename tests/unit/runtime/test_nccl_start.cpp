@@ -184,12 +184,8 @@ TEST_CASE("ranks of which one connects later are refused before NCCL waits for e
       plane.barrier("wait", 5s);
       return;
     }
-    auto context = std::make_shared<detail::JobContext>();
-    context->roster = star.options.roster;
-    context->rank = rank;
-    context->plane = star.planes[1];
     auto const gpu = detail::open_gpu("", 0, "rank");
-    gpu->world(detail::Group(context, "world"), Deadline(5s));
+    gpu->world(detail::Group(context_of(star, rank, 2s), "world"), Deadline(5s));
   });
   REQUIRE(thrown[1]);
   CHECK(thrown[1]->fault() == Fault::environment);

@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <numeric>
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "communicator/plane_communicator.hpp"
 #include "control/peer.hpp"
 #include "control/reunion.hpp"
 #include "star.hpp"
@@ -33,11 +31,11 @@ struct Lost {
       LastCall own;
       own.enter_phase("running");
       own.enter("all_reduce", "world", 7);
-      int const descriptor = own.descriptor();
+      int const its = own.descriptor();
       asio::io_context its_io;
       asio::local::stream_protocol::socket socket(its_io);
       socket.connect(name);
-      if (write(numbers[1], &descriptor, sizeof descriptor) != sizeof descriptor) _exit(9);
+      if (write(numbers[1], &its, sizeof its) != sizeof its) _exit(9);
       asio::read(socket, asio::buffer(&go, 1));
       end();
       pause();
@@ -107,34 +105,6 @@ struct Meeting {
   std::vector<Reunion::Words> words;
   std::vector<std::optional<Error>> errors;
 };
-
-template <typename T>
-std::vector<T> numbers(std::size_t count, int first) {
-  std::vector<T> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>((static_cast<int>(i) + first) % 7 + 1);
-  return values;
-}
-
-// Runs `call` with a communicator over the control plane on each of the ranks.
-void on_communicators(Star& star, const std::function<void(Communicator& world)>& call) {
-  auto const thrown = star.on_each([&](int rank, Plane&) {
-    auto context = std::make_shared<detail::JobContext>();
-    context->plane = star.planes[static_cast<std::size_t>(rank)];
-    context->roster = star.options.roster;
-    context->rank = rank;
-    context->operation_timeout = 10s;
-    Communicator world(std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host")));
-    call(world);
-  });
-  for (const auto& error : thrown) {
-    INFO((error ? error->what() : ""));
-    CHECK_FALSE(error);
-  }
-}
-
-void require(bool holds, const char* what) {
-  if (!holds) throw Error(Fault::system, what);
-}
 
 }  // namespace
 
@@ -276,58 +246,4 @@ TEST_CASE("those that are left come to the lowest of them") {
     Meeting const meeting({0, 1, 2}, {0, 1, 2, 3}, {});
     CHECK(meeting.words[2] == Reunion::Words{{0, {10}}, {1, {11}}, {2, {12}}});
   }
-}
-
-TEST_CASE("collectives over the control plane") {
-  Star star(3);
-  on_communicators(star, [](Communicator& world) {
-    int const rank = world.rank();
-    // More than one piece.
-    std::vector<double> sum(200'000, rank + 1.0);
-    world.all_reduce(std::span(sum));
-    require(sum == std::vector<double>(200'000, 6.0), "all_reduce");
-    std::vector<std::int8_t> mean{static_cast<std::int8_t>(rank == 0 ? -7 : 0), 100};
-    world.all_reduce(std::span(mean), Reduction::average);
-    require(mean[0] == -2, "average rounds towards zero");
-    std::vector<bfloat16> halves{bfloat16(static_cast<float>(rank) + 0.5f)};
-    world.all_reduce(std::span(halves), Reduction::max);
-    require(static_cast<float>(halves[0]) == 2.5f, "bfloat16 max");
-    auto values = numbers<int>(5, rank);
-    world.broadcast(std::span(values), 2);
-    require(values == numbers<int>(5, 2), "broadcast");
-    std::vector<int> all(15);
-    world.all_gather(std::span<const int>(numbers<int>(5, rank)), std::span(all));
-    for (int r = 0; r < 3; ++r) require(std::equal(all.begin() + 5 * r, all.begin() + 5 * r + 5, numbers<int>(5, r).begin()), "all_gather");
-    std::vector<float> slice(2);
-    world.reduce_scatter(std::span<const float>(std::vector<float>{0, 1, 2, 3, 4, 5}), std::span(slice));
-    require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3}, "reduce_scatter");
-    std::vector<int> token{rank};
-    if (rank == 0) world.send(std::span<const int>(token), 2);
-    if (rank == 2) world.recv(std::span(token), 0);
-    require(token[0] == (rank == 2 ? 0 : rank), "send");
-    auto part = world.split(rank == 1 ? 1 : 0);
-    std::vector<int> one{1};
-    part.all_reduce(std::span(one));
-    require(one[0] == (rank == 1 ? 1 : 2), "split");
-    world.barrier();
-  });
-}
-
-TEST_CASE("ranks that call different collectives over the control plane are named at once") {
-  Star star(2);
-  auto const thrown = star.on_each([&](int rank, Plane&) {
-    auto context = std::make_shared<detail::JobContext>();
-    context->plane = star.planes[static_cast<std::size_t>(rank)];
-    context->roster = star.options.roster;
-    context->rank = rank;
-    context->operation_timeout = 10s;
-    Communicator world(std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host")));
-    std::vector<float> values(10);
-    if (rank == 0) return world.all_reduce(std::span(values));
-    world.barrier();
-  });
-  REQUIRE((thrown[0] && thrown[1]));
-  CHECK(thrown[0]->fault() == Fault::usage);
-  CHECK(has(thrown[0]->what(), "rank 1 (host h1, GPU 0000:01:00.0) called barrier where rank 0 "));
-  CHECK(thrown[0]->repeated() != thrown[1]->repeated());
 }

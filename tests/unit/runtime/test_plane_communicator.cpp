@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator over the control plane, as those have that go on without lost ranks.
+#include "catch.hpp"
+#include "communicator/plane_communicator.hpp"
+#include "contexts.hpp"
+#include "has.hpp"
+
+using namespace muster;
+using namespace muster::control;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <typename T>
+std::vector<T> numbers(std::size_t count, int first) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>((static_cast<int>(i) + first) % 7 + 1);
+  return values;
+}
+
+Communicator over_plane(const Star& star, int rank) {
+  return Communicator(
+      std::make_shared<detail::PlaneCommunicator>(detail::Group(context_of(star, rank, 10s), "host")));
+}
+
+// Runs `call` with a communicator over the control plane on each of the ranks.
+void on_communicators(Star& star, const std::function<void(Communicator& world)>& call) {
+  auto const thrown = star.on_each([&](int rank, Plane&) {
+    auto world = over_plane(star, rank);
+    call(world);
+  });
+  for (const auto& error : thrown) {
+    INFO((error ? error->what() : ""));
+    CHECK_FALSE(error);
+  }
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(Fault::system, what);
+}
+
+}  // namespace
+
+TEST_CASE("collectives over the control plane") {
+  Star star(3);
+  on_communicators(star, [](Communicator& world) {
+    int const rank = world.rank();
+    // More than one piece.
+    std::vector<double> sum(200'000, rank + 1.0);
+    world.all_reduce(std::span(sum));
+    require(sum == std::vector<double>(200'000, 6.0), "all_reduce");
+    std::vector<std::int8_t> mean{static_cast<std::int8_t>(rank == 0 ? -7 : 0), 100};
+    world.all_reduce(std::span(mean), Reduction::average);
+    require(mean[0] == -2, "average rounds towards zero");
+    std::vector<bfloat16> halves{bfloat16(static_cast<float>(rank) + 0.5f)};
+    world.all_reduce(std::span(halves), Reduction::max);
+    require(static_cast<float>(halves[0]) == 2.5f, "bfloat16 max");
+    auto values = numbers<int>(5, rank);
+    world.broadcast(std::span(values), 2);
+    require(values == numbers<int>(5, 2), "broadcast");
+    std::vector<int> all(15);
+    world.all_gather(std::span<const int>(numbers<int>(5, rank)), std::span(all));
+    for (int r = 0; r < 3; ++r) require(std::equal(all.begin() + 5 * r, all.begin() + 5 * r + 5, numbers<int>(5, r).begin()), "all_gather");
+    std::vector<float> slice(2);
+    world.reduce_scatter(std::span<const float>(std::vector<float>{0, 1, 2, 3, 4, 5}), std::span(slice));
+    require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3}, "reduce_scatter");
+    std::vector<int> token{rank};
+    if (rank == 0) world.send(std::span<const int>(token), 2);
+    if (rank == 2) world.recv(std::span(token), 0);
+    require(token[0] == (rank == 2 ? 0 : rank), "send");
+    auto part = world.split(rank == 1 ? 1 : 0);
+    std::vector<int> one{1};
+    part.all_reduce(std::span(one));
+    require(one[0] == (rank == 1 ? 1 : 2), "split");
+    world.barrier();
+  });
+}
+
+TEST_CASE("ranks that call different collectives over the control plane are named at once") {
+  Star star(2);
+  auto const thrown = star.on_each([&](int rank, Plane&) {
+    auto world = over_plane(star, rank);
+    std::vector<float> values(10);
+    if (rank == 0) return world.all_reduce(std::span(values));
+    world.barrier();
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  CHECK(thrown[0]->fault() == Fault::usage);
+  CHECK(has(thrown[0]->what(), "rank 1 (host h1, GPU 0000:01:00.0) called barrier where rank 0 "));
+  CHECK(thrown[0]->repeated() != thrown[1]->repeated());
+}
