@@ -35,6 +35,8 @@ std::vector<Row> check_versions(Patient& patient);
 std::vector<Row> check_gpus(Patient& patient);
 /// The interface and the RDMA adapters that NCCL would take on each host.
 std::vector<Row> check_network(Patient& patient);
+/// How much memory the ranks may lock, and what is free in /dev/shm.
+std::vector<Row> check_limits(Patient& patient);
 /// Variables that differ.
 std::vector<Row> check_variables(Patient& patient);
 /// A small all-reduce on each host and across hosts, with right sums; not on GPUs where the preflight found

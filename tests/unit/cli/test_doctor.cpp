@@ -4,6 +4,8 @@
 #include "catch.hpp"
 #include "doctor/finding_table.hpp"
 #include "doctor/node_pace.hpp"
+#include "doctor/process_limits.hpp"
+#include "muster/error.hpp"
 
 using namespace muster::cli::doctor;
 using Catch::Matchers::ContainsSubstring;
@@ -126,4 +128,38 @@ TEST_CASE("the doctor's JSON can be read") {
   CHECK(report.at("checks").at(1).at("verdict") == "warn");
   CHECK(report.at("checks").at(1).at("fix") == "start chrony");
   CHECK(report.at("trace").at(0) == "join: alone");
+}
+
+TEST_CASE("doctor: limits of locked and shared memory matter where something needs them", "[doctor]") {
+  std::vector<muster::Hello> roster(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    roster[static_cast<std::size_t>(rank)].rank = rank;
+    roster[static_cast<std::size_t>(rank)].host = rank < 2 ? "n0" : "n1";
+  }
+  std::vector<ProcessLimits> limits(4, {unlimited, enough_to_share});
+  auto const verdicts = [&](const LimitsWish& wish) {
+    auto const rows = judge_limits(roster, limits, wish);
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[0].subject == "locked memory");
+    CHECK(rows[1].subject == "/dev/shm");
+    return std::pair(rows[0].verdict, rows[1].verdict);
+  };
+  CHECK(verdicts({true, true}) == std::pair(Verdict::pass, Verdict::pass));
+  CHECK(verdicts({false, false}) == std::pair(Verdict::skipped, Verdict::pass));
+  limits[3] = {64 << 10, enough_to_share - 1};
+  limits[2].lockable = 8 << 20;
+  CHECK(verdicts({false, false}) == std::pair(Verdict::skipped, Verdict::pass));
+  CHECK(verdicts({true, true}) == std::pair(Verdict::warn, Verdict::warn));
+  auto const told = judge_limits(roster, limits, {true, true});
+  CHECK_THAT(told[0].found, ContainsSubstring("ranks 2-3 (host n1) may lock 64 KiB"));
+  CHECK_THAT(told[1].found, ContainsSubstring("for rank 3 (host n1)"));
+  CHECK_THAT(told[0].fix, ContainsSubstring("LimitMEMLOCK"));
+  CHECK_THAT(told[1].fix, ContainsSubstring("--shm-size"));
+}
+
+TEST_CASE("doctor: rows come to another rank as they are", "[doctor]") {
+  auto const back = rows_from(blob_of(rows));
+  CHECK(table_of(back) == table_of(rows));
+  CHECK(rows_from(blob_of({})).empty());
+  CHECK_THROWS_AS(rows_from({0x81, 0x01}), muster::Error);  // [1]
 }
