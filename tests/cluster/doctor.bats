@@ -26,7 +26,7 @@ row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output";
 fix() { grep -E '^ +-> ' <<<"$output" | grep -qF -- "-> $1" || { echo "no fix '$1' in: $output"; return 1; }; }
 # on_doubles VARIABLE=VALUE... -- OPTIONS: muster as four ranks on two nodes, each with a GPU, on the test doubles of CUDA and NCCL
 # (tests/unit/runtime): no GPU, no driver and no NCCL is there. The doubles compute on host memory, so that sums are right or wrong by
-# what was exchanged, and how long they take says nothing. ON_RANK_2=NAME=VALUE is for rank 2 alone.
+# what was exchanged, and how long they take says nothing. ON_RANK_2=NAME=VALUE is for that rank alone.
 on_doubles() {
   local doubles=$MUSTER_BUILD/tests/unit/runtime variables=() folder
   [ -e "$doubles/libfake_nccl.so" ] || skip "this build has no CUDA"
@@ -37,7 +37,8 @@ on_doubles() {
   run --separate-stderr lab exec env MUSTER_CUDA_LIBRARY="$doubles/libfake_cuda.so" MUSTER_NCCL_LIBRARY="$doubles/libfake_nccl.so" \
     FAKE_NCCL_FOLDER="$folder" "${variables[@]}" srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix bash -c '
       export FAKE_CUDA_PCI=${FAKE_CUDA_PCI:-0000:3$SLURM_LOCALID:00.0}
-      [ "$SLURM_PROCID" != 2 ] || export ${ON_RANK_2:-ON_RANK_2=}
+      mine=ON_RANK_$SLURM_PROCID
+      [ -z "${!mine:-}" ] || export "${!mine}"
       exec "$@"' - "$(muster)" "$@"
 }
 # one_table: of the job's ranks exactly one has printed.
@@ -59,6 +60,8 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row pass "socket interface"
   row pass "all-reduce \(host\), across"
   row "(pass|warn)" "slowest node" | grep -E '(none: 2 nodes are alike|n[01]): .*(computing|copying memory) '
+  row skipped "locked memory"
+  row pass "/dev/shm"
   row skipped "GPUs" | grep -F 'no host shows a GPU device'
   [ "$(grep -c '^join\|  join  ' <<<"$output")" = 1 ]
   [[ "$output" == *" 0 failed"* ]]
@@ -199,6 +202,25 @@ rows = {check["subject"]: check for check in report["checks"]}
 assert report["failed"], report
 assert rows["job"]["verdict"] == "fail" and rows["job"]["found"].startswith("rank 2 (host n1, GPU 0000:30:00.0): cannot allocate 1048576 bytes of GPU memory"), report
 assert {"ports", "clocks", "GPUs"} <= set(rows), report' <<<"$output"
+}
+
+@test "on doubles of CUDA and NCCL: where a rank cannot use its GPU the rest is examined on the CPU" {
+  on_doubles ON_RANK_2=FAKE_CUDA=no_device -- doctor --device gpu
+  [ "$status" = 1 ]
+  one_table
+  row fail "join" | grep -F 'rank 2 (host n1): a GPU was asked for but cannot be used: CUDA says: no CUDA-capable device is detected'
+  row skipped "GPUs" | grep -F '3 of 4 ranks have a GPU that they can use'
+  row pass "all-reduce \(host\)"
+}
+
+@test "on doubles of CUDA and NCCL: a rank that is lost is a row below rank 0's, also where it is rank 0" {
+  for rank in 0 2; do
+    on_doubles "ON_RANK_$rank=FAKE_NCCL=die_in_reduction" -- doctor --device gpu
+    [ "$status" != 0 ]
+    one_table
+    row fail "job" | grep -F "rank $rank (host n$((rank / 2)), GPU 0000:30:00.0), pid "
+    for found in "ports" "clocks" "GPUs"; do row pass "$found"; done
+  done
 }
 
 @test "on doubles of CUDA and NCCL: wrong sums are a failure of the doctor and of the bench" {

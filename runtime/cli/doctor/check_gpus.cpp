@@ -33,6 +33,14 @@ std::vector<Row> check_gpus(Patient& patient) {
     rows.push_back(row);
     return rows;
   }
+  if (!patient.job.on_gpu()) {
+    rows.push_back(
+        {Verdict::skipped, "GPUs",
+         fmt::format("{} of {} ranks have a GPU that they can use; the rest was examined on the CPU", on_gpu,
+                     records.size()),
+         ""});
+    return rows;
+  }
   if (rows.empty()) {
     rows.push_back({Verdict::pass, "GPUs",
                     fmt::format("{} ranks, each on a GPU of its own that it can use{}", on_gpu,

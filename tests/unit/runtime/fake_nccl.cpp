@@ -9,7 +9,8 @@
 //               the GPU), "fail_send", "slow_group" (the end of a group is in progress for a while),
 //               "hang_group" (for ever), "late_id", "late_init", "late_all_reduce" (the call that this names
 //               takes 300 ms), "no_memory" (ncclMemAlloc fails), "no_registration" (ncclCommRegister fails),
-//               "wrong_sums" (an all-reduce exchanges nothing)
+//               "wrong_sums" (an all-reduce exchanges nothing), "die_in_reduction" (the second all-reduce
+//               kills)
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
 // while; where the new one goes to is written late, for a failed split when the parent is aborted.
 // Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
@@ -19,6 +20,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -281,7 +283,7 @@ ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType
                            ncclComm_t comm, cudaStream_t stream) {
   note("all_reduce", comm);
   be_late("late_all_reduce");
-  ++all_reduces;
+  if (++all_reduces == 2 && chosen("die_in_reduction")) std::raise(SIGKILL);
   last_stream = stream;
   if (!comm->exchange || chosen("wrong_sums")) return copy(in, out, count, type);
   return begin(comm, [=] { return comm->exchange->all_reduce(in, out, count, type, op); });
