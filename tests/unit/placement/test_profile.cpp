@@ -41,6 +41,21 @@ TEST_CASE("control characters in a profile are refused: the parser would end the
   CHECK(complaint("[environment]\nA = \"\x7f\"\n") == "x.conf: has control characters; not a text file");
 }
 
+TEST_CASE(
+    "letters outside ASCII stand in texts and comments only: at some the parser does what is undefined") {
+  const std::string where = ": a letter that is not ASCII: such are for texts in quotes and comments";
+  CHECK(complaint("\xcf\xbf") == "x.conf, line 1" + where);
+  CHECK(complaint("[environment]\nA = \"a\" \xcf\xbf\n") == "x.conf, line 2" + where);
+  CHECK(complaint("[environment]\nA = \"\"\"a\"\"\"\" \xcf\xbf\n") == "x.conf, line 2" + where);
+  CHECK(complaint("[environment]\nA = '''\na''' # '\n\xcf\xbf = 'b'\n") == "x.conf, line 4" + where);
+  CHECK(complaint("[environment]\n\xc2\xa0 A = 'b'\n") == "x.conf, line 2" + where);
+  const Profile profile = parse_profile(
+      "\xef\xbb\xbf# \xcf\xbf '\n[environment]\nA = \"\\\"\xcf\xbf#\" # \"\xcf\xbf\nB = '\xcf\xbf\\'\n"
+      "C = '''\n\xcf\xbf''\n'''''\nD = \"\"\"\xcf\xbf\\\"\"\"\"\"\"\n",
+      "x.conf");
+  CHECK(profile.settings.size() == 4);
+}
+
 TEST_CASE("what the parser does not foresee is refused like any other mistake") {
   CHECK(complaint("[ = [[match]\nx = 1\n").substr(0, 6) == "x.conf");
   CHECK(complaint("[ = [[match].mmatch]\n.partigpon = [[match].mat\"cgh").substr(0, 6) == "x.conf");
