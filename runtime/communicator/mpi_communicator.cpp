@@ -158,7 +158,7 @@ void MpiCommunicator::all_gather_v(const void* in, void* out, std::span<const st
       start_recv(at_element(out, begins[r], type), counts[r] * size_of(type), static_cast<int>(r), share_tag);
       start_send(in, counts[own] * size_of(type), static_cast<int>(r), share_tag);
     }
-    if (in != share) std::memcpy(share, in, counts[own] * size_of(type));
+    if (in != share && counts[own] > 0) std::memcpy(share, in, counts[own] * size_of(type));
     wait();
   });
 }

@@ -232,7 +232,7 @@ void PlaneCommunicator::all_gather_v(const void* in, void* out, std::span<const 
                for (std::size_t r = 0; r < ranks(); ++r) {
                  auto* const share = at_element(out, begin, type);
                  auto const bytes = shares[r] * size_of(type);
-                 if (static_cast<int>(r) == rank() && in != share) std::memcpy(share, in, bytes);
+                 if (static_cast<int>(r) == rank() && in != share && bytes > 0) std::memcpy(share, in, bytes);
                  for (std::size_t at = 0; at < bytes; at += round_bytes)
                    hand_out(share + at, std::min(round_bytes, bytes - at), static_cast<int>(r));
                  begin += shares[r];
@@ -251,7 +251,7 @@ void PlaneCommunicator::reduce_scatter(const void* in, void* out, std::size_t co
       reduce_elements(at_element(sum.data(), at, type), operands, length, type, op, size());
       operands.clear();
     });
-    std::memcpy(out, sum.data(), sum.size());
+    if (count > 0) std::memcpy(out, sum.data(), sum.size());
   });
 }
 
