@@ -24,9 +24,12 @@ CudaLibrary::CudaLibrary()
   object.find(stream_create, "cuStreamCreate");
   object.find(stream_destroy, MUSTER_NAME(cuStreamDestroy));
   object.find(stream_wait_event, "cuStreamWaitEvent");
+  object.find(stream_is_capturing, "cuStreamIsCapturing");
+  object.find(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   object.find(event_create, "cuEventCreate");
   object.find(event_destroy, MUSTER_NAME(cuEventDestroy));
   object.find(event_record, "cuEventRecord");
+  object.find(event_query, "cuEventQuery");
   // The same function as its second version, which drivers before 12.8 lack.
   object.find(event_elapsed_time, "cuEventElapsedTime");
   object.find(memcpy_on_device, MUSTER_NAME(cuMemcpyDtoDAsync));

@@ -32,9 +32,12 @@ struct CudaLibrary {
   decltype(::cuStreamCreate)* stream_create = nullptr;
   decltype(::cuStreamDestroy)* stream_destroy = nullptr;
   decltype(::cuStreamWaitEvent)* stream_wait_event = nullptr;
+  decltype(::cuStreamIsCapturing)* stream_is_capturing = nullptr;
+  decltype(::cuThreadExchangeStreamCaptureMode)* exchange_capture_mode = nullptr;
   decltype(::cuEventCreate)* event_create = nullptr;
   decltype(::cuEventDestroy)* event_destroy = nullptr;
   decltype(::cuEventRecord)* event_record = nullptr;
+  decltype(::cuEventQuery)* event_query = nullptr;
   decltype(::cuEventElapsedTime)* event_elapsed_time = nullptr;
   decltype(::cuMemcpyDtoDAsync)* memcpy_on_device = nullptr;
   decltype(::cuMemsetD8Async)* memset_bytes = nullptr;

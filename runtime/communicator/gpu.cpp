@@ -8,6 +8,7 @@
 #include "communicator/cuda_device.hpp"
 #include "communicator/nccl.hpp"
 #include "communicator/nccl_connecting.hpp"
+#include "communicator/nccl_watch.hpp"
 
 namespace muster::detail {
 namespace {
@@ -22,6 +23,8 @@ class CudaGpu : public Gpu {
   const std::string& nccl_version() const noexcept override { return state_->nccl.version; }
 
   std::shared_ptr<Collectives> world(Group group, const Deadline& deadline) override {
+    if (!state_->watch && group.size() > 1 && group.job().plane)
+      state_->watch = std::make_unique<NcclWatch>(*state_, NcclWatch::pace(group.job()));
     auto made = Nccl::init(state_, std::move(group), deadline);
     if (state_->survives) world_ = made;
     return made;
@@ -35,7 +38,7 @@ class CudaGpu : public Gpu {
 
   std::shared_ptr<Collectives> shrink_world(Group group, const std::vector<int>& lost,
                                             const Deadline& deadline) override {
-    auto const old = state_->all;
+    auto const old = state_->living();
     auto const old_world = world_;  // `old` points to it
     world_ = Nccl::shrink(*world_, std::move(group), lost, deadline);
     state_->abort(old);
@@ -43,18 +46,20 @@ class CudaGpu : public Gpu {
   }
 
   void finish(const Deadline& deadline) override {
+    state_->watch.reset();
     state_->finish_all(deadline);
     state_->open = false;
   }
 
   void end_all() noexcept override {
-    state_->abort(state_->all);
+    state_->abort(state_->living());
     world_.reset();
   }
 
   void abandon() noexcept override {
+    state_->watch.reset();
     state_->open = false;
-    state_->abort(state_->all);
+    state_->abort(state_->living());
   }
 
  private:

@@ -85,9 +85,14 @@ class Group {
   /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure. Of an
   /// operation of the whole group the failure also says who is not in it.
   [[noreturn]] void broke(Fault fault, const std::string& reason) const;
+  /// What stalled() and broke() tell the job, for a thread to which the failure that comes of it is not to be
+  /// thrown. The job has a control plane.
+  void report_stalled(std::chrono::milliseconds waited) const;
+  void report_broken(Fault fault, const std::string& reason) const;
 
  private:
   std::string operation_with_peers() const;
+  std::string broken_text(const std::string& reason) const;
   std::uint64_t number_of_all() const { return peers_.empty() ? number() : 0; }
 
   Group(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members);

@@ -55,24 +55,38 @@ bool taken(ncclResult_t result) { return result == ncclSuccess || result == nccl
 }  // namespace
 
 void Nccl::require_open() const {
-  if (!state_->open || comm_ == nullptr)
-    throw Error(Fault::usage, "the communicator was used after the job was left or has failed");
+  if (state_->open && comm_ != nullptr) return;
+  group_.check();
+  throw Error(Fault::usage, "the communicator was used after the job was left or has failed");
+}
+
+template <typename Enter, typename Call>
+void Nccl::enqueue(Stream stream, Enter enter, Call call) {
+  enter();
+  accept(call());
+  leave_to_watch(stream);
 }
 
 template <typename Call>
-void Nccl::collective(const char* operation, Call call) {
+void Nccl::collective(const char* operation, Stream stream, Call call) {
+  std::lock_guard const lock(in_use_);
   require_open();
-  if (grouped_.open()) return grouped_.keep(operation, [this, call] { said_ = call(); });
-  group_.enter(operation);
-  accept(call());
+  if (grouped_.open()) {
+    grouped_stream_ = stream;
+    return grouped_.keep(operation, [this, call] { said_ = call(); });
+  }
+  enqueue(stream, [&] { group_.enter(operation); }, call);
 }
 
 template <typename Call>
-void Nccl::message(const char* operation, int peer, Call call) {
+void Nccl::message(const char* operation, int peer, Stream stream, Call call) {
+  std::lock_guard const lock(in_use_);
   require_open();
-  if (grouped_.open()) return grouped_.keep(peer, [this, call] { said_ = call(); });
-  group_.enter_messages(operation, {&peer, 1});
-  accept(call());
+  if (grouped_.open()) {
+    grouped_stream_ = stream;
+    return grouped_.keep(peer, [this, call] { said_ = call(); });
+  }
+  enqueue(stream, [&] { group_.enter_messages(operation, {&peer, 1}); }, call);
 }
 
 // The end belongs to the start whatever went wrong between them: NCCL counts them for the whole thread.
@@ -87,25 +101,25 @@ ncclResult_t Nccl::as_one(Calls calls) {
 
 void Nccl::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                       Stream stream) {
-  collective("all_reduce", [=, this] {
+  collective("all_reduce", stream, [=, this] {
     return state_->nccl.all_reduce(in, out, count, nccl_type(type), nccl_op(op), comm_, stream);
   });
 }
 
 void Nccl::reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root, Stream stream) {
-  collective("reduce", [=, this] {
+  collective("reduce", stream, [=, this] {
     return state_->nccl.reduce(buffer, buffer, count, nccl_type(type), nccl_op(op), root, comm_, stream);
   });
 }
 
 void Nccl::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
-  collective("broadcast", [=, this] {
+  collective("broadcast", stream, [=, this] {
     return state_->nccl.broadcast(buffer, buffer, count, nccl_type(type), root, comm_, stream);
   });
 }
 
 void Nccl::all_gather(const void* in, void* out, std::size_t count, DataType type, Stream stream) {
-  collective("all_gather",
+  collective("all_gather", stream,
              [=, this] { return state_->nccl.all_gather(in, out, count, nccl_type(type), comm_, stream); });
 }
 
@@ -113,7 +127,7 @@ void Nccl::all_gather(const void* in, void* out, std::size_t count, DataType typ
 void Nccl::all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
                         Stream stream) {
   std::vector<std::size_t> const shares(counts.begin(), counts.end());
-  collective("all_gather_v", [=, this] {
+  collective("all_gather_v", stream, [=, this] {
     return as_one([&] {
       ncclResult_t result = ncclSuccess;
       auto* to = static_cast<std::byte*>(out);
@@ -129,14 +143,14 @@ void Nccl::all_gather_v(const void* in, void* out, std::span<const std::size_t> 
 
 void Nccl::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           Stream stream) {
-  collective("reduce_scatter", [=, this] {
+  collective("reduce_scatter", stream, [=, this] {
     return state_->nccl.reduce_scatter(in, out, count, nccl_type(type), nccl_op(op), comm_, stream);
   });
 }
 
 // ncclAlltoAll comes with NCCL 2.28 only.
 void Nccl::all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream stream) {
-  collective("all_to_all", [=, this] {
+  collective("all_to_all", stream, [=, this] {
     return as_one([&] {
       auto const* from = static_cast<const std::byte*>(in);
       auto* to = static_cast<std::byte*>(out);
@@ -152,12 +166,12 @@ void Nccl::all_to_all(const void* in, void* out, std::size_t count, DataType typ
 }
 
 void Nccl::send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
-  message("send", to,
+  message("send", to, stream,
           [=, this] { return state_->nccl.send(buffer, count, nccl_type(type), to, comm_, stream); });
 }
 
 void Nccl::recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) {
-  message("recv", from,
+  message("recv", from, stream,
           [=, this] { return state_->nccl.recv(buffer, count, nccl_type(type), from, comm_, stream); });
 }
 
@@ -167,15 +181,18 @@ void Nccl::begin_group() {
 }
 
 void Nccl::end_group() {
+  std::lock_guard const lock(in_use_);
   require_open();
   auto const messages = grouped_.take_messages();
   auto const collectives = grouped_.take_collectives();
   if (messages.empty() && collectives.empty()) return;
   std::vector<int> peers;
   for (const auto& message : messages) peers.push_back(message.peer);
-  if (!messages.empty()) group_.enter_messages("grouped messages", peers);
-  for (const auto& collective : collectives) group_.enter(collective.operation);
-  accept(as_one([&] {
+  auto const enter = [&] {
+    if (!messages.empty()) group_.enter_messages("grouped messages", peers);
+    for (const auto& collective : collectives) group_.enter(collective.operation);
+  };
+  auto const call = [&] {
     said_ = ncclSuccess;
     for (const auto& message : messages) {
       if (taken(said_)) message.call();
@@ -184,10 +201,13 @@ void Nccl::end_group() {
       if (taken(said_)) collective.call();
     }
     return said_;
-  }));
+  };
+  // All of its streams wait for all of it.
+  enqueue(grouped_stream_, enter, [&] { return as_one(call); });
 }
 
 void Nccl::barrier(Stream stream) {
+  std::lock_guard const lock(in_use_);
   require_open();
   group_.enter("barrier");
   auto* const token = reinterpret_cast<void*>(token_);
@@ -201,6 +221,7 @@ std::shared_ptr<GpuLane> Nccl::make_lane() {
 }
 
 void* Nccl::register_memory(void* memory, std::size_t bytes) {
+  std::lock_guard const lock(in_use_);
   if (state_->nccl.comm_register == nullptr || comm_ == nullptr) return nullptr;
   void* handle = nullptr;
   ncclResult_t const result = state_->nccl.comm_register(comm_, memory, bytes, &handle);
@@ -211,6 +232,7 @@ void* Nccl::register_memory(void* memory, std::size_t bytes) {
 }
 
 void Nccl::deregister_memory(void* handle) noexcept {
+  std::lock_guard const lock(in_use_);
   if (comm_ != nullptr) state_->nccl.comm_deregister(comm_, handle);
 }
 

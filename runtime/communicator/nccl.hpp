@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 namespace muster::detail {
 
 class Nccl;
+class NcclWatch;
 
 /// What the NCCL communicators of a process share.
 struct NcclState {
@@ -23,9 +25,16 @@ struct NcclState {
   CUcontext context = nullptr;  ///< of this rank's GPU
   bool open = true;             ///< false once the job was left
   bool survives = false;        ///< a failure aborts nothing: the communicators may be made smaller
+  std::mutex mutex;             ///< of `all`
   std::vector<Nccl*> all;       ///< those that live, so that all can be ended together
   /// Where NCCL puts new communicators. Its thread may write there late, also after a failure: they stay.
   std::vector<std::shared_ptr<ncclComm_t>> slots;
+  /// Once there is a communicator of several ranks.
+  std::unique_ptr<NcclWatch> watch;
+
+  NcclState();
+  ~NcclState();
+  std::vector<Nccl*> living();
 
   /// Ends all communicators in order, all at once as far as they wait for other ranks.
   void finish_all(const Deadline& deadline) noexcept;
@@ -88,6 +97,12 @@ class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> 
   /// Begins to abort the communicator; nothing when it has ended. The caller waits.
   std::optional<BackgroundCall> begin_abort() noexcept;
 
+  /// By the watch, now and then, in place of a program that waits in CUDA itself for what it enqueued: warns of
+  /// a stall, tells the job what NCCL reports meanwhile and what does not end. When the job has failed and its
+  /// program wants to be told of a loss, aborts, so that the program comes back from there. Nothing while the
+  /// program is in a call of this communicator, which then does all this.
+  std::optional<BackgroundCall> look_after();
+
  private:
   Nccl(std::shared_ptr<NcclState> state, Group group);
 
@@ -95,12 +110,18 @@ class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> 
   // Enqueues an operation of the whole group, or keeps it when calls are grouped. `call` returns what NCCL
   // said.
   template <typename Call>
-  void collective(const char* operation, Call call);
+  void collective(const char* operation, Stream stream, Call call);
   template <typename Call>
-  void message(const char* operation, int peer, Call call);
+  void message(const char* operation, int peer, Stream stream, Call call);
   // NCCL's answer to several calls as one.
   template <typename Calls>
   ncclResult_t as_one(Calls calls);
+  // Enters an operation and hands it to NCCL.
+  template <typename Enter, typename Call>
+  void enqueue(Stream stream, Enter enter, Call call);
+  // What was enqueued last is the watch's from here on.
+  void leave_to_watch(Stream stream);
+  void look_at_pending();
   std::shared_ptr<ncclComm_t> new_slot();
   void wait_until_ready(ncclResult_t result, const Deadline& deadline);
   // After a call: waits until NCCL has taken the operation (not until it is done), under the deadline.
@@ -109,6 +130,8 @@ class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> 
   void accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline);
   void accept(ncclResult_t result) { accept(result, Deadline(group_.timeout())); }
   std::string reason(ncclResult_t result) const;
+  // How long the control plane may take to name the rank whose end NCCL reports.
+  static std::chrono::milliseconds moment_for_names(ncclResult_t result);
   [[noreturn]] void give_up(ncclResult_t result);
   [[noreturn]] void give_up_waiting(const Deadline& deadline);
   template <typename Throw>
@@ -121,8 +144,20 @@ class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> 
   // Ends the communicator with `how` on another thread and frees what belongs to it.
   std::optional<BackgroundCall> begin_end(decltype(::ncclCommAbort)* how) noexcept;
 
+  // What the program enqueued last and does not wait for here.
+  struct Pending {
+    Deadline deadline;
+    std::unique_ptr<Group::Inside> inside;  // once it does not end at once
+    std::optional<Deadline> wrong;          // since NCCL reported an error
+    bool told = false;
+  };
+
   std::shared_ptr<NcclState> state_;
+  std::recursive_mutex in_use_;  // by the program's thread in all that follows, or by the watch's
   ncclComm_t comm_ = nullptr;
+  CUevent enqueued_ = nullptr;
+  std::optional<Pending> pending_;
+  Stream grouped_stream_ = nullptr;  // of the last operation in the group
   ncclResult_t finishing_ = ncclSuccess;
   CUdeviceptr token_ = 0;  // one float for the barrier
   GroupedCalls grouped_;   // each leaves what NCCL said in said_

@@ -26,6 +26,7 @@ ncclComm_t look_at(ncclComm_t& slot) { return std::atomic_ref<ncclComm_t>(slot).
 
 Nccl::Nccl(std::shared_ptr<NcclState> state, Group group)
     : GroupCollectives(std::move(group)), state_(std::move(state)) {
+  std::lock_guard const lock(state_->mutex);
   state_->all.push_back(this);
 }
 
@@ -79,11 +80,13 @@ std::shared_ptr<Nccl> Nccl::shrink(Nccl& old, Group group, const std::vector<int
 }
 
 std::shared_ptr<Collectives> Nccl::split(int color, int key) {
+  std::lock_guard const lock(in_use_);
   require_open();
   Group part = group_.split(color, key);
   auto const inside = group_.inside();
   make_context_current();
   std::shared_ptr<Nccl> made(new Nccl(state_, std::move(part)));
+  std::lock_guard const of_made(made->in_use_);
   ncclConfig_t config = non_blocking();
   Deadline const deadline(group_.timeout());
   auto const slot = new_slot();

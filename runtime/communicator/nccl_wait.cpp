@@ -33,6 +33,10 @@ void rest(Deadline::Clock::time_point since) {
 }  // namespace
 
 Nccl::~Nccl() {
+  {
+    std::lock_guard const lock(state_->mutex);
+    std::erase(state_->all, this);
+  }
   if (comm_ != nullptr) {
     if (group_.failed() || !state_->open) {
       abort();
@@ -42,7 +46,7 @@ Nccl::~Nccl() {
       if (auto const call = begin_destroy()) call->wait(Deadline(abort_time));
     }
   }
-  std::erase(state_->all, this);
+  if (enqueued_ != nullptr) state_->cuda.event_destroy(enqueued_);
 }
 
 void Nccl::accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline) {
@@ -66,7 +70,7 @@ void Nccl::abort_all(Throw why) {
     why();
     std::terminate();  // `why` throws
   } catch (const Error&) {
-    if (!state_->survives) state_->abort(state_->all);
+    if (!state_->survives) state_->abort(state_->living());
     throw;
   }
 }
@@ -89,14 +93,15 @@ std::string Nccl::reason(ncclResult_t result) const {
       bootstrap::name_of_ranks(roster, sharing));
 }
 
+milliseconds Nccl::moment_for_names(ncclResult_t result) {
+  return milliseconds{result == ncclRemoteError || result == ncclSystemError ? 1000 : 0};
+}
+
 void Nccl::give_up(ncclResult_t result) {
   auto const why = reason(result);
-  // A rank that ends shows in NCCL first, and on the control plane a moment later with its name.
-  if (result == ncclRemoteError || result == ncclSystemError) {
-    Deadline const moment(milliseconds{1000});
-    while (group_.size() > 1 && !group_.failed() && !moment.passed())
-      std::this_thread::sleep_for(milliseconds{1});
-  }
+  Deadline const moment(moment_for_names(result));
+  while (group_.size() > 1 && !group_.failed() && !moment.passed())
+    std::this_thread::sleep_for(milliseconds{1});
   abort_all([&] { group_.broke(Fault::device, why); });
 }
 
@@ -105,12 +110,16 @@ void Nccl::give_up_waiting(const Deadline& deadline) {
 }
 
 void Nccl::synchronize(Stream stream, const Deadline& deadline) {
+  std::lock_guard const lock(in_use_);
   make_context_current();
   auto const inside = group_.inside();
   auto const since = Deadline::Clock::now();
   while (true) {
     CUresult const state = state_->cuda.stream_query(stream);
-    if (state == CUDA_SUCCESS) return;
+    if (state == CUDA_SUCCESS) {
+      if (comm_ == nullptr) group_.check();  // the watch may have ended what was on the stream
+      return;
+    }
     if (state != CUDA_ERROR_NOT_READY) {
       abort_all([&] { group_.broke(Fault::device, "CUDA says: " + state_->cuda.reason(state)); });
     }
@@ -146,7 +155,8 @@ std::optional<BackgroundCall> Nccl::begin_destroy() noexcept {
 
 void NcclState::finish_all(const Deadline& deadline) noexcept {
   // On every rank in the same order: the youngest first.
-  std::vector<Nccl*> const youngest_first(all.rbegin(), all.rend());
+  auto youngest_first = living();
+  std::reverse(youngest_first.begin(), youngest_first.end());
   for (Nccl* one : youngest_first) one->begin_finish();
   for (Nccl* one : youngest_first) one->await_finish(deadline);
   std::vector<BackgroundCall> begun;
@@ -161,13 +171,20 @@ void NcclState::finish_all(const Deadline& deadline) noexcept {
 void NcclState::abort(const std::vector<Nccl*>& which) noexcept {
   Deadline const deadline(abort_time);
   std::vector<BackgroundCall> begun;
-  for (Nccl* one : which) {
-    if (auto call = one->begin_abort()) begun.push_back(std::move(*call));
+  {
+    std::lock_guard const lock(mutex);  // not while the watch looks
+    for (Nccl* one : which) {
+      if (auto call = one->begin_abort()) begun.push_back(std::move(*call));
+    }
   }
   for (const auto& call : begun) call.wait(deadline);
 }
 
-std::optional<BackgroundCall> Nccl::begin_abort() noexcept { return begin_end(state_->nccl.comm_abort); }
+// Another thread that is in a call of it sees the job's failure there and aborts it itself.
+std::optional<BackgroundCall> Nccl::begin_abort() noexcept {
+  std::unique_lock const lock(in_use_, std::try_to_lock);
+  return lock ? begin_end(state_->nccl.comm_abort) : std::nullopt;
+}
 
 void Nccl::abort() noexcept {
   if (auto const call = begin_abort()) call->wait(Deadline(abort_time));

@@ -98,6 +98,8 @@ class Plane {
   /// `call` is called by the first call here that would throw a lost rank, on its thread and before it throws.
   /// The process is ended when that has not come to its end `wait` after the loss.
   void on_loss(Inbox::OnLoss call, std::chrono::milliseconds wait);
+  /// Somebody is to be called then, and was not yet.
+  bool has_on_loss() const { return inbox_.has_on_loss(); }
   /// When this process ends the job has failed: it is what started this rank, and ends nobody any more.
   void watch_launcher(LocalProcess launcher, const std::string& name);
   /// That process has ended.
@@ -115,6 +117,13 @@ class Plane {
   /// in different operations, which never end, the job fails.
   void warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                     const std::string& operation, std::chrono::milliseconds waited);
+  /// What stalled() and broke_in() tell rank 0, for a thread to which the job's failure is not to be thrown.
+  void report_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                      const std::string& operation, std::chrono::milliseconds waited);
+  void report_broken(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                     const std::string& operation, Fault fault, const std::string& reason);
+  /// What give_up() tells.
+  void report_end(Fault fault, const std::string& text);
   std::chrono::milliseconds stall_warning() const { return options_.stall_warning; }
   /// An operation of `group` failed here for `reason`: as stalled(), where the others are may be why.
   [[noreturn]] void broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,

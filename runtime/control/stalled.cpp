@@ -30,7 +30,7 @@ Message stall(std::size_t ranks, const std::string& group, const std::vector<int
 void Plane::stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                     const std::string& operation, milliseconds waited) {
   check();
-  post(stall(options_.roster.size(), group, members, number, operation, waited));
+  report_stalled(group, members, number, operation, waited);
   inbox_.wait_for_failure(leader_grace);
   check();
   rank_0_does_not_answer(fmt::format("{} was not done after {} on {}", place_of(operation, number, group),
@@ -48,21 +48,35 @@ void Plane::warn_stalled(const std::string& group, const std::vector<int>& membe
 void Plane::broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                      const std::string& operation, Fault fault, const std::string& reason) {
   check();
-  auto message = stall(options_.roster.size(), group, members, number, operation, milliseconds{0});
-  message["fault"] = static_cast<int>(fault);
-  message["reason"] = reason;
-  post(std::move(message));
+  report_broken(group, members, number, operation, fault, reason);
   inbox_.wait_for_failure(leader_grace);
   check();
   throw Error(fault, place_of(operation, number, group) + " failed: " + reason);
 }
 
+void Plane::report_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                           const std::string& operation, milliseconds waited) {
+  post(stall(options_.roster.size(), group, members, number, operation, waited));
+}
+
+void Plane::report_broken(const std::string& group, const std::vector<int>& members, std::uint64_t number,
+                          const std::string& operation, Fault fault, const std::string& reason) {
+  auto message = stall(options_.roster.size(), group, members, number, operation, milliseconds{0});
+  message["fault"] = static_cast<int>(fault);
+  message["reason"] = reason;
+  post(std::move(message));
+}
+
 void Plane::give_up(Fault fault, const std::string& text) {
   check();
-  post({{"is", "broken"}, {"fault", static_cast<int>(fault)}, {"speaker", rank_}, {"text", text}});
+  report_end(fault, text);
   inbox_.wait_for_failure(leader_grace);
   check();
   throw Error(fault, text);
+}
+
+void Plane::report_end(Fault fault, const std::string& text) {
+  post({{"is", "broken"}, {"fault", static_cast<int>(fault)}, {"speaker", rank_}, {"text", text}});
 }
 
 }  // namespace muster::control

@@ -30,7 +30,7 @@ struct JoinOptions {
   /// Bounds the whole join. When it passes, Error(Fault::deadline) says what was awaited and which ranks are
   /// missing.
   std::chrono::milliseconds deadline{60'000};
-  /// Bounds every later operation of a communicator.
+  /// Bounds every later operation of a communicator; on a GPU from when it was enqueued.
   std::chrono::milliseconds operation_timeout{600'000};
   /// A rank whose process says nothing on the control plane for so long, being stopped or cut off, counts as
   /// lost; 0: never. A job that is suspended as a whole loses nobody.

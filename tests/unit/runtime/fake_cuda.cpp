@@ -2,7 +2,8 @@
 // A test double of the CUDA driver: one GPU whose memory is host memory. What goes wrong is chosen with
 //   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
 //   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
-//   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails)
+//   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails), "capturing"
+//   (every stream is)
 // What is enqueued is done at once; fake_cuda_log() tells it, streams and events by numbers from 1, the
 // default stream 0. An event's time is how many were recorded before it, in milliseconds.
 #include <cuda.h>
@@ -24,6 +25,7 @@ std::string variable(const char* name) {
 int the_context = 0;
 thread_local CUcontext current = nullptr;
 std::atomic<int> stream_queries{0};
+std::atomic<int> asked_in_capture{0};
 
 // Ranks may be threads of one process: held inside each function of the driver that touches what follows.
 std::mutex driver;
@@ -123,6 +125,29 @@ CUresult cuStreamQuery(CUstream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (variable("FAKE_CUDA") == "stream_error") return CUDA_ERROR_ILLEGAL_ADDRESS;
   return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+/// How often it was asked for an event of a stream that is captured, which ends the real one's capture.
+int fake_cuda_asked_in_capture() { return asked_in_capture; }
+
+CUresult cuEventQuery(CUevent) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (variable("FAKE_CUDA") == "capturing") {
+    ++asked_in_capture;
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = variable("FAKE_CUDA") == "capturing" ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                 : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  *mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return CUDA_SUCCESS;
 }
 
 /// What was enqueued since it was forgotten; valid until the next call.
