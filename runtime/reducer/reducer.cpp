@@ -26,6 +26,7 @@ struct Reducer::State {
   void allocate(std::span<const std::size_t> sizes);
   void begin_chunk();
   void complete(std::size_t bucket, Stream stream);
+  void require_parameter(std::size_t parameter) const;
   std::size_t first_missing() const;
 
   ReducerOptions options;
@@ -120,6 +121,12 @@ void Reducer::State::complete(std::size_t bucket, Stream stream) {
   while (started < layout->buckets.size() && complete_buckets[started]) queue->start(started++, stream);
 }
 
+void Reducer::State::require_parameter(std::size_t parameter) const {
+  auto const parameters = layout->gradients.size();
+  if (parameter < parameters) return;
+  throw Error(Fault::usage, fmt::format("reducer: parameter {} is not in 0 … {}", parameter, parameters - 1));
+}
+
 std::size_t Reducer::State::first_missing() const {
   return static_cast<std::size_t>(std::find(ready.begin(), ready.end(), false) - ready.begin());
 }
@@ -150,7 +157,8 @@ Reducer::~Reducer() = default;
 Reducer::Reducer(Reducer&&) noexcept = default;
 
 std::span<float> Reducer::gradient(std::size_t parameter) const {
-  return state_->layout->gradients.at(parameter);
+  state_->require_parameter(parameter);
+  return state_->layout->gradients[parameter];
 }
 std::size_t Reducer::parameters() const noexcept { return state_->layout->gradients.size(); }
 Share Reducer::chunks() const noexcept { return state_->chunks; }
@@ -160,10 +168,7 @@ ReducerStatistics Reducer::last_step() const { return state_->queue->last_step()
 
 void Reducer::ready(std::size_t parameter, Stream stream) {
   auto& s = *state_;
-  if (parameter >= s.ready.size()) {
-    throw Error(Fault::usage,
-                fmt::format("reducer: parameter {} is not in 0 … {}", parameter, s.ready.size() - 1));
-  }
+  s.require_parameter(parameter);
   if (s.chunk >= s.chunks.count() || s.ready[parameter])
     throw Error(Fault::usage, fmt::format("reducer: parameter {} is ready already: call finish() at the end "
                                           "of each step",

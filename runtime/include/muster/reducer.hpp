@@ -77,7 +77,7 @@ class MUSTER_EXPORT Reducer {
   Reducer& operator=(Reducer&&) = delete;
 
   /// Where this parameter's gradient goes, and after finish() comes from.
-  /// @throws std::out_of_range when `parameter` is not below parameters().
+  /// @throws Error(Fault::usage) when `parameter` is not below parameters().
   std::span<float> gradient(std::size_t parameter) const;
   std::size_t parameters() const noexcept;
 

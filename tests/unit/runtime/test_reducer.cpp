@@ -226,6 +226,7 @@ TEST_CASE("a reducer refuses what makes no sense, on every rank") {
   reducer.ready(1);
   CHECK(fault_of([&] { reducer.ready(1); }) == Fault::usage);
   CHECK(fault_of([&] { reducer.ready(2); }) == Fault::usage);
+  CHECK(fault_of([&] { (void)reducer.gradient(2); }) == Fault::usage);
   CHECK(std::string(error_of([&] { reducer.finish(); }).what()).find("parameter 0") != std::string::npos);
   reducer.ready(0);
   reducer.finish();
