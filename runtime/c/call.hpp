@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -26,6 +27,23 @@ namespace muster::c {
 
 /// Keeps the error for the calling thread; its status.
 int keep_error(const Error& error) noexcept;
+
+/// How many errors the calling thread has kept.
+std::uint64_t errors_kept() noexcept;
+/// The last of them.
+Error last_kept();
+
+/// Calls a function of the program's. One in C++ may throw: what is no std::exception becomes one.
+template <typename Function, typename... Arguments>
+auto call_back(Function* function, Arguments... arguments) {
+  try {
+    return function(arguments...);
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {
+    throw Error(Fault::system, "a function of the program's threw what is no std::exception");
+  }
+}
 
 /// Runs `what` with no exception leaving it; the status.
 template <typename What>

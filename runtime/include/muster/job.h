@@ -59,7 +59,8 @@ MUSTER_API int muster_on_gpu(const muster_job* job);
 /* "pmix", "slurm", "address" or "alone". */
 MUSTER_API const char* muster_bootstrap(const muster_job* job);
 
-/* As muster::Hello. Texts are never NULL and live as long as the job's handle. */
+/* As muster::Hello. Texts are never NULL and live as long as the job's handle, or until
+ * muster_shrink(). */
 typedef struct muster_hello {
   size_t size; /* sizeof(muster_hello), set by the caller */
   int32_t rank;
@@ -100,6 +101,39 @@ MUSTER_API int muster_read_timings(const muster_job* job, muster_timings* timing
 
 /* Every rank arrives, or the missing ones are named. Host side, over the control plane. */
 MUSTER_API int muster_barrier(muster_job* job, const char* name, int64_t deadline_ms);
+
+/* Rank 0's part of muster_on_rank_0(): 0 when it is done, else the status of what failed. */
+typedef int (*muster_section)(void* context);
+/* Runs section(context) on rank 0, on this thread, while the other ranks wait for it: to write a checkpoint,
+ * to download data. When it returns something else than 0, the call fails on every rank with one line, which
+ * rank 0 says, and the job goes on: the line and status of the last error in the section, when that status is
+ * what it returned (muster_set_error() or a call of Muster); else MUSTER_SYSTEM and a line with the number.
+ * The section must not call on other ranks. Collective; `name` is the same on all ranks, and neither it nor
+ * `section` is NULL on any. MUSTER_TEMPORARY on all ranks when rank 0 is not done after deadline_ms. */
+MUSTER_API int muster_on_rank_0(muster_job* job, const char* name, muster_section section, void* context,
+                                int64_t deadline_ms);
+
+/* What muster_on_rank_lost() tells, as muster::Loss. Valid until the function returns. */
+typedef struct muster_loss {
+  size_t size;       /* sizeof(muster_loss), set by the library */
+  const int* ranks;  /* those that are known to be lost; others may have gone with them */
+  size_t rank_count; /* of them; may be 0 */
+  const char* what;  /* the job's one line about it */
+} muster_loss;
+typedef void (*muster_save)(const muster_loss* loss, void* context);
+/* save(loss, context) is called once when a rank was lost: by this rank's next call of Muster, or by the one
+ * that it waits in, right before the call fails with MUSTER_FAULT_LOST_RANK, on the thread that made it or,
+ * where that meets the loss first, a reducer's own. It may do anything but call this job and its
+ * communicators. When it has not returned deadline_ms after the loss, the process is ended with
+ * MUSTER_TEMPORARY. Replaces the function given before; after muster_shrink() it stands for the next loss.
+ * `context` lives as long as the job's handle. */
+MUSTER_API int muster_on_rank_lost(muster_job* job, muster_save save, void* context, int64_t deadline_ms);
+/* After a call that failed with MUSTER_FAULT_LOST_RANK, in a job joined with survive_losses: the ranks that
+ * are left become the job, as by muster::Job::shrink(), with new numbers and roster. Old communicators, what
+ * was split from them and reducers on them can only be freed then. Collective over the ranks that are left.
+ * MUSTER_USAGE without survive_losses or when nobody was lost; MUSTER_TEMPORARY when too few are left or not
+ * all of them come within deadline_ms. */
+MUSTER_API int muster_shrink(muster_job* job, int64_t deadline_ms);
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,9 @@
 #include "muster/communicator.h"
 #include "muster/job.h"
 #include "muster/observe.h"
+#include "muster/reducer.h"
+#include "muster/sampler.h"
+#include "muster/state.h"
 #include "muster/status.h"
 
 #endif

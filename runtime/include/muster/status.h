@@ -43,6 +43,10 @@ MUSTER_API const char* muster_last_error(void);
 MUSTER_API int muster_last_fault(void);
 /* 1 when another rank of the job has the same line and was chosen to say it: this one then says nothing. */
 MUSTER_API int muster_last_error_repeated(void);
+/* Makes `text` this thread's last error, with one of MUSTER_FAULT_…, and returns that fault's status: how the
+ * section of muster_on_rank_0() says why it failed. One line: newlines become spaces. MUSTER_USAGE, and an
+ * error that says so, for another fault or NULL. */
+MUSTER_API int muster_set_error(int fault, const char* text);
 
 #ifdef __cplusplus
 }

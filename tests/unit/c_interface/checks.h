@@ -26,4 +26,7 @@ static void fail(const char* file, int line, const char* what) {
     CHECK(strchr(muster_last_error(), '\n') == NULL); \
   } while (0)
 
+/* Of c_reducer.c. */
+void check_reducers(muster_communicator* world);
+
 #endif
