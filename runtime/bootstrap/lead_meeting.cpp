@@ -46,6 +46,7 @@ class Leader {
     if (plan.seal) open_desk();
     if (!plan.host_socket.empty()) open_host();
     auto const ranks = static_cast<std::uint32_t>(plan.size);
+    gate_.tell_unproven([this](int rank) { attendance_.unproven.insert(rank); });
     gate_.open(
         plan.size, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key_,
         [this](int rank, control::Socket socket, const control::SessionKeys& keys) {

@@ -10,9 +10,7 @@ namespace {
 
 constexpr std::size_t named = 8;
 
-}  // namespace
-
-std::string stage_of(const Attendance& attendance, int rank) {
+std::string came_how_far(const Attendance& attendance, int rank) {
   auto const index = static_cast<std::size_t>(rank);
   auto const& said = index < attendance.host_of.size() ? attendance.host_of[index] : std::string();
   if (auto const found = attendance.declined.find(rank); found != attendance.declined.end())
@@ -36,6 +34,15 @@ std::string stage_of(const Attendance& attendance, int rank) {
   }
   if (said.empty()) return where + " said no hello";
   return where + " said no hello, nor did any other rank of that host";
+}
+
+}  // namespace
+
+std::string stage_of(const Attendance& attendance, int rank) {
+  auto stage = came_how_far(attendance, rank);
+  if (attendance.unproven.contains(rank) && !attendance.connected.contains(rank))
+    stage += "; who came for it was refused for want of this job's key: is MUSTER_KEY the same on every rank?";
+  return stage;
 }
 
 std::string absence_of(const Attendance& attendance, std::chrono::milliseconds waited) {

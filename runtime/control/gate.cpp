@@ -64,8 +64,10 @@ void Gate::check(const std::shared_ptr<Handshake>& handshake) {
   asio::async_read(handshake->visitor->socket, asio::buffer(handshake->proof),
                    [this, handshake](const asio::error_code& error, std::size_t) {
                      if (handshake->visitor->gone) return;
-                     if (error || !equal(handshake->proof, rank_proof(key_, handshake->introduction)))
+                     if (error || !equal(handshake->proof, rank_proof(key_, handshake->introduction))) {
+                       if (on_unproven_) on_unproven_(static_cast<int>(handshake->introduction.rank));
                        return door_.drop(handshake->visitor);
+                     }
                      welcome(handshake);
                    });
 }

@@ -21,6 +21,8 @@ class Gate {
   /// The connection is proven to be this rank's.
   using OnRank = std::function<void(int rank, Socket socket, const SessionKeys& keys)>;
   using Admits = std::function<bool(std::uint32_t rank)>;
+  /// Somebody said that it is this rank and did not prove that it has the key.
+  using OnUnproven = std::function<void(int rank)>;
 
   /// As Door. @throws Error(Fault::system)
   explicit Gate(asio::io_context& io, const std::vector<std::uint16_t>& ports = {0});
@@ -31,6 +33,8 @@ class Gate {
   /// Lets ranks in that `admits` says true for, at most `ranks` of them at the same time.
   void open(int ranks, Admits admits, const Key& key, OnRank on_rank);
   void close();
+  /// From here on.
+  void tell_unproven(OnUnproven on_unproven) { on_unproven_ = std::move(on_unproven); }
 
  private:
   struct Handshake;
@@ -44,6 +48,7 @@ class Gate {
   Admits admits_;
   Key key_{};
   OnRank on_rank_;
+  OnUnproven on_unproven_;
 };
 
 }  // namespace muster::control

@@ -102,7 +102,7 @@ alone" ]
   run ranks -- late:3
   [ "$status" = 75 ]
   [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) started"* ]]
+  said >&2;   [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) started"* ]]
   run ranks -- late:0
   [ "$status" = 75 ]
   [ "$(said | wc -l)" = 1 ]
@@ -119,7 +119,7 @@ alone" ]
   run ranks -- ended:3
   [ "$status" = 75 ]
   [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) has no process there any more: it ended without a hello" ]]
+  said >&2;   [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) has no process there any more: it ended without a hello" ]]
 }
 
 @test "with PMIx, too, the missing are named by how far they came, in one line for the job" {
@@ -249,6 +249,12 @@ without_munge() {
   run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_KEY=0123456789abcdef bash -c "$script"
   [ "$status" != 0 ]
   [[ "$output" == *"RANK=0 and WORLD_SIZE=4 but the launcher made this process rank 0 of 2"* ]]
+  # Of a rank with another key rank 0 says so.
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MASTER_ADDR=n0 MASTER_PORT=23458 WORLD_SIZE=2 bash -c \
+    'export RANK=$SLURM_PROCID MUSTER_KEY=0123456789abcdef; [ $RANK = 0 ] || export MUSTER_KEY=fedcba9876543210; exec '"$(program)"
+  [ "$status" != 0 ]
+  [[ "$(said)" == *"1 of 2 ranks missing after 2 s: rank 1 "*"who came for it was refused for want of this job's key: is MUSTER_KEY the same on every rank?"* ]]
   # Over hosts never without a key.
   run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env TORCHELASTIC_RUN_ID=7 bash -c "$script"
   [ "$status" != 0 ]
