@@ -23,6 +23,25 @@ module muster
     integer(c_int64_t) :: stall_warning_ms = 30000
     integer(c_int64_t) :: unattended_ms = 1200
   end type
+  type, bind(c) :: muster_reducer_options
+    integer(c_size_t) :: size = 40
+    integer(c_int64_t) :: bucket_bytes = 0
+    integer(c_int64_t) :: chunks = 0
+    integer(c_int32_t) :: reduction = MUSTER_AVERAGE
+    integer(c_int32_t) :: bfloat16 = 0
+    integer(c_int32_t) :: overlap = 1
+    integer(c_int32_t) :: reserved = 0
+  end type
+  type, bind(c) :: muster_sampler_position
+    integer(c_int64_t) :: seed = 0, epoch = 0, offset = 0
+  end type
+  type, bind(c) :: muster_batch
+    integer(c_size_t) :: size = 56
+    type(c_ptr) :: samples = c_null_ptr
+    integer(c_size_t) :: count = 0
+    integer(c_int64_t) :: global = 0
+    type(muster_sampler_position) :: begin
+  end type
 
   interface
     integer(c_int) function muster_join_abi(abi_version, options, job) bind(c)
@@ -101,6 +120,58 @@ module muster
       import
       type(c_ptr), value :: communicator, stream
     end function
+    integer(c_int) function muster_weighted_average(host, value, weight, mean) bind(c)
+      import
+      type(c_ptr), value :: host
+      real(c_double), value :: value, weight
+      real(c_double), intent(out) :: mean
+    end function
+    integer(c_int) function muster_sampler_new(samples, rank, size, position, shuffle, sampler) bind(c)
+      import
+      integer(c_int64_t), value :: samples
+      integer(c_int), value :: rank, size, shuffle
+      type(muster_sampler_position), intent(in) :: position
+      type(c_ptr), intent(out) :: sampler
+    end function
+    integer(c_int) function muster_sampler_next(sampler, global, batch) bind(c)
+      import
+      type(c_ptr), value :: sampler
+      integer(c_int64_t), value :: global
+      type(muster_batch), intent(inout) :: batch
+    end function
+    subroutine muster_sampler_free(sampler) bind(c)
+      import
+      type(c_ptr), value :: sampler
+    end subroutine
+    ! Parameters are numbered from 0. `gradients` is c_null_ptr for memory of the reducer's own.
+    integer(c_int) function muster_reducer_new(communicator, parameters, sizes, gradients, options, reducer) bind(c)
+      import
+      type(c_ptr), value :: communicator, gradients
+      integer(c_size_t), value :: parameters
+      integer(c_size_t), intent(in) :: sizes(*)
+      type(muster_reducer_options), intent(in) :: options
+      type(c_ptr), intent(out) :: reducer
+    end function
+    integer(c_int) function muster_reducer_gradient(reducer, parameter, gradient, count) bind(c)
+      import
+      type(c_ptr), value :: reducer
+      integer(c_size_t), value :: parameter
+      type(c_ptr), intent(out) :: gradient
+      integer(c_size_t), intent(out) :: count
+    end function
+    integer(c_int) function muster_reducer_ready(reducer, parameter, stream) bind(c)
+      import
+      type(c_ptr), value :: reducer, stream
+      integer(c_size_t), value :: parameter
+    end function
+    integer(c_int) function muster_reducer_finish(reducer, stream) bind(c)
+      import
+      type(c_ptr), value :: reducer, stream
+    end function
+    subroutine muster_reducer_free(reducer) bind(c)
+      import
+      type(c_ptr), value :: reducer
+    end subroutine
     integer(c_int) function muster_last_error_repeated() bind(c)
       import
     end function

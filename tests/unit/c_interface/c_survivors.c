@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* c_survivors RANK: this rank kills itself while all reduce; the others save, and go on without it. Rank 0 of
- * those that are left prints "going on with N on BACKEND, saved after the loss of rank RANK". */
+ * those that are left prints "going on with N on BACKEND, saved after the loss of rank RANK". Before, a stall
+ * is warned of, and one rank calls nothing for longer than the default of unattended_ms allows. */
+#define _POSIX_C_SOURCE 200809L
 #include <signal.h>
+#include <time.h>
 
 #include "checks.h"
 
@@ -19,6 +22,11 @@ static void save(const muster_loss* loss, void* context) {
   CHECK(loss->size >= sizeof(muster_loss) && loss->rank_count == 1);
   saved->lost = loss->ranks[0];
   saved->text = strlen(loss->what);
+}
+
+static void sleep_ms(long ms) {
+  struct timespec const time = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&time, NULL);
 }
 
 /* Of all ranks; the status of the first call that fails. */
@@ -40,8 +48,10 @@ static int reduce(muster_communicator* world, muster_reducer* reducer) {
 
 static muster_reducer* make_reducer(muster_communicator* world) {
   size_t const sizes[PARAMETERS] = {10, 20};
+  muster_reducer_options options = MUSTER_REDUCER_OPTIONS_DEFAULT;
   muster_reducer* reducer = NULL;
-  OK(muster_reducer_new(world, PARAMETERS, sizes, NULL, NULL, &reducer));
+  options.bucket_bytes = 64; /* a measurement takes long over the control plane */
+  OK(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer));
   return reducer;
 }
 
@@ -51,11 +61,13 @@ static muster_job* join(struct saved* saved) {
   options.device = MUSTER_DEVICE_CPU;
   options.survive_losses = 1;
   options.operation_timeout_ms = 60000;
+  options.stall_warning_ms = 250;
+  options.unattended_ms = 0;
   OK(muster_join(&options, &job));
   FAILS(muster_on_rank_lost(job, NULL, NULL, 1000), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the function is null");
   FAILS(muster_on_rank_lost(NULL, save, saved, 1000), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the job is null");
   FAILS(muster_shrink(NULL, 1000), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the job is null");
-  OK(muster_on_rank_lost(job, save, saved, 30000));
+  OK(muster_on_rank_lost(job, save, saved, 1000));
   return job;
 }
 
@@ -70,7 +82,11 @@ int main(int argc, char** argv) {
   OK(muster_world(job, &world));
   reducer = make_reducer(world);
   for (step = 0; status == MUSTER_OK; ++step) {
-    if (step == 5 && rank == lost) raise(SIGKILL);
+    if (step == 5 && rank == lost) {
+      sleep_ms(1000);
+      raise(SIGKILL);
+    }
+    if (step == 5 && rank == (lost + 1) % ranks) sleep_ms(4000);
     CHECK(step < 20);
     status = reduce(world, reducer);
   }

@@ -16,11 +16,55 @@ program sum_of_ranks
   print '(a,i0,a,i0,a,f0.1)', 'rank ', muster_rank(job), ' of ', muster_size(job), ': sum ', values(100)
   if (muster_all_reduce(world, c_null_ptr, c_null_ptr, 1_c_size_t, MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr) == MUSTER_OK) stop 3
   print '(a)', muster_message()
+  call sample()
+  call reduce_gradients()
   call muster_communicator_free(world)
   call check(muster_leave(job))
   call muster_job_free(job)
 
 contains
+
+  ! An epoch of 10 samples, 6 and then 4.
+  subroutine sample()
+    type(c_ptr) :: sampler
+    type(muster_batch) :: batch
+    type(muster_sampler_position) :: position
+    integer(c_int64_t), pointer :: samples(:)
+    real(c_double) :: mean
+
+    if (c_sizeof(batch) /= batch%size) stop 4
+    position%offset = 4
+    call check(muster_sampler_new(10_c_int64_t, muster_rank(job), muster_size(job), position, 0, sampler))
+    call check(muster_sampler_next(sampler, 100_c_int64_t, batch))
+    call c_f_pointer(batch%samples, samples, [batch%count])
+    if (batch%global /= 6 .or. batch%begin%offset /= 4 .or. any(samples < 4 .or. samples > 9)) stop 5
+    call check(muster_weighted_average(world, sum(samples) / real(batch%count, c_double), &
+                                       real(batch%count, c_double), mean))
+    if (abs(mean - 6.5) > 1e-9) stop 6
+    call muster_sampler_free(sampler)
+  end subroutine
+
+  subroutine reduce_gradients()
+    type(muster_reducer_options) :: options
+    type(c_ptr) :: reducer, memory
+    integer(c_size_t) :: sizes(2) = [5, 7], count, i
+    real(c_float), pointer :: gradient(:)
+
+    if (c_sizeof(options) /= options%size) stop 7
+    options%reduction = MUSTER_SUM
+    call check(muster_reducer_new(world, 2_c_size_t, sizes, c_null_ptr, options, reducer))
+    do i = 1, 0, -1
+      call check(muster_reducer_gradient(reducer, i, memory, count))
+      call c_f_pointer(memory, gradient, [count])
+      gradient = real(i + 1)
+      call check(muster_reducer_ready(reducer, i, c_null_ptr))
+    end do
+    call check(muster_reducer_finish(reducer, c_null_ptr))
+    call check(muster_reducer_gradient(reducer, 1_c_size_t, memory, count))
+    call c_f_pointer(memory, gradient, [count])
+    if (count /= 7 .or. any(abs(gradient - 2 * muster_size(job)) > 1e-6)) stop 8
+    call muster_reducer_free(reducer)
+  end subroutine
 
   subroutine check(status)
     integer(c_int), intent(in) :: status
