@@ -23,8 +23,7 @@ typedef struct muster_join_options {
   int32_t device;               /* MUSTER_DEVICE_… */
   int32_t survive_losses;       /* 1: muster_shrink() can go on without lost ranks; the same on all ranks */
   int64_t stall_warning_ms;     /* who waits for so long in an operation is told of on rank 0; 0: never */
-  int64_t unattended_ms; /* a process that calls nothing of Muster for so long after the job has failed is
-                            ended with the error's status; 0: never */
+  int64_t unattended_ms; /* after a failure, who calls nothing of Muster for so long is ended; 0: never */
 } muster_join_options;
 #define MUSTER_JOIN_OPTIONS_DEFAULT \
   { sizeof(muster_join_options), 60000, 600000, 10000, MUSTER_DEVICE_AUTOMATIC, 0, 30000, 1200 }
