@@ -2,6 +2,7 @@
 #include "placement/read_hwloc_devices.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "placement/sysfs.hpp"
@@ -38,12 +39,18 @@ PciAddress address_of(const Attributes& pci) {
   return {pci.domain, pci.bus, pci.dev, pci.func};
 }
 
+/// hwloc takes the numbers of its enumerations from the file as they stand there, also those that none of them has.
+template <typename Enumeration>
+bool is(const Enumeration& read, Enumeration value) {
+  return std::memcmp(&read, &value, sizeof value) == 0;
+}
+
 PciPath path_of(hwloc_obj_t device) {
   PciPath path;
   for (hwloc_obj_t parent = device->parent; parent != nullptr && parent->type == HWLOC_OBJ_BRIDGE;
        parent = parent->parent) {
     const auto& bridge = parent->attr->bridge;
-    if (bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
+    if (is(bridge.upstream_type, HWLOC_OBJ_BRIDGE_PCI)) {
       path.bridges.insert(path.bridges.begin(), address_of(bridge.upstream.pci));
     } else {
       const PciAddress first{bridge.downstream.pci.domain, bridge.downstream.pci.secondary_bus, 0, 0};
@@ -92,7 +99,7 @@ Nic read_adapter(hwloc_topology_t topology, hwloc_obj_t device, const Node& node
   nic.path = path_of(device);
   for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
     const bool is_interface =
-        child->type == HWLOC_OBJ_OS_DEVICE && child->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
+        child->type == HWLOC_OBJ_OS_DEVICE && is(child->attr->osdev.type, HWLOC_OBJ_OSDEV_NETWORK);
     if (is_interface && child->name != nullptr) nic.interfaces.emplace_back(child->name);
   }
   return nic;
@@ -127,7 +134,7 @@ void read_hwloc_devices(hwloc_topology_t topology, Node& node) {
     bool has_rdma = false;
     for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
       const bool is_rdma =
-          child->type == HWLOC_OBJ_OS_DEVICE && child->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+          child->type == HWLOC_OBJ_OS_DEVICE && is(child->attr->osdev.type, HWLOC_OBJ_OSDEV_OPENFABRICS);
       if (is_rdma) read_nic(topology, device, child, node);
       has_rdma = has_rdma || is_rdma;
     }

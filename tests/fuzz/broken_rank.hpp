@@ -27,13 +27,15 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
 
   void start(const control::Endpoint& endpoint) {
     socket_.connect(endpoint);
-    asio::write(socket_, asio::buffer(greeting_));
+    asio::error_code cut_off;  // shows in the next read
+    asio::write(socket_, asio::buffer(greeting_), cut_off);
     asio::async_read(
         socket_, asio::buffer(answer_),
         [self = shared_from_this()](const asio::error_code& error, std::size_t) {
           if (error) return self->end();
           std::copy_n(self->answer_.begin(), control::nonce_bytes, self->introduction_.of_leader.begin());
-          asio::write(self->socket_, asio::buffer(control::rank_proof(self->key_, self->introduction_)));
+          asio::error_code cut_off;
+          asio::write(self->socket_, asio::buffer(control::rank_proof(self->key_, self->introduction_)), cut_off);
           self->wait_for_welcome();
         });
   }

@@ -151,6 +151,9 @@ TEST_CASE("hwloc files that lack what hwloc relies on are refused before it sees
                     ContainsSubstring("a PU without a number that makes sense"));
   CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"OSDev\"", "type=\"Core\"")),
                     ContainsSubstring("has a Core below a device"));
+  // Numbers that none of hwloc's enumerations has.
+  CHECK_NOTHROW(read_hwloc_xml(with("bridge_type=\"0-1\"", "bridge_type=\"5-1\"")));
+  CHECK_NOTHROW(read_hwloc_xml(with("osdev_type=\"3\"", "osdev_type=\"77\"")));
   std::string deep;
   for (int i = 0; i < 5000; ++i) deep += "<object type=\"Misc\">";
   for (int i = 0; i < 5000; ++i) deep += "</object>";
