@@ -71,6 +71,11 @@ void PlaneCommunicator::message(const char* operation, int from, int to, std::fu
   entered();
 }
 
+void PlaneCommunicator::interrupt() noexcept {
+  interrupted_ = true;
+  group_.job().plane->wake();
+}
+
 // In one order on all ranks, so that nobody waits for one who waits for him.
 void PlaneCommunicator::end_group() {
   auto const collectives = std::exchange(collectives_, {});
@@ -99,7 +104,7 @@ std::vector<control::Blob> PlaneCommunicator::gather(const void* bytes, std::siz
   control::Blob blob(call_.begin(), call_.end());
   blob.push_back(0);
   blob.insert(blob.end(), first, first + length);
-  auto blobs = group_.job().plane->gather(round(), group_.members(), blob, group_.timeout());
+  auto blobs = group_.job().plane->gather(round(), group_.members(), blob, group_.timeout(), &interrupted_);
   check_calls(blobs);
   for (auto& other : blobs) other.erase(other.begin(), other.begin() + static_cast<long>(call_.size() + 1));
   return blobs;
@@ -131,7 +136,7 @@ void PlaneCommunicator::hand_out(void* bytes, std::size_t length, int root) {
   }
   blob = group_.job().plane->broadcast(round(), group_.members(),
                                        group_.members().at(static_cast<std::size_t>(root)), blob,
-                                       group_.timeout());
+                                       group_.timeout(), &interrupted_);
   if (blob.size() != length) {
     group_.broke(Fault::usage,
                  fmt::format("{} bytes came where {} were expected: all ranks must make the same calls in the "
@@ -183,7 +188,7 @@ void PlaneCommunicator::pass(void* bytes, std::size_t length, int from, int to) 
     if (rank() == from) blob.assign(first, first + piece);
     blob = group_.job().plane->broadcast(
         fmt::format("message from rank {} to rank {} of communicator '{}'", from, to, group_.name()),
-        {member(from), member(to)}, member(from), blob, group_.timeout());
+        {member(from), member(to)}, member(from), blob, group_.timeout(), &interrupted_);
     if (blob.size() != piece)
       group_.broke(Fault::usage, fmt::format("{} bytes came where {} were expected", blob.size(), piece));
     if (rank() == to) std::memcpy(first, blob.data(), piece);

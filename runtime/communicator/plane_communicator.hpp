@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,7 @@ class PlaneCommunicator : public GroupCollectives {
   void barrier(Stream stream) override;
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream) override {}
+  void interrupt() noexcept override;
 
   void begin_group() override { in_group_ = true; }
   void end_group() override;
@@ -63,6 +65,7 @@ class PlaneCommunicator : public GroupCollectives {
   void pass(void* bytes, std::size_t length, int from, int to);
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
 
+  std::atomic<bool> interrupted_{false};
   std::string call_;  // what this rank is in, with all that must be equal on every rank
   bool in_group_ = false;
   std::vector<std::function<void()>> collectives_;  // kept until end_group()

@@ -55,11 +55,19 @@ void Inbox::deliver(const std::string& round, std::vector<Blob> blobs) {
 }
 
 std::optional<std::vector<Blob>> Inbox::wait_for(const std::string& round,
-                                                 Deadline::Clock::time_point until) {
+                                                 Deadline::Clock::time_point until,
+                                                 const std::atomic<bool>* given_up) {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, until, [&] { return failure_ || results_.contains(round); });
+  changed_.wait_until(lock, until, [&] {
+    return failure_ || results_.contains(round) || (given_up != nullptr && *given_up);
+  });
   if (auto result = results_.extract(round)) return std::move(result.mapped());
   return std::nullopt;
+}
+
+void Inbox::wake() {
+  std::lock_guard const lock(mutex_);
+  changed_.notify_all();
 }
 
 std::uint64_t Inbox::ask() {

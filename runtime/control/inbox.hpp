@@ -41,8 +41,10 @@ class Inbox {
   void wait_for_failure(std::chrono::milliseconds wait);
 
   void deliver(const std::string& round, std::vector<Blob> blobs);
-  /// Nothing when the job failed or the time passed.
-  std::optional<std::vector<Blob>> wait_for(const std::string& round, Deadline::Clock::time_point until);
+  /// Nothing when the job failed, the time passed, or `given_up`, which may be null, was set before a wake().
+  std::optional<std::vector<Blob>> wait_for(const std::string& round, Deadline::Clock::time_point until,
+                                            const std::atomic<bool>* given_up = nullptr);
+  void wake();
 
   /// A question to rank 0 begins; its number.
   std::uint64_t ask();

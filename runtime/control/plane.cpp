@@ -182,15 +182,19 @@ void Plane::lose_rank_0(const Ending& ending) {
 }
 
 std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* members, int root,
-                               const Blob& mine, milliseconds wait, bool last) {
+                               const Blob& mine, milliseconds wait, bool last,
+                               const std::atomic<bool>* given_up) {
   check();
   if (members == nullptr) activities_.last_call()->enter(name.c_str(), "", 0);
   Deadline const deadline(wait);
   auto const ranks = static_cast<int>(options_.roster.size());
   post(to_message(Arrival{name, members != nullptr ? members_to_message(*members, ranks) : Message(), root,
                           deadline.length(), last, mine}));
-  if (auto result = inbox_.wait_for(name, deadline.when() + leader_grace)) return std::move(*result);
+  if (auto result = inbox_.wait_for(name, deadline.when() + leader_grace, given_up))
+    return std::move(*result);
   check();
+  if (given_up != nullptr && *given_up)
+    throw Error(Fault::usage, name + " was interrupted by its own rank");
   rank_0_does_not_answer(name, deadline.length() + leader_grace);
 }
 
@@ -207,13 +211,13 @@ void Plane::rank_0_does_not_answer(const std::string& what, milliseconds waited)
 }
 
 std::vector<Blob> Plane::gather(const std::string& name, const std::vector<int>& members, const Blob& mine,
-                                milliseconds wait) {
-  return round(name, &members, -1, mine, wait);
+                                milliseconds wait, const std::atomic<bool>* given_up) {
+  return round(name, &members, -1, mine, wait, false, given_up);
 }
 
 Blob Plane::broadcast(const std::string& name, const std::vector<int>& members, int root, const Blob& mine,
-                      milliseconds wait) {
-  auto blobs = round(name, &members, root, rank_ == root ? mine : Blob{}, wait);
+                      milliseconds wait, const std::atomic<bool>* given_up) {
+  auto blobs = round(name, &members, root, rank_ == root ? mine : Blob{}, wait, false, given_up);
   if (blobs.size() != 1) throw Error(Fault::system, name + ": rank 0 answered with something else");
   return std::move(blobs.front());
 }

@@ -60,13 +60,15 @@ class Plane {
   Plane& operator=(const Plane&) = delete;
 
   /// Collective over `members` (global ranks, ascending or not, the same on each): every member's blob, in
-  /// the order of `members`.
-  /// @throws Error(Fault::deadline) naming who did not come, or the failure of the job.
+  /// the order of `members`. `given_up`, set from another thread before wake(), ends this rank's wait.
+  /// @throws Error(Fault::deadline) naming who did not come, or the failure of the job; Fault::usage when given
+  /// up.
   std::vector<Blob> gather(const std::string& name, const std::vector<int>& members, const Blob& mine,
-                           std::chrono::milliseconds wait);
+                           std::chrono::milliseconds wait, const std::atomic<bool>* given_up = nullptr);
   /// The blob of `root`, a global rank.
   Blob broadcast(const std::string& name, const std::vector<int>& members, int root, const Blob& mine,
-                 std::chrono::milliseconds wait);
+                 std::chrono::milliseconds wait, const std::atomic<bool>* given_up = nullptr);
+  void wake() { inbox_.wake(); }
   /// Of all ranks.
   void barrier(const std::string& name, std::chrono::milliseconds wait);
 
@@ -150,7 +152,8 @@ class Plane {
   explicit Plane(int rank);
 
   std::vector<Blob> round(const std::string& name, const std::vector<int>* members, int root,
-                          const Blob& mine, std::chrono::milliseconds wait, bool last = false);
+                          const Blob& mine, std::chrono::milliseconds wait, bool last = false,
+                          const std::atomic<bool>* given_up = nullptr);
   Message ask(Message question, const std::string& what, std::chrono::milliseconds wait);
   [[noreturn]] void rank_0_does_not_answer(const std::string& what, std::chrono::milliseconds waited);
   void start_thread();

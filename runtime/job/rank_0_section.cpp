@@ -20,6 +20,8 @@ std::optional<Error> error_of(const std::string& name, const std::function<void(
     return error;
   } catch (const std::exception& error) {
     return Error(Fault::system, fmt::format("{}: {}", name, error.what()));
+  } catch (...) {
+    return Error(Fault::system, name + ": something was thrown that is no std::exception");
   }
   return std::nullopt;
 }

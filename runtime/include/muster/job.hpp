@@ -136,10 +136,11 @@ class MUSTER_EXPORT Job {
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
   /// `save` is called once when a rank was lost: by this rank's next call of Muster, or by the one that it waits
-  /// in, on the thread that made it and right before the call throws Error(Fault::lost_rank). It may do anything
-  /// but call this job and its communicators; what it throws is printed and forgotten. When it has not returned
-  /// `deadline` after the loss, the process is ended with exit code 75. Without survive_losses Slurm leaves it
-  /// about a second. Replaces the call given before; after shrink() it stands for the next loss.
+  /// in, on the thread that made it (a Reducer's own may be it) and right before the call throws
+  /// Error(Fault::lost_rank). It may do anything but call this job and its communicators; what it throws is
+  /// printed and forgotten. When it has not returned `deadline` after the loss, the process is ended with exit
+  /// code 75. Without survive_losses Slurm leaves it about a second. Replaces the call given before; after
+  /// shrink() it stands for the next loss.
   void on_rank_lost(std::function<void(const Loss&)> save,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30));
 

@@ -43,8 +43,7 @@ MUSTER_API int muster_reducer_new(muster_communicator* communicator, size_t para
 /* Waits for what was started and frees the reducer, before the job is left. NULL is fine. */
 MUSTER_API void muster_reducer_free(muster_reducer* reducer);
 /* The same without waiting, for a program that gives the step up: what was started is cut off, and the
- * gradients' memory may then be written to until the process ends. On "control-plane"
- * nothing can be cut off: there it waits for the other ranks, for the operation timeout at most. */
+ * gradients' memory may then be written to until the process ends. */
 MUSTER_API void muster_reducer_drop(muster_reducer* reducer);
 
 /* Sets *gradient to where this parameter's gradient goes and, after muster_reducer_finish(), comes from, and

@@ -71,8 +71,7 @@ class MUSTER_EXPORT Reducer {
   Reducer(const Communicator& world, std::span<const std::span<float>> gradients,
           const ReducerOptions& options = {});
   /// Waits for what was started; while an exception unwinds, cuts it off instead: the gradients' memory may
-  /// then be written to until the process ends. On "control-plane" nothing can be cut off, and it waits for the
-  /// other ranks, for the operation timeout at most.
+  /// then be written to until the process ends.
   ~Reducer();
   Reducer(Reducer&&) noexcept;
   Reducer& operator=(Reducer&&) = delete;

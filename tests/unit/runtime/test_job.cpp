@@ -70,5 +70,7 @@ TEST_CASE("a section runs on rank 0 only, before the others go on, and its error
   auto const error = error_of([&] { here.on_rank_0("read", [] { throw std::runtime_error("no file"); }); });
   CHECK(error.fault() == Fault::system);
   CHECK(std::string(error.what()) == "read: no file");
+  auto const odd = error_of([&] { here.on_rank_0("odd", [] { throw 7; }); });
+  CHECK(std::string(odd.what()) == "odd: something was thrown that is no std::exception");
   here.barrier("after the sections");
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator over the control plane, as those have that go on without lost ranks.
+#include <thread>
+
 #include "catch.hpp"
 #include "communicator/plane_communicator.hpp"
 #include "contexts.hpp"
+#include "errors.hpp"
 #include "has.hpp"
 
 using namespace muster;
@@ -40,6 +43,27 @@ void require(bool holds, const char* what) {
 }
 
 }  // namespace
+
+TEST_CASE("a wait over the control plane is cut off by its own rank, and the job goes on") {
+  Star star(2);
+  auto const thrown = star.on_each([&](int rank, Plane& plane) {
+    detail::PlaneCommunicator world(detail::Group(context_of(star, rank, 600s), "host"));
+    if (rank == 0) {
+      std::thread beside([&] {
+        std::this_thread::sleep_for(100ms);
+        world.interrupt();
+      });
+      std::vector<float> values(10);
+      auto const error = error_of(
+          [&] { world.all_reduce(values.data(), values.data(), 10, DataType::float32, Reduction::sum, nullptr); });
+      beside.join();
+      CHECK(error.fault() == Fault::usage);
+      CHECK(has(error.what(), "was interrupted by its own rank"));
+    }
+    plane.barrier("after", 10s);
+  });
+  CHECK_FALSE((thrown[0] || thrown[1]));
+}
 
 TEST_CASE("collectives over the control plane") {
   Star star(3);
