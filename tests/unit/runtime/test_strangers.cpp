@@ -209,7 +209,7 @@ TEST_CASE("a rank that opens rounds without end is stopped and named") {
     arrival.wait = 60s;
     outlaw.say(to_message(arrival));
   }
-  outlaw.run(3s);
+  outlaw.run(60s);  // until it is cut off
   auto const error = failure_of(*star.planes[0]);
   CHECK(error.fault() == Fault::usage);
   CHECK(has(error.what(), "rank 1 (host h1"));
@@ -223,7 +223,7 @@ TEST_CASE(
     Outlaw outlaw(star);
     for (std::uint64_t i = 0; i < max_questions + 10; ++i)
       outlaw.say({{"is", "get"}, {"name", "nobody puts this"}, {"id", i}, {"ms", 60000}});
-    outlaw.run(5s);
+    outlaw.run(60s);
     auto const error = failure_of(*star.planes[0]);
     CHECK(error.fault() == Fault::usage);
     CHECK(has(error.what(), "rank 1 (host h1"));
@@ -234,7 +234,7 @@ TEST_CASE(
     std::vector<std::uint8_t> const large(2u << 20, 1);
     outlaw.say({{"is", "put"}, {"name", fmt::format("large {}", i)}, {"value", Message::binary(large)}});
   }
-  outlaw.run(5s);
+  outlaw.run(60s);
   auto const error = failure_of(*star.planes[0]);
   CHECK(error.fault() == Fault::usage);
   CHECK(has(error.what(), "into the job's store"));
