@@ -29,6 +29,7 @@ went() {
 @test "a host's leader is stopped" { went stopped_leader; }
 @test "a rank never joins" { went absent; }
 @test "a rank is killed inside NCCL's initialisation" { went nccl; }
+@test "a rank is killed, or ends, while NCCL's communicators reduce (on doubles of CUDA and NCCL)" { went killed_on_gpus; went exits_on_gpus; }
 @test "a node's link goes down" { went link; }
 @test "a node's link goes down inside Open MPI's all-reduce" { went link_in_open_mpi; }
 @test "a node's slurmstepd is killed" { went launcher; }

@@ -107,7 +107,7 @@ class Case:
         run = self.name + "." + uuid.uuid4().hex[:8]
         command = [LAB, "exec", "env", *self.environment, "srun", "--overcommit", "--kill-on-bad-exit=0", "--mpi=pmix", "-w", self.nodes, "-N2", "-n4",
                    "--ntasks-per-node=2", *self.srun, PROGRAM, run, *self.program]
-        if self.saves is not None:
+        if any("%SAVE" in word for word in command):
             os.makedirs(self.saves_in(run))
             command = [word.replace("%SAVE", self.saves_in(run)) for word in command]
         srun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -241,6 +241,9 @@ AWAY = rf"is silent for {SILENCE:.0f} s: it is stopped, or its host or the way t
 SOON = f"silence={SILENCE * 1000:.0f}"
 OVER = ["survive", SOON]
 DOUBLES = [f"MUSTER_CUDA_LIBRARY={BUILD}/tests/unit/runtime/libfake_cuda.so", f"MUSTER_NCCL_LIBRARY={BUILD}/tests/unit/runtime/libfake_nccl.so"]
+# Ranks whose NCCL communicators reduce, through files that all of them see.
+ON_DOUBLES = {"srun": ("--gpus-per-node=2",), "environment": (*DOUBLES, "FAKE_NCCL_FOLDER=%SAVE"), "needs": f"{BUILD}/tests/unit/runtime/libfake_nccl.so"}
+ON_WORLD = r"running, last call all_reduce \(operation \d+ on communicator 'world'\)"
 SLURMSTEPD = r"slurmstepd, pid \d+, which started rank [23] \(host n1\), ended"
 STEP = r"running, last call all_reduce \(operation \d+ on communicator 'host'\)"
 # Of a rank on another host: what it said last.
@@ -262,6 +265,8 @@ CASES = [
     Case("nccl", ["nccl:3", "join=20000"],
          rf"rank 3 \(host n1, GPU [^)]*\), pid \d+, {ended_as('was killed by signal 14 (Alarm clock)')}, while setting up NCCL",
          srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
+    Case("killed_on_gpus", ["steady", "doubles"], named(3, KILLED, ON_WORLD, GPU), lambda run: kill(run, 3), **ON_DOUBLES),
+    Case("exits_on_gpus", ["exits:3", "doubles"], named(3, ended_as("ended with exit code 0 without leaving the job"), ON_WORLD, GPU), **ON_DOUBLES),
     Case("link", ["steady", "barrier", *OVER], rf"rank 2 \(host n3\), pid \d+, {AWAY}", lambda run: link("n3", "down"), after=SILENCE, nodes=CUT_OFF,
          connected=False, lost=(2, 3)),
     Case("link_in_open_mpi", ["steady", SOON], rf"rank 2 \(host n3\), pid \d+, {AWAY}, while {STEP_OR_LATER}", lambda run: link("n3", "down"), after=SILENCE,

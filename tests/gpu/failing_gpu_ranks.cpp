@@ -7,16 +7,20 @@
 //   missing       does not come to the world communicator
 //   init_stopped  is stopped while NCCL initialises, so that NCCL would wait for it for ever
 //   init_killed  is killed while NCCL initialises
+//   unwatched     does not enter an all-reduce that the others wait for in CUDA itself
+//   shrunk        is killed, and the others go on without it
 //   pointer      gives NCCL an address where no memory is
 //   shared       nothing is wrong but that the ranks share a GPU and NCCL is not told that they may
 // Without a GPU: says so, exit code 77.
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "exit_code.hpp"
 #include "muster/muster.hpp"
@@ -38,12 +42,34 @@ void stop_after(std::chrono::microseconds time) {
   ualarm(static_cast<useconds_t>(time.count()), 0);
 }
 
+// With those that are left: their sum is right.
+int go_on(muster::Job& job) {
+  int const before = job.size();
+  job.shrink();
+  auto world = job.world();
+  std::vector<float> sums(1000, static_cast<float>(world.rank() + 1));
+  float* data = nullptr;
+  std::size_t const bytes = sums.size() * sizeof(float);
+  one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&data), bytes));
+  one_gpu::check(cudaMemcpy(data, sums.data(), bytes, cudaMemcpyHostToDevice));
+  world.all_reduce(std::span<float>(data, sums.size()));
+  world.synchronize();
+  one_gpu::check(cudaMemcpy(sums.data(), data, bytes, cudaMemcpyDeviceToHost));
+  auto const expected = static_cast<float>(world.size() * (world.size() + 1)) / 2;
+  bool const right = std::count(sums.begin(), sums.end(), expected) == 1000;
+  if (job.rank() == 0)
+    std::printf("failing_gpu_ranks: %d of %d ranks went on, sums %s\n", job.size(), before, right ? "right" : "wrong");
+  job.leave();
+  return right ? 0 : 1;
+}
+
 int run(const std::string& what, int gpus) {
   // The deadline bounds NCCL's initialisation too.
   auto const deadline = what == "missing" || what == "init_stopped" ? 8s : 30s;
   muster::JoinOptions options{
       .deadline = deadline, .operation_timeout = 5s, .device = muster::Device::cuda};
   if (what == "init_stopped") options.silence = 0s;  // its silence is not what ends the job
+  options.survive_losses = what == "shrunk";
   auto job = muster::Job::join(options);
   one_gpu::use(gpus, job.local_rank());
   float* data = nullptr;
@@ -62,14 +88,19 @@ int run(const std::string& what, int gpus) {
     world.synchronize();
   };
   for (int i = 0; i < 5; ++i) all_reduce();
-  if (last && what == "killed") kill(getpid(), SIGKILL);
+  if (last && (what == "killed" || what == "shrunk")) kill(getpid(), SIGKILL);
   if (last && what != "pointer") std::this_thread::sleep_for(8s);
   if (last) data = reinterpret_cast<float*>(0x1000);
   auto const since = std::chrono::steady_clock::now();
   try {
     if (what == "unsplit") world.split(0);
+    while (what == "unwatched") {
+      world.all_reduce(std::span<float>(data, 1000));
+      one_gpu::check(cudaStreamSynchronize(nullptr));
+    }
     while (true) all_reduce();
-  } catch (const muster::Error&) {
+  } catch (const muster::Error& error) {
+    if (what == "shrunk" && error.fault() == muster::Fault::lost_rank) return go_on(job);
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - since;
     std::printf("rank %d: ended after %.2f s\n", job.rank(), took.count());
     std::fflush(stdout);

@@ -10,7 +10,7 @@
 //   late       RANK enters the fifth all-reduce 3 s after the others
 // Options: survive (JoinOptions::survive_losses), barrier (the loop is of barriers, without a communicator),
 //   save=FOLDER (on_rank_lost writes a file there), shrink (goes on with those that are left, and prints
-//   "going on"), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS, timeout=MS
+//   "going on"), doubles (on test doubles of CUDA and NCCL, whose GPU memory is host memory), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS, timeout=MS
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +56,7 @@ int launched_as() {
 void reduce(muster::Communicator& world) {
   std::vector<double> values(1000, world.rank() + 1.0);
   world.all_reduce(std::span<double>(values));
+  world.synchronize();
   double const sum = world.size() * (world.size() + 1) / 2.0;
   if (std::any_of(values.begin(), values.end(), [&](double value) { return value != sum; })) {
     std::printf("wrong sum\n");
@@ -97,7 +98,7 @@ void loop(muster::Job& job, const Wishes& wishes, int count) {
 int run(const Wishes& wishes) {
   bool const mine = launched_as() == wishes.rank;
   if (mine && wishes.what == "absent") std::this_thread::sleep_for(60s);
-  bool const on_doubles = wishes.what == "nccl";
+  bool const on_doubles = wishes.what == "nccl" || wishes.has("doubles");
   if (on_doubles) setenv("FAKE_CUDA_PCI", ("0000:0" + std::to_string(launched_as() % 8) + ":00.0").c_str(), 1);
   auto job = muster::Job::join({.deadline = wishes.ms("join", "20000"),
                                 .operation_timeout = wishes.ms("timeout", "60000"),
@@ -110,7 +111,7 @@ int run(const Wishes& wishes) {
       std::ofstream(folder + "/" + std::to_string(rank)) << loss.ranks.at(0) << "\n";
     });
   }
-  if (on_doubles) {
+  if (wishes.what == "nccl") {
     setenv("FAKE_NCCL", "hang_init", 1);
     if (mine) ualarm(300'000, 0);
     if (job.rank() == 0) say("steady");
