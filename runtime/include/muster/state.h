@@ -31,9 +31,8 @@ MUSTER_API void muster_state_free(muster_state* state);
  * has no memory for rank 0's length: the others have their copies, and the communicator can be used on. */
 MUSTER_API int muster_broadcast_state(muster_communicator* communicator, muster_state* state, void* stream);
 
-/* A weighted mean in the making, as muster::Average. To add a value: sum += value * weight of the value,
- * weight
- * += its weight. Two numbers for ever, since programs have arrays of it: it has no `size`. */
+/* A weighted mean in the making, as muster::Average. A value v of weight w is added by sum += v * w and
+ * weight += w. Two numbers for ever, since programs have arrays of it: it has no `size`. */
 typedef struct muster_average {
   double sum;
   double weight;
