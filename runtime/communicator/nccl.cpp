@@ -215,6 +215,12 @@ void Nccl::barrier(Stream stream) {
   synchronize(stream);
 }
 
+std::vector<std::vector<std::uint64_t>> Nccl::tell_all(const char* what,
+                                                       const std::vector<std::uint64_t>& mine) {
+  std::lock_guard const lock(in_use_);
+  return GroupCollectives::tell_all(what, mine);
+}
+
 std::shared_ptr<GpuLane> Nccl::make_lane() {
   require_open();
   return make_nccl_lane(state_, shared_from_this());

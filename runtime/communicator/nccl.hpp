@@ -73,6 +73,8 @@ class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> 
   void barrier(Stream stream) override;
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream stream) override { synchronize(stream, Deadline(group_.timeout())); }
+  std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
+                                                   const std::vector<std::uint64_t>& mine) override;
   std::shared_ptr<GpuLane> make_lane() override;
 
   /// The calling thread may be another than the one that joined.

@@ -33,6 +33,7 @@ Nccl::Nccl(std::shared_ptr<NcclState> state, Group group)
 std::shared_ptr<Nccl> Nccl::init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline) {
   std::shared_ptr<Nccl> made(new Nccl(std::move(state), std::move(group)));
   auto& self = *made;
+  std::lock_guard const lock(self.in_use_);
   self.group_.enter_set_up("NCCL initialisation");
   auto const inside = self.group_.inside();
   self.make_context_current();
@@ -64,6 +65,7 @@ std::shared_ptr<Nccl> Nccl::shrink(Nccl& old, Group group, const std::vector<int
                                    const Deadline& deadline) {
   std::shared_ptr<Nccl> made(new Nccl(old.state_, std::move(group)));
   auto& self = *made;
+  std::scoped_lock const lock(old.in_use_, self.in_use_);
   self.group_.enter_set_up("NCCL shrinking");
   self.make_context_current();
   ncclConfig_t config = non_blocking();
