@@ -8,6 +8,7 @@
 #include "bench/sizes.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
+#include "doctor/gathered.hpp"
 #include "job/job_inside.hpp"
 
 namespace muster::cli::doctor {
@@ -30,22 +31,6 @@ Sample measure(const Communicator& communicator, bool gpu) {
   plan.check = true;
   plan.gpu = gpu;
   return Meter(communicator, plan, bytes).measure(bytes);
-}
-
-std::vector<Measured> gathered(Job& job, const Measured& mine) {
-  auto* const plane = detail::JobInside::plane(job);
-  if (plane == nullptr) return {mine};
-  control::Blob blob(sizeof mine);
-  std::memcpy(blob.data(), &mine, sizeof mine);
-  std::vector<int> everyone;
-  for (const auto& hello : job.roster()) everyone.push_back(hello.rank);
-  std::vector<Measured> all;
-  for (const auto& one : plane->gather("doctor all-reduce", everyone, blob, std::chrono::seconds(60))) {
-    Measured measured;
-    if (one.size() == sizeof measured) std::memcpy(&measured, one.data(), sizeof measured);
-    all.push_back(measured);
-  }
-  return all;
 }
 
 // One measure on all ranks.
@@ -107,7 +92,7 @@ std::vector<Row> check_all_reduce(Patient& patient) {
   patient.all_reduce_on_node = mine.node.single.median;
   auto const across = world.split(job.local_rank() == 0 ? 0 : 1 + job.host_index());
   if (job.local_rank() == 0) mine.across = measure(across, gpu);
-  auto const all = gathered(job, mine);
+  auto const all = gathered(job, "doctor all-reduce", all_ranks(job), mine);
   std::vector<Row> rows{timed(kind, worst_of(all, &Measured::world), job.size())};
   if (job.host_count() == 1) return rows;
   rows.push_back(timed(std::string(kind) + ", per node", worst_of(all, &Measured::node), job.local_size()));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <chrono>
-#include <cstring>
-#include <type_traits>
 
 #include "control/clock_offset.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
+#include "doctor/gathered.hpp"
 #include "doctor/node_pace.hpp"
 #include "job/job_inside.hpp"
 
@@ -18,7 +17,6 @@ struct NodeTimes {
   int ranks = 1;
   std::array<double, paces> seconds{};
 };
-static_assert(std::is_trivially_copyable_v<NodeTimes>);
 
 NodeTimes time_node(const Patient& patient, control::Plane& plane) {
   const Job& job = patient.job;
@@ -42,20 +40,14 @@ std::vector<Row> check_nodes(Patient& patient) {
   job.barrier("doctor before the nodes' pace", std::chrono::seconds(60));
   if (job.local_rank() != 0) return {};
   auto& plane = *detail::JobInside::plane(job);
-  auto const mine = time_node(patient, plane);
-  control::Blob blob(sizeof mine);
-  std::memcpy(blob.data(), &mine, sizeof mine);
   std::vector<int> first;
   for (const auto& hello : job.roster())
     if (hello.local_rank == 0) first.push_back(hello.rank);
-  auto const blobs = plane.gather("doctor nodes' pace", first, blob, std::chrono::seconds(60));
+  auto const times = gathered(job, "doctor nodes' pace", first, time_node(patient, plane));
   if (job.rank() != 0) return {};
   std::vector<NodePace> nodes;
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    NodeTimes theirs;
-    if (blobs[i].size() == sizeof theirs) std::memcpy(&theirs, blobs[i].data(), sizeof theirs);
-    nodes.push_back({job.roster()[static_cast<std::size_t>(first[i])].host, theirs.ranks, theirs.seconds});
-  }
+  for (std::size_t i = 0; i < first.size(); ++i)
+    nodes.push_back({job.roster()[static_cast<std::size_t>(first[i])].host, times[i].ranks, times[i].seconds});
   return {judge_paces(nodes)};
 }
 

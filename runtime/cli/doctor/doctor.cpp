@@ -11,6 +11,7 @@
 #include "bootstrap/roster.hpp"
 #include "control/plane.hpp"
 #include "doctor/checks.hpp"
+#include "doctor/gathered.hpp"
 #include "job/job_inside.hpp"
 #include "log.hpp"
 
@@ -48,10 +49,8 @@ std::string name_of_this_rank(const Job& job) {
 std::vector<Row> rows_of_rank_0(Job& job, const std::vector<Row>& mine, int number) {
   auto* const plane = detail::JobInside::plane(job);
   if (plane == nullptr) return mine;
-  std::vector<int> everyone;
-  for (const auto& hello : job.roster()) everyone.push_back(hello.rank);
   auto const said =
-      plane->broadcast(fmt::format("doctor rows {}", number), everyone, 0,
+      plane->broadcast(fmt::format("doctor rows {}", number), all_ranks(job), 0,
                        job.rank() == 0 ? blob_of(mine) : control::Blob{}, std::chrono::seconds(60));
   return rows_from(said);
 }

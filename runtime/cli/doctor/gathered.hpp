@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several ranks found, on each of them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "control/plane.hpp"
+#include "job/job_inside.hpp"
+#include "muster/error.hpp"
+
+namespace muster::cli::doctor {
+
+inline std::vector<int> all_ranks(const Job& job) {
+  std::vector<int> ranks;
+  for (const auto& hello : job.roster()) ranks.push_back(hello.rank);
+  return ranks;
+}
+
+/// Everybody's, in the order of `ranks`, which are the same on each of them. Collective over them.
+/// @throws Error, also for another length: preflight lets ranks of one release only come so far.
+template <typename Found>
+std::vector<Found> gathered(Job& job, const char* name, const std::vector<int>& ranks, const Found& mine) {
+  static_assert(std::is_trivially_copyable_v<Found>);
+  auto* const plane = detail::JobInside::plane(job);
+  if (plane == nullptr) return {mine};
+  control::Blob blob(sizeof mine);
+  std::memcpy(blob.data(), &mine, sizeof mine);
+  std::vector<Found> all;
+  for (const auto& one : plane->gather(name, ranks, blob, std::chrono::seconds(60))) {
+    if (one.size() != sizeof(Found))
+      throw Error(Fault::system, fmt::format("{}: {} bytes came where {} were expected", name, one.size(), sizeof(Found)));
+    std::memcpy(&all.emplace_back(), one.data(), sizeof(Found));
+  }
+  return all;
+}
+
+}  // namespace muster::cli::doctor
