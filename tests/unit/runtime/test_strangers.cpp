@@ -13,6 +13,7 @@
 #include "control/members.hpp"
 #include "control/round.hpp"
 #include "control/store.hpp"
+#include "is_cut_off.hpp"
 #include "star.hpp"
 
 using namespace muster;
@@ -23,18 +24,6 @@ using asio::ip::tcp;
 namespace {
 
 tcp::endpoint at(std::uint16_t port) { return {asio::ip::address_v4::loopback(), port}; }
-
-// Reads until the other side closes. False when it did not within the time.
-bool is_cut_off(tcp::socket& socket, int seconds) {
-  timeval const limit{seconds, 0};
-  ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  char buffer[256];
-  while (true) {
-    auto const got = ::recv(socket.native_handle(), buffer, sizeof buffer, 0);
-    if (got == 0) return true;
-    if (got < 0) return errno == ECONNRESET;
-  }
-}
 
 // Stands between one rank and rank 0, keeps what the rank sends, and can send each piece on twice.
 class Eavesdropper {
@@ -139,7 +128,7 @@ TEST_CASE("what a rank sent does not let anybody in who sends it again") {
     again.connect(at(star.planes[0]->port()));
     asio::error_code ignored;
     asio::write(again, asio::buffer(heard), ignored);
-    CHECK(is_cut_off(again, 6));
+    CHECK(is_cut_off(again));
     auto const after = star.on_each([](int, Plane& plane) { plane.barrier("go on", 10s); });
     CHECK_FALSE(after[0]);
     CHECK_FALSE(after[1]);
@@ -173,7 +162,7 @@ TEST_CASE("who drips a greeting byte by byte is cut off by the time limit") {
     asio::write(socket, asio::buffer(greeting.data() + i, 1), error);
     std::this_thread::sleep_for(100ms);
   }
-  CHECK(is_cut_off(socket, 6));
+  CHECK(is_cut_off(socket));
 }
 
 TEST_CASE("only so many strangers are kept at a time") {
