@@ -56,6 +56,28 @@ alone" ]
   [[ "$output" == *"joined through alone: 1 ranks on 1 hosts"* ]]
 }
 
+# shifted SECONDS OPTION...: the same ranks, and those on n1 have a clock that is so far ahead.
+shifted() {
+  # shellcheck disable=SC2016 # the inner shell expands it
+  lab exec env SHIFTED_CLOCK_SECONDS="$1" srun -N2 -n4 --overcommit "${@:2}" bash -c \
+    '[ "$SLURMD_NODENAME" = n0 ] || export LD_PRELOAD='"$MUSTER_BUILD"'/lib/shifted_clock.so; exec '"$(program)"
+}
+
+@test "a host whose clock is wrong is named with its ranks and by how much, and the job goes on" {
+  local how
+  for how in pmix none; do
+    run -0 shifted 7 --mpi=$how
+    times 1 'the clock of the host of'
+    [[ "$output" == *"the clock of the host of rank 2 (host n1) is 7.0 s ahead of the other host's"* ]]
+    [[ "$output" == *"start chrony or ntpd there"* ]]
+    [[ "$output" == *": 4 ranks on 2 hosts"* ]]
+  done
+  run -0 shifted -3600 --mpi=pmix
+  [[ "$output" == *"is 3600.0 s behind the other host's"* ]]
+  run -0 shifted 0 --mpi=pmix
+  times 0 'the clock of the host of'
+}
+
 @test "ranks that are dealt cyclically join too" {
   run -0 ranks --distribution=cyclic --
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reducer on as many ranks as the launcher started, against plain references.
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -14,6 +16,7 @@
 #include "world.hpp"
 
 using namespace muster;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -110,6 +113,39 @@ TEST_CASE("gradients are summed and averaged, in buckets of any size, overlapped
           CHECK(statistics.exposed >= 0);
         }
       }
+    }
+  }
+}
+
+// All-reduces that this rank has ended.
+std::uint64_t all_reduces_over() {
+  auto const metrics = job().metrics();
+  std::uint64_t calls = 0;
+  for (const auto& one : metrics.operations)
+    if (one.operation == "all_reduce") calls = one.calls;
+  return metrics.last.operation == "all_reduce" && !metrics.last.over ? calls - 1 : calls;
+}
+
+TEST_CASE("a bucket is reduced while the backward pass goes on") {
+  auto world = job().host_world();
+  if (world.size() == 1) return;  // nothing to reduce
+  for (bool const overlap : {true, false}) {
+    Reducer reducer(world, std::vector<std::size_t>{10, 10, 10}, {.bucket_bytes = 4, .overlap = overlap});
+    REQUIRE(reducer.buckets() == 3);
+    for (int step = 0; step < 2; ++step) {
+      auto const before = all_reduces_over();
+      // The backward pass computes on, on every rank, until the buckets before are reduced; the last one has
+      // not begun.
+      for (std::size_t i = 3; i-- > 0;) {
+        reducer.ready(i);
+        auto const expected = before + (overlap ? 3 - i : 0);
+        auto const until = std::chrono::steady_clock::now() + (overlap ? 20s : 50ms);
+        while (std::chrono::steady_clock::now() < until && (!overlap || all_reduces_over() < expected))
+          std::this_thread::sleep_for(1ms);
+        CHECK(all_reduces_over() == expected);
+      }
+      reducer.finish();
+      CHECK(all_reduces_over() == before + 3);
     }
   }
 }
