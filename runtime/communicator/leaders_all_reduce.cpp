@@ -15,6 +15,10 @@ namespace {
 constexpr std::size_t piece_bytes = 1u << 20;
 // Up to here the number of steps counts more than that each of them carries everything.
 constexpr std::size_t unsplit_bytes = 32u << 10;
+// Over TCP Open MPI sends messages below 64 KiB at once and longer ones when the receiver has answered
+// (btl_tcp_eager_limit). Up to here a swap goes in several of the former.
+constexpr std::size_t eager_swap_bytes = 128u << 10;
+constexpr std::size_t eager_bytes = 32u << 10;
 // Two leaders send no more in one step than in two, unless results are narrower.
 constexpr std::size_t unsplit_bytes_of_two = 256u << 10;
 
@@ -69,8 +73,7 @@ void LeadersAllReduce::start(const Piece& piece) {
   if (is_swapped(piece)) {
     auto const bytes = piece.count * size_of(piece.wire);
     way.received.resize(std::max(way.received.size(), bytes));
-    messages_.begin_recv(way.received.data(), bytes, leaders_[after(1)], way.batch);
-    return messages_.begin_send(piece.in, bytes, leaders_[after(1)], way.batch);
+    return begin_swap(piece.in, way.received.data(), bytes, after(1), way.batch);
   }
   if (is_short(piece)) return;
   auto const own = slice(piece, own_).count * size_of(piece.wire);
@@ -123,10 +126,20 @@ void LeadersAllReduce::reduce_slice(UnderWay& way) {
                   piece.op, ranks_);
 }
 
-void LeadersAllReduce::swap(const void* value, void* theirs, std::size_t bytes, std::size_t partner,
+// The message is on its way before its counterpart is looked for.
+void LeadersAllReduce::begin_swap(const void* value, std::byte* theirs, std::size_t bytes, std::size_t partner,
+                                  Messages::Batch& batch) {
+  auto const most = bytes <= eager_swap_bytes ? eager_bytes : bytes;
+  auto const* const from = static_cast<const std::byte*>(value);
+  for (std::size_t at = 0; at < bytes; at += most)
+    messages_.begin_send(from + at, std::min(most, bytes - at), leaders_[partner], batch);
+  for (std::size_t at = 0; at < bytes; at += most)
+    messages_.begin_recv(theirs + at, std::min(most, bytes - at), leaders_[partner], batch);
+}
+
+void LeadersAllReduce::swap(const void* value, std::byte* theirs, std::size_t bytes, std::size_t partner,
                             Messages::Batch& batch) {
-  messages_.begin_recv(theirs, bytes, leaders_[partner], batch);
-  messages_.begin_send(value, bytes, leaders_[partner], batch);
+  begin_swap(value, theirs, bytes, partner, batch);
   messages_.wait(batch);
 }
 

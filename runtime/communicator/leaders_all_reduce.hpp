@@ -56,7 +56,10 @@ class LeadersAllReduce {
   void reduce_pair(const UnderWay& piece);
   void reduce_slice(UnderWay& piece);
   void double_up(UnderWay& piece);
-  void swap(const void* value, void* theirs, std::size_t bytes, std::size_t partner, Messages::Batch& batch);
+  void begin_swap(const void* value, std::byte* theirs, std::size_t bytes, std::size_t partner,
+                  Messages::Batch& batch);
+  void swap(const void* value, std::byte* theirs, std::size_t bytes, std::size_t partner,
+            Messages::Batch& batch);
 
   Messages& messages_;
   std::vector<int> leaders_;

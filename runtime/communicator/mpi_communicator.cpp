@@ -58,36 +58,36 @@ void MpiCommunicator::message(const char* operation, int peer, Call call) {
 
 void MpiCommunicator::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                                  Stream) {
-  collective("all_reduce", [=, this] {
-    if (shared_) return shared_->all_reduce(in, out, count, type, op);
-    if (hosts_) return hosts_->all_reduce(in, out, count, type, op);
-    if (leaders_) return leaders_->all_reduce(in, out, count, type, op);
-    auto const piece = mpi_piece_bytes / size_of(type);
-    for (std::size_t at = 0; at < count; at += piece) {
-      auto const length = static_cast<int>(std::min(piece, count - at));
-      void* const to = at_element(out, at, type);
-      const void* const from = in == out ? MPI_IN_PLACE : at_element(in, at, type);
-      run([&](MPI_Request* request) {
-        return MPI_Iallreduce(from, to, length, mpi(type), mpi(type, op), comm_, request);
-      });
-    }
-    if (op == Reduction::average) divide(out, count, type, size());
-  });
+  collective("all_reduce", [=, this] { reduce_to_all(in, out, count, type, op); });
 }
 
+void MpiCommunicator::reduce_to_all(const void* in, void* out, std::size_t count, DataType type,
+                                    Reduction op) {
+  if (shared_) return shared_->all_reduce(in, out, count, type, op);
+  if (hosts_) return hosts_->all_reduce(in, out, count, type, op);
+  if (leaders_) return leaders_->all_reduce(in, out, count, type, op);
+  auto const piece = mpi_piece_bytes / size_of(type);
+  for (std::size_t at = 0; at < count; at += piece) {
+    auto const length = static_cast<int>(std::min(piece, count - at));
+    void* const to = at_element(out, at, type);
+    const void* const from = in == out ? MPI_IN_PLACE : at_element(in, at, type);
+    run([&](MPI_Request* request) {
+      return MPI_Iallreduce(from, to, length, mpi(type), mpi(type, op), comm_, request);
+    });
+  }
+  if (op == Reduction::average) divide(out, count, type, size());
+}
+
+// An all-reduce, piece by piece, of which the other ranks drop the result: MPI_Ireduce takes several times as
+// long.
 void MpiCommunicator::reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root, Stream) {
   collective("reduce", [=, this] {
-    bool const mine = rank() == root;
     auto const piece = mpi_piece_bytes / size_of(type);
+    if (rank() != root && !dropped_) dropped_ = std::make_unique_for_overwrite<std::byte[]>(mpi_piece_bytes);
     for (std::size_t at = 0; at < count; at += piece) {
-      auto const length = static_cast<int>(std::min(piece, count - at));
       void* const part = at_element(buffer, at, type);
-      run([&](MPI_Request* request) {
-        return MPI_Ireduce(mine ? MPI_IN_PLACE : part, mine ? part : nullptr, length, mpi(type),
-                           mpi(type, op), root, comm_, request);
-      });
+      reduce_to_all(part, rank() == root ? part : dropped_.get(), std::min(piece, count - at), type, op);
     }
-    if (mine && op == Reduction::average) divide(buffer, count, type, size());
   });
 }
 

@@ -77,6 +77,7 @@ class MpiCommunicator : public Collectives, private Messages {
   template <typename Call>
   void message(const char* operation, int peer, Call call);
 
+  void reduce_to_all(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void gather_in_pieces(const void* in, void* out, std::size_t count, DataType type, std::size_t piece);
   void start_send(const void* buffer, std::size_t bytes, int to, int tag);
   void start_recv(void* buffer, std::size_t bytes, int from, int tag);
@@ -96,7 +97,8 @@ class MpiCommunicator : public Collectives, private Messages {
   void start(Batch& batch, Begin begin) {
     auto& request = batch.emplace_back(MPI_REQUEST_NULL);
     ++under_way_;
-    int const code = call(Deadline(group_.timeout()), [&] { return begin(&request); });
+    std::optional<Deadline> deadline;
+    int const code = call(deadline, [&] { return begin(&request); });
     if (code != MPI_SUCCESS) give_up(code);
   }
   void wait() { wait(requests_); }
@@ -104,17 +106,18 @@ class MpiCommunicator : public Collectives, private Messages {
   void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) override;
   // Looks for a while, then gives the core away between looks.
   void wait(Batch& batch) override;
-  // One call of MPI, alone among this process's threads.
+  // One call of MPI, alone among this process's threads. A deadline begins at the first wait under it: the clock
+  // is not read on the way of a message.
   template <typename Call>
-  int call(const Deadline& deadline, Call make) {
+  int call(std::optional<Deadline>& deadline, Call make) {
     std::unique_lock lock(state_->calls, std::try_to_lock);
     if (!lock.owns_lock()) wait_for_turn(lock, deadline);
     require_open();
     return make();
   }
-  void wait_for_turn(std::unique_lock<std::mutex>& lock, const Deadline& deadline);
+  void wait_for_turn(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline);
   // Throws when waiting on is in vain, asked for the nth time.
-  void require_hope(unsigned looks, const Deadline& deadline);
+  void require_hope(unsigned looks, std::optional<Deadline>& deadline);
   [[noreturn]] void give_up(int code);
   // Gives the ranks of each host memory of their own, when all can open it. Collective.
   void share_memory();
@@ -138,6 +141,7 @@ class MpiCommunicator : public Collectives, private Messages {
   std::unique_ptr<HostsAllReduce> hosts_;
   std::unique_ptr<LeadersAllReduce> leaders_;
   std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // made when first wanted
+  std::unique_ptr<std::byte[]> dropped_;  // a piece of results that only another rank wants
   std::optional<Deadline> patient_until_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};

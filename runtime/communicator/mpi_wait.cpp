@@ -42,6 +42,7 @@ MpiCommunicator::~MpiCommunicator() {
   if (broken_ || group_.failed()) {
     (void)hosts_.release();
     (void)leaders_.release();
+    (void)dropped_.release();
     (void)reduce_scatter_.release();
     return;
   }
@@ -80,12 +81,19 @@ std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
 }
 
 void MpiCommunicator::wait(Batch& batch) {
-  Deadline const deadline(group_.timeout());
-  auto const count = static_cast<int>(batch.size());
+  std::optional<Deadline> deadline;
+  auto next = batch.begin();
   for (unsigned looks = 0;; ++looks) {
-    int done = 0;
-    int const code =
-        call(deadline, [&] { return MPI_Testall(count, batch.data(), &done, MPI_STATUSES_IGNORE); });
+    // One by one: MPI_Test looks again after it made progress, MPI_Testall does not.
+    int done = 1;
+    int const code = call(deadline, [&] {
+      int code = MPI_SUCCESS;
+      for (; next != batch.end() && code == MPI_SUCCESS; ++next) {
+        code = MPI_Test(&*next, &done, MPI_STATUS_IGNORE);
+        if (done == 0) break;
+      }
+      return code;
+    });
     if (code != MPI_SUCCESS) give_up(code);
     if (done != 0) break;
     require_hope(looks, deadline);
@@ -95,19 +103,20 @@ void MpiCommunicator::wait(Batch& batch) {
   batch.clear();
 }
 
-void MpiCommunicator::require_hope(unsigned looks, const Deadline& deadline) {
+void MpiCommunicator::require_hope(unsigned looks, std::optional<Deadline>& deadline) {
+  if (!deadline) deadline.emplace(group_.timeout());
   // Where others have the core between two looks, few of them make a long time.
   bool const look_at_clock = state_->yield || looks >= spins || looks % 256 == 255;
-  if (look_at_clock) group_.waiting(deadline);
-  if (!interrupted_ && !group_.failed() && (!look_at_clock || !deadline.passed())) return;
+  if (look_at_clock) group_.waiting(*deadline);
+  if (!interrupted_ && !group_.failed() && (!look_at_clock || !deadline->passed())) return;
   broken_ = true;
   if (interrupted_) throw Error(Fault::usage, "the operation was interrupted by its own rank");
   group_.check();
-  group_.stalled(deadline.length());
+  group_.stalled(deadline->length());
 }
 
 // Whoever has the lock may be in a split that never ends.
-void MpiCommunicator::wait_for_turn(std::unique_lock<std::mutex>& lock, const Deadline& deadline) {
+void MpiCommunicator::wait_for_turn(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline) {
   ++state_->wanting_calls;
   for (unsigned looks = 0; !lock.try_lock(); ++looks) {
     sched_yield();
@@ -122,8 +131,8 @@ void MpiCommunicator::wait_for_turn(std::unique_lock<std::mutex>& lock, const De
 }
 
 void MpiCommunicator::be_patient(unsigned looks) {
-  if (looks == 0) patient_until_.emplace(group_.timeout());
-  require_hope(looks, *patient_until_);
+  if (looks == 0) patient_until_.reset();
+  require_hope(looks, patient_until_);
   bool const gives_away = state_->yield || looks >= spins || state_->wanting_calls > 0;
   // The other rank may be waiting for a message that is still under way here: MPI goes on only when it is
   // called.
