@@ -35,11 +35,6 @@ std::uint64_t hash_of(const models::TensorTable& table, const TrainingTensors& t
   return hash;
 }
 
-std::string model_text(const models::GptConfig& model) {
-  return fmt::format("gpt layers={} heads={} width={} context={}", model.layers, model.heads, model.width,
-                     model.context);
-}
-
 template <typename Integer>
 Integer number_of(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& key) {
   const auto found = file.metadata().find(key);
@@ -83,7 +78,7 @@ void write_checkpoint(const std::filesystem::path& path, const TrainingState& st
   }
   write_safetensors(path,
                     {{"format", format_name},
-                     {"model", model_text(state.model)},
+                     {"model", state.model},
                      {"step", std::to_string(state.step)},
                      {"samples", std::to_string(state.samples)},
                      {"seed", std::to_string(state.seed)},
@@ -93,7 +88,7 @@ void write_checkpoint(const std::filesystem::path& path, const TrainingState& st
                     sources);
 }
 
-TrainingState read_checkpoint(const std::filesystem::path& path, const models::GptConfig& model,
+TrainingState read_checkpoint(const std::filesystem::path& path, const std::string& model,
                               const models::TensorTable& table, const TrainingTensors& tensors) {
   const SafetensorsFile file(path);
   const auto text_of = [&](const std::string& key) {
@@ -103,13 +98,12 @@ TrainingState read_checkpoint(const std::filesystem::path& path, const models::G
   if (text_of("format") != format_name) {
     throw Error(Fault::usage, fmt::format("{} is not a checkpoint of muster-train", path.string()));
   }
-  if (text_of("model") != model_text(model)) {
+  if (text_of("model") != model) {
     throw Error(
         Fault::usage,
-        fmt::format(
-            "{} holds another model (its metadata does not say '{}'): use the same --layers, --heads, "
-            "--width and --context, another --output, or --resume=off",
-            path.string(), model_text(model)));
+        fmt::format("{} holds another model (its metadata does not say '{}'): use the same --model and "
+                    "sizes, another --output, or --resume=off",
+                    path.string(), model));
   }
   check_shapes(file, path, table);
   TrainingState state;

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
-#include "models/gpt.hpp"
+#include "models/tensor_table.hpp"
 
 namespace muster {
 
@@ -14,9 +15,9 @@ struct TrainingState {
   std::int64_t step = 0;     ///< updates done
   std::int64_t samples = 0;  ///< training samples taken; the next one has this number
   std::uint64_t seed = 0;
-  std::int64_t batch = 0;  ///< global sequences per step
+  std::int64_t batch = 0;  ///< global samples per step
   std::uint64_t data_hash = 0;
-  models::GptConfig model;
+  std::string model;  ///< Workload::model_text()
 };
 
 /// The three arenas that a checkpoint holds, each laid out by the same table.
@@ -35,7 +36,7 @@ void write_checkpoint(const std::filesystem::path& path, const TrainingState& st
 /// and then the hash.
 /// @throws muster::Error: usage (damaged, of another model, of another program), system (cannot be read). The
 /// arenas' content is then unspecified.
-TrainingState read_checkpoint(const std::filesystem::path& path, const models::GptConfig& model,
+TrainingState read_checkpoint(const std::filesystem::path& path, const std::string& model,
                               const models::TensorTable& table, const TrainingTensors& tensors);
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "agreement.hpp"
+#include "make_data.hpp"
 #include "muster/muster.hpp"
 #include "options.hpp"
 #include "trainer.hpp"
@@ -31,6 +32,16 @@ int refuse_options(const muster::Error& error) {
   return error.exit_code();
 }
 
+/// The one thing beside training; it takes no job.
+int make_data_alone(int argc, char** argv) {
+  try {
+    return muster::make_data(argc, argv);
+  } catch (const std::exception& error) {
+    muster::print_failure(error.what());
+    return muster::exit_code_of(error);
+  }
+}
+
 int run(const muster::Options& options) {
   muster::Job job = muster::Job::join({.device = options.device});
   int code = 0;
@@ -46,6 +57,7 @@ int run(const muster::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "make-data") == 0) return make_data_alone(argc - 1, argv + 1);
   muster::settle_wait_policy(argv);
   std::optional<muster::Options> options;
   try {

@@ -2,10 +2,13 @@
 #include "options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "muster/error.hpp"
 #include "muster/version.hpp"
@@ -21,36 +24,65 @@ const std::map<std::string, Device> devices{
     {"auto", Device::automatic}, {"cpu", Device::cpu}, {"cuda", Device::cuda}};
 
 void add_data_options(CLI::App& app, Options& o) {
-  app.add_option("--data", o.data,
-                 "Text file, or a folder of which every regular file is read; tokens are bytes")
+  app.add_option(
+         "--data", o.data,
+         "Text, whose tokens are its bytes, or token shards (.bin) as llm.c writes them: a file, a folder, "
+         "or a comma list of files and patterns; for mnist-cnn the folder of MNIST's four files")
       ->group("Data")
       ->capture_default_str();
-  app.add_option("--validation-fraction", o.validation_fraction,
-                 "Part of the text, at its end, that is held out; 0: none")
+  app.add_option(
+         "--validation-fraction", o.validation_fraction,
+         "Part of the data, at its end, that is held out; 0: none. Shards named _val_ are held out instead")
       ->group("Data")
       ->check(CLI::Range(0.0, 0.9))
       ->capture_default_str();
-  app.add_option("--layers", o.model.layers, "Transformer layers")
-      ->group("Model")
-      ->check(CLI::Range(1, 1024))
+}
+
+/// What single flags say of a GPT's size; the rest is the named size's.
+struct ShapeFlags {
+  std::optional<int> layers, heads, width, context, vocabulary;
+
+  bool any() const { return layers || heads || width || context || vocabulary; }
+  void apply(models::GptConfig& to) const {
+    const auto take = [](const std::optional<int>& flag, int& value) { value = flag.value_or(value); };
+    take(layers, to.layers);
+    take(heads, to.heads);
+    take(width, to.width);
+    take(context, to.context);
+    take(vocabulary, to.vocabulary);
+  }
+};
+
+void add_model_options(CLI::App& app, Options& o, ShapeFlags& shape) {
+  const char* group = "Model";
+  app.add_option(
+         "--model", o.model_name,
+         "A GPT: small (4 layers, 4 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
+         "(context 1024, vocabulary 50257); or Horovod's example network for MNIST's files")
+      ->group(group)
+      ->type_name(fmt::format("{}", fmt::join(model_names(), "|")))
+      ->check(CLI::IsMember(model_names()).description(""))
       ->capture_default_str();
-  app.add_option("--heads", o.model.heads, "Attention heads; must divide --width")
-      ->group("Model")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_option("--width", o.model.width, "Width of the residual stream")
-      ->group("Model")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  app.add_option("--context", o.model.context, "Bytes in a training sequence")
-      ->group("Model")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
+  app.add_option("--layers", shape.layers, "Transformer layers, instead of the model's")
+      ->group(group)
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--heads", shape.heads, "Attention heads, instead of the model's; must divide the width")
+      ->group(group)
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--width", shape.width, "Width of the residual stream, instead of the model's")
+      ->group(group)
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--context", shape.context, "Tokens in a training sequence, instead of the model's")
+      ->group(group)
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--vocabulary", shape.vocabulary, "Every token is below it; a text's tokens are its bytes")
+      ->group(group)
+      ->check(CLI::Range(2, compute::most_tokens_in_vocabulary));
 }
 
 void add_training_options(CLI::App& app, Options& o) {
   const char* group = "Training";
-  app.add_option("--batch", o.batch, "Sequences per step over all ranks together")
+  app.add_option("--batch", o.batch, "Samples (sequences, images) per step over all ranks together")
       ->group(group)
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -83,7 +115,7 @@ void add_training_options(CLI::App& app, Options& o) {
   app.add_flag("--deterministic", o.deterministic,
                "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk")
       ->group(group);
-  app.add_option("--chunk", o.chunk, "Sequences in a chunk with --deterministic; each is computed by itself")
+  app.add_option("--chunk", o.chunk, "Samples in a chunk with --deterministic; each is computed by itself")
       ->group(group)
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -160,16 +192,27 @@ std::string first_line(std::string text) {
 
 }  // namespace
 
+const std::vector<std::string>& model_names() {
+  static const std::vector<std::string> names{"small",     "gpt2-124M",  "gpt2-350M",
+                                              "gpt2-774M", "gpt2-1558M", "mnist-cnn"};
+  return names;
+}
+
 std::optional<Options> parse_options(int argc, const char* const* argv) {
   Options options;
   CLI::App app(
-      "Trains a GPT on the bytes of any text, data-parallel over the ranks of a job.\n"
-      "Start it alone, with srun --mpi=pmix or with mpirun; every rank gets the same options.",
+      "Trains a GPT on any text or on shards of tokens, or a small network on MNIST's files, data-parallel "
+      "over the ranks\n"
+      "of a job.\n"
+      "Start it alone, with srun --mpi=pmix or with mpirun; every rank gets the same options.\n"
+      "muster-train make-data writes data to train on: see muster-train make-data --help.",
       "muster-train");
   app.set_version_flag("--version", std::string("muster-train ") + version);
   // A job script's options come first and the user's after them: the last one counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_data_options(app, options);
+  ShapeFlags shape;
+  add_model_options(app, options, shape);
   add_training_options(app, options);
   std::string device = "auto";
   add_run_options(app, options, device);
@@ -182,6 +225,13 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     throw Error(Fault::usage, first_line(error.what()) + " (see muster-train --help)");
   }
   options.device = devices.at(device);
+  if (const auto preset = models::gpt_preset(options.model_name)) {
+    options.model = *preset;
+    shape.apply(options.model);
+  } else {
+    require(!shape.any(), "--layers, --heads, --width, --context and --vocabulary are sizes of a GPT: " +
+                              options.model_name + " has none of them");
+  }
   check(options);
   return options;
 }

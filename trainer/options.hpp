@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/gpt.hpp"
 #include "muster/job.hpp"
@@ -16,7 +17,8 @@ struct Options {
   std::string data = "/usr/share/common-licenses";
   double validation_fraction = 0.1;
 
-  models::GptConfig model;
+  std::string model_name = "small";  ///< one of model_names()
+  models::GptConfig model;           ///< of a GPT: the named size with what single flags say
 
   int batch = 12;
   std::int64_t steps = 2000;
@@ -35,6 +37,9 @@ struct Options {
   Device device = Device::automatic;
   int threads = 0;
 };
+
+/// What --model takes.
+const std::vector<std::string>& model_names();
 
 /// The options, or nothing when --help or --version was asked for and printed.
 /// @throws muster::Error(Fault::usage) with one line for people.

@@ -38,10 +38,10 @@ void Run::refuse_gpu() {
 void Run::load_data() {
   agreement_.together([&] {
     if (options_.batch < world_.size()) {
-      throw Error(Fault::usage, fmt::format("--batch {} is less than one sequence for each of {} ranks",
+      throw Error(Fault::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
                                             options_.batch, world_.size()));
     }
-    corpus_ = data::Corpus::read(options_.data, options_.validation_fraction);
+    workload_ = read_workload(options_);
   });
   agreement_.on_first_rank([&] {
     std::error_code error;
@@ -55,13 +55,12 @@ void Run::load_data() {
 
 void Run::require_equal_everywhere() {
   const auto& o = options_;
-  const std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.model.layers, o.model.heads,
-                  o.model.width, o.model.context, o.batch, o.steps, o.learning_rate, o.min_learning_rate,
-                  o.warmup, o.adamw.beta1, o.adamw.beta2, o.adamw.weight_decay, o.adamw.clip, o.seed,
-                  o.eval_every, o.checkpoint_every, o.resume, o.deterministic, o.chunk);
+  const std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", workload_->model_text(), o.batch, o.steps,
+      o.learning_rate, o.min_learning_rate, o.warmup, o.adamw.beta1, o.adamw.beta2, o.adamw.weight_decay,
+      o.adamw.clip, o.seed, o.eval_every, o.checkpoint_every, o.resume, o.deterministic, o.chunk);
   const auto options_differ = agreement_.differing_ranks(hash_bytes(text.data(), text.size()));
-  const auto data_differ = agreement_.differing_ranks(corpus_.hash());
+  const auto data_differ = agreement_.differing_ranks(workload_->data_hash());
   agreement_.on_first_rank([&] {
     if (!options_differ.empty()) {
       throw Error(Fault::usage, fmt::format("rank {} was started with other options than rank 0",
@@ -69,7 +68,7 @@ void Run::require_equal_everywhere() {
     }
     if (!data_differ.empty()) {
       throw Error(Fault::usage,
-                  fmt::format("rank {} read other bytes from {} than rank 0: give all hosts the same files",
+                  fmt::format("rank {} read other data from {} than rank 0: give all hosts the same files",
                               fmt::join(data_differ, ", "), o.data));
     }
   });
@@ -80,13 +79,12 @@ void Run::build_replica() {
     const int threads = choose_threads(options_.threads, job_.roster(), job_.rank());
     compute_ = std::make_unique<compute::cpu::CpuCompute<float>>(
         compute::cpu::CpuCompute<float>::Options{threads, true, nullptr});
-    replica_ = std::make_unique<Replica>(
-        Replica::Settings{options_.model, options_.adamw, options_.batch, options_.seed,
-                          options_.deterministic ? options_.chunk : 0},
-        corpus_, *compute_, world_);
+    replica_ = std::make_unique<Replica>(Replica::Settings{options_.adamw, options_.batch, options_.seed,
+                                                           options_.deterministic ? options_.chunk : 0},
+                                         *workload_, *compute_, world_);
     if (first()) replica_->initialize();
   });
-  state_ = {0, 0, options_.seed, options_.batch, corpus_.hash(), options_.model};
+  state_ = {0, 0, options_.seed, options_.batch, workload_->data_hash(), workload_->model_text()};
 }
 
 void Run::resume() {
@@ -94,7 +92,7 @@ void Run::resume() {
   agreement_.on_first_rank([&] {
     if (options_.resume == "off" || (options_.resume == "auto" && !fs::exists(checkpoint_path_))) return;
     const fs::path from = options_.resume == "auto" ? checkpoint_path_ : fs::path(options_.resume);
-    const TrainingState found = read_checkpoint(from, options_.model, replica_->table(), replica_->tensors());
+    const TrainingState found = read_checkpoint(from, state_.model, replica_->table(), replica_->tensors());
     if (found.seed != state_.seed) differences += " --seed";
     if (found.batch != state_.batch) differences += " --batch";
     if (found.data_hash != state_.data_hash) differences += " --data";
@@ -118,14 +116,11 @@ void Run::resume() {
 
 void Run::announce() {
   if (!first()) return;
-  const auto& model = options_.model;
-  fmt::print("gpt: {}, {}, width {}, context {}: {} parameters\n", plural(model.layers, "layer"),
-             plural(model.heads, "head"), model.width, model.context, replica_->table().parameter_count);
-  fmt::print("on {} on {}, each {}; {} bytes a step\n", plural(world_.size(), "rank"),
-             plural(job_.host_count(), "host"), compute_->describe(), replica_->tokens_per_step());
-  fmt::print("data {} ({}): {} bytes to train on, {} held out\n", options_.data,
-             plural(static_cast<std::int64_t>(corpus_.file_count()), "file"), corpus_.training().size(),
-             corpus_.held_out_size());
+  fmt::print("{}: {} parameters\n", workload_->model_line(), replica_->table().parameter_count);
+  fmt::print("on {} on {}, each {}; {} {}s a step\n", plural(world_.size(), "rank"),
+             plural(job_.host_count(), "host"), compute_->describe(), replica_->predictions_per_step(),
+             workload_->unit());
+  fmt::print("data {}, {}\n", options_.data, workload_->data_line());
   if (first_step_ >= options_.steps) {
     fmt::print(
         "all {} steps are done already: raise --steps to train on, or pass --resume=off to start anew\n",

@@ -20,20 +20,17 @@ std::uint64_t chunks_of(const Replica::Settings& settings, int ranks) {
 
 }  // namespace
 
-Replica::Replica(const Settings& settings, const data::Corpus& corpus, compute::Compute<float>& compute,
+Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<float>& compute,
                  Communicator world)
     : settings_(settings),
-      corpus_(corpus),
+      workload_(workload),
       world_(std::move(world)),
       compute_(compute),
       chunks_(chunks_of(settings, world_.size())),
       most_count_(settings.chunk > 0 ? static_cast<std::uint64_t>(settings.chunk)
                                      : samples_of(static_cast<std::uint64_t>(world_.rank())).count()),
-      windows_(corpus.training().size(), settings.model.context, settings.seed),
-      model_(settings.model, static_cast<int>(most_count_), compute, extra_slots),
-      optimizer_(model_.table(), settings.adamw, compute),
-      tokens_(most_count_ * static_cast<std::size_t>(settings.model.context)),
-      targets_(tokens_.size()) {}
+      model_(workload.build(compute, most_count_, extra_slots)),
+      optimizer_(model_->tensors().table(), settings.adamw, compute) {}
 
 void Replica::broadcast() {
   const TrainingTensors all = tensors();
@@ -44,7 +41,7 @@ void Replica::connect() {
   ReducerOptions options;
   options.reduction = Reduction::sum;
   if (settings_.chunk > 0) options.chunks = chunks_;
-  reducer_.emplace(world_, model_.extra_and_gradients(), options);
+  reducer_.emplace(world_, model_->tensors().extra_and_gradients(), options);
 }
 
 Share Replica::samples_of(std::uint64_t chunk) const {
@@ -54,38 +51,30 @@ Share Replica::samples_of(std::uint64_t chunk) const {
   return {chunk * size, std::min((chunk + 1) * size, batch)};
 }
 
-void Replica::take_samples(std::uint64_t first, std::uint64_t count) {
-  const auto context = static_cast<std::size_t>(settings_.model.context);
-  const std::uint8_t* text = corpus_.training().data();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint8_t* window = text + windows_.start(first + i);
-    std::copy_n(window, context, tokens_.data() + i * context);
-    std::copy_n(window + 1, context, targets_.data() + i * context);
-  }
-}
-
 // Leaves the chunk's gradients and scalars with the reducer, which works on them already.
 void Replica::compute_chunk(std::uint64_t first_sample, std::uint64_t count, const StepNotes& notes,
                             StepResult& result) {
-  take_samples(first_sample, count);
   // Scaled by the global count, the chunks' sums add up to the mean over the global batch, whatever their
   // sizes.
-  const double scale = 1.0 / static_cast<double>(tokens_per_step());
+  const double scale = 1.0 / static_cast<double>(predictions_per_step());
+  try {
+    model_->take(first_sample, count);
+  } catch (const Error& error) {
+    result.error = error;  // told to all with this step, which nobody keeps
+  }
   bool finite = true;
-  const double sum = model_.loss_and_gradients(
-      tokens_.data(), targets_.data(), static_cast<int>(count), settings_.model.context,
-      static_cast<float>(scale), [&](std::size_t tensor) {
-        const auto gradient = reducer_->gradient(tensor + 1);
-        finite = finite && std::isfinite(compute_.sum_of_squares(gradient.data(), gradient.size()));
-        reducer_->ready(tensor + 1);
-      });
+  const double sum = model_->loss_and_gradients(static_cast<float>(scale), [&](std::size_t tensor) {
+    const auto gradient = reducer_->gradient(tensor + 1);
+    finite = finite && std::isfinite(compute_.sum_of_squares(gradient.data(), gradient.size()));
+    reducer_->ready(tensor + 1);
+  });
   finite = finite && std::isfinite(sum);
   result.finite_here = result.finite_here && finite;
   const std::span<float> extra = reducer_->gradient(0);
   extra[loss_slot] = static_cast<float>(sum * scale);
   extra[not_finite_slot] = finite ? 0.0f : 1.0f;
   extra[stop_slot] = notes.stop ? 1.0f : 0.0f;
-  extra[failed_slot] = notes.failed ? 1.0f : 0.0f;
+  extra[failed_slot] = notes.failed || result.error ? 1.0f : 0.0f;
   reducer_->ready(0);
 }
 
@@ -104,23 +93,24 @@ StepResult Replica::step(std::int64_t step, std::int64_t first_sample, double le
   result.loss = double{extra[loss_slot]};
   result.any_stop = extra[stop_slot] > 0;
   result.any_failed = extra[failed_slot] > 0;
-  result.gradient_norm = optimizer_.norm(model_.gradients());
+  result.gradient_norm = optimizer_.norm(model_->tensors().gradients());
   result.finite =
       extra[not_finite_slot] == 0 && std::isfinite(result.gradient_norm) && std::isfinite(result.loss);
   if (result.finite) {
-    optimizer_.update(model_.parameters(), model_.gradients(), result.gradient_norm, learning_rate, step);
+    optimizer_.update(model_->tensors().parameters(), model_->tensors().gradients(), result.gradient_norm,
+                      learning_rate, step);
   }
   return result;
 }
 
-Average Replica::validate() {
-  Average loss = validation_share(model_, corpus_.held_out_with_lead(), world_.rank(), world_.size());
-  average_over_ranks(world_, {&loss, 1});
-  return loss;
+void Replica::add_up(Validation& validation) {
+  Average all[] = {validation.loss, validation.accuracy};
+  average_over_ranks(world_, all);
+  validation = {all[0], all[1]};
 }
 
 std::uint64_t Replica::parameter_hash() {
-  const auto parameters = model_.parameters();
+  const auto parameters = model_->tensors().parameters();
   return hash_bytes(parameters.data(), parameters.size_bytes());
 }
 

@@ -2,18 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "checkpoint.hpp"
 #include "compute/compute.hpp"
-#include "data/corpus.hpp"
-#include "data/windows.hpp"
-#include "models/gpt.hpp"
 #include "muster/muster.hpp"
 #include "optimizer.hpp"
-#include "validation.hpp"
+#include "workload.hpp"
 
 namespace muster {
 
@@ -24,13 +20,14 @@ struct StepNotes {
 };
 
 struct StepResult {
-  double loss = 0;           ///< mean over the global batch, nats per byte
+  double loss = 0;           ///< mean over the global batch, nats per prediction
   double gradient_norm = 0;  ///< before clipping
   bool finite = true;  ///< false on every rank when a loss or gradient of any rank is not finite; nothing was
                        ///< updated then
   bool finite_here = true;  ///< this rank's own loss and gradients
   bool any_stop = false, any_failed = false;
-  double exposed = 0;  ///< seconds that the reduction of the gradients took beyond the backward pass
+  std::optional<Error> error;  ///< what kept this rank from using its samples: any_failed on every rank then
+  double exposed = 0;          ///< seconds that the reduction of the gradients took beyond the backward pass
 };
 
 /// One rank's copy of the model and its part in data-parallel training: the same parameters on every rank
@@ -38,58 +35,57 @@ struct StepResult {
 class Replica {
  public:
   struct Settings {
-    models::GptConfig model;
     AdamwSettings adamw;
-    int batch = 12;  ///< global sequences per step, at least one for each rank
+    int batch = 12;  ///< global samples per step, at least one for each rank
     std::uint64_t seed = 0;
-    /// Sequences in a chunk, above 0: gradients are computed chunk by chunk and added in a fixed tree, so that a
-    /// step has the same bits for any number of ranks (ReducerOptions::chunks). 0: each rank computes its
-    /// sequences at once.
+    /// Samples in a chunk, above 0: gradients are computed chunk by chunk and added in a fixed tree, so that
+    /// a step has the same bits for any number of ranks (ReducerOptions::chunks). 0: each rank computes its
+    /// samples at once.
     int chunk = 0;
   };
-  /// @throws muster::Error(Fault::usage) when the training text is shorter than one sample.
-  Replica(const Settings& settings, const data::Corpus& corpus, compute::Compute<float>& compute,
+  /// The workload must outlive it.
+  Replica(const Settings& settings, const Workload& workload, compute::Compute<float>& compute,
           Communicator world);
 
   /// Initial parameters from the seed, on this rank only: broadcast() follows.
-  void initialize() { model_.initialize(settings_.seed); }
+  void initialize() { model_->tensors().initialize(settings_.seed); }
   /// Rank 0's parameters and moments to all.
   void broadcast();
 
   /// The update after `step` others, on the global samples [first_sample, first_sample + batch).
   StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepNotes& notes);
-  /// Loss over the held-out text, nats per byte, exact over all ranks; the weight is the number of bytes.
-  Average validate();
+  /// What this rank's share of the held-out predictions gives; no communication. Throws as Model does.
+  Validation validation_share() { return model_->validation_share(world_.rank(), world_.size()); }
+  /// Every rank's share to the exact mean over all.
+  void add_up(Validation& validation);
   /// Hash over the parameters.
   std::uint64_t parameter_hash();
 
-  const models::TensorTable& table() const noexcept { return model_.table(); }
+  const models::TensorTable& table() const noexcept { return model_->tensors().table(); }
   TrainingTensors tensors() noexcept {
-    return {model_.parameters(), optimizer_.moment1(), optimizer_.moment2()};
+    return {model_->tensors().parameters(), optimizer_.moment1(), optimizer_.moment2()};
   }
-  std::int64_t tokens_per_step() const noexcept {
-    return std::int64_t{settings_.batch} * settings_.model.context;
+  /// Tokens, or images.
+  std::int64_t predictions_per_step() const noexcept {
+    return settings_.batch * workload_.predictions_per_sample();
   }
-  std::size_t windows_per_epoch() const noexcept { return windows_.per_epoch(); }
 
  private:
   void connect();
   Share samples_of(std::uint64_t chunk) const;
-  void take_samples(std::uint64_t first_sample, std::uint64_t count);
   void compute_chunk(std::uint64_t first_sample, std::uint64_t count, const StepNotes& notes,
                      StepResult& result);
 
   Settings settings_;
-  const data::Corpus& corpus_;
+  const Workload& workload_;
   Communicator world_;
   compute::Compute<float>& compute_;
-  std::uint64_t chunks_;      ///< of each step's samples, over all ranks; one for each rank without settings.chunk
+  std::uint64_t
+      chunks_;  ///< of each step's samples, over all ranks; one for each rank without settings.chunk
   std::uint64_t most_count_;  ///< samples that this rank takes at once
-  data::Windows windows_;
-  models::Gpt<float> model_;
+  std::unique_ptr<Model> model_;
   Adamw<float> optimizer_;
-  std::vector<std::uint8_t> tokens_, targets_;  ///< [most_count, context]
-  std::optional<Reducer> reducer_;              ///< from the first step on; of the extra scalars and every tensor
+  std::optional<Reducer> reducer_;  ///< from the first step on; of the extra scalars and every tensor
 };
 
 }  // namespace muster

@@ -8,12 +8,12 @@
 
 #include "agreement.hpp"
 #include "compute/compute.hpp"
-#include "data/corpus.hpp"
 #include "metrics.hpp"
 #include "muster/muster.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "replica.hpp"
+#include "workload.hpp"
 
 namespace muster {
 
@@ -47,7 +47,7 @@ class Run {
   Agreement agreement_;
   std::filesystem::path checkpoint_path_, metrics_path_, plot_path_;
 
-  data::Corpus corpus_;
+  std::unique_ptr<Workload> workload_;
   std::unique_ptr<compute::Compute<float>> compute_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Metrics> metrics_;   ///< rank 0 only

@@ -15,6 +15,16 @@ namespace muster {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// ", 97.31% right (9731)", or nothing for a model that is not asked.
+std::string accuracy_text(const Average& accuracy) {
+  if (accuracy.weight == 0) return "";
+  return fmt::format(", {:.2f}% right ({:.0f})", 100 * accuracy.value(), accuracy.sum);
+}
+
+}  // namespace
+
 Run::Run(const Options& options, Job& job)
     : options_(options),
       job_(job),
@@ -58,6 +68,7 @@ void Run::loop(Progress& progress) {
     if (result.any_failed) {
       agreement_.together([&] {
         if (output_error_) throw *output_error_;
+        if (result.error) throw *result.error;
       });
     }
     if (result.any_stop) {
@@ -70,7 +81,7 @@ void Run::loop(Progress& progress) {
 }
 
 void Run::record(Progress& progress, std::int64_t done, const StepResult& result, double learning_rate) {
-  progress.step(done, result.loss, replica_->tokens_per_step());
+  progress.step(done, result.loss, replica_->predictions_per_step());
   metrics_->training(done, result.loss, learning_rate, result.gradient_norm, progress.rate(),
                      result.exposed);
   if (!progress.due() || output_error_) return;
@@ -106,14 +117,17 @@ int Run::stop_signal() {
 }
 
 void Run::validate(Progress& progress) {
-  if (corpus_.held_out_size() == 0) return;
+  if (workload_->held_out() == 0) return;
   progress.pause();
-  const Average mean = replica_->validate();
-  const double loss = mean.value();
-  const auto bytes = static_cast<std::int64_t>(mean.weight);
-  progress.line(fmt::format("validation loss {:.4f} nats/byte over {} bytes, after step {}", loss, bytes,
+  Validation found;
+  agreement_.together([&] { found = replica_->validation_share(); });
+  replica_->add_up(found);
+  const double loss = found.loss.value();
+  const auto count = static_cast<std::int64_t>(found.loss.weight);
+  progress.line(fmt::format("validation loss {:.4f} nats/{} over {} {}s{}, after step {}", loss,
+                            workload_->unit(), count, workload_->unit(), accuracy_text(found.accuracy),
                             state_.step));
-  if (first()) metrics_->validation(state_.step, loss, bytes);
+  if (first()) metrics_->validation(state_.step, loss, count);
   validated_step_ = state_.step;
   progress.go_on();
 }
@@ -147,13 +161,11 @@ void Run::checkpoint(Progress& progress) {
 }
 
 void Run::write_plot() {
-  const auto& model = options_.model;
   AtomicFile file(plot_path_);
   file.write(
-      draw_loss_plot({fmt::format("GPT on {}", fs::path(options_.data).filename().string()),
-                      fmt::format("{}, {}, width {}, context {}; {} sequences a step on {}",
-                                  plural(model.layers, "layer"), plural(model.heads, "head"), model.width,
-                                  model.context, options_.batch, plural(world_.size(), "rank")),
+      draw_loss_plot({fmt::format("Training on {}", fs::path(options_.data).filename().string()),
+                      fmt::format("{}; {} samples a step on {}", workload_->model_line(), options_.batch,
+                                  plural(world_.size(), "rank")),
                       metrics_->training_losses(), metrics_->validation_losses()}));
   file.commit();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what the parsers are meant to read, one folder for each fuzzer: fuzz_seeds FOLDER FIXTURES, where
 // FIXTURES is tests/unit/placement/fixtures. The fuzzers start from these.
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -144,6 +145,17 @@ void seed_texts() {
                    "\"WARN\"\nNCCL_IB_HCA = false\nN = 1\n"));
 }
 
+void seed_training_data() {
+  Bytes shard(1024 + 6);
+  const std::uint8_t header[] = {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0, 3, 0, 0, 0};  // 20240520, 1, 3
+  std::copy(std::begin(header), std::end(header), shard.begin());
+  seed("fuzz_shard", "three", shard);
+  shard[1025] = 0xff;
+  seed("fuzz_shard", "large_token", shard);
+  seed("fuzz_idx", "images", Bytes{2, 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 9});
+  seed("fuzz_idx", "labels", Bytes{0, 0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3});
+}
+
 void seed_documents(const std::filesystem::path& fixtures) {
   for (const auto& entry : std::filesystem::directory_iterator(fixtures)) {
     auto const name = entry.path().filename().string();
@@ -183,6 +195,7 @@ int main(int argc, char** argv) {
   seed_control_plane();
   seed_strangers();
   seed_texts();
+  seed_training_data();
   seed_documents(argv[2]);
   return 0;
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "compute/token.hpp"
+
 namespace muster::compute {
 
 /// c[m,n] = a·b (+ bias[n]) (+ c when accumulate). All row-major and dense; a is stored [k,m] when
@@ -21,6 +23,23 @@ struct MatmulShape {
 /// Batch geometry of one attention call. Activations are [batch, length, …], rows = batch * length.
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, width = 0;
+};
+
+/// A square window that moves over every image of [batch, height, width, channels].
+struct ConvolutionShape {
+  int batch = 0, height = 0, width = 0, channels = 0, window = 0;
+  int out_height() const { return height - window + 1; }
+  int out_width() const { return width - window + 1; }
+  /// Places of the window in all images.
+  int places() const { return batch * out_height() * out_width(); }
+  int window_size() const { return channels * window * window; }
+};
+
+/// Pooling of 2 x 2 pixels; height and width are even.
+struct PoolShape {
+  int batch = 0, height = 0, width = 0, channels = 0;
+  bool channels_first_out =
+      false;  ///< out is [batch, channels, height / 2, width / 2], else channels are last
 };
 
 /// Scalars of one AdamW step (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2).
@@ -45,10 +64,10 @@ class Compute {
   virtual void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) = 0;
 
   /// out[r] = token_table[tokens[r]] + position_table[r % length].
-  virtual void embed(const std::uint8_t* tokens, const Real* token_table, const Real* position_table,
-                     Real* out, int batch, int length, int width) = 0;
-  /// Adds to d_token_table[256, width] and d_position_table[length, width].
-  virtual void embed_backward(const std::uint8_t* tokens, const Real* d_out, Real* d_token_table,
+  virtual void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out,
+                     int batch, int length, int width) = 0;
+  /// Adds to d_token_table[vocabulary, width] and d_position_table[length, width].
+  virtual void embed_backward(const Token* tokens, const Real* d_out, Real* d_token_table,
                               Real* d_position_table, int batch, int length, int width) = 0;
 
   /// sum = x + addend (both skipped when addend is null: then x itself is normalized), out = LayerNorm(sum).
@@ -77,8 +96,26 @@ class Compute {
 
   /// Sum over rows of the cross-entropy (nats) of softmax(logits[row]) against targets[row]. With a non-zero
   /// gradient_scale, logits are replaced by gradient_scale * d sum / d logits.
-  virtual double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes,
+  virtual double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                                Real gradient_scale) = 0;
+
+  /// columns[place, (channel, y, x)] = the window's pixels: a convolution is a product with weights [out,
+  /// channels, window, window].
+  virtual void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) = 0;
+  /// The transpose: overwrites d_images with the sums of what windows have of each pixel.
+  virtual void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) = 0;
+  /// out = max(0, scale[image, channel] * the largest of each 2 x 2 pixels of images [batch, height, width,
+  /// channels]). scale >= 0; null: 1.
+  virtual void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) = 0;
+  /// Overwrites d_images. Of equal pixels the first gets the gradient.
+  virtual void max_pool_relu_backward(const PoolShape& shape, const Real* images, const Real* scale,
+                                      const Real* out, const Real* d_out, Real* d_images) = 0;
+  /// out = max(0, scale * x), [count]; scale >= 0, null: 1.
+  virtual void relu(const Real* x, const Real* scale, Real* out, std::size_t count) = 0;
+  /// d_inout to the gradient of x.
+  virtual void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) = 0;
+  /// Rows whose largest logit (the first of equal ones) is the target's.
+  virtual std::int64_t count_right(const Real* logits, const Token* targets, int rows, int classes) = 0;
 
   /// Sum of squares in double; the same bits for any number of threads and any instruction set.
   virtual double sum_of_squares(const Real* x, std::size_t count) = 0;

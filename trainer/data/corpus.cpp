@@ -3,13 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-#include <set>
+#include <algorithm>
 
-#include "hash.hpp"
+#include "data/files.hpp"
+#include "data/shard.hpp"
 #include "muster/error.hpp"
 
 namespace muster::data {
@@ -17,69 +14,58 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
-  throw Error(Fault::usage, fmt::format("cannot read {}: {} (--data takes a text file or a folder of them)",
-                                        path.string(), why));
+[[noreturn]] void refuse_corpus(const std::string& where, const std::string& why) {
+  throw Error(Fault::usage, fmt::format("--data {}: {}", where, why));
 }
 
-std::set<fs::path> regular_files(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (error) refuse(path, error.message());
-  if (fs::is_regular_file(status)) return {fs::canonical(path)};
-  if (!fs::is_directory(status)) refuse(path, "neither a regular file nor a folder");
-  std::set<fs::path> files;
-  fs::recursive_directory_iterator entry(fs::canonical(path), error), end;
-  if (error) refuse(path, error.message());
-  while (entry != end) {
-    std::error_code entry_error;
-    if (entry->is_regular_file(entry_error)) files.insert(fs::canonical(entry->path()));
-    entry.increment(error);
-    if (error) refuse(path, error.message());
-  }
-  if (files.empty()) refuse(path, "there is no regular file in it");
-  return files;
-}
+bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
 
-void append_file(const fs::path& path, std::vector<std::uint8_t>& bytes) {
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
-  if (!file) refuse(path, std::strerror(errno));
-  constexpr std::size_t piece = 1 << 20;
-  for (;;) {
-    const std::size_t size = bytes.size();
-    bytes.resize(size + piece);
-    const std::size_t got = std::fread(bytes.data() + size, 1, piece, file.get());
-    bytes.resize(size + got);
-    if (got == piece) continue;
-    if (std::ferror(file.get())) refuse(path, std::strerror(errno));
-    return;
-  }
+bool is_for_validation(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.find("_val_") != std::string::npos || name.find("_val.") != std::string::npos;
 }
 
 }  // namespace
 
-Corpus Corpus::read(const fs::path& path, double validation_fraction) {
+Corpus Corpus::read(const std::string& where, double validation_fraction) {
   Corpus corpus;
-  const auto files = regular_files(path);
-  for (const auto& file : files) append_file(file, corpus.bytes_);
-  corpus.file_count_ = files.size();
-  if (corpus.bytes_.empty()) refuse(path, "it is empty");
-  const auto held_out = static_cast<std::size_t>(static_cast<double>(corpus.size()) * validation_fraction);
-  if (validation_fraction > 0 && held_out == 0) {
-    refuse(path, fmt::format("it has only {} bytes, too few to hold out {:g} of them", corpus.size(),
-                             validation_fraction));
+  const auto files = files_of(where);
+  corpus.of_shards_ = std::any_of(files.begin(), files.end(), is_shard);
+  TokenSequence training, held_out;
+  for (const auto& path : files) {
+    if (corpus.of_shards_ && !is_shard(path)) continue;
+    const auto file = std::make_shared<const MappedFile>(path);
+    ++corpus.file_count_;
+    corpus.hash_ = file->fingerprint(corpus.hash_);
+    if (!corpus.of_shards_) {
+      training.append(file, 0, file->bytes().size(), 1);
+      continue;
+    }
+    TokenSequence& to = is_for_validation(path) ? held_out : training;
+    to.append(file, shard_header_bytes, tokens_in_shard(file->bytes(), path), 2);
   }
-  corpus.training_size_ = corpus.size() - held_out;
-  corpus.hash_ = hash_bytes(corpus.bytes_.data(), corpus.bytes_.size());
+  if (held_out.empty()) {
+    corpus.cut(training, validation_fraction, where);
+    return corpus;
+  }
+  if (training.empty()) refuse_corpus(where, "all shards are for validation (_val_): name some to train on");
+  if (held_out.size() < 2) refuse_corpus(where, "its validation shards have one token: two are needed");
+  corpus.held_out_size_ = held_out.size() - 1;
+  corpus.training_ = std::move(training);
+  corpus.held_out_ = std::move(held_out);
   return corpus;
 }
 
-std::span<const std::uint8_t> Corpus::held_out_with_lead() const noexcept {
-  if (held_out_size() == 0) return {};
-  return std::span(bytes_).subspan(training_size_ - 1);
+void Corpus::cut(const TokenSequence& all, double validation_fraction, const std::string& where) {
+  if (all.empty()) refuse_corpus(where, "it is empty");
+  held_out_size_ = static_cast<std::uint64_t>(static_cast<double>(all.size()) * validation_fraction);
+  if (validation_fraction > 0 && held_out_size_ == 0) {
+    refuse_corpus(where, fmt::format("it has only {} {}, too few to hold out {:g} of them", all.size(),
+                                     of_shards_ ? "tokens" : "bytes", validation_fraction));
+  }
+  const std::uint64_t training_size = all.size() - held_out_size_;
+  training_ = all.part(0, training_size);
+  if (held_out_size_ > 0) held_out_ = all.part(training_size - 1, all.size());
 }
 
 }  // namespace muster::data

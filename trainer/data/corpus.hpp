@@ -2,35 +2,42 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <span>
-#include <vector>
+#include <string>
+
+#include "data/token_sequence.hpp"
 
 namespace muster::data {
 
-/// All bytes of a text file or folder, cut into training text and the held-out end.
+/// The tokens of a text or of shards, cut into those to train on and those held out.
 class Corpus {
  public:
-  /// Reads a file, or every regular file below a folder: symbolic links to files are followed, each real file
-  /// is read once, and files come in the order of their real paths, so that every rank sees the same bytes.
-  /// Links to folders are not followed. The last validation_fraction (0 to 0.9) of the bytes is held out.
-  /// @throws muster::Error(Fault::usage): no such path, nothing readable, empty, or nothing left on one side
-  /// of the cut.
-  static Corpus read(const std::filesystem::path& path, double validation_fraction);
+  /// Reads what files_of(where) names. Where a file's name ends with .bin, those that end so are read as
+  /// shards (data/shard.hpp) and the others are left out; otherwise all are text, whose tokens are its bytes.
+  /// Shards with
+  /// "_val_" or "_val." in their names are held out whole; where there is none, the last validation_fraction
+  /// (0 to 0.9) of all tokens is.
+  /// @throws muster::Error(Fault::usage): what files_of() throws, a shard that is none, no tokens, or nothing
+  /// left on one side of the cut.
+  static Corpus read(const std::string& where, double validation_fraction);
 
-  std::size_t size() const noexcept { return bytes_.size(); }
+  std::uint64_t size() const noexcept { return training_.size() + held_out_size_; }
   std::size_t file_count() const noexcept { return file_count_; }
+  /// Of sizes and contents (MappedFile::fingerprint()).
   std::uint64_t hash() const noexcept { return hash_; }
-  std::span<const std::uint8_t> training() const noexcept { return std::span(bytes_).first(training_size_); }
-  std::size_t held_out_size() const noexcept { return bytes_.size() - training_size_; }
-  /// The held-out bytes and the one before them, from which the first is predicted. Empty when nothing is
-  /// held out.
-  std::span<const std::uint8_t> held_out_with_lead() const noexcept;
+  bool of_shards() const noexcept { return of_shards_; }
+  const TokenSequence& training() const noexcept { return training_; }
+  std::uint64_t held_out_size() const noexcept { return held_out_size_; }
+  /// The held-out tokens and one before them, from which the first is predicted; with shards of their own,
+  /// the first of these. Empty when nothing is held out.
+  const TokenSequence& held_out_with_lead() const noexcept { return held_out_; }
 
  private:
-  std::vector<std::uint8_t> bytes_;
-  std::size_t file_count_ = 0, training_size_ = 0;
-  std::uint64_t hash_ = 0;
+  void cut(const TokenSequence& all, double validation_fraction, const std::string& where);
+
+  TokenSequence training_, held_out_;
+  std::uint64_t held_out_size_ = 0, hash_ = 0;
+  std::size_t file_count_ = 0;
+  bool of_shards_ = false;
 };
 
 }  // namespace muster::data

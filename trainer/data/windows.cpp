@@ -13,23 +13,24 @@ namespace {
 // A stream of the seed's generator; the model's initial weights use small numbers (one per tensor).
 constexpr std::uint64_t offset_stream = std::uint64_t{1} << 62;
 
-std::uint64_t windows_in(std::uint64_t text_bytes, std::uint64_t context) {
-  if (text_bytes < context + 1) {
-    throw Error(Fault::usage, "the training text has " + std::to_string(text_bytes) +
-                                  " bytes, but one sample needs " + std::to_string(context + 1) +
-                                  " (--context plus one): give more text or a smaller --context");
+std::uint64_t windows_in(std::uint64_t tokens, std::uint64_t context) {
+  if (tokens < context + 1) {
+    throw Error(Fault::usage, "there are " + std::to_string(tokens) +
+                                  " tokens (bytes of a text) to train on, but one sample needs " +
+                                  std::to_string(context + 1) +
+                                  " (--context plus one): give more data or a smaller --context");
   }
-  const std::uint64_t whole = (text_bytes - 1) / context;
+  const std::uint64_t whole = (tokens - 1) / context;
   return whole > 1 ? whole - 1 : 1;  // one window less leaves room for every offset
 }
 
 }  // namespace
 
-Windows::Windows(std::uint64_t text_bytes, int context, std::uint64_t seed)
+Windows::Windows(std::uint64_t tokens, int context, std::uint64_t seed)
     : context_(static_cast<std::uint64_t>(context)),
       seed_(seed),
-      order_(windows_in(text_bytes, context_), seed),
-      offsets_(std::min(text_bytes - order_.count() * context_, context_)) {}
+      order_(windows_in(tokens, context_), seed),
+      offsets_(std::min(tokens - order_.count() * context_, context_)) {}
 
 std::uint64_t Windows::start(std::uint64_t sample) const noexcept {
   const std::uint64_t epoch = sample / per_epoch();

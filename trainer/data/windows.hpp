@@ -8,19 +8,19 @@
 
 namespace muster::data {
 
-/// Which window of the text each training sample is. One global sequence of samples, the same for any number
-/// of ranks: step s takes samples [s * batch, (s + 1) * batch).
+/// Which window of a sequence of tokens each training sample is. One global sequence of samples, the same for
+/// any number of ranks: step s takes samples [s * batch, (s + 1) * batch).
 ///
-/// The text is cut into windows of context + 1 bytes (the last byte is only a target) at a random offset that
+/// It is cut into windows of context + 1 tokens (the last one is only a target) at a random offset that
 /// changes each epoch; every window comes exactly once an epoch, in the order of a Permutation. So a position
 /// is the seed and the sample's number, which counts epochs and the place in them in one.
 class Windows {
  public:
-  /// @throws muster::Error(Fault::usage) when text_bytes < context + 1.
-  Windows(std::uint64_t text_bytes, int context, std::uint64_t seed);
+  /// @throws muster::Error(Fault::usage) when tokens < context + 1.
+  Windows(std::uint64_t tokens, int context, std::uint64_t seed);
 
   std::uint64_t per_epoch() const noexcept { return order_.count(); }
-  /// First byte of the sample's window; the window is [start, start + context + 1).
+  /// First token of the sample's window; the window is [start, start + context + 1).
   std::uint64_t start(std::uint64_t sample) const noexcept;
 
  private:

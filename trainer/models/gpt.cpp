@@ -1,33 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/gpt.hpp"
 
-#include "muster/philox.hpp"
-
 #include <cmath>
 
+#include "models/linear.hpp"
 
 namespace muster::models {
 namespace {
 
 constexpr int tensors_before_layers = 2, tensors_per_layer = 12;
-
-class TableBuilder {
- public:
-  void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation,
-           double value = 0) {
-    std::size_t count = 1;
-    for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
-    table_.tensors.push_back(
-        {std::move(name), std::move(shape), table_.arena_size, count, decay, deviation, value});
-    // The offset must be the same for float and double: round for the smaller type.
-    table_.arena_size += compute::aligned_count<float>(count);
-    table_.parameter_count += count;
-  }
-  TensorTable take() { return std::move(table_); }
-
- private:
-  TensorTable table_;
-};
 
 }  // namespace
 
@@ -35,7 +16,7 @@ TensorTable gpt_tensors(const GptConfig& config) {
   const std::int64_t width = config.width;
   const double deviation = 0.02, residual_deviation = 0.02 / std::sqrt(2.0 * config.layers);
   TableBuilder build;
-  build.add("token_embedding", {GptConfig::vocabulary, width}, true, deviation);
+  build.add("token_embedding", {config.vocabulary, width}, true, deviation);
   build.add("position_embedding", {config.context, width}, true, deviation);
   for (int i = 0; i < config.layers; ++i) {
     const std::string at = "layers." + std::to_string(i) + ".";
@@ -59,39 +40,41 @@ TensorTable gpt_tensors(const GptConfig& config) {
 
 double gpt_flops_per_token(const GptConfig& config) {
   const double width = config.width, layers = config.layers;
-  const double matrices = layers * 12 * width * width + GptConfig::vocabulary * width;
+  const double matrices = layers * 12 * width * width + config.vocabulary * width;
   return 6 * matrices + 12 * layers * width * config.context;
+}
+
+std::optional<GptConfig> gpt_preset(std::string_view name) {
+  if (name == "small") return GptConfig{};
+  constexpr int context = 1024, vocabulary = 50257;
+  if (name == "gpt2-124M") return GptConfig{12, 12, 768, context, vocabulary};
+  if (name == "gpt2-350M") return GptConfig{24, 16, 1024, context, vocabulary};
+  if (name == "gpt2-774M") return GptConfig{36, 20, 1280, context, vocabulary};
+  if (name == "gpt2-1558M") return GptConfig{48, 25, 1600, context, vocabulary};
+  return std::nullopt;
 }
 
 template <typename Real>
 Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra)
-    : config_(config),
-      table_(gpt_tensors(config)),
-      max_batch_(max_batch),
-      compute_(compute),
-      parameters_(table_.arena_size),
-      gradients_(compute::aligned_count<Real>(extra) + table_.arena_size) {
+    : config_(config), tensors_(gpt_tensors(config), extra), max_batch_(max_batch), compute_(compute) {
   layers_.resize(static_cast<std::size_t>(config.layers));
-  const auto point = [this](compute::Arena<Real>& arena, std::size_t index) {
-    return arena.data() + (arena.size() - table_.arena_size) + table_.tensors[index].offset;
-  };
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (const bool gradient : {false, true}) {
-      auto& arena = gradient ? gradients_ : parameters_;
       std::size_t next = tensors_before_layers + i * tensors_per_layer;
       auto& to = gradient ? layers_[i].d : layers_[i].p;
       for (Real** pointer :
            {&to.attention_gain, &to.attention_bias, &to.qkv, &to.qkv_bias, &to.output, &to.output_bias,
             &to.mlp_gain, &to.mlp_bias, &to.expand, &to.expand_bias, &to.project, &to.project_bias}) {
-        *pointer = point(arena, next++);
+        *pointer = gradient ? tensors_.gradient(next) : tensors_.parameter(next);
+        ++next;
       }
     }
   }
   const std::size_t last = tensors_before_layers + layers_.size() * tensors_per_layer;
-  token_table_ = point(parameters_, 0), d_token_table_ = point(gradients_, 0);
-  position_table_ = point(parameters_, 1), d_position_table_ = point(gradients_, 1);
-  final_gain_ = point(parameters_, last), d_final_gain_ = point(gradients_, last);
-  final_bias_ = point(parameters_, last + 1), d_final_bias_ = point(gradients_, last + 1);
+  token_table_ = tensors_.parameter(0), d_token_table_ = tensors_.gradient(0);
+  position_table_ = tensors_.parameter(1), d_position_table_ = tensors_.gradient(1);
+  final_gain_ = tensors_.parameter(last), d_final_gain_ = tensors_.gradient(last);
+  final_bias_ = tensors_.parameter(last + 1), d_final_bias_ = tensors_.gradient(last + 1);
   lay_out_activations();
 }
 
@@ -99,59 +82,27 @@ template <typename Real>
 void Gpt<Real>::lay_out_activations() {
   const std::size_t rows = static_cast<std::size_t>(max_batch_) * config_.context;
   const std::size_t width = static_cast<std::size_t>(config_.width);
-  std::vector<std::pair<Real**, std::size_t>> wanted;
+  Layout<Real> layout;
   for (Layer& l : layers_) {
-    for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2, &l.input})
-      wanted.emplace_back(p, rows * width);
-    for (Real** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) wanted.emplace_back(p, rows);
-    for (Real** p : {&l.wide, &l.gelu}) wanted.emplace_back(p, rows * 4 * width);
-    wanted.emplace_back(&l.qkv, rows * 3 * width);
-    wanted.emplace_back(&l.log_sum, rows * config_.heads);
+    for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2, &l.input}) layout.want(p, rows * width);
+    for (Real** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) layout.want(p, rows);
+    for (Real** p : {&l.wide, &l.gelu}) layout.want(p, rows * 4 * width);
+    layout.want(&l.qkv, rows * 3 * width);
+    layout.want(&l.log_sum, rows * config_.heads);
   }
   for (Real** p : {&residual_, &final_norm_, &projection_, &d_residual_, &d_norm_, &d_attention_}) {
-    wanted.emplace_back(p, rows * width);
+    layout.want(p, rows * width);
   }
-  for (Real** p : {&final_mean_, &final_rstd_}) wanted.emplace_back(p, rows);
-  wanted.emplace_back(&logits_, rows * GptConfig::vocabulary);
-  wanted.emplace_back(&d_wide_, rows * 4 * width);
-  wanted.emplace_back(&d_qkv_, rows * 3 * width);
-  std::size_t total = 0;
-  for (const auto& [pointer, count] : wanted) total += compute::aligned_count<Real>(count);
-  activations_ = compute::Arena<Real>(total);
-  Real* next = activations_.data();
-  for (const auto& [pointer, count] : wanted) {
-    *pointer = next;
-    next += compute::aligned_count<Real>(count);
-  }
-}
-
-template <typename Real>
-std::vector<std::span<Real>> Gpt<Real>::extra_and_gradients() noexcept {
-  std::vector<std::span<Real>> parts{gradients_.span().first(gradients_.size() - table_.arena_size)};
-  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
-    const std::size_t begin = table_.tensors[i].offset;
-    const std::size_t end =
-        i + 1 < table_.tensors.size() ? table_.tensors[i + 1].offset : table_.arena_size;
-    parts.push_back(gradients().subspan(begin, end - begin));
-  }
-  return parts;
+  for (Real** p : {&final_mean_, &final_rstd_}) layout.want(p, rows);
+  layout.want(&logits_, rows * static_cast<std::size_t>(config_.vocabulary));
+  layout.want(&d_wide_, rows * 4 * width);
+  layout.want(&d_qkv_, rows * 3 * width);
+  activations_ = layout.place();
 }
 
 template <typename Real>
 std::size_t Gpt<Real>::bytes() const noexcept {
-  return (parameters_.size() + gradients_.size() + activations_.size()) * sizeof(Real);
-}
-
-template <typename Real>
-void Gpt<Real>::initialize(std::uint64_t seed) {
-  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
-    const Tensor& tensor = table_.tensors[i];
-    Real* to = parameters_.data() + tensor.offset;
-    for (std::size_t j = 0; j < tensor.count; ++j) {
-      to[j] =
-          Real(tensor.initial_std > 0 ? tensor.initial_std * normal(seed, i, j) : tensor.initial_value);
-    }
-  }
+  return tensors_.bytes() + activations_.size() * sizeof(Real);
 }
 
 template <typename Real>
@@ -177,7 +128,7 @@ void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real*
 }
 
 template <typename Real>
-void Gpt<Real>::forward(const std::uint8_t* tokens, int batch, int length) {
+void Gpt<Real>::forward(const Token* tokens, int batch, int length) {
   const int rows = batch * length, width = config_.width;
   const Layer& first = layers_.front();
   compute_.embed(tokens, token_table_, position_table_, first.input, batch, length, width);
@@ -193,32 +144,24 @@ void Gpt<Real>::forward(const std::uint8_t* tokens, int batch, int length) {
                     length);
     }
   }
-  compute_.matmul({rows, GptConfig::vocabulary, width, false, true, false, false}, final_norm_, token_table_,
+  compute_.matmul({rows, config_.vocabulary, width, false, true, false, false}, final_norm_, token_table_,
                   nullptr, logits_);
 }
 
 template <typename Real>
-double Gpt<Real>::loss(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length) {
+double Gpt<Real>::loss(const Token* tokens, const Token* targets, int batch, int length) {
   forward(tokens, batch, length);
-  return compute_.cross_entropy(logits_, targets, batch * length, GptConfig::vocabulary, Real(0));
+  return compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, Real(0));
 }
 
 template <typename Real>
-double Gpt<Real>::loss_and_gradients(const std::uint8_t* tokens, const std::uint8_t* targets, int batch,
-                                     int length, Real gradient_scale, const Ready& ready) {
+double Gpt<Real>::loss_and_gradients(const Token* tokens, const Token* targets, int batch, int length,
+                                     Real gradient_scale, const Ready& ready) {
   forward(tokens, batch, length);
   const double sum =
-      compute_.cross_entropy(logits_, targets, batch * length, GptConfig::vocabulary, gradient_scale);
+      compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
   backward(tokens, batch, length, ready);
   return sum;
-}
-
-template <typename Real>
-void Gpt<Real>::linear_backward(const Real* input, const Real* weight, const Real* d_out, Real* d_input,
-                                Real* d_weight, Real* d_bias, int rows, int from, int to) {
-  compute_.matmul({rows, from, to, false, false, false, false}, d_out, weight, nullptr, d_input);
-  compute_.matmul({to, from, rows, true, false, false, false}, d_out, input, nullptr, d_weight);
-  if (d_bias) compute_.column_sums(d_out, d_bias, rows, to);
 }
 
 template <typename Real>
@@ -231,21 +174,22 @@ void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const R
     ready(first + 2 * pair + 1);
     ready(first + 2 * pair);
   };
-  linear_backward(l.gelu, l.p.project, d_residual_, d_wide_, l.d.project, l.d.project_bias, rows, 4 * width,
-                  width);
+  linear_backward(compute_, l.gelu, l.p.project, d_residual_, d_wide_, l.d.project, l.d.project_bias, rows,
+                  4 * width, width);
   pair_ready(5);
   compute_.gelu_backward(l.wide, d_wide_, static_cast<std::size_t>(rows) * 4 * width);
-  linear_backward(l.norm2, l.p.expand, d_wide_, d_norm_, l.d.expand, l.d.expand_bias, rows, width, 4 * width);
+  linear_backward(compute_, l.norm2, l.p.expand, d_wide_, d_norm_, l.d.expand, l.d.expand_bias, rows, width,
+                  4 * width);
   pair_ready(4);
   compute_.layer_norm_backward(l.middle, l.p.mlp_gain, l.mean2, l.rstd2, d_norm_, d_residual_, l.d.mlp_gain,
                                l.d.mlp_bias, rows, width);
   pair_ready(3);
-  linear_backward(l.attention, l.p.output, d_residual_, d_attention_, l.d.output, l.d.output_bias, rows,
-                  width, width);
+  linear_backward(compute_, l.attention, l.p.output, d_residual_, d_attention_, l.d.output, l.d.output_bias,
+                  rows, width, width);
   pair_ready(2);
   compute_.attention_backward({batch, length, config_.heads, width}, l.qkv, l.attention, l.log_sum,
                               d_attention_, d_qkv_);
-  linear_backward(l.norm1, l.p.qkv, d_qkv_, d_norm_, l.d.qkv, l.d.qkv_bias, rows, width, 3 * width);
+  linear_backward(compute_, l.norm1, l.p.qkv, d_qkv_, d_norm_, l.d.qkv, l.d.qkv_bias, rows, width, 3 * width);
   pair_ready(1);
   compute_.layer_norm_backward(l.input, l.p.attention_gain, l.mean1, l.rstd1, d_norm_, d_residual_,
                                l.d.attention_gain, l.d.attention_bias, rows, width);
@@ -253,16 +197,17 @@ void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const R
 }
 
 template <typename Real>
-void Gpt<Real>::backward(const std::uint8_t* tokens, int batch, int length, const Ready& ready) {
+void Gpt<Real>::backward(const Token* tokens, int batch, int length, const Ready& ready) {
   const int rows = batch * length, width = config_.width;
   // The tied table's gradient: the output layer's share overwrites, the embedding's is added below.
-  linear_backward(final_norm_, token_table_, logits_, d_norm_, d_token_table_, nullptr, rows, width,
-                  GptConfig::vocabulary);
+  linear_backward(compute_, final_norm_, token_table_, logits_, d_norm_, d_token_table_, nullptr, rows, width,
+                  config_.vocabulary);
   compute_.fill_zero(d_residual_, static_cast<std::size_t>(rows) * width);
   compute_.layer_norm_backward(residual_, final_gain_, final_mean_, final_rstd_, d_norm_, d_residual_,
                                d_final_gain_, d_final_bias_, rows, width);
-  ready(table_.tensors.size() - 1);
-  ready(table_.tensors.size() - 2);
+  const std::size_t tensors = tensors_.table().tensors.size();
+  ready(tensors - 1);
+  ready(tensors - 2);
   for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(i, batch, length, ready);
   compute_.fill_zero(d_position_table_, static_cast<std::size_t>(config_.context) * width);
   compute_.embed_backward(tokens, d_residual_, d_token_table_, d_position_table_, batch, length, width);

@@ -3,22 +3,23 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
-#include <vector>
+#include <optional>
+#include <string_view>
 
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
-#include "models/tensor_table.hpp"
+#include "models/model_tensors.hpp"
 
 namespace muster::models {
 
-struct GptConfig {
-  static constexpr int vocabulary = 256;  ///< one token per byte value
+using compute::Token;
 
+struct GptConfig {
   int layers = 4;
   int heads = 4;
   int width = 128;
-  int context = 64;  ///< longest sequence, in tokens
+  int context = 64;      ///< longest sequence, in tokens
+  int vocabulary = 256;  ///< tokens are below it; 256: one for each byte
 
   bool operator==(const GptConfig&) const = default;
 };
@@ -33,37 +34,33 @@ TensorTable gpt_tensors(const GptConfig& config);
 /// arXiv 2204.02311, appendix B).
 double gpt_flops_per_token(const GptConfig& config);
 
+/// A named size, or nothing: "small" (the default), and GPT-2's, "gpt2-124M", "gpt2-350M", "gpt2-774M" and
+/// "gpt2-1558M" (Radford et al. 2019, table 2; parameter counts as llm.c and the released weights have them).
+std::optional<GptConfig> gpt_preset(std::string_view name);
+
 /// A GPT's parameters, gradients and activations on one device. Not thread-safe.
 template <typename Real>
 class Gpt {
  public:
-  /// Room for `max_batch` sequences of config.context tokens. `extra` more elements, rounded up to a cache line,
-  /// stand before the gradients in memory, so that a few scalars can travel with them.
+  /// Room for `max_batch` sequences of config.context tokens. `extra`: see ModelTensors.
   Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
 
   const GptConfig& config() const noexcept { return config_; }
-  const TensorTable& table() const noexcept { return table_; }
+  ModelTensors<Real>& tensors() noexcept { return tensors_; }
   int max_batch() const noexcept { return max_batch_; }
-  std::span<Real> parameters() noexcept { return parameters_.span(); }
-  std::span<Real> gradients() noexcept { return gradients_.span().last(table_.arena_size); }
-  /// Side by side in memory: the extra elements, and then each tensor's gradient in the table's order, with the
-  /// gap behind it.
-  std::vector<std::span<Real>> extra_and_gradients() noexcept;
   /// Bytes of parameters, gradients and activations.
   std::size_t bytes() const noexcept;
 
-  /// Overwrites the parameters; the same for the same seed on every machine.
-  void initialize(std::uint64_t seed);
-
   /// Sum of the cross-entropy (nats) over batch * length predictions. tokens, targets: [batch, length],
   /// length <= context.
-  double loss(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length);
+  double loss(const Token* tokens, const Token* targets, int batch, int length);
   /// Called with a tensor's number in the table as soon as its gradient is complete; nearly from the last to
   /// the first.
   using Ready = std::function<void(std::size_t tensor)>;
   /// The same, and overwrites the gradients with gradient_scale * d sum / d parameters.
-  double loss_and_gradients(const std::uint8_t* tokens, const std::uint8_t* targets, int batch, int length,
-                            Real gradient_scale, const Ready& ready = [](std::size_t) {});
+  double loss_and_gradients(
+      const Token* tokens, const Token* targets, int batch, int length, Real gradient_scale,
+      const Ready& ready = [](std::size_t) {});
 
  private:
   /// One layer's tensors (parameters, then gradients) and saved activations: pointers into the arenas.
@@ -80,20 +77,17 @@ class Gpt {
     Real *norm2, *mean2, *rstd2, *wide, *gelu;
   };
   void lay_out_activations();
-  void forward(const std::uint8_t* tokens, int batch, int length);
+  void forward(const Token* tokens, int batch, int length);
   void forward_layer(const Layer& layer, const Real* norm_gain, const Real* norm_bias, Real* next_norm,
                      Real* next_mean, Real* next_rstd, int batch, int length);
-  void backward(const std::uint8_t* tokens, int batch, int length, const Ready& ready);
+  void backward(const Token* tokens, int batch, int length, const Ready& ready);
   void backward_layer(std::size_t index, int batch, int length, const Ready& ready);
-  /// d_input (when not null), d_weight and d_bias of out[rows, to] = input[rows, from]·weight^T + bias.
-  void linear_backward(const Real* input, const Real* weight, const Real* d_out, Real* d_input,
-                       Real* d_weight, Real* d_bias, int rows, int from, int to);
 
   GptConfig config_;
-  TensorTable table_;
+  ModelTensors<Real> tensors_;
   int max_batch_;
   compute::Compute<Real>& compute_;
-  compute::Arena<Real> parameters_, gradients_, activations_;
+  compute::Arena<Real> activations_;
   std::vector<Layer> layers_;
 
   // Tensors outside the layers: parameter, gradient.

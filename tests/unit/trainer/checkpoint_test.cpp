@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "models/gpt.hpp"
 #include "muster/error.hpp"
 #include "muster/philox.hpp"
 #include "safetensors.hpp"
@@ -14,10 +15,10 @@ using namespace muster;
 
 namespace {
 
-const models::GptConfig model{1, 2, 8, 6};
+const std::string model = "gpt layers=1 heads=2 width=8 context=6";
 
 struct Arenas {
-  models::TensorTable table = models::gpt_tensors(model);
+  models::TensorTable table = models::gpt_tensors({1, 2, 8, 6});
   std::vector<float> parameters = std::vector<float>(table.arena_size), moment1 = parameters,
                      moment2 = parameters;
 
@@ -135,8 +136,8 @@ TEST_CASE("damaged and foreign checkpoints are refused", "[checkpoint]") {
   }
   SECTION("another model") {
     write_file(path, good);
-    const models::GptConfig other{1, 2, 8, 7};
-    CHECK_THROWS_AS(read_checkpoint(path, other, models::gpt_tensors(other), arenas.tensors()), Error);
+    CHECK_THROWS_AS(read_checkpoint(path, "gpt layers=2", arenas.table, arenas.tensors()), Error);
+    CHECK_THROWS_AS(read_checkpoint(path, model, models::gpt_tensors({1, 2, 8, 7}), arenas.tensors()), Error);
   }
 }
 

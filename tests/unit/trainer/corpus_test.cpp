@@ -7,11 +7,17 @@
 
 using muster::Error;
 using muster::data::Corpus;
+using muster::data::Token;
+using muster::data::TokenSequence;
 namespace fs = std::filesystem;
 
 namespace {
 
-std::string text_of(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+std::string text_of(const TokenSequence& tokens) {
+  std::vector<Token> copy(tokens.size());
+  tokens.copy(0, copy.size(), 256, copy.data());
+  return {copy.begin(), copy.end()};
+}
 
 }  // namespace
 

@@ -22,11 +22,11 @@ struct Result {
 template <typename Real>
 Result run(muster::compute::Compute<Real>& compute) {
   Gpt<Real> model(config, batch, compute);
-  initialize_boldly(model, 3);
+  initialize_boldly(model.tensors(), 3);
   const auto tokens = test_text(batch * 48, 1), targets = test_text(batch * 48, 2);
   Result result;
   result.loss = model.loss_and_gradients(tokens.data(), targets.data(), batch, 48, Real(1.0 / (batch * 48)));
-  result.gradients.assign(model.gradients().begin(), model.gradients().end());
+  result.gradients.assign(model.tensors().gradients().begin(), model.tensors().gradients().end());
   return result;
 }
 

@@ -58,7 +58,7 @@ TEST_CASE("cross-entropy in float stays exact for large logits and shows NaN", "
   auto compute = test_compute<float>();
   std::vector<float> logits(256, -200.0f);
   logits[7] = 300.0f;
-  const std::uint8_t right = 7, wrong = 8;
+  const muster::compute::Token right = 7, wrong = 8;
   CHECK(compute.cross_entropy(logits.data(), &right, 1, 256, 0.0f) == Approx(0).margin(1e-6));
   CHECK(compute.cross_entropy(logits.data(), &wrong, 1, 256, 0.0f) == Approx(500));
   logits[9] = std::numeric_limits<float>::quiet_NaN();

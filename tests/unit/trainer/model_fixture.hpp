@@ -9,10 +9,10 @@
 #include "muster/philox.hpp"
 
 /// Bytes from a small alphabet, so that tokens repeat within a batch.
-inline std::vector<std::uint8_t> test_text(std::size_t size, std::uint64_t seed = 5) {
-  std::vector<std::uint8_t> text(size);
+inline std::vector<muster::compute::Token> test_text(std::size_t size, std::uint64_t seed = 5) {
+  std::vector<muster::compute::Token> text(size);
   for (std::size_t i = 0; i < size; ++i) {
-    text[i] = static_cast<std::uint8_t>('a' + muster::uniform_bits(seed, 1000, i) % 23);
+    text[i] = static_cast<muster::compute::Token>('a' + muster::uniform_bits(seed, 1000, i) % 23);
   }
   return text;
 }
@@ -20,10 +20,10 @@ inline std::vector<std::uint8_t> test_text(std::size_t size, std::uint64_t seed 
 /// Initial parameters made large, so that no part of the model is close to linear and no gradient close to
 /// zero.
 template <typename Real>
-void initialize_boldly(muster::models::Gpt<Real>& model, std::uint64_t seed) {
-  for (std::size_t i = 0; i < model.table().tensors.size(); ++i) {
-    const auto& tensor = model.table().tensors[i];
-    Real* to = model.parameters().data() + tensor.offset;
+void initialize_boldly(muster::models::ModelTensors<Real>& tensors, std::uint64_t seed) {
+  for (std::size_t i = 0; i < tensors.table().tensors.size(); ++i) {
+    const auto& tensor = tensors.table().tensors[i];
+    Real* to = tensors.parameter(i);
     for (std::size_t j = 0; j < tensor.count; ++j) {
       to[j] = Real(tensor.initial_value + 0.15 * muster::normal(seed, i, j));
     }

@@ -25,6 +25,7 @@ TEST_CASE("options and their defaults", "[options]") {
   CHECK(defaults.model == models::GptConfig{4, 4, 128, 64});
   CHECK(defaults.device == Device::automatic);
   CHECK(defaults.resume == "auto");
+  CHECK(defaults.model_name == "small");
   const Options given = parse({"--device=cpu", "--batch", "7", "--learning-rate=1e-2", "--resume", "file",
                                "--seed=18446744073709551615"});
   CHECK(given.device == Device::cpu);
@@ -34,6 +35,20 @@ TEST_CASE("options and their defaults", "[options]") {
   CHECK(given.seed == ~std::uint64_t{0});
   CHECK_FALSE(given.deterministic);
   CHECK(parse({"--deterministic", "--chunk=3"}).chunk == 3);
+}
+
+TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[options]") {
+  // Parameters of OpenAI's released weights.
+  for (const auto& [name, parameters] :
+       {std::pair{"gpt2-124M", 124'439'808u}, std::pair{"gpt2-350M", 354'823'168u},
+        std::pair{"gpt2-774M", 774'030'080u}, std::pair{"gpt2-1558M", 1'557'611'200u}}) {
+    CAPTURE(name);
+    CHECK(models::gpt_tensors(parse({"--model", name}).model).parameter_count == parameters);
+  }
+  const Options given = parse({"--layers=2", "--model=gpt2-124M", "--context", "64", "--vocabulary=256"});
+  CHECK(given.model == models::GptConfig{2, 12, 768, 64, 256});
+  CHECK(parse({"--model=small"}).model == models::GptConfig{});
+  CHECK(parse({"--model=mnist-cnn", "--batch=64"}).model_name == "mnist-cnn");
 }
 
 TEST_CASE("wrong options get one line and the exit code of wrong usage", "[options]") {
@@ -60,7 +75,12 @@ TEST_CASE("wrong options get one line and the exit code of wrong usage", "[optio
                                                     {"--layers"},
                                                     {"--log-every=-1"},
                                                     {"--seed=-1"},
-                                                    {"--chunk=0"}};
+                                                    {"--chunk=0"},
+                                                    {"--model=gpt3"},
+                                                    {"--model=mnist-cnn", "--layers=2"},
+                                                    {"--model=gpt2-124M", "--heads=5"},
+                                                    {"--vocabulary=1"},
+                                                    {"--vocabulary=65537"}};
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
     try {

@@ -69,23 +69,23 @@ TEST_CASE("training goes on from a checkpoint with the same bits", "[training]")
   const Options options = small_run(folder);
   Job job = Job::join({.device = Device::cpu});
   auto compute = test_compute<float>();
-  const data::Corpus corpus = data::Corpus::read(options.data, 0.1);
-  const Replica::Settings settings{options.model, options.adamw, options.batch, 3};
+  const auto workload = read_workload(options);
+  const Replica::Settings settings{options.adamw, options.batch, 3};
   const auto train_steps = [&](Replica& replica, std::int64_t from, std::int64_t to) {
     for (std::int64_t step = from; step < to; ++step) {
       REQUIRE(replica.step(step, step * options.batch, 1e-3 * static_cast<double>(step % 7), {}).finite);
     }
   };
-  Replica whole(settings, corpus, compute, job.host_world());
+  Replica whole(settings, *workload, compute, job.host_world());
   whole.initialize();
   train_steps(whole, 0, 30);
-  const TrainingState state{30, 150, 3, options.batch, corpus.hash(), options.model};
+  const TrainingState state{30, 150, 3, options.batch, workload->data_hash(), workload->model_text()};
   write_checkpoint(folder / "checkpoint", state, whole.table(), whole.tensors());
   train_steps(whole, 30, 60);
 
-  Replica resumed(settings, corpus, compute, job.host_world());
-  CHECK(read_checkpoint(folder / "checkpoint", options.model, resumed.table(), resumed.tensors()).samples ==
-        150);
+  Replica resumed(settings, *workload, compute, job.host_world());
+  CHECK(read_checkpoint(folder / "checkpoint", workload->model_text(), resumed.table(), resumed.tensors())
+            .samples == 150);
   train_steps(resumed, 30, 60);
   CHECK(resumed.parameter_hash() == whole.parameter_hash());
   job.leave();

@@ -5,6 +5,7 @@
 
 #include "catch.hpp"
 #include "model_fixture.hpp"
+#include "temporary_folder.hpp"
 
 using namespace muster;
 
@@ -12,10 +13,14 @@ TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[
   const models::GptConfig config{1, 2, 16, 10};
   auto compute = test_compute<float>();
   models::Gpt<float> one(config, 1, compute), three(config, 3, compute);
-  initialize_boldly(one, 4);
-  initialize_boldly(three, 4);
+  initialize_boldly(one.tensors(), 4);
+  initialize_boldly(three.tensors(), 4);
+  const TemporaryFolder folder;
   for (const std::size_t size : {2u, 10u, 11u, 12u, 57u, 204u}) {
     const auto text = test_text(size);
+    write_file(folder / "text", {text.begin(), text.end()});
+    data::TokenSequence tokens;
+    tokens.append(std::make_shared<data::MappedFile>(folder / "text"), 0, size, 1);
     double expected = 0;
     for (std::size_t at = 0; at + 1 < size; at += 10) {
       const int length = static_cast<int>(std::min<std::size_t>(10, size - 1 - at));
@@ -24,7 +29,7 @@ TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[
     for (int ranks = 1; ranks <= 7; ++ranks) {
       Average sum;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Average share = validation_share(rank % 2 == 0 ? three : one, text, rank, ranks);
+        const Average share = validation_share(rank % 2 == 0 ? three : one, tokens, rank, ranks);
         sum.sum += share.sum;
         sum.weight += share.weight;
       }

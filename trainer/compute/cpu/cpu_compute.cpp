@@ -64,7 +64,7 @@ Real* CpuCompute<Real>::scratch(int thread) {
 }
 
 template <typename Real>
-void CpuCompute<Real>::embed(const std::uint8_t* tokens, const Real* token_table, const Real* position_table,
+void CpuCompute<Real>::embed(const Token* tokens, const Real* token_table, const Real* position_table,
                              Real* out, int batch, int length, int width) {
   const std::size_t rows = static_cast<std::size_t>(batch) * length;
   split(threads_, rows, 1, rows * width, [&](std::size_t begin, std::size_t end) {
@@ -74,7 +74,7 @@ void CpuCompute<Real>::embed(const std::uint8_t* tokens, const Real* token_table
 }
 
 template <typename Real>
-void CpuCompute<Real>::embed_backward(const std::uint8_t* tokens, const Real* d_out, Real* d_token_table,
+void CpuCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Real* d_token_table,
                                       Real* d_position_table, int batch, int length, int width) {
   // Threads own columns, so equal tokens never meet. 16 columns are a cache line of floats.
   split(threads_, static_cast<std::size_t>(width), 16, static_cast<std::size_t>(batch) * length * width,
@@ -208,7 +208,7 @@ void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* q
 }
 
 template <typename Real>
-double CpuCompute<Real>::cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes,
+double CpuCompute<Real>::cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                                        Real gradient_scale) {
   sums_.resize(std::max(sums_.size(), static_cast<std::size_t>(rows)));
   split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * classes,

@@ -26,10 +26,10 @@ class CpuCompute final : public Compute<Real> {
 
   std::string describe() const override;
   void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
-  void embed(const std::uint8_t* tokens, const Real* token_table, const Real* position_table, Real* out,
-             int batch, int length, int width) override;
-  void embed_backward(const std::uint8_t* tokens, const Real* d_out, Real* d_token_table,
-                      Real* d_position_table, int batch, int length, int width) override;
+  void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out, int batch,
+             int length, int width) override;
+  void embed_backward(const Token* tokens, const Real* d_out, Real* d_token_table, Real* d_position_table,
+                      int batch, int length, int width) override;
   void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias, Real* out,
                   Real* mean, Real* rstd, int rows, int width) override;
   void layer_norm_backward(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
@@ -43,8 +43,16 @@ class CpuCompute final : public Compute<Real> {
   void attention(const AttentionShape& shape, const Real* qkv, Real* out, Real* log_sum) override;
   void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out, const Real* log_sum,
                           const Real* d_out, Real* d_qkv) override;
-  double cross_entropy(Real* logits, const std::uint8_t* targets, int rows, int classes,
+  double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                        Real gradient_scale) override;
+  void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) override;
+  void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) override;
+  void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) override;
+  void max_pool_relu_backward(const PoolShape& shape, const Real* images, const Real* scale, const Real* out,
+                              const Real* d_out, Real* d_images) override;
+  void relu(const Real* x, const Real* scale, Real* out, std::size_t count) override;
+  void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) override;
+  std::int64_t count_right(const Real* logits, const Token* targets, int rows, int classes) override;
   double sum_of_squares(const Real* x, std::size_t count) override;
   void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1, Real* moment2,
              std::size_t count) override;

@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compute/token.hpp"
+
 namespace muster::compute::cpu {
 
 template <typename Real>
 struct RowKernels {
-  void (*embed)(const std::uint8_t* tokens, const Real* token_table, const Real* position_table, Real* out,
+  void (*embed)(const Token* tokens, const Real* token_table, const Real* position_table, Real* out,
                 int begin, int end, int length, int width);
   void (*layer_norm)(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias,
                      Real* out, Real* mean, Real* rstd, int begin, int end, int width);
@@ -27,8 +29,8 @@ struct RowKernels {
   /// Adds rows [begin, end) of x[.., width] to out[width].
   void (*column_sums)(const Real* x, Real* out, int begin, int end, int width);
   /// losses: one per row, in double.
-  void (*cross_entropy)(Real* logits, const std::uint8_t* targets, double* losses, int begin, int end,
-                        int classes, Real gradient_scale);
+  void (*cross_entropy)(Real* logits, const Token* targets, double* losses, int begin, int end, int classes,
+                        Real gradient_scale);
 };
 
 /// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.

@@ -5,11 +5,13 @@
 
 namespace {
 
+using muster::compute::Token;
+
 constexpr double layer_norm_epsilon = 1e-5;
 
 template <typename Real>
-void embed(const std::uint8_t* tokens, const Real* token_table, const Real* position_table, Real* out,
-           int begin, int end, int length, int width) {
+void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out, int begin,
+           int end, int length, int width) {
   for (int row = begin; row < end; ++row) {
     const Real* token = token_table + std::ptrdiff_t{tokens[row]} * width;
     const Real* position = position_table + std::ptrdiff_t{row % length} * width;
@@ -122,7 +124,7 @@ void column_sums(const Real* x, Real* out, int begin, int end, int width) {
 }
 
 template <typename Real>
-void cross_entropy(Real* logits, const std::uint8_t* targets, double* losses, int begin, int end, int classes,
+void cross_entropy(Real* logits, const Token* targets, double* losses, int begin, int end, int classes,
                    Real gradient_scale) {
   for (int row = begin; row < end; ++row) {
     Real* at = logits + std::ptrdiff_t{row} * classes;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shard of tokens: its header, and then every token that it says it has.
+#include <cstdlib>
+
+#include "data/corpus.hpp"
+#include "data/shard.hpp"
+#include "memory_file.hpp"
+#include "muster/error.hpp"
+
+using namespace muster;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const std::uint64_t count = data::tokens_in_shard({data, size}, "shard.bin");
+    fuzz::MemoryFile const file(data, size);
+    data::TokenSequence tokens;
+    tokens.append(std::make_shared<data::MappedFile>(file.path()), data::shard_header_bytes, count, 2);
+    if (tokens.size() != count) std::abort();
+    std::vector<data::Token> copy(count);
+    tokens.copy(0, count, 50257, copy.data());
+    for (const auto token : copy) {
+      if (token >= 50257) std::abort();
+    }
+  } catch (const Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image_workload.hpp"
+
+#include <set>
+
+#include "catch.hpp"
+#include "data/digits.hpp"
+#include "model_fixture.hpp"
+#include "replica.hpp"
+#include "temporary_folder.hpp"
+
+using namespace muster;
+
+namespace {
+
+/// Drawn digits as MNIST's files.
+data::ImageSet drawn_images(const TemporaryFolder& folder, std::uint32_t training, std::uint32_t held_out) {
+  for (const int set : {0, 1}) {
+    std::vector<std::uint8_t> pixels, labels;
+    const std::uint32_t count = set == 0 ? training : held_out;
+    for (std::uint32_t image = 0; image < count; ++image) {
+      const auto digit = data::draw_digit(3, static_cast<std::uint64_t>(set) + 1, image);
+      pixels.insert(pixels.end(), digit.pixels.begin(), digit.pixels.end());
+      labels.push_back(digit.label);
+    }
+    const std::uint32_t extents[] = {count, 28, 28};
+    const auto at = static_cast<std::size_t>(2 * set);
+    data::write_idx(folder / data::ImageSet::names[at], extents, pixels);
+    data::write_idx(folder / data::ImageSet::names[at + 1], std::span(extents).first(1), labels);
+  }
+  return data::ImageSet::read(folder.path(), 28, 10);
+}
+
+}  // namespace
+
+TEST_CASE("digits are drawn from a seed, all ten, each in its own way", "[digits]") {
+  std::array<int, 10> often{};
+  std::set<std::array<std::uint8_t, 784>> different;
+  for (std::uint64_t image = 0; image < 500; ++image) {
+    const auto digit = data::draw_digit(1, 1, image), again = data::draw_digit(1, 1, image);
+    CHECK(digit.pixels == again.pixels);
+    ++often.at(digit.label);
+    different.insert(digit.pixels);
+    // Ink on a ground: neither empty nor full, and the border is mostly ground.
+    int dark = 0;
+    for (const auto pixel : digit.pixels) dark += pixel > 80;
+    CHECK(dark > 10);
+    CHECK(dark < 350);
+  }
+  CHECK(different.size() == 500);
+  for (const int count : often) CHECK(count > 25);
+  CHECK(data::draw_digit(2, 1, 0).pixels != data::draw_digit(1, 1, 0).pixels);
+  CHECK(data::draw_digit(1, 2, 0).pixels != data::draw_digit(1, 1, 0).pixels);
+}
+
+TEST_CASE("each image comes exactly once an epoch, over any number of ranks", "[images]") {
+  const TemporaryFolder folder;
+  const ImageWorkload workload(drawn_images(folder, 101, 7), 5);
+  REQUIRE(workload.samples_per_epoch() == 101);
+  const std::uint64_t batch = 12;
+  std::vector<std::uint64_t> orders[2];
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    std::vector<std::uint64_t> taken;
+    for (std::uint64_t step = 0; step * batch < 202; ++step) {  // two epochs; steps cross their boundary
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Share share = share_of(batch, rank, ranks);
+        for (std::uint64_t i = share.begin; i < share.end; ++i)
+          taken.push_back(workload.image_of(step * batch + i));
+      }
+    }
+    for (const std::size_t epoch : {0, 1}) {
+      orders[epoch].assign(taken.begin() + static_cast<std::ptrdiff_t>(epoch * 101),
+                           taken.begin() + static_cast<std::ptrdiff_t>((epoch + 1) * 101));
+      const std::set<std::uint64_t> all(orders[epoch].begin(), orders[epoch].end());
+      CHECK(all.size() == 101);
+      CHECK(*all.rbegin() == 100);
+    }
+    CHECK(orders[0] != orders[1]);
+  }
+}
+
+TEST_CASE("validation counts every held-out image once over unequal shares", "[images]") {
+  const TemporaryFolder folder;
+  const ImageWorkload workload(drawn_images(folder, 20, 77), 5);
+  auto compute = test_compute<float>();
+  const auto model = workload.build(compute, 2, 0);
+  model->tensors().initialize(1);
+  const Validation whole = model->validation_share(0, 1);
+  CHECK(whole.accuracy.weight == 77);
+  CHECK(whole.accuracy.sum == std::floor(whole.accuracy.sum));
+  for (const int ranks : {2, 3, 80}) {
+    Validation sum;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Validation share = model->validation_share(rank, ranks);
+      sum.loss.add(share.loss.weight > 0 ? share.loss.value() : 0, share.loss.weight);
+      sum.accuracy.sum += share.accuracy.sum;
+      sum.accuracy.weight += share.accuracy.weight;
+    }
+    CHECK(sum.accuracy.sum == whole.accuracy.sum);
+    CHECK(sum.accuracy.weight == 77);
+    CHECK(sum.loss.value() == Approx(whole.loss.value()).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("dropout and images follow the sample's number, not who takes it nor with which others",
+          "[images]") {
+  const TemporaryFolder folder;
+  const ImageWorkload workload(drawn_images(folder, 20, 2), 5);
+  auto compute = test_compute<float>();
+  const auto several = workload.build(compute, 4, 0), one = workload.build(compute, 1, 0);
+  several->tensors().initialize(1);
+  one->tensors().initialize(1);
+  const auto ready = [](std::size_t) {};
+  several->take(33, 4);
+  const double together = several->loss_and_gradients(1.0f, ready);
+  double apart = 0;
+  std::set<double> losses;
+  for (std::uint64_t sample = 33; sample < 37; ++sample) {
+    one->take(sample, 1);
+    const double loss = one->loss_and_gradients(1.0f, ready);
+    apart += loss;
+    losses.insert(loss);
+  }
+  CHECK(together == Approx(apart).epsilon(1e-5));
+  CHECK(losses.size() == 4);
+  one->take(33 + 20, 1);  // an epoch later: perhaps another image, surely another dropout
+  CHECK(losses.count(one->loss_and_gradients(1.0f, ready)) == 0);
+}
+
+TEST_CASE("the network learns to read drawn digits that it has not seen", "[images]") {
+  const TemporaryFolder folder;
+  const ImageWorkload workload(drawn_images(folder, 1500, 300), 5);
+  Job job = Job::join({.device = Device::cpu});
+  auto compute = test_compute<float>();
+  AdamwSettings adamw;
+  adamw.weight_decay = 0;
+  Replica replica({adamw, 30, 1}, workload, compute, job.host_world());
+  replica.initialize();
+  for (std::int64_t step = 0; step < 150; ++step) REQUIRE(replica.step(step, step * 30, 3e-3, {}).finite);
+  Validation found = replica.validation_share();
+  replica.add_up(found);
+  CAPTURE(found.loss.value());
+  CHECK(found.accuracy.value() > 0.7);  // guessing has 0.1
+  job.leave();
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a small network on images needs beside matrix products. NaN stays NaN, so that a run sees it in its
+// loss.
+#include <algorithm>
+
+#include "compute/cpu/cpu_compute.hpp"
+#include "compute/cpu/split.hpp"
+
+namespace muster::compute::cpu {
+namespace {
+
+template <typename Real>
+Real positive_part(Real x) {
+  return x < Real(0) ? Real(0) : x;
+}
+
+/// Of the 2 x 2 pixels from `first` on, `row` apart, the place of the largest.
+template <typename Real>
+std::ptrdiff_t largest_of_four(const Real* first, std::ptrdiff_t column, std::ptrdiff_t row) {
+  std::ptrdiff_t best = 0;
+  for (const std::ptrdiff_t at : {column, row, row + column}) {
+    if (first[at] > first[best] || first[at] != first[at]) best = at;
+  }
+  return best;
+}
+
+/// Calls f(image, channel, first of its 2 x 2 pixels, output) for every output of the images [begin, end).
+template <typename F>
+void for_each_pool(const PoolShape& s, std::size_t begin, std::size_t end, F&& f) {
+  const std::ptrdiff_t out_height = s.height / 2, out_width = s.width / 2, channels = s.channels;
+  for (auto image = static_cast<std::ptrdiff_t>(begin); image < static_cast<std::ptrdiff_t>(end); ++image) {
+    for (std::ptrdiff_t y = 0; y < out_height; ++y) {
+      for (std::ptrdiff_t x = 0; x < out_width; ++x) {
+        for (std::ptrdiff_t channel = 0; channel < channels; ++channel) {
+          const std::ptrdiff_t first = ((image * s.height + 2 * y) * s.width + 2 * x) * channels + channel;
+          const std::ptrdiff_t out = s.channels_first_out
+                                         ? ((image * channels + channel) * out_height + y) * out_width + x
+                                         : ((image * out_height + y) * out_width + x) * channels + channel;
+          f(image * channels + channel, first, out);
+        }
+      }
+    }
+  }
+}
+
+/// Calls f(offset in columns, offset in images, count) for runs of window pixels of one image and channel.
+template <typename F>
+void for_each_window_row(const ConvolutionShape& s, std::size_t image, F&& f) {
+  const std::ptrdiff_t channels = s.channels, window = s.window;
+  std::ptrdiff_t to = static_cast<std::ptrdiff_t>(image) * s.out_height() * s.out_width() * s.window_size();
+  for (std::ptrdiff_t y = 0; y < s.out_height(); ++y) {
+    for (std::ptrdiff_t x = 0; x < s.out_width(); ++x) {
+      for (std::ptrdiff_t channel = 0; channel < channels; ++channel) {
+        for (std::ptrdiff_t row = 0; row < window; ++row, to += window) {
+          f(to,
+            ((static_cast<std::ptrdiff_t>(image) * s.height + y + row) * s.width + x) * channels + channel);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <typename Real>
+void CpuCompute<Real>::unfold(const ConvolutionShape& s, const Real* images, Real* columns) {
+  const auto batch = static_cast<std::size_t>(s.batch);
+  split(threads_, batch, 1, static_cast<std::size_t>(s.places()) * s.window_size(),
+        [&](std::size_t begin, std::size_t end) {
+          for (std::size_t image = begin; image < end; ++image) {
+            for_each_window_row(s, image, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
+              for (std::ptrdiff_t x = 0; x < s.window; ++x) columns[to + x] = images[from + x * s.channels];
+            });
+          }
+        });
+}
+
+template <typename Real>
+void CpuCompute<Real>::fold(const ConvolutionShape& s, const Real* d_columns, Real* d_images) {
+  const auto batch = static_cast<std::size_t>(s.batch);
+  const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
+  split(threads_, batch, 1, static_cast<std::size_t>(s.places()) * s.window_size(),
+        [&](std::size_t begin, std::size_t end) {
+          std::fill(d_images + begin * image_size, d_images + end * image_size, Real(0));
+          for (std::size_t image = begin; image < end; ++image) {
+            for_each_window_row(s, image, [&](std::ptrdiff_t from, std::ptrdiff_t to) {
+              for (std::ptrdiff_t x = 0; x < s.window; ++x)
+                d_images[to + x * s.channels] += d_columns[from + x];
+            });
+          }
+        });
+}
+
+template <typename Real>
+void CpuCompute<Real>::max_pool_relu(const PoolShape& s, const Real* images, const Real* scale, Real* out) {
+  const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
+  split(threads_, static_cast<std::size_t>(s.batch), 1,
+        static_cast<std::size_t>(s.batch) * s.height * s.width * s.channels,
+        [&](std::size_t begin, std::size_t end) {
+          for_each_pool(s, begin, end, [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t to) {
+            const Real largest = images[first + largest_of_four(images + first, column, row)];
+            out[to] = positive_part(scale ? scale[plane] * largest : largest);
+          });
+        });
+}
+
+template <typename Real>
+void CpuCompute<Real>::max_pool_relu_backward(const PoolShape& s, const Real* images, const Real* scale,
+                                              const Real* out, const Real* d_out, Real* d_images) {
+  const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
+  const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
+  split(threads_, static_cast<std::size_t>(s.batch), 1, static_cast<std::size_t>(s.batch) * image_size,
+        [&](std::size_t begin, std::size_t end) {
+          std::fill(d_images + begin * image_size, d_images + end * image_size, Real(0));
+          for_each_pool(s, begin, end, [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t from) {
+            if (!(out[from] > Real(0))) return;
+            d_images[first + largest_of_four(images + first, column, row)] =
+                scale ? scale[plane] * d_out[from] : d_out[from];
+          });
+        });
+}
+
+template <typename Real>
+void CpuCompute<Real>::relu(const Real* x, const Real* scale, Real* out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = positive_part(scale ? scale[i] * x[i] : x[i]);
+}
+
+template <typename Real>
+void CpuCompute<Real>::relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Real slope = scale ? scale[i] : Real(1);
+    d_inout[i] = out[i] > Real(0) ? slope * d_inout[i] : Real(0);
+  }
+}
+
+template <typename Real>
+std::int64_t CpuCompute<Real>::count_right(const Real* logits, const Token* targets, int rows, int classes) {
+  std::int64_t right = 0;
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const Real* at = logits + row * classes;
+    right += std::max_element(at, at + classes) - at == targets[row] ? 1 : 0;
+  }
+  return right;
+}
+
+#define MUSTER_IMAGE_OPERATIONS(Real)                                                                \
+  template void CpuCompute<Real>::unfold(const ConvolutionShape&, const Real*, Real*);               \
+  template void CpuCompute<Real>::fold(const ConvolutionShape&, const Real*, Real*);                 \
+  template void CpuCompute<Real>::max_pool_relu(const PoolShape&, const Real*, const Real*, Real*);  \
+  template void CpuCompute<Real>::max_pool_relu_backward(const PoolShape&, const Real*, const Real*, \
+                                                         const Real*, const Real*, Real*);           \
+  template void CpuCompute<Real>::relu(const Real*, const Real*, Real*, std::size_t);                \
+  template void CpuCompute<Real>::relu_backward(const Real*, const Real*, Real*, std::size_t);       \
+  template std::int64_t CpuCompute<Real>::count_right(const Real*, const Token*, int, int);
+MUSTER_IMAGE_OPERATIONS(float)
+MUSTER_IMAGE_OPERATIONS(double)
+#undef MUSTER_IMAGE_OPERATIONS
+
+}  // namespace muster::compute::cpu

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace muster::compute {
+
+/// One entry of a vocabulary or one class, counted from 0. Two bytes hold GPT-2's 50,257.
+using Token = std::uint16_t;
+inline constexpr int most_tokens_in_vocabulary = 1 << 16;
+
+}  // namespace muster::compute

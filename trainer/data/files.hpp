@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace muster::data {
+
+/// The regular files that --data names: a file, a folder (every regular file below it), or, where no such
+/// path exists, a comma list of files, folders and shell patterns. Symbolic links to files are followed,
+/// links to folders inside a folder are not; each real file comes once, in the order of real paths, the same
+/// on every rank.
+/// @throws muster::Error(Fault::usage): no such path, nothing that matches, no regular file.
+std::set<std::filesystem::path> files_of(const std::string& where);
+
+}  // namespace muster::data

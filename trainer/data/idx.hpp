@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// IDX files of unsigned bytes, as MNIST comes in (Y. LeCun, C. Cortes, C. Burges, "The MNIST database of
+// handwritten digits"): two zero bytes, the type 8, the number of dimensions, each extent as a big-endian
+// uint32, the bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compute/token.hpp"
+#include "data/mapped_file.hpp"
+
+namespace muster::data {
+
+/// The extents of an IDX file of bytes with so many dimensions (1 to 8), after checking that its header is
+/// one and that they fit its size exactly. `path` is for the message.
+/// @throws muster::Error(Fault::usage)
+std::vector<std::uint64_t> idx_extents(std::span<const std::uint8_t> content, std::size_t dimensions,
+                                       const std::filesystem::path& path);
+
+/// Writes an IDX file: whole or not at all. The extents' product is the number of bytes.
+/// @throws muster::Error(Fault::system)
+void write_idx(const std::filesystem::path& path, std::span<const std::uint32_t> extents,
+               std::span<const std::uint8_t> bytes);
+
+/// Images of one size with their labels, mapped. Reading is thread-safe.
+class LabelledImages {
+ public:
+  /// @throws muster::Error(Fault::usage): what idx_extents() throws, images that are not side x side pixels,
+  /// another number of labels, a label that is not below `classes`, none at all.
+  static LabelledImages read(const std::filesystem::path& images, const std::filesystem::path& labels,
+                             std::uint64_t side, int classes);
+
+  std::uint64_t count() const noexcept { return labels_.size(); }
+  std::span<const std::uint8_t> pixels(std::uint64_t image) const noexcept {
+    return pixels_.subspan(image * image_size_, image_size_);
+  }
+  compute::Token label(std::uint64_t image) const noexcept { return labels_[image]; }
+  std::uint64_t fingerprint(std::uint64_t seed) const noexcept;
+
+ private:
+  std::shared_ptr<const MappedFile> image_file_, label_file_;
+  std::span<const std::uint8_t> pixels_, labels_;
+  std::uint64_t image_size_ = 0;
+};
+
+/// What MNIST's four files hold.
+struct ImageSet {
+  /// MNIST's names: training images and labels, and those to validate with.
+  static constexpr std::array<const char*, 4> names{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                                    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+  /// @throws muster::Error(Fault::usage): a file that is missing (packed ones are told apart), or what
+  /// LabelledImages::read() throws.
+  static ImageSet read(const std::filesystem::path& folder, std::uint64_t side, int classes);
+
+  LabelledImages training, held_out;
+};
+
+}  // namespace muster::data

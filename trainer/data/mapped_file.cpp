@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "hash.hpp"
+#include "muster/error.hpp"
+
+namespace muster::data {
+namespace {
+
+constexpr std::size_t copied_below = 1 << 16;
+constexpr std::size_t hashed_whole = std::size_t{64} << 20, hashed_blocks = 1024,
+                      hashed_block = hashed_whole / hashed_blocks;
+
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+[[noreturn]] void refuse_file(const std::filesystem::path& path, Fault fault, const std::string& why) {
+  throw Error(fault, fmt::format("cannot read {}: {}", path.string(), why));
+}
+
+}  // namespace
+
+MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
+  const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.number < 0) refuse_file(path_, Fault::usage, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(file.number, &status) != 0) refuse_file(path_, Fault::system, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) refuse_file(path_, Fault::usage, "not a regular file");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size < copied_below) {
+    read_whole(file.number, size);
+    return;
+  }
+  mapping_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
+  if (mapping_ == MAP_FAILED) {
+    mapping_ = nullptr;
+    refuse_file(path_, Fault::system, std::strerror(errno));
+  }
+  bytes_ = {static_cast<const std::uint8_t*>(mapping_), size};
+}
+
+void MappedFile::read_whole(int descriptor, std::size_t size) {
+  copied_.resize(size);
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::read(descriptor, copied_.data() + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse_file(path_, Fault::system, std::strerror(errno));
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  copied_.resize(done);
+  bytes_ = copied_;
+}
+
+MappedFile::~MappedFile() {
+  if (mapping_ != nullptr) ::munmap(mapping_, bytes_.size());
+}
+
+std::uint64_t MappedFile::fingerprint(std::uint64_t seed) const noexcept {
+  if (bytes_.size() <= hashed_whole) return hash_bytes(bytes_.data(), bytes_.size(), seed);
+  const std::uint64_t size = bytes_.size();
+  std::uint64_t hash = hash_bytes(&size, sizeof(size), seed);
+  for (std::size_t i = 0; i < hashed_blocks; ++i) {
+    const std::size_t at = (bytes_.size() - hashed_block) / (hashed_blocks - 1) * i;
+    hash = hash_bytes(bytes_.data() + at, hashed_block, hash);
+  }
+  return hash;
+}
+
+}  // namespace muster::data

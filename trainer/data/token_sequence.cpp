@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/token_sequence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/shard.hpp"
+#include "muster/error.hpp"
+
+namespace muster::data {
+
+void TokenSequence::append(std::shared_ptr<const MappedFile> file, std::uint64_t first_byte,
+                           std::uint64_t count, int bytes_per_token) {
+  if (count == 0) return;
+  const std::uint64_t begin = size();
+  pieces_.push_back({std::move(file), first_byte, bytes_per_token, begin, begin + count});
+}
+
+TokenSequence TokenSequence::part(std::uint64_t begin, std::uint64_t end) const {
+  TokenSequence part;
+  for (const Piece& piece : pieces_) {
+    const std::uint64_t from = std::max(begin, piece.begin), to = std::min(end, piece.end);
+    if (from >= to) continue;
+    const auto width = static_cast<std::uint64_t>(piece.bytes_per_token);
+    part.append(piece.file, piece.first_byte + (from - piece.begin) * width, to - from,
+                piece.bytes_per_token);
+  }
+  return part;
+}
+
+void TokenSequence::copy(std::uint64_t begin, std::size_t count, int vocabulary, Token* to) const {
+  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), begin,
+                                [](std::uint64_t at, const Piece& it) { return at < it.end; });
+  while (count > 0) {
+    const auto now = std::min<std::uint64_t>(count, piece->end - begin);
+    copy_piece(*piece, begin - piece->begin, now, vocabulary, to);
+    begin += now;
+    to += now;
+    count -= now;
+    ++piece;
+  }
+}
+
+void TokenSequence::copy_piece(const Piece& piece, std::uint64_t first, std::size_t count, int vocabulary,
+                               Token* to) {
+  const auto width = static_cast<std::uint64_t>(piece.bytes_per_token);
+  const std::uint8_t* from = piece.file->bytes().data() + piece.first_byte + first * width;
+  Token largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    to[i] = width == 1 ? Token{from[i]} : static_cast<Token>(from[2 * i] | from[2 * i + 1] << 8);
+    largest = std::max(largest, to[i]);
+  }
+  if (largest < vocabulary) return;
+  const auto at = static_cast<std::uint64_t>(
+      std::find_if(to, to + count, [&](Token token) { return token >= vocabulary; }) - to);
+  // Of a shard the position is a token's; of a text, whose tokens are bytes, it is a byte's.
+  const std::uint64_t header = width == 1 ? 0 : shard_header_bytes;
+  const std::uint64_t position = (piece.first_byte - header) / width + first + at;
+  throw Error(Fault::usage, fmt::format("{}: token {} at position {} is not below --vocabulary {}{}",
+                                        piece.file->path().string(), to[at], position, vocabulary,
+                                        width == 1 ? "" : " (GPT-2's is 50257)"));
+}
+
+}  // namespace muster::data

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compute/token.hpp"
+#include "data/mapped_file.hpp"
+
+namespace muster::data {
+
+using compute::Token;
+
+/// Tokens of several files, one behind the other, as one sequence. What it reads stays mapped as long as it
+/// or a part of it lives. Reading is thread-safe.
+class TokenSequence {
+ public:
+  /// Appends `count` tokens from byte `first_byte` of the file on, each of one or two bytes (little-endian).
+  void append(std::shared_ptr<const MappedFile> file, std::uint64_t first_byte, std::uint64_t count,
+              int bytes_per_token);
+
+  std::uint64_t size() const noexcept { return pieces_.empty() ? 0 : pieces_.back().end; }
+  bool empty() const noexcept { return size() == 0; }
+  /// Tokens [begin, end), begin <= end <= size().
+  TokenSequence part(std::uint64_t begin, std::uint64_t end) const;
+
+  /// Copies tokens [begin, begin + count), which must lie inside, to `to`.
+  /// @throws muster::Error(Fault::usage) when one is not below `vocabulary`; the text names file and
+  /// position.
+  void copy(std::uint64_t begin, std::size_t count, int vocabulary, Token* to) const;
+
+ private:
+  struct Piece {
+    std::shared_ptr<const MappedFile> file;
+    std::uint64_t first_byte;
+    int bytes_per_token;
+    std::uint64_t begin, end;  ///< in the sequence
+  };
+  static void copy_piece(const Piece& piece, std::uint64_t first, std::size_t count, int vocabulary,
+                         Token* to);
+
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace muster::data

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "make_data.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "atomic_file.hpp"
+#include "data/digits.hpp"
+#include "data/idx.hpp"
+#include "data/language.hpp"
+#include "data/shard.hpp"
+#include "muster/error.hpp"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DigitOptions {
+  std::string output = "digits";
+  int training = 60'000, held_out = 10'000;
+  std::uint64_t seed = 1;
+};
+
+struct LanguageOptions {
+  std::string output = "language", format = "text";
+  std::int64_t tokens = 1'000'000;
+  int symbols = 27, order = 2;
+  std::uint64_t seed = 1;
+};
+
+/// Symbols of a text, in this order.
+constexpr std::string_view alphabet = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,";
+/// llm.c's scripts write shards of this size.
+constexpr std::size_t shard_tokens = 100'000'000;
+
+/// A file in the folder, which is created; not one that is there already.
+fs::path new_file(const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw Error(Fault::system, fmt::format("cannot create {}: {}", folder.string(), error.message()));
+  if (fs::exists(fs::symlink_status(folder / name, error))) {
+    throw Error(Fault::usage,
+                fmt::format("{} exists: remove it or name another --output", (folder / name).string()));
+  }
+  return folder / name;
+}
+
+void write_digits(const DigitOptions& o) {
+  const std::pair<int, std::uint64_t> sets[] = {{o.training, 1}, {o.held_out, 2}};
+  std::vector<fs::path> paths;
+  for (const char* name : data::ImageSet::names) paths.push_back(new_file(o.output, name));
+  for (std::size_t set = 0; set < 2; ++set) {
+    const auto [count, stream] = sets[set];
+    std::vector<std::uint8_t> pixels, labels;
+    for (int image = 0; image < count; ++image) {
+      const data::Digit digit = data::draw_digit(o.seed, stream, static_cast<std::uint64_t>(image));
+      pixels.insert(pixels.end(), digit.pixels.begin(), digit.pixels.end());
+      labels.push_back(digit.label);
+    }
+    const auto images = static_cast<std::uint32_t>(count);
+    const std::uint32_t image_extents[] = {images, data::digit_side, data::digit_side},
+                        label_extents[] = {images};
+    data::write_idx(paths[2 * set], image_extents, pixels);
+    data::write_idx(paths[2 * set + 1], label_extents, labels);
+  }
+  fmt::print("{}: {} drawn digits to train on, {} to validate with, in MNIST's four files\n", o.output,
+             o.training, o.held_out);
+  fmt::print("train: muster-train --model=mnist-cnn --data {}\n", o.output);
+}
+
+void write_text(const LanguageOptions& o, std::span<const compute::Token> tokens) {
+  const fs::path path = new_file(o.output, "language.txt");
+  std::string text;
+  for (const compute::Token token : tokens) text += alphabet[token];
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void write_shards(const LanguageOptions& o, std::span<const compute::Token> tokens) {
+  const std::size_t held_out = tokens.size() / 10;
+  data::write_shard(new_file(o.output, "language_val_000000.bin"), tokens.last(held_out));
+  tokens = tokens.first(tokens.size() - held_out);
+  for (std::size_t shard = 0; !tokens.empty(); ++shard) {
+    const std::size_t count = std::min(tokens.size(), shard_tokens);
+    data::write_shard(new_file(o.output, fmt::format("language_train_{:06}.bin", shard)),
+                      tokens.first(count));
+    tokens = tokens.subspan(count);
+  }
+}
+
+void write_language(const LanguageOptions& o) {
+  const bool text = o.format == "text";
+  if (text && o.symbols > static_cast<int>(alphabet.size())) {
+    throw Error(Fault::usage, fmt::format("--symbols {}: a text has at most {}; pass --format=shards",
+                                          o.symbols, alphabet.size()));
+  }
+  const data::Language language(o.symbols, o.order, o.seed);
+  const auto tokens = language.write(static_cast<std::uint64_t>(o.tokens));
+  text ? write_text(o, tokens) : write_shards(o, tokens);
+  fmt::print("{}: {} tokens of {} symbols, each depending on the last {}\n", o.output, o.tokens, o.symbols,
+             o.order);
+  fmt::print("entropy rate {:.6f} nats/token: no model's loss over many tokens is below it\n",
+             language.entropy_rate());
+  fmt::print("train: muster-train --data {}{}\n", o.output,
+             text ? "" : fmt::format(" --vocabulary {}", o.symbols));
+}
+
+void add_digits(CLI::App& app, DigitOptions& o) {
+  app.add_option("--output", o.output, "Folder for the four files; created")->capture_default_str();
+  app.add_option("--train", o.training, "Images to train on")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--held-out", o.held_out, "Images to validate with")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "Another one draws other digits")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str();
+}
+
+void add_language(CLI::App& app, LanguageOptions& o) {
+  app.add_option("--output", o.output, "Folder for the text or the shards; created")->capture_default_str();
+  app.add_option("--format", o.format,
+                 "language.txt, or shards of tokens, the last tenth apart to validate with")
+      ->type_name("text|shards")
+      ->check(CLI::IsMember({"text", "shards"}).description(""))
+      ->capture_default_str();
+  app.add_option("--tokens", o.tokens, "Length")
+      ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000'000}))
+      ->capture_default_str();
+  app.add_option("--symbols", o.symbols, "Different tokens")
+      ->check(CLI::Range(2, compute::most_tokens_in_vocabulary))
+      ->capture_default_str();
+  app.add_option("--order", o.order, "Earlier tokens that the next one depends on")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "Another one makes another language")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+int make_data(int argc, const char* const* argv) {
+  CLI::App app("Writes data to train on, the same for the same options.", "muster-train make-data");
+  DigitOptions digits;
+  LanguageOptions language;
+  CLI::App* digits_app =
+      app.add_subcommand("digits", "Drawn digits as MNIST's four IDX files, for --model=mnist-cnn");
+  CLI::App* language_app = app.add_subcommand(
+      "language", "A language whose entropy rate is known, and so the least loss of any model");
+  app.require_subcommand(1);
+  add_digits(*digits_app, digits);
+  add_language(*language_app, language);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    const std::string text = error.what();
+    throw Error(Fault::usage, text.substr(0, text.find('\n')) + " (see muster-train make-data --help)");
+  }
+  if (*digits_app) write_digits(digits);
+  if (*language_app) write_language(language);
+  return 0;
+}
+
+}  // namespace muster

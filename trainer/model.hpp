@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "models/model_tensors.hpp"
+#include "muster/average.hpp"
+
+namespace muster {
+
+/// What validation finds: means over predictions, to be added up over ranks.
+struct Validation {
+  Average loss;      ///< cross-entropy, nats
+  Average accuracy;  ///< of predictions that are right; its weight stays 0 where nobody counts them
+};
+
+/// A network and the samples that it learns from, on one rank, as Replica sees them. Samples are numbered
+/// through all epochs, the same on all ranks; what a sample gives depends on its number and the seed alone,
+/// not on who computes it nor with which others. Not thread-safe.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual models::ModelTensors<float>& tensors() noexcept = 0;
+  /// Reads samples [first, first + count), at most as many as it was built for.
+  /// @throws muster::Error(Fault::usage) when one cannot be used; the text names file and position. It can
+  /// compute all the same then, on whatever it holds.
+  virtual void take(std::uint64_t first, std::uint64_t count) = 0;
+  /// Called with a tensor's number in the table as soon as its gradient is complete.
+  using Ready = std::function<void(std::size_t tensor)>;
+  /// Sum of the cross-entropy (nats) over the predictions of these samples; overwrites the gradients with
+  /// gradient_scale * d sum / d parameters.
+  virtual double loss_and_gradients(float gradient_scale, const Ready& ready) = 0;
+  /// This rank's share of the held-out predictions: every one exactly once over all ranks.
+  /// @throws muster::Error(Fault::usage) as take() does.
+  virtual Validation validation_share(int rank, int ranks) = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/model_tensors.hpp"
+
+#include "muster/philox.hpp"
+
+namespace muster::models {
+
+void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation,
+                       double value, Distribution distribution) {
+  std::size_t count = 1;
+  for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
+  table_.tensors.push_back(
+      {std::move(name), std::move(shape), table_.arena_size, count, decay, deviation, value, distribution});
+  // The offset must be the same for float and double: round for the smaller type.
+  table_.arena_size += compute::aligned_count<float>(count);
+  table_.parameter_count += count;
+}
+
+template <typename Real>
+ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra)
+    : table_(std::move(table)),
+      parameters_(table_.arena_size),
+      gradients_(compute::aligned_count<Real>(extra) + table_.arena_size) {}
+
+template <typename Real>
+std::vector<std::span<Real>> ModelTensors<Real>::extra_and_gradients() noexcept {
+  std::vector<std::span<Real>> parts{gradients_.span().first(gradients_.size() - table_.arena_size)};
+  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
+    const std::size_t begin = table_.tensors[i].offset;
+    const std::size_t end = i + 1 < table_.tensors.size() ? table_.tensors[i + 1].offset : table_.arena_size;
+    parts.push_back(gradients().subspan(begin, end - begin));
+  }
+  return parts;
+}
+
+template <typename Real>
+void ModelTensors<Real>::initialize(std::uint64_t seed) {
+  for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
+    const Tensor& tensor = table_.tensors[i];
+    Real* to = parameter(i);
+    for (std::size_t j = 0; j < tensor.count; ++j) {
+      double value = tensor.initial_value;
+      if (tensor.initial_spread > 0 && tensor.distribution == Distribution::normal)
+        value = tensor.initial_spread * normal(seed, i, j);
+      else if (tensor.initial_spread > 0)
+        value = tensor.initial_spread * (static_cast<double>(uniform_bits(seed, i, j) >> 11) * 0x1p-52 - 1);
+      to[j] = Real(value);
+    }
+  }
+}
+
+template <typename Real>
+compute::Arena<Real> Layout<Real>::place() const {
+  std::size_t total = 0;
+  for (const auto& [pointer, count] : wanted_) total += compute::aligned_count<Real>(count);
+  compute::Arena<Real> arena(total);
+  Real* next = arena.data();
+  for (const auto& [pointer, count] : wanted_) {
+    *pointer = next;
+    next += compute::aligned_count<Real>(count);
+  }
+  return arena;
+}
+
+template class ModelTensors<float>;
+template class ModelTensors<double>;
+template class Layout<float>;
+template class Layout<double>;
+
+}  // namespace muster::models
