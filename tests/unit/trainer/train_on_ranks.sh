@@ -43,6 +43,24 @@ done
 cmp -s "$folder/run1/checkpoint.safetensors" "$folder/run2/checkpoint.safetensors" &&
   fail "two ranks have the bits of one without --deterministic too: the comparison shows nothing"
 
+# The network on images: the same, with dropout, and with accuracy counted over unequal shares of 31 images.
+"$train" make-data digits --output "$folder/digits" --train 150 --held-out 31 > "$folder/log"
+for ranks in 1 3; do
+  timeout 100 "$mpirun" -n $ranks --bind-to none "$train" --model mnist-cnn --data "$folder/digits" --batch 10 --steps 20 --warmup 5 \
+    --threads 1 --device cpu --deterministic --chunk 3 --output "$folder/images$ranks" > "$folder/log"
+  grep -o 'over 31 images, .* right ([0-9]*)' "$folder/log" > "$folder/right$ranks" || fail "no line about right images on $ranks ranks"
+done
+cmp "$folder/images1/checkpoint.safetensors" "$folder/images3/checkpoint.safetensors" || fail "mnist-cnn has other bits on 3 ranks"
+cmp "$folder/right1" "$folder/right3" || fail "3 ranks count other right images"
+
+# A token beyond the vocabulary, found by one rank in the middle of a run: one line with file and position, on all ranks the same end.
+"$train" make-data language --format shards --output "$folder/language" --tokens 3000 > "$folder/log"
+code=0
+run 3 --vocabulary 9 --data "$folder/language" --output "$folder/tokens" > "$folder/log" 2>&1 || code=$?
+[ $code -eq 64 ] || fail "tokens beyond the vocabulary ended with $code, not 64"
+[ "$(grep -c '^muster-train: .*bin: token [0-9]* at position [0-9]* is not below --vocabulary 9' "$folder/log")" -eq 1 ] ||
+  fail "not exactly one line about a token beyond the vocabulary"
+
 code=0
 run 2 --output /dev/full > "$folder/log" 2>&1 || code=$?
 [ $code -eq 71 ] || fail "an output folder that cannot be created ended with $code, not 71"
@@ -50,4 +68,4 @@ run 2 --output /dev/full > "$folder/log" 2>&1 || code=$?
 code=0
 run 8 > "$folder/log" 2>&1 || code=$?
 [ $code -eq 64 ] || fail "more ranks than sequences ended with $code, not 64"
-grep -q 'less than one sequence' "$folder/log" || fail "no line about it"
+grep -q 'less than one sample' "$folder/log" || fail "no line about it"
