@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A test double of NCCL on host memory. By itself every rank keeps its own data, for worlds of one and for
 // what goes wrong before ranks exchange anything. With FAKE_NCCL_FOLDER, a folder that is empty at the job's
-// start, ranks that are processes do exchange it in collectives, not in messages (fake_nccl_exchange.hpp),
-// and the communicator is in progress meanwhile. What goes wrong is chosen with
+// start, ranks that are processes or threads do exchange it (fake_nccl_exchange.hpp), messages in groups in
+// which every rank has some, and the communicator is in progress meanwhile. What goes wrong is chosen with
 //   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
 //               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
 //               "slow_abort", "slow_destroy" (each takes 300 ms), "shared_gpu" (init finds another rank on
@@ -83,15 +83,11 @@ std::unique_ptr<FakeExchange> exchange_for(const ncclUniqueId& id, int rank, int
 std::string journal;
 std::mutex journal_mutex;  // ranks may be threads
 std::atomic<int> ids_made{0};
-int depth = 0;
-ncclComm_t in_group = nullptr;  // the last communicator that was used in the group
-struct Message {
-  const void* from;
-  void* to;
-  std::size_t bytes;
-};
-std::vector<Message> sends;
-std::vector<Message> recvs;
+// A group is one thread's.
+thread_local int depth = 0;
+thread_local ncclComm_t in_group = nullptr;  // the last communicator that was used in the group
+thread_local std::vector<FakeMessage> sends;
+thread_local std::vector<FakeMessage> recvs;
 
 ncclResult_t note(const char* operation, ncclComm_t comm) {
   std::lock_guard const lock(journal_mutex);
@@ -316,14 +312,14 @@ ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int t
                       cudaStream_t) {
   note("send", comm);
   if (chosen("fail_send")) return ncclInvalidArgument;
-  if (comm->exchange) return ncclInvalidUsage;
-  if (to == 0) sends.push_back({from, nullptr, count * bytes_of(type)});
+  if (comm->exchange && depth == 0) return ncclInvalidUsage;
+  if (comm->exchange || to == 0) sends.push_back({to, from, nullptr, count * bytes_of(type)});
   return ncclSuccess;
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t) {
   note("recv", comm);
-  if (comm->exchange) return ncclInvalidUsage;
-  if (from == 0) recvs.push_back({nullptr, to, count * bytes_of(type)});
+  if (comm->exchange && depth == 0) return ncclInvalidUsage;
+  if (comm->exchange || from == 0) recvs.push_back({from, nullptr, to, count * bytes_of(type)});
   return ncclSuccess;
 }
 
@@ -334,11 +330,13 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   note(")", in_group);
   if (--depth > 0) return ncclSuccess;
-  for (std::size_t i = 0; i < sends.size() && i < recvs.size(); ++i)
-    std::memcpy(recvs[i].to, sends[i].from, sends[i].bytes);
-  sends.clear();
-  recvs.clear();
   auto* const comm = std::exchange(in_group, nullptr);
+  auto const sent = std::exchange(sends, {});
+  auto const received = std::exchange(recvs, {});
+  if (comm != nullptr && comm->exchange && !(sent.empty() && received.empty()))
+    return begin(comm, [=] { return comm->exchange->messages(sent, received); });
+  for (std::size_t i = 0; i < sent.size() && i < received.size(); ++i)
+    std::memcpy(received[i].to, sent[i].from, sent[i].bytes);
   if (comm != nullptr && comm->work.valid()) return ncclInProgress;
   if (comm == nullptr || !(chosen("slow_group") || chosen("hang_group"))) return ncclSuccess;
   comm->group_questions = 5;

@@ -175,6 +175,45 @@ ncclResult_t FakeExchange::all_gather(const void* in, void* out, std::size_t byt
   return result == ncclSuccess ? end : result;
 }
 
+// What a rank sends lies in its place as one after the other: to whom, how much, the bytes.
+ncclResult_t FakeExchange::messages(const std::vector<FakeMessage>& sends,
+                                    const std::vector<FakeMessage>& recvs) {
+  struct Label {
+    std::uint64_t to, bytes;
+  };
+  std::vector<std::byte> mine;
+  auto const append = [&](const void* from, std::size_t bytes) {
+    auto const* const begin = static_cast<const std::byte*>(from);
+    mine.insert(mine.end(), begin, begin + bytes);
+  };
+  for (const auto& send : sends) {
+    Label const label{static_cast<std::uint64_t>(send.peer), send.bytes};
+    append(&label, sizeof label);
+    append(send.from, send.bytes);
+  }
+  Label const end{~std::uint64_t{0}, 0};
+  append(&end, sizeof end);
+  ncclResult_t result = put(mine.data(), mine.size());
+  std::vector<std::size_t> read(static_cast<std::size_t>(ranks_));  // of each rank's place
+  for (const auto& recv : recvs) {
+    auto& at = read[static_cast<std::size_t>(recv.peer)];
+    bool found = false;
+    while (result == ncclSuccess && !found) {
+      Label label;
+      std::memcpy(&label, place(recv.peer) + at, sizeof label);
+      if (label.to == end.to) result = ncclInvalidUsage;
+      if (result != ncclSuccess) break;
+      at += sizeof label;
+      found = label.to == static_cast<std::uint64_t>(rank_);
+      if (found && label.bytes != recv.bytes) result = ncclInvalidUsage;
+      if (found && result == ncclSuccess) std::memcpy(recv.to, place(recv.peer) + at, recv.bytes);
+      at += label.bytes;
+    }
+  }
+  ncclResult_t const over = meet();
+  return result == ncclSuccess ? over : result;
+}
+
 ncclResult_t FakeExchange::split(int color, int key, std::unique_ptr<FakeExchange>& part) {
   struct Wish {
     int color, key;

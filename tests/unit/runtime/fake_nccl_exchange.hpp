@@ -13,6 +13,13 @@
 #include <string>
 #include <vector>
 
+struct FakeMessage {
+  int peer;
+  const void* from;  // of a send
+  void* to;          // of a receive
+  std::size_t bytes;
+};
+
 /// One communicator's file: a place for each rank.
 class FakeExchange {
  public:
@@ -34,6 +41,8 @@ class FakeExchange {
                       int root);
   ncclResult_t broadcast(const void* in, void* out, std::size_t bytes, int root);
   ncclResult_t all_gather(const void* in, void* out, std::size_t bytes);
+  /// One group's messages, in which every rank has some; those between two ranks in their order.
+  ncclResult_t messages(const std::vector<FakeMessage>& sends, const std::vector<FakeMessage>& recvs);
   /// `part`: the ranks that gave the same color, ordered by key.
   ncclResult_t split(int color, int key, std::unique_ptr<FakeExchange>& part);
 
