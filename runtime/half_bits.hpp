@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bit arithmetic of the 16-bit floating-point types, inline for the reduction loops.
+// The bit arithmetic of the 16-bit floating-point types, inline for the reduction loops and, as constexpr,
+// for GPUs too.
 #pragma once
 
 #include <bit>
@@ -8,16 +9,16 @@
 namespace muster::detail {
 
 /// binary32 to bfloat16, nearest even. A NaN stays a NaN of the same sign.
-inline std::uint16_t bfloat16_bits(float value) {
+constexpr std::uint16_t bfloat16_bits(float value) {
   auto const bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x0040u);
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-inline float bfloat16_value(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+constexpr float bfloat16_value(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
 /// binary32 to binary16, nearest even (IEEE 754-2019, 4.3.1 and 5.4.2).
-inline std::uint16_t half_bits(float value) {
+constexpr std::uint16_t half_bits(float value) {
   auto const bits = std::bit_cast<std::uint32_t>(value);
   auto const sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   std::uint32_t const magnitude = bits & 0x7fffffffu;
@@ -40,7 +41,7 @@ inline std::uint16_t half_bits(float value) {
   return static_cast<std::uint16_t>(sign | (kept + up));
 }
 
-inline float half_value(std::uint16_t bits) {
+constexpr float half_value(std::uint16_t bits) {
   std::uint32_t const sign = std::uint32_t{bits & 0x8000u} << 16;
   std::uint32_t const exponent = (bits >> 10) & 0x1fu;
   std::uint32_t const mantissa = bits & 0x3ffu;

@@ -32,6 +32,8 @@ constexpr Part parts[] = {
     {"oneDNN", built_with_onednn, onednn_version, "the trainer on the CPU", nullptr},
     {"CUDA", built_with_cuda, cuda_version, "GPU memory", found::cuda},
     {"NCCL", built_with_cuda, nccl_version, "collectives on GPU memory", found::nccl},
+    {"CUDA kernels", built_with_kernels, cuda_version,
+     "the reducer's bfloat16 and deterministic modes on GPU memory; made by nvcc", nullptr},
 };
 
 void run() {

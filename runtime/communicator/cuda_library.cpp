@@ -34,6 +34,10 @@ CudaLibrary::CudaLibrary()
   object.find(event_elapsed_time, "cuEventElapsedTime");
   object.find(memcpy_on_device, MUSTER_NAME(cuMemcpyDtoDAsync));
   object.find(memset_bytes, "cuMemsetD8Async");
+  object.find(module_load_data, "cuModuleLoadData");
+  object.find(module_unload, "cuModuleUnload");
+  object.find(module_get_function, "cuModuleGetFunction");
+  object.find(launch_kernel, "cuLaunchKernel");
 }
 
 std::string CudaLibrary::reason(CUresult result) const {

@@ -41,6 +41,10 @@ struct CudaLibrary {
   decltype(::cuEventElapsedTime)* event_elapsed_time = nullptr;
   decltype(::cuMemcpyDtoDAsync)* memcpy_on_device = nullptr;
   decltype(::cuMemsetD8Async)* memset_bytes = nullptr;
+  decltype(::cuModuleLoadData)* module_load_data = nullptr;
+  decltype(::cuModuleUnload)* module_unload = nullptr;
+  decltype(::cuModuleGetFunction)* module_get_function = nullptr;
+  decltype(::cuLaunchKernel)* launch_kernel = nullptr;
 
   /// CUDA's text for an error.
   std::string reason(CUresult result) const;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 
 #include "muster/types.hpp"
 
@@ -21,6 +22,13 @@ class GpuLane {
   virtual void lead(Stream other) = 0;
   /// On stream().
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+
+  /// Loads a CUDA module with kernels of these names, which stays as long as the lane. Once. `module`: a fat
+  /// binary.
+  virtual void load_kernels(const void* module, std::span<const char* const> names) = 0;
+  /// Enqueues kernel number `kernel` of these on stream(), with blocks for `elements` (not 0), or fewer that
+  /// take several each. `arguments`: addresses, in the kernel's order.
+  virtual void launch(std::size_t kernel, std::size_t elements, void** arguments) = 0;
 
   /// GPU memory, zeroed on stream(), from ncclMemAlloc where NCCL has it and registered with the
   /// communicator. It is freed with the lane.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/nccl_lane.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ class NcclLane : public GpuLane {
         cuda().mem_free(reinterpret_cast<CUdeviceptr>(memory));
       }
     }
+    if (module_ != nullptr) cuda().module_unload(module_);
     for (CUevent const event : marks_) cuda().event_destroy(event);
     cuda().event_destroy(order_);
     cuda().stream_destroy(stream_);
@@ -51,6 +53,29 @@ class NcclLane : public GpuLane {
     require(cuda().memcpy_on_device(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
                                     bytes, stream_),
             "a copy");
+  }
+
+  // The functions are asked for now: with lazy loading a kernel is loaded when it is asked for first, which
+  // may wait for all that runs on the GPU.
+  void load_kernels(const void* module, std::span<const char* const> names) override {
+    nccl_->make_context_current();
+    require(cuda().module_load_data(&module_, module),
+            "the reducer's kernels cannot be loaded; was Muster built for this GPU "
+            "(MUSTER_CUDA_ARCHITECTURES) and with a CUDA that its driver knows?");
+    for (const char* const name : names) {
+      CUfunction kernel = nullptr;
+      require(cuda().module_get_function(&kernel, module_, name), name);
+      kernels_.push_back(kernel);
+    }
+  }
+
+  void launch(std::size_t kernel, std::size_t elements, void** arguments) override {
+    constexpr unsigned threads = 256;
+    constexpr std::size_t most_blocks = 4096;  // more than a GPU has room for at a time
+    auto const blocks = static_cast<unsigned>(std::min((elements + threads - 1) / threads, most_blocks));
+    require(cuda().launch_kernel(kernels_.at(kernel), blocks, 1, 1, threads, 1, 1, 0, stream_, arguments,
+                                 nullptr),
+            "a kernel");
   }
 
   void* allocate(std::size_t bytes) override {
@@ -106,6 +131,8 @@ class NcclLane : public GpuLane {
   CUstream stream_ = nullptr;
   CUevent order_ = nullptr;
   std::vector<CUevent> marks_;
+  CUmodule module_ = nullptr;
+  std::vector<CUfunction> kernels_;
   std::vector<std::pair<void*, bool>> memory_;
   std::vector<void*> registrations_;
 };

@@ -23,10 +23,15 @@ struct GradientLayout {
 class BucketQueue {
  public:
   virtual ~BucketQueue() = default;
+  /// What is done from now on comes after what is enqueued on `stream` already, of the program's; nothing on
+  /// host memory.
+  virtual void follow(Stream /*stream*/) {}
+  /// What is enqueued on `stream` from now on comes after what was done so far.
+  virtual void lead(Stream /*stream*/) {}
   /// The gradients of this bucket are complete, for one of this rank's chunks.
   virtual void take(std::size_t bucket) = 0;
   /// They are for all of its chunks.
-  virtual void start(std::size_t bucket, Stream stream) = 0;
+  virtual void start(std::size_t bucket) = 0;
   /// All buckets were started.
   virtual void finish(Stream stream) = 0;
   /// Of the last step that is known to be done.

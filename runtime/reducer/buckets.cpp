@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reducer/buckets.hpp"
 
-#include <algorithm>
+#include "reducer/arithmetic.hpp"
 
 namespace muster::detail {
 namespace {
@@ -35,15 +35,17 @@ std::vector<Bucket> make_buckets(std::span<const std::span<float>> gradients, st
   return buckets;
 }
 
-void copy_out(const Bucket& bucket, std::span<const std::span<float>> gradients, float* to) {
-  for_each_gradient(bucket, gradients, [&](std::span<float> gradient, std::size_t at) {
-    std::copy(gradient.begin(), gradient.end(), to + at);
+void copy_out(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
+              float* to) {
+  for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
+    arithmetic.copy(to + at, piece.data(), piece.size());
   });
 }
 
-void copy_in(const Bucket& bucket, std::span<const std::span<float>> gradients, const float* from) {
-  for_each_gradient(bucket, gradients, [&](std::span<float> gradient, std::size_t at) {
-    std::copy_n(from + at, gradient.size(), gradient.begin());
+void copy_in(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
+             const float* from) {
+  for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
+    arithmetic.copy(piece.data(), from + at, piece.size());
   });
 }
 

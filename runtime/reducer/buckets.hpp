@@ -7,6 +7,8 @@
 
 namespace muster::detail {
 
+class Arithmetic;
+
 /// Some parameters' gradients that are reduced together.
 struct Bucket {
   std::size_t first = 0, last = 0;  ///< parameters [first, last)
@@ -18,18 +20,22 @@ struct Bucket {
 /// bucket, of the first parameters, may be smaller). In the order in which a backward pass fills them.
 std::vector<Bucket> make_buckets(std::span<const std::span<float>> gradients, std::size_t bucket_bytes);
 
-/// Calls use(span of one parameter's gradient, its offset in the bucket) for each parameter of the bucket.
+/// Calls use(span, its offset in the bucket) for each piece of the bucket's memory: all of it when it lies in
+/// one, else each parameter's gradient that is not empty.
 template <typename Use>
-void for_each_gradient(const Bucket& bucket, std::span<const std::span<float>> gradients, Use use) {
+void for_each_piece(const Bucket& bucket, std::span<const std::span<float>> gradients, Use use) {
+  if (bucket.memory != nullptr) return use(std::span(bucket.memory, bucket.count), std::size_t{0});
   std::size_t at = 0;
   for (std::size_t i = bucket.first; i < bucket.last; ++i) {
-    use(gradients[i], at);
+    if (!gradients[i].empty()) use(gradients[i], at);
     at += gradients[i].size();
   }
 }
 
-/// Copies the bucket's gradients together on host memory, and back.
-void copy_out(const Bucket& bucket, std::span<const std::span<float>> gradients, float* to);
-void copy_in(const Bucket& bucket, std::span<const std::span<float>> gradients, const float* from);
+/// Copies the bucket's gradients together, and back.
+void copy_out(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
+              float* to);
+void copy_in(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
+             const float* from);
 
 }  // namespace muster::detail

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "observe/bucket_span.hpp"
-#include "reducer/host_reduction.hpp"
+#include "reducer/reduction.hpp"
 
 namespace muster::detail {
 namespace {
@@ -22,19 +22,12 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-std::unique_ptr<HostReduction> choose(std::shared_ptr<Collectives> own,
-                                      std::shared_ptr<const GradientLayout> layout,
-                                      const ReducerOptions& options) {
-  if (options.chunks > 0) return make_tree_reduction(own, layout, options.reduction, options.chunks);
-  if (options.bfloat16) return make_bfloat16_reduction(own, layout, options.reduction);
-  return make_plain_reduction(own, layout, options.reduction);
-}
-
 class HostQueue : public BucketQueue {
  public:
   HostQueue(std::shared_ptr<Collectives> own, std::shared_ptr<const GradientLayout> layout,
             const ReducerOptions& options)
-      : own_(own), reduction_(choose(std::move(own), std::move(layout), options)) {
+      : own_(own),
+        reduction_(make_reduction({std::move(own), std::move(layout), make_host_arithmetic()}, options)) {
     // Alone there is nothing to wait for.
     if (options.overlap && own_->size() > 1) thread_ = std::thread([this] { run(); });
   }
@@ -58,7 +51,7 @@ class HostQueue : public BucketQueue {
     reduction_->take(bucket);
   }
 
-  void start(std::size_t bucket, Stream) override {
+  void start(std::size_t bucket) override {
     check();
     now_.bytes += reduction_->bytes(bucket);
     ++now_.buckets;
@@ -126,7 +119,7 @@ class HostQueue : public BucketQueue {
   }
 
   std::shared_ptr<Collectives> own_;
-  std::unique_ptr<HostReduction> reduction_;
+  std::unique_ptr<BucketReduction> reduction_;
   int unwinding_ = std::uncaught_exceptions();
   ReducerStatistics now_, last_;
   double busy_ = 0;  // of the thread; read when it has nothing to do

@@ -12,6 +12,7 @@
 #include "log.hpp"
 #include "reducer/agreement.hpp"
 #include "reducer/bucket_queue.hpp"
+#include "reducer/gpu_kernels.hpp"
 
 namespace muster {
 
@@ -25,9 +26,12 @@ struct Reducer::State {
   void set_up(std::span<const std::size_t> sizes);
   void allocate(std::span<const std::size_t> sizes);
   void begin_chunk();
-  void complete(std::size_t bucket, Stream stream);
+  void end_chunk();
+  void complete(std::size_t bucket);
   void require_parameter(std::size_t parameter) const;
   std::size_t first_missing() const;
+  // As the communicator adds.
+  bool plain() const { return !options.bfloat16 && options.chunks == 0; }
 
   ReducerOptions options;
   std::shared_ptr<Collectives> own;
@@ -40,8 +44,10 @@ struct Reducer::State {
   std::uint64_t chunk = 0;  // chunks of this rank's that are complete
   std::vector<bool> ready;  // by parameter
   std::size_t ready_count = 0;
-  std::vector<std::size_t> bucket_of;  // by parameter
-  std::vector<std::size_t> not_ready;  // parameters, by bucket
+  std::vector<std::size_t> bucket_of;        // by parameter
+  std::vector<std::size_t> not_ready;        // parameters, by bucket
+  std::vector<std::vector<Stream>> streams;  // of those that are ready, by bucket
+  std::vector<Stream> all_streams;
   std::vector<bool> complete_buckets;  // for all chunks
   std::size_t started = 0;             // buckets
 
@@ -58,11 +64,12 @@ Reducer::State::State(std::shared_ptr<Collectives> world, const ReducerOptions& 
         "not go with the deterministic mode (chunks)");
   }
   bool const on_gpu = std::string(world->backend()) == "nccl";
-  if (on_gpu && (options.bfloat16 || options.chunks > 0)) {
-    throw Error(Fault::usage,
-                fmt::format("reducer: {} works on host memory only, and this communicator is on "
-                            "NCCL: use the job's host_world()",
-                            options.bfloat16 ? "bfloat16" : "the deterministic mode (chunks)"));
+  if (on_gpu && !plain() && detail::gpu_kernels() == nullptr) {
+    throw Error(
+        Fault::usage,
+        fmt::format("reducer: {} on GPU memory needs kernels, and this Muster was built without nvcc: "
+                    "build it where nvcc is (`muster check-build` tells), or use the job's host_world()",
+                    options.bfloat16 ? "bfloat16" : "the deterministic mode (chunks)"));
   }
   own = world->split(0, 0);
   chunks = options.chunks > 0
@@ -81,7 +88,7 @@ void Reducer::State::set_up(std::span<const std::size_t> sizes) {
   for (std::size_t b = 0; b < layout->buckets.size(); ++b) {
     const Bucket& bucket = layout->buckets[b];
     for (std::size_t i = bucket.first; i < bucket.last; ++i) bucket_of[i] = b;
-    if (lane && bucket.memory != nullptr && !own_memory)
+    if (lane && plain() && bucket.memory != nullptr && !own_memory)
       lane->register_memory(bucket.memory, bucket.count * sizeof(float));
   }
   complete_buckets.assign(layout->buckets.size(), false);
@@ -97,6 +104,7 @@ void Reducer::State::allocate(std::span<const std::size_t> sizes) {
   float* next = nullptr;
   if (lane) {
     next = static_cast<float*>(lane->allocate(std::max<std::size_t>(1, total) * sizeof(float)));
+    own->synchronize(lane->stream());  // the zeros come before what the program writes on its streams
   } else {
     layout->memory.resize(total);
     next = layout->memory.data();
@@ -107,18 +115,30 @@ void Reducer::State::allocate(std::span<const std::size_t> sizes) {
   }
 }
 
+void Reducer::State::end_chunk() {
+  ++chunk;
+  if (chunk >= chunks.count()) return;
+  // What computes the next one overwrites what is being added.
+  for (Stream const stream : all_streams) queue->lead(stream);
+  begin_chunk();
+}
+
 void Reducer::State::begin_chunk() {
   ready.assign(layout->gradients.size(), false);
   ready_count = 0;
   not_ready.clear();
   for (const Bucket& bucket : layout->buckets) not_ready.push_back(bucket.last - bucket.first);
+  streams.resize(layout->buckets.size());
+  for (auto& of_bucket : streams) of_bucket.clear();
+  all_streams.clear();
 }
 
-void Reducer::State::complete(std::size_t bucket, Stream stream) {
+void Reducer::State::complete(std::size_t bucket) {
+  for (Stream const stream : streams[bucket]) queue->follow(stream);
   queue->take(bucket);
   if (chunk + 1 < chunks.count()) return;
   complete_buckets[bucket] = true;
-  while (started < layout->buckets.size() && complete_buckets[started]) queue->start(started++, stream);
+  while (started < layout->buckets.size() && complete_buckets[started]) queue->start(started++);
 }
 
 void Reducer::State::require_parameter(std::size_t parameter) const {
@@ -137,6 +157,10 @@ std::vector<std::size_t> sizes_of(std::span<const std::span<float>> gradients) {
   std::vector<std::size_t> sizes;
   for (const auto& gradient : gradients) sizes.push_back(gradient.size());
   return sizes;
+}
+
+void add_once(std::vector<Stream>& streams, Stream stream) {
+  if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
 }
 
 }  // namespace
@@ -176,10 +200,10 @@ void Reducer::ready(std::size_t parameter, Stream stream) {
   s.ready[parameter] = true;
   ++s.ready_count;
   auto const bucket = s.bucket_of[parameter];
-  if (--s.not_ready[bucket] == 0) s.complete(bucket, stream);
-  if (s.ready_count < s.ready.size()) return;
-  ++s.chunk;
-  if (s.chunk < s.chunks.count()) s.begin_chunk();
+  add_once(s.streams[bucket], stream);
+  add_once(s.all_streams, stream);
+  if (--s.not_ready[bucket] == 0) s.complete(bucket);
+  if (s.ready_count == s.ready.size()) s.end_chunk();
 }
 
 void Reducer::finish(Stream stream) {
@@ -191,7 +215,8 @@ void Reducer::finish(Stream stream) {
                             s.first_missing(), s.chunks.begin + s.chunk));
   }
   // A rank without chunks takes part all the same.
-  while (s.started < s.layout->buckets.size()) s.queue->start(s.started++, stream);
+  if (s.started < s.layout->buckets.size()) s.queue->follow(stream);
+  while (s.started < s.layout->buckets.size()) s.queue->start(s.started++);
   s.queue->finish(stream);
   s.chunk = 0;
   s.started = 0;

@@ -1,114 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reducer/host_reduction.hpp"
+#include "reducer/reduction.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
-#include "half_bits.hpp"
 #include "observe/operation.hpp"
 
 namespace muster::detail {
 namespace {
 
-class PlainReduction : public HostReduction {
+class PlainReduction : public BucketReduction {
  public:
-  PlainReduction(std::shared_ptr<Collectives> own, std::shared_ptr<const GradientLayout> layout,
-                 Reduction reduction)
-      : own_(std::move(own)), layout_(std::move(layout)), reduction_(reduction) {}
+  PlainReduction(ReductionParts parts, Reduction reduction)
+      : on_(std::move(parts)),
+        reduction_(reduction),
+        // NCCL is asked alone too, so that its errors and times are seen on one GPU.
+        nothing_to_do_(on_.own->size() == 1 && on_.arithmetic->stream() == nullptr) {
+    std::size_t most = 0;
+    for (const auto& bucket : on_.layout->buckets)
+      if (bucket.memory == nullptr) most = std::max(most, bucket.count);
+    // One is enough: the buckets are reduced one after the other.
+    if (most > 0 && !nothing_to_do_) together_ = on_.arithmetic->floats(most);
+  }
 
   void reduce(std::size_t index) override {
-    const Bucket& bucket = layout_->buckets[index];
-    if (bucket.count == 0 || own_->size() == 1) return;
+    const Bucket& bucket = on_.layout->buckets[index];
+    if (bucket.count == 0 || nothing_to_do_) return;
     if (bucket.memory != nullptr) return add(bucket.memory, bucket.count);
-    together_.resize(std::max(together_.size(), bucket.count));
-    copy_out(bucket, layout_->gradients, together_.data());
-    add(together_.data(), bucket.count);
-    copy_in(bucket, layout_->gradients, together_.data());
+    copy_out(bucket, on_.layout->gradients, *on_.arithmetic, together_);
+    add(together_, bucket.count);
+    copy_in(bucket, on_.layout->gradients, *on_.arithmetic, together_);
   }
   std::size_t bytes(std::size_t index) const override {
-    return layout_->buckets[index].count * sizeof(float);
+    return on_.layout->buckets[index].count * sizeof(float);
   }
 
  private:
   void add(float* data, std::size_t count) {
-    observe::Operation const call(*own_, observe::Kind::all_reduce, count * sizeof(float));
-    own_->all_reduce(data, data, count, DataType::float32, reduction_, nullptr);
+    observe::Operation const call(*on_.own, observe::Kind::all_reduce, count * sizeof(float));
+    on_.own->all_reduce(data, data, count, DataType::float32, reduction_, on_.arithmetic->stream());
   }
 
-  std::shared_ptr<Collectives> own_;
-  std::shared_ptr<const GradientLayout> layout_;
+  ReductionParts on_;
   Reduction reduction_;
-  std::vector<float> together_;
+  bool nothing_to_do_;
+  float* together_ = nullptr;
 };
 
 // Each rank adds one shard of the bucket: all ranks' shards come to it by all_to_all and go from it by
 // all_gather, which is as much traffic as a ring all-reduce has.
-class Bfloat16Reduction : public HostReduction {
+class Bfloat16Reduction : public BucketReduction {
  public:
-  Bfloat16Reduction(std::shared_ptr<Collectives> own, std::shared_ptr<const GradientLayout> layout,
-                    Reduction reduction)
-      : own_(std::move(own)), layout_(std::move(layout)), average_(reduction == Reduction::average) {}
+  Bfloat16Reduction(ReductionParts parts, Reduction reduction)
+      : on_(std::move(parts)),
+        ranks_(static_cast<std::size_t>(on_.own->size())),
+        divisor_(reduction == Reduction::average ? static_cast<float>(ranks_) : 1.0f) {
+    std::size_t most = 0;
+    for (const auto& bucket : on_.layout->buckets) most = std::max(most, shard_of(bucket) * ranks_);
+    if (ranks_ == 1) return;
+    mine_ = on_.arithmetic->bfloat16s(most);
+    theirs_ = on_.arithmetic->bfloat16s(most);
+  }
 
   void reduce(std::size_t index) override {
-    const Bucket& bucket = layout_->buckets[index];
-    auto const ranks = static_cast<std::size_t>(own_->size());
-    if (bucket.count == 0 || ranks == 1) return;
-    auto const shard = (bucket.count + ranks - 1) / ranks;
-    if (mine_.size() < shard * ranks) mine_.resize(shard * ranks);
-    if (theirs_.size() < shard * ranks) theirs_.resize(shard * ranks);
-    for_each_gradient(bucket, layout_->gradients, [&](std::span<float> gradient, std::size_t at) {
-      for (std::size_t i = 0; i < gradient.size(); ++i) mine_[at + i] = bfloat16_bits(gradient[i]);
+    const Bucket& bucket = on_.layout->buckets[index];
+    const auto& gradients = on_.layout->gradients;
+    auto& arithmetic = *on_.arithmetic;
+    if (bucket.count == 0 || ranks_ == 1) return;
+    auto const shard = shard_of(bucket);
+    for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
+      arithmetic.narrow(mine_ + at, piece.data(), piece.size());
     });
     {
-      observe::Operation const call(*own_, observe::Kind::all_to_all, shard * ranks * sizeof(std::uint16_t));
-      own_->all_to_all(mine_.data(), theirs_.data(), shard, DataType::bfloat16, nullptr);
+      observe::Operation const call(*on_.own, observe::Kind::all_to_all,
+                                    shard * ranks_ * sizeof(std::uint16_t));
+      on_.own->all_to_all(mine_, theirs_, shard, DataType::bfloat16, arithmetic.stream());
     }
-    add(shard, ranks);
+    arithmetic.sum_shards(mine_, theirs_, ranks_, shard, divisor_);
     {
-      observe::Operation const call(*own_, observe::Kind::all_gather, shard * sizeof(std::uint16_t));
-      own_->all_gather(mine_.data(), theirs_.data(), shard, DataType::bfloat16, nullptr);
+      observe::Operation const call(*on_.own, observe::Kind::all_gather, shard * sizeof(std::uint16_t));
+      on_.own->all_gather(mine_, theirs_, shard, DataType::bfloat16, arithmetic.stream());
     }
-    for_each_gradient(bucket, layout_->gradients, [&](std::span<float> gradient, std::size_t at) {
-      for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = bfloat16_value(theirs_[at + i]);
+    for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
+      arithmetic.widen(piece.data(), theirs_ + at, piece.size());
     });
   }
   std::size_t bytes(std::size_t index) const override {
-    return layout_->buckets[index].count * sizeof(std::uint16_t);
+    return on_.layout->buckets[index].count * sizeof(std::uint16_t);
   }
 
  private:
-  // The sum of the ranks' shards in theirs_, into the beginning of mine_.
-  void add(std::size_t shard, std::size_t ranks) {
-    if (sum_.size() < shard) sum_.resize(shard);
-    for (std::size_t i = 0; i < shard; ++i) sum_[i] = bfloat16_value(theirs_[i]);
-    for (std::size_t r = 1; r < ranks; ++r) {
-      const std::uint16_t* const from = theirs_.data() + r * shard;
-      for (std::size_t i = 0; i < shard; ++i) sum_[i] += bfloat16_value(from[i]);
-    }
-    auto const divisor = average_ ? static_cast<float>(ranks) : 1.0f;
-    for (std::size_t i = 0; i < shard; ++i) mine_[i] = bfloat16_bits(sum_[i] / divisor);
-  }
+  std::size_t shard_of(const Bucket& bucket) const { return (bucket.count + ranks_ - 1) / ranks_; }
 
-  std::shared_ptr<Collectives> own_;
-  std::shared_ptr<const GradientLayout> layout_;
-  bool average_;
-  std::vector<std::uint16_t> mine_, theirs_;
-  std::vector<float> sum_;
+  ReductionParts on_;
+  std::size_t ranks_;
+  float divisor_;
+  std::uint16_t* mine_ = nullptr;
+  std::uint16_t* theirs_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<HostReduction> make_plain_reduction(std::shared_ptr<Collectives> own,
-                                                    std::shared_ptr<const GradientLayout> layout,
-                                                    Reduction reduction) {
-  return std::make_unique<PlainReduction>(std::move(own), std::move(layout), reduction);
+std::unique_ptr<BucketReduction> make_plain_reduction(ReductionParts parts, Reduction reduction) {
+  return std::make_unique<PlainReduction>(std::move(parts), reduction);
 }
 
-std::unique_ptr<HostReduction> make_bfloat16_reduction(std::shared_ptr<Collectives> own,
-                                                       std::shared_ptr<const GradientLayout> layout,
-                                                       Reduction reduction) {
-  return std::make_unique<Bfloat16Reduction>(std::move(own), std::move(layout), reduction);
+std::unique_ptr<BucketReduction> make_bfloat16_reduction(ReductionParts parts, Reduction reduction) {
+  return std::make_unique<Bfloat16Reduction>(std::move(parts), reduction);
+}
+
+std::unique_ptr<BucketReduction> make_reduction(ReductionParts parts, const ReducerOptions& options) {
+  if (options.chunks > 0) return make_tree_reduction(std::move(parts), options.reduction, options.chunks);
+  if (options.bfloat16) return make_bfloat16_reduction(std::move(parts), options.reduction);
+  return make_plain_reduction(std::move(parts), options.reduction);
 }
 
 }  // namespace muster::detail

@@ -6,14 +6,16 @@
 
 #include "communicator/collectives.hpp"
 #include "muster/reducer.hpp"
+#include "reducer/arithmetic.hpp"
 #include "reducer/bucket_queue.hpp"
 
 namespace muster::detail {
 
-/// How a bucket on host memory is reduced.
-class HostReduction {
+/// How a bucket is reduced, on host memory or on a GPU's, where every call is enqueued on the arithmetic's
+/// stream.
+class BucketReduction {
  public:
-  virtual ~HostReduction() = default;
+  virtual ~BucketReduction() = default;
   /// Its gradients are complete for one chunk, and may be overwritten afterwards. In the program's thread.
   virtual void take(std::size_t /*bucket*/) {}
   /// Leaves the result where the gradients are. In the thread that communicates; not while take() has the
@@ -23,17 +25,21 @@ class HostReduction {
   virtual std::size_t bytes(std::size_t bucket) const = 0;
 };
 
+/// What every reduction works with. All memory is asked for at construction.
+struct ReductionParts {
+  std::shared_ptr<Collectives> own;
+  std::shared_ptr<const GradientLayout> layout;
+  std::unique_ptr<Arithmetic> arithmetic;
+};
+
+/// As the options say: one of the next three.
+std::unique_ptr<BucketReduction> make_reduction(ReductionParts parts, const ReducerOptions& options);
 /// As the communicator adds.
-std::unique_ptr<HostReduction> make_plain_reduction(std::shared_ptr<Collectives> own,
-                                                    std::shared_ptr<const GradientLayout> layout,
-                                                    Reduction reduction);
+std::unique_ptr<BucketReduction> make_plain_reduction(ReductionParts parts, Reduction reduction);
 /// ReducerOptions::bfloat16.
-std::unique_ptr<HostReduction> make_bfloat16_reduction(std::shared_ptr<Collectives> own,
-                                                       std::shared_ptr<const GradientLayout> layout,
-                                                       Reduction reduction);
+std::unique_ptr<BucketReduction> make_bfloat16_reduction(ReductionParts parts, Reduction reduction);
 /// ReducerOptions::chunks.
-std::unique_ptr<HostReduction> make_tree_reduction(std::shared_ptr<Collectives> own,
-                                                   std::shared_ptr<const GradientLayout> layout,
-                                                   Reduction reduction, std::uint64_t chunks);
+std::unique_ptr<BucketReduction> make_tree_reduction(ReductionParts parts, Reduction reduction,
+                                                     std::uint64_t chunks);
 
 }  // namespace muster::detail

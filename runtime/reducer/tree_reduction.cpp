@@ -8,105 +8,117 @@
 // once in float32, whatever the number of ranks; and with one subtree for each rank the traffic is that of a
 // ring all-reduce.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "observe/operation.hpp"
 #include "reducer/chunk_tree.hpp"
-#include "reducer/host_reduction.hpp"
+#include "reducer/reduction.hpp"
 
 namespace muster::detail {
 namespace {
 
-void add(float* to, const float* from, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
-}
-
-class TreeReduction : public HostReduction {
+class TreeReduction : public BucketReduction {
  public:
-  TreeReduction(std::shared_ptr<Collectives> own, std::shared_ptr<const GradientLayout> layout,
-                Reduction reduction, std::uint64_t chunks)
-      : own_(std::move(own)),
-        layout_(std::move(layout)),
+  TreeReduction(ReductionParts parts, Reduction reduction, std::uint64_t chunks)
+      : on_(std::move(parts)),
+        ranks_(static_cast<std::size_t>(on_.own->size())),
         divisor_(reduction == Reduction::average ? static_cast<float>(chunks) : 1.0f),
-        chunks_(chunks),
+        own_chunks_(share_of(chunks, on_.own->rank(), on_.own->size())),
         tree_(chunks),
-        partial_(layout_->buckets.size()) {
-    for (int r = 0; r < own_->size(); ++r) {
-      covers_.push_back(tree_.cover(share_of(chunks, r, own_->size())));
+        partial_(on_.layout->buckets.size()) {
+    for (int r = 0; r < on_.own->size(); ++r) {
+      covers_.push_back(tree_.cover(share_of(chunks, r, on_.own->size())));
       most_nodes_ = std::max(most_nodes_, covers_.back().size());
     }
     for (auto& partial : partial_) partial.tree = ChunkTree(chunks);
-    next_chunk_.assign(layout_->buckets.size(), share_of(chunks, own_->rank(), own_->size()).begin);
+    next_chunk_.assign(partial_.size(), own_chunks_.begin);
+    allocate(ChunkTree(chunks));
   }
 
   void take(std::size_t index) override {
-    const Bucket& bucket = layout_->buckets[index];
-    auto& tree = partial_[index].tree;
-    auto& slots = partial_[index].slots;  // not bound together: clang 14 lets no lambda have such names
-    auto step = tree.push({0, next_chunk_[index]++});
-    auto const from_gradients = [&](std::size_t slot, bool adding) {
-      if (slots.size() <= slot) slots.resize(slot + 1);
-      slots[slot].resize(bucket.count);
-      for_each_gradient(bucket, layout_->gradients, [&](std::span<float> gradient, std::size_t at) {
-        if (adding) return add(slots[slot].data() + at, gradient.data(), gradient.size());
-        std::copy(gradient.begin(), gradient.end(), slots[slot].data() + at);
-      });
-    };
-    if (step.additions == 0) return from_gradients(step.slot, false);
-    from_gradients(step.slot - 1, true);
+    const Bucket& bucket = on_.layout->buckets[index];
+    auto const& slots = partial_[index].slots;
+    auto const step = partial_[index].tree.push({0, next_chunk_[index]++});
+    if (step.additions == 0) {
+      return copy_out(bucket, on_.layout->gradients, *on_.arithmetic, slots[step.slot]);
+    }
+    for_each_piece(bucket, on_.layout->gradients, [&](std::span<float> piece, std::size_t at) {
+      on_.arithmetic->add(slots[step.slot - 1] + at, piece.data(), piece.size());
+    });
     for (std::size_t i = 1; i < step.additions; ++i)
-      add(slots[step.slot - i - 1].data(), slots[step.slot - i].data(), bucket.count);
+      on_.arithmetic->add(slots[step.slot - i - 1], slots[step.slot - i], bucket.count);
   }
 
   void reduce(std::size_t index) override {
-    const Bucket& bucket = layout_->buckets[index];
+    const Bucket& bucket = on_.layout->buckets[index];
     auto& partial = partial_[index];
     if (bucket.count > 0) {
-      if (own_->size() == 1) {
-        divide(partial.slots[0].data(), bucket.count);
-        copy_in(bucket, layout_->gradients, partial.slots[0].data());
+      if (ranks_ == 1) {
+        divide(partial.slots[0], bucket.count);
+        copy_in(bucket, on_.layout->gradients, *on_.arithmetic, partial.slots[0]);
       } else {
         across_ranks(bucket, partial.slots);
       }
     }
     partial.tree.clear();
-    next_chunk_[index] = share_of(chunks_, own_->rank(), own_->size()).begin;
+    next_chunk_[index] = own_chunks_.begin;
   }
 
   std::size_t bytes(std::size_t index) const override {
-    return layout_->buckets[index].count * most_nodes_ * sizeof(float);
+    return on_.layout->buckets[index].count * most_nodes_ * sizeof(float);
   }
 
  private:
   struct Partial {
     ChunkTree tree{1};
-    std::vector<std::vector<float>> slots;
+    std::vector<float*> slots;
   };
 
-  void across_ranks(const Bucket& bucket, const std::vector<std::vector<float>>& slots) {
-    auto const ranks = static_cast<std::size_t>(own_->size());
-    auto const shard = (bucket.count + ranks - 1) / ranks;
-    auto const room = ranks * most_nodes_ * shard;
-    if (mine_.size() < room) mine_.resize(room);
-    if (theirs_.size() < room) theirs_.resize(room);
-    auto const nodes = covers_[static_cast<std::size_t>(own_->rank())].size();
-    for (std::size_t r = 0; r < ranks; ++r) {
+  std::size_t shard_of(const Bucket& bucket) const { return (bucket.count + ranks_ - 1) / ranks_; }
+
+  void allocate(ChunkTree tree) {
+    std::size_t slots = 0;
+    for (auto chunk = own_chunks_.begin; chunk < own_chunks_.end; ++chunk) {
+      auto const step = tree.push({0, chunk});
+      slots = std::max(slots, step.additions == 0 ? step.slot + 1 : step.slot);
+    }
+    std::size_t total = 0, longest = 0;
+    for (const auto& bucket : on_.layout->buckets) {
+      total += bucket.count;
+      longest = std::max(longest, shard_of(bucket));
+    }
+    float* next = on_.arithmetic->floats(slots * total);
+    for (std::size_t b = 0; b < partial_.size(); ++b) {
+      for (std::size_t slot = 0; slot < slots; ++slot, next += on_.layout->buckets[b].count)
+        partial_[b].slots.push_back(next);
+    }
+    if (ranks_ == 1) return;
+    mine_ = on_.arithmetic->floats(ranks_ * most_nodes_ * longest);
+    theirs_ = on_.arithmetic->floats(ranks_ * most_nodes_ * longest);
+  }
+
+  void across_ranks(const Bucket& bucket, const std::vector<float*>& slots) {
+    auto const shard = shard_of(bucket);
+    auto const nodes = covers_[static_cast<std::size_t>(on_.own->rank())].size();
+    for (std::size_t r = 0; r < ranks_; ++r) {
       auto const begin = std::min(r * shard, bucket.count);
       auto const length = std::min(shard, bucket.count - begin);
       for (std::size_t node = 0; node < nodes; ++node)
-        std::copy_n(slots[node].data() + begin, length, mine_.data() + (r * most_nodes_ + node) * shard);
+        on_.arithmetic->copy(mine_ + (r * most_nodes_ + node) * shard, slots[node] + begin, length);
     }
     {
-      observe::Operation const call(*own_, observe::Kind::all_to_all, room * sizeof(float));
-      own_->all_to_all(mine_.data(), theirs_.data(), most_nodes_ * shard, DataType::float32, nullptr);
+      observe::Operation const call(*on_.own, observe::Kind::all_to_all,
+                                    ranks_ * most_nodes_ * shard * sizeof(float));
+      on_.own->all_to_all(mine_, theirs_, most_nodes_ * shard, DataType::float32, on_.arithmetic->stream());
     }
     float* const root = finish_tree(shard);
     divide(root, shard);
     {
-      observe::Operation const call(*own_, observe::Kind::all_gather, shard * sizeof(float));
-      own_->all_gather(root, mine_.data(), shard, DataType::float32, nullptr);
+      observe::Operation const call(*on_.own, observe::Kind::all_gather, shard * sizeof(float));
+      on_.own->all_gather(root, mine_, shard, DataType::float32, on_.arithmetic->stream());
     }
-    copy_in(bucket, layout_->gradients, mine_.data());
+    copy_in(bucket, on_.layout->gradients, *on_.arithmetic, mine_);
   }
 
   // The additions between the ranks' subtrees, in place in theirs_; a slot is where its node lies.
@@ -116,9 +128,9 @@ class TreeReduction : public HostReduction {
     for (std::size_t r = 0; r < covers_.size(); ++r) {
       for (std::size_t node = 0; node < covers_[r].size(); ++node) {
         auto const step = tree_.push(covers_[r][node]);
-        slots.push_back(theirs_.data() + (r * most_nodes_ + node) * shard);
+        slots.push_back(theirs_ + (r * most_nodes_ + node) * shard);
         for (std::size_t i = 0; i < step.additions; ++i) {
-          add(slots[slots.size() - 2], slots.back(), shard);
+          on_.arithmetic->add(slots[slots.size() - 2], slots.back(), shard);
           slots.pop_back();
         }
       }
@@ -126,29 +138,28 @@ class TreeReduction : public HostReduction {
     return slots.front();
   }
 
-  void divide(float* sums, std::size_t count) const {
-    if (divisor_ == 1.0f) return;
-    for (std::size_t i = 0; i < count; ++i) sums[i] /= divisor_;
+  void divide(float* sums, std::size_t count) {
+    if (divisor_ != 1.0f) on_.arithmetic->divide(sums, divisor_, count);
   }
 
-  std::shared_ptr<Collectives> own_;
-  std::shared_ptr<const GradientLayout> layout_;
+  ReductionParts on_;
+  std::size_t ranks_;
   float divisor_;
-  std::uint64_t chunks_;
+  Share own_chunks_;
   ChunkTree tree_;                             // between ranks
   std::vector<std::vector<TreeNode>> covers_;  // by rank
   std::size_t most_nodes_ = 0;
   std::vector<Partial> partial_;           // by bucket
   std::vector<std::uint64_t> next_chunk_;  // by bucket
-  std::vector<float> mine_, theirs_;
+  float* mine_ = nullptr;
+  float* theirs_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<HostReduction> make_tree_reduction(std::shared_ptr<Collectives> own,
-                                                   std::shared_ptr<const GradientLayout> layout,
-                                                   Reduction reduction, std::uint64_t chunks) {
-  return std::make_unique<TreeReduction>(std::move(own), std::move(layout), reduction, chunks);
+std::unique_ptr<BucketReduction> make_tree_reduction(ReductionParts parts, Reduction reduction,
+                                                     std::uint64_t chunks) {
+  return std::make_unique<TreeReduction>(std::move(parts), reduction, chunks);
 }
 
 }  // namespace muster::detail

@@ -12,13 +12,14 @@
 extern "C" {
 #endif
 
-/* As muster::ReducerOptions, where each is explained; the same on all ranks. */
+/* As muster::ReducerOptions, where each is explained; the same on all ranks. On "nccl" `chunks` and `bfloat16`
+ * are MUSTER_USAGE where this library was built without nvcc (`muster check-build`). */
 typedef struct muster_reducer_options {
   size_t size;           /* sizeof(muster_reducer_options) */
   uint64_t bucket_bytes; /* gradients of one bucket, at least; 0: from a measurement */
-  uint64_t chunks;       /* above 0: the deterministic mode with so many chunks; host memory only */
+  uint64_t chunks;       /* above 0: the deterministic mode with so many chunks */
   int32_t reduction;     /* MUSTER_AVERAGE or MUSTER_SUM */
-  int32_t bfloat16;      /* 1: gradients travel as bfloat16 and are added in float32; host memory only */
+  int32_t bfloat16;      /* 1: gradients travel as bfloat16 and are added in float32 */
   int32_t overlap;       /* 0: buckets are reduced one after the other in muster_reducer_finish() */
   int32_t reserved;      /* 0 */
 } muster_reducer_options;
@@ -27,9 +28,10 @@ typedef struct muster_reducer_options {
 
 /* As muster::Reducer: gradient buckets over a communicator. Parameters are numbered in forward order; the
  * backward pass calls muster_reducer_ready() for each of them, once in a step (in the deterministic mode once
- * for each of this rank's chunks), and then muster_reducer_finish(). An error of a reduction is told by the
- * next call; after it the reducer is of no use but to be freed. The communicator can be used at the same
- * time. */
+ * for each of this rank's chunks: on GPU memory what is enqueued for the next one after that, on the streams
+ * that were given, waits until this one is added), and then muster_reducer_finish(). An error of a reduction is
+ * told by the next call; after it the reducer is of no use but to be freed. The communicator can be used at the
+ * same time. */
 typedef struct muster_reducer muster_reducer;
 /* A reducer of `parameters` gradients of float32; sizes[i] is the number of elements of the i-th, and
  * gradients[i] where it lies: host memory, or on "nccl" GPU memory, which outlives the reducer. Gradients

@@ -22,13 +22,17 @@ struct ReducerOptions {
   /// Gradients travel as bfloat16 and are added in float32 in the order of ranks. Halves the traffic. With
   /// u = 2^-8 and S = sum over ranks of |gradient|, the result of n ranks is off by at most
   /// u S (gradients rounded) + (n - 1) 2^-24 (1 + u) S (additions) + u |result| (rounded for its way back).
-  /// Every rank gets the same bits. Host memory only: NCCL's own sum of bfloat16 rounds each partial sum to
-  /// bfloat16 (__hadd2; float32 only inside an NVSwitch), which is no float32 accumulation, so it is refused
-  /// with Error(Fault::usage) on "nccl".
+  /// Every rank gets the same bits; alone nothing is rounded. On GPU memory the bits are those of host
+  /// memory, but for NaNs. NCCL only carries them there: its own sum of bfloat16 rounds each partial sum to
+  /// bfloat16 (__hadd2; float32 only inside an NVSwitch), which is no float32 accumulation. So this and
+  /// `chunks` need kernels on "nccl"; a build without nvcc has none (`muster check-build`) and refuses both
+  /// there with Error(Fault::usage).
   bool bfloat16 = false;
   /// Above 0: the deterministic mode. The global batch is cut into so many chunks, and the gradients are
   /// added in a fixed binary tree over chunk numbers, whatever rank has them: results are byte-identical for
-  /// any number of ranks, even or not, provided that each chunk's gradient is. Host memory only.
+  /// any number of ranks, even or not, provided that each chunk's gradient is; on GPU memory the same as on
+  /// host memory, but for NaNs. Takes as much memory again as the gradients, for each sum of this rank's chunks
+  /// that has to wait for others: once to 2 log2(chunks of this rank) + 1 times.
   std::uint64_t chunks = 0;
   /// False: buckets are reduced one after the other in finish(). For comparison.
   bool overlap = true;
@@ -51,8 +55,13 @@ struct ReducerStatistics {
 /// own, both on a communicator of their own. finish() waits for the rest; then every gradient is the sum or
 /// average over all ranks, in place and with the same bits on every rank. Between ready(i) and finish()
 /// gradient i must not be touched. Every rank has the same parameters and options, and between two finish()
-/// makes each parameter ready once (in deterministic mode: once for each of its chunks, in the order of
-/// chunks).
+/// makes each parameter ready once.
+///
+/// In deterministic mode it does so once for each of its chunks, in the order of chunks; when all parameters
+/// are ready for one chunk, the gradients are free for the next. On GPU memory they are added on the
+/// reducer's stream, and each stream that was given for this chunk waits for that with what is enqueued on it
+/// after the last ready(). A program that writes gradients on the streams that it gives need not do more;
+/// another stream has to wait for one of these, by an event that is recorded there after the last ready().
 ///
 /// An error of a reduction, such as a lost rank, is thrown by the next call; the reducer is of no use after.
 /// Destroy it before Job::leave(). Not thread-safe, but the communicator that it was given can be used at the
@@ -82,7 +91,7 @@ class MUSTER_EXPORT Reducer {
   std::size_t parameters() const noexcept;
 
   /// The gradient of this parameter is complete: on host memory now, on GPU memory once what is enqueued on
-  /// `stream` is done. Does not wait.
+  /// `stream` is done, which may be another for each parameter and lives until finish(). Does not wait.
   /// @throws Error(Fault::usage) when there is no such parameter or it was ready already; what ended the
   /// reductions.
   void ready(std::size_t parameter, Stream stream = nullptr);

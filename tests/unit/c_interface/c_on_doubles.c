@@ -24,12 +24,26 @@ static void check_reducer(muster_communicator* world) {
   OK(muster_reducer_ready(reducer, 1, NULL));
   muster_reducer_drop(reducer);
   options.bfloat16 = 1;
-  FAILS(muster_reducer_new(world, 2, sizes, NULL, &options, &reducer), MUSTER_USAGE, MUSTER_FAULT_USAGE,
-        "works on host memory only");
+#ifdef MUSTER_HAVE_KERNELS
+  OK(muster_reducer_new(world, 2, sizes, NULL, &options, &reducer));
+  muster_reducer_free(reducer);
   options.bfloat16 = 0;
   options.chunks = 2;
+  OK(muster_reducer_new(world, 2, sizes, NULL, &options, &reducer));
+  OK(muster_reducer_gradient(reducer, 1, &gradient, NULL));
+  for (i = 0; i < 2; ++i) {
+    gradient[6] = (float)i;
+    OK(muster_reducer_ready(reducer, 1, NULL));
+    OK(muster_reducer_ready(reducer, 0, NULL));
+  }
+  OK(muster_reducer_finish(reducer, NULL));
+  OK(muster_synchronize(world, NULL));
+  CHECK(gradient[6] == 0.5f);
+  muster_reducer_free(reducer);
+#else
   FAILS(muster_reducer_new(world, 2, sizes, NULL, &options, &reducer), MUSTER_USAGE, MUSTER_FAULT_USAGE,
-        "works on host memory only");
+        "was built without nvcc");
+#endif
 }
 
 static void check_state(muster_communicator* world) {

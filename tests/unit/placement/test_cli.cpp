@@ -72,7 +72,8 @@ TEST_CASE("Help, version and build parts") {
   CHECK_THAT(run_muster("--version").output, ContainsSubstring("muster " MUSTER_VERSION));
   const auto parts = run_muster("check-build");
   CHECK(parts.code == 0);
-  for (const char* part : {"Slurm headers", "hwloc", "PMIx", "Open MPI", "oneDNN", "CUDA", "NCCL"}) {
+  for (const char* part : {"Slurm headers", "hwloc", "PMIx", "Open MPI", "oneDNN", "CUDA", "NCCL",
+                           "CUDA kernels"}) {
     CHECK_THAT(parts.output, ContainsSubstring(part));
   }
 }

@@ -2,10 +2,11 @@
 // A test double of the CUDA driver: one GPU whose memory is host memory. What goes wrong is chosen with
 //   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
 //   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
-//   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails), "capturing"
-//   (every stream is)
+//   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails),
+//   "capturing" (every stream is), "no_kernels" (a module has none for this GPU)
 // What is enqueued is done at once; fake_cuda_log() tells it, streams and events by numbers from 1, the
-// default stream 0. An event's time is how many were recorded before it, in milliseconds.
+// default stream 0. An event's time is how many were recorded before it, in milliseconds. Of a module only
+// the first bytes are looked at; its kernels are those of fake_kernels.cpp, by their names.
 #include <cuda.h>
 
 #include <atomic>
@@ -14,6 +15,8 @@
 #include <map>
 #include <mutex>
 #include <string>
+
+#include "fake_kernels.hpp"
 
 namespace {
 std::string variable(const char* name) {
@@ -69,8 +72,9 @@ CUresult cuInit(unsigned) {
 }
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
-  *text = error == CUDA_ERROR_NO_DEVICE ? "no CUDA-capable device is detected"
-                                        : "an illegal memory access was encountered";
+  *text = error == CUDA_ERROR_NO_DEVICE           ? "no CUDA-capable device is detected"
+          : error == CUDA_ERROR_NO_BINARY_FOR_GPU ? "no kernel image is available for execution on the device"
+                                                  : "an illegal memory access was encountered";
   return CUDA_SUCCESS;
 }
 
@@ -140,8 +144,8 @@ CUresult cuEventQuery(CUevent) {
 }
 
 CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  *status = variable("FAKE_CUDA") == "capturing" ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                                                 : CU_STREAM_CAPTURE_STATUS_NONE;
+  *status =
+      variable("FAKE_CUDA") == "capturing" ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 
@@ -224,6 +228,33 @@ CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
   std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (variable("FAKE_CUDA") == "no_kernels") return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  // What nvcc -fatbin writes begins so.
+  if (std::memcmp(image, "\x50\xed\x55\xba", 4) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  return make(module);
+}
+
+CUresult cuModuleUnload(CUmodule module) { return destroy(module); }
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  auto* const kernel = const_cast<FakeKernel*>(find_fake_kernel(name));
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return kernel != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
+                        unsigned, unsigned, CUstream stream, void** arguments, void**) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (blocks == 0 || threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+  auto const* const kernel = reinterpret_cast<const FakeKernel*>(function);
+  kernel->run(arguments);
+  std::lock_guard const lock(driver);
+  write(std::string(kernel->name) + " on " + std::to_string(number_of(stream)));
   return CUDA_SUCCESS;
 }
 

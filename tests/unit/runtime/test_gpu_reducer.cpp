@@ -1,69 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reducer on GPU memory, on test doubles of CUDA and NCCL: what is enqueued where, in which order, and
-// what memory is asked for. A world of one: whether sums are right on several ranks, tests/gpu shows with the
-// real ones.
+// what memory is asked for. A world of one: test_gpu_reductions.cpp has several ranks.
 #include <cstdlib>
-#include <map>
-#include <optional>
 #include <string>
 
-#include "catch.hpp"
-#include "communicator/gpu.hpp"
-#include "contexts.hpp"
-#include "fakes.hpp"
 #include "muster/reducer.hpp"
 #include "muster/state.hpp"
 #include "observe/counters.hpp"
+#include "on_fakes.hpp"
 
 using namespace muster;
 using namespace std::chrono_literals;
 
 namespace {
 
-int cuda_live() { return ask<int>(FAKE_CUDA_FILE, "fake_cuda_live"); }
 RankMetrics::Operation counted(const char* operation) {
   for (const auto& one : observe::counters().read(Hello{}).operations)
     if (one.operation == operation) return one;
   FAIL("no such operation");
   return {};
-}
-// Since the last call.
-std::string cuda_log() {
-  std::string const text = ask<const char*>(FAKE_CUDA_FILE, "fake_cuda_log");
-  ask<void>(FAKE_CUDA_FILE, "fake_cuda_forget");
-  return text;
-}
-
-// A GPU on the doubles and its world of one.
-struct OnFakes {
-  explicit OnFakes(const char* nccl = "") : fakes("", nccl) {
-    gpu = detail::open_gpu("", 0, "rank 0");
-    world.emplace(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
-  }
-  Fakes const fakes;
-  std::shared_ptr<detail::Gpu> gpu;
-  std::optional<Communicator> world;
-};
-
-// The parts of a log, with numbers replaced by letters in the order in which they come.
-std::string shape_of(const std::string& log) {
-  std::string shape;
-  std::map<std::string, char> letters;
-  for (std::size_t at = 0; at < log.size();) {
-    auto const digits = log.find_first_not_of("0123456789", at) - at;
-    if (digits == 0) {
-      shape += log[at++];
-      continue;
-    }
-    auto const number = log.substr(at, digits);
-    at += digits;
-    if (number == "0") {
-      shape += '0';
-    } else {
-      shape += letters.emplace(number, static_cast<char>('a' + letters.size())).first->second;
-    }
-  }
-  return shape;
 }
 
 }  // namespace
@@ -129,7 +84,7 @@ TEST_CASE(
     cuda_log();
     reducer.ready(1);
     reducer.ready(0);
-    CHECK(cuda_log().empty());
+    CHECK(shape_of(cuda_log()) == "record a on 0; b waits for a; ");
     reducer.finish();
     auto const log = cuda_log();
     CHECK(log.find("copy 20 on ") != std::string::npos);
@@ -152,19 +107,41 @@ TEST_CASE("on a GPU the reducer works without NCCL's memory and without registra
   CHECK(count("fake_nccl_allocations") == 0);
 }
 
-TEST_CASE("on a GPU the modes that need the host are refused, and CUDA's refusals are named") {
+TEST_CASE("on a GPU a bucket waits for every stream on which one of its gradients was made ready") {
   OnFakes fakes;
-  auto const refusal = [&](const ReducerOptions& options) {
-    return error_of([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}, options); });
-  };
-  CHECK(has(refusal({.bfloat16 = true}).what(), "host_world()"));
-  CHECK(refusal({.chunks = 3}).fault() == Fault::usage);
+  Stream const first = new_stream(), second = new_stream();
+  {
+    Reducer reducer(*fakes.world, std::vector<std::size_t>{100, 200, 300}, {.bucket_bytes = 1000});
+    cuda_log();
+    reducer.ready(0, first);
+    reducer.ready(2, first);  // bucket 0
+    CHECK(shape_of(cuda_log()) == "record a on b; c waits for a; record d on c; record e on c; ");
+    reducer.ready(1, second);
+    CHECK(shape_of(cuda_log()) ==
+          "record a on b; c waits for a; record a on d; c waits for a; record e on c; record f on c; ");
+    reducer.finish(second);
+    // Bucket 1 is full before bucket 0 and waits for its turn, but not for the stream of its last gradient.
+    cuda_log();
+    reducer.ready(1, first);
+    reducer.ready(0, first);
+    CHECK(shape_of(cuda_log()) == "record a on b; c waits for a; ");
+    reducer.ready(2, second);
+    CHECK(shape_of(cuda_log()) ==
+          "record a on b; c waits for a; record d on c; record e on c; record f on c; record g on c; ");
+    reducer.finish(second);
+  }
+  for (Stream const stream : {first, second}) end_stream(stream);
+  CHECK(cuda_live() == 0);
+}
+
+TEST_CASE("on a GPU state that needs the host is refused, and CUDA's refusals are named") {
+  OnFakes fakes;
   std::vector<float> values(3);
   broadcast_state(*fakes.world, State().add(std::span<float>(values)));
   int counter = 0;
   CHECK_THROWS_AS(broadcast_state(*fakes.world, State().add(counter)), Error);
   setenv("FAKE_CUDA", "no_stream", 1);
-  auto const error = refusal({});
+  auto const error = error_of([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}); });
   CHECK(error.fault() == Fault::device);
   CHECK(std::string(error.what()).find("no stream: CUDA says: an illegal memory access") !=
         std::string::npos);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "reducer/arithmetic.hpp"
 #include "reducer/bucket_size.hpp"
 #include "reducer/buckets.hpp"
 #include "reducer/chunk_tree.hpp"
@@ -38,15 +39,16 @@ TEST_CASE("buckets are cut from the last parameter on, and lie in one piece wher
   std::vector<std::span<float>> const turned{at(10, 20), at(0, 10)};
   CHECK(make_buckets(turned, 1u << 20)[0].memory == nullptr);
 
+  auto const arithmetic = make_host_arithmetic();
   std::vector<float> together(45);
   for (std::size_t i = 0; i < 10; ++i) elsewhere[i] = 100 + static_cast<float>(i);
   for (std::size_t i = 0; i < 100; ++i) memory[i] = static_cast<float>(i);
-  copy_out(buckets[1], gradients, together.data());
+  copy_out(buckets[1], gradients, *arithmetic, together.data());
   CHECK(together[29] == 29);
   CHECK(together[30] == 100);
   CHECK(together[40] == 30);
   for (auto& value : together) value = -value;
-  copy_in(buckets[1], gradients, together.data());
+  copy_in(buckets[1], gradients, *arithmetic, together.data());
   CHECK(elsewhere[9] == -109);
   CHECK(memory[34] == -34);
   CHECK(memory[35] == 35);

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reducer's bfloat16 and deterministic modes on GPU memory, on test doubles of CUDA and NCCL: their bits
+// beside those of the host's reductions on one rank and several, and what is enqueued in which order.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <vector>
+
+#include "communicator/plane_communicator.hpp"
+#include "muster/reducer.hpp"
+#include "on_fakes.hpp"
+
+using namespace muster;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::vector<std::size_t> lengths{1000, 1, 0, 2001, 33, 4096, 5};
+
+// Numbers of many magnitudes, so that every other order of additions rounds to other bits, and those at the
+// ends of float32 and bfloat16.
+std::vector<float> chunk_of_gradient(std::uint64_t chunk, std::size_t parameter, std::uint64_t step) {
+  std::mt19937 random(static_cast<unsigned>(chunk * 1000 + parameter * 10 + step));
+  std::normal_distribution<float> normal;
+  std::uniform_int_distribution<int> magnitude(-12, 12);
+  std::vector<float> values(lengths[parameter]);
+  for (auto& value : values) value = std::ldexp(normal(random), magnitude(random));
+  using Limits = std::numeric_limits<float>;
+  float const odd[] = {-0.0f, Limits::denorm_min(), Limits::max(), -Limits::infinity(), 0x1.01p0f, 0x1.03p0f};
+  if (values.size() > 100) {
+    for (std::size_t i = 0; i < std::size(odd); ++i) values[7 * i + chunk % 7] = odd[i];
+  }
+  return values;
+}
+
+// What two steps leave on this rank, in memory of the reducer's own or scattered.
+std::vector<float> two_steps(const Communicator& world, const ReducerOptions& options, bool scattered) {
+  std::vector<std::vector<float>> apart;
+  std::vector<std::span<float>> spans;
+  for (auto const length : lengths) apart.emplace_back(length + 1);
+  for (std::size_t i = 0; i < lengths.size(); ++i) spans.push_back(std::span(apart[i]).first(lengths[i]));
+  auto reducer = scattered ? Reducer(world, spans, options) : Reducer(world, lengths, options);
+  std::vector<float> left;
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    for (auto chunk = reducer.chunks().begin; chunk < reducer.chunks().end; ++chunk) {
+      for (std::size_t i = lengths.size(); i-- > 0;) {
+        auto const values = chunk_of_gradient(chunk, i, step);
+        std::copy(values.begin(), values.end(), reducer.gradient(i).begin());
+        reducer.ready(i);
+      }
+    }
+    reducer.finish();
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      left.insert(left.end(), reducer.gradient(i).begin(), reducer.gradient(i).end());
+  }
+  return left;
+}
+
+bool same_numbers_to_the_bit(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Ranks that are threads, each with a GPU of its own on the doubles and a host communicator beside it.
+using OnBoth = std::function<void(int rank, const Communicator& on_gpu, Communicator on_host)>;
+void on_gpus_of(int ranks, const OnBoth& program) {
+  auto folder = (std::filesystem::temp_directory_path() / "muster-reductions-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  setenv("FAKE_NCCL_FOLDER", folder.c_str(), 1);
+  {
+    Fakes const fakes;
+    Star star(ranks);
+    auto const thrown = star.on_each([&](int rank, control::Plane&) {
+      auto const context = context_of(star, rank, 20s);
+      auto const gpu = detail::open_gpu("", 0, "rank");
+      Communicator const on_gpu(gpu->world(detail::Group(context, "world"), Deadline(20s)));
+      Communicator const on_host(std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host")));
+      program(rank, on_gpu, on_host);
+    });
+    for (const auto& error : thrown) {
+      INFO((error ? error->what() : ""));
+      CHECK_FALSE(error);
+    }
+  }
+  unsetenv("FAKE_NCCL_FOLDER");
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+
+TEST_CASE("on GPUs the reducer's modes leave the bits that they leave on host memory") {
+  std::vector<ReducerOptions> const all{
+      {.bucket_bytes = 16000, .bfloat16 = true},
+      {.reduction = Reduction::sum, .bucket_bytes = 4, .bfloat16 = true, .overlap = false},
+      {.bucket_bytes = 16000, .chunks = 1},
+      {.bucket_bytes = 4, .chunks = 3},
+      {.reduction = Reduction::sum, .bucket_bytes = 100'000, .chunks = 8},
+      {.bucket_bytes = 16000, .chunks = 7, .overlap = false},
+  };
+  std::vector<std::vector<float>> of_one(all.size());
+  for (int const ranks : {1, 2, 3}) {
+    for (std::size_t o = 0; o < all.size(); ++o) {
+      std::vector<std::vector<float>> gpu(3), host(3);
+      on_gpus_of(ranks, [&](int rank, const Communicator& on_gpu, const Communicator& on_host) {
+        auto const r = static_cast<std::size_t>(rank);
+        gpu[r] = two_steps(on_gpu, all[o], o % 2 == 1);
+        host[r] = two_steps(on_host, all[o], false);
+      });
+      INFO(ranks << " ranks, options " << o);
+      for (int r = 0; r < ranks; ++r)
+        REQUIRE(same_numbers_to_the_bit(gpu[static_cast<std::size_t>(r)], host[0]));
+      if (ranks == 1) of_one[o] = gpu[0];
+      // On any number of ranks the same; but bfloat16 is not.
+      CHECK(same_numbers_to_the_bit(gpu[0], of_one[o]) == (ranks == 1 || all[o].chunks > 0));
+    }
+  }
+  CHECK(cuda_live() == 0);
+  CHECK(count("fake_nccl_allocations") == 0);
+}
+
+TEST_CASE("on a GPU a chunk is added between what the program writes before it and after it") {
+  OnFakes fakes;
+  Stream const first = new_stream(), second = new_stream();
+  {
+    Reducer reducer(*fakes.world, std::vector<std::size_t>{100, 200, 300},
+                    {.bucket_bytes = 1000, .chunks = 4});
+    cuda_log();
+    reducer.ready(2, first);
+    CHECK(shape_of(cuda_log()) == "record a on b; c waits for a; copy d on c; ");
+    reducer.ready(1, first);
+    CHECK(cuda_log().empty());
+    reducer.ready(0, second);
+    // Both wait before they compute the next chunk.
+    CHECK(shape_of(cuda_log()) ==
+          "record a on b; c waits for a; record a on d; c waits for a; copy e on c; "
+          "record a on c; b waits for a; record a on c; d waits for a; ");
+    std::string const added = "record a on 0; b waits for a; muster_add on b; ";
+    for (std::size_t const i : {1, 0, 2}) reducer.ready(i);
+    CHECK(shape_of(cuda_log()) == added + added + "record a on b; 0 waits for a; ");
+    for (std::size_t const i : {2, 1, 0}) reducer.ready(i);
+    cuda_log();
+    // The last one: the program does not wait before finish().
+    reducer.ready(2);
+    CHECK(
+        shape_of(cuda_log()) ==
+        "record a on 0; b waits for a; muster_add on b; muster_add on b; record c on b; muster_divide on b; "
+        "copy d on b; record e on b; ");
+    reducer.ready(1);
+    reducer.ready(0);
+    CHECK(cuda_log().find("; 0 waits") == std::string::npos);
+    reducer.finish();
+    CHECK(shape_of(cuda_log()) == "record a on 0; record b on c; 0 waits for b; record d on 0; ");
+    auto const statistics = reducer.last_step();
+    CHECK(statistics.buckets == 2);
+    CHECK(statistics.bytes == 2400);
+    CHECK(statistics.communication == Approx(0.002));
+  }
+  for (Stream const stream : {first, second}) end_stream(stream);
+  CHECK(cuda_live() == 0);
+  CHECK(count("fake_nccl_allocations") == 0);
+}
+
+TEST_CASE("on GPUs bfloat16 rounds, exchanges, adds, exchanges and widens on the lane's stream") {
+  std::vector<ReducerStatistics> statistics(2);
+  on_gpus_of(2, [&](int rank, const Communicator& on_gpu, Communicator on_host) {
+    Reducer reducer(on_gpu, std::vector<std::size_t>{100, 200}, {.bucket_bytes = 4, .bfloat16 = true});
+    on_host.barrier();
+    if (rank == 0) cuda_log();
+    on_host.barrier();
+    for (std::size_t const i : {1, 0}) reducer.ready(i);
+    reducer.finish();
+    statistics[static_cast<std::size_t>(rank)] = reducer.last_step();
+    on_host.barrier();
+  });
+  std::map<std::string, std::string> by_stream;
+  std::istringstream log(cuda_log());
+  for (std::string line; std::getline(log, line, ';');) {
+    auto const on = line.find(" on ");
+    if (on != std::string::npos)
+      by_stream[line.substr(on + 4)] += line.substr(1, line.find(' ', 1) - 1) + ' ';
+  }
+  int lanes = 0;
+  // The bucket's marks around all, and after each exchange what the watch looks at.
+  std::string const bucket = "record muster_narrow record muster_sum_shards record muster_widen record ";
+  for (const auto& [stream, work] : by_stream) {
+    if (work.find("muster") == std::string::npos) continue;
+    CHECK(work == bucket + bucket + "record ");  // finish() makes the program's stream wait
+    ++lanes;
+  }
+  CHECK(lanes == 2);
+  for (const auto& one : statistics) {
+    CHECK(one.buckets == 2);
+    CHECK(one.bytes == 600);
+    CHECK(one.communication > 0);
+  }
+}
+
+TEST_CASE("on a GPU the reducer's modes name what they cannot work with") {
+  OnFakes fakes;
+  auto const refusal = [&](const ReducerOptions& options) {
+    return error_of([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}, options); });
+  };
+  CHECK(refusal({.bfloat16 = true, .chunks = 2}).fault() == Fault::usage);
+  setenv("FAKE_CUDA", "no_kernels", 1);
+  Reducer const plain(*fakes.world, std::vector<std::size_t>{10});  // needs none
+  auto const error = refusal({.chunks = 2});
+  CHECK(error.fault() == Fault::device);
+  CHECK(has(error.what(), "MUSTER_CUDA_ARCHITECTURES"));
+  CHECK(has(error.what(), "no kernel image is available for execution on the device"));
+}
