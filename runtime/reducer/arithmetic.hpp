@@ -38,7 +38,7 @@ class Arithmetic {
 };
 
 std::unique_ptr<Arithmetic> make_host_arithmetic();
-/// `kernels`: for more than copies, which needs gpu_kernels().
-std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<GpuLane> lane, bool kernels);
+/// `lane` has loaded gpu_kernels(), or the arithmetic only copies.
+std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<GpuLane> lane);
 
 }  // namespace muster::detail

@@ -10,9 +10,7 @@ namespace {
 
 class GpuArithmetic : public Arithmetic {
  public:
-  GpuArithmetic(std::shared_ptr<GpuLane> lane, bool kernels) : lane_(std::move(lane)) {
-    if (kernels) lane_->load_kernels(gpu_kernels(), gpu_kernel_names);
-  }
+  explicit GpuArithmetic(std::shared_ptr<GpuLane> lane) : lane_(std::move(lane)) {}
 
   Stream stream() const noexcept override { return lane_->stream(); }
   float* floats(std::size_t count) override { return memory<float>(count); }
@@ -57,8 +55,8 @@ class GpuArithmetic : public Arithmetic {
 
 }  // namespace
 
-std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<GpuLane> lane, bool kernels) {
-  return std::make_unique<GpuArithmetic>(std::move(lane), kernels);
+std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<GpuLane> lane) {
+  return std::make_unique<GpuArithmetic>(std::move(lane));
 }
 
 }  // namespace muster::detail

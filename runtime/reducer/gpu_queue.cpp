@@ -17,10 +17,8 @@ class GpuQueue : public BucketQueue {
         lane_(lane),
         buckets_(layout->buckets.size()),
         overlap_(options.overlap),
-        reduction_(
-            make_reduction({std::move(own), std::move(layout),
-                            make_gpu_arithmetic(std::move(lane), options.bfloat16 || options.chunks > 0)},
-                           options)) {}
+        reduction_(make_reduction({std::move(own), std::move(layout), make_gpu_arithmetic(std::move(lane))},
+                                  options)) {}
 
   void follow(Stream stream) override { lane_->follow(stream); }
   void lead(Stream stream) override { lane_->lead(stream); }

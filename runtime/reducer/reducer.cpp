@@ -76,6 +76,7 @@ Reducer::State::State(std::shared_ptr<Collectives> world, const ReducerOptions& 
                ? share_of(options.chunks, own->rank(), own->size())
                : Share{static_cast<std::uint64_t>(own->rank()), static_cast<std::uint64_t>(own->rank()) + 1};
   if (on_gpu) lane = own->make_lane();
+  if (on_gpu && !plain()) lane->load_kernels(detail::gpu_kernels(), detail::gpu_kernel_names);
 }
 
 // Gradients lie in layout->gradients, or nowhere yet.
