@@ -6,17 +6,7 @@
 #include <algorithm>
 
 #include "placement/error.hpp"
-
-// toml++ 3.2 does not foresee every file: where it would end the process, or with NDEBUG go on with what it
-// takes for impossible, the file is refused.
-#undef NDEBUG
-#define TOML_ASSERT(expression) ((expression) ? void() : throw muster::placement::Error("is not TOML"))
-#pragma GCC diagnostic push
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wterminate"  // in its functions that throw nothing: there the process ends as before
-#endif
-#include <toml++/toml.h>
-#pragma GCC diagnostic pop
+#include "toml/read_toml.hpp"
 
 namespace muster::placement {
 
@@ -65,60 +55,17 @@ Setting setting_of(std::string_view name, const toml::node& value, const std::st
   reject(file, value.source(), text + " wants a text in quotes, or false to leave the variable alone");
 }
 
-// How far the comment or string goes that begins at `from`: behind its end, or to the end of the line (of the
-// text, where it may have several) that it does not end on. `from` itself when neither begins there.
-std::size_t end_of_free_text(std::string_view text, std::size_t from) {
-  const char quote = text[from];
-  if (quote == '#') return std::min(text.find('\n', from), text.size());
-  if (quote != '"' && quote != '\'') return from;
-  const std::string three(3, quote);
-  const bool lines = text.substr(from, 3) == three;
-  std::size_t at = from + (lines ? 3 : 1);
-  for (; at < text.size() && (lines || text[at] != '\n'); ++at) {
-    if (quote == '"' && text[at] == '\\')
-      ++at;
-    else if (!lines && text[at] == quote)
-      return at + 1;
-    else if (lines && text.substr(at, 3) == three)
-      // Up to two quotes right before the three belong to the text.
-      return std::min({text.find_first_not_of(quote, at), at + 5, text.size()});
-  }
-  return std::min(at, text.size());
-}
-
-// TOML has no such characters, and toml++ 3.2 takes some of them for impossible: it ends the process, or what
-// it does is undefined.
-void check_letters(std::string_view text, const std::string& file) {
-  const auto is_odd = [](unsigned char c) {
-    return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
-  };
-  if (std::any_of(text.begin(), text.end(), is_odd))
-    throw Error(file + ": has control characters; not a text file");
-  for (std::size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0; at < text.size();) {
-    const std::size_t end = end_of_free_text(text, at);
-    if (end == at && static_cast<unsigned char>(text[at]) >= 0x80)
-      throw Error(
-          file + ", line " +
-          std::to_string(1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n')) +
-          ": a letter that is not ASCII: such are for texts in quotes and comments");
-    at = std::max(end, at + 1);
-  }
-}
-
 toml::table parse(const std::string& text, const std::string& file) {
   try {
-    return toml::parse(text, file);
-  } catch (const toml::parse_error& error) {
-    reject(file, error.source(), std::string(error.description()));
-  } catch (const Error& error) {
-    throw Error(file + ": " + error.what());
+    return read_toml(text);
+  } catch (const NotToml& error) {
+    throw Error(file + (error.line() > 0 ? ", line " + std::to_string(error.line()) : "") + ": " + error.what());
   }
 }
 
 }  // namespace
 
 Profile parse_profile(const std::string& text, const std::string& file) {
-  check_letters(text, file);
   const toml::table document = parse(text, file);
   Profile profile{file, {}, {}};
   for (const auto& [key, value] : document) {
