@@ -3,43 +3,42 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
+#include <string_view>
 
 #include "agreement.hpp"
 #include "make_data.hpp"
 #include "muster/muster.hpp"
 #include "options.hpp"
+#include "scaling.hpp"
 #include "trainer.hpp"
 #include "wait_policy.hpp"
 
 namespace {
 
 /// Before joining, only the launcher's variables tell which rank this is.
-bool is_first_rank_of_launcher() {
-  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK"}) {
+bool is_zero_for_launcher(std::initializer_list<const char*> variables) {
+  for (const char* name : variables) {
     if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") == 0;
   }
   return true;
 }
+bool is_first_rank() {
+  return is_zero_for_launcher({"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK"});
+}
+bool is_first_rank_of_host() {
+  return is_zero_for_launcher({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "LOCAL_RANK"});
+}
 
 /// Every rank has the same wrong options: the first one says so, and the others give it the time to before a
-/// launcher kills the job.
+/// launcher kills the job. A settings file may be missing on one host only, whose first rank says so.
 int refuse_options(const muster::Error& error) {
-  if (is_first_rank_of_launcher()) {
+  if (is_first_rank() || (error.fault() == muster::Fault::system && is_first_rank_of_host())) {
     muster::print_failure(error.what());
   } else {
     ::usleep(300'000);
   }
   return error.exit_code();
-}
-
-/// The one thing beside training; it takes no job.
-int make_data_alone(int argc, char** argv) {
-  try {
-    return muster::make_data(argc, argv);
-  } catch (const std::exception& error) {
-    muster::print_failure(error.what());
-    return muster::exit_code_of(error);
-  }
 }
 
 int run(const muster::Options& options) {
@@ -54,10 +53,22 @@ int run(const muster::Options& options) {
   return code;
 }
 
+/// What stands beside training and takes no job.
+int run_alone(int (*command)(int, const char* const*), int argc, char** argv) {
+  try {
+    return command(argc, argv);
+  } catch (const std::exception& error) {
+    muster::print_failure(error.what());
+    return muster::exit_code_of(error);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], "make-data") == 0) return make_data_alone(argc - 1, argv + 1);
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first == "make-data") return run_alone(muster::make_data, argc - 1, argv + 1);
+  if (first == "scaling") return run_alone(muster::scaling_command, argc - 1, argv + 1);
   muster::settle_wait_policy(argv);
   std::optional<muster::Options> options;
   try {

@@ -3,44 +3,54 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "append_file.hpp"
+#include "chart.hpp"
+
 namespace muster {
 
-struct LossPoint {
-  std::int64_t step = 0;
+/// What is kept of a training step.
+struct StepRecord {
+  std::int64_t step = 0;  ///< counted from 1
   double loss = 0;
+  double learning_rate = 0, gradient_norm = 0;
+  std::int64_t tokens = 0;      ///< of all ranks
+  double seconds = 0;           ///< without validations and checkpoints
+  double exposed_seconds = 0;   ///< of these, waited for the reduction of gradients
+  std::optional<double> mfu{};  ///< model FLOPs utilization, when the peak was measured
+
+  double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
+  double exposed_share() const { return seconds > 0 ? exposed_seconds / seconds : 0; }
 };
 
-/// One line of JSON per step and per validation in metrics.jsonl, and the losses in memory for the plot. Rank
+/// One line of JSON per step and per validation in metrics.jsonl, and what the pictures show in memory. Rank
 /// 0 only.
 class Metrics {
  public:
   /// Starts the file anew, or, when resuming, keeps its lines up to `resumed_step` and drops the rest.
   /// @throws muster::Error(Fault::system), as flush() does.
   Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_step);
-  ~Metrics();
-  Metrics(const Metrics&) = delete;
-  Metrics& operator=(const Metrics&) = delete;
 
-  void training(std::int64_t step, double loss, double learning_rate, double gradient_norm,
-                double tokens_per_second, double exposed_seconds);
+  void training(const StepRecord& record);
   void validation(std::int64_t step, double loss, std::int64_t bytes);
   /// Writes what was added since the last flush.
-  void flush();
+  void flush() { file_->flush(); }
 
-  const std::vector<LossPoint>& training_losses() const noexcept { return training_; }
-  const std::vector<LossPoint>& validation_losses() const noexcept { return validation_; }
+  /// Over the whole run, earlier starts included.
+  struct History {
+    std::vector<Point> training_loss, validation_loss;
+    std::vector<Point> tokens_per_second, exposed_share, mfu;
+  };
+  const History& history() const noexcept { return history_; }
 
  private:
-  void keep_earlier(std::int64_t resumed_step);
-  void open();
+  std::string keep_earlier(const std::filesystem::path& path, std::int64_t resumed_step);
 
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-  std::string pending_;
-  std::vector<LossPoint> training_, validation_;
+  History history_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace muster

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,13 +13,20 @@
 
 namespace muster {
 
-/// Everything that the command line says; see `muster-train --help`.
+/// What single options say of a GPT's size.
+struct GptShape {
+  std::optional<int> layers, heads, width, context, vocabulary;
+  bool operator==(const GptShape&) const = default;
+};
+
+/// Everything that a file, the environment and the command line say; see `muster-train --help`.
 struct Options {
   std::string data = "/usr/share/common-licenses";
   double validation_fraction = 0.1;
 
   std::string model_name = "small";  ///< one of model_names()
-  models::GptConfig model;           ///< of a GPT: the named size with what single flags say
+  GptShape shape;
+  models::GptConfig model;  ///< of a GPT: the named size with `shape`
 
   int batch = 12;
   std::int64_t steps = 2000;
@@ -33,16 +41,28 @@ struct Options {
   std::string resume = "auto";
   std::int64_t eval_every = 250, checkpoint_every = 500;
   double log_every = 5;
+  bool tensorboard = true;
 
   Device device = Device::automatic;
   int threads = 0;
+  bool mfu = true;
+
+  /// Where the settings came from that are not defaults, by their names: "run.toml:3", "MUSTER_TRAIN_STEPS"
+  /// or "command line".
+  std::map<std::string, std::string> origins;
 };
+
+/// The options, or nothing when --help, --version or --print-config was asked for and printed. What the
+/// command line says comes before the environment (MUSTER_TRAIN_LEARNING_RATE is --learning-rate), that
+/// before the file of --config (learning-rate = 0.01), and that before the defaults.
+/// @throws muster::Error with one line for people: usage, or system when the file cannot be read.
+std::optional<Options> parse_options(int argc, const char* const* argv);
+
+/// Sets `model` from the name and the shape.
+/// @throws muster::Error(Fault::usage) when values contradict each other.
+void settle_options(Options& options);
 
 /// What --model takes.
 const std::vector<std::string>& model_names();
-
-/// The options, or nothing when --help or --version was asked for and printed.
-/// @throws muster::Error(Fault::usage) with one line for people.
-std::optional<Options> parse_options(int argc, const char* const* argv);
 
 }  // namespace muster

@@ -7,19 +7,37 @@
 
 #include "compute/cpu/cpu_compute.hpp"
 #include "hash.hpp"
+#include "measure_peak.hpp"
 #include "plural.hpp"
 #include "run.hpp"
+#include "settings.hpp"
 #include "threads.hpp"
 
 namespace muster {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// What must be the same on all ranks, as text. Paths may differ, and what concerns one machine only.
+std::string shared_settings(const Options& options) {
+  std::string text;
+  for (const Setting& setting : settings_of(options)) {
+    const bool own = setting.group == "Machine" || setting.name == "data" || setting.name == "output" ||
+                     setting.name == "log-every";
+    if (!own) text += fmt::format("{}={}\n", setting.name, setting.value);
+  }
+  return text;
+}
+
+}  // namespace
+
 void Run::prepare() {
   refuse_gpu();
   load_data();
   require_equal_everywhere();
   build_replica();
+  examine_machine();
   resume();
   announce();
 }
@@ -54,11 +72,7 @@ void Run::load_data() {
 }
 
 void Run::require_equal_everywhere() {
-  const auto& o = options_;
-  const std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", workload_->model_text(), o.batch, o.steps,
-      o.learning_rate, o.min_learning_rate, o.warmup, o.adamw.beta1, o.adamw.beta2, o.adamw.weight_decay,
-      o.adamw.clip, o.seed, o.eval_every, o.checkpoint_every, o.resume, o.deterministic, o.chunk);
+  const std::string text = workload_->model_text() + '\n' + shared_settings(options_);
   const auto options_differ = agreement_.differing_ranks(hash_bytes(text.data(), text.size()));
   const auto data_differ = agreement_.differing_ranks(workload_->data_hash());
   agreement_.on_first_rank([&] {
@@ -69,7 +83,7 @@ void Run::require_equal_everywhere() {
     if (!data_differ.empty()) {
       throw Error(Fault::usage,
                   fmt::format("rank {} read other data from {} than rank 0: give all hosts the same files",
-                              fmt::join(data_differ, ", "), o.data));
+                              fmt::join(data_differ, ", "), options_.data));
     }
   });
 }
@@ -85,6 +99,19 @@ void Run::build_replica() {
     if (first()) replica_->initialize();
   });
   state_ = {0, 0, options_.seed, options_.batch, workload_->data_hash(), workload_->model_text()};
+}
+
+void Run::examine_machine() {
+  RankFacts mine = facts_of_this_rank(job_.roster()[static_cast<std::size_t>(job_.rank())]);
+  mine.threads = choose_threads(options_.threads, job_.roster(), job_.rank());
+  flops_per_prediction_ =
+      workload_->flops_per_sample() / static_cast<double>(workload_->predictions_per_sample());
+  world_.barrier();  // ranks that share cores measure what they have together
+  agreement_.together([&] {
+    if (options_.mfu) mine.peak_flops = measure_peak(*compute_);
+  });
+  facts_ = gather_facts(world_, mine);
+  for (const RankFacts& rank : facts_) peak_flops_ += rank.peak_flops;
 }
 
 void Run::resume() {
@@ -110,8 +137,10 @@ void Run::resume() {
   resumed_ = position[2] != 0;
   if (resumed_) saved_step_ = options_.resume == "auto" ? state_.step : -1;
   replica_->broadcast();
-  agreement_.on_first_rank(
-      [&] { metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_, state_.step); });
+  agreement_.on_first_rank([&] {
+    metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_, state_.step);
+    if (options_.tensorboard) events_ = std::make_unique<EventFile>(folder() / "tensorboard", state_.step);
+  });
 }
 
 void Run::announce() {
@@ -120,6 +149,11 @@ void Run::announce() {
   fmt::print("on {} on {}, each {}; {} {}s a step\n", plural(world_.size(), "rank"),
              plural(job_.host_count(), "host"), compute_->describe(), replica_->predictions_per_step(),
              workload_->unit());
+  if (peak_flops_ > 0) {
+    fmt::print("peak {} measured in float32 matrix products; the model needs {:.4g} MFLOP a{} {}\n",
+               format_flops(peak_flops_), flops_per_prediction_ / 1e6,
+               workload_->unit() == std::string_view("image") ? "n" : "", workload_->unit());
+  }
   fmt::print("data {}, {}\n", options_.data, workload_->data_line());
   if (first_step_ >= options_.steps) {
     fmt::print(

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "terminal.hpp"
 
@@ -27,54 +28,56 @@ std::string format_duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
-Progress::Progress(bool speaks, double seconds_between_lines, std::int64_t first_step, std::int64_t steps)
+Progress::Progress(bool speaks, double seconds_between_lines, std::int64_t first_step, std::int64_t steps,
+                   Pace pace, std::string things)
     : speaks_(speaks),
       terminal_(output_is_terminal()),
       between_(seconds_between_lines),
       first_step_(first_step),
       steps_(steps),
+      pace_(std::move(pace)),
+      things_(std::move(things)),
       mark_(Clock::now()),
       last_due_(mark_) {}
 
 Progress::~Progress() { clear_updating_line(); }
 
-double Progress::rate() const noexcept {
-  const double seconds = trained_seconds_ + seconds_between(mark_, Clock::now());
-  return seconds > 0 ? static_cast<double>(tokens_) / seconds : 0;
+std::string Progress::text(std::int64_t step) const {
+  const double rate = pace_.recent_tokens_per_second();
+  std::string out =
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s", step, steps_, smoothed_loss_, rate, things_);
+  if (const auto mfu = pace_.mfu(rate)) out += fmt::format("  MFU {:.0f}%", 100 * *mfu);
+  return out + fmt::format("  exposed {:.1f}%  {} left", 100 * pace_.recent_exposed_share(),
+                           format_duration(pace_.recent_step_seconds() * static_cast<double>(steps_ - step)));
 }
 
-std::string Progress::text(std::int64_t step, double loss) const {
-  const double per_step =
-      (trained_seconds_ + seconds_between(mark_, Clock::now())) / static_cast<double>(step - first_step_);
-  return fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left", step, steps_, loss, rate(),
-                     format_duration(per_step * static_cast<double>(steps_ - step)));
-}
-
-void Progress::step(std::int64_t step, double loss, std::int64_t tokens) {
-  tokens_ += tokens;
-  smoothed_loss_ = step == first_step_ + 1 ? loss : 0.9 * smoothed_loss_ + 0.1 * loss;
+double Progress::step(std::int64_t step, double loss, std::int64_t tokens, double exposed) {
   const auto now = Clock::now();
-  const bool last = step == steps_;
-  due_ = last || seconds_between(last_due_, now) >= between_;
+  const double seconds = before_pause_ + seconds_between(mark_, now);
+  before_pause_ = 0;
+  mark_ = now;
+  pace_.add(tokens, seconds, exposed);
+  smoothed_loss_ = step == first_step_ + 1 ? loss : 0.9 * smoothed_loss_ + 0.1 * loss;
+  due_ = step == steps_ || seconds_between(last_due_, now) >= between_;
   if (due_) last_due_ = now;
-  if (!speaks_) return;
+  if (speaks_) show(step, now);
+  return seconds;
+}
+
+void Progress::show(std::int64_t step, Clock::time_point now) {
   if (terminal_) {
-    if (!last && seconds_between(last_drawn_, now) < redraw_seconds) return;
+    if (step != steps_ && seconds_between(last_drawn_, now) < redraw_seconds) return;
     last_drawn_ = now;
-    fmt::print("\r{}\033[K", text(step, smoothed_loss_).substr(0, terminal_columns() - 1));
+    fmt::print("\r{}\033[K", text(step).substr(0, terminal_columns() - 1));
     updating_line_ = true;
-    if (last) clear_updating_line();
+    if (step == steps_) clear_updating_line();
   } else if (due_) {
-    fmt::print("{}\n", text(step, smoothed_loss_));
+    fmt::print("{}\n", text(step));
   }
   std::fflush(stdout);
 }
 
-void Progress::pause() {
-  const auto now = Clock::now();
-  trained_seconds_ += seconds_between(mark_, now);
-  mark_ = now;
-}
+void Progress::pause() { before_pause_ += seconds_between(mark_, Clock::now()); }
 
 void Progress::go_on() { mark_ = Clock::now(); }
 

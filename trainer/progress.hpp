@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "pace.hpp"
+
 namespace muster {
 
 /// "1h02m", "3m07s" or "9s".
@@ -14,32 +16,37 @@ std::string format_duration(double seconds);
 /// seconds in a log. Silent on all ranks but the first.
 class Progress {
  public:
-  Progress(bool speaks, double seconds_between_lines, std::int64_t first_step, std::int64_t steps);
+  /// `pace` counts from its first step on. `things` are what it counts.
+  Progress(bool speaks, double seconds_between_lines, std::int64_t first_step, std::int64_t steps, Pace pace,
+           std::string things = "tokens");
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Counts a finished step. `tokens` of all ranks.
-  void step(std::int64_t step, double loss, std::int64_t tokens);
-  /// Time that is no training (validation, checkpoints) does not count in the rate: call before and after.
+  /// Counts a finished step, which began when the one before ended. `tokens` of all ranks; `exposed` seconds
+  /// were waited for gradients. Returns the seconds that it took.
+  double step(std::int64_t step, double loss, std::int64_t tokens, double exposed);
+  /// Time that is no training (validation, checkpoints) does not count: call before and after.
   void pause();
   void go_on();
   /// A line that stays.
   void line(const std::string& text);
-  /// Tokens per second since the start, without pauses.
-  double rate() const noexcept;
+  const Pace& pace() const noexcept { return pace_; }
   /// True when a log line is due, that is, every few seconds.
   bool due() const noexcept { return due_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string text(std::int64_t step, double loss) const;
+  std::string text(std::int64_t step) const;
+  void show(std::int64_t step, Clock::time_point now);
   void clear_updating_line();
 
   bool speaks_, terminal_;
   double between_;
-  std::int64_t first_step_, steps_, tokens_ = 0;
-  double trained_seconds_ = 0;  ///< before mark_
+  std::int64_t first_step_, steps_;
+  Pace pace_;
+  std::string things_;
+  double before_pause_ = 0;  ///< seconds of the step that goes on
   Clock::time_point mark_, last_due_, last_drawn_{};
   bool updating_line_ = false, due_ = false;
   double smoothed_loss_ = 0;

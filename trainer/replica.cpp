@@ -88,7 +88,10 @@ StepResult Replica::step(std::int64_t step, std::int64_t first_sample, double le
     compute_chunk(static_cast<std::uint64_t>(first_sample) + samples.begin, samples.count(), notes, result);
   }
   reducer_->finish();
-  result.exposed = reducer_->last_step().exposed;
+  const ReducerStatistics reduced = reducer_->last_step();
+  result.exposed = reduced.exposed;
+  result.communication = reduced.communication;
+  result.gradient_bytes = reduced.bytes;
   const std::span<const float> extra = reducer_->gradient(0);
   result.loss = double{extra[loss_slot]};
   result.any_stop = extra[stop_slot] > 0;

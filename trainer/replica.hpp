@@ -27,7 +27,9 @@ struct StepResult {
   bool finite_here = true;  ///< this rank's own loss and gradients
   bool any_stop = false, any_failed = false;
   std::optional<Error> error;  ///< what kept this rank from using its samples: any_failed on every rank then
-  double exposed = 0;          ///< seconds that the reduction of the gradients took beyond the backward pass
+  double exposed = 0;        ///< seconds that the reduction of the gradients took beyond the backward pass
+  double communication = 0;  ///< seconds in which gradients were being reduced
+  std::size_t gradient_bytes = 0;  ///< as they travelled
 };
 
 /// One rank's copy of the model and its part in data-parallel training: the same parameters on every rank

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "atomic_file.hpp"
 #include "interrupt.hpp"
-#include "plot.hpp"
 #include "plural.hpp"
 #include "run.hpp"
 #include "schedule.hpp"
@@ -31,24 +29,19 @@ Run::Run(const Options& options, Job& job)
       world_(job.host_world()),
       agreement_(world_),
       checkpoint_path_(fs::path(options.output) / "checkpoint.safetensors"),
-      metrics_path_(fs::path(options.output) / "metrics.jsonl"),
-      plot_path_(fs::path(options.output) / "loss.svg") {}
+      metrics_path_(fs::path(options.output) / "metrics.jsonl") {}
 
 int Run::train() {
   prepare();
   watch_for_interrupts();
-  {
-    Progress progress(first(), options_.log_every, first_step_, options_.steps);
-    loop(progress);
-    if (signal_ == 0 && validated_step_ != state_.step) validate(progress);
-    if (saved_step_ != state_.step) checkpoint(progress);
-  }
+  Progress progress(first(), options_.log_every, first_step_, options_.steps,
+                    Pace(flops_per_prediction_, peak_flops_), things());
+  loop(progress);
+  if (signal_ == 0 && validated_step_ != state_.step) validate(progress);
+  if (saved_step_ != state_.step) checkpoint(progress);
   agreement_.on_first_rank([&] {
-    metrics_->flush();
-    write_plot();
-    if (signal_ != 0) fmt::print("stopped by signal {} after step {}\n", signal_, state_.step);
-    fmt::print("metrics    {}\ncheckpoint {}\nplot       {}\n", metrics_path_.string(),
-               checkpoint_path_.string(), plot_path_.string());
+    if (signal_ != 0) progress.line(fmt::format("stopped by signal {} after step {}", signal_, state_.step));
+    write_results(progress);
   });
   return signal_ == 0 ? 0 : 128 + signal_;
 }
@@ -81,15 +74,26 @@ void Run::loop(Progress& progress) {
 }
 
 void Run::record(Progress& progress, std::int64_t done, const StepResult& result, double learning_rate) {
-  progress.step(done, result.loss, replica_->predictions_per_step());
-  metrics_->training(done, result.loss, learning_rate, result.gradient_norm, progress.rate(),
-                     result.exposed);
+  const std::int64_t tokens = replica_->predictions_per_step();
+  StepRecord record{done, result.loss, learning_rate, result.gradient_norm, tokens};
+  record.exposed_seconds = result.exposed;
+  record.seconds = progress.step(done, result.loss, tokens, result.exposed);
+  record.mfu = progress.pace().mfu(record.tokens_per_second());
+  communication_seconds_ += result.communication;
+  gradient_bytes_ = result.gradient_bytes;
+  metrics_->training(record);
+  if (events_) events_->training(record);
   if (!progress.due() || output_error_) return;
   try {
-    metrics_->flush();
+    flush_records();
   } catch (const Error& error) {
     output_error_ = error;  // told to all with the next step
   }
+}
+
+void Run::flush_records() {
+  metrics_->flush();
+  if (events_) events_->flush();
 }
 
 void Run::end_not_finite(std::int64_t step, const StepResult& result) {
@@ -127,7 +131,10 @@ void Run::validate(Progress& progress) {
   progress.line(fmt::format("validation loss {:.4f} nats/{} over {} {}s{}, after step {}", loss,
                             workload_->unit(), count, workload_->unit(), accuracy_text(found.accuracy),
                             state_.step));
-  if (first()) metrics_->validation(state_.step, loss, count);
+  if (first()) {
+    metrics_->validation(state_.step, loss, count);
+    if (events_) events_->validation(state_.step, loss);
+  }
   validated_step_ = state_.step;
   progress.go_on();
 }
@@ -146,8 +153,8 @@ void Run::checkpoint(Progress& progress) {
     try {
       write_checkpoint(checkpoint_path_, state_, replica_->table(), replica_->tensors());
       saved_step_ = state_.step;
-      metrics_->flush();
-      write_plot();
+      flush_records();
+      write_pictures(progress, "running");
     } catch (const Error& error) {
       throw Error(error.fault(),
                   fmt::format("{}; stopped after step {}, {}", error.what(), state_.step,
@@ -158,16 +165,6 @@ void Run::checkpoint(Progress& progress) {
   });
   saved_step_ = state_.step;
   progress.go_on();
-}
-
-void Run::write_plot() {
-  AtomicFile file(plot_path_);
-  file.write(
-      draw_loss_plot({fmt::format("Training on {}", fs::path(options_.data).filename().string()),
-                      fmt::format("{}; {} samples a step on {}", workload_->model_line(), options_.batch,
-                                  plural(world_.size(), "rank")),
-                      metrics_->training_losses(), metrics_->validation_losses()}));
-  file.commit();
 }
 
 int train(const Options& options, Job& job) { return Run(options, job).train(); }

@@ -10,12 +10,22 @@
 
 using namespace muster;
 
+namespace {
+
+StepRecord step_of(int number, double loss) {
+  StepRecord record{number, loss, 1e-3, 0.5, 200, 0.25, 0.05};
+  if (number % 2 == 0) record.mfu = 0.375;
+  return record;
+}
+
+}  // namespace
+
 TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint", "[metrics]") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   {
     Metrics metrics(path, false, 0);
-    for (int step = 1; step <= 5; ++step) metrics.training(step, 6.0 - step, 1e-3, 0.5, 1000, 0);
+    for (int step = 1; step <= 5; ++step) metrics.training(step_of(step, 6.0 - step));
     metrics.validation(5, 1.25, 100);
     metrics.flush();
   }
@@ -26,15 +36,28 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
     const auto record = nlohmann::json::parse(line);
     ++count;
     CHECK(record.at("step") == std::min(count, 5));
-    if (count == 6) CHECK(record.at("validation_loss") == 1.25);
+    if (count == 6) {
+      CHECK(record.at("validation_loss") == 1.25);
+      continue;
+    }
+    CHECK(record.at("train_loss") == 6.0 - count);
+    CHECK(record.at("tokens_per_second") == 800);
+    CHECK(record.at("step_ms") == 250);
+    CHECK(record.at("exposed_ms") == 50);
+    CHECK(record.contains("mfu") == (count % 2 == 0));
   }
   CHECK(count == 6);
 
   write_file(path, read_file(path) + "{\"step\": 3, broken\n");
   Metrics resumed(path, true, 3);
-  CHECK(resumed.training_losses().size() == 3);
-  CHECK(resumed.validation_losses().empty());
-  resumed.training(4, 9.0, 1e-3, 0.5, 1000, 0);
+  const Metrics::History& history = resumed.history();
+  REQUIRE(history.training_loss.size() == 3);
+  CHECK(history.training_loss[2].y == 3.0);
+  CHECK(history.tokens_per_second[1].y == 800);
+  CHECK(history.exposed_share[0].y == Approx(0.2));
+  CHECK(history.mfu.size() == 1);
+  CHECK(history.validation_loss.empty());
+  resumed.training(step_of(4, 9.0));
   resumed.flush();
   const std::string text = read_file(path);
   CHECK(std::count(text.begin(), text.end(), '\n') == 4);

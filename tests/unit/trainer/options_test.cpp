@@ -80,7 +80,11 @@ TEST_CASE("wrong options get one line and the exit code of wrong usage", "[optio
                                                     {"--model=mnist-cnn", "--layers=2"},
                                                     {"--model=gpt2-124M", "--heads=5"},
                                                     {"--vocabulary=1"},
-                                                    {"--vocabulary=65537"}};
+                                                    {"--vocabulary=65537"},
+                                                    {"--chunk=2"},
+                                                    {"--deterministic=perhaps"},
+                                                    {"--output", "--steps", "5"},
+                                                    {"--config", "/nonexistent/run.toml", "--steps=0"}};
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
     try {

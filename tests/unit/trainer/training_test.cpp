@@ -9,6 +9,7 @@
 
 #include "agreement.hpp"
 #include "catch.hpp"
+#include "count_elements.hpp"
 #include "model_fixture.hpp"
 #include "replica.hpp"
 #include "temporary_folder.hpp"
@@ -35,6 +36,7 @@ Options small_run(const TemporaryFolder& folder) {
   options.log_every = 1000;
   options.device = Device::cpu;
   options.threads = 1;
+  options.mfu = options.tensorboard = false;
   return options;
 }
 
@@ -52,9 +54,11 @@ nlohmann::json last_line(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("a run learns, and leaves metrics, a checkpoint and a plot", "[training]") {
+TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and a report", "[training]") {
   const TemporaryFolder folder;
-  const Options options = small_run(folder);
+  Options options = small_run(folder);
+  options.mfu = options.tensorboard = true;
+  options.origins["steps"] = "run.toml:7 <&>";
   CHECK(train_alone(options) == 0);
   const auto last = last_line(folder / "run/metrics.jsonl");
   CHECK(last.at("step") == 60);
@@ -62,6 +66,40 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint and a plot", "[trainin
   CHECK(last.at("validation_bytes") == 400 * 45 / 10);
   CHECK(read_file(folder / "run/loss.svg").find("validation (last") != std::string::npos);
   CHECK(std::filesystem::file_size(folder / "run/checkpoint.safetensors") > 100000);
+
+  const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
+  CHECK(summary.at("ended") == "finished");
+  CHECK(summary.at("steps") == 60);
+  CHECK(summary.at("validation_loss") == Approx(last.at("validation_loss").get<double>()).margin(1e-6));
+  CHECK(summary.at("best_validation_loss").get<double>() <= summary.at("validation_loss").get<double>());
+  CHECK(summary.at("training_loss").get<double>() < 3);
+  CHECK(summary.at("world_size") == 1);
+  CHECK(summary.at("machine").at("ranks").size() == 1);
+  const double peak = summary.at("peak_flops").get<double>(), rate = summary.at("tokens_per_second").get<double>();
+  CHECK(peak > 0);
+  CHECK(summary.at("mfu").get<double>() == Approx(rate * summary.at("flops_per_token").get<double>() / peak));
+  CHECK(summary.at("wall_seconds").get<double>() >= summary.at("training_seconds").get<double>());
+
+  const std::string report = read_file(folder / "run/report.html");
+  const std::size_t body = report.find("<body>");
+  REQUIRE(body != std::string::npos);
+  CHECK(count_elements(report.substr(body, report.find("</html>") - body)) > 100);
+  CHECK(report.find("run.toml:7 &lt;&amp;&gt;") != std::string::npos);
+  for (const char* outside : {"<script", "<link", "@import", "url(", "src=", "href="})
+    CHECK(report.find(outside) == std::string::npos);
+  CHECK(std::filesystem::exists(folder / "run/tensorboard"));
+}
+
+TEST_CASE("what is not wanted is not measured and not written", "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.steps = 2;
+  CHECK(train_alone(options) == 0);
+  CHECK_FALSE(std::filesystem::exists(folder / "run/tensorboard"));
+  const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
+  CHECK(summary.at("peak_flops").is_null());
+  CHECK(summary.at("mfu").is_null());
+  CHECK(last_line(folder / "run/metrics.jsonl").at("step") == 2);
 }
 
 TEST_CASE("training goes on from a checkpoint with the same bits", "[training]") {

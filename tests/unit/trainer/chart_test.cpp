@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "chart.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "catch.hpp"
+#include "count_elements.hpp"
+
+using namespace muster;
+
+TEST_CASE("a chart is well-formed and within its frame", "[chart]") {
+  Chart chart{"A <title> & \"more\"", "sub\ntitle", "step", "loss", {{"training", {}}}};
+  std::vector<Point>& training = chart.series[0].points;
+  SECTION("nothing yet") {}
+  SECTION("no series") { chart.series.clear(); }
+  SECTION("one point") { training = {{1, 5.5}}; }
+  SECTION("equal values") { training = {{1, 2.0}, {2, 2.0}}; }
+  SECTION("zeros") { training = {{1, 0.0}, {2, 0.0}}; }
+  SECTION("from zero, in per cent") {
+    training = {{1, 0.01}, {2, 0.02}};
+    chart.from_zero = true;
+    chart.scale = 100;
+    chart.height = 280;
+  }
+  SECTION("below zero") { training = {{1, -0.5}, {2, -0.25}}; }
+  SECTION("many points") {
+    for (int i = 1; i <= 5000; ++i) training.push_back({i, 5.0 / std::sqrt(i)});
+    Series validation{"validation", {}, Series::Style::marked, 2};
+    for (int i = 500; i <= 5000; i += 500) validation.points.push_back({i, 5.2 / std::sqrt(i)});
+    chart.series.push_back(validation);
+  }
+  SECTION("points that are no numbers") {
+    const double nan = std::numeric_limits<double>::quiet_NaN(),
+                 infinity = std::numeric_limits<double>::infinity();
+    training = {{1, 5}, {2, nan}, {3, infinity}, {4, 4}};
+  }
+  const std::string svg = draw_chart_file(chart);
+  CHECK(count_elements(svg) > 5);
+  CHECK(svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\"", 0) == 0);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
+  CHECK(svg.find("A &lt;title&gt; &amp; &quot;more&quot;") != std::string::npos);
+  CHECK(svg.size() < 40000);
+  for (std::size_t at = svg.find("points=\""); at != std::string::npos; at = svg.find("points=\"", at + 1)) {
+    double x = 0, y = 0;
+    REQUIRE(std::sscanf(svg.c_str() + at + 8, "%lf,%lf", &x, &y) == 2);
+    CHECK((x >= 0 && x <= 880 && y >= 0 && y <= chart.height));
+  }
+}
+
+TEST_CASE("the checker of this test finds malformed pictures", "[plot]") {
+  CHECK(count_elements("<a><b/></a>") == 2);
+  for (const char* bad : {"<a><b></a>", "<a x=\"1></a>", "<a>&</a>", "<a"}) CHECK(count_elements(bad) == -1);
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pace.hpp"
+
+#include "catch.hpp"
+#include "measure_peak.hpp"
+#include "model_fixture.hpp"
+#include "progress.hpp"
+
+using namespace muster;
+
+TEST_CASE("a run's pace: recent steps count most, and medians are not moved by a slow first step", "[pace]") {
+  Pace pace(2e6, 1e9);
+  CHECK(pace.median_tokens_per_second() == 0);
+  CHECK(pace.recent_tokens_per_second() == 0);
+  CHECK(pace.exposed_share() == 0);
+  pace.add(100, 100, 0);  // a first step that builds everything
+  for (int i = 0; i < 200; ++i) pace.add(100, 0.5, 0.05);
+  CHECK(pace.median_tokens_per_second() == Approx(200));
+  CHECK(pace.median_step_seconds() == Approx(0.5));
+  CHECK(pace.recent_tokens_per_second() == Approx(200).epsilon(0.01));
+  CHECK(pace.recent_step_seconds() == Approx(0.5).epsilon(0.01));
+  CHECK(pace.recent_exposed_share() == Approx(0.1).epsilon(0.01));
+  CHECK(pace.seconds() == Approx(200));
+  CHECK(pace.exposed_share() == Approx(0.05));
+  CHECK(pace.mfu(200).value() == Approx(0.4));
+  CHECK_FALSE(Pace(2e6, 0).mfu(200));
+}
+
+TEST_CASE("the measured peak is one that this machine can have", "[pace]") {
+  auto compute = test_compute<float>();
+  const double peak = measure_peak(compute);
+  CHECK(peak > 1e7);
+  CHECK(peak < 1e15);
+}
+
+TEST_CASE("durations for people", "[pace]") {
+  CHECK(format_duration(9.4) == "9s");
+  CHECK(format_duration(187) == "3m07s");
+  CHECK(format_duration(3720) == "1h02m");
+  CHECK(format_duration(-1) == "?");
+}

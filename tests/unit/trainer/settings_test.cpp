@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings from files and the environment: which counts, how they are told, and how mistakes are.
+#include "settings.hpp"
+
+#include <stdlib.h>
+
+#include <sstream>
+#include <vector>
+
+#include "catch.hpp"
+#include "muster/error.hpp"
+#include "nearest_name.hpp"
+#include "temporary_folder.hpp"
+
+using namespace muster;
+
+namespace {
+
+/// A variable for the time of a test.
+class Variable {
+ public:
+  Variable(std::string name, const std::string& value) : name_(std::move(name)) {
+    ::setenv(name_.c_str(), value.c_str(), 1);
+  }
+  ~Variable() { ::unsetenv(name_.c_str()); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  std::string name_;
+};
+
+Options read(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "muster-train");
+  std::vector<const char*> pointers;
+  for (const auto& argument : arguments) pointers.push_back(argument.c_str());
+  const auto options = parse_options(static_cast<int>(pointers.size()), pointers.data());
+  REQUIRE(options);
+  return *options;
+}
+
+std::string complaint(const std::vector<std::string>& arguments) {
+  try {
+    read(arguments);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// What a settings file of this text is refused with, without the file's name.
+std::string complaint_of_file(const std::string& text) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "run.toml").string();
+  write_file(path, text);
+  const std::string told = complaint({"--config=" + path});
+  CHECK(told.find('\n') == std::string::npos);
+  return told.starts_with(path) ? told.substr(path.size()) : told;
+}
+
+constexpr const char* help = " (see muster-train --help)";
+
+}  // namespace
+
+TEST_CASE("the command line counts before the environment, that before the file, that before the defaults",
+          "[settings]") {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "run.toml").string();
+  write_file(path,
+             "# four settings\nsteps = 10\nwarmup = 11\nlearning-rate = 0.125\ndeterministic = true\noutput "
+             "= 'a \"b\"'\n");
+  const Options from_file = read({"--config", path});
+  CHECK(from_file.steps == 10);
+  CHECK(from_file.warmup == 11);
+  CHECK(from_file.learning_rate == 0.125);
+  CHECK(from_file.deterministic);
+  CHECK(from_file.output == "a \"b\"");
+  CHECK(from_file.batch == Options{}.batch);
+
+  const Variable config("MUSTER_TRAIN_CONFIG", path);
+  const Variable steps("MUSTER_TRAIN_STEPS", "20"), warmup("MUSTER_TRAIN_WARMUP", "21");
+  const Options all = read({"--steps=30", "--no-deterministic"});
+  CHECK(all.steps == 30);
+  CHECK(all.warmup == 21);
+  CHECK(all.learning_rate == 0.125);
+  CHECK_FALSE(all.deterministic);
+  CHECK(all.origins.at("steps") == "command line");
+  CHECK(all.origins.at("warmup") == "MUSTER_TRAIN_WARMUP");
+  CHECK(all.origins.at("learning-rate") == path + ":4");
+  CHECK(all.origins.count("batch") == 0);
+  // Another file than the variable's, when the command line names one.
+  write_file(folder / "other.toml", "clip = 7\n");
+  const Options other = read({"--config", (folder / "other.toml").string()});
+  CHECK(other.adamw.clip == 7);
+  CHECK(other.learning_rate == Options{}.learning_rate);
+}
+
+TEST_CASE("what is not known is refused with the nearest name and its place", "[settings]") {
+  CHECK(complaint({"--lerning-rate", "1"}) ==
+        std::string("unknown option --lerning-rate; did you mean --learning-rate?") + help);
+  CHECK(complaint({"--setps=3"}) == std::string("unknown option --setps; did you mean --steps?") + help);
+  CHECK(complaint({"--qwertyuiop"}) == std::string("unknown option --qwertyuiop") + help);
+  CHECK(complaint({"more"}) == std::string("unexpected argument 'more'") + help);
+  CHECK(complaint({"--output", "--steps", "5"}) ==
+        std::string("--output wants a value and got --steps") + help);
+  {
+    const Variable wrong("MUSTER_TRAIN_BACTH", "3");
+    CHECK(complaint({}) ==
+          std::string("unknown variable MUSTER_TRAIN_BACTH; did you mean MUSTER_TRAIN_BATCH?") + help);
+  }
+  {
+    const Variable wrong("MUSTER_TRAIN_STEPS", "many");
+    CHECK(complaint({}).starts_with("MUSTER_TRAIN_STEPS: "));
+    CHECK(complaint({"--steps=3"}).starts_with("MUSTER_TRAIN_STEPS: "));
+  }
+  CHECK(complaint_of_file("\nlayer = 2\n") ==
+        std::string(":2: unknown setting 'layer'; did you mean layers?") + help);
+  CHECK(complaint_of_file("learning_rate = 1\n") ==
+        std::string(":1: unknown setting 'learning_rate'; did you mean learning-rate?") + help);
+  CHECK(complaint_of_file("no-deterministic = true\n").starts_with(":1: unknown setting 'no-deterministic'"));
+  CHECK(complaint_of_file("config = 'x'\n").starts_with(":1: unknown setting 'config'"));
+  CHECK(complaint_of_file("help = true\n").starts_with(":1: unknown setting 'help'"));
+  CHECK(complaint_of_file("steps = 1\nbatch = 0\n").starts_with(":2: --batch: Value 0 not in range"));
+  CHECK(complaint_of_file("steps = true\n") ==
+        std::string(":1: steps is no switch: it wants a value") + help);
+  CHECK(complaint_of_file("deterministic = 'perhaps'\n").starts_with(":1: "));
+  CHECK(complaint_of_file("output = ''\nsteps = 5\n").starts_with("--output must name a folder"));
+  CHECK(complaint_of_file("heads = 3\n").starts_with("--width 128 cannot be divided"));
+}
+
+TEST_CASE("files that are no settings files are refused with their line", "[settings]") {
+  CHECK(complaint_of_file("steps = 1\nsteps = 2\n").starts_with(":2: "));
+  CHECK(complaint_of_file("steps 1\n").starts_with(":1: "));
+  CHECK(complaint_of_file("steps = 1\n\n[training]\nbatch = 2\n")
+            .starts_with(":3: settings stand without sections"));
+  CHECK(complaint_of_file("steps = [1]\n").starts_with(":1: steps wants a number"));
+  CHECK(complaint_of_file("steps = 1979-05-27\n").starts_with(":1: steps wants a number"));
+  CHECK(complaint_of_file("data = \"a\\u0000b\"\n").starts_with(":1: data holds a zero byte"));
+  CHECK(complaint_of_file(std::string("steps = 1\0\n", 11)) == ": has control characters; not a text file");
+  CHECK(complaint_of_file("steps = 1\nst\xc3\xa9ps = 1\n").starts_with(":2: a letter that is not ASCII"));
+  CHECK(complaint_of_file(std::string((1 << 20) + 1, '\n')).find("longer than 1 MiB") != std::string::npos);
+  CHECK(complaint_of_file("") == "accepted");
+  const TemporaryFolder folder;
+  CHECK(complaint({"--config", (folder / "missing").string()}).find("No such file") != std::string::npos);
+  CHECK(complaint({"--config", folder.path().string()}).find("Is a directory") != std::string::npos);
+}
+
+TEST_CASE("the settings in force, printed, are a file that gives the same settings", "[settings]") {
+  const TemporaryFolder folder;
+  Options options = read({});
+  options.data = "a\\b \"c\"\n1.50";
+  options.output = "007";
+  options.learning_rate = 0.1234567890123456789;
+  options.min_learning_rate = 1e-300;
+  options.adamw.beta2 = 0.9999999999;
+  options.seed = ~std::uint64_t{0};
+  options.steps = 1'000'000'000'000;
+  options.deterministic = true;
+  options.device = Device::cpu;
+  const std::string path = (folder / "printed.toml").string();
+  write_file(path, settings_as_toml(options));
+  const Options again = read({"--config", path});
+  const auto expected = settings_of(options), got = settings_of(again);
+  REQUIRE(expected.size() == got.size());
+  CHECK(expected.size() > 20);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(expected[i].name);
+    CHECK(expected[i].value == got[i].value);
+    CHECK(again.origins.count(got[i].name) == (got[i].value.empty() ? 0 : 1));  // what is set was in the file
+  }
+  CHECK(again.learning_rate == options.learning_rate);
+  CHECK(again.seed == options.seed);
+  CHECK(again.device == Device::cpu);
+}
+
+TEST_CASE("names near to others", "[settings]") {
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("steps", "setps") == 1);
+  CHECK(edit_distance("ca", "abc") == 3);  // optimal string alignment: no letter is touched twice
+  CHECK(nearest_name("wdth", {"heads", "width"}) == std::string("width"));
+  CHECK_FALSE(nearest_name("x", {"a", "bb"}));
+  CHECK_FALSE(nearest_name(std::string(10'000, 'a'), {"a"}));
+}

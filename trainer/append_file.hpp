@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace muster {
+
+/// A file that grows at its end: what was added is written at each flush().
+class AppendFile {
+ public:
+  /// Opens the file, and creates it when there is none.
+  /// @throws muster::Error(Fault::system), as flush() does.
+  explicit AppendFile(std::filesystem::path path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  void add(const std::string& bytes) { pending_ += bytes; }
+  void flush();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::string pending_;
+};
+
+}  // namespace muster

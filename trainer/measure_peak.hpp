@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/compute.hpp"
+
+namespace muster {
+
+/// FLOP/s that this device reaches in float32 matrix products: the median over those of about a tenth of a
+/// second, of a shape that takes some milliseconds, as the model computes them. 2·n³ operations each.
+double measure_peak(compute::Compute<float>& compute);
+
+}  // namespace muster

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nearest_name.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_last, last, row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before_last = std::exchange(last, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t exchanged = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({exchanged, last[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+std::optional<std::string> nearest_name(std::string_view given, const std::vector<std::string>& names) {
+  constexpr std::size_t longest = 64;  // no name is longer, and the time grows with the square
+  if (given.size() > longest) return std::nullopt;
+  std::optional<std::string> nearest;
+  std::size_t least = 0;
+  for (const std::string& name : names) {
+    const std::size_t distance = edit_distance(given, name);
+    if (distance > std::max<std::size_t>(2, name.size() / 3) || distance >= name.size()) continue;
+    if (!nearest || distance < least) nearest = name, least = distance;
+  }
+  return nearest;
+}
+
+}  // namespace muster

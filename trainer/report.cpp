@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "muster/version.hpp"
+#include "placement_picture.hpp"
+#include "plural.hpp"
+#include "progress.hpp"
+#include "settings.hpp"
+
+namespace muster {
+namespace {
+
+constexpr const char* page_style =
+    ":root{color-scheme:light dark}"
+    "body{margin:0;background:#f4f5f7;color:#222;font:15px/1.5 system-ui,'DejaVu Sans',sans-serif}"
+    "main{max-width:944px;margin:0 auto;padding:28px 16px 48px}"
+    "h1{font-size:26px;margin:0 0 2px}h2{font-size:18px;margin:34px 0 10px}p{margin:0 0 18px;color:#555}"
+    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:12px}"
+    ".tile,.card{background:#fff;border:1px solid #e1e4e8;border-radius:8px}"
+    ".tile{padding:12px 14px}.tile b{display:block;font-size:22px;font-weight:600}.tile "
+    "span{font-size:13px;color:#666}"
+    ".card{padding:10px;margin-bottom:14px;overflow-x:auto}svg{display:block;max-width:100%;height:auto}"
+    "table{border-collapse:collapse;width:100%;font-size:14px}"
+    "th,td{text-align:left;padding:4px 10px;border-bottom:1px solid #e8eaed;vertical-align:top}"
+    "th{font-weight:600}td{overflow-wrap:anywhere}td.from{color:#777}\n"
+    "@media (prefers-color-scheme:dark){body{background:#0f1115;color:#e4e7eb}p,.tile "
+    "span,td.from{color:#9aa2ad}"
+    ".tile,.card{background:#171a1f;border-color:#2b3038}th,td{border-color:#262b33}}\n";
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string tile(const std::string& value, const std::string& name) {
+  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escaped_xml(value),
+                     escaped_xml(name));
+}
+
+std::string row(const std::string& name, const std::string& value) {
+  return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escaped_xml(name), escaped_xml(value));
+}
+
+std::string things_of(const Summary& s) { return s.unit == "image" ? "images" : "tokens"; }
+
+std::string tiles(const Summary& s) {
+  std::string out = "<div class=\"tiles\">\n";
+  if (s.validation_loss) out += tile(fmt::format("{:.4f}", *s.validation_loss), "validation loss");
+  if (s.training_loss) out += tile(fmt::format("{:.4f}", *s.training_loss), "training loss");
+  out += tile(fmt::format("{} / {}", s.steps, s.wanted_steps), "steps");
+  out += tile(fmt::format("{:.0f}", s.tokens_per_second), things_of(s) + "/s (median)");
+  if (s.mfu) out += tile(percent(*s.mfu), "MFU");
+  out += tile(percent(s.exposed_share), "exposed communication");
+  out += tile(format_duration(s.wall_seconds), "wall time");
+  return out + "</div>\n";
+}
+
+Chart speed_chart(const Metrics::History& history, const std::string& things) {
+  return {"Throughput",
+          "each step, and smoothed",
+          "step",
+          things + "/s",
+          {{things + "/s", history.tokens_per_second}},
+          true,
+          320};
+}
+
+Chart communication_chart(const Metrics::History& history) {
+  return {"Exposed communication",
+          "part of a step that waited for gradients after its backward pass",
+          "step",
+          "per cent",
+          {{"exposed", history.exposed_share, Series::Style::smoothed, 2}},
+          true,
+          280,
+          100};
+}
+
+std::string card(const std::string& content) { return "<div class=\"card\">\n" + content + "</div>\n"; }
+
+std::string machine(const Summary& s) {
+  std::set<std::string> processors, kernels;
+  for (const RankFacts& rank : s.ranks) {
+    if (!rank.processor.empty()) processors.insert(rank.processor);
+    kernels.insert(rank.kernel);
+  }
+  std::string out = "<table>\n";
+  out += row("ranks", fmt::format("{} on {}, over {}", plural(s.world_size, "rank"), plural(s.hosts, "host"),
+                                  s.backend));
+  out += row("each rank computes on", s.device);
+  for (const std::string& name : processors) out += row("processor", name);
+  for (const std::string& name : kernels) out += row("system", name);
+  if (s.peak_flops > 0) {
+    out += row("measured peak",
+               fmt::format("{} in float32 matrix products, all ranks together", format_flops(s.peak_flops)));
+    out += row("model's need", fmt::format("{:.4g} MFLOP for each of the {} it trains on", s.flops_per_token / 1e6,
+                                           things_of(s)));
+  }
+  out += row("gradients",
+             fmt::format("{:.1f} MB a step; {:.2f} ms of reduction, most of it beside the backward pass "
+                         "where nothing is exposed",
+                         static_cast<double>(s.gradient_bytes) / 1e6, 1e3 * s.communication_seconds));
+  if (!s.checkpoint.empty()) out += row("checkpoint", s.checkpoint);
+  return out + "</table>\n";
+}
+
+std::string settings_table(const Options& options) {
+  std::string out = "<table>\n<tr><th>setting</th><th>value</th><th>from</th></tr>\n";
+  for (const Setting& setting : settings_of(options)) {
+    const auto origin = options.origins.find(setting.name);
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"from\">{}</td></tr>\n",
+                       escaped_xml(setting.name), escaped_xml(setting.value),
+                       origin == options.origins.end() ? "default" : escaped_xml(origin->second));
+  }
+  return out + "</table>\n";
+}
+
+}  // namespace
+
+Chart loss_chart(const Metrics::History& history, const std::string& title, const std::string& subtitle,
+                 const std::string& unit) {
+  Chart chart{title, subtitle, "step", "loss (nats per " + unit + ")", {{"training", history.training_loss}}};
+  if (!history.validation_loss.empty()) {
+    chart.series.push_back({fmt::format("validation (last {:.4f})", history.validation_loss.back().y),
+                            history.validation_loss, Series::Style::marked, 2});
+  }
+  return chart;
+}
+
+std::string draw_report(const Summary& s, const Metrics::History& history, const Options& options) {
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n";
+  out += fmt::format("<title>muster-train: {}</title>\n<style>\n{}{}{}</style>\n</head>\n<body>\n<main>\n",
+                     escaped_xml(s.model), page_style, svg_style(), placement_style());
+  out += fmt::format("<h1>{}</h1>\n<p>{} parameters, trained on {} by muster-train {}: {}</p>\n",
+                     escaped_xml(s.model), s.parameters, escaped_xml(s.data), version, escaped_xml(s.ended));
+  out += tiles(s);
+  out += "<h2>Loss and speed</h2>\n";
+  out += card(draw_chart(loss_chart(history, "Loss", "training and held-out data", s.unit)));
+  out += card(draw_chart(speed_chart(history, things_of(s))));
+  if (s.world_size > 1) out += card(draw_chart(communication_chart(history)));
+  out += "<h2>Placement</h2>\n" + card(draw_placement(s.ranks));
+  out += "<h2>Machine</h2>\n" + card(machine(s));
+  out += "<h2>Settings</h2>\n" + card(settings_table(options));
+  return out + "</main>\n</body>\n</html>\n";
+}
+
+}  // namespace muster

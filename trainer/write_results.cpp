@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run leaves for people, beside its checkpoints.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "atomic_file.hpp"
+#include "plural.hpp"
+#include "report.hpp"
+#include "run.hpp"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t last_losses = 20;
+
+void write_whole(const fs::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void add_losses(Summary& summary, const Metrics::History& history) {
+  const auto& training = history.training_loss;
+  if (const std::size_t count = std::min(last_losses, training.size()); count > 0) {
+    double sum = 0;
+    for (std::size_t i = training.size() - count; i < training.size(); ++i) sum += training[i].y;
+    summary.training_loss = sum / static_cast<double>(count);
+  }
+  const auto& validation = history.validation_loss;
+  if (validation.empty()) return;
+  summary.validation_loss = validation.back().y;
+  const auto best = std::min_element(validation.begin(), validation.end(),
+                                     [](const Point& a, const Point& b) { return a.y < b.y; });
+  summary.best_validation_loss = best->y;
+  summary.best_validation_step = best->x;
+}
+
+}  // namespace
+
+const char* Run::things() const {
+  return workload_->unit() == std::string_view("image") ? "images" : "tokens";
+}
+
+Summary Run::summary(const Progress& progress, const std::string& ended) const {
+  Summary s;
+  s.ended = ended;
+  s.model = workload_->model_line();
+  s.unit = workload_->unit();
+  s.data = options_.data;
+  s.device = compute_->describe();
+  s.parameters = static_cast<std::int64_t>(replica_->table().parameter_count);
+  s.first_step = first_step_;
+  s.steps = state_.step;
+  s.wanted_steps = options_.steps;
+  s.tokens_per_step = replica_->predictions_per_step();
+  s.gradient_bytes = static_cast<std::int64_t>(gradient_bytes_);
+  s.flops_per_token = flops_per_prediction_;
+  add_losses(s, metrics_->history());
+  const Pace& pace = progress.pace();
+  s.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  s.training_seconds = pace.seconds();
+  s.tokens_per_second = pace.median_tokens_per_second();
+  s.step_seconds = pace.median_step_seconds();
+  s.exposed_share = pace.exposed_share();
+  if (const std::int64_t steps = state_.step - first_step_; steps > 0)
+    s.communication_seconds = communication_seconds_ / static_cast<double>(steps);
+  s.peak_flops = peak_flops_;
+  if (s.tokens_per_second > 0) s.mfu = pace.mfu(s.tokens_per_second);
+  s.world_size = world_.size();
+  s.hosts = job_.host_count();
+  s.backend = world_.backend();
+  if (saved_step_ >= 0) s.checkpoint = checkpoint_path_.string();
+  s.ranks = facts_;
+  return s;
+}
+
+void Run::write_pictures(const Progress& progress, const std::string& ended) {
+  const auto& history = metrics_->history();
+  const std::string title = fmt::format("Training on {}", fs::path(options_.data).filename().string());
+  const std::string subtitle = fmt::format("{}; {} samples a step on {}", workload_->model_line(),
+                                           options_.batch, plural(world_.size(), "rank"));
+  write_whole(folder() / "loss.svg",
+              draw_chart_file(loss_chart(history, title, subtitle, workload_->unit())));
+  write_whole(folder() / "report.html", draw_report(summary(progress, ended), history, options_));
+}
+
+void Run::write_results(const Progress& progress) {
+  const std::string ended = signal_ == 0 ? "finished" : fmt::format("stopped by signal {}", signal_);
+  flush_records();
+  write_pictures(progress, ended);
+  write_whole(folder() / "summary.json", as_json(summary(progress, ended)));
+  fmt::print("metrics    {}\ncheckpoint {}\nsummary    {}\nreport     {}\n", metrics_path_.string(),
+             checkpoint_path_.string(), (folder() / "summary.json").string(),
+             (folder() / "report.html").string());
+}
+
+}  // namespace muster
