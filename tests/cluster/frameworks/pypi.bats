@@ -3,6 +3,7 @@
 # TensorFlow, JAX and Horovod start from what Muster sets, with nothing in their scripts. Run by ./check --frameworks after
 # tests/cluster/frameworks/install.
 load ../setup
+load ../templates/submit
 
 setup_file() { lab_up --nodes 2 --gpus 2 --no-isolate --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
@@ -39,4 +40,12 @@ print("rank", jax.process_index(), "devices", CUDA_VISIBLE_DEVICES.value, "shown
 
 @test "Horovod: its MPI controller under srun --mpi=pmix" {
   ranks_of 'horovod [^ ]+ \(mpi\)' --mpi=pmix "$(python horovod)" "$(script horovod_allreduce)"
+}
+
+@test "the templates tensorflow, jax and horovod start plain scripts of theirs" {
+  for framework in tensorflow:pypi:tensorflow_workers jax:pypi:jax_processes horovod:horovod:horovod_allreduce; do
+    IFS=: read -r name environment program <<<"$framework"
+    PYTHON=$(python "$environment") run_template "$name" "$(script "$program")"
+    for rank in 0 1 2 3; do grep -qE "^$name .*rank $rank of 4 sum 6$" "$folder/job.log"; done
+  done
 }

@@ -1,0 +1,75 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The templates of sbatch/ on a real two-node Slurm of two GPUs a node, with the sizes of that. train: train.bats; array-chain and scaling-study:
+# templates/chain_and_scaling.bats; tensorflow, jax and horovod: frameworks/pypi.bats. pyxis needs pyxis, which Debian does not have: it is
+# only linted.
+load setup
+load templates/submit
+
+setup_file() {
+  small_runs
+  lab_up --nodes 2 --gpus 2 --no-isolate --plugin "$(plugin)"
+}
+teardown_file() { lab_down; }
+
+@test "single-node: two ranks on one node" {
+  run_template single-node
+  trained "$folder/muster-run" 2 1
+}
+
+@test "multi-node: four ranks on two nodes, placed, with a report that shows it" {
+  run_template multi-node
+  trained "$folder/muster-run" 4 2
+  [ "$(grep -o 'class="host"' "$folder/muster-run/report.html" | wc -l)" = 2 ]
+  grep -q 'placed by Muster' "$folder/muster-run/report.html"
+  grep -q 'GPU 0000:' "$folder/muster-run/report.html"
+}
+
+@test "every layout that multi-node has as a comment is one that sbatch takes" {
+  sed -n 's/^##SBATCH //p' "$REPOSITORY/sbatch/multi-node.sbatch" > "$BATS_TEST_TMPDIR/layouts"
+  [ "$(wc -l < "$BATS_TEST_TMPDIR/layouts")" = 3 ]
+  while read -r layout; do
+    # shellcheck disable=SC2086  # several options
+    run lab exec sbatch --test-only $layout "$REPOSITORY/sbatch/multi-node.sbatch"
+    echo "$output"
+    [[ "$output" != *nrecognized* && "$output" != *"nvalid option"* ]]
+  done < "$BATS_TEST_TMPDIR/layouts"
+}
+
+@test "mpirun: Open MPI starts the ranks on both nodes of the job" {
+  run_template mpirun --gpus-per-node=2 --
+  trained "$folder/muster-run" 4 2
+}
+
+@test "pytorch-ddp: a plain script of torch.distributed" {
+  PYTHON=/usr/bin/python3 run_template pytorch-ddp "$REPOSITORY/tests/cluster/frameworks/torch_all_reduce.py"
+  for rank in 0 1 2 3; do grep -qE "^torch [^ ]+ rank $rank of 4 sum 6$" "$folder/job.log"; done
+}
+
+@test "apptainer: the command runs in the image on every rank (a stand-in: Debian has no Apptainer)" {
+  mkdir "$BATS_TEST_TMPDIR/bin"
+  cat > "$BATS_TEST_TMPDIR/bin/apptainer" <<'STANDIN'
+#!/bin/bash
+# apptainer exec --nv --bind DIR --pwd DIR IMAGE COMMAND…
+[ "$1 $2 $3" = "exec --nv --bind" ] && [ "$5" = --pwd ] && [ -d "$4" ] && [ -d "$6" ] || exit 9
+echo "rank $RANK in $7"
+exec "${@:8}"
+STANDIN
+  chmod +x "$BATS_TEST_TMPDIR/bin/apptainer"
+  IMAGE=image.sif PATH=$BATS_TEST_TMPDIR/bin:$PATH run_template apptainer printenv MUSTER_GPUS
+  [ "$(grep -c 'in image.sif$' "$folder/job.log")" = 4 ]
+  [ "$(grep -c '^0000:' "$folder/job.log")" = 4 ]
+}
+
+@test "templates that want something to run say so" {
+  for name in pytorch-ddp tensorflow horovod jax; do
+    run bash "$REPOSITORY/sbatch/$name.sbatch"
+    [ "$status" = 64 ]
+    [[ "$output" == *"sbatch $name.sbatch"* ]]
+  done
+  for name in pyxis apptainer; do
+    run env -u IMAGE bash "$REPOSITORY/sbatch/$name.sbatch" true
+    [ "$status" != 0 ]
+    [[ "$output" == *"IMAGE="* ]]
+  done
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The templates that run for longer: a chain of jobs and a scaling study. Run by ./check --templates.
+load ../setup
+load submit
+
+setup_file() {
+  small_runs
+  lab_up --nodes 2 --gpus 2 --no-isolate --plugin "$(plugin)"
+}
+teardown_file() { lab_down; }
+
+@test "array-chain: a link that is stopped leaves the rest to the next one, and a third has nothing to do" {
+  OUTPUT=run submit array-chain --array=1-3%1 -- --steps=1500 --checkpoint-every=100
+  for _ in $(seq 400); do [ ! -e "$folder/run/checkpoint.safetensors" ] || break; sleep 0.1; done
+  lab exec scancel --signal=TERM "${job}_1" || true  # it delivers the signal, tries again and then finds the link ended
+  finished
+  [ "$(grep -c '^link . of job' "$folder/job.log")" = 2 ]
+  [ "$(grep -c 'link 1 was stopped with a checkpoint' "$folder/job.log")" = 1 ]
+  trained "$folder/run" 4 2
+  [ "$(told steps "$folder/run")" = 1500 ]
+  [ "$(told first_step "$folder/run")" -gt 0 ]
+}
+
+@test "scaling-study: one and two nodes, a table and a picture of measured and predicted efficiency" {
+  LINK_GBITS=10 BATCH=2 STUDY=study run_template scaling-study --nodes=2 -- --steps=20
+  trained "$folder/study/1" 2 1
+  trained "$folder/study/2" 4 2
+  [ "$(told tokens_per_step "$folder/study/2")" = 256 ]
+  grep -q 'weak scaling' "$folder/study/scaling.svg"
+  grep -q '10 Gbit/s' "$folder/study/scaling.svg"
+  grep -qE '^ +2 +1 .* 100\.0% +100\.0%$' "$folder/job.log"
+}
