@@ -59,18 +59,20 @@ class ImageModel final : public Model {
         .loss;
   }
 
-  Validation validation_share(int rank, int ranks) override {
+  Validation validation_share(int rank, int ranks, bool fixed) override {
     Validation found;
-    const Share share = share_of(images_.held_out.count(), rank, ranks);
-    for (std::uint64_t at = share.begin; at < share.end;) {
-      const std::uint64_t batch = std::min<std::uint64_t>(room(), share.end - at);
+    const std::uint64_t count = images_.held_out.count(), group = fixed ? room() : 1;
+    const Share groups = share_of((count + group - 1) / group, rank, ranks);
+    const std::uint64_t begin = groups.begin * group, end = std::min(groups.end * group, count);
+    for (std::uint64_t at = begin; at < end;) {
+      const std::uint64_t batch = std::min<std::uint64_t>(room(), end - at);
       for (std::uint64_t i = 0; i < batch; ++i) load(images_.held_out, at + i, i);
       const auto result = cnn_.loss(pixels_.data(), labels_.data(), static_cast<int>(batch));
-      found.loss.sum += result.loss;
+      found.loss.sum += exactly_addable(result.loss);
       found.accuracy.sum += static_cast<double>(result.right);
       at += batch;
     }
-    found.loss.weight = found.accuracy.weight = static_cast<double>(share.count());
+    found.loss.weight = found.accuracy.weight = static_cast<double>(std::max(begin, end) - begin);
     return found;
   }
 

@@ -54,11 +54,12 @@ void Metrics::training(const StepRecord& r) {
       r.exposed_seconds * 1e3, r.mfu ? fmt::format(R"(,"mfu":{:.4f})", *r.mfu) : ""));
 }
 
-void Metrics::validation(std::int64_t step, double loss, std::int64_t bytes) {
+void Metrics::validation(std::int64_t step, double loss, std::int64_t count,
+                         std::optional<std::int64_t> right) {
   history_.validation_loss.push_back({step, loss});
-  file_->add(fmt::format(R"({{"step":{},"validation_loss":{:.6f},"validation_bytes":{}}})"
+  file_->add(fmt::format(R"({{"step":{},"validation_loss":{:.6f},"validation_count":{}{}}})"
                          "\n",
-                         step, loss, bytes));
+                         step, loss, count, right ? fmt::format(R"(,"validation_right":{})", *right) : ""));
 }
 
 }  // namespace muster

@@ -35,7 +35,8 @@ class Metrics {
   Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_step);
 
   void training(const StepRecord& record);
-  void validation(std::int64_t step, double loss, std::int64_t bytes);
+  /// Over `count` predictions, `right` of which are right, where the model counts that.
+  void validation(std::int64_t step, double loss, std::int64_t count, std::optional<std::int64_t> right = {});
   /// Writes what was added since the last flush.
   void flush() { file_->flush(); }
 

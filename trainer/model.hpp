@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 
@@ -8,6 +9,10 @@
 #include "muster/average.hpp"
 
 namespace muster {
+
+/// A loss to the nearest 2^-20 nats: sums of such numbers below 2^33 are exact in double, in any order and
+/// over any number of ranks.
+inline double exactly_addable(double loss) { return std::nearbyint(loss * 0x1p20) * 0x1p-20; }
 
 /// What validation finds: means over predictions, to be added up over ranks.
 struct Validation {
@@ -32,9 +37,11 @@ class Model {
   /// Sum of the cross-entropy (nats) over the predictions of these samples; overwrites the gradients with
   /// gradient_scale * d sum / d parameters.
   virtual double loss_and_gradients(float gradient_scale, const Ready& ready) = 0;
-  /// This rank's share of the held-out predictions: every one exactly once over all ranks.
+  /// This rank's share of the held-out predictions: every one exactly once over all ranks. `fixed`: they are
+  /// computed in groups as large as there is room for, whatever the number of ranks is, so that the sums over
+  /// all ranks have the same bits for any.
   /// @throws muster::Error(Fault::usage) as take() does.
-  virtual Validation validation_share(int rank, int ranks) = 0;
+  virtual Validation validation_share(int rank, int ranks, bool fixed) = 0;
 };
 
 }  // namespace muster

@@ -28,6 +28,9 @@ void add_data_options(CLI::App& app, Options& o) {
              "Part of the data, at its end, that is held out; 0: none. Shards named _val_ are held out "
              "instead")
       ->check(CLI::Range(0.0, 0.9));
+  add_option(app, "Data", "--validation-tokens", o.validation_tokens,
+             "Validate on so many of the held-out tokens at most, the first ones; 0: on all")
+      ->check(CLI::Range(std::int64_t{0}, most_steps));
 }
 
 void add_model_options(CLI::App& app, Options& o) {
@@ -129,6 +132,7 @@ void choose_model(Options& o) {
     require(shape == GptShape{},
             "--layers, --heads, --width, --context and --vocabulary are sizes of a GPT: " + o.model_name +
                 " has none of them");
+    require(o.validation_tokens == 0, "--validation-tokens is for tokens: " + o.model_name + " has none");
     return;
   }
   o.model = {shape.layers.value_or(preset->layers), shape.heads.value_or(preset->heads),

@@ -23,6 +23,7 @@ struct GptShape {
 struct Options {
   std::string data = "/usr/share/common-licenses";
   double validation_fraction = 0.1;
+  std::int64_t validation_tokens = 0;  ///< at most; 0: all that is held out
 
   std::string model_name = "small";  ///< one of model_names()
   GptShape shape;

@@ -27,8 +27,8 @@ struct StepResult {
   bool finite_here = true;  ///< this rank's own loss and gradients
   bool any_stop = false, any_failed = false;
   std::optional<Error> error;  ///< what kept this rank from using its samples: any_failed on every rank then
-  double exposed = 0;        ///< seconds that the reduction of the gradients took beyond the backward pass
-  double communication = 0;  ///< seconds in which gradients were being reduced
+  double exposed = 0;          ///< seconds that the reduction of the gradients took beyond the backward pass
+  double communication = 0;    ///< seconds in which gradients were being reduced
   std::size_t gradient_bytes = 0;  ///< as they travelled
 };
 
@@ -57,7 +57,9 @@ class Replica {
   /// The update after `step` others, on the global samples [first_sample, first_sample + batch).
   StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepNotes& notes);
   /// What this rank's share of the held-out predictions gives; no communication. Throws as Model does.
-  Validation validation_share() { return model_->validation_share(world_.rank(), world_.size()); }
+  Validation validation_share() {
+    return model_->validation_share(world_.rank(), world_.size(), settings_.chunk > 0);
+  }
   /// Every rank's share to the exact mean over all.
   void add_up(Validation& validation);
   /// Hash over the parameters.

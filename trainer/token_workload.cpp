@@ -41,8 +41,9 @@ class TokenModel final : public Model {
                                    gpt_.config().context, gradient_scale, ready);
   }
 
-  Validation validation_share(int rank, int ranks) override {
-    return {muster::validation_share(gpt_, corpus_.held_out_with_lead(), rank, ranks), {}};
+  Validation validation_share(int rank, int ranks, bool fixed) override {
+    const auto group = static_cast<std::uint64_t>(fixed ? gpt_.max_batch() : 1);
+    return {muster::validation_share(gpt_, corpus_.held_out_with_lead(), rank, ranks, group), {}};
   }
 
  private:

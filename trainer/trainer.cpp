@@ -132,7 +132,9 @@ void Run::validate(Progress& progress) {
                             workload_->unit(), count, workload_->unit(), accuracy_text(found.accuracy),
                             state_.step));
   if (first()) {
-    metrics_->validation(state_.step, loss, count);
+    std::optional<std::int64_t> right;
+    if (found.accuracy.weight > 0) right = static_cast<std::int64_t>(found.accuracy.sum);
+    metrics_->validation(state_.step, loss, count, right);
     if (events_) events_->validation(state_.step, loss);
   }
   validated_step_ = state_.step;

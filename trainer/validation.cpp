@@ -4,20 +4,22 @@
 #include <algorithm>
 #include <vector>
 
+#include "model.hpp"
 #include "muster/sampler.hpp"
 
 namespace muster {
 
-Average validation_share(models::Gpt<float>& model, const data::TokenSequence& tokens, int rank, int ranks) {
+Average validation_share(models::Gpt<float>& model, const data::TokenSequence& tokens, int rank, int ranks,
+                         std::uint64_t group) {
   Average sum;
   if (tokens.size() < 2) return sum;
   const auto context = static_cast<std::uint64_t>(model.config().context);
   const std::uint64_t predictions = tokens.size() - 1;
   const std::uint64_t windows = (predictions + context - 1) / context;
-  const Share share = share_of(windows, rank, ranks);
+  const Share share = share_of((windows + group - 1) / group, rank, ranks);
   // Windows lie side by side, so a batch of whole ones is a part of the sequence.
-  std::uint64_t at = share.begin * context;
-  const std::uint64_t end = std::min(share.end * context, predictions);
+  std::uint64_t at = share.begin * group * context;
+  const std::uint64_t end = std::min(share.end * group * context, predictions);
   std::vector<compute::Token> part;
   while (at < end) {
     const std::uint64_t left = end - at;
@@ -26,7 +28,8 @@ Average validation_share(models::Gpt<float>& model, const data::TokenSequence& t
     const std::uint64_t length = std::min(left, context);
     part.resize(batch * length + 1);
     tokens.copy(at, part.size(), model.config().vocabulary, part.data());
-    sum.sum += model.loss(part.data(), part.data() + 1, static_cast<int>(batch), static_cast<int>(length));
+    sum.sum += exactly_addable(
+        model.loss(part.data(), part.data() + 1, static_cast<int>(batch), static_cast<int>(length)));
     sum.weight += static_cast<double>(batch * length);
     at += batch * length;
   }

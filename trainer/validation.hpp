@@ -10,8 +10,9 @@ namespace muster {
 /// This rank's share of the loss over held-out tokens: cross-entropy in nats, weighted with predictions. The
 /// first token only gives context to the second; every later one is predicted exactly once over all ranks,
 /// from up to config.context tokens before it in its window. Windows go to ranks in contiguous, possibly
-/// unequal shares, and the last window may be shorter.
+/// unequal shares of whole groups of `group` windows (at least 1), and the last window may be shorter.
 /// @throws muster::Error(Fault::usage) on a token beyond the vocabulary.
-Average validation_share(models::Gpt<float>& model, const data::TokenSequence& tokens, int rank, int ranks);
+Average validation_share(models::Gpt<float>& model, const data::TokenSequence& tokens, int rank, int ranks,
+                         std::uint64_t group = 1);
 
 }  // namespace muster

@@ -14,7 +14,10 @@ std::unique_ptr<Workload> read_workload(const Options& options) {
                                            options.seed);
   }
   return std::make_unique<TokenWorkload>(
-      options.model, data::Corpus::read(options.data, options.validation_fraction), options.seed);
+      options.model,
+      data::Corpus::read(options.data, options.validation_fraction,
+                         static_cast<std::uint64_t>(options.validation_tokens)),
+      options.seed);
 }
 
 }  // namespace muster

@@ -27,13 +27,14 @@ bool is_for_validation(const fs::path& path) {
 
 }  // namespace
 
-Corpus Corpus::read(const std::string& where, double validation_fraction) {
+Corpus Corpus::read(const std::string& where, double validation_fraction, std::uint64_t most_held_out) {
   Corpus corpus;
   const auto files = files_of(where);
   corpus.of_shards_ = std::any_of(files.begin(), files.end(), is_shard);
   TokenSequence training, held_out;
   for (const auto& path : files) {
-    if (corpus.of_shards_ && !is_shard(path)) continue;
+    if (corpus.of_shards_ && (!is_shard(path) || (validation_fraction == 0 && is_for_validation(path))))
+      continue;
     const auto file = std::make_shared<const MappedFile>(path);
     ++corpus.file_count_;
     corpus.hash_ = file->fingerprint(corpus.hash_);
@@ -46,14 +47,22 @@ Corpus Corpus::read(const std::string& where, double validation_fraction) {
   }
   if (held_out.empty()) {
     corpus.cut(training, validation_fraction, where);
-    return corpus;
+  } else {
+    corpus.take_apart(std::move(training), std::move(held_out), where);
   }
+  if (most_held_out > 0 && corpus.held_out_size_ > most_held_out) {
+    corpus.held_out_size_ = most_held_out;
+    corpus.held_out_ = corpus.held_out_.part(0, most_held_out + 1);
+  }
+  return corpus;
+}
+
+void Corpus::take_apart(TokenSequence training, TokenSequence held_out, const std::string& where) {
   if (training.empty()) refuse_corpus(where, "all shards are for validation (_val_): name some to train on");
   if (held_out.size() < 2) refuse_corpus(where, "its validation shards have one token: two are needed");
-  corpus.held_out_size_ = held_out.size() - 1;
-  corpus.training_ = std::move(training);
-  corpus.held_out_ = std::move(held_out);
-  return corpus;
+  held_out_size_ = held_out.size() - 1;
+  training_ = std::move(training);
+  held_out_ = std::move(held_out);
 }
 
 void Corpus::cut(const TokenSequence& all, double validation_fraction, const std::string& where) {

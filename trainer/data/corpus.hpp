@@ -15,10 +15,12 @@ class Corpus {
   /// shards (data/shard.hpp) and the others are left out; otherwise all are text, whose tokens are its bytes.
   /// Shards with
   /// "_val_" or "_val." in their names are held out whole; where there is none, the last validation_fraction
-  /// (0 to 0.9) of all tokens is.
+  /// (0 to 0.9) of all tokens is. With a
+  /// validation_fraction of 0 nothing is held out, and such shards are left out. Of what is held out the
+  /// first most_held_out tokens are taken, or, when that is 0, all.
   /// @throws muster::Error(Fault::usage): what files_of() throws, a shard that is none, no tokens, or nothing
   /// left on one side of the cut.
-  static Corpus read(const std::string& where, double validation_fraction);
+  static Corpus read(const std::string& where, double validation_fraction, std::uint64_t most_held_out = 0);
 
   std::uint64_t size() const noexcept { return training_.size() + held_out_size_; }
   std::size_t file_count() const noexcept { return file_count_; }
@@ -32,6 +34,7 @@ class Corpus {
   const TokenSequence& held_out_with_lead() const noexcept { return held_out_; }
 
  private:
+  void take_apart(TokenSequence training, TokenSequence held_out, const std::string& where);
   void cut(const TokenSequence& all, double validation_fraction, const std::string& where);
 
   TokenSequence training_, held_out_;

@@ -85,19 +85,24 @@ TEST_CASE("validation counts every held-out image once over unequal shares", "[i
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 2, 0);
   model->tensors().initialize(1);
-  const Validation whole = model->validation_share(0, 1);
+  const Validation whole = model->validation_share(0, 1, false);
   CHECK(whole.accuracy.weight == 77);
   CHECK(whole.accuracy.sum == std::floor(whole.accuracy.sum));
-  for (const int ranks : {2, 3, 80}) {
+  const double in_groups = model->validation_share(0, 1, true).loss.sum;
+  for (const auto& [ranks, fixed] : {std::pair{2, false}, std::pair{3, false}, std::pair{80, false},
+                                     std::pair{2, true}, std::pair{3, true}, std::pair{80, true}}) {
     Validation sum;
     for (int rank = 0; rank < ranks; ++rank) {
-      const Validation share = model->validation_share(rank, ranks);
-      sum.loss.add(share.loss.weight > 0 ? share.loss.value() : 0, share.loss.weight);
+      const Validation share = model->validation_share(rank, ranks, fixed);
+      sum.loss.sum += share.loss.sum;
+      sum.loss.weight += share.loss.weight;
       sum.accuracy.sum += share.accuracy.sum;
       sum.accuracy.weight += share.accuracy.weight;
     }
     CHECK(sum.accuracy.sum == whole.accuracy.sum);
     CHECK(sum.accuracy.weight == 77);
+    CHECK(sum.loss.weight == 77);
+    if (fixed) CHECK(sum.loss.sum == in_groups);  // to the bit
     CHECK(sum.loss.value() == Approx(whole.loss.value()).epsilon(1e-6));
   }
 }

@@ -77,10 +77,19 @@ TEST_CASE("shards are found by file, folder, list and pattern; those to validate
     CHECK(corpus.held_out_size() == 6);
     CHECK(corpus.hash() == Corpus::read(set, 0.1).hash());
   }
+  const Corpus few = Corpus::read(set, 0.1, 3);
+  CHECK(all_of(few.held_out_with_lead()) == counting(4, 1000));
+  CHECK(few.held_out_size() == 3);
+  CHECK(all_of(few.training()) == counting(30));
+  CHECK(Corpus::read(set, 0.1, 7).held_out_size() == 6);
+  const Corpus none = Corpus::read(set, 0);
+  CHECK(none.held_out_size() == 0);
+  CHECK(all_of(none.training()) == counting(30));
   const Corpus cut = Corpus::read(set + "/text_train*", 0.1);
   CHECK(all_of(cut.training()) == counting(27));
   CHECK(all_of(cut.held_out_with_lead()) == counting(4, 26));
-  CHECK(refusal(set + "/text_val*").find("_val_") != std::string::npos);
+  CHECK(refusal(set + "/text_val*", 0.1).find("_val_") != std::string::npos);
+  CHECK(refusal(set + "/text_val*").find("empty") != std::string::npos);
   CHECK(refusal(set + "/nothing*").find("no file matches") != std::string::npos);
   CHECK(refusal(set + "/text_val*,").find("empty") != std::string::npos);
 }

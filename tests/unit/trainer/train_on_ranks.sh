@@ -27,18 +27,22 @@ fail() {
 for ranks in 1 2 3; do
   run $ranks --output "$folder/run$ranks" > "$folder/log$ranks"
   grep -q "parameters identical on $ranks rank" "$folder/log$ranks" || fail "no line about identical parameters on $ranks ranks"
-  sed -n 's/.*"step":40,"validation_loss":\([0-9.]*\),"validation_bytes":\([0-9]*\).*/\1 \2/p' "$folder/run$ranks/metrics.jsonl"
+  sed -n 's/.*"step":40,"validation_loss":\([0-9.]*\),"validation_count":\([0-9]*\).*/\1 \2/p' "$folder/run$ranks/metrics.jsonl"
 done > "$folder/losses"
 cat "$folder/losses"
 awk 'NR == 1 { loss = $1; bytes = $2 }
      { if ($2 != bytes || $1 - loss > 1e-3 || loss - $1 > 1e-3) bad = 1 }
      END { exit bad || NR != 3 || loss > 4 }' "$folder/losses" || fail "validation differs between numbers of ranks"
 
-# The deterministic mode: the same bits for any number of ranks, in the parameters and in the optimizer's moments.
-for ranks in 1 2 4; do
-  run $ranks --deterministic --chunk 2 --output "$folder/fixed$ranks" > "$folder/log"
+# The deterministic mode: the same bits for any number of ranks, in the parameters, in the optimizer's moments, and in all metrics but times.
+# Chunks of 2 of 15 sequences: the last one is shorter.
+for ranks in 1 2 4 8; do
+  run $ranks --batch 15 --deterministic --chunk 2 --eval-every 20 --output "$folder/fixed$ranks" > "$folder/log"
   cmp "$folder/fixed1/checkpoint.safetensors" "$folder/fixed$ranks/checkpoint.safetensors" ||
     fail "--deterministic gives other bits on $ranks ranks"
+  sed 's/,"tokens_per_second".*//' "$folder/fixed$ranks/metrics.jsonl" > "$folder/numbers$ranks"
+  [ "$(grep -c 'validation_loss' "$folder/numbers$ranks")" -eq 2 ] || fail "not two validations on $ranks ranks"
+  cmp "$folder/numbers1" "$folder/numbers$ranks" || fail "--deterministic gives other metrics on $ranks ranks"
 done
 cmp -s "$folder/run1/checkpoint.safetensors" "$folder/run2/checkpoint.safetensors" &&
   fail "two ranks have the bits of one without --deterministic too: the comparison shows nothing"

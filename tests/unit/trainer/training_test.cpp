@@ -63,7 +63,7 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and
   const auto last = last_line(folder / "run/metrics.jsonl");
   CHECK(last.at("step") == 60);
   CHECK(last.at("validation_loss").get<double>() < 2.5);  // guessing has 5.5
-  CHECK(last.at("validation_bytes") == 400 * 45 / 10);
+  CHECK(last.at("validation_count") == 400 * 45 / 10);
   CHECK(read_file(folder / "run/loss.svg").find("validation (last") != std::string::npos);
   CHECK(std::filesystem::file_size(folder / "run/checkpoint.safetensors") > 100000);
 
@@ -75,7 +75,8 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and
   CHECK(summary.at("training_loss").get<double>() < 3);
   CHECK(summary.at("world_size") == 1);
   CHECK(summary.at("machine").at("ranks").size() == 1);
-  const double peak = summary.at("peak_flops").get<double>(), rate = summary.at("tokens_per_second").get<double>();
+  const double peak = summary.at("peak_flops").get<double>(),
+               rate = summary.at("tokens_per_second").get<double>();
   CHECK(peak > 0);
   CHECK(summary.at("mfu").get<double>() == Approx(rate * summary.at("flops_per_token").get<double>() / peak));
   CHECK(summary.at("wall_seconds").get<double>() >= summary.at("training_seconds").get<double>());

@@ -40,6 +40,29 @@ TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[
   }
 }
 
+TEST_CASE("in fixed groups the loss over any number of ranks has the same bits", "[validation]") {
+  const models::GptConfig config{1, 2, 16, 10};
+  auto compute = test_compute<float>();
+  models::Gpt<float> model(config, 3, compute);
+  initialize_boldly(model.tensors(), 4);
+  const TemporaryFolder folder;
+  const auto text = test_text(417);
+  write_file(folder / "text", {text.begin(), text.end()});
+  data::TokenSequence tokens;
+  tokens.append(std::make_shared<data::MappedFile>(folder / "text"), 0, text.size(), 1);
+  const double whole = validation_share(model, tokens, 0, 1, 3).sum;
+  for (int ranks = 2; ranks <= 17; ++ranks) {
+    Average sum;
+    for (int rank = ranks; rank-- > 0;) {  // in another order, too
+      const Average share = validation_share(model, tokens, rank, ranks, 3);
+      sum.sum += share.sum;
+      sum.weight += share.weight;
+    }
+    CHECK(sum.sum == whole);
+    CHECK(sum.weight == 416);
+  }
+}
+
 TEST_CASE("nothing held out is no loss and no byte", "[validation]") {
   auto compute = test_compute<float>();
   models::Gpt<float> model({1, 1, 8, 8}, 1, compute);
