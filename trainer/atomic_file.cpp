@@ -12,6 +12,13 @@
 #include "muster/error.hpp"
 
 namespace muster {
+namespace {
+
+[[noreturn]] void fail_at(const char* doing, const std::filesystem::path& path) {
+  throw Error(Fault::system, fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(errno)));
+}
+
+}  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_) {
   partial_ += ".partial";
@@ -24,9 +31,7 @@ AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(partial_.c_str());
 }
 
-void AtomicFile::fail(const char* doing) const {
-  throw Error(Fault::system, fmt::format("cannot {} {}: {}", doing, path_.string(), std::strerror(errno)));
-}
+void AtomicFile::fail(const char* doing) const { fail_at(doing, path_); }
 
 void AtomicFile::write(const void* data, std::size_t size) {
   const char* from = static_cast<const char*>(data);
@@ -45,16 +50,20 @@ void AtomicFile::commit() {
   if (::close(descriptor) != 0) fail("write");
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail("rename the new");
   committed_ = true;
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_descriptor < 0) fail("sync the folder of");
-  const int result = ::fsync(folder_descriptor);
+  sync_folder_of(path_);
+}
+
+void sync_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_at("sync the folder of", path);
+  const int result = ::fsync(descriptor);
   const int reason = errno;
-  ::close(folder_descriptor);
+  ::close(descriptor);
   errno = reason;
   // Some network file systems cannot sync a folder and say EINVAL; the rename is then as safe as they make
   // it.
-  if (result != 0 && reason != EINVAL) fail("sync the folder of");
+  if (result != 0 && reason != EINVAL) fail_at("sync the folder of", path);
 }
 
 }  // namespace muster

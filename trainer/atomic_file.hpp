@@ -32,4 +32,8 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+/// Makes what was renamed or created as `path` last: syncs the folder that it is in.
+/// @throws muster::Error(Fault::system)
+void sync_folder_of(const std::filesystem::path& path);
+
 }  // namespace muster

@@ -3,18 +3,25 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <charconv>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 
+#include "atomic_file.hpp"
+#include "atomic_folder.hpp"
 #include "hash.hpp"
 #include "muster/error.hpp"
-#include "safetensors.hpp"
 
 namespace muster {
+
+namespace fs = std::filesystem;
+
 namespace {
 
-constexpr const char* format_name = "muster-train 1";
+constexpr const char* tensors_name = "tensors.safetensors";
+constexpr const char* state_name = "state.json";
+constexpr std::size_t largest_state = 65536;  // ours has some 400 bytes
 
 struct Part {
   const char* prefix;
@@ -35,40 +42,44 @@ std::uint64_t hash_of(const models::TensorTable& table, const TrainingTensors& t
   return hash;
 }
 
-template <typename Integer>
-Integer number_of(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& key) {
-  const auto found = file.metadata().find(key);
-  Integer value{};
-  if (found != file.metadata().end()) {
-    const std::string& text = found->second;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value >= 0) return value;
-  }
-  throw Error(Fault::usage,
-              fmt::format("{} has no valid '{}' in its metadata: it is damaged", path.string(), key));
+[[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
+  throw Error(Fault::usage, fmt::format("{} is damaged or no checkpoint: {}", folder.string(), why));
 }
 
-void check_shapes(const SafetensorsFile& file, const std::filesystem::path& path,
-                  const models::TensorTable& table) {
+SealedState read_state(const fs::path& folder) {
+  const fs::path path = folder / state_name;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) refuse(folder, fmt::format("it has no {}", state_name));
+  std::ifstream file(path, std::ios::binary);
+  std::string text(largest_state + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || !file.eof()) refuse(folder, fmt::format("{} cannot be read, or is too long", state_name));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  try {
+    return parse_state(text);
+  } catch (const std::runtime_error& reason) {
+    refuse(folder, fmt::format("{}: {}", state_name, reason.what()));
+  }
+}
+
+void check_shapes(const SafetensorsFile& file, const fs::path& folder, const models::TensorTable& table) {
   for (const Part& part : parts_of({})) {
     for (const auto& tensor : table.tensors) {
       const SafetensorsTensor* found = file.find(part.prefix + tensor.name);
       if (!found || found->type != "F32" || found->shape != tensor.shape) {
-        throw Error(Fault::usage,
-                    fmt::format("{}: tensor {}{} is {}, but this model needs another", path.string(),
-                                part.prefix, tensor.name, found ? "of another type or shape" : "missing"));
+        refuse(folder, fmt::format("tensor {}{} is {}", part.prefix, tensor.name,
+                                   found ? "of another type or shape than the model's" : "missing"));
       }
     }
   }
-  if (file.tensors().size() != 3 * table.tensors.size()) {
-    throw Error(Fault::usage, fmt::format("{} holds tensors that this model does not have", path.string()));
-  }
+  if (file.tensors().size() != 3 * table.tensors.size())
+    refuse(folder, "it holds tensors that the model does not have");
 }
 
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const TrainingState& state,
-                      const models::TensorTable& table, const TrainingTensors& tensors) {
+void write_checkpoint(const fs::path& folder, const TrainingState& state, const models::TensorTable& table,
+                      const TrainingTensors& tensors) {
   std::vector<SafetensorsSource> sources;
   for (const Part& part : parts_of(tensors)) {
     for (const auto& tensor : table.tensors) {
@@ -76,54 +87,26 @@ void write_checkpoint(const std::filesystem::path& path, const TrainingState& st
                          tensor.count * sizeof(float)});
     }
   }
-  write_safetensors(path,
-                    {{"format", format_name},
-                     {"model", state.model},
-                     {"step", std::to_string(state.step)},
-                     {"samples", std::to_string(state.samples)},
-                     {"seed", std::to_string(state.seed)},
-                     {"batch", std::to_string(state.batch)},
-                     {"data_hash", fmt::format("{:016x}", state.data_hash)},
-                     {"tensor_hash", fmt::format("{:016x}", hash_of(table, tensors))}},
+  AtomicFolder whole(folder);
+  write_safetensors(whole / tensors_name, {{"model", state.model}, {"step", std::to_string(state.step)}},
                     sources);
+  AtomicFile file(whole / state_name);
+  file.write(write_state({state, hash_of(table, tensors)}));
+  file.commit();
+  whole.commit();
 }
 
-TrainingState read_checkpoint(const std::filesystem::path& path, const std::string& model,
-                              const models::TensorTable& table, const TrainingTensors& tensors) {
-  const SafetensorsFile file(path);
-  const auto text_of = [&](const std::string& key) {
-    const auto found = file.metadata().find(key);
-    return found == file.metadata().end() ? std::string() : found->second;
-  };
-  if (text_of("format") != format_name) {
-    throw Error(Fault::usage, fmt::format("{} is not a checkpoint of muster-train", path.string()));
-  }
-  if (text_of("model") != model) {
-    throw Error(
-        Fault::usage,
-        fmt::format("{} holds another model (its metadata does not say '{}'): use the same --model and "
-                    "sizes, another --output, or --resume=off",
-                    path.string(), model));
-  }
-  check_shapes(file, path, table);
-  TrainingState state;
-  state.model = model;
-  state.step = number_of<std::int64_t>(file, path, "step");
-  state.samples = number_of<std::int64_t>(file, path, "samples");
-  state.seed = number_of<std::uint64_t>(file, path, "seed");
-  state.batch = number_of<std::int64_t>(file, path, "batch");
-  const std::string data_hash = text_of("data_hash");
-  std::from_chars(data_hash.data(), data_hash.data() + data_hash.size(), state.data_hash, 16);
+Checkpoint::Checkpoint(const fs::path& folder)
+    : folder_(folder), sealed_(read_state(folder)), file_(folder / tensors_name) {}
+
+void Checkpoint::read(const models::TensorTable& table, const TrainingTensors& tensors) const {
+  check_shapes(file_, folder_, table);
   for (const Part& part : parts_of(tensors)) {
     for (const auto& tensor : table.tensors)
-      file.read(*file.find(part.prefix + tensor.name), part.arena.data() + tensor.offset);
+      file_.read(*file_.find(part.prefix + tensor.name), part.arena.data() + tensor.offset);
   }
-  if (text_of("tensor_hash") != fmt::format("{:016x}", hash_of(table, tensors))) {
-    throw Error(
-        Fault::usage,
-        fmt::format("{} is damaged: its tensors do not have the hash that its metadata says", path.string()));
-  }
-  return state;
+  if (hash_of(table, tensors) != sealed_.tensor_hash)
+    refuse(folder_, fmt::format("its tensors do not have the hash that {} says", state_name));
 }
 
 }  // namespace muster

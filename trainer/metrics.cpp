@@ -54,6 +54,12 @@ void Metrics::training(const StepRecord& r) {
       r.exposed_seconds * 1e3, r.mfu ? fmt::format(R"(,"mfu":{:.4f})", *r.mfu) : ""));
 }
 
+void Metrics::skipped(std::int64_t step) {
+  file_->add(fmt::format(R"({{"step":{},"skipped":true}})"
+                         "\n",
+                         step));
+}
+
 void Metrics::validation(std::int64_t step, double loss, std::int64_t count,
                          std::optional<std::int64_t> right) {
   history_.validation_loss.push_back({step, loss});

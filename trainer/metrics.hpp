@@ -35,6 +35,8 @@ class Metrics {
   Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_step);
 
   void training(const StepRecord& record);
+  /// A step whose update was skipped, since its loss or gradients were not finite.
+  void skipped(std::int64_t step);
   /// Over `count` predictions, `right` of which are right, where the model counts that.
   void validation(std::int64_t step, double loss, std::int64_t count, std::optional<std::int64_t> right = {});
   /// Writes what was added since the last flush.

@@ -75,6 +75,10 @@ void add_training_options(CLI::App& app, Options& o) {
   add_option(app, group, "--chunk", o.chunk,
              "Samples in a chunk with --deterministic; each is computed by itself")
       ->check(CLI::Range(1, 1 << 20));
+  add_option(app, group, "--stop-after-skipped", o.stop_after_skipped,
+             "End the run when so many updates in a row were skipped because loss or gradients were not "
+             "finite")
+      ->check(CLI::Range(std::int64_t{1}, most_steps));
   add_option(app, group, "--seed", o.seed, "Of initial weights and the order of samples")
       ->check(CLI::NonNegativeNumber.description(""));
 }
@@ -82,15 +86,22 @@ void add_training_options(CLI::App& app, Options& o) {
 void add_output_options(CLI::App& app, Options& o) {
   const char* group = "Output";
   add_option(app, group, "--output", o.output,
-             "Folder for checkpoint, metrics, summary, plot and report; created");
+             "Folder for checkpoints, metrics, status, summary, plot and report; created");
   add_option(app, group, "--resume", o.resume,
-             "auto: from the output folder's checkpoint when there is one; off; or a checkpoint file")
-      ->type_name("auto|off|FILE");
+             "auto: go on from the output folder's newest good checkpoint, if any; off: start anew; or from "
+             "this checkpoint (a folder step-…)")
+      ->type_name("auto|off|FOLDER");
   add_option(app, group, "--eval-every", o.eval_every, "Steps between validations; 0: only at the end")
       ->check(CLI::Range(std::int64_t{0}, most_steps));
   add_option(app, group, "--checkpoint-every", o.checkpoint_every,
              "Steps between checkpoints; 0: only at the end")
       ->check(CLI::Range(std::int64_t{0}, most_steps));
+  add_option(app, group, "--keep", o.keep, "Good checkpoints that stay; older ones are removed")
+      ->check(CLI::Range(std::int64_t{1}, most_steps));
+  add_option(app, group, "--status", o.status,
+             "File that says in a line whether the run is finished or to be started again; if not given, "
+             "status.json in the output folder")
+      ->type_name("FILE");
   add_option(app, group, "--log-every", o.log_every,
              "Seconds between progress lines where output is no terminal")
       ->type_name("SECONDS")
@@ -177,7 +188,7 @@ void settle_options(Options& o) {
   require(o.deterministic || o.chunk == Options{}.chunk,
           fmt::format("--chunk {} has a meaning with --deterministic only", o.chunk));
   require(!o.output.empty(), "--output must name a folder");
-  require(!o.resume.empty(), "--resume must be auto, off or a file");
+  require(!o.resume.empty(), "--resume must be auto, off or a checkpoint's folder");
   require(std::isfinite(o.validation_fraction), "--validation-fraction must be a number");
 }
 

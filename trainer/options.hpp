@@ -41,6 +41,9 @@ struct Options {
   std::string output = "muster-run";
   std::string resume = "auto";
   std::int64_t eval_every = 250, checkpoint_every = 500;
+  std::int64_t keep = 2;                ///< checkpoints that stay
+  std::int64_t stop_after_skipped = 5;  ///< updates skipped in a row
+  std::string status;                   ///< file; empty: status.json in the output folder
   double log_every = 5;
   bool tensorboard = true;
 

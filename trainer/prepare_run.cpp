@@ -24,7 +24,7 @@ std::string shared_settings(const Options& options) {
   std::string text;
   for (const Setting& setting : settings_of(options)) {
     const bool own = setting.group == "Machine" || setting.name == "data" || setting.name == "output" ||
-                     setting.name == "log-every";
+                     setting.name == "status" || setting.name == "log-every";
     if (!own) text += fmt::format("{}={}\n", setting.name, setting.value);
   }
   return text;
@@ -40,6 +40,7 @@ void Run::prepare() {
   examine_machine();
   resume();
   announce();
+  agreement_.on_first_rank([&] { tell_status(RunStatus::State::running); });
 }
 
 void Run::refuse_gpu() {
@@ -96,9 +97,18 @@ void Run::build_replica() {
     replica_ = std::make_unique<Replica>(Replica::Settings{options_.adamw, options_.batch, options_.seed,
                                                            options_.deterministic ? options_.chunk : 0},
                                          *workload_, *compute_, world_);
-    if (first()) replica_->initialize();
+    if (first()) {
+      replica_->initialize();
+      writer_ = std::make_unique<CheckpointWriter>(checkpoints_, replica_->table());
+    }
+    state_.threads = threads;
   });
-  state_ = {0, 0, options_.seed, options_.batch, workload_->data_hash(), workload_->model_text()};
+  state_.model = workload_->model_text();
+  state_.seed = options_.seed;
+  state_.batch = options_.batch;
+  state_.data_hash = workload_->data_hash();
+  state_.world_size = world_.size();
+  state_.chunk = options_.deterministic ? options_.chunk : 0;
 }
 
 void Run::examine_machine() {
@@ -112,35 +122,6 @@ void Run::examine_machine() {
   });
   facts_ = gather_facts(world_, mine);
   for (const RankFacts& rank : facts_) peak_flops_ += rank.peak_flops;
-}
-
-void Run::resume() {
-  std::string differences;
-  agreement_.on_first_rank([&] {
-    if (options_.resume == "off" || (options_.resume == "auto" && !fs::exists(checkpoint_path_))) return;
-    const fs::path from = options_.resume == "auto" ? checkpoint_path_ : fs::path(options_.resume);
-    const TrainingState found = read_checkpoint(from, state_.model, replica_->table(), replica_->tensors());
-    if (found.seed != state_.seed) differences += " --seed";
-    if (found.batch != state_.batch) differences += " --batch";
-    if (found.data_hash != state_.data_hash) differences += " --data";
-    state_.step = found.step;
-    state_.samples = found.samples;
-    resumed_ = true;
-    fmt::print("resuming {} after step {}\n", from.string(), found.step);
-    if (!differences.empty())
-      fmt::print("note: the checkpoint was made with other values of{}\n", differences);
-  });
-  std::int64_t position[] = {state_.step, state_.samples, resumed_ ? 1 : 0};
-  world_.broadcast(std::span<std::int64_t>(position), 0);
-  state_.step = first_step_ = position[0];
-  state_.samples = position[1];
-  resumed_ = position[2] != 0;
-  if (resumed_) saved_step_ = options_.resume == "auto" ? state_.step : -1;
-  replica_->broadcast();
-  agreement_.on_first_rank([&] {
-    metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_, state_.step);
-    if (options_.tensorboard) events_ = std::make_unique<EventFile>(folder() / "tensorboard", state_.step);
-  });
 }
 
 void Run::announce() {

@@ -69,7 +69,10 @@ void Replica::compute_chunk(std::uint64_t first_sample, std::uint64_t count, con
     reducer_->ready(tensor + 1);
   });
   finite = finite && std::isfinite(sum);
-  result.finite_here = result.finite_here && finite;
+  if (!finite) {
+    if (result.not_finite.count() == 0) result.not_finite.begin = first_sample;
+    result.not_finite.end = first_sample + count;
+  }
   const std::span<float> extra = reducer_->gradient(0);
   extra[loss_slot] = static_cast<float>(sum * scale);
   extra[not_finite_slot] = finite ? 0.0f : 1.0f;

@@ -24,7 +24,7 @@ struct StepResult {
   double gradient_norm = 0;  ///< before clipping
   bool finite = true;  ///< false on every rank when a loss or gradient of any rank is not finite; nothing was
                        ///< updated then
-  bool finite_here = true;  ///< this rank's own loss and gradients
+  Share not_finite;    ///< of the global samples: those of this rank that made it so; empty when none did
   bool any_stop = false, any_failed = false;
   std::optional<Error> error;  ///< what kept this rank from using its samples: any_failed on every rank then
   double exposed = 0;          ///< seconds that the reduction of the gradients took beyond the backward pass

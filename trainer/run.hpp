@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "agreement.hpp"
+#include "checkpoint_folder.hpp"
+#include "checkpoint_writer.hpp"
 #include "compute/compute.hpp"
 #include "event_file.hpp"
 #include "metrics.hpp"
@@ -16,6 +18,7 @@
 #include "progress.hpp"
 #include "rank_facts.hpp"
 #include "replica.hpp"
+#include "run_status.hpp"
 #include "summary.hpp"
 #include "workload.hpp"
 
@@ -34,15 +37,28 @@ class Run {
   void require_equal_everywhere();
   void build_replica();
   void examine_machine();
+  std::optional<CheckpointFolder::Found> newest_checkpoint();
+  std::optional<CheckpointFolder::Found> named_checkpoint();
   void resume();
   void announce();
 
   void loop(Progress& progress);
   void record(Progress& progress, std::int64_t done, const StepResult& result, double learning_rate);
-  [[noreturn]] void end_not_finite(std::int64_t step, const StepResult& result);
+  void tell_skipped(Progress& progress, const StepResult& result);
   int stop_signal();
   void validate(Progress& progress);
+  void finish(Progress& progress);
+  /// Copies what a checkpoint needs, which rank 0 then writes beside the steps that follow.
   void checkpoint(Progress& progress);
+
+  // Rank 0 only:
+  /// Tells what has become of the last checkpoint, if it is written.
+  void settle(Progress& progress, bool wait);
+  void look_after_writing(Progress& progress);
+  std::string name_good_checkpoint() const;
+  Error with_good_checkpoint(const Error& error) const;
+  void tell_status(RunStatus::State state);
+  void tell_failure() noexcept;
   void flush_records();
   Summary summary(const Progress& progress, const std::string& ended) const;
   void write_pictures(const Progress& progress, const std::string& ended);
@@ -56,17 +72,23 @@ class Run {
   Job& job_;
   Communicator world_;
   Agreement agreement_;
-  std::filesystem::path checkpoint_path_, metrics_path_;
+  std::filesystem::path checkpoints_path_, metrics_path_, status_path_;
 
   std::unique_ptr<Workload> workload_;
   std::unique_ptr<compute::Compute<float>> compute_;
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<Metrics> metrics_;   ///< rank 0 only
-  std::unique_ptr<EventFile> events_;  ///< rank 0 only, and when they are wanted
-  std::optional<Error> output_error_;  ///< what kept rank 0 from writing metrics
+  // Rank 0 only:
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<EventFile> events_;  ///< when they are wanted
+  CheckpointFolder checkpoints_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::filesystem::path good_checkpoint_;  ///< the newest from before updates were skipped
+  std::optional<Error> output_error_;      ///< what kept it from writing metrics or a checkpoint
+
   TrainingState state_;
   bool resumed_ = false;
-  std::int64_t first_step_ = 0, validated_step_ = -1, saved_step_ = -1;
+  std::int64_t first_step_ = 0, validated_step_ = -1;
+  std::int64_t asked_step_ = -1;  ///< of the last checkpoint that was begun
   int signal_ = 0;
 
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

@@ -9,14 +9,9 @@
 #include <string>
 #include <vector>
 
-namespace muster {
+#include "safetensors_header.hpp"
 
-struct SafetensorsTensor {
-  std::string name;
-  std::string type;  ///< "F32", …
-  std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0, end = 0;  ///< bytes from the end of the header
-};
+namespace muster {
 
 /// Writes one tensor after the other; the whole file appears or none (AtomicFile).
 struct SafetensorsSource {
@@ -29,9 +24,8 @@ struct SafetensorsSource {
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<SafetensorsSource>& tensors);
 
-/// A file opened for reading whose header has been checked whole: known types, shapes that match byte ranges,
-/// ranges without overlap or hole that end where the file ends, no name twice. Nothing is allocated in
-/// proportion to what a header claims.
+/// A file opened for reading whose header has been checked whole (parse_safetensors_header) against the
+/// file's size. Nothing is allocated in proportion to what a header claims.
 class SafetensorsFile {
  public:
   /// @throws muster::Error: usage (not a safetensors file, and why), system (cannot be read).
@@ -40,9 +34,9 @@ class SafetensorsFile {
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
+  const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
   /// In the order of the file.
-  const std::vector<SafetensorsTensor>& tensors() const noexcept { return tensors_; }
+  const std::vector<SafetensorsTensor>& tensors() const noexcept { return header_.tensors; }
   /// Null when there is none of that name.
   const SafetensorsTensor* find(const std::string& name) const noexcept;
   /// Reads the tensor's bytes, end - begin of them.
@@ -51,13 +45,12 @@ class SafetensorsFile {
  private:
   void read_at(std::uint64_t offset, void* to, std::uint64_t size) const;
   [[noreturn]] void refuse(const std::string& why) const;
-  void parse_header(const std::string& text, std::uint64_t data_size);
+  void read_header();
 
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::uint64_t data_begin_ = 0;
-  std::map<std::string, std::string> metadata_;
-  std::vector<SafetensorsTensor> tensors_;
+  SafetensorsHeader header_;
 };
 
 }  // namespace muster

@@ -34,7 +34,7 @@ struct Summary {
   std::optional<double> mfu;                       ///< at the median rate
 
   int world_size = 1, hosts = 1;
-  std::string backend, checkpoint;  ///< checkpoint: empty when none was written
+  std::string backend, checkpoint;  ///< checkpoint: the newest good one; empty: none
   std::vector<RankFacts> ranks;
 };
 

@@ -2,9 +2,11 @@
 #include "trainer.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
+#include <csignal>
 
 #include "interrupt.hpp"
+#include "not_finite.hpp"
 #include "plural.hpp"
 #include "run.hpp"
 #include "schedule.hpp"
@@ -28,22 +30,40 @@ Run::Run(const Options& options, Job& job)
       job_(job),
       world_(job.host_world()),
       agreement_(world_),
-      checkpoint_path_(fs::path(options.output) / "checkpoint.safetensors"),
-      metrics_path_(fs::path(options.output) / "metrics.jsonl") {}
+      checkpoints_path_(fs::path(options.output) / "checkpoints"),
+      metrics_path_(fs::path(options.output) / "metrics.jsonl"),
+      status_path_(options.status.empty() ? fs::path(options.output) / "status.json"
+                                          : fs::path(options.status)),
+      checkpoints_(checkpoints_path_, options.keep) {}
 
 int Run::train() {
-  prepare();
   watch_for_interrupts();
-  Progress progress(first(), options_.log_every, first_step_, options_.steps,
-                    Pace(flops_per_prediction_, peak_flops_), things());
-  loop(progress);
-  if (signal_ == 0 && validated_step_ != state_.step) validate(progress);
-  if (saved_step_ != state_.step) checkpoint(progress);
+  try {
+    prepare();
+    Progress progress(first(), options_.log_every, first_step_, options_.steps,
+                      Pace(flops_per_prediction_, peak_flops_), things());
+    loop(progress);
+    if (signal_ == 0 && validated_step_ != state_.step) validate(progress);
+    if (asked_step_ != state_.step) checkpoint(progress);
+    finish(progress);
+  } catch (const std::exception&) {
+    tell_failure();
+    throw;
+  }
+  return signal_ == SIGINT ? 128 + signal_ : 0;
+}
+
+void Run::finish(Progress& progress) {
   agreement_.on_first_rank([&] {
-    if (signal_ != 0) progress.line(fmt::format("stopped by signal {} after step {}", signal_, state_.step));
+    settle(progress, true);
+    if (signal_ != 0)
+      progress.line(
+          fmt::format("stopped by signal {} after step {}: start it again to go on", signal_, state_.step));
     write_results(progress);
+    tell_status(signal_ == 0             ? RunStatus::State::finished
+                : is_preemption(signal_) ? RunStatus::State::unfinished
+                                         : RunStatus::State::stopped);
   });
-  return signal_ == 0 ? 0 : 128 + signal_;
 }
 
 void Run::loop(Progress& progress) {
@@ -52,24 +72,39 @@ void Run::loop(Progress& progress) {
   const auto is_due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
   while (state_.step < options_.steps) {
     const double learning_rate = schedule.at(state_.step);
+    look_after_writing(progress);
     const StepResult result = replica_->step(state_.step, state_.samples, learning_rate,
                                              {interrupt_received() != 0, output_error_.has_value()});
-    if (!result.finite) end_not_finite(state_.step + 1, result);
     ++state_.step;
     state_.samples += options_.batch;
-    if (first()) record(progress, state_.step, result, learning_rate);
+    state_.skipped = result.finite ? 0 : state_.skipped + 1;
+    if (!result.finite) {
+      tell_skipped(progress, result);
+    } else if (first()) {
+      record(progress, state_.step, result, learning_rate);
+    }
     if (result.any_failed) {
       agreement_.together([&] {
         if (output_error_) throw *output_error_;
         if (result.error) throw *result.error;
       });
     }
-    if (result.any_stop) {
+    if (result.any_stop && state_.step < options_.steps) {
       signal_ = stop_signal();
       return;
     }
     if (is_due(options_.eval_every)) validate(progress);
-    if (is_due(options_.checkpoint_every)) checkpoint(progress);
+    // The last checkpoint from before the skipped updates is the one to go back to: none replaces it.
+    if (is_due(options_.checkpoint_every) && state_.skipped == 0) checkpoint(progress);
+  }
+}
+
+void Run::look_after_writing(Progress& progress) {
+  if (!first() || output_error_) return;
+  try {
+    settle(progress, false);
+  } catch (const Error& error) {
+    output_error_ = error;  // told to all with the step
   }
 }
 
@@ -96,22 +131,22 @@ void Run::flush_records() {
   if (events_) events_->flush();
 }
 
-void Run::end_not_finite(std::int64_t step, const StepResult& result) {
-  const auto broken = agreement_.gather(result.finite_here ? 0 : 1);
+void Run::tell_skipped(Progress& progress, const StepResult& result) {
+  const std::string what = fmt::format("loss or gradients are not finite at step {}, {}: update skipped, ",
+                                       state_.step, name_not_finite(agreement_, job_.roster(), result));
   agreement_.on_first_rank([&] {
-    std::string where = "only in the sum over ranks";
-    for (std::size_t rank = 0; rank < broken.size(); ++rank) {
-      if (broken[rank] == 0) continue;
-      where = fmt::format("on rank {} ({})", rank, job_.roster()[rank].host);
-      break;
+    metrics_->skipped(state_.step);
+    const bool last = state_.skipped >= options_.stop_after_skipped;
+    if (!last) {
+      progress.line(fmt::format("warning: {}{} of at most {} in a row", what, state_.skipped,
+                                options_.stop_after_skipped - 1));
+      return;
     }
-    throw TrainingFailure(fmt::format(
-        "loss or gradients are not finite at step {}, {}: stopped before the update; {}try a lower "
-        "--learning-rate",
-        step, where,
-        saved_step_ >= 0 ? fmt::format("{} holds step {}; ", checkpoint_path_.string(), saved_step_) : ""));
+    flush_records();
+    settle(progress, true);
+    throw TrainingFailure(fmt::format("{}{} in a row: stopped; {}; try a lower --learning-rate", what,
+                                      state_.skipped, name_good_checkpoint()));
   });
-  throw EndedTogether(1);
 }
 
 int Run::stop_signal() {
@@ -138,34 +173,6 @@ void Run::validate(Progress& progress) {
     if (events_) events_->validation(state_.step, loss);
   }
   validated_step_ = state_.step;
-  progress.go_on();
-}
-
-void Run::checkpoint(Progress& progress) {
-  progress.pause();
-  const std::uint64_t hash = replica_->parameter_hash();
-  const auto differing = agreement_.differing_ranks(hash);
-  agreement_.on_first_rank([&] {
-    if (!differing.empty()) {
-      throw TrainingFailure(fmt::format("parameters differ from rank 0's on rank {} after step {}: not saved",
-                                        fmt::join(differing, ", "), state_.step));
-    }
-    progress.line(
-        fmt::format("parameters identical on {} (hash {:016x})", plural(world_.size(), "rank"), hash));
-    try {
-      write_checkpoint(checkpoint_path_, state_, replica_->table(), replica_->tensors());
-      saved_step_ = state_.step;
-      flush_records();
-      write_pictures(progress, "running");
-    } catch (const Error& error) {
-      throw Error(error.fault(),
-                  fmt::format("{}; stopped after step {}, {}", error.what(), state_.step,
-                              saved_step_ >= 0 ? fmt::format("the checkpoint of step {} is good", saved_step_)
-                                               : std::string("nothing was saved before")));
-    }
-    progress.line(fmt::format("checkpoint {} after step {}", checkpoint_path_.string(), state_.step));
-  });
-  saved_step_ = state_.step;
   progress.go_on();
 }
 

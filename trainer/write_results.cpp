@@ -73,7 +73,7 @@ Summary Run::summary(const Progress& progress, const std::string& ended) const {
   s.world_size = world_.size();
   s.hosts = job_.host_count();
   s.backend = world_.backend();
-  if (saved_step_ >= 0) s.checkpoint = checkpoint_path_.string();
+  s.checkpoint = good_checkpoint_.string();
   s.ranks = facts_;
   return s;
 }
@@ -94,7 +94,7 @@ void Run::write_results(const Progress& progress) {
   write_pictures(progress, ended);
   write_whole(folder() / "summary.json", as_json(summary(progress, ended)));
   fmt::print("metrics    {}\ncheckpoint {}\nsummary    {}\nreport     {}\n", metrics_path_.string(),
-             checkpoint_path_.string(), (folder() / "summary.json").string(),
+             checkpoints_.path_of(state_.step).string(), (folder() / "summary.json").string(),
              (folder() / "report.html").string());
 }
 

@@ -127,7 +127,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
     --layers 1 --heads 2 --width 32 --context 32 --batch 8 --steps 3 --output "$BATS_TEST_TMPDIR/out"
   cat "$BATS_TEST_TMPDIR/out/job.log"
   [ "$status" = 0 ] || { echo "$output"; false; }
-  [ -s "$BATS_TEST_TMPDIR/out/checkpoint.safetensors" ]
+  [ -s "$BATS_TEST_TMPDIR/out/checkpoints/step-00000003/tensors.safetensors" ]
 }
 
 @test "the development package: pkg-config and CMake find the installed library" {

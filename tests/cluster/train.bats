@@ -13,6 +13,8 @@ teardown_file() { lab_down; }
 # train OPTIONS...: four ranks on the two nodes, as the template starts them.
 # shellcheck disable=SC2086  # $small and $pmix are several words
 train() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun ${pmix---mpi=pmix} --kill-on-bad-exit=1 muster-train --device=cpu $small "$@"; }
+# checkpoint FOLDER STEP: the file with its tensors.
+checkpoint() { printf '%s/checkpoints/step-%08d/tensors.safetensors\n' "$1" "$2"; }
 folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
 
 @test "sbatch/train.sbatch runs as it is, from sbatch to the checkpoint" {
@@ -24,7 +26,8 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
   grep -q '^n\[0-1\]: 2 nodes alike, ranks 0-3' "$out/job.log"
   grep -q 'validation loss' "$out/job.log"
   [ -s "$out/metrics.jsonl" ]
-  [ -s "$out/checkpoint.safetensors" ]
+  [ -s "$(checkpoint "$out" 6)" ]
+  grep -q '"state":"finished"' "$out/status.json"
   [ -s "$out/loss.svg" ]
 }
 
@@ -37,11 +40,11 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
 @test "the template submitted again goes on from the checkpoint" {
   out=$(folder)
   train --output "$out"
-  before=$(md5sum < "$out/checkpoint.safetensors")
   run train --output "$out" --steps 9 --resume=auto
   [ "$status" = 0 ]
-  [[ "$output" == *"step 6"* ]]
-  [ "$(md5sum < "$out/checkpoint.safetensors")" != "$before" ]
+  [[ "$output" == *"resuming $out/checkpoints/step-00000006 after step 6"* ]]
+  [ -s "$(checkpoint "$out" 9)" ]
+  ! cmp -s "$(checkpoint "$out" 6)" "$(checkpoint "$out" 9)"
 }
 
 @test "srun without PMIx trains as one job of four ranks, over the control plane, and says so once" {
@@ -62,7 +65,7 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
   run lab exec salloc --quiet -N1 -n2 --gpus-per-task=1 --muster srun --mpi=pmix --kill-on-bad-exit=1 muster-train $small --output "$(folder)"
   [ "$status" != 0 ]
   [[ "$output" == *"--device=cpu"* ]]
-  [ ! -e "$(folder)/checkpoint.safetensors" ]
+  [ ! -e "$(folder)/checkpoints" ]
 }
 
 @test "a missing data file and an empty one are named on one line, and the job ends" {
@@ -85,19 +88,19 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
 
 @test "a disk that fills up during a checkpoint ends the job, names it, and leaves the previous checkpoint good" {
   train --output "$(folder)"
-  size=$(stat -c %s "$(folder)/checkpoint.safetensors")
+  size=$(stat -c %s "$(checkpoint "$(folder)" 6)")
   # On node 0, where rank 0 writes: a file system with room for one checkpoint and a half.
   disk=$BATS_TEST_TMPDIR/disk
   mkdir "$disk"
   lab node n0 mount -t tmpfs -o "size=$((size * 3 / 2 + 65536))" tmpfs "$disk"
   train --output "$disk"
-  lab node n0 cat "$disk/checkpoint.safetensors" > "$BATS_TEST_TMPDIR/before"
+  lab node n0 cat "$(checkpoint "$disk" 6)" > "$BATS_TEST_TMPDIR/before"
   run train --output "$disk" --steps 12 --resume=auto
-  lab node n0 cat "$disk/checkpoint.safetensors" > "$BATS_TEST_TMPDIR/after"
-  left=$(lab node n0 ls "$disk")
+  lab node n0 cat "$(checkpoint "$disk" 6)" > "$BATS_TEST_TMPDIR/after"
+  left=$(lab node n0 ls "$disk/checkpoints")
   lab node n0 umount "$disk"
   [ "$status" != 0 ]
   [ "$(grep -c 'No space left on device' <<<"$output")" = 1 ]
   cmp "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
-  [[ "$left" != *tmp* ]]
+  [ "$left" = step-00000006 ]
 }

@@ -12,7 +12,9 @@
 #include "frames.hpp"
 #include "placement/report.hpp"
 #include "placement/topology_record.hpp"
+#include "safetensors.hpp"
 #include "sealed.hpp"
+#include "training_state.hpp"
 
 using namespace muster;
 using fuzz::Bytes;
@@ -156,6 +158,17 @@ void seed_training_data() {
   seed("fuzz_idx", "labels", Bytes{0, 0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3});
 }
 
+void seed_checkpoints() {
+  seed("fuzz_training_state", "state",
+       write_state({{40, 480, 0, "gpt layers=1", 7, 12, 0x1234, 2, 1, 0}, 0x5678}));
+  auto const at = folder / "fuzz_safetensors";
+  std::filesystem::create_directories(at);
+  float const values[] = {1, 2, 3, 4};
+  write_safetensors(
+      at / "two", {{"step", "40"}},
+      {{"a", "F32", {2, 1}, values, 8}, {"b.c", "BF16", {4}, values, 8}, {"none", "U8", {0}, values, 0}});
+}
+
 void seed_documents(const std::filesystem::path& fixtures) {
   for (const auto& entry : std::filesystem::directory_iterator(fixtures)) {
     auto const name = entry.path().filename().string();
@@ -196,6 +209,7 @@ int main(int argc, char** argv) {
   seed_strangers();
   seed_texts();
   seed_training_data();
+  seed_checkpoints();
   seed_documents(argv[2]);
   return 0;
 }

@@ -1,53 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint.hpp"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "models/gpt.hpp"
+#include "checkpoint_arenas.hpp"
 #include "muster/error.hpp"
-#include "muster/philox.hpp"
-#include "safetensors.hpp"
 #include "temporary_folder.hpp"
 
 using namespace muster;
 
 namespace {
 
-const std::string model = "gpt layers=1 heads=2 width=8 context=6";
-
-struct Arenas {
-  models::TensorTable table = models::gpt_tensors({1, 2, 8, 6});
-  std::vector<float> parameters = std::vector<float>(table.arena_size), moment1 = parameters,
-                     moment2 = parameters;
-
-  TrainingTensors tensors() { return {parameters, moment1, moment2}; }
-  void fill(std::uint64_t seed) {
-    for (const auto& tensor : table.tensors) {
-      for (std::size_t i = tensor.offset; i < tensor.offset + tensor.count; ++i) {
-        parameters[i] = static_cast<float>(normal(seed, 1, i));
-        moment1[i] = static_cast<float>(normal(seed, 2, i));
-        moment2[i] = static_cast<float>(normal(seed, 3, i));
-      }
-    }
-  }
-};
-
-TrainingState some_state() { return {123, 1476, 18446744073709551615u, 12, 0xfedcba9876543210u, model}; }
-
-/// A file with this header and `data_size` zero bytes behind it.
-std::string file_of(const std::string& header, std::size_t data_size) {
-  std::string bytes(8, '\0');
-  const std::uint64_t length = header.size();
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + std::string(data_size, '\0');
-}
-
-std::string refusal(const std::filesystem::path& path) {
+/// Reads into new arenas. Empty when it is whole; else why not, in one line.
+std::string damage(const std::filesystem::path& path) {
+  CheckpointArenas arenas;
   try {
-    const SafetensorsFile file(path);
+    Checkpoint(path).read(arenas.table, arenas.tensors());
   } catch (const Error& error) {
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
     return error.what();
   }
   return "";
@@ -57,136 +32,125 @@ std::string refusal(const std::filesystem::path& path) {
 
 TEST_CASE("a checkpoint comes back as it was", "[checkpoint]") {
   const TemporaryFolder folder;
-  const auto path = folder / "checkpoint.safetensors";
-  Arenas written, read;
+  const auto path = folder / "step-1";
+  CheckpointArenas written, read;
   written.fill(1);
-  write_checkpoint(path, some_state(), written.table, written.tensors());
-  const TrainingState state = read_checkpoint(path, model, read.table, read.tensors());
-  CHECK(state.step == 123);
-  CHECK(state.samples == 1476);
-  CHECK(state.seed == some_state().seed);
-  CHECK(state.batch == 12);
-  CHECK(state.data_hash == some_state().data_hash);
-  CHECK(read.parameters == written.parameters);
-  CHECK(read.moment1 == written.moment1);
-  CHECK(read.moment2 == written.moment2);
-  CHECK_FALSE(std::filesystem::exists(folder / "checkpoint.safetensors.partial"));
+  TrainingState state = state_at(123);
+  state.skipped = 2;
+  write_checkpoint(path, state, written.table, written.tensors());
+  const Checkpoint checkpoint(path);
+  CHECK(checkpoint.state() == state);
+  checkpoint.read(read.table, read.tensors());
+  CHECK(read == written);
+  CHECK_FALSE(std::filesystem::exists(folder / "step-1.partial"));
 
-  const std::string bytes = read_file(path);
+  const std::string bytes = read_file(path / "tensors.safetensors");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   CHECK(length % 8 == 0);
   const auto header = nlohmann::json::parse(bytes.substr(8, length));
   CHECK(header.at("token_embedding").at("shape") == nlohmann::json({256, 8}));
   CHECK(header.at("adamw.v.final_norm.bias").at("dtype") == "F32");
+  CHECK(nlohmann::json::parse(read_file(path / "state.json")).at("samples") == 12 * 123);
 }
 
 TEST_CASE("a checkpoint that cannot be written leaves the earlier one good", "[checkpoint]") {
   const TemporaryFolder folder;
-  const auto path = folder / "checkpoint.safetensors";
-  Arenas arenas, read;
+  const auto path = folder / "step-1";
+  CheckpointArenas arenas;
   arenas.fill(1);
-  write_checkpoint(path, some_state(), arenas.table, arenas.tensors());
-  const std::string before = read_file(path);
-  // A folder in the partial file's place: creating it fails, whoever runs this.
-  std::filesystem::create_directory(folder / "checkpoint.safetensors.partial");
-  arenas.fill(2);
-  CHECK_THROWS_AS(write_checkpoint(path, some_state(), arenas.table, arenas.tensors()), Error);
-  CHECK(read_file(path) == before);
-  CHECK_NOTHROW(read_checkpoint(path, model, read.table, read.tensors()));
+  write_checkpoint(path, state_at(1), arenas.table, arenas.tensors());
+  SECTION("nothing can be created") {
+    const auto missing = folder / "none/step-1";
+    CHECK_THROWS_AS(write_checkpoint(missing, state_at(1), arenas.table, arenas.tensors()), Error);
+  }
+  SECTION("the disk is full") {
+    // A stand-in: the process may write no file beyond so many bytes.
+    struct rlimit before {};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    struct rlimit small = before;
+    small.rlim_cur = 4096;
+    ::signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    CHECK_THROWS_AS(write_checkpoint(path, state_at(1), arenas.table, arenas.tensors()), Error);
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  }
+  CHECK(damage(path).empty());
+  CHECK_FALSE(std::filesystem::exists(folder / "step-1.partial"));
+}
+
+TEST_CASE("a checkpoint replaces a damaged one of its step, and what a killed process left", "[checkpoint]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "step-1";
+  for (const char* name : {"step-1", "step-1.partial", "step-1.removed"}) {
+    std::filesystem::create_directory(folder / name);
+    write_file(folder / name / "state.json", "{");
+  }
+  CheckpointArenas arenas;
+  write_checkpoint(path, state_at(1), arenas.table, arenas.tensors());
+  CHECK(damage(path).empty());
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 TEST_CASE("damaged and foreign checkpoints are refused", "[checkpoint]") {
   const TemporaryFolder folder;
-  const auto path = folder / "checkpoint.safetensors";
-  Arenas arenas;
+  const auto path = folder / "step-1";
+  CheckpointArenas arenas;
   arenas.fill(1);
-  write_checkpoint(path, some_state(), arenas.table, arenas.tensors());
-  const std::string good = read_file(path);
-  const auto refused = [&](const std::string& bytes) {
-    write_file(path, bytes);
-    try {
-      read_checkpoint(path, model, arenas.table, arenas.tensors());
-    } catch (const Error& error) {
-      CHECK(std::string(error.what()).find('\n') == std::string::npos);
-      return true;
+  write_checkpoint(path, state_at(123), arenas.table, arenas.tensors());
+  REQUIRE(damage(path).empty());
+  const auto tensors = path / "tensors.safetensors", state = path / "state.json";
+  const std::string good_tensors = read_file(tensors), good_state = read_file(state);
+  SECTION("tensors cut off anywhere") {
+    for (std::size_t size = 0; size < good_tensors.size(); size += 1 + size / 7) {
+      write_file(tensors, good_tensors.substr(0, size));
+      CHECK_FALSE(damage(path).empty());
     }
-    return false;
-  };
-  REQUIRE_FALSE(refused(good));
-  SECTION("cut off anywhere") {
-    for (std::size_t size = 0; size < good.size(); size += 1 + size / 7) CHECK(refused(good.substr(0, size)));
-    CHECK(refused(good.substr(0, good.size() - 1)));
+    write_file(tensors, good_tensors.substr(0, good_tensors.size() - 1));
+    CHECK_FALSE(damage(path).empty());
+  }
+  SECTION("any byte of the state changed") {
+    for (std::size_t at = 0; at < good_state.size(); ++at) {
+      if (std::isspace(static_cast<unsigned char>(good_state[at]))) continue;
+      std::string bytes = good_state;
+      bytes[at] = static_cast<char>(bytes[at] ^ 1);
+      write_file(state, bytes);
+      CAPTURE(at);
+      CHECK_FALSE(damage(path).empty());
+    }
   }
   SECTION("one bit of a tensor flipped") {
-    std::string bytes = good;
-    bytes[good.size() - 1000] = static_cast<char>(bytes[good.size() - 1000] ^ 4);
-    CHECK(refused(bytes));
-  }
-  SECTION("something behind the end") { CHECK(refused(good + "x")); }
-  SECTION("metadata of another shape or none") {
-    for (const auto& [from, to] :
-         {std::pair{"\"step\":\"123\"", "\"step\":\"-23\""},
-          std::pair{"\"step\":\"123\"", "\"stop\":\"123\""}, std::pair{"muster-train 1", "muster-train 9"},
-          std::pair{"heads=2", "heads=1"}}) {
-      std::string bytes = good;
-      bytes.replace(bytes.find(from), std::strlen(from), to);
-      CHECK(refused(bytes));
+    for (const std::size_t from_end : {std::size_t{1}, std::size_t{1000}, good_tensors.size() / 2}) {
+      std::string bytes = good_tensors;
+      char& byte = bytes[good_tensors.size() - from_end];
+      byte = static_cast<char>(byte ^ 4);
+      write_file(tensors, bytes);
+      CHECK(damage(path).find("hash") != std::string::npos);
     }
   }
-  SECTION("another model") {
-    write_file(path, good);
-    CHECK_THROWS_AS(read_checkpoint(path, "gpt layers=2", arenas.table, arenas.tensors()), Error);
-    CHECK_THROWS_AS(read_checkpoint(path, model, models::gpt_tensors({1, 2, 8, 7}), arenas.tensors()), Error);
+  SECTION("something behind the end") {
+    write_file(tensors, good_tensors + "x");
+    CHECK_FALSE(damage(path).empty());
   }
-}
-
-TEST_CASE("hostile safetensors headers are refused without harm", "[checkpoint]") {
-  const TemporaryFolder folder;
-  const auto path = folder / "hostile";
-  const auto check = [&](const std::string& bytes) {
-    write_file(path, bytes);
-    const std::string text = refusal(path);
-    CAPTURE(text);
-    CHECK_FALSE(text.empty());
-    CHECK(text.find('\n') == std::string::npos);
-  };
-  const auto tensor = [](const std::string& name, const std::string& shape, const std::string& offsets) {
-    return "\"" + name + R"(":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
-  };
-  REQUIRE(refusal((write_file(path, file_of("{" + tensor("a", "[2]", "[0,8]") + "}", 8)), path)).empty());
-  check("");
-  check("1234567");
-  check(std::string(8, '\xff'));              // a header of 2^64 - 1 bytes
-  check(std::string("\0\0\0\0\1\0\0\0", 8));  // of 4 GiB
-  check(file_of("", 0));
-  check(file_of("[]", 0));
-  check(file_of("{", 0));
-  check(file_of("{\"a\xff\":1}", 0));           // not UTF-8
-  check(file_of(std::string(100000, '['), 0));  // deep nesting
-  check(file_of("{\"a\":" + std::string(100000, '['), 0));
-  check(file_of("{\"a\":5}", 0));
-  check(file_of("{\"__metadata__\":{\"a\":5}}", 0));
-  check(
-      file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[4,12]") + "}", 12));  // overlap
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[0,8]") + "}",
-                8));  // the same bytes
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[12,20]") + "}", 20));  // hole
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("a", "[2]", "[8,16]") + "}",
-                16));                                            // a name twice
-  check(file_of("{" + tensor("a", "[2]", "[4,12]") + "}", 12));  // hole at the start
-  check(file_of("{" + tensor("a", "[2]", "[8,0]") + "}", 8));
-  check(file_of("{" + tensor("a", "[3]", "[0,8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[-2]", "[0,8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[2.0]", "[0,8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[4611686018427387904,4]", "[0,0]") + "}",
-                0));  // 2^62 * 4 * 4 overflows to 0
-  check(file_of("{" + tensor("a", "[1,1,1,1,1,1,1,1,1]", "[0,4]") + "}", 4));
-  check(file_of(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a\n\u0007b":{"dtype":"F31\n","shape":[2],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", 8));
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "}", 7));
-  CHECK_FALSE(refusal("/dev/null").empty());
-  CHECK_FALSE(refusal(folder.path()).empty());
-  CHECK_FALSE(refusal(folder / "missing").empty());
+  SECTION("tensors of another step") {
+    arenas.fill(2);
+    write_checkpoint(folder / "step-2", state_at(124), arenas.table, arenas.tensors());
+    std::filesystem::copy_file(folder / "step-2/tensors.safetensors", tensors,
+                               std::filesystem::copy_options::overwrite_existing);
+    CHECK(damage(path).find("hash") != std::string::npos);
+  }
+  SECTION("a state that is missing, a folder, or without end") {
+    std::filesystem::remove(state);
+    CHECK(damage(path).find("state.json") != std::string::npos);
+    std::filesystem::create_directory(state);
+    CHECK_FALSE(damage(path).empty());
+    std::filesystem::remove(state);
+    write_file(state, good_state + std::string(100'000, ' '));
+    CHECK_FALSE(damage(path).empty());
+  }
+  SECTION("another model") {
+    const auto table = models::gpt_tensors({1, 2, 8, 7});
+    std::vector<float> arena(table.arena_size);
+    CHECK_THROWS_AS(Checkpoint(path).read(table, {arena, arena, arena}), Error);
+  }
 }

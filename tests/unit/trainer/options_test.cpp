@@ -34,6 +34,7 @@ TEST_CASE("options and their defaults", "[options]") {
   CHECK(given.resume == "file");
   CHECK(given.seed == ~std::uint64_t{0});
   CHECK_FALSE(given.deterministic);
+  CHECK(parse({"--keep=7"}).keep == 7);
   CHECK(parse({"--deterministic", "--chunk=3"}).chunk == 3);
 }
 
@@ -84,7 +85,10 @@ TEST_CASE("wrong options get one line and the exit code of wrong usage", "[optio
                                                     {"--chunk=2"},
                                                     {"--deterministic=perhaps"},
                                                     {"--output", "--steps", "5"},
-                                                    {"--config", "/nonexistent/run.toml", "--steps=0"}};
+                                                    {"--config", "/nonexistent/run.toml", "--steps=0"},
+                                                    {"--keep=0"},
+                                                    {"--keep=-1"},
+                                                    {"--stop-after-skipped=0"}};
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
     try {

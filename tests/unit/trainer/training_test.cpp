@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "agreement.hpp"
 #include "catch.hpp"
+#include "checkpoint_folder.hpp"
 #include "count_elements.hpp"
 #include "model_fixture.hpp"
 #include "replica.hpp"
@@ -47,6 +49,15 @@ int train_alone(const Options& options) {
   return code;
 }
 
+std::filesystem::path checkpoint_of(const Options& options, std::int64_t step) {
+  return CheckpointFolder(std::filesystem::path(options.output) / "checkpoints", 1).path_of(step);
+}
+
+/// Both files of a checkpoint.
+std::string bytes_of(const std::filesystem::path& checkpoint) {
+  return read_file(checkpoint / "tensors.safetensors") + read_file(checkpoint / "state.json");
+}
+
 nlohmann::json last_line(const std::filesystem::path& path) {
   const std::string text = read_file(path);
   return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
@@ -65,7 +76,13 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and
   CHECK(last.at("validation_loss").get<double>() < 2.5);  // guessing has 5.5
   CHECK(last.at("validation_count") == 400 * 45 / 10);
   CHECK(read_file(folder / "run/loss.svg").find("validation (last") != std::string::npos);
-  CHECK(std::filesystem::file_size(folder / "run/checkpoint.safetensors") > 100000);
+  CHECK(std::filesystem::file_size(checkpoint_of(options, 60) / "tensors.safetensors") > 100000);
+  CHECK(std::filesystem::exists(checkpoint_of(options, 40)));
+  CHECK_FALSE(std::filesystem::exists(checkpoint_of(options, 20)));
+  const auto status = last_line(folder / "run/status.json");
+  CHECK(status.at("state") == "finished");
+  CHECK(status.at("step") == 60);
+  CHECK(status.at("checkpoint") == checkpoint_of(options, 60).string());
 
   const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
   CHECK(summary.at("ended") == "finished");
@@ -118,13 +135,16 @@ TEST_CASE("training goes on from a checkpoint with the same bits", "[training]")
   Replica whole(settings, *workload, compute, job.host_world());
   whole.initialize();
   train_steps(whole, 0, 30);
-  const TrainingState state{30, 150, 3, options.batch, workload->data_hash(), workload->model_text()};
+  TrainingState state;
+  state.step = 30;
+  state.samples = 150;
   write_checkpoint(folder / "checkpoint", state, whole.table(), whole.tensors());
   train_steps(whole, 30, 60);
 
   Replica resumed(settings, *workload, compute, job.host_world());
-  CHECK(read_checkpoint(folder / "checkpoint", workload->model_text(), resumed.table(), resumed.tensors())
-            .samples == 150);
+  const Checkpoint checkpoint(folder / "checkpoint");
+  checkpoint.read(resumed.table(), resumed.tensors());
+  CHECK(checkpoint.state().samples == 150);
   train_steps(resumed, 30, 60);
   CHECK(resumed.parameter_hash() == whole.parameter_hash());
   job.leave();
@@ -134,40 +154,144 @@ TEST_CASE("a signal stops a run after a step, with a checkpoint from which it en
           "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
-  options.steps = 1500;
+  options.steps = 500;
   options.eval_every = options.checkpoint_every = 0;
   CHECK(train_alone(options) == 0);
-  const std::string whole = read_file(folder / "run/checkpoint.safetensors");
+  const std::string whole = bytes_of(checkpoint_of(options, 500));
 
-  options.output = (folder / "stopped").string();
-  options.checkpoint_every = 10;
-  std::thread sender([&] {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!std::filesystem::exists(folder / "stopped/checkpoint.safetensors") &&
-           std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ::kill(::getpid(), SIGTERM);
-  });
-  CHECK(train_alone(options) == 128 + SIGTERM);
-  sender.join();
-  CHECK(last_line(folder / "stopped/metrics.jsonl").at("step") < 1500);
-  options.checkpoint_every = 0;
-  CHECK(train_alone(options) == 0);
-  CHECK(read_file(folder / "stopped/checkpoint.safetensors") == whole);
+  options.status = (folder / "status").string();
+  for (const int signal : {SIGTERM, SIGUSR2, SIGUSR1, SIGINT}) {
+    CAPTURE(signal);
+    options.output = (folder / ("stopped" + std::to_string(signal))).string();
+    std::thread sender([&] {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      const auto trains = [&] {
+        return std::filesystem::exists(options.status) && last_line(options.status).at("state") == "running";
+      };
+      while (!trains() && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::kill(::getpid(), signal);
+    });
+    CHECK(train_alone(options) == (signal == SIGINT ? 128 + SIGINT : 0));
+    sender.join();
+    const auto status = last_line(options.status);
+    CHECK(status.at("state") == (signal == SIGINT ? "stopped" : "unfinished"));
+    const std::int64_t step = status.at("step");
+    CHECK(step < 500);
+    CHECK(last_line(std::filesystem::path(options.output) / "metrics.jsonl").at("step") == step);
+    CHECK(status.at("checkpoint") == checkpoint_of(options, step).string());
+    CHECK(train_alone(options) == 0);
+    CHECK(bytes_of(checkpoint_of(options, 500)) == whole);
+    CHECK(last_line(options.status).at("state") == "finished");
+  }
 }
 
-TEST_CASE("a diverging run stops before the update and says so", "[training]") {
+TEST_CASE("a run whose newest checkpoint is damaged goes on from the one before, with the same bytes",
+          "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  CHECK(train_alone(options) == 0);
+  const std::string whole = bytes_of(checkpoint_of(options, 60));
+  std::filesystem::resize_file(checkpoint_of(options, 60) / "tensors.safetensors", 5000);
+  CHECK(train_alone(options) == 0);
+  CHECK(bytes_of(checkpoint_of(options, 60)) == whole);
+}
+
+TEST_CASE("a run is not mistaken for another", "[training]") {
+  const TemporaryFolder folder;
+  const Options good = small_run(folder);
+  CHECK(train_alone(good) == 0);
+  const std::string whole = bytes_of(checkpoint_of(good, 60));
+  const auto code = [](const Options& options) {
+    try {
+      return train_alone(options);
+    } catch (const EndedTogether& ended) {
+      return ended.exit_code();
+    }
+  };
+  Options options = good;
+  options.seed = 8;
+  CHECK(code(options) == 64);
+  options = good;
+  options.batch = 6;
+  CHECK(code(options) == 64);
+  options = good;
+  options.model.layers = 2;
+  CHECK(code(options) == 64);
+  CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
+
+  SECTION("asked by name, it starts from another run's parameters; that run's checkpoints are set aside") {
+    options = good;
+    options.seed = 8;
+    options.steps = 70;
+    options.resume = checkpoint_of(good, 60).string();
+    CHECK(code(options) == 0);
+    CHECK(std::filesystem::exists(checkpoint_of(good, 70)));
+    CHECK_FALSE(std::filesystem::exists(checkpoint_of(good, 60)));
+    CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
+  }
+  SECTION("anew") {
+    options = good;
+    options.resume = "off";
+    CHECK(code(options) == 0);
+    CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
+    CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
+  }
+}
+
+TEST_CASE("an update that is not finite is skipped, and training goes on from the same parameters",
+          "[training]") {
+  const TemporaryFolder folder;
+  const Options options = small_run(folder);
+  Job job = Job::join({.device = Device::cpu});
+  auto compute = test_compute<float>();
+  const auto workload = read_workload(options);
+  const int chunk = GENERATE(0, 2);
+  Replica replica({options.adamw, options.batch, 3, chunk}, *workload, compute, job.host_world());
+  replica.initialize();
+  REQUIRE(replica.step(0, 0, 1e-3, {}).finite);
+  const std::uint64_t before = replica.parameter_hash();
+  const TrainingTensors tensors = replica.tensors();
+  const std::vector<float> moment(tensors.moment2.begin(), tensors.moment2.end());
+  const float good = tensors.parameters[0];
+  tensors.parameters[0] = std::numeric_limits<float>::quiet_NaN();
+  const StepResult result = replica.step(1, 5, 1e-3, {true, true});
+  CHECK_FALSE(result.finite);
+  CHECK(result.any_stop);
+  CHECK(result.any_failed);
+  // The token of that row may be in some chunks only.
+  CHECK(result.not_finite.count() > 0);
+  CHECK(result.not_finite.begin >= 5);
+  CHECK(result.not_finite.end <= 10);
+  tensors.parameters[0] = good;
+  CHECK(replica.parameter_hash() == before);
+  CHECK(std::equal(moment.begin(), moment.end(), tensors.moment2.begin()));
+  CHECK(replica.step(2, 10, 1e-3, {}).finite);
+  CHECK(replica.parameter_hash() != before);
+  job.leave();
+}
+
+TEST_CASE("a diverging run skips so many updates, stops, and says so", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.learning_rate = 1e30;
   options.adamw.clip = 0;
+  options.checkpoint_every = 1;
+  options.stop_after_skipped = GENERATE(1, 3);
   try {
     train_alone(options);
     FAIL("went on");
   } catch (const EndedTogether& ended) {
     CHECK(ended.exit_code() == 1);
   }
+  const auto last = last_line(folder / "run/metrics.jsonl");
+  CHECK(last.at("skipped") == true);
+  const auto status = last_line(folder / "run/status.json");
+  CHECK(status.at("state") == "failed");
+  // The checkpoint that it points at is from before the first skipped update.
+  const std::int64_t step = last.at("step");
+  CHECK(status.at("step") == step);
+  CHECK(status.at("checkpoint") == checkpoint_of(options, step - options.stop_after_skipped).string());
 }
 
 TEST_CASE("runs that cannot start end with the code of their fault", "[training]") {
@@ -188,7 +312,7 @@ TEST_CASE("runs that cannot start end with the code of their fault", "[training]
   CHECK(code(options) == 71);
   options = good;
   options.resume = (folder / "missing").string();
-  CHECK(code(options) == 71);
+  CHECK(code(options) == 64);
   options = good;
   options.model.context = 60000;
   CHECK(code(options) == 64);

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kills training runs with SIGKILL at random moments, starts them again, and compares what they end with to a run that was never stopped.
+
+killed_and_resumed.py MUSTER_TRAIN [--mpirun MPIRUN] [--times N] [--seed S]
+
+Each run is killed up to six times: one of its ranks, or all of them with their launcher. Three kinds take turns: one rank; two ranks; and, with
+--deterministic, another number of ranks at every start. Both files of the last checkpoint must be equal byte for byte; between different
+numbers of ranks the tensors must be, the state says the number.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+STEPS = 24
+MOST_KILLS = 6
+DEADLINE = 120  # seconds that any start may take
+OPTIONS = ["--layers=1", "--heads=2", "--width=32", "--context=24", "--batch=7", f"--steps={STEPS}", "--warmup=5", "--threads=1",
+           "--device=cpu", "--no-mfu", "--no-tensorboard", "--eval-every=10", "--checkpoint-every=1", "--log-every=0"]
+
+
+class Kind:
+    def __init__(self, name, ranks, options=()):
+        self.name, self.ranks, self.options = name, ranks, list(options)
+        self.expected, self.seconds = None, 0.0
+
+
+class Start:
+    """One start of the program on so many ranks."""
+
+    def __init__(self, arguments, kind, ranks, folder):
+        command = [arguments.program, *OPTIONS, *kind.options, f"--data={folder.parent / 'text'}", f"--output={folder}"]
+        if ranks > 1:
+            command = [arguments.mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] + command
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.log = open(f"{folder}.log", "ab")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment, start_new_session=True)
+        self.ranks = ranks
+
+    def wait(self, seconds):
+        """The exit code, or None when it still runs."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def rank_pids(self):
+        if self.ranks == 1:
+            return [self.process.pid]
+        try:
+            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        except OSError:
+            return []
+        return [int(pid) for pid in children.split()]
+
+    def kill(self, chance):
+        """SIGKILL to one rank or to all; then all have to end."""
+        pids = self.rank_pids()
+        if pids and chance.random() < 0.5:
+            pids = [chance.choice(pids)]
+        else:
+            pids.append(self.process.pid)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if self.wait(DEADLINE) is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            sys.exit(f"killed_and_resumed: what was left of a killed run did not end in {DEADLINE} s")
+
+    def end(self):
+        self.log.close()
+
+
+def result_of(folder, kind):
+    """What the last checkpoint holds, as far as it must be the same."""
+    checkpoint = folder / "checkpoints" / f"step-{STEPS:08}"
+    state = (checkpoint / "state.json").read_text()
+    if len(kind.ranks) > 1:
+        fields = json.loads(state)
+        state = (fields["step"], fields["samples"], fields["skipped"], fields["tensor_hash"])
+    return (checkpoint / "tensors.safetensors").read_bytes(), state
+
+
+def fail(folder, text):
+    sys.stdout.write(pathlib.Path(f"{folder}.log").read_text(errors="replace")[-4000:])
+    sys.exit(f"killed_and_resumed: {text}")
+
+
+def run_whole(arguments, kind, folder):
+    begin = time.monotonic()
+    start = Start(arguments, kind, kind.ranks[0], folder)
+    code = start.wait(DEADLINE)
+    start.end()
+    if code != 0:
+        fail(folder, f"a run that nobody stopped ended with {code}")
+    kind.seconds = time.monotonic() - begin
+    kind.expected = result_of(folder, kind)
+
+
+def run_killed(arguments, kind, folder, chance):
+    """Returns the kills, and those of them while a checkpoint was being written."""
+    kills = within = 0
+    while True:
+        start = Start(arguments, kind, chance.choice(kind.ranks), folder)
+        code = start.wait(chance.uniform(0, 0.8 * kind.seconds) if kills < MOST_KILLS else DEADLINE)
+        if code is None:
+            if kills == MOST_KILLS:
+                fail(folder, f"did not end in {DEADLINE} s")
+            start.kill(chance)
+            kills += 1
+            within += bool(list(folder.glob("checkpoints/*.partial")))
+        start.end()
+        if code is not None and code != 0:
+            fail(folder, f"ended with {code} though nobody killed it")
+        if code == 0:
+            break
+    if result_of(folder, kind) != kind.expected:
+        fail(folder, f"{kind.name}: killed {kills} times, it ended with other bytes than a run that was never stopped")
+    return kills, within
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--mpirun")
+    parser.add_argument("--times", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    arguments = parser.parse_args()
+    chance = random.Random(arguments.seed)
+    print(f"seed {arguments.seed}", flush=True)
+    fixed = ["--deterministic", "--chunk=2"]
+    kinds = [Kind("one rank", [1])]
+    if arguments.mpirun:
+        kinds += [Kind("changing numbers of ranks", [1, 2, 3], fixed), Kind("two ranks", [2])]
+    folder = pathlib.Path(tempfile.mkdtemp())
+    try:
+        (folder / "text").write_text("".join(f"line {i} of a text that is long enough to learn something from\n" for i in range(600)))
+        for number, kind in enumerate(kinds[:arguments.times]):
+            run_whole(arguments, kind, folder / f"whole{number}")
+        total = total_within = 0
+        for number in range(arguments.times):
+            kind = kinds[number % len(kinds)]
+            kills, within = run_killed(arguments, kind, folder / f"run{number}", chance)
+            shutil.rmtree(folder / f"run{number}")
+            print(f"run {number + 1}, {kind.name}: killed {kills} times, same bytes", flush=True)
+            total, total_within = total + kills, total_within + within
+        print(f"{arguments.times} runs, {total} kills ({total_within} while a checkpoint was being written), all ended with the same bytes")
+        if total == 0:
+            sys.exit("killed_and_resumed: nothing was killed: this shows nothing")
+    finally:
+        shutil.rmtree(folder)
+
+
+main()

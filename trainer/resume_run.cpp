@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run begins: at the newest good checkpoint, or anew.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "plural.hpp"
+#include "run.hpp"
+
+namespace muster {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Options by which another run than the checkpoint's would go on, " --seed --batch" for instance.
+std::string differing_options(const TrainingState& mine, const TrainingState& found) {
+  std::string options;
+  if (found.seed != mine.seed) options += " --seed";
+  if (found.batch != mine.batch) options += " --batch";
+  if (found.data_hash != mine.data_hash) options += " --data";
+  return options;
+}
+
+/// What makes the bits of the steps to come other ones, or nothing.
+std::string differing_bits(const TrainingState& mine, const TrainingState& found) {
+  if (found.chunk != mine.chunk) return "another --deterministic or --chunk";
+  if (found.threads != mine.threads)
+    return fmt::format("{}, now {}", plural(found.threads, "thread"), mine.threads);
+  if (found.world_size != mine.world_size && mine.chunk == 0)
+    return fmt::format("{}, now {}, without --deterministic", plural(found.world_size, "rank"),
+                       mine.world_size);
+  return "";
+}
+
+void require_model(const TrainingState& mine, const TrainingState& found, const fs::path& where) {
+  if (found.model == mine.model) return;
+  throw Error(Fault::usage,
+              fmt::format("{} holds another model ({}) than the options ask for ({}): use the same, another "
+                          "--output, or --resume=off",
+                          where.string(), found.model, mine.model));
+}
+
+}  // namespace
+
+std::optional<CheckpointFolder::Found> Run::newest_checkpoint() {
+  const auto accepts = [&](const TrainingState& found) {
+    require_model(state_, found, checkpoints_path_);
+    const std::string differences = differing_options(state_, found);
+    if (differences.empty()) return;
+    throw Error(Fault::usage,
+                fmt::format("the run in {} was made with other values of{}: use the same, another --output, "
+                            "or --resume=off",
+                            checkpoints_path_.string(), differences));
+  };
+  const auto skipped = [](const std::string& why) { fmt::print("skipping a checkpoint: {}\n", why); };
+  return checkpoints_.read_newest(replica_->table(), replica_->tensors(), accepts, skipped);
+}
+
+std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
+  std::optional<CheckpointFolder::Found> found;
+  if (options_.resume != "off") {
+    const Checkpoint checkpoint{fs::path(options_.resume)};
+    require_model(state_, checkpoint.state(), options_.resume);
+    checkpoint.read(replica_->table(), replica_->tensors());
+    found = {options_.resume, checkpoint.state()};
+    const std::string differences = differing_options(state_, checkpoint.state());
+    if (!differences.empty())
+      fmt::print("note: the checkpoint was made with other values of{}\n", differences);
+  }
+  // What lies there belongs to another course of the run and must not be taken for its newest.
+  if (const auto aside = checkpoints_.set_aside())
+    fmt::print("earlier checkpoints of this folder are now in {}\n", aside->string());
+  return found;
+}
+
+void Run::resume() {
+  agreement_.on_first_rank([&] {
+    checkpoints_.open();
+    const auto found = options_.resume == "auto" ? newest_checkpoint() : named_checkpoint();
+    if (!found) return;
+    const std::string differences = differing_bits(state_, found->state);
+    state_.step = found->state.step;
+    state_.samples = found->state.samples;
+    state_.skipped = found->state.skipped;
+    resumed_ = true;
+    if (state_.skipped == 0) good_checkpoint_ = found->path;
+    fmt::print("resuming {} after step {}\n", found->path.string(), state_.step);
+    if (!differences.empty())
+      fmt::print("note: the checkpoint was made with {}: what follows has other bits\n", differences);
+  });
+  std::int64_t position[] = {state_.step, state_.samples, state_.skipped, resumed_ ? 1 : 0};
+  world_.broadcast(std::span<std::int64_t>(position), 0);
+  state_.step = first_step_ = position[0];
+  state_.samples = position[1];
+  state_.skipped = position[2];
+  resumed_ = position[3] != 0;
+  if (resumed_ && options_.resume == "auto") asked_step_ = state_.step;
+  replica_->broadcast();
+  agreement_.on_first_rank([&] {
+    metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_, state_.step);
+    if (options_.tensorboard) events_ = std::make_unique<EventFile>(folder() / "tensorboard", state_.step);
+  });
+}
+
+}  // namespace muster

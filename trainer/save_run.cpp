@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a run outlives it: checkpoints and the status.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "plural.hpp"
+#include "run.hpp"
+
+namespace muster {
+
+std::string Run::name_good_checkpoint() const {
+  return good_checkpoint_.empty() ? "nothing was saved before"
+                                  : fmt::format("{} is good", good_checkpoint_.string());
+}
+
+Error Run::with_good_checkpoint(const Error& error) const {
+  return {error.fault(),
+          fmt::format("{}; stopped after step {}, {}", error.what(), state_.step, name_good_checkpoint())};
+}
+
+void Run::checkpoint(Progress& progress) {
+  progress.pause();
+  const std::uint64_t hash = replica_->parameter_hash();
+  const auto differing = agreement_.differing_ranks(hash);
+  agreement_.on_first_rank([&] {
+    if (!differing.empty()) {
+      throw TrainingFailure(fmt::format("parameters differ from rank 0's on rank {} after step {}: not saved",
+                                        fmt::join(differing, ", "), state_.step));
+    }
+    progress.line(
+        fmt::format("parameters identical on {} (hash {:016x})", plural(world_.size(), "rank"), hash));
+    settle(progress, true);  // one at a time
+    try {
+      flush_records();
+      write_pictures(progress, "running");
+    } catch (const Error& error) {
+      throw with_good_checkpoint(error);
+    }
+    writer_->start(state_, replica_->tensors());
+  });
+  asked_step_ = state_.step;
+  progress.go_on();
+}
+
+void Run::settle(Progress& progress, bool wait) {
+  try {
+    const auto written = wait ? writer_->wait() : writer_->finished();
+    if (!written) return;
+    if (written->state.skipped == 0) good_checkpoint_ = written->path;
+    progress.line(
+        fmt::format("checkpoint {} after step {}: copied in {:.1f} ms, written beside training in {:.1f} ms",
+                    written->path.string(), written->state.step, 1e3 * written->copy_seconds,
+                    1e3 * written->write_seconds));
+  } catch (const Error& error) {
+    throw with_good_checkpoint(error);
+  }
+}
+
+void Run::tell_status(RunStatus::State state) {
+  write_status(status_path_, {state, state_.step, options_.steps, good_checkpoint_});
+}
+
+void Run::tell_failure() noexcept {
+  try {
+    if (first()) tell_status(RunStatus::State::failed);
+  } catch (const std::exception&) {
+    // The reason for the end was said; a script that finds no status does not start the run again either.
+  }
+}
+
+}  // namespace muster
