@@ -12,7 +12,7 @@ teardown_file() { lab_down; }
 
 @test "array-chain: a link that is stopped leaves the rest to the next one, and a third has nothing to do" {
   OUTPUT=run submit array-chain --array=1-3%1 -- --steps=1500 --checkpoint-every=100
-  for _ in $(seq 400); do [ ! -e "$folder/run/checkpoint.safetensors" ] || break; sleep 0.1; done
+  for _ in $(seq 400); do [ ! -e "$folder/run/checkpoints/step-00000100" ] || break; sleep 0.1; done
   lab exec scancel --signal=TERM "${job}_1" || true  # it delivers the signal, tries again and then finds the link ended
   finished
   [ "$(grep -c '^link . of job' "$folder/job.log")" = 2 ]

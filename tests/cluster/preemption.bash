@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# Jobs of sbatch/preemptible.sbatch by name, with two ranks on two nodes; $RUNS holds their folders and logs.
+
+steps=1500
+
+# submit NAME [sbatch option…]
+submit() {
+  local name=$1
+  shift
+  lab exec sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$RUNS/$name.log" --chdir="$RUNS" "$@" "$REPOSITORY/sbatch/preemptible.sbatch" \
+    --data "$REPOSITORY/LICENSE" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --threads 1 --steps $steps --eval-every 0 --checkpoint-every 50 \
+    --log-every 1 --output "$RUNS/$name" > "$RUNS/$name.job"
+}
+job() { cat "$RUNS/$1.job"; }
+state() { lab exec scontrol --oneliner show job "$(job "$1")" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p'; }
+
+# running NAME: waits until it trains.
+running() {
+  local limit=$((SECONDS + 60))
+  until grep -qs '^step' "$RUNS/$1.log"; do
+    [ $SECONDS -lt $limit ] || { echo "$1 does not train after 60 s" >&2; cat "$RUNS/$1.log" >&2; return 1; }
+    sleep 0.05
+  done
+}
+
+# await_end NAME…: Slurm lets a requeued job wait; these do not.
+await_end() {
+  local name limit=$((SECONDS + 90)) now
+  for name in "$@"; do
+    while now=$(state "$name"); [[ $now == PENDING || $now == RUNNING || $now == COMPLETING ]]; do
+      [ $SECONDS -lt $limit ] || { echo "$name is still $now" >&2; cat "$RUNS/$name.log" >&2; return 1; }
+      [[ $now != PENDING ]] || lab exec scontrol update JobId="$(job "$name")" StartTime=now || true
+      sleep 0.2
+    done
+  done
+}
+
+# went_on NAME LINE: it was stopped with this line, came back once, and ended with the bytes of the job "whole".
+went_on() {
+  local last file
+  last=checkpoints/$(printf 'step-%08d' $steps)
+  cat "$RUNS/$1.log"
+  [ "$(state "$1")" = COMPLETED ]
+  grep -q "$2" "$RUNS/$1.log"
+  [ "$(grep -c 'start number' "$RUNS/$1.log")" = 2 ]
+  grep -q '^resuming ' "$RUNS/$1.log"
+  for file in tensors.safetensors state.json; do cmp "$RUNS/whole/$last/$file" "$RUNS/$1/$last/$file"; done
+  ! grep -q '^resuming ' "$RUNS/whole.log"
+}
