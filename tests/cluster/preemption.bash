@@ -8,7 +8,7 @@ submit() {
   local name=$1
   shift
   lab exec sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$RUNS/$name.log" --chdir="$RUNS" "$@" "$REPOSITORY/sbatch/preemptible.sbatch" \
-    --data "$REPOSITORY/LICENSE" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --threads 1 --steps $steps --eval-every 0 --checkpoint-every 50 \
+    --data "$REPOSITORY/LICENSE" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --threads 1 --steps $steps --eval-every 0 --checkpoint-every 50 --no-mfu --no-tensorboard \
     --log-every 1 --output "$RUNS/$name" > "$RUNS/$name.job"
 }
 job() { cat "$RUNS/$1.job"; }
