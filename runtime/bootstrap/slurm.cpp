@@ -15,7 +15,7 @@ int number(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size() ? value : 0;
 }
 
-std::optional<LauncherClaim> slurm_step(const Lookup& variable) {
+std::optional<LauncherClaim> slurm_claim(const Lookup& variable) {
   if (variable("SLURM_STEP_ID").empty() || variable("SLURM_PROCID").empty()) return std::nullopt;
   int const tasks = number(variable("SLURM_STEP_NUM_TASKS"));
   if (tasks < 1) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<LauncherClaim> launcher_claim(const Lookup& variable) {
   if (int const tasks = number(variable("OMPI_COMM_WORLD_SIZE")); tasks > 0) {
     return LauncherClaim{tasks, number(variable("OMPI_COMM_WORLD_RANK")), "mpirun"};
   }
-  if (auto const claim = slurm_step(variable)) return claim;
+  if (auto const claim = slurm_claim(variable)) return claim;
   if (int const tasks = number(variable("PMI_SIZE")); tasks > 0) {
     return LauncherClaim{tasks, number(variable("PMI_RANK")), "a PMI launcher"};
   }
@@ -80,7 +80,7 @@ std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::str
 std::optional<Error> disagreement_about_size(const Lookup& variable, const std::string& pmix_namespace,
                                              int pmix_size) {
   bool const of_slurm = pmix_namespace.starts_with("slurm.pmix.");
-  auto const claim = of_slurm ? slurm_step(variable) : launcher_claim(variable);
+  auto const claim = of_slurm ? slurm_claim(variable) : launcher_claim(variable);
   if (!claim || claim->tasks == pmix_size) return std::nullopt;
   // Below another launcher the tasks of the step are its daemons; but ranks that each count one are alone.
   bool const binds = of_slurm || claim->launcher == "mpirun" || (claim->launcher == "srun" && pmix_size == 1);

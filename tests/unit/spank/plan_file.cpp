@@ -10,16 +10,12 @@
 
 #include "../placement/machines.hpp"
 #include "catch.hpp"
+#include "content.hpp"
 
 using namespace muster::spank;
 using muster::placement::test::TemporaryFolder;
 
 namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(

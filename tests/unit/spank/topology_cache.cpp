@@ -10,6 +10,7 @@
 
 #include "../placement/trees.hpp"
 #include "catch.hpp"
+#include "content.hpp"
 
 using muster::placement::test::TemporaryFolder;
 using muster::spank::TopologyCache;
@@ -45,11 +46,6 @@ struct Machine {
   std::string folder = root + "/kept";
   std::string file = folder + "/topology";
 };
-
-std::string content(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 unsigned mode_of(const std::string& path) {
   struct stat found{};
