@@ -28,6 +28,15 @@ std::string format_duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
+std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Pace& pace,
+                          const std::string& things) {
+  const double rate = pace.recent_tokens_per_second();
+  std::string out = fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s", step, steps, loss, rate, things);
+  if (const auto mfu = pace.mfu(rate)) out += fmt::format("  MFU {:.0f}%", 100 * *mfu);
+  return out + fmt::format("  exposed {:.1f}%  {} left", 100 * pace.recent_exposed_share(),
+                           format_duration(pace.recent_step_seconds() * static_cast<double>(steps - step)));
+}
+
 Progress::Progress(bool speaks, double seconds_between_lines, std::int64_t first_step, std::int64_t steps,
                    Pace pace, std::string things)
     : speaks_(speaks),
@@ -41,15 +50,6 @@ Progress::Progress(bool speaks, double seconds_between_lines, std::int64_t first
       last_due_(mark_) {}
 
 Progress::~Progress() { clear_updating_line(); }
-
-std::string Progress::text(std::int64_t step) const {
-  const double rate = pace_.recent_tokens_per_second();
-  std::string out =
-      fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s", step, steps_, smoothed_loss_, rate, things_);
-  if (const auto mfu = pace_.mfu(rate)) out += fmt::format("  MFU {:.0f}%", 100 * *mfu);
-  return out + fmt::format("  exposed {:.1f}%  {} left", 100 * pace_.recent_exposed_share(),
-                           format_duration(pace_.recent_step_seconds() * static_cast<double>(steps_ - step)));
-}
 
 double Progress::step(std::int64_t step, double loss, std::int64_t tokens, double exposed) {
   const auto now = Clock::now();
@@ -65,14 +65,15 @@ double Progress::step(std::int64_t step, double loss, std::int64_t tokens, doubl
 }
 
 void Progress::show(std::int64_t step, Clock::time_point now) {
+  const std::string text = progress_text(step, steps_, smoothed_loss_, pace_, things_);
   if (terminal_) {
     if (step != steps_ && seconds_between(last_drawn_, now) < redraw_seconds) return;
     last_drawn_ = now;
-    fmt::print("\r{}\033[K", text(step).substr(0, terminal_columns() - 1));
+    fmt::print("\r{}\033[K", text.substr(0, terminal_columns() - 1));
     updating_line_ = true;
     if (step == steps_) clear_updating_line();
   } else if (due_) {
-    fmt::print("{}\n", text(step));
+    fmt::print("{}\n", text);
   }
   std::fflush(stdout);
 }

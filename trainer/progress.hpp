@@ -12,6 +12,11 @@ namespace muster {
 /// "1h02m", "3m07s" or "9s".
 std::string format_duration(double seconds);
 
+/// "step 20/100  loss 2.4012  8123 tokens/s  MFU 41%  exposed 2.1%  3m07s left"; without MFU where it is not
+/// known.
+std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Pace& pace,
+                          const std::string& things);
+
 /// What a person sees of a run, on standard output: one updating line on a terminal, a plain line every few
 /// seconds in a log. Silent on all ranks but the first.
 class Progress {
@@ -37,7 +42,6 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string text(std::int64_t step) const;
   void show(std::int64_t step, Clock::time_point now);
   void clear_updating_line();
 

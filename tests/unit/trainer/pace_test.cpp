@@ -26,6 +26,17 @@ TEST_CASE("a run's pace: recent steps count most, and medians are not moved by a
   CHECK_FALSE(Pace(2e6, 0).mfu(200));
 }
 
+TEST_CASE("the progress line tells what it knows", "[pace]") {
+  Pace pace(2e6, 1e9);
+  for (int i = 0; i < 3; ++i) pace.add(100, 0.5, 0.025);
+  CHECK(progress_text(20, 100, 2.40123, pace, "tokens") ==
+        "step 20/100  loss 2.4012  200 tokens/s  MFU 40%  exposed 5.0%  40s left");
+  Pace unknown;
+  unknown.add(8, 0.5, 0);
+  CHECK(progress_text(100, 100, 1, unknown, "images") ==
+        "step 100/100  loss 1.0000  16 images/s  exposed 0.0%  0s left");
+}
+
 TEST_CASE("the measured peak is one that this machine can have", "[pace]") {
   auto compute = test_compute<float>();
   const double peak = measure_peak(compute);
