@@ -89,6 +89,22 @@ void on_gpus_of(int ranks, const OnBoth& program) {
   std::filesystem::remove_all(folder);
 }
 
+// What was done on each stream that has some of `what`, in single words.
+std::vector<std::string> streams_with(const std::string& what, const std::string& log) {
+  std::map<std::string, std::string> by_stream;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines >> std::ws, line, ';');) {
+    auto const waits = line.find(" waits for ");
+    auto const on = line.find(" on ");
+    if (waits != std::string::npos) by_stream[line.substr(0, waits)] += "waits ";
+    if (on != std::string::npos) by_stream[line.substr(on + 4)] += line.substr(0, line.find(' ') + 1);
+  }
+  std::vector<std::string> found;
+  for (const auto& [stream, work] : by_stream)
+    if (work.find(what) != std::string::npos) found.push_back(work);
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("on GPUs the reducer's modes leave the bits that they leave on host memory") {
@@ -175,27 +191,32 @@ TEST_CASE("on GPUs bfloat16 rounds, exchanges, adds, exchanges and widens on the
     statistics[static_cast<std::size_t>(rank)] = reducer.last_step();
     on_host.barrier();
   });
-  std::map<std::string, std::string> by_stream;
-  std::istringstream log(cuda_log());
-  for (std::string line; std::getline(log, line, ';');) {
-    auto const on = line.find(" on ");
-    if (on != std::string::npos)
-      by_stream[line.substr(on + 4)] += line.substr(1, line.find(' ', 1) - 1) + ' ';
-  }
-  int lanes = 0;
   // The bucket's marks around all, and after each exchange what the watch looks at.
-  std::string const bucket = "record muster_narrow record muster_sum_shards record muster_widen record ";
-  for (const auto& [stream, work] : by_stream) {
-    if (work.find("muster") == std::string::npos) continue;
-    CHECK(work == bucket + bucket + "record ");  // finish() makes the program's stream wait
-    ++lanes;
-  }
-  CHECK(lanes == 2);
+  std::string const bucket =
+      "waits record muster_narrow record muster_sum_shards record muster_widen record ";
+  auto const lanes = streams_with("muster_narrow", cuda_log());
+  REQUIRE(lanes.size() == 2);
+  for (const auto& work : lanes) CHECK(work == bucket + bucket + "record ");  // for finish()
   for (const auto& one : statistics) {
     CHECK(one.buckets == 2);
     CHECK(one.bytes == 600);
     CHECK(one.communication > 0);
   }
+}
+
+TEST_CASE("on a GPU without a chunk the gradients are written after what the program does with them") {
+  on_gpus_of(2, [](int rank, const Communicator& on_gpu, Communicator on_host) {
+    Reducer reducer(on_gpu, std::vector<std::size_t>{100}, {.chunks = 1});
+    on_host.barrier();
+    if (rank == 0) cuda_log();
+    on_host.barrier();
+    if (rank == 0) reducer.ready(0);
+    reducer.finish();
+    on_host.barrier();
+  });
+  auto const lanes = streams_with("copy", cuda_log());
+  REQUIRE(lanes.size() == 2);
+  for (const auto& work : lanes) CHECK(work.find("waits ") == 0);
 }
 
 TEST_CASE("on a GPU the reducer's modes name what they cannot work with") {
