@@ -66,24 +66,30 @@ bool same_numbers_to_the_bit(const std::vector<float>& a, const std::vector<floa
 
 // Ranks that are threads, each with a GPU of its own on the doubles and a host communicator beside it.
 using OnBoth = std::function<void(int rank, const Communicator& on_gpu, Communicator on_host)>;
-void on_gpus_of(int ranks, const OnBoth& program) {
+using Thrown = std::vector<std::optional<Error>>;
+void nobody_threw(const Thrown& thrown) {
+  for (const auto& error : thrown) {
+    INFO((error ? error->what() : ""));
+    CHECK_FALSE(error);
+  }
+}
+// `lost`: a rank that is cut off from the job when its program ends. `judge`: of what the ranks threw.
+void on_gpus_of(int ranks, const OnBoth& program, int lost = -1,
+                const std::function<void(const Thrown&)>& judge = nobody_threw) {
   auto folder = (std::filesystem::temp_directory_path() / "muster-reductions-XXXXXX").string();
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   setenv("FAKE_NCCL_FOLDER", folder.c_str(), 1);
   {
     Fakes const fakes;
     Star star(ranks);
-    auto const thrown = star.on_each([&](int rank, control::Plane&) {
+    judge(star.on_each([&](int rank, control::Plane& plane) {
       auto const context = context_of(star, rank, 20s);
       auto const gpu = detail::open_gpu("", 0, "rank");
       Communicator const on_gpu(gpu->world(detail::Group(context, "world"), Deadline(20s)));
       Communicator const on_host(std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host")));
       program(rank, on_gpu, on_host);
-    });
-    for (const auto& error : thrown) {
-      INFO((error ? error->what() : ""));
-      CHECK_FALSE(error);
-    }
+      if (rank == lost) plane.abandon();
+    }));
   }
   unsetenv("FAKE_NCCL_FOLDER");
   std::filesystem::remove_all(folder);
@@ -217,6 +223,24 @@ TEST_CASE("on a GPU without a chunk the gradients are written after what the pro
   auto const lanes = streams_with("copy", cuda_log());
   REQUIRE(lanes.size() == 2);
   for (const auto& work : lanes) CHECK(work.find("waits ") == 0);
+}
+
+TEST_CASE("on GPUs a rank that is lost ends the others' exchange of gradients") {
+  for (auto const& options : {ReducerOptions{.bfloat16 = true}, ReducerOptions{.chunks = 2}}) {
+    on_gpus_of(
+        2,
+        [&](int rank, const Communicator& on_gpu, Communicator on_host) {
+          Reducer reducer(on_gpu, std::vector<std::size_t>{100}, options);
+          on_host.barrier();
+          if (rank == 0) reducer.ready(0);
+        },
+        1,
+        [](const Thrown& thrown) {
+          REQUIRE(thrown[0]);
+          CHECK(thrown[0]->fault() == Fault::lost_rank);
+          CHECK(has(thrown[0]->what(), "rank 1"));
+        });
+  }
 }
 
 TEST_CASE("on a GPU the reducer's modes name what they cannot work with") {
