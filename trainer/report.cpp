@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <ctime>
 #include <set>
 
 #include "muster/version.hpp"
@@ -27,9 +27,11 @@ constexpr const char* page_style =
     ".card{padding:10px;margin-bottom:14px;overflow-x:auto}svg{display:block;max-width:100%;height:auto}"
     "table{border-collapse:collapse;width:100%;font-size:14px}"
     "th,td{text-align:left;padding:4px 10px;border-bottom:1px solid #e8eaed;vertical-align:top}"
-    "th{font-weight:600}td{overflow-wrap:anywhere}td.from{color:#777}\n"
+    "tr.group "
+    "th{padding-top:14px;color:#777;font-size:13px}th{font-weight:600}td{overflow-wrap:anywhere}td.from{"
+    "color:#777}\n"
     "@media (prefers-color-scheme:dark){body{background:#0f1115;color:#e4e7eb}p,.tile "
-    "span,td.from{color:#9aa2ad}"
+    "span,td.from,tr.group th{color:#9aa2ad}"
     ".tile,.card{background:#171a1f;border-color:#2b3038}th,td{border-color:#262b33}}\n";
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -37,6 +39,15 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 std::string tile(const std::string& value, const std::string& name) {
   return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escaped_xml(value),
                      escaped_xml(name));
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[32] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc);
+  return text;
 }
 
 std::string row(const std::string& name, const std::string& value) {
@@ -95,24 +106,30 @@ std::string machine(const Summary& s) {
   if (s.peak_flops > 0) {
     out += row("measured peak",
                fmt::format("{} in float32 matrix products, all ranks together", format_flops(s.peak_flops)));
-    out += row("model's need", fmt::format("{:.4g} MFLOP for each of the {} it trains on", s.flops_per_token / 1e6,
-                                           things_of(s)));
+    out += row("model's need", fmt::format("{:.4g} MFLOP for each of the {} it trains on",
+                                           s.flops_per_token / 1e6, things_of(s)));
   }
-  out += row("gradients",
-             fmt::format("{:.1f} MB a step; {:.2f} ms of reduction, most of it beside the backward pass "
-                         "where nothing is exposed",
-                         static_cast<double>(s.gradient_bytes) / 1e6, 1e3 * s.communication_seconds));
+  if (s.world_size > 1) {
+    out += row("gradients", fmt::format("{:.1f} MB a step, reduced in {:.2f} ms; {} of a step waited for it",
+                                        static_cast<double>(s.gradient_bytes) / 1e6,
+                                        1e3 * s.communication_seconds, percent(s.exposed_share)));
+  }
   if (!s.checkpoint.empty()) out += row("checkpoint", s.checkpoint);
   return out + "</table>\n";
 }
 
 std::string settings_table(const Options& options) {
   std::string out = "<table>\n<tr><th>setting</th><th>value</th><th>from</th></tr>\n";
+  std::string group;
   for (const Setting& setting : settings_of(options)) {
+    if (setting.group != group)
+      out += fmt::format("<tr class=\"group\"><th colspan=\"3\">{}</th></tr>\n", setting.group);
+    group = setting.group;
     const auto origin = options.origins.find(setting.name);
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"from\">{}</td></tr>\n",
-                       escaped_xml(setting.name), escaped_xml(setting.value),
-                       origin == options.origins.end() ? "default" : escaped_xml(origin->second));
+    out +=
+        fmt::format("<tr><td>{}</td><td>{}</td><td class=\"from\">{}</td></tr>\n", escaped_xml(setting.name),
+                    setting.value.empty() ? "not set" : escaped_xml(setting.value),
+                    origin == options.origins.end() ? "default" : escaped_xml(origin->second));
   }
   return out + "</table>\n";
 }
@@ -135,8 +152,9 @@ std::string draw_report(const Summary& s, const Metrics::History& history, const
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n";
   out += fmt::format("<title>muster-train: {}</title>\n<style>\n{}{}{}</style>\n</head>\n<body>\n<main>\n",
                      escaped_xml(s.model), page_style, svg_style(), placement_style());
-  out += fmt::format("<h1>{}</h1>\n<p>{} parameters, trained on {} by muster-train {}: {}</p>\n",
-                     escaped_xml(s.model), s.parameters, escaped_xml(s.data), version, escaped_xml(s.ended));
+  out += fmt::format("<h1>{}</h1>\n<p>{} parameters, trained on {} by muster-train {}; {}, {}</p>\n",
+                     escaped_xml(s.model), s.parameters, escaped_xml(s.data), version, escaped_xml(s.ended),
+                     now_text());
   out += tiles(s);
   out += "<h2>Loss and speed</h2>\n";
   out += card(draw_chart(loss_chart(history, "Loss", "training and held-out data", s.unit)));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The same training on one, two and three ranks (shares of the global batch of 7: unequal): validation losses agree, parameters are identical
-# on all ranks, the deterministic mode gives the same checkpoint on any number of ranks, and a failing rank 0 ends all of them. Usage: train_on_ranks.sh MPIRUN MUSTER_TRAIN
+# on all ranks, the deterministic mode gives the same checkpoint on any number of ranks, and a failing rank 0 and wrong settings end all of them. Usage: train_on_ranks.sh MPIRUN MUSTER_TRAIN
 set -eu
 mpirun=$1 train=$2
 folder=$(mktemp -d)
@@ -75,3 +75,16 @@ code=0
 run 8 > "$folder/log" 2>&1 || code=$?
 [ $code -eq 64 ] || fail "more ranks than sequences ended with $code, not 64"
 grep -q 'less than one sample' "$folder/log" || fail "no line about it"
+
+# Mistakes in settings: one line for the job.
+code=0
+run 2 --lerning-rate 1 > "$folder/log" 2>&1 || code=$?
+[ $code -eq 64 ] || fail "an unknown option ended with $code, not 64"
+[ "$(grep -c '^muster-train: unknown option --lerning-rate; did you mean --learning-rate?' "$folder/log")" -eq 1 ] ||
+  fail "not exactly one line about an unknown option"
+code=0
+timeout 100 "$mpirun" --bind-to none -n 1 env MUSTER_TRAIN_SEED=1 "$train" --data "$folder/text" --output "$folder/seeds" --device cpu : \
+  -n 1 env MUSTER_TRAIN_SEED=2 "$train" --data "$folder/text" --output "$folder/seeds" --device cpu > "$folder/log" 2>&1 || code=$?
+[ $code -eq 64 ] || fail "ranks with different settings ended with $code, not 64"
+[ "$(grep -c '^muster-train: rank 1 was started with other options than rank 0' "$folder/log")" -eq 1 ] ||
+  fail "not exactly one line about different settings"
