@@ -32,6 +32,8 @@ std::string read_text(const std::string& path) {
 }
 
 GivenSetting given(const std::string& name, const toml::node& value, const std::string& where) {
+  if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    throw Error(Fault::usage, where + ": a name with control characters");
   if (const auto* text = value.as_string()) {
     if (text->get().find('\0') != std::string::npos)
       throw Error(Fault::usage, fmt::format("{}: {} holds a zero byte", where, name));

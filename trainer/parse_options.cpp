@@ -42,7 +42,9 @@ class PlainFormatter : public CLI::Formatter {
   }
 };
 
-[[noreturn]] void refuse(const std::string& text) {
+[[noreturn]] void refuse(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
   throw Error(Fault::usage, text + " (see muster-train --help)");
 }
 

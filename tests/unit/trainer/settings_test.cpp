@@ -135,6 +135,8 @@ TEST_CASE("files that are no settings files are refused with their line", "[sett
             .starts_with(":3: settings stand without sections"));
   CHECK(complaint_of_file("steps = [1]\n").starts_with(":1: steps wants a number"));
   CHECK(complaint_of_file("steps = 1979-05-27\n").starts_with(":1: steps wants a number"));
+  CHECK(complaint_of_file("\"a\\nb\" = 1\n") == ":1: a name with control characters");
+  CHECK(complaint({"--a\nb"}) == std::string("unknown option --a b") + help);
   CHECK(complaint_of_file("data = \"a\\u0000b\"\n").starts_with(":1: data holds a zero byte"));
   CHECK(complaint_of_file(std::string("steps = 1\0\n", 11)) == ": has control characters; not a text file");
   CHECK(complaint_of_file("steps = 1\nst\xc3\xa9ps = 1\n").starts_with(":2: a letter that is not ASCII"));
