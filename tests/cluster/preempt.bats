@@ -8,16 +8,13 @@ load preemption
 setup_file() {
   export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs
   mkdir "$RUNS"
-  lab_up --nodes 2 --gpus 4 --cpus 32 --plugin "$(plugin)"
-  submit whole
-  for name in term usr2 requeued; do submit "$name"; done
-  running term && lab exec scancel --signal=TERM "$(job term)"
-  running usr2 && lab exec scancel --signal=USR2 "$(job usr2)"
-  running requeued && lab exec scontrol requeue "$(job requeued)"
-  await_end term usr2 requeued whole
-  submit cancelled
-  running cancelled && lab exec scancel "$(job cancelled)"
-  await_end cancelled
+  lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)"
+  for name in whole term usr2 requeued cancelled; do submit "$name"; done
+  training term && lab exec scancel --signal=TERM "$(job term)"
+  training usr2 && lab exec scancel --signal=USR2 "$(job usr2)"
+  training requeued && lab exec scontrol requeue "$(job requeued)"
+  training cancelled && lab exec scancel "$(job cancelled)"
+  await_end whole term usr2 requeued cancelled
 }
 teardown_file() { lab_down; }
 

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # Jobs of sbatch/preemptible.sbatch by name, with two ranks on two nodes; $RUNS holds their folders and logs.
 
-steps=1500
+# Short steps between checkpoints, which wait for the disk: long enough to be met by a signal, and little to compute.
+steps=400
 
 # submit NAME [sbatch option…]
 submit() {
   local name=$1
   shift
   lab exec sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$RUNS/$name.log" --chdir="$RUNS" "$@" "$REPOSITORY/sbatch/preemptible.sbatch" \
-    --data "$REPOSITORY/LICENSE" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --threads 1 --steps $steps --eval-every 0 --checkpoint-every 50 --no-mfu --no-tensorboard \
-    --log-every 1 --output "$RUNS/$name" > "$RUNS/$name.job"
+    --data "$REPOSITORY/LICENSE" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --threads 1 --steps $steps --eval-every 0 --checkpoint-every 2 --no-mfu --no-tensorboard \
+    --output "$RUNS/$name" > "$RUNS/$name.job"
 }
 job() { cat "$RUNS/$1.job"; }
 state() { lab exec scontrol --oneliner show job "$(job "$1")" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p'; }
 
-# running NAME: waits until it trains.
-running() {
+# training NAME: waits until it trains.
+training() {
   local limit=$((SECONDS + 60))
-  until grep -qs '^step' "$RUNS/$1.log"; do
+  until grep -qs '"state":"running"' "$RUNS/muster-train-$(job "$1").status"; do
     [ $SECONDS -lt $limit ] || { echo "$1 does not train after 60 s" >&2; cat "$RUNS/$1.log" >&2; return 1; }
     sleep 0.05
   done

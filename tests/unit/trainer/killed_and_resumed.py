@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kills training runs with SIGKILL at random moments, starts them again, and compares what they end with to a run that was never stopped.
 
-killed_and_resumed.py MUSTER_TRAIN [--mpirun MPIRUN] [--times N] [--seed S]
+killed_and_resumed.py MUSTER_TRAIN [--mpirun MPIRUN] [--times N] [--steps N] [--seed S]
 
-Each run is killed up to six times: one of its ranks, or all of them with their launcher. Three kinds take turns: one rank; two ranks; and, with
+Each run is killed up to four times, mostly while it trains and else while it starts: one of its ranks, or all of them with their launcher. Three kinds take turns: one rank; two ranks; and, with
 --deterministic, another number of ranks at every start. Both files of the last checkpoint must be equal byte for byte; between different
 numbers of ranks the tensors must be, the state says the number.
 """
@@ -20,27 +20,31 @@ import sys
 import tempfile
 import time
 
-STEPS = 24
-MOST_KILLS = 6
+MOST_KILLS = 4
 DEADLINE = 120  # seconds that any start may take
-OPTIONS = ["--layers=1", "--heads=2", "--width=32", "--context=24", "--batch=7", f"--steps={STEPS}", "--warmup=5", "--threads=1",
+OPTIONS = ["--layers=1", "--heads=2", "--width=32", "--context=24", "--batch=7", "--warmup=5", "--threads=1",
            "--device=cpu", "--no-mfu", "--no-tensorboard", "--eval-every=10", "--checkpoint-every=1", "--log-every=0"]
 
 
 class Kind:
     def __init__(self, name, ranks, options=()):
         self.name, self.ranks, self.options = name, ranks, list(options)
-        self.expected, self.seconds = None, 0.0
+        self.expected = None
+        self.starting = self.training = 0.0  # seconds
 
 
 class Start:
     """One start of the program on so many ranks."""
 
     def __init__(self, arguments, kind, ranks, folder):
-        command = [arguments.program, *OPTIONS, *kind.options, f"--data={folder.parent / 'text'}", f"--output={folder}"]
+        command = [arguments.program, *OPTIONS, *kind.options, f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}"]
         if ranks > 1:
             command = [arguments.mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] + command
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        # What Open MPI leaves of killed ranks goes with the folder.
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=str(folder.parent),
+                           OMPI_MCA_btl_vader_backing_directory=str(folder.parent))
+        self.status = folder / "status.json"
+        self.status.unlink(missing_ok=True)
         self.log = open(f"{folder}.log", "ab")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment, start_new_session=True)
         self.ranks = ranks
@@ -51,6 +55,14 @@ class Start:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+
+    def await_training(self):
+        """Until the first step is near, or the process has ended."""
+        limit = time.monotonic() + DEADLINE
+        while self.process.poll() is None and time.monotonic() < limit:
+            if self.status.exists() and '"state":"running"' in self.status.read_text():
+                return
+            time.sleep(0.001)
 
     def rank_pids(self):
         if self.ranks == 1:
@@ -81,9 +93,9 @@ class Start:
         self.log.close()
 
 
-def result_of(folder, kind):
+def result_of(arguments, folder, kind):
     """What the last checkpoint holds, as far as it must be the same."""
-    checkpoint = folder / "checkpoints" / f"step-{STEPS:08}"
+    checkpoint = folder / "checkpoints" / f"step-{arguments.steps:08}"
     state = (checkpoint / "state.json").read_text()
     if len(kind.ranks) > 1:
         fields = json.loads(state)
@@ -99,12 +111,14 @@ def fail(folder, text):
 def run_whole(arguments, kind, folder):
     begin = time.monotonic()
     start = Start(arguments, kind, kind.ranks[0], folder)
+    start.await_training()
+    kind.starting = time.monotonic() - begin
     code = start.wait(DEADLINE)
     start.end()
     if code != 0:
         fail(folder, f"a run that nobody stopped ended with {code}")
-    kind.seconds = time.monotonic() - begin
-    kind.expected = result_of(folder, kind)
+    kind.training = time.monotonic() - begin - kind.starting
+    kind.expected = result_of(arguments, folder, kind)
 
 
 def run_killed(arguments, kind, folder, chance):
@@ -112,10 +126,16 @@ def run_killed(arguments, kind, folder, chance):
     kills = within = 0
     while True:
         start = Start(arguments, kind, chance.choice(kind.ranks), folder)
-        code = start.wait(chance.uniform(0, 0.8 * kind.seconds) if kills < MOST_KILLS else DEADLINE)
-        if code is None:
-            if kills == MOST_KILLS:
+        if kills == MOST_KILLS:
+            code = start.wait(DEADLINE)
+            if code is None:
                 fail(folder, f"did not end in {DEADLINE} s")
+        elif chance.random() < 0.2:
+            code = start.wait(chance.uniform(0, kind.starting))
+        else:
+            start.await_training()
+            code = start.wait(chance.uniform(0, 0.6 * kind.training))
+        if code is None:
             start.kill(chance)
             kills += 1
             within += bool(list(folder.glob("checkpoints/*.partial")))
@@ -124,7 +144,7 @@ def run_killed(arguments, kind, folder, chance):
             fail(folder, f"ended with {code} though nobody killed it")
         if code == 0:
             break
-    if result_of(folder, kind) != kind.expected:
+    if result_of(arguments, folder, kind) != kind.expected:
         fail(folder, f"{kind.name}: killed {kills} times, it ended with other bytes than a run that was never stopped")
     return kills, within
 
@@ -134,6 +154,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--mpirun")
     parser.add_argument("--times", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
