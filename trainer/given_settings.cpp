@@ -50,6 +50,20 @@ GivenSetting given(const std::string& name, const toml::node& value, const std::
               fmt::format("{}: {} wants a number, a text in quotes, true or false", where, name));
 }
 
+/// In the order of lines.
+std::vector<GivenSetting> settings_of_document(const toml::table& document, const std::string& path) {
+  std::vector<std::pair<std::uint32_t, GivenSetting>> found;
+  for (const auto& [key, value] : document) {
+    const std::uint32_t line = value.source().begin.line;
+    found.emplace_back(line, given(std::string(key.str()), value, fmt::format("{}:{}", path, line)));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<GivenSetting> settings;
+  for (auto& [line, setting] : found) settings.push_back(std::move(setting));
+  return settings;
+}
+
 }  // namespace
 
 std::string variable_of(const std::string& setting) {
@@ -65,24 +79,12 @@ std::string setting_of(const std::string& variable) {
 }
 
 std::vector<GivenSetting> read_settings_file(const std::string& path) {
-  const auto at_line = [&](auto line) { return fmt::format("{}:{}", path, line); };
-  toml::table document;
   try {
-    document = read_toml(read_text(path));
+    return settings_of_document(read_toml(read_text(path)), path);
   } catch (const NotToml& error) {
-    throw Error(Fault::usage,
-                fmt::format("{}: {}", error.line() > 0 ? at_line(error.line()) : path, error.what()));
+    const std::string where = error.line() > 0 ? fmt::format("{}:{}", path, error.line()) : path;
+    throw Error(Fault::usage, fmt::format("{}: {}", where, error.what()));
   }
-  std::vector<std::pair<std::uint32_t, GivenSetting>> found;
-  for (const auto& [key, value] : document) {
-    const std::uint32_t line = value.source().begin.line;
-    found.emplace_back(line, given(std::string(key.str()), value, at_line(line)));
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<GivenSetting> settings;
-  for (auto& [line, setting] : found) settings.push_back(std::move(setting));
-  return settings;
 }
 
 std::vector<GivenSetting> read_settings_environment(const char* const* environment) {

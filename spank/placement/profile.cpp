@@ -55,18 +55,7 @@ Setting setting_of(std::string_view name, const toml::node& value, const std::st
   reject(file, value.source(), text + " wants a text in quotes, or false to leave the variable alone");
 }
 
-toml::table parse(const std::string& text, const std::string& file) {
-  try {
-    return read_toml(text);
-  } catch (const NotToml& error) {
-    throw Error(file + (error.line() > 0 ? ", line " + std::to_string(error.line()) : "") + ": " + error.what());
-  }
-}
-
-}  // namespace
-
-Profile parse_profile(const std::string& text, const std::string& file) {
-  const toml::table document = parse(text, file);
+Profile profile_of(const toml::table& document, const std::string& file) {
   Profile profile{file, {}, {}};
   for (const auto& [key, value] : document) {
     const auto* table = value.as_table();
@@ -83,6 +72,16 @@ Profile parse_profile(const std::string& text, const std::string& file) {
   std::sort(profile.conditions.begin(), profile.conditions.end(),
             [](const Condition& a, const Condition& b) { return a.key < b.key; });
   return profile;
+}
+
+}  // namespace
+
+Profile parse_profile(const std::string& text, const std::string& file) {
+  try {
+    return profile_of(read_toml(text), file);
+  } catch (const NotToml& error) {
+    throw Error(file + (error.line() > 0 ? ", line " + std::to_string(error.line()) : "") + ": " + error.what());
+  }
 }
 
 bool matches(const Profile& profile, const Identity& identity) {
