@@ -30,9 +30,10 @@ bool is_for_validation(const fs::path& path) {
 Corpus Corpus::read(const std::string& where, double validation_fraction, std::uint64_t most_held_out) {
   Corpus corpus;
   const auto files = files_of(where);
-  corpus.of_shards_ = std::any_of(files.begin(), files.end(), is_shard);
+  corpus.of_shards_ =
+      std::any_of(files.begin(), files.end(), [](const auto& file) { return is_shard(file.second); });
   TokenSequence training, held_out;
-  for (const auto& path : files) {
+  for (const auto& [real, path] : files) {
     if (corpus.of_shards_ && (!is_shard(path) || (validation_fraction == 0 && is_for_validation(path))))
       continue;
     const auto file = std::make_shared<const MappedFile>(path);

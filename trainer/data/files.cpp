@@ -4,12 +4,21 @@
 #include <fmt/format.h>
 #include <glob.h>
 
+#include <algorithm>
+
 #include "muster/error.hpp"
 
 namespace muster::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+using Files = std::map<fs::path, fs::path>;
+
+void insert_file(const fs::path& name, Files& files) {
+  const auto [at, fresh] = files.emplace(fs::canonical(name), name);
+  if (!fresh) at->second = std::min(at->second, name);
+}
 
 [[noreturn]] void refuse_path(const fs::path& path, const std::string& why) {
   throw Error(
@@ -18,12 +27,12 @@ namespace fs = std::filesystem;
                   path.string(), why));
 }
 
-void add_path(const fs::path& path, std::set<fs::path>& files) {
+void add_path(const fs::path& path, Files& files) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (error) refuse_path(path, error.message());
   if (fs::is_regular_file(status)) {
-    files.insert(fs::canonical(path));
+    insert_file(path, files);
     return;
   }
   if (!fs::is_directory(status)) refuse_path(path, "neither a regular file nor a folder");
@@ -33,7 +42,7 @@ void add_path(const fs::path& path, std::set<fs::path>& files) {
   while (entry != end) {
     std::error_code entry_error;
     if (entry->is_regular_file(entry_error)) {
-      files.insert(fs::canonical(entry->path()));
+      insert_file(entry->path(), files);
       found = true;
     }
     entry.increment(error);
@@ -42,7 +51,7 @@ void add_path(const fs::path& path, std::set<fs::path>& files) {
   if (!found) refuse_path(path, "there is no regular file in it");
 }
 
-void add_pattern(const std::string& pattern, std::set<fs::path>& files) {
+void add_pattern(const std::string& pattern, Files& files) {
   glob_t matches{};
   const int code = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &matches);
   try {
@@ -62,8 +71,8 @@ bool exists(const std::string& path) {
 
 }  // namespace
 
-std::set<fs::path> files_of(const std::string& where) {
-  std::set<fs::path> files;
+std::map<fs::path, fs::path> files_of(const std::string& where) {
+  Files files;
   const bool several = where.find_first_of(",*?[") != std::string::npos;
   if (!several || exists(where)) {
     add_path(where, files);

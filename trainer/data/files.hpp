@@ -2,7 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <set>
+#include <map>
 #include <string>
 
 namespace muster::data {
@@ -11,7 +11,8 @@ namespace muster::data {
 /// path exists, a comma list of files, folders and shell patterns. Symbolic links to files are followed,
 /// links to folders inside a folder are not; each real file comes once, in the order of real paths, the same
 /// on every rank.
+/// The value is the name by which a file was found, which tells its kind; of several the first.
 /// @throws muster::Error(Fault::usage): no such path, nothing that matches, no regular file.
-std::set<std::filesystem::path> files_of(const std::string& where);
+std::map<std::filesystem::path, std::filesystem::path> files_of(const std::string& where);
 
 }  // namespace muster::data

@@ -17,7 +17,7 @@ namespace muster::data {
 namespace {
 
 constexpr std::size_t copied_below = 1 << 16;
-constexpr std::size_t hashed_whole = std::size_t{64} << 20, hashed_blocks = 1024,
+constexpr std::size_t hashed_whole = std::size_t{4} << 20, hashed_blocks = 64,
                       hashed_block = hashed_whole / hashed_blocks;
 
 struct Descriptor {

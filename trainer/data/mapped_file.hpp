@@ -20,7 +20,7 @@ class MappedFile {
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::span<const std::uint8_t> bytes() const noexcept { return bytes_; }
-  /// A hash of the whole content up to 64 MiB; of a larger file, of its size and of 1024 evenly spaced blocks
+  /// A hash of the whole content up to 4 MiB; of a larger file, of its size and of 64 evenly spaced blocks
   /// of 64 KiB, so that terabytes need not be read before the first step. `seed` chains calls.
   std::uint64_t fingerprint(std::uint64_t seed) const noexcept;
 

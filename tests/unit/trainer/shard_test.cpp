@@ -94,6 +94,23 @@ TEST_CASE("shards are found by file, folder, list and pattern; those to validate
   CHECK(refusal(set + "/text_val*,").find("empty") != std::string::npos);
 }
 
+TEST_CASE("a link's name tells what a file is, as in a cache that names contents by their hashes",
+          "[shard]") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "blobs");
+  fs::create_directories(folder / "set");
+  data::write_shard(folder / "blobs/5ad1", counting(10));
+  data::write_shard(folder / "blobs/1c0b", counting(7, 1000));
+  fs::create_symlink(folder / "blobs/5ad1", folder / "set/text_train_000001.bin");
+  fs::create_symlink(folder / "blobs/1c0b", folder / "set/text_val_000000.bin");
+  const std::string set = (folder / "set").string();
+  for (const std::string& where : {set, set + "/*.bin", set + "/*_val_*.bin," + set + "/*_train_*.bin"}) {
+    const Corpus corpus = Corpus::read(where, 0.1);
+    CHECK(all_of(corpus.training()) == counting(10));
+    CHECK(all_of(corpus.held_out_with_lead()) == counting(7, 1000));
+  }
+}
+
 TEST_CASE("a shard that is none is refused with file, place and what stands there", "[shard]") {
   const TemporaryFolder folder;
   const auto path = folder / "bad.bin";
@@ -177,7 +194,7 @@ TEST_CASE("large files are mapped and fingerprinted by blocks", "[shard]") {
   bytes[150000] = static_cast<char>(bytes[150000] ^ 1);
   write_file(folder / "b.bin", bytes);
   CHECK(Corpus::read(folder / "b.bin", 0).hash() != corpus.hash());
-  // 100 MiB that take no room.
+  // Files that take no room.
   write_file(folder / "large", "");
   fs::resize_file(folder / "large", std::uintmax_t{100} << 20);
   const data::MappedFile large(folder / "large");
