@@ -79,6 +79,8 @@ TEST_CASE("wrong options get one line and the exit code of wrong usage", "[optio
                                                     {"--chunk=0"},
                                                     {"--model=gpt3"},
                                                     {"--model=mnist-cnn", "--layers=2"},
+                                                    {"--model=mnist-cnn", "--validation-tokens=5"},
+                                                    {"--validation-tokens=-1"},
                                                     {"--model=gpt2-124M", "--heads=5"},
                                                     {"--vocabulary=1"},
                                                     {"--vocabulary=65537"},
