@@ -122,21 +122,24 @@ TEST_CASE("on GPUs the reducer's modes leave the bits that they leave on host me
       {.reduction = Reduction::sum, .bucket_bytes = 100'000, .chunks = 8},
       {.bucket_bytes = 16000, .chunks = 7, .overlap = false},
   };
-  std::vector<std::vector<float>> of_one(all.size());
+  using ByRank = std::vector<std::vector<float>>;
+  std::vector<std::vector<float>> of_one;
   for (int const ranks : {1, 2, 3}) {
+    std::vector<ByRank> gpu(all.size(), ByRank(3)), host(all.size(), ByRank(3));
+    on_gpus_of(ranks, [&](int rank, const Communicator& on_gpu, const Communicator& on_host) {
+      auto const r = static_cast<std::size_t>(rank);
+      for (std::size_t o = 0; o < all.size(); ++o) {
+        gpu[o][r] = two_steps(on_gpu, all[o], o % 2 == 1);
+        host[o][r] = two_steps(on_host, all[o], false);
+      }
+    });
     for (std::size_t o = 0; o < all.size(); ++o) {
-      std::vector<std::vector<float>> gpu(3), host(3);
-      on_gpus_of(ranks, [&](int rank, const Communicator& on_gpu, const Communicator& on_host) {
-        auto const r = static_cast<std::size_t>(rank);
-        gpu[r] = two_steps(on_gpu, all[o], o % 2 == 1);
-        host[r] = two_steps(on_host, all[o], false);
-      });
       INFO(ranks << " ranks, options " << o);
       for (int r = 0; r < ranks; ++r)
-        REQUIRE(same_numbers_to_the_bit(gpu[static_cast<std::size_t>(r)], host[0]));
-      if (ranks == 1) of_one[o] = gpu[0];
+        REQUIRE(same_numbers_to_the_bit(gpu[o][static_cast<std::size_t>(r)], host[o][0]));
+      if (ranks == 1) of_one.push_back(gpu[o][0]);
       // On any number of ranks the same; but bfloat16 is not.
-      CHECK(same_numbers_to_the_bit(gpu[0], of_one[o]) == (ranks == 1 || all[o].chunks > 0));
+      CHECK(same_numbers_to_the_bit(gpu[o][0], of_one[o]) == (ranks == 1 || all[o].chunks > 0));
     }
   }
   CHECK(cuda_live() == 0);
