@@ -112,7 +112,7 @@ TEST_CASE("NCCL's reducer leaves the host's bits in bfloat16 and in the determin
 
 TEST_CASE("NCCL's reducer adds long chunks that the program overwrites on its stream without waiting") {
   auto world = job().world();
-  std::size_t const length = std::size_t{1} << 25;
+  std::size_t const length = std::size_t{1} << 24;
   std::uint64_t const chunks = 12;
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

@@ -152,6 +152,8 @@ TEST_CASE("on a GPU a chunk is added between what the program writes before it a
   {
     Reducer reducer(*fakes.world, std::vector<std::size_t>{100, 200, 300},
                     {.bucket_bytes = 1000, .chunks = 4});
+    int const memory = count("fake_nccl_allocations");
+    int const looks = ask<int>(FAKE_CUDA_FILE, "fake_cuda_stream_queries");
     cuda_log();
     reducer.ready(2, first);
     CHECK(shape_of(cuda_log()) == "record a on b; c waits for a; copy d on c; ");
@@ -178,6 +180,9 @@ TEST_CASE("on a GPU a chunk is added between what the program writes before it a
     CHECK(cuda_log().find("; 0 waits") == std::string::npos);
     reducer.finish();
     CHECK(shape_of(cuda_log()) == "record a on 0; record b on c; 0 waits for b; record d on 0; ");
+    // All memory was there before, and nobody has waited.
+    CHECK(count("fake_nccl_allocations") == memory);
+    CHECK(ask<int>(FAKE_CUDA_FILE, "fake_cuda_stream_queries") == looks);
     auto const statistics = reducer.last_step();
     CHECK(statistics.buckets == 2);
     CHECK(statistics.bytes == 2400);
