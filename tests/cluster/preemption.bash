@@ -2,15 +2,15 @@
 # Jobs of sbatch/preemptible.sbatch by name, with two ranks on two nodes; $RUNS holds their folders and logs.
 
 # Short steps between checkpoints, which wait for the disk: long enough to be met by a signal, and little to compute.
-steps=400
+steps=${steps:-400} checkpoint_every=${checkpoint_every:-2}
 
 # submit NAME [sbatch option…]
 submit() {
   local name=$1
   shift
   lab exec sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$RUNS/$name.log" --chdir="$RUNS" "$@" "$REPOSITORY/sbatch/preemptible.sbatch" \
-    --data "$REPOSITORY/LICENSE" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --threads 1 --steps $steps --eval-every 0 --checkpoint-every 2 --no-mfu --no-tensorboard \
-    --output "$RUNS/$name" > "$RUNS/$name.job"
+    --data "$REPOSITORY/LICENSE" --layers 1 --heads 2 --width 32 --context 32 --batch 8 --threads 1 --steps "$steps" \
+    --eval-every 0 --checkpoint-every "$checkpoint_every" --no-mfu --no-tensorboard --output "$RUNS/$name" > "$RUNS/$name.job"
 }
 job() { cat "$RUNS/$1.job"; }
 state() { lab exec scontrol --oneliner show job "$(job "$1")" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p'; }
@@ -26,7 +26,7 @@ training() {
 
 # await_end NAME…: Slurm lets a requeued job wait; these do not.
 await_end() {
-  local name limit=$((SECONDS + 90)) now
+  local name limit=$((SECONDS + ${deadline:-90})) now
   for name in "$@"; do
     while now=$(state "$name"); [[ $now == PENDING || $now == RUNNING || $now == COMPLETING ]]; do
       [ $SECONDS -lt $limit ] || { echo "$name is still $now" >&2; cat "$RUNS/$name.log" >&2; return 1; }
@@ -36,14 +36,14 @@ await_end() {
   done
 }
 
-# went_on NAME LINE: it was stopped with this line, came back once, and ended with the bytes of the job "whole".
+# went_on NAME LINE: it was stopped with this line, came back (once, without starts=several), and ended with the bytes of the job "whole".
 went_on() {
   local last file
   last=checkpoints/$(printf 'step-%08d' $steps)
   cat "$RUNS/$1.log"
   [ "$(state "$1")" = COMPLETED ]
   grep -q "$2" "$RUNS/$1.log"
-  [ "$(grep -c 'start number' "$RUNS/$1.log")" = 2 ]
+  [ "$(grep -c 'start number' "$RUNS/$1.log")" = 2 ] || [[ ${starts:-} == several ]]
   grep -q '^resuming ' "$RUNS/$1.log"
   for file in tensors.safetensors state.json; do cmp "$RUNS/whole/$last/$file" "$RUNS/$1/$last/$file"; done
   ! grep -q '^resuming ' "$RUNS/whole.log"

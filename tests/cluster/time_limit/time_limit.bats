@@ -6,13 +6,18 @@ load ../setup
 load ../preemption
 
 setup_file() {
-  export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs steps=40000
+  export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs checkpoint_every=0 steps=500
   mkdir "$RUNS"
   lab_up --nodes 2 --gpus 4 --cpus 32 --plugin "$(plugin)"
+  submit pace
+  await_end pace
+  # For some 75 s of steps, more than the time limit.
+  steps=$(sed -n 's/.*"step_seconds": \([0-9.e-]*\).*/\1/p' "$RUNS/pace/summary.json" | awk '{ printf "%d", 75 / $1 }') checkpoint_every=1000
+  export steps
   submit whole
   submit limited --time=1 --signal=TERM@50
-  LAB_DEADLINE=600 await_end limited whole
+  deadline=900 await_end limited whole
 }
 teardown_file() { lab_down; }
 
-@test "a time limit: signalled before, saved, requeued by its own script, the same bytes" { went_on limited "stopped by signal 15"; }
+@test "a time limit: signalled before, saved, requeued by its own script, the same bytes" { starts=several went_on limited "stopped by signal 15"; }
