@@ -26,20 +26,22 @@ training() {
 
 # await_end NAME…: Slurm lets a requeued job wait; these do not.
 await_end() {
-  local name limit=$((SECONDS + ${deadline:-90})) now
-  for name in "$@"; do
-    while now=$(state "$name"); [[ $now == PENDING || $now == RUNNING || $now == COMPLETING ]]; do
-      [ $SECONDS -lt $limit ] || { echo "$name is still $now" >&2; cat "$RUNS/$name.log" >&2; return 1; }
+  local name limit=$((SECONDS + ${deadline:-90})) now left=("$@")
+  while [ ${#left[@]} != 0 ]; do
+    for name in "${left[@]}"; do
+      now=$(state "$name")
       [[ $now != PENDING ]] || lab exec scontrol update JobId="$(job "$name")" StartTime=now || true
-      sleep 0.2
+      [[ $now == PENDING || $now == RUNNING || $now == COMPLETING ]] || mapfile -t left < <(printf '%s\n' "${left[@]}" | grep -vxF "$name")
     done
+    [ $SECONDS -lt $limit ] || { echo "still there: ${left[*]}" >&2; cat "$RUNS/${left[0]}.log" >&2; return 1; }
+    sleep 0.2
   done
 }
 
 # went_on NAME LINE: it was stopped with this line, came back (once, without starts=several), and ended with the bytes of the job "whole".
 went_on() {
   local last file
-  last=checkpoints/$(printf 'step-%08d' $steps)
+  last=checkpoints/$(printf 'step-%08d' "$steps")
   cat "$RUNS/$1.log"
   [ "$(state "$1")" = COMPLETED ]
   grep -q "$2" "$RUNS/$1.log"
