@@ -36,7 +36,7 @@ data::ImageSet drawn_images(const TemporaryFolder& folder, std::uint32_t trainin
 TEST_CASE("digits are drawn from a seed, all ten, each in its own way", "[digits]") {
   std::array<int, 10> often{};
   std::set<std::array<std::uint8_t, 784>> different;
-  for (std::uint64_t image = 0; image < 500; ++image) {
+  for (std::uint64_t image = 0; image < 250; ++image) {
     const auto digit = data::draw_digit(1, 1, image), again = data::draw_digit(1, 1, image);
     CHECK(digit.pixels == again.pixels);
     ++often.at(digit.label);
@@ -47,8 +47,8 @@ TEST_CASE("digits are drawn from a seed, all ten, each in its own way", "[digits
     CHECK(dark > 10);
     CHECK(dark < 350);
   }
-  CHECK(different.size() == 500);
-  for (const int count : often) CHECK(count > 25);
+  CHECK(different.size() == 250);
+  for (const int count : often) CHECK(count > 10);
   CHECK(data::draw_digit(2, 1, 0).pixels != data::draw_digit(1, 1, 0).pixels);
   CHECK(data::draw_digit(1, 2, 0).pixels != data::draw_digit(1, 1, 0).pixels);
 }
@@ -134,14 +134,14 @@ TEST_CASE("dropout and images follow the sample's number, not who takes it nor w
 
 TEST_CASE("the network learns to read drawn digits that it has not seen", "[images]") {
   const TemporaryFolder folder;
-  const ImageWorkload workload(drawn_images(folder, 1500, 300), 5);
+  const ImageWorkload workload(drawn_images(folder, 1000, 200), 5);
   Job job = Job::join({.device = Device::cpu});
   auto compute = test_compute<float>();
   AdamwSettings adamw;
   adamw.weight_decay = 0;
   Replica replica({adamw, 30, 1}, workload, compute, job.host_world());
   replica.initialize();
-  for (std::int64_t step = 0; step < 150; ++step) REQUIRE(replica.step(step, step * 30, 3e-3, {}).finite);
+  for (std::int64_t step = 0; step < 120; ++step) REQUIRE(replica.step(step, step * 30, 3e-3, {}).finite);
   Validation found = replica.validation_share();
   replica.add_up(found);
   CAPTURE(found.loss.value());

@@ -29,7 +29,7 @@ std::vector<Token> all_of(const data::TokenSequence& tokens) {
   return copy;
 }
 
-std::string refusal(const std::string& where, double fraction = 0) {
+std::string corpus_refusal(const std::string& where, double fraction = 0) {
   try {
     Corpus::read(where, fraction);
   } catch (const Error& error) {
@@ -88,10 +88,10 @@ TEST_CASE("shards are found by file, folder, list and pattern; those to validate
   const Corpus cut = Corpus::read(set + "/text_train*", 0.1);
   CHECK(all_of(cut.training()) == counting(27));
   CHECK(all_of(cut.held_out_with_lead()) == counting(4, 26));
-  CHECK(refusal(set + "/text_val*", 0.1).find("_val_") != std::string::npos);
-  CHECK(refusal(set + "/text_val*").find("empty") != std::string::npos);
-  CHECK(refusal(set + "/nothing*").find("no file matches") != std::string::npos);
-  CHECK(refusal(set + "/text_val*,").find("empty") != std::string::npos);
+  CHECK(corpus_refusal(set + "/text_val*", 0.1).find("_val_") != std::string::npos);
+  CHECK(corpus_refusal(set + "/text_val*").find("empty") != std::string::npos);
+  CHECK(corpus_refusal(set + "/nothing*").find("no file matches") != std::string::npos);
+  CHECK(corpus_refusal(set + "/text_val*,").find("empty") != std::string::npos);
 }
 
 TEST_CASE("a link's name tells what a file is, as in a cache that names contents by their hashes",
@@ -118,7 +118,7 @@ TEST_CASE("a shard that is none is refused with file, place and what stands ther
   const std::string good = read_file(path);
   const auto refused = [&](const std::string& bytes, const std::string& why) {
     write_file(path, bytes);
-    const std::string text = refusal(path);
+    const std::string text = corpus_refusal(path);
     CAPTURE(text, why);
     CHECK(text.find(path.string()) != std::string::npos);
     CHECK(text.find(why) != std::string::npos);
@@ -138,7 +138,7 @@ TEST_CASE("a shard that is none is refused with file, place and what stands ther
   refused(good.substr(0, good.size() - 1), "5 tokens, but 9 bytes");
   refused(good + "x", "5 tokens, but 11 bytes");
   write_file(path, good);
-  CHECK(refusal(path).empty());
+  CHECK(corpus_refusal(path).empty());
 }
 
 TEST_CASE("a token beyond the vocabulary is told with its file and position", "[shard]") {
