@@ -196,8 +196,8 @@ TEST_CASE("large files are mapped and fingerprinted by blocks", "[shard]") {
   CHECK(Corpus::read(folder / "b.bin", 0).hash() != corpus.hash());
   // Files that take no room.
   write_file(folder / "large", "");
-  fs::resize_file(folder / "large", std::uintmax_t{100} << 20);
+  fs::resize_file(folder / "large", std::uintmax_t{8} << 20);
   const data::MappedFile large(folder / "large");
-  fs::resize_file(folder / "large", (std::uintmax_t{100} << 20) + 1);
+  fs::resize_file(folder / "large", (std::uintmax_t{8} << 20) + 1);
   CHECK(data::MappedFile(folder / "large").fingerprint(0) != large.fingerprint(0));
 }
