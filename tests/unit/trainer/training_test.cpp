@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole loop, as a job of one rank.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -154,10 +155,10 @@ TEST_CASE("a signal stops a run after a step, with a checkpoint from which it en
           "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
-  options.steps = 500;
+  options.steps = 400;
   options.eval_every = options.checkpoint_every = 0;
   CHECK(train_alone(options) == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 500));
+  const std::string whole = bytes_of(checkpoint_of(options, 400));
 
   options.status = (folder / "status").string();
   for (const int signal : {SIGTERM, SIGUSR2, SIGUSR1, SIGINT}) {
@@ -177,11 +178,11 @@ TEST_CASE("a signal stops a run after a step, with a checkpoint from which it en
     const auto status = last_line(options.status);
     CHECK(status.at("state") == (signal == SIGINT ? "stopped" : "unfinished"));
     const std::int64_t step = status.at("step");
-    CHECK(step < 500);
+    CHECK(step < 400);
     CHECK(last_line(std::filesystem::path(options.output) / "metrics.jsonl").at("step") == step);
     CHECK(status.at("checkpoint") == checkpoint_of(options, step).string());
     CHECK(train_alone(options) == 0);
-    CHECK(bytes_of(checkpoint_of(options, 500)) == whole);
+    CHECK(bytes_of(checkpoint_of(options, 400)) == whole);
     CHECK(last_line(options.status).at("state") == "finished");
   }
 }
@@ -195,6 +196,34 @@ TEST_CASE("a run whose newest checkpoint is damaged goes on from the one before,
   std::filesystem::resize_file(checkpoint_of(options, 60) / "tensors.safetensors", 5000);
   CHECK(train_alone(options) == 0);
   CHECK(bytes_of(checkpoint_of(options, 60)) == whole);
+}
+
+TEST_CASE("a checkpoint that cannot be written beside training ends the run soon, not at its end",
+          "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.steps = 3000;
+  options.eval_every = 0;
+  // A stand-in for a full disk: the process may write no file as long as the tensors, and all others.
+  struct rlimit before {};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  struct rlimit small = before;
+  small.rlim_cur = 200'000;
+  ::signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  int code = 0;
+  try {
+    train_alone(options);
+  } catch (const EndedTogether& ended) {
+    code = ended.exit_code();
+  }
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(code == 71);
+  const auto status = last_line(folder / "run/status.json");
+  CHECK(status.at("state") == "failed");
+  CHECK(status.at("step") < 3000);
+  CHECK(status.at("checkpoint").is_null());
+  CHECK(std::filesystem::is_empty(folder / "run/checkpoints"));
 }
 
 TEST_CASE("a run is not mistaken for another", "[training]") {
