@@ -86,8 +86,10 @@ class Start:
             except ProcessLookupError:
                 pass
         if self.wait(DEADLINE) is None:
+            left = subprocess.run(["ps", "-o", "pid,ppid,stat,wchan:20,args", "-s", str(self.process.pid)], capture_output=True, text=True)
             os.killpg(self.process.pid, signal.SIGKILL)
-            sys.exit(f"killed_and_resumed: what was left of a killed run did not end in {DEADLINE} s")
+            sys.stdout.write(pathlib.Path(self.log.name).read_text(errors="replace")[-4000:] + left.stdout)
+            sys.exit(f"killed_and_resumed: after SIGKILL to {pids} of {self.ranks} ranks the rest did not end in {DEADLINE} s")
 
     def end(self):
         self.log.close()
