@@ -33,6 +33,13 @@ class Kind:
         self.starting = self.training = 0.0  # seconds
 
 
+def is_running(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 class Start:
     """One start of the program on so many ranks."""
 
@@ -85,7 +92,13 @@ class Start:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        if self.wait(DEADLINE) is None:
+        # mpirun of Open MPI 4.1 sometimes locks itself up over a rank that dies while it starts: without ranks it is ended too.
+        limit, alone = time.monotonic() + DEADLINE, 0
+        while self.wait(0.1) is None and time.monotonic() < limit:
+            alone = 0 if any(map(is_running, self.rank_pids())) else alone + 1
+            if alone == 100:
+                self.process.kill()
+        if self.wait(0) is None:
             left = subprocess.run(["ps", "-o", "pid,ppid,stat,wchan:20,args", "-s", str(self.process.pid)], capture_output=True, text=True)
             os.killpg(self.process.pid, signal.SIGKILL)
             sys.stdout.write(pathlib.Path(self.log.name).read_text(errors="replace")[-4000:] + left.stdout)
