@@ -87,12 +87,12 @@ void MpiCommunicator::wait(Batch& batch) {
     // One by one: MPI_Test looks again after it made progress, MPI_Testall does not.
     int done = 1;
     int const code = call(deadline, [&] {
-      int code = MPI_SUCCESS;
-      for (; next != batch.end() && code == MPI_SUCCESS; ++next) {
-        code = MPI_Test(&*next, &done, MPI_STATUS_IGNORE);
+      int tested = MPI_SUCCESS;
+      for (; next != batch.end() && tested == MPI_SUCCESS; ++next) {
+        tested = MPI_Test(&*next, &done, MPI_STATUS_IGNORE);
         if (done == 0) break;
       }
-      return code;
+      return tested;
     });
     if (code != MPI_SUCCESS) give_up(code);
     if (done != 0) break;
