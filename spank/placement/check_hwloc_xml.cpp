@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <hwloc.h>
 #include <initializer_list>
 #include <pugixml.hpp>
 #include <string_view>
@@ -34,6 +35,13 @@ bool is_bitmap(std::string_view text) {
          text.find_first_not_of("0123456789abcdefABCDEFx,.") == std::string_view::npos;
 }
 
+// hwloc also takes other spellings of its types, "NUMAN" for instance.
+bool is_numbered(const char* type) {
+  hwloc_obj_type_t kind{};
+  return hwloc_type_sscanf(type, &kind, nullptr, 0) == 0 &&
+         (kind == HWLOC_OBJ_PU || kind == HWLOC_OBJ_NUMANODE);
+}
+
 class Checker {
  public:
   Checker(const std::string& path, bool has_nodesets) : path_(path), has_nodesets_(has_nodesets) {}
@@ -43,7 +51,7 @@ class Checker {
     const char* type = object.attribute("type").value();
     const bool has_sets = !is_one_of(type, {"Bridge", "PCIDev", "OSDev", "Misc"});
     if (has_sets) check_sets(object, type);
-    if (is_one_of(type, {"PU", "NUMANode"})) check_index(object, type);
+    if (is_numbered(type)) check_index(object, type);
     for (const auto child : object.children("object")) {
       if (!has_sets && !is_one_of(child.attribute("type").value(), {"Bridge", "PCIDev", "OSDev", "Misc"}))
         fail(path_, std::string("has a ") + child.attribute("type").value() + " below a device");

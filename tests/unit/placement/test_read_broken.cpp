@@ -149,6 +149,8 @@ TEST_CASE("hwloc files that lack what hwloc relies on are refused before it sees
                     ContainsSubstring("odd nodeset"));
   CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"PU\" os_index=\"0\"", "type=\"PU\" os_index=\"99999999\"")),
                     ContainsSubstring("a PU without a number that makes sense"));
+  CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"Core\" os_index=\"0\"", "type=\"NUMAN\"")),
+                    ContainsSubstring("a NUMAN without a number that makes sense"));
   CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"OSDev\"", "type=\"Core\"")),
                     ContainsSubstring("has a Core below a device"));
   // Numbers that none of hwloc's enumerations has.
