@@ -38,14 +38,15 @@ void check_letters(std::string_view text) {
     throw NotToml(0, "has control characters; not a text file");
   char before = '\n';  // the last character that is no space
   for (std::size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0; at < text.size();) {
-    // A quote right behind anything else, as in 9"x", begins no string.
-    const bool may_begin = text[at] == '#' || std::string_view("\n=[,{.").find(before) != std::string_view::npos;
-    const std::size_t end = may_begin ? end_of_free_text(text, at) : at;
-    if (end == at && static_cast<unsigned char>(text[at]) >= 0x80) {
+    const std::size_t end = end_of_free_text(text, at);
+    const auto refuse = [&](const char* why) {
       const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-      throw NotToml(static_cast<std::uint32_t>(line),
-                    "a letter that is not ASCII: such are for texts in quotes and comments");
-    }
+      throw NotToml(static_cast<std::uint32_t>(line), why);
+    };
+    if (end == at && static_cast<unsigned char>(text[at]) >= 0x80)
+      refuse("a letter that is not ASCII: such are for texts in quotes and comments");
+    if (end != at && text[at] != '#' && std::string_view("\n=[,{.").find(before) == std::string_view::npos)
+      refuse("a quote in the middle, where no text in quotes begins");
     at = std::max(end, at + 1);
     if (text[at - 1] != ' ' && text[at - 1] != '\t') before = text[at - 1];
   }

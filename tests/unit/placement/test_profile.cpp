@@ -44,8 +44,9 @@ TEST_CASE("control characters in a profile are refused: the parser would end the
 TEST_CASE(
     "letters outside ASCII stand in texts and comments only: at some the parser does what is undefined") {
   const std::string where = ": a letter that is not ASCII: such are for texts in quotes and comments";
-  // A quote behind something else begins no text.
-  CHECK(complaint("[match]\npartition = [\"gpu*\",9\"N\xc3\xb3 =1") == "x.conf, line 2" + where);
+  const std::string quote = ", line 2: a quote in the middle, where no text in quotes begins";
+  CHECK(complaint("[match]\npartition = [\"gpu*\",9\"N\xc3\xb3 =1") == "x.conf" + quote);
+  CHECK(complaint("[match]\npartition = -'['x\xd9\x91'") == "x.conf" + quote);
   CHECK(complaint("\xcf\xbf") == "x.conf, line 1" + where);
   CHECK(complaint("[environment]\nA = \"a\" \xcf\xbf\n") == "x.conf, line 2" + where);
   CHECK(complaint("[environment]\nA = \"\"\"a\"\"\"\" \xcf\xbf\n") == "x.conf, line 2" + where);
