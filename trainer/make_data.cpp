@@ -12,6 +12,7 @@
 #include "data/language.hpp"
 #include "data/shard.hpp"
 #include "muster/error.hpp"
+#include "parse_command.hpp"
 
 namespace muster {
 namespace {
@@ -157,14 +158,7 @@ int make_data(int argc, const char* const* argv) {
   app.require_subcommand(1);
   add_digits(*digits_app, digits);
   add_language(*language_app, language);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {
-    return app.exit(asked);
-  } catch (const CLI::ParseError& error) {
-    const std::string text = error.what();
-    throw Error(Fault::usage, text.substr(0, text.find('\n')) + " (see muster-train make-data --help)");
-  }
+  if (!parse_command(app, argc, argv)) return 0;
   if (*digits_app) write_digits(digits);
   if (*language_app) write_language(language);
   return 0;

@@ -9,6 +9,10 @@
 #include <nlohmann/json.hpp>
 
 namespace muster {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, host, gpus, cpus, memory, nics, placed, threads, peak_flops,
+                                   processor, kernel, host_cpus, host_memory)
+
 namespace {
 
 std::string variable(const char* name) {
@@ -25,42 +29,6 @@ std::string processor_name() {
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "";
-}
-
-std::string as_text(const RankFacts& f) {
-  const nlohmann::json json{{"rank", f.rank},
-                            {"host", f.host},
-                            {"gpus", f.gpus},
-                            {"cpus", f.cpus},
-                            {"memory", f.memory},
-                            {"nics", f.nics},
-                            {"placed", f.placed},
-                            {"threads", f.threads},
-                            {"peak_flops", f.peak_flops},
-                            {"processor", f.processor},
-                            {"kernel", f.kernel},
-                            {"host_cpus", f.host_cpus},
-                            {"host_memory", f.host_memory}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-RankFacts from_text(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
-  RankFacts f;
-  json.at("rank").get_to(f.rank);
-  json.at("host").get_to(f.host);
-  json.at("gpus").get_to(f.gpus);
-  json.at("cpus").get_to(f.cpus);
-  json.at("memory").get_to(f.memory);
-  json.at("nics").get_to(f.nics);
-  json.at("placed").get_to(f.placed);
-  json.at("threads").get_to(f.threads);
-  json.at("peak_flops").get_to(f.peak_flops);
-  json.at("processor").get_to(f.processor);
-  json.at("kernel").get_to(f.kernel);
-  json.at("host_cpus").get_to(f.host_cpus);
-  json.at("host_memory").get_to(f.host_memory);
-  return f;
 }
 
 }  // namespace
@@ -83,7 +51,8 @@ RankFacts facts_of_this_rank(const Hello& hello) {
 }
 
 std::vector<RankFacts> gather_facts(Communicator& world, const RankFacts& mine) {
-  const std::string text = as_text(mine);
+  const std::string text =
+      nlohmann::json(mine).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const std::uint64_t length = text.size();
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(world.size()));
   world.all_gather(std::span<const std::uint64_t>(&length, 1), std::span(lengths));
@@ -96,8 +65,8 @@ std::vector<RankFacts> gather_facts(Communicator& world, const RankFacts& mine) 
   std::vector<RankFacts> facts;
   std::size_t at = 0;
   for (const std::size_t count : counts) {
-    facts.push_back(from_text(std::string(all.begin() + static_cast<std::ptrdiff_t>(at),
-                                          all.begin() + static_cast<std::ptrdiff_t>(at + count))));
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
+    facts.push_back(nlohmann::json::parse(first, first + static_cast<std::ptrdiff_t>(count)).get<RankFacts>());
     at += count;
   }
   return facts;

@@ -11,6 +11,7 @@
 #include "atomic_file.hpp"
 #include "chart.hpp"
 #include "muster/error.hpp"
+#include "parse_command.hpp"
 #include "scaling.hpp"
 
 namespace muster {
@@ -97,14 +98,7 @@ int scaling_command(int argc, const char* const* argv) {
          "--link-gbits", gbits,
          "Gbit/s of a host's link, for the prediction; without it, what the runs' own reductions reached")
       ->check(CLI::PositiveNumber);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {
-    return app.exit(asked);
-  } catch (const CLI::ParseError& error) {
-    const std::string text = error.what();
-    throw Error(Fault::usage, text.substr(0, text.find('\n')) + " (see muster-train scaling --help)");
-  }
+  if (!parse_command(app, argc, argv)) return 0;
   if (!std::isfinite(gbits)) throw Error(Fault::usage, "--link-gbits wants a number");
   std::vector<ScalingRun> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));

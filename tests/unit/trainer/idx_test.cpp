@@ -2,7 +2,7 @@
 #include "data/idx.hpp"
 
 #include "catch.hpp"
-#include "muster/error.hpp"
+#include "refusal.hpp"
 #include "temporary_folder.hpp"
 
 using namespace muster;
@@ -21,14 +21,7 @@ const std::string two_labels("\0\0\x08\x01\0\0\0\x02\x09\0", 10);
 std::string idx_refusal(const TemporaryFolder& folder, const std::string& images, const std::string& labels) {
   write_file(folder / "images", images);
   write_file(folder / "labels", labels);
-  try {
-    LabelledImages::read(folder / "images", folder / "labels", 2, 10);
-  } catch (const Error& error) {
-    CHECK(error.exit_code() == 64);
-    CHECK(std::string(error.what()).find('\n') == std::string::npos);
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { LabelledImages::read(folder / "images", folder / "labels", 2, 10); });
 }
 
 }  // namespace
@@ -77,14 +70,7 @@ TEST_CASE("files that are no IDX are refused with the place and what stands ther
 
 TEST_CASE("a folder without MNIST's four files says which is missing", "[idx]") {
   const TemporaryFolder folder;
-  const auto said = [&] {
-    try {
-      ImageSet::read(folder.path(), 2, 10);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
+  const auto said = [&] { return refusal_of([&] { ImageSet::read(folder.path(), 2, 10); }); };
   CHECK(said().find("train-images-idx3-ubyte") != std::string::npos);
   CHECK(said().find("make-data digits") != std::string::npos);
   write_file(folder / "train-images-idx3-ubyte.gz", "");

@@ -8,6 +8,7 @@
 #include "data/corpus.hpp"
 #include "data/windows.hpp"
 #include "muster/error.hpp"
+#include "refusal.hpp"
 #include "temporary_folder.hpp"
 
 using namespace muster;
@@ -30,14 +31,7 @@ std::vector<Token> all_of(const data::TokenSequence& tokens) {
 }
 
 std::string corpus_refusal(const std::string& where, double fraction = 0) {
-  try {
-    Corpus::read(where, fraction);
-  } catch (const Error& error) {
-    CHECK(error.exit_code() == 64);
-    CHECK(std::string(error.what()).find('\n') == std::string::npos);
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { Corpus::read(where, fraction); });
 }
 
 }  // namespace
