@@ -14,18 +14,21 @@ double seconds_since(Clock::time_point from) {
 
 }  // namespace
 
-void CheckpointWriter::start(const TrainingState& state, const TrainingTensors& tensors) {
-  const auto from = Clock::now();
-  parameters_.assign(tensors.parameters.begin(), tensors.parameters.end());
-  moment1_.assign(tensors.moment1.begin(), tensors.moment1.end());
-  moment2_.assign(tensors.moment2.begin(), tensors.moment2.end());
-  writing_ = std::async(std::launch::async, &CheckpointWriter::write, this, state, seconds_since(from));
+TrainingTensors CheckpointWriter::room() {
+  for (auto* arena : {&parameters_, &moment1_, &moment2_}) {
+    if (arena->size() == 0) *arena = compute::Arena<float>(table_.arena_size);
+  }
+  return {parameters_.span(), moment1_.span(), moment2_.span()};
+}
+
+void CheckpointWriter::start(const TrainingState& state, double copy_seconds) {
+  writing_ = std::async(std::launch::async, &CheckpointWriter::write, this, state, copy_seconds);
 }
 
 CheckpointWriter::Written CheckpointWriter::write(TrainingState state, double copy_seconds) {
   const auto from = Clock::now();
   Written written;
-  written.path = folder_.save(state, table_, {parameters_, moment1_, moment2_});
+  written.path = folder_.save(state, table_, room());
   written.state = std::move(state);
   written.copy_seconds = copy_seconds;
   written.write_seconds = seconds_since(from);

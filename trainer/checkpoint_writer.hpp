@@ -5,14 +5,15 @@
 #include <filesystem>
 #include <future>
 #include <optional>
-#include <vector>
 
 #include "checkpoint_folder.hpp"
+#include "compute/arena.hpp"
 
 namespace muster {
 
-/// Writes checkpoints beside training: start() copies, a thread writes. One is in the making at the most. For
-/// one thread; the folder and the table outlive it, and nobody else uses the folder meanwhile.
+/// Writes checkpoints beside training: what room() holds when start() is called, a thread writes. One is in
+/// the making at the most. For one thread; the folder and the table outlive it, and nobody else uses the
+/// folder meanwhile.
 class CheckpointWriter {
  public:
   struct Written {
@@ -26,9 +27,12 @@ class CheckpointWriter {
       : folder_(folder), table_(table) {}
   // A std::future of std::async waits in its destructor: what was begun is written to its end.
 
-  /// Copies the tensors and returns; the copy is written by a thread. What was started before must have been
-  /// taken with finished() or wait().
-  void start(const TrainingState& state, const TrainingTensors& tensors);
+  /// Whole arenas for a copy of the tensors. What was started before must have been taken with finished() or
+  /// wait().
+  /// @throws std::bad_alloc, at the first call.
+  TrainingTensors room();
+  /// Begins to write what is in room(), and returns. `copy_seconds`: what it took to bring it there.
+  void start(const TrainingState& state, double copy_seconds = 0);
   /// The checkpoint that was started, once it is written; nothing when it is not yet, or was told already.
   /// @throws muster::Error what kept it from being written.
   std::optional<Written> finished();
@@ -40,7 +44,7 @@ class CheckpointWriter {
 
   CheckpointFolder& folder_;
   const models::TensorTable& table_;
-  std::vector<float> parameters_, moment1_, moment2_;  ///< the copy; stays allocated
+  compute::Arena<float> parameters_, moment1_, moment2_;  ///< the copy; stays allocated
   std::future<Written> writing_;  ///< last, so that it is waited for before the copy goes
 };
 

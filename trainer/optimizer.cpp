@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace muster {
 
+Share optimizer_part(std::size_t arena_size, int rank, int size) {
+  constexpr std::size_t line = compute::aligned_count<float>(1);
+  const Share lines = share_of((arena_size + line - 1) / line, rank, size);
+  return {std::min<std::uint64_t>(lines.begin * line, arena_size),
+          std::min<std::uint64_t>(lines.end * line, arena_size)};
+}
+
 template <typename Real>
 Adamw<Real>::Adamw(const models::TensorTable& table, const AdamwSettings& settings,
-                   compute::Compute<Real>& compute)
+                   compute::Compute<Real>& compute, Share part)
     : table_(table),
       settings_(settings),
       compute_(compute),
-      moment1_(table.arena_size),
-      moment2_(table.arena_size) {}
+      part_(part),
+      moment1_(part.count()),
+      moment2_(part.count()) {}
 
 template <typename Real>
 double Adamw<Real>::norm(std::span<const Real> gradients) {
@@ -31,9 +40,13 @@ void Adamw<Real>::update(std::span<Real> parameters, std::span<const Real> gradi
   scalars.correction1 = 1 - std::pow(settings_.beta1, static_cast<double>(step + 1));
   scalars.correction2 = 1 - std::pow(settings_.beta2, static_cast<double>(step + 1));
   for (const models::Tensor& tensor : table_.tensors) {
+    const std::size_t begin = std::max<std::size_t>(tensor.offset, part_.begin);
+    const std::size_t end = std::min<std::size_t>(tensor.offset + tensor.count, part_.end);
+    if (begin >= end) continue;
     scalars.weight_decay = tensor.decay ? settings_.weight_decay : 0;
-    compute_.adamw(scalars, parameters.data() + tensor.offset, gradients.data() + tensor.offset,
-                   moment1_.data() + tensor.offset, moment2_.data() + tensor.offset, tensor.count);
+    compute_.adamw(scalars, parameters.data() + begin, gradients.data() + begin,
+                   moment1_.data() + (begin - part_.begin), moment2_.data() + (begin - part_.begin),
+                   end - begin);
   }
 }
 

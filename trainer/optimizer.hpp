@@ -7,6 +7,7 @@
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
 #include "models/tensor_table.hpp"
+#include "muster/sampler.hpp"
 
 namespace muster {
 
@@ -16,19 +17,30 @@ struct AdamwSettings {
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
 };
 
+/// The elements of a parameter arena whose optimizer state `rank` of `size` keeps when it is sharded: whole
+/// cache lines, any number of ranks and an arena of any size. Ranks beyond the lines have none.
+Share optimizer_part(std::size_t arena_size, int rank, int size);
+
 /// AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping by the global norm, over one parameter
-/// arena.
+/// arena or a part of it.
 template <typename Real>
 class Adamw {
  public:
-  Adamw(const models::TensorTable& table, const AdamwSettings& settings, compute::Compute<Real>& compute);
+  /// `part`: the elements that it updates, and keeps moments of. An element's bits do not depend on it.
+  Adamw(const models::TensorTable& table, const AdamwSettings& settings, compute::Compute<Real>& compute,
+        Share part);
+  Adamw(const models::TensorTable& table, const AdamwSettings& settings, compute::Compute<Real>& compute)
+      : Adamw(table, settings, compute, {0, table.arena_size}) {}
 
   /// Euclidean norm of the whole gradient arena. Not finite when a gradient is not.
   double norm(std::span<const Real> gradients);
-  /// Updates parameters and moments with gradients whose norm() is `norm`. `step` counts from 0.
+  /// Updates the part's parameters and moments with gradients whose norm() is `norm`. `step` counts from 0.
+  /// Both spans are of whole arenas.
   void update(std::span<Real> parameters, std::span<const Real> gradients, double norm, double learning_rate,
               std::int64_t step);
 
+  const Share& part() const noexcept { return part_; }
+  /// Of the part.
   std::span<Real> moment1() noexcept { return moment1_.span(); }
   std::span<Real> moment2() noexcept { return moment2_.span(); }
 
@@ -36,6 +48,7 @@ class Adamw {
   const models::TensorTable& table_;
   AdamwSettings settings_;
   compute::Compute<Real>& compute_;
+  Share part_;
   compute::Arena<Real> moment1_, moment2_;
 };
 

@@ -75,6 +75,10 @@ void add_training_options(CLI::App& app, Options& o) {
   add_option(app, group, "--chunk", o.chunk,
              "Samples in a chunk with --deterministic; each is computed by itself")
       ->check(CLI::Range(1, 1 << 20));
+  add_switch(
+      app, group, "shard-optimizer", o.shard_optimizer,
+      "Each rank keeps the optimizer's state of its part of the parameters only (ZeRO-1): the same bits, "
+      "less memory, half as much again to communicate");
   add_option(app, group, "--stop-after-skipped", o.stop_after_skipped,
              "End the run when so many updates in a row were skipped because loss or gradients were not "
              "finite")

@@ -37,6 +37,7 @@ struct Options {
   std::uint64_t seed = 1;
   bool deterministic = false;
   int chunk = 1;
+  bool shard_optimizer = false;
 
   std::string output = "muster-run";
   std::string resume = "auto";

@@ -94,9 +94,10 @@ void Run::build_replica() {
     const int threads = choose_threads(options_.threads, job_.roster(), job_.rank());
     compute_ = std::make_unique<compute::cpu::CpuCompute<float>>(
         compute::cpu::CpuCompute<float>::Options{threads, true, nullptr});
-    replica_ = std::make_unique<Replica>(Replica::Settings{options_.adamw, options_.batch, options_.seed,
-                                                           options_.deterministic ? options_.chunk : 0},
-                                         *workload_, *compute_, world_);
+    replica_ = std::make_unique<Replica>(
+        Replica::Settings{options_.adamw, options_.batch, options_.seed,
+                          options_.deterministic ? options_.chunk : 0, options_.shard_optimizer},
+        *workload_, *compute_, world_);
     if (first()) {
       replica_->initialize();
       writer_ = std::make_unique<CheckpointWriter>(checkpoints_, replica_->table());

@@ -2,6 +2,7 @@
 #include "replica.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "hash.hpp"
@@ -30,12 +31,7 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
       most_count_(settings.chunk > 0 ? static_cast<std::uint64_t>(settings.chunk)
                                      : samples_of(static_cast<std::uint64_t>(world_.rank())).count()),
       model_(workload.build(compute, most_count_, extra_slots)),
-      optimizer_(model_->tensors().table(), settings.adamw, compute) {}
-
-void Replica::broadcast() {
-  const TrainingTensors all = tensors();
-  broadcast_state(world_, State().add(all.parameters).add(all.moment1).add(all.moment2));
-}
+      optimizer_(model_->tensors().table(), settings.adamw, compute, part_of(world_.rank())) {}
 
 void Replica::connect() {
   ReducerOptions options;
@@ -105,8 +101,22 @@ StepResult Replica::step(std::int64_t step, std::int64_t first_sample, double le
   if (result.finite) {
     optimizer_.update(model_->tensors().parameters(), model_->tensors().gradients(), result.gradient_norm,
                       learning_rate, step);
+    if (sharded()) gather_parameters(result);
   }
   return result;
+}
+
+void Replica::gather_parameters(StepResult& result) {
+  const auto from = std::chrono::steady_clock::now();
+  std::vector<std::size_t> counts;
+  for (int rank = 0; rank < world_.size(); ++rank) counts.push_back(part_of(rank).count());
+  const std::span<float> all = model_->tensors().parameters();
+  const Share& own = optimizer_.part();
+  world_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  result.exposed += seconds;
+  result.communication += seconds;
+  result.gathered_bytes = all.size_bytes();
 }
 
 void Replica::add_up(Validation& validation) {

@@ -27,9 +27,12 @@ struct StepResult {
   Share not_finite;    ///< of the global samples: those of this rank that made it so; empty when none did
   bool any_stop = false, any_failed = false;
   std::optional<Error> error;  ///< what kept this rank from using its samples: any_failed on every rank then
-  double exposed = 0;          ///< seconds that the reduction of the gradients took beyond the backward pass
-  double communication = 0;    ///< seconds in which gradients were being reduced
+  /// Seconds that the reduction of the gradients took beyond the backward pass, and with sharded optimizer
+  /// state the gathering of the parameters, which nothing hides.
+  double exposed = 0;
+  double communication = 0;        ///< seconds in which gradients or parameters were on their way
   std::size_t gradient_bytes = 0;  ///< as they travelled
+  std::size_t gathered_bytes = 0;  ///< of parameters, all ranks' parts
 };
 
 /// One rank's copy of the model and its part in data-parallel training: the same parameters on every rank
@@ -44,6 +47,12 @@ class Replica {
     /// a step has the same bits for any number of ranks (ReducerOptions::chunks). 0: each rank computes its
     /// samples at once.
     int chunk = 0;
+    /// ZeRO-1 (Rajbhandari et al., arXiv 1910.02054, section 5.1): each rank keeps the optimizer's moments of
+    /// its part of the parameters only (optimizer_part()), updates that part, and gets the others'. Every
+    /// rank still has all reduced gradients, which makes all bits those of a step without it: the norm is
+    /// summed in the same order, and the reducer adds as ever. The ranks send 3(n-1)/n times the parameters'
+    /// bytes a step for it, instead of 2(n-1)/n.
+    bool shard_optimizer = false;
   };
   /// The workload must outlive it.
   Replica(const Settings& settings, const Workload& workload, compute::Compute<float>& compute,
@@ -51,8 +60,13 @@ class Replica {
 
   /// Initial parameters from the seed, on this rank only: broadcast() follows.
   void initialize() { model_->tensors().initialize(settings_.seed); }
-  /// Rank 0's parameters and moments to all.
+  /// Rank 0's parameters to all.
   void broadcast();
+  /// A whole state on rank 0 to all ranks: the parameters to everybody, moments to those that keep them.
+  /// Others' argument is ignored. Collective; takes no memory.
+  void spread(const TrainingTensors& whole);
+  /// The reverse: from all ranks, one after the other, to where `whole` has room for it on rank 0.
+  void collect(const TrainingTensors& whole);
 
   /// The update after `step` others, on the global samples [first_sample, first_sample + batch).
   StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepNotes& notes);
@@ -66,6 +80,7 @@ class Replica {
   std::uint64_t parameter_hash();
 
   const models::TensorTable& table() const noexcept { return model_->tensors().table(); }
+  /// What this rank has: all parameters, and the moments of its part.
   TrainingTensors tensors() noexcept {
     return {model_->tensors().parameters(), optimizer_.moment1(), optimizer_.moment2()};
   }
@@ -79,6 +94,9 @@ class Replica {
   Share samples_of(std::uint64_t chunk) const;
   void compute_chunk(std::uint64_t first_sample, std::uint64_t count, const StepNotes& notes,
                      StepResult& result);
+  bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }
+  Share part_of(int rank) const;
+  void gather_parameters(StepResult& result);
 
   Settings settings_;
   const Workload& workload_;

@@ -55,7 +55,7 @@ std::optional<CheckpointFolder::Found> Run::newest_checkpoint() {
                             checkpoints_path_.string(), differences));
   };
   const auto skipped = [](const std::string& why) { fmt::print("skipping a checkpoint: {}\n", why); };
-  return checkpoints_.read_newest(replica_->table(), replica_->tensors(), accepts, skipped);
+  return checkpoints_.read_newest(replica_->table(), writer_->room(), accepts, skipped);
 }
 
 std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
@@ -63,7 +63,7 @@ std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
   if (options_.resume != "off") {
     const Checkpoint checkpoint{fs::path(options_.resume)};
     require_model(state_, checkpoint.state(), options_.resume);
-    checkpoint.read(replica_->table(), replica_->tensors());
+    checkpoint.read(replica_->table(), writer_->room());
     found = {options_.resume, checkpoint.state()};
     const std::string differences = differing_options(state_, checkpoint.state());
     if (!differences.empty())
@@ -97,7 +97,11 @@ void Run::resume() {
   state_.skipped = position[2];
   resumed_ = position[3] != 0;
   if (resumed_ && options_.resume == "auto") asked_step_ = state_.step;
-  replica_->broadcast();
+  if (resumed_) {
+    replica_->spread(first() ? writer_->room() : TrainingTensors{});
+  } else {
+    replica_->broadcast();
+  }
   agreement_.on_first_rank([&] {
     metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_, state_.step);
     if (options_.tensorboard) events_ = std::make_unique<EventFile>(folder() / "tensorboard", state_.step);

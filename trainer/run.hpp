@@ -96,6 +96,7 @@ class Run {
   double flops_per_prediction_ = 0, peak_flops_ = 0;
   double communication_seconds_ = 0;  ///< of all steps of this start
   std::size_t gradient_bytes_ = 0;    ///< reduced in a step
+  std::size_t gathered_bytes_ = 0;    ///< of parameters, in a step
 };
 
 }  // namespace muster

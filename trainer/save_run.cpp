@@ -20,6 +20,7 @@ Error Run::with_good_checkpoint(const Error& error) const {
 
 void Run::checkpoint(Progress& progress) {
   progress.pause();
+  TrainingTensors room;
   const std::uint64_t hash = replica_->parameter_hash();
   const auto differing = agreement_.differing_ranks(hash);
   agreement_.on_first_rank([&] {
@@ -36,8 +37,12 @@ void Run::checkpoint(Progress& progress) {
     } catch (const Error& error) {
       throw with_good_checkpoint(error);
     }
-    writer_->start(state_, replica_->tensors());
+    room = writer_->room();
   });
+  const auto from = std::chrono::steady_clock::now();
+  replica_->collect(room);
+  const double copied = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  agreement_.on_first_rank([&] { writer_->start(state_, copied); });
   asked_step_ = state_.step;
   progress.go_on();
 }

@@ -12,16 +12,19 @@ namespace {
 
 constexpr double backward_share = 2.0 / 3;
 
-double ring_bytes(const ScalingRun& run) {
-  return run.hosts > 1 ? 2.0 * (run.hosts - 1) / run.hosts * run.gradient_bytes : 0;
+/// What a host's link carries of a step's gradients and of its parameters.
+double reduced_bytes(const ScalingRun& run) { return 2.0 * (run.hosts - 1) / run.hosts * run.gradient_bytes; }
+double gathered_bytes(const ScalingRun& run) {
+  return 1.0 * (run.hosts - 1) / run.hosts * run.gathered_bytes;
 }
 
 double rate(const ScalingRun& run) { return static_cast<double>(run.tokens_per_step) / run.step_seconds; }
 
 double predicted_seconds(const ScalingRun& run, double seconds_per_token, double link_rate) {
   const double computing = seconds_per_token * static_cast<double>(run.tokens_per_step) / run.ranks;
-  const double reducing = link_rate > 0 ? ring_bytes(run) / link_rate : 0;
-  return computing + std::max(0.0, reducing - backward_share * computing);
+  if (link_rate <= 0) return computing;
+  return computing + std::max(0.0, reduced_bytes(run) / link_rate - backward_share * computing) +
+         gathered_bytes(run) / link_rate;
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ double link_rate_of(const std::vector<ScalingRun>& runs) {
   std::vector<double> rates;
   for (const ScalingRun& run : runs) {
     if (run.hosts > 1 && run.communication_seconds > 0)
-      rates.push_back(ring_bytes(run) / run.communication_seconds);
+      rates.push_back((reduced_bytes(run) + gathered_bytes(run)) / run.communication_seconds);
   }
   if (rates.empty()) return 0;
   const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);

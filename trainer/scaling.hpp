@@ -15,6 +15,7 @@ struct ScalingRun {
   double exposed_share = 0;          ///< of the time in steps
   double communication_seconds = 0;  ///< of a step, in which gradients were reduced
   double gradient_bytes = 0;
+  double gathered_bytes = 0;  ///< of parameters, in a step
 };
 
 struct ScalingPoint {
@@ -30,8 +31,9 @@ double link_rate_of(const std::vector<ScalingRun>& runs);
 /// Measured and predicted efficiency, in order of ranks. The prediction starts from the first run: computing
 /// takes what it took there, per token and rank; gradients take 2(H-1)/H times their bytes over each host's
 /// link, H hosts (a ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009), and up to two thirds of
-/// computing, the backward pass (twice the forward pass' operations), hide them. `link_rate`: bytes per
-/// second; 0: links that cost nothing.
+/// computing, the backward pass (twice the forward pass' operations), hide them; gathered parameters take
+/// (H-1)/H times their bytes, and nothing hides them. `link_rate`: bytes per second; 0: links that cost
+/// nothing.
 /// @throws muster::Error(Fault::usage) for runs that cannot be compared.
 std::vector<ScalingPoint> compare_runs(std::vector<ScalingRun> runs, double link_rate);
 

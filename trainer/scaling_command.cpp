@@ -32,7 +32,8 @@ ScalingRun read_run(const std::string& folder) {
             json.at("step_seconds").get<double>(),
             json.at("exposed_share").get<double>(),
             json.at("communication_seconds").get<double>(),
-            json.at("gradient_bytes").get<double>()};
+            json.at("gradient_bytes").get<double>(),
+            json.value("gathered_bytes", 0.0)};
   } catch (const nlohmann::json::exception&) {
     throw Error(Fault::usage, fmt::format("{} is no summary of muster-train", path));
   }

@@ -46,7 +46,7 @@ std::string as_json(const Summary& s) {
                                     {"ended", s.ended},
                                     {"model", s.model},
                                     {"parameters", s.parameters},
-      {"unit", s.unit},
+                                    {"unit", s.unit},
                                     {"data", s.data},
                                     {"steps", s.steps},
                                     {"wanted_steps", s.wanted_steps},
@@ -61,6 +61,7 @@ std::string as_json(const Summary& s) {
                                     {"exposed_share", s.exposed_share},
                                     {"communication_seconds", s.communication_seconds},
                                     {"gradient_bytes", s.gradient_bytes},
+                                    {"gathered_bytes", s.gathered_bytes},
                                     {"flops_per_token", s.flops_per_token},
                                     {"peak_flops", s.peak_flops > 0 ? nlohmann::ordered_json(s.peak_flops)
                                                                     : nlohmann::ordered_json(nullptr)},

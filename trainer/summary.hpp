@@ -15,10 +15,11 @@ namespace muster {
 struct Summary {
   std::string ended;  ///< "finished", or why not: "signal 15"; "running" in a report in between
   std::string model, data, device;
-  std::string unit = "token";  ///< what is predicted: "byte", "token" or "image"; "tokens" below stands for each
+  std::string unit =
+      "token";  ///< what is predicted: "byte", "token" or "image"; "tokens" below stands for each
   std::int64_t parameters = 0;
   std::int64_t first_step = 0, steps = 0, wanted_steps = 0;  ///< updates done before this start, and now
-  std::int64_t tokens_per_step = 0, gradient_bytes = 0;
+  std::int64_t tokens_per_step = 0, gradient_bytes = 0, gathered_bytes = 0;
   double flops_per_token = 0;  ///< that the model needs
 
   std::optional<double> training_loss;  ///< mean over the last steps

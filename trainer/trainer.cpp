@@ -116,6 +116,7 @@ void Run::record(Progress& progress, std::int64_t done, const StepResult& result
   record.mfu = progress.pace().mfu(record.tokens_per_second());
   communication_seconds_ += result.communication;
   gradient_bytes_ = result.gradient_bytes;
+  gathered_bytes_ = result.gathered_bytes;
   metrics_->training(record);
   if (events_) events_->training(record);
   if (!progress.due() || output_error_) return;

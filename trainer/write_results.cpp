@@ -58,6 +58,7 @@ Summary Run::summary(const Progress& progress, const std::string& ended) const {
   s.wanted_steps = options_.steps;
   s.tokens_per_step = replica_->predictions_per_step();
   s.gradient_bytes = static_cast<std::int64_t>(gradient_bytes_);
+  s.gathered_bytes = static_cast<std::int64_t>(gathered_bytes_);
   s.flops_per_token = flops_per_prediction_;
   add_losses(s, metrics_->history());
   const Pace& pace = progress.pace();

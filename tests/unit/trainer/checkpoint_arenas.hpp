@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "checkpoint.hpp"
@@ -14,6 +15,11 @@ struct CheckpointArenas {
                      moment2 = parameters;
 
   muster::TrainingTensors tensors() { return {parameters, moment1, moment2}; }
+  void copy_to(const muster::TrainingTensors& to) const {
+    std::copy(parameters.begin(), parameters.end(), to.parameters.begin());
+    std::copy(moment1.begin(), moment1.end(), to.moment1.begin());
+    std::copy(moment2.begin(), moment2.end(), to.moment2.begin());
+  }
   void fill(std::uint64_t seed) {
     for (const auto& tensor : table.tensors) {
       for (std::size_t i = tensor.offset; i < tensor.offset + tensor.count; ++i) {

@@ -148,7 +148,8 @@ TEST_CASE("a checkpoint that is written beside training holds what there was whe
   CHECK_FALSE(writer.wait());
   for (const std::int64_t step : {10, 20}) {
     kept.arenas.fill(static_cast<std::uint64_t>(step));
-    writer.start(state_at(step), kept.arenas.tensors());
+    kept.arenas.copy_to(writer.room());
+    writer.start(state_at(step));
     kept.arenas.fill(99);
     const auto written = writer.wait();
     REQUIRE(written);
@@ -160,7 +161,8 @@ TEST_CASE("a checkpoint that is written beside training holds what there was whe
   // What keeps it from being written is told by whoever asks next, once.
   std::filesystem::remove_all(kept.temporary / "run");
   write_file(kept.temporary / "run", "");
-  writer.start(state_at(30), kept.arenas.tensors());
+  kept.arenas.copy_to(writer.room());
+  writer.start(state_at(30));
   CHECK_THROWS_AS(writer.wait(), Error);
   CHECK_FALSE(writer.wait());
 }
@@ -169,6 +171,10 @@ TEST_CASE("a writer that ends writes to the end what it began", "[checkpoint_fol
   KeptCheckpoints kept;
   auto folder = kept.open(2);
   kept.arenas.fill(10);
-  CheckpointWriter(folder, kept.arenas.table).start(state_at(10), kept.arenas.tensors());
+  {
+    CheckpointWriter writer(folder, kept.arenas.table);
+    kept.arenas.copy_to(writer.room());
+    writer.start(state_at(10));
+  }
   CHECK(kept.newest(folder) == 10);
 }

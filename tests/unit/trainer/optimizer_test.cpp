@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -60,4 +61,44 @@ TEST_CASE("clipping by the global norm", "[optimizer]") {
   CHECK(a[17] == Approx(b[17]).epsilon(1e-12));
   large[1] = std::numeric_limits<double>::quiet_NaN();
   CHECK_FALSE(std::isfinite(clipped.norm(large)));
+}
+
+TEST_CASE("parts of an arena for any number of ranks: whole cache lines, each once, as equal as can be",
+          "[optimizer]") {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{16}, std::size_t{48}, std::size_t{16016}}) {
+    for (const int ranks : {1, 2, 3, 7, 1000}) {
+      CAPTURE(size, ranks);
+      std::uint64_t next = 0, most = 0, least = size;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Share part = optimizer_part(size, rank, ranks);
+        CHECK(part.begin == next);
+        CHECK(part.begin % 16 == 0);
+        next = part.end;
+        most = std::max(most, part.count());
+        least = std::min(least, part.count());
+      }
+      CHECK(next == size);
+      CHECK(most - least <= 16);
+    }
+  }
+}
+
+TEST_CASE("an update in parts has the bits of one of the whole", "[optimizer]") {
+  const auto table = two_tensors();
+  auto compute = test_compute<double>();
+  std::vector<double> whole(32), parts(32), gradients(32);
+  for (const std::size_t at : {0u, 1u, 16u, 17u}) whole[at] = parts[at] = gradients[at] = 0.3 + at;
+  Adamw<double> all(table, {}, compute), first(table, {}, compute, {0, 17}),
+      second(table, {}, compute, {17, 32});
+  CHECK(first.moment1().size() == 17);
+  CHECK(second.moment2().size() == 15);
+  for (int step = 0; step < 3; ++step) {
+    const double norm = all.norm(gradients);
+    all.update(whole, gradients, norm, 0.01, step);
+    first.update(parts, gradients, norm, 0.01, step);
+    CHECK(parts[17] != whole[17]);
+    second.update(parts, gradients, norm, 0.01, step);
+  }
+  CHECK(parts == whole);
+  CHECK(second.moment1()[0] == all.moment1()[17]);
 }

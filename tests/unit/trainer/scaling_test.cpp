@@ -57,6 +57,12 @@ TEST_CASE("the prediction hides what fits beside the backward pass", "[scaling]"
   CHECK(exposed[1].predicted_efficiency == Approx(0.5 / 0.7));  // 150 MB: 0.6 s, 0.4 s exposed
 }
 
+TEST_CASE("the prediction hides nothing of what is gathered after the backward pass", "[scaling]") {
+  ScalingRun two = run_of(2, 2, 0.4);
+  two.gathered_bytes = 100e6;  // 50 MB over each link
+  CHECK(compare_runs({run_of(1, 1, 0.3), two}, 500e6)[1].predicted_efficiency == Approx(0.75));
+}
+
 TEST_CASE("the link's rate comes from the runs' own reductions", "[scaling]") {
   ScalingRun two = run_of(2, 2, 0.3), four = run_of(4, 4, 0.3);
   two.communication_seconds = 0.1;

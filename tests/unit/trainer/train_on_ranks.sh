@@ -38,13 +38,18 @@ awk 'NR == 1 { loss = $1; bytes = $2 }
 # The deterministic mode: the same bits for any number of ranks, in the parameters, in the optimizer's moments, and in all metrics but times.
 # Chunks of 2 of 15 sequences: the last one is shorter.
 for ranks in 1 2 4 8; do
-  run $ranks --batch 15 --deterministic --chunk 2 --eval-every 20 --output "$folder/fixed$ranks" > "$folder/log"
+  run $ranks --batch 15 --deterministic --chunk 2 --eval-every 20 --checkpoint-every 20 --output "$folder/fixed$ranks" > "$folder/log"
   cmp "$folder/fixed1/$last" "$folder/fixed$ranks/$last" ||
     fail "--deterministic gives other bits on $ranks ranks"
   sed 's/,"tokens_per_second".*//' "$folder/fixed$ranks/metrics.jsonl" > "$folder/numbers$ranks"
   [ "$(grep -c 'validation_loss' "$folder/numbers$ranks")" -eq 2 ] || fail "not two validations on $ranks ranks"
   cmp "$folder/numbers1" "$folder/numbers$ranks" || fail "--deterministic gives other metrics on $ranks ranks"
 done
+# With sharded optimizer state too, going on from what eight ranks without it have saved.
+rm -r "$folder/fixed8/checkpoints/step-00000040"
+run 3 --batch 15 --deterministic --chunk 2 --eval-every 20 --shard-optimizer --output "$folder/fixed8" > "$folder/log"
+grep -q 'resuming .*step-00000020' "$folder/log" || fail "the sharded run did not go on from step 20"
+cmp "$folder/fixed1/$last" "$folder/fixed8/$last" || fail "--shard-optimizer gives other bits"
 cmp -s "$folder/run1/$last" "$folder/run2/$last" &&
   fail "two ranks have the bits of one without --deterministic too: the comparison shows nothing"
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// On several ranks. When the gradients of one are not finite, every rank takes the same decision, names the
+// same rank and samples, and goes on from the same parameters. With sharded optimizer state a step has the
+// bits that it has without, and what a checkpoint holds goes from one to the other on any number of ranks.
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "agreement.hpp"
+#include "model_fixture.hpp"
+#include "not_finite.hpp"
+#include "replica.hpp"
+#include "temporary_folder.hpp"
+
+using namespace muster;
+
+namespace {
+
+int failures = 0;
+void require(bool fine, int rank, const char* what) {
+  if (fine) return;
+  ++failures;
+  std::fprintf(stderr, "FAILED on rank %d: %s\n", rank, what);
+}
+
+void skip_one(Job& job, Communicator world, const Workload& workload, int chunk, const std::string& samples) {
+  auto compute = test_compute<float>();
+  Agreement agreement(world);
+  const int rank = world.rank(), broken = world.size() - 1, batch = 2 * world.size() + 1;
+  Replica replica({{}, batch, 3, chunk}, workload, compute, world);
+  replica.initialize();
+  require(replica.step(0, 0, 1e-3, {}).finite, rank, "the first step is finite");
+  const std::uint64_t before = replica.parameter_hash();
+  float& parameter = replica.tensors().parameters[0];
+  const float good = parameter;
+  if (rank == broken) parameter = std::numeric_limits<float>::infinity();
+  const StepResult result = replica.step(1, batch, 1e-3, {});
+  parameter = good;
+  require(!result.finite, rank, "every rank learns of it");
+  require((result.not_finite.count() > 0) == (rank == broken), rank,
+          "only the broken rank's samples are meant");
+  require(replica.parameter_hash() == before, rank, "nothing was updated");
+  const std::string expected = "on rank " + std::to_string(broken) + " (" +
+                               job.roster()[static_cast<std::size_t>(broken)].host + "), " + samples;
+  const std::string named = name_not_finite(agreement, job.roster(), result);
+  require(named == expected, rank, (named + " is not " + expected).c_str());
+  require(replica.step(2, 2 * batch, 1e-3, {}).finite, rank, "it goes on");
+  require(agreement.differing_ranks(replica.parameter_hash()).empty(), rank, "the ranks are the same");
+}
+
+/// What a checkpoint holds.
+struct Whole {
+  std::vector<float> parameters, moment1, moment2;
+  TrainingTensors tensors() { return {parameters, moment1, moment2}; }
+  bool operator==(const Whole&) const = default;
+};
+
+struct Stretch {
+  int chunk = 0;
+  bool sharded = false;
+  int from = 0, to = 4;  ///< steps
+};
+
+/// On rank 0 what comes of `start`, or of the seed when it is empty.
+Whole train(Communicator world, const Workload& workload, const Stretch& stretch, Whole start = {}) {
+  constexpr int batch = 9;
+  auto compute = test_compute<float>();
+  Replica replica({{}, batch, 3, stretch.chunk, stretch.sharded}, workload, compute, world);
+  const std::size_t arena = replica.table().arena_size, kept = replica.tensors().moment1.size();
+  const bool in_parts = stretch.sharded && world.size() > 1;
+  require(in_parts ? kept <= arena / static_cast<std::size_t>(world.size()) + 16 : kept == arena,
+          world.rank(), "moments have room for the rank's part");
+  if (stretch.from == 0) {
+    if (world.rank() == 0) replica.initialize();
+    replica.broadcast();
+  } else {
+    replica.spread(start.tensors());
+  }
+  for (int step = stretch.from; step < stretch.to; ++step) {
+    const StepResult result = replica.step(step, step * batch, 1e-2, {});
+    require(result.finite, world.rank(), "a step is finite");
+    require(result.gathered_bytes == (in_parts ? arena * sizeof(float) : 0), world.rank(),
+            "bytes are counted");
+  }
+  require(Agreement(world).differing_ranks(replica.parameter_hash()).empty(), world.rank(),
+          "all ranks have the same parameters");
+  Whole whole;
+  if (world.rank() == 0) {
+    for (auto* part : {&whole.parameters, &whole.moment1, &whole.moment2}) part->resize(arena);
+  }
+  replica.collect(whole.tensors());
+  return whole;
+}
+
+void shard(Job& job, const Workload& workload) {
+  const auto first = [&](int ranks) { return job.host_world().split(job.rank() < ranks ? 0 : 1); };
+  const auto same = [&](const Whole& a, const Whole& b, const std::string& what) {
+    require(job.rank() != 0 || (!a.parameters.empty() && a == b), 0, what.c_str());
+  };
+  Whole middle, end;
+  for (const int ranks : {1, 2, 3, 8}) {
+    const Communicator world = first(ranks);
+    if (job.rank() >= ranks) continue;
+    const std::string on = " on " + std::to_string(ranks) + " ranks";
+    if (ranks == 1) {
+      middle = train(world, workload, {2, false, 0, 2});
+      end = train(world, workload, {2, false});
+      require(middle != end, 0, "training changes what is compared");
+    }
+    same(train(world, workload, {2, false}), end, "chunks: the bits of one rank" + on);
+    same(train(world, workload, {2, true}), end, "chunks: the bits of one rank with shards" + on);
+    same(train(world, workload, {2, true, 2, 4}, middle), end,
+         "chunks: one rank's state is gone on from" + on);
+    same(train(world, workload, {0, true}), train(world, workload, {0, false}), "the bits of no shards" + on);
+  }
+}
+
+}  // namespace
+
+int main() {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "the quick brown fox jumps over the lazy dog; ";
+  write_file(folder / "text", text);
+  Options options;
+  options.data = (folder / "text").string();
+  options.model = {1, 2, 32, 24};
+  const auto workload = read_workload(options);
+  Job job = Job::join({.device = Device::cpu});
+  if (job.size() != 8) return 2;
+  const Communicator three = job.host_world().split(job.rank() < 3 ? 0 : 1);
+  if (job.rank() < 3) {
+    // Seven samples a step over three ranks; rank 2 has the last two, or of four chunks of two the last.
+    skip_one(job, three, *workload, 0, "samples 12 to 13");
+    skip_one(job, three, *workload, 2, "sample 13");
+  }
+  shard(job, *workload);
+  job.leave();
+  return failures == 0 ? 0 : 1;
+}
