@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# TensorFlow, JAX and Horovod start from what Muster sets, with nothing in their scripts. Run by ./check --frameworks after
+# TensorFlow, JAX and Horovod start from what Muster sets, with nothing in their scripts; jobs that prterun starts. Run by ./check --frameworks after
 # tests/cluster/frameworks/install.
 load ../setup
 load ../templates/submit
@@ -48,4 +48,39 @@ print("rank", jax.process_index(), "devices", CUDA_VISIBLE_DEVICES.value, "shown
     PYTHON=$(python "$environment") run_template "$name" "$(script "$program")"
     for rank in 0 1 2 3; do grep -qE "^$name .*rank $rank of 4 sum 6$" "$folder/job.log"; done
   done
+}
+
+# recoverable: it leaves the ranks beside a lost one alone.
+by_prterun() { timeout 60 "$MUSTER_BUILD/frameworks/prrte/bin/prterun" --allow-run-as-root --runtime-options recoverable --map-by :OVERSUBSCRIBE -n 4 "$@"; }
+
+@test "prterun: ranks join over its PMIx" {
+  run by_prterun "$MUSTER_BUILD/bin/joining_ranks"
+  echo "$output"
+  [ "$status" = 0 ]
+  grep -q 'joined through pmix: 4 ranks on 1 hosts' <<<"$output"
+}
+
+@test "prterun: the others name a rank that is killed and end, each by itself" {
+  # A file for each line: prterun does not forward all that is written right before the end.
+  # shellcheck disable=SC2016
+  by_prterun sh -c '"$0" "$1" steady barrier 2>>"$2.said"; echo "rank $PMIX_RANK ended $?" >>"$2.ended"' \
+    "$MUSTER_BUILD/bin/surviving_ranks" "prterun.$$" "$BATS_TEST_TMPDIR/job" >"$BATS_TEST_TMPDIR/log" 2>&1 &
+  local job=$!
+  for ((i = 0; i < 300; ++i)); do
+    if grep -aq steady "$BATS_TEST_TMPDIR/log"; then break; fi
+    sleep 0.1
+  done
+  # Its shell too, or that would end as if nothing were amiss.
+  pgrep -f "bin/surviving_ranks prterun.$$ " | xargs -I{} grep -azl '^PMIX_RANK=3$' /proc/{}/environ | cut -d/ -f3 | xargs kill -KILL
+  wait "$job" || true
+  cat "$BATS_TEST_TMPDIR"/job.*
+  grep -qE 'surviving_ranks: rank 3 .*pid [0-9]+, was killed by signal 9 \(Killed\)' "$BATS_TEST_TMPDIR/job.said"
+  [ "$(sort "$BATS_TEST_TMPDIR/job.ended")" = "$(printf 'rank %d ended 75\n' 0 1 2)" ]
+}
+
+@test "prterun: the host communicator says whose Open MPI it wants when prterun is of another" {
+  run by_prterun "$MUSTER_BUILD/bin/failing_ranks" nothing
+  tr -d '\0' <<<"$output"
+  [ "$status" = 78 ]
+  grep -aqE 'of 4 as rank .* of 1: start the program with srun --mpi=pmix or with the mpirun of the Open MPI' <<<"$output"
 }
