@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/mnist_cnn.hpp"
+#include "models/model_memory.hpp"
 #include "muster/philox.hpp"
 
 namespace muster {
@@ -27,6 +27,9 @@ void draw_dropout(std::uint64_t seed, std::uint64_t stream, std::uint64_t sample
 }
 static_assert(Cnn::dropped_channels <= 64 && Cnn::hidden <= 64);
 
+/// Validation takes as many images at once as training does, but not fewer than pay.
+constexpr std::uint64_t least_validation_batch = 32;
+
 class ImageModel final : public Model {
  public:
   ImageModel(const ImageWorkload& workload, const data::ImageSet& images, std::uint64_t seed,
@@ -41,6 +44,10 @@ class ImageModel final : public Model {
         labels_(room()) {}
 
   models::ModelTensors<float>& tensors() noexcept override { return cnn_.tensors(); }
+  std::size_t bytes() const noexcept override {
+    return cnn_.bytes() + (pixels_.size() + channels_.size() + hidden_.size()) * sizeof(float) +
+           labels_.size() * sizeof(compute::Token);
+  }
 
   void take(std::uint64_t first, std::uint64_t count) override {
     count_ = count;
@@ -77,9 +84,6 @@ class ImageModel final : public Model {
   }
 
  private:
-  /// Validation takes as many images at once as training does, but not fewer than pay.
-  static constexpr std::uint64_t least_validation_batch = 32;
-
   std::size_t room() const { return static_cast<std::size_t>(cnn_.max_batch()); }
   void load(const data::LabelledImages& images, std::uint64_t image, std::uint64_t to) {
     labels_[to] = images.label(image);
@@ -109,6 +113,14 @@ std::string ImageWorkload::data_line() const {
 }
 
 double ImageWorkload::flops_per_sample() const { return models::mnist_cnn_flops_per_image(); }
+
+MemorySegments ImageWorkload::memory(std::uint64_t most_samples, std::size_t extra) const {
+  const std::uint64_t room = std::max(most_samples, least_validation_batch);
+  MemorySegments segments = models::mnist_cnn_memory(room, sizeof(float), extra);
+  constexpr std::uint64_t floats = Cnn::pixels + Cnn::dropped_channels + Cnn::hidden;
+  segments.push_back({"samples", room * (floats * sizeof(float) + sizeof(compute::Token))});
+  return segments;
+}
 
 std::unique_ptr<Model> ImageWorkload::build(compute::Compute<float>& compute, std::uint64_t most_samples,
                                             std::size_t extra) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "data/idx.hpp"
+#include "models/mnist_cnn.hpp"
 #include "muster/sampler.hpp"
 #include "workload.hpp"
 
@@ -28,6 +29,8 @@ class ImageWorkload final : public Workload {
   std::uint64_t image_of(std::uint64_t sample) const noexcept {
     return order_.at(sample / order_.count(), sample % order_.count());
   }
+  models::TensorTable table() const override { return models::mnist_cnn_tensors(); }
+  MemorySegments memory(std::uint64_t most_samples, std::size_t extra) const override;
   std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,
                                std::size_t extra) const override;
 

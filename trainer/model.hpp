@@ -28,6 +28,8 @@ class Model {
   virtual ~Model() = default;
 
   virtual models::ModelTensors<float>& tensors() noexcept = 0;
+  /// Of parameters, gradients, activations and samples.
+  virtual std::size_t bytes() const noexcept = 0;
   /// Reads samples [first, first + count), at most as many as it was built for.
   /// @throws muster::Error(Fault::usage) when one cannot be used; the text names file and position. It can
   /// compute all the same then, on whatever it holds.

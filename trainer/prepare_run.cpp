@@ -36,6 +36,7 @@ void Run::prepare() {
   refuse_gpu();
   load_data();
   require_equal_everywhere();
+  require_memory();
   build_replica();
   examine_machine();
   resume();
@@ -94,10 +95,7 @@ void Run::build_replica() {
     const int threads = choose_threads(options_.threads, job_.roster(), job_.rank());
     compute_ = std::make_unique<compute::cpu::CpuCompute<float>>(
         compute::cpu::CpuCompute<float>::Options{threads, true, nullptr});
-    replica_ = std::make_unique<Replica>(
-        Replica::Settings{options_.adamw, options_.batch, options_.seed,
-                          options_.deterministic ? options_.chunk : 0, options_.shard_optimizer},
-        *workload_, *compute_, world_);
+    replica_ = std::make_unique<Replica>(replica_settings(), *workload_, *compute_, world_);
     if (first()) {
       replica_->initialize();
       writer_ = std::make_unique<CheckpointWriter>(checkpoints_, replica_->table());
@@ -136,6 +134,7 @@ void Run::announce() {
                format_flops(peak_flops_), flops_per_prediction_ / 1e6,
                workload_->unit() == std::string_view("image") ? "n" : "", workload_->unit());
   }
+  announce_memory();
   fmt::print("data {}, {}\n", options_.data, workload_->data_line());
   if (first_step_ >= options_.steps) {
     fmt::print(

@@ -11,13 +11,8 @@ namespace muster {
 namespace {
 
 /// Scalars before the gradients.
-enum Extra { loss_slot, not_finite_slot, stop_slot, failed_slot, extra_slots };
-
-std::uint64_t chunks_of(const Replica::Settings& settings, int ranks) {
-  const auto batch = static_cast<std::uint64_t>(settings.batch);
-  const auto chunk = static_cast<std::uint64_t>(settings.chunk);
-  return chunk > 0 ? (batch + chunk - 1) / chunk : static_cast<std::uint64_t>(ranks);
-}
+enum Extra { loss_slot, not_finite_slot, stop_slot, failed_slot, slots };
+static_assert(slots == Replica::extra_slots);
 
 }  // namespace
 
@@ -27,17 +22,30 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
       workload_(workload),
       world_(std::move(world)),
       compute_(compute),
-      chunks_(chunks_of(settings, world_.size())),
-      most_count_(settings.chunk > 0 ? static_cast<std::uint64_t>(settings.chunk)
-                                     : samples_of(static_cast<std::uint64_t>(world_.rank())).count()),
-      model_(workload.build(compute, most_count_, extra_slots)),
+      model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_slots)),
       optimizer_(model_->tensors().table(), settings.adamw, compute, part_of(world_.rank())) {}
 
-void Replica::connect() {
+std::uint64_t Replica::samples_at_once(const Settings& settings, int rank, int ranks) {
+  if (settings.chunk > 0) return static_cast<std::uint64_t>(settings.chunk);
+  return share_of(static_cast<std::uint64_t>(settings.batch), rank, ranks).count();
+}
+
+ReducerOptions Replica::reducer_options(const Settings& settings) {
   ReducerOptions options;
   options.reduction = Reduction::sum;
-  if (settings_.chunk > 0) options.chunks = chunks_;
-  reducer_.emplace(world_, model_->tensors().extra_and_gradients(), options);
+  const auto batch = static_cast<std::uint64_t>(settings.batch);
+  const auto chunk = static_cast<std::uint64_t>(settings.chunk);
+  if (chunk > 0) options.chunks = (batch + chunk - 1) / chunk;
+  return options;
+}
+
+std::size_t Replica::bytes() noexcept {
+  const TrainingTensors own = tensors();
+  return model_->bytes() + own.moment1.size_bytes() + own.moment2.size_bytes();
+}
+
+void Replica::connect() {
+  reducer_.emplace(world_, model_->tensors().extra_and_gradients(), reducer_options(settings_));
 }
 
 Share Replica::samples_of(std::uint64_t chunk) const {

@@ -54,6 +54,12 @@ class Replica {
     /// bytes a step for it, instead of 2(n-1)/n.
     bool shard_optimizer = false;
   };
+  /// Scalars that travel before the gradients.
+  static constexpr std::size_t extra_slots = 4;
+  /// Samples that `rank` of `ranks` computes at once.
+  static std::uint64_t samples_at_once(const Settings& settings, int rank, int ranks);
+  static ReducerOptions reducer_options(const Settings& settings);
+
   /// The workload must outlive it.
   Replica(const Settings& settings, const Workload& workload, compute::Compute<float>& compute,
           Communicator world);
@@ -79,6 +85,8 @@ class Replica {
   /// Hash over the parameters.
   std::uint64_t parameter_hash();
 
+  /// Of the model and the moments.
+  std::size_t bytes() noexcept;
   const models::TensorTable& table() const noexcept { return model_->tensors().table(); }
   /// What this rank has: all parameters, and the moments of its part.
   TrainingTensors tensors() noexcept {
@@ -102,9 +110,6 @@ class Replica {
   const Workload& workload_;
   Communicator world_;
   compute::Compute<float>& compute_;
-  std::uint64_t
-      chunks_;  ///< of each step's samples, over all ranks; one for each rank without settings.chunk
-  std::uint64_t most_count_;  ///< samples that this rank takes at once
   std::unique_ptr<Model> model_;
   Adamw<float> optimizer_;
   std::optional<Reducer> reducer_;  ///< from the first step on; of the extra scalars and every tensor

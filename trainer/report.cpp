@@ -6,6 +6,7 @@
 #include <ctime>
 #include <set>
 
+#include "memory_plan.hpp"
 #include "muster/version.hpp"
 #include "placement_picture.hpp"
 #include "plural.hpp"
@@ -118,6 +119,21 @@ std::string machine(const Summary& s) {
   return out + "</table>\n";
 }
 
+std::string memory_table(const Summary& s) {
+  const std::uint64_t total = total_bytes(s.memory);
+  std::string out = "<table>\n";
+  for (const MemorySegment& segment : s.memory) {
+    out += row(segment.name,
+               fmt::format("{}, {}", format_bytes(segment.bytes),
+                           percent(static_cast<double>(segment.bytes) / static_cast<double>(total))));
+  }
+  out += row("planned before the first step, all of these", format_bytes(total));
+  out += row("measured: the most that rank 0's process had, with program and libraries",
+             format_bytes(s.peak_resident_bytes));
+  out += row("left for its host's ranks at start", format_bytes(s.free_bytes));
+  return out + "</table>\n";
+}
+
 std::string settings_table(const Options& options) {
   std::string out = "<table>\n<tr><th>setting</th><th>value</th><th>from</th></tr>\n";
   std::string group;
@@ -162,6 +178,7 @@ std::string draw_report(const Summary& s, const Metrics::History& history, const
   if (s.world_size > 1) out += card(draw_chart(communication_chart(history)));
   out += "<h2>Placement</h2>\n" + card(draw_placement(s.ranks));
   out += "<h2>Machine</h2>\n" + card(machine(s));
+  out += "<h2>Memory of rank 0</h2>\n" + card(memory_table(s));
   out += "<h2>Settings</h2>\n" + card(settings_table(options));
   return out + "</main>\n</body>\n</html>\n";
 }

@@ -12,6 +12,7 @@
 #include "checkpoint_writer.hpp"
 #include "compute/compute.hpp"
 #include "event_file.hpp"
+#include "host_memory.hpp"
 #include "metrics.hpp"
 #include "muster/muster.hpp"
 #include "options.hpp"
@@ -35,12 +36,14 @@ class Run {
   void refuse_gpu();
   void load_data();
   void require_equal_everywhere();
+  void require_memory();
   void build_replica();
   void examine_machine();
   std::optional<CheckpointFolder::Found> newest_checkpoint();
   std::optional<CheckpointFolder::Found> named_checkpoint();
   void resume();
   void announce();
+  void announce_memory() const;
 
   void loop(Progress& progress);
   void record(Progress& progress, std::int64_t done, const StepResult& result, double learning_rate);
@@ -63,6 +66,7 @@ class Run {
   Summary summary(const Progress& progress, const std::string& ended) const;
   void write_pictures(const Progress& progress, const std::string& ended);
   void write_results(const Progress& progress);
+  Replica::Settings replica_settings() const;
   bool first() const { return world_.rank() == 0; }
   /// What the rates count: tokens (a text's are bytes) or images.
   const char* things() const;
@@ -93,6 +97,7 @@ class Run {
 
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::vector<RankFacts> facts_;  ///< of all ranks
+  FreeMemory free_memory_;        ///< of this host, before anything was asked for
   double flops_per_prediction_ = 0, peak_flops_ = 0;
   double communication_seconds_ = 0;  ///< of all steps of this start
   std::size_t gradient_bytes_ = 0;    ///< reduced in a step

@@ -39,6 +39,15 @@ nlohmann::ordered_json machine_of(const Summary& s) {
   return machine;
 }
 
+nlohmann::ordered_json memory_of(const Summary& s) {
+  auto segments = nlohmann::ordered_json::object();
+  for (const MemorySegment& segment : s.memory) segments[segment.name] = segment.bytes;
+  return {{"planned_bytes", total_bytes(s.memory)},
+          {"peak_resident_bytes", s.peak_resident_bytes},
+          {"free_bytes", s.free_bytes},
+          {"segments", std::move(segments)}};
+}
+
 }  // namespace
 
 std::string as_json(const Summary& s) {
@@ -68,6 +77,7 @@ std::string as_json(const Summary& s) {
                                     {"mfu", or_null(s.mfu)},
                                     {"wall_seconds", s.wall_seconds},
                                     {"training_seconds", s.training_seconds},
+                                    {"memory", memory_of(s)},
                                     {"world_size", s.world_size},
                                     {"hosts", s.hosts},
                                     {"checkpoint", s.checkpoint},

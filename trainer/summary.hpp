@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "memory_segment.hpp"
 #include "rank_facts.hpp"
 
 namespace muster {
@@ -33,6 +34,10 @@ struct Summary {
   double communication_seconds = 0;                ///< of a step, in which gradients were reduced; mean
   double peak_flops = 0;                           ///< all ranks' together, measured; 0: not measured
   std::optional<double> mfu;                       ///< at the median rate
+
+  MemorySegments memory;                  ///< what rank 0 asked for
+  std::uint64_t peak_resident_bytes = 0;  ///< of rank 0's process, measured
+  std::uint64_t free_bytes = 0;           ///< that its host had at start
 
   int world_size = 1, hosts = 1;
   std::string backend, checkpoint;  ///< checkpoint: the newest good one; empty: none

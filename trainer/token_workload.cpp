@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "models/model_memory.hpp"
 #include "plural.hpp"
 #include "validation.hpp"
 
@@ -24,6 +25,9 @@ class TokenModel final : public Model {
         targets_(tokens_.size()) {}
 
   models::ModelTensors<float>& tensors() noexcept override { return gpt_.tensors(); }
+  std::size_t bytes() const noexcept override {
+    return gpt_.bytes() + (window_.size() + tokens_.size() + targets_.size()) * sizeof(compute::Token);
+  }
 
   void take(std::uint64_t first, std::uint64_t count) override {
     const auto context = static_cast<std::size_t>(gpt_.config().context);
@@ -76,6 +80,13 @@ std::string TokenWorkload::data_line() const {
       "{}: {} {}s to train on, {} held out",
       plural(static_cast<std::int64_t>(corpus_.file_count()), corpus_.of_shards() ? "shard" : "file"),
       corpus_.training().size(), unit(), corpus_.held_out_size());
+}
+
+MemorySegments TokenWorkload::memory(std::uint64_t most_samples, std::size_t extra) const {
+  MemorySegments segments = models::gpt_memory(config_, most_samples, sizeof(float), extra);
+  const auto context = static_cast<std::uint64_t>(config_.context);
+  segments.push_back({"samples", (2 * most_samples * context + context + 1) * sizeof(compute::Token)});
+  return segments;
 }
 
 std::unique_ptr<Model> TokenWorkload::build(compute::Compute<float>& compute, std::uint64_t most_samples,

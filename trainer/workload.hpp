@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compute/compute.hpp"
+#include "memory_segment.hpp"
 #include "model.hpp"
 #include "options.hpp"
 
@@ -32,6 +33,10 @@ class Workload {
   /// Over all that is read, equal where the data are.
   virtual std::uint64_t data_hash() const noexcept = 0;
 
+  /// The tensors that build() lays out.
+  virtual models::TensorTable table() const = 0;
+  /// What build() asks for, to the byte, without asking for it.
+  virtual MemorySegments memory(std::uint64_t most_samples, std::size_t extra) const = 0;
   /// Room for `most_samples` samples at once and `extra` elements before the gradients (ModelTensors). It
   /// reads this workload's data, which must outlive it.
   virtual std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "atomic_file.hpp"
+#include "memory_plan.hpp"
 #include "plural.hpp"
 #include "report.hpp"
 #include "run.hpp"
@@ -71,6 +72,9 @@ Summary Run::summary(const Progress& progress, const std::string& ended) const {
     s.communication_seconds = communication_seconds_ / static_cast<double>(steps);
   s.peak_flops = peak_flops_;
   if (s.tokens_per_second > 0) s.mfu = pace.mfu(s.tokens_per_second);
+  s.memory = plan_memory(*workload_, replica_settings(), 0, world_.size());
+  s.peak_resident_bytes = peak_resident_bytes();
+  s.free_bytes = free_memory_.bytes;
   s.world_size = world_.size();
   s.hosts = job_.host_count();
   s.backend = world_.backend();

@@ -20,18 +20,25 @@ float* common_memory(std::span<const std::span<float>> gradients, const Bucket& 
 
 }  // namespace
 
-std::vector<Bucket> make_buckets(std::span<const std::span<float>> gradients, std::size_t bucket_bytes) {
+std::vector<Bucket> cut_buckets(std::span<const std::size_t> sizes, std::size_t bucket_bytes) {
   auto const wanted = std::max<std::size_t>(1, bucket_bytes / sizeof(float));
   std::vector<Bucket> buckets;
-  Bucket bucket{gradients.size(), gradients.size(), 0, nullptr};
-  for (std::size_t i = gradients.size(); i-- > 0;) {
+  Bucket bucket{sizes.size(), sizes.size(), 0, nullptr};
+  for (std::size_t i = sizes.size(); i-- > 0;) {
     bucket.first = i;
-    bucket.count += gradients[i].size();
+    bucket.count += sizes[i];
     if (bucket.count < wanted && i > 0) continue;
-    bucket.memory = common_memory(gradients, bucket);
     buckets.push_back(bucket);
     bucket = {i, i, 0, nullptr};
   }
+  return buckets;
+}
+
+std::vector<Bucket> make_buckets(std::span<const std::span<float>> gradients, std::size_t bucket_bytes) {
+  std::vector<std::size_t> sizes;
+  for (auto const& gradient : gradients) sizes.push_back(gradient.size());
+  auto buckets = cut_buckets(sizes, bucket_bytes);
+  for (Bucket& bucket : buckets) bucket.memory = common_memory(gradients, bucket);
   return buckets;
 }
 

@@ -16,8 +16,11 @@ struct Bucket {
   float* memory = nullptr;          ///< of all of them when they lie side by side in this order, else null
 };
 
-/// Cuts the parameters, from the last one to the first, into buckets of at least `bucket_bytes` (the last
-/// bucket, of the first parameters, may be smaller). In the order in which a backward pass fills them.
+/// Cuts parameters of these sizes, from the last one to the first, into buckets of at least `bucket_bytes`
+/// (the last bucket, of the first parameters, may be smaller). In the order in which a backward pass fills
+/// them.
+std::vector<Bucket> cut_buckets(std::span<const std::size_t> sizes, std::size_t bucket_bytes);
+/// The same with their memory.
 std::vector<Bucket> make_buckets(std::span<const std::span<float>> gradients, std::size_t bucket_bytes);
 
 /// Calls use(span, its offset in the bucket) for each piece of the bucket's memory: all of it when it lies in

@@ -13,6 +13,7 @@
 #include "reducer/agreement.hpp"
 #include "reducer/bucket_queue.hpp"
 #include "reducer/gpu_kernels.hpp"
+#include "reducer/reduction.hpp"
 
 namespace muster {
 
@@ -176,6 +177,13 @@ Reducer::Reducer(const Communicator& world, std::span<const std::span<float>> gr
     : state_(std::make_unique<State>(world.collectives_, options)) {
   state_->layout->gradients.assign(gradients.begin(), gradients.end());
   state_->set_up(sizes_of(gradients));
+}
+
+std::size_t Reducer::memory_bytes(std::span<const std::size_t> sizes, const ReducerOptions& options, int rank,
+                                  int ranks) {
+  if (options.chunks == 0) return 0;
+  auto const buckets = detail::cut_buckets(sizes, options.bucket_bytes);
+  return detail::tree_reduction_bytes(buckets, options.chunks, rank, ranks);
 }
 
 Reducer::~Reducer() = default;

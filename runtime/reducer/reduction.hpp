@@ -38,6 +38,8 @@ std::unique_ptr<BucketReduction> make_reduction(ReductionParts parts, const Redu
 std::unique_ptr<BucketReduction> make_plain_reduction(ReductionParts parts, Reduction reduction);
 /// ReducerOptions::bfloat16.
 std::unique_ptr<BucketReduction> make_bfloat16_reduction(ReductionParts parts, Reduction reduction);
+/// Bytes that the next one asks for, on `rank` of `ranks`.
+std::size_t tree_reduction_bytes(std::span<const Bucket> buckets, std::uint64_t chunks, int rank, int ranks);
 /// ReducerOptions::chunks.
 std::unique_ptr<BucketReduction> make_tree_reduction(ReductionParts parts, Reduction reduction,
                                                      std::uint64_t chunks);

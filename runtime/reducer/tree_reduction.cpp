@@ -18,6 +18,48 @@
 namespace muster::detail {
 namespace {
 
+std::size_t shard_of(const Bucket& bucket, std::size_t ranks) { return (bucket.count + ranks - 1) / ranks; }
+
+/// Sums of this rank's chunks that wait for others at the most, one of them for each bucket.
+std::size_t slots_for(ChunkTree tree, const Share& chunks) {
+  std::size_t slots = 0;
+  for (auto chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+    auto const step = tree.push({0, chunk});
+    slots = std::max(slots, step.additions == 0 ? step.slot + 1 : step.slot);
+  }
+  return slots;
+}
+
+/// Each rank's subtrees.
+std::vector<std::vector<TreeNode>> covers_of(std::uint64_t chunks, int ranks) {
+  std::vector<std::vector<TreeNode>> covers;
+  for (int r = 0; r < ranks; ++r) covers.push_back(ChunkTree(chunks).cover(share_of(chunks, r, ranks)));
+  return covers;
+}
+
+std::size_t most_nodes_of(const std::vector<std::vector<TreeNode>>& covers) {
+  std::size_t most = 0;
+  for (auto const& cover : covers) most = std::max(most, cover.size());
+  return most;
+}
+
+/// Floats of all sums that wait, and of each of the two buffers between ranks.
+struct TreeRoom {
+  std::size_t slots = 0, sums = 0, exchange = 0;
+};
+
+TreeRoom room_for(std::span<const Bucket> buckets, std::uint64_t chunks, std::size_t most_nodes, int rank,
+                  int ranks) {
+  std::size_t total = 0, longest = 0;
+  auto const parts = static_cast<std::size_t>(ranks);
+  for (const auto& bucket : buckets) {
+    total += bucket.count;
+    longest = std::max(longest, shard_of(bucket, parts));
+  }
+  auto const slots = slots_for(ChunkTree(chunks), share_of(chunks, rank, ranks));
+  return {slots, slots * total, ranks == 1 ? 0 : parts * most_nodes * longest};
+}
+
 class TreeReduction : public BucketReduction {
  public:
   TreeReduction(ReductionParts parts, Reduction reduction, std::uint64_t chunks)
@@ -26,14 +68,12 @@ class TreeReduction : public BucketReduction {
         divisor_(reduction == Reduction::average ? static_cast<float>(chunks) : 1.0f),
         own_chunks_(share_of(chunks, on_.own->rank(), on_.own->size())),
         tree_(chunks),
+        covers_(covers_of(chunks, on_.own->size())),
+        most_nodes_(most_nodes_of(covers_)),
         partial_(on_.layout->buckets.size()) {
-    for (int r = 0; r < on_.own->size(); ++r) {
-      covers_.push_back(tree_.cover(share_of(chunks, r, on_.own->size())));
-      most_nodes_ = std::max(most_nodes_, covers_.back().size());
-    }
     for (auto& partial : partial_) partial.tree = ChunkTree(chunks);
     next_chunk_.assign(partial_.size(), own_chunks_.begin);
-    allocate(ChunkTree(chunks));
+    allocate(room_for(on_.layout->buckets, chunks, most_nodes_, on_.own->rank(), on_.own->size()));
   }
 
   void take(std::size_t index) override {
@@ -75,31 +115,19 @@ class TreeReduction : public BucketReduction {
     std::vector<float*> slots;
   };
 
-  std::size_t shard_of(const Bucket& bucket) const { return (bucket.count + ranks_ - 1) / ranks_; }
-
-  void allocate(ChunkTree tree) {
-    std::size_t slots = 0;
-    for (auto chunk = own_chunks_.begin; chunk < own_chunks_.end; ++chunk) {
-      auto const step = tree.push({0, chunk});
-      slots = std::max(slots, step.additions == 0 ? step.slot + 1 : step.slot);
-    }
-    std::size_t total = 0, longest = 0;
-    for (const auto& bucket : on_.layout->buckets) {
-      total += bucket.count;
-      longest = std::max(longest, shard_of(bucket));
-    }
-    float* next = on_.arithmetic->floats(slots * total);
+  void allocate(const TreeRoom& room) {
+    float* next = on_.arithmetic->floats(room.sums);
     for (std::size_t b = 0; b < partial_.size(); ++b) {
-      for (std::size_t slot = 0; slot < slots; ++slot, next += on_.layout->buckets[b].count)
+      for (std::size_t slot = 0; slot < room.slots; ++slot, next += on_.layout->buckets[b].count)
         partial_[b].slots.push_back(next);
     }
     if (ranks_ == 1) return;
-    mine_ = on_.arithmetic->floats(ranks_ * most_nodes_ * longest);
-    theirs_ = on_.arithmetic->floats(ranks_ * most_nodes_ * longest);
+    mine_ = on_.arithmetic->floats(room.exchange);
+    theirs_ = on_.arithmetic->floats(room.exchange);
   }
 
   void across_ranks(const Bucket& bucket, const std::vector<float*>& slots) {
-    auto const shard = shard_of(bucket);
+    auto const shard = shard_of(bucket, ranks_);
     auto const nodes = covers_[static_cast<std::size_t>(on_.own->rank())].size();
     for (std::size_t r = 0; r < ranks_; ++r) {
       auto const begin = std::min(r * shard, bucket.count);
@@ -148,7 +176,7 @@ class TreeReduction : public BucketReduction {
   Share own_chunks_;
   ChunkTree tree_;                             // between ranks
   std::vector<std::vector<TreeNode>> covers_;  // by rank
-  std::size_t most_nodes_ = 0;
+  std::size_t most_nodes_;
   std::vector<Partial> partial_;           // by bucket
   std::vector<std::uint64_t> next_chunk_;  // by bucket
   float* mine_ = nullptr;
@@ -156,6 +184,11 @@ class TreeReduction : public BucketReduction {
 };
 
 }  // namespace
+
+std::size_t tree_reduction_bytes(std::span<const Bucket> buckets, std::uint64_t chunks, int rank, int ranks) {
+  auto const room = room_for(buckets, chunks, most_nodes_of(covers_of(chunks, ranks)), rank, ranks);
+  return (room.sums + 2 * room.exchange) * sizeof(float);
+}
 
 std::unique_ptr<BucketReduction> make_tree_reduction(ReductionParts parts, Reduction reduction,
                                                      std::uint64_t chunks) {

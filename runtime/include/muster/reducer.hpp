@@ -31,8 +31,8 @@ struct ReducerOptions {
   /// Above 0: the deterministic mode. The global batch is cut into so many chunks, and the gradients are
   /// added in a fixed binary tree over chunk numbers, whatever rank has them: results are byte-identical for
   /// any number of ranks, even or not, provided that each chunk's gradient is; on GPU memory the same as on
-  /// host memory, but for NaNs. Takes as much memory again as the gradients, for each sum of this rank's chunks
-  /// that has to wait for others: once to 2 log2(chunks of this rank) + 1 times.
+  /// host memory, but for NaNs. Takes as much memory again as the gradients, for each sum of this rank's
+  /// chunks that has to wait for others: once to 2 log2(chunks of this rank) + 1 times.
   std::uint64_t chunks = 0;
   /// False: buckets are reduced one after the other in finish(). For comparison.
   bool overlap = true;
@@ -84,6 +84,11 @@ class MUSTER_EXPORT Reducer {
   ~Reducer();
   Reducer(Reducer&&) noexcept;
   Reducer& operator=(Reducer&&) = delete;
+
+  /// Bytes that a reducer with `chunks` asks for beside the gradients, on `rank` of `ranks`, before there is
+  /// one. options.bucket_bytes above 0: a measured size is not known before.
+  static std::size_t memory_bytes(std::span<const std::size_t> sizes, const ReducerOptions& options, int rank,
+                                  int ranks);
 
   /// Where this parameter's gradient goes, and after finish() comes from.
   /// @throws Error(Fault::usage) when `parameter` is not below parameters().

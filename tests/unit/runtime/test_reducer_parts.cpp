@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "muster/reducer.hpp"
 #include "reducer/arithmetic.hpp"
 #include "reducer/bucket_size.hpp"
 #include "reducer/buckets.hpp"
@@ -107,6 +108,22 @@ TEST_CASE("the tree over chunks is the same for any number of ranks") {
       REQUIRE(across.slots == std::vector<std::string>{expected});
     }
   }
+}
+
+TEST_CASE("what the deterministic mode asks for is known before") {
+  std::vector<std::size_t> const sizes{10, 20, 30};
+  ReducerOptions options{.bucket_bytes = 30 * sizeof(float), .chunks = 8};
+  auto const floats = [&](int rank, int ranks) {
+    return Reducer::memory_bytes(sizes, options, rank, ranks) / sizeof(float);
+  };
+  CHECK(floats(0, 1) == 3 * 60);           // chunks 0-3, 4-5 and 6 wait at once
+  CHECK(floats(0, 2) == 2 * 60 + 2 * 30);  // and both ranks' sums of a bucket, twice
+  options.chunks = 3;
+  CHECK(floats(1, 2) == 60 + 2 * 30 * 1);  // rank 1 has one chunk, rank 0 the sum of two
+  options.bucket_bytes = 1;                // a bucket for each
+  CHECK(floats(0, 2) == 60 + 2 * 30);
+  options.chunks = 0;
+  CHECK(floats(0, 2) == 0);
 }
 
 TEST_CASE("the size of a bucket follows latency and bandwidth") {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "agreement.hpp"
+#include "memory_plan.hpp"
 #include "model_fixture.hpp"
 #include "not_finite.hpp"
 #include "replica.hpp"
@@ -65,11 +66,18 @@ struct Stretch {
 Whole train(Communicator world, const Workload& workload, const Stretch& stretch, Whole start = {}) {
   constexpr int batch = 9;
   auto compute = test_compute<float>();
-  Replica replica({{}, batch, 3, stretch.chunk, stretch.sharded}, workload, compute, world);
+  const Replica::Settings settings{{}, batch, 3, stretch.chunk, stretch.sharded};
+  Replica replica(settings, workload, compute, world);
   const std::size_t arena = replica.table().arena_size, kept = replica.tensors().moment1.size();
   const bool in_parts = stretch.sharded && world.size() > 1;
   require(in_parts ? kept <= arena / static_cast<std::size_t>(world.size()) + 16 : kept == arena,
           world.rank(), "moments have room for the rank's part");
+  const auto plan = plan_memory(workload, settings, world.rank(), world.size());
+  std::uint64_t planned = 0;
+  for (const MemorySegment& segment : plan) {
+    if (segment.name != "copy for checkpoints" && segment.name != "sums of chunks") planned += segment.bytes;
+  }
+  require(planned == replica.bytes(), world.rank(), "what it asks for was predicted to the byte");
   if (stretch.from == 0) {
     if (world.rank() == 0) replica.initialize();
     replica.broadcast();

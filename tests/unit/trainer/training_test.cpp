@@ -93,6 +93,13 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and
   CHECK(summary.at("training_loss").get<double>() < 3);
   CHECK(summary.at("world_size") == 1);
   CHECK(summary.at("machine").at("ranks").size() == 1);
+  const auto& memory = summary.at("memory");
+  CHECK(memory.at("segments").at("parameters").get<std::uint64_t>() > 80'000);
+  CHECK(memory.at("planned_bytes").get<std::uint64_t>() >
+        7 * memory.at("segments").at("parameters").get<std::uint64_t>());
+  CHECK(memory.at("peak_resident_bytes").get<std::uint64_t>() >
+        memory.at("planned_bytes").get<std::uint64_t>());
+  CHECK(memory.at("free_bytes").get<std::uint64_t>() > memory.at("planned_bytes").get<std::uint64_t>());
   const double peak = summary.at("peak_flops").get<double>(),
                rate = summary.at("tokens_per_second").get<double>();
   CHECK(peak > 0);
@@ -345,4 +352,10 @@ TEST_CASE("runs that cannot start end with the code of their fault", "[training]
   options = good;
   options.model.context = 60000;
   CHECK(code(options) == 64);
+  // Some 800 GB.
+  options = good;
+  options.model = {24, 2, 128, 24};
+  options.batch = 170000;
+  CHECK(code(options) == 64);
+  CHECK_FALSE(std::filesystem::exists(checkpoint_of(options, 60)));
 }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+/// Memory of one kind that a rank asks for.
+struct MemorySegment {
+  std::string name;
+  std::uint64_t bytes = 0;
+  bool is_activation = false;
+};
+
+using MemorySegments = std::vector<MemorySegment>;
+
+inline std::uint64_t total_bytes(const MemorySegments& segments) {
+  std::uint64_t total = 0;
+  for (const MemorySegment& segment : segments) total += segment.bytes;
+  return total;
+}
+
+}  // namespace muster

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/model_memory.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "models/mnist_cnn.hpp"
+
+namespace muster::models {
+namespace {
+
+/// Blocks of one arena, each of which fills whole cache lines.
+class Blocks {
+ public:
+  explicit Blocks(std::size_t element_bytes) : element_bytes_(element_bytes) {}
+  std::uint64_t operator()(std::uint64_t elements, std::uint64_t blocks = 1) const {
+    constexpr std::uint64_t line = compute::Arena<float>::alignment;
+    return blocks * ((elements * element_bytes_ + line - 1) / line * line);
+  }
+
+ private:
+  std::uint64_t element_bytes_;
+};
+
+void add_activations(MemorySegments& segments, const char* kind, std::uint64_t bytes) {
+  segments.push_back({kind, bytes, true});
+}
+
+void add_tensors(MemorySegments& segments, const TensorTable& table, std::size_t real_bytes,
+                 std::size_t extra) {
+  const std::uint64_t arena = table.arena_size * real_bytes;
+  segments.push_back({"parameters", arena});
+  segments.push_back({"gradients", Blocks(real_bytes)(extra) + arena});
+}
+
+}  // namespace
+
+MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
+                          std::size_t extra) {
+  const Blocks reals(real_bytes);
+  const auto layers = static_cast<std::uint64_t>(config.layers),
+             width = static_cast<std::uint64_t>(config.width);
+  const std::uint64_t rows = max_batch * static_cast<std::uint64_t>(config.context);
+  MemorySegments segments;
+  add_tensors(segments, gpt_tensors(config), real_bytes, extra);
+  add_activations(segments, "residual stream", reals(rows * width, 2 * layers + 2));
+  add_activations(segments, "normalizations",
+                  reals(rows * width, 2 * layers + 1) + reals(rows, 4 * layers + 2));
+  add_activations(segments, "attention",
+                  reals(rows * width, layers) + reals(rows * 3 * width, layers) +
+                      reals(rows * static_cast<std::uint64_t>(config.heads), layers));
+  add_activations(segments, "MLP", reals(rows * 4 * width, 2 * layers));
+  add_activations(segments, "logits", reals(rows * static_cast<std::uint64_t>(config.vocabulary)));
+  add_activations(segments, "activation gradients",
+                  reals(rows * width, 3) + reals(rows * 4 * width) + reals(rows * 3 * width));
+  return segments;
+}
+
+MemorySegments mnist_cnn_memory(std::uint64_t max_batch, std::size_t real_bytes, std::size_t extra) {
+  const Blocks reals(real_bytes);
+  // Images of 28 x 28, windows of 5 x 5: 24 x 24 places and 10 channels, pooled to 12 x 12; 8 x 8 places and
+  // 20 channels, pooled to 4 x 4.
+  const std::uint64_t places1 = max_batch * 576, places2 = max_batch * 64, hidden = MnistCnn<float>::hidden;
+  MemorySegments segments;
+  add_tensors(segments, mnist_cnn_tensors(), real_bytes, extra);
+  add_activations(segments, "unfolded images", reals(places1 * 25) + reals(places2 * 250));
+  add_activations(segments, "convolutions", reals(places1 * 10) + reals(places2 * 20));
+  add_activations(segments, "pooling", reals(places1 / 4 * 10) + reals(places2 / 4 * 20));
+  add_activations(segments, "linear layers", reals(max_batch * hidden, 2));
+  add_activations(segments, "logits", reals(max_batch * MnistCnn<float>::classes));
+  add_activations(segments, "activation gradients",
+                  reals(places1 * 10) + reals(places1 / 4 * 10) + reals(places2 * 250) + reals(places2 * 20) +
+                      reals(places2 / 4 * 20) + reals(max_batch * hidden));
+  return segments;
+}
+
+}  // namespace muster::models
