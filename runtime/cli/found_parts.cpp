@@ -52,7 +52,9 @@ std::string asked(const char* variable, const char* file, const char* name,
 
 std::string slurm() {
   auto const close = [](FILE* pipe) { pclose(pipe); };
-  std::unique_ptr<FILE, decltype(close)> const pipe(popen("srun --version 2>/dev/null", "r"), close);
+  // srun tells it only where there is a slurm.conf.
+  std::unique_ptr<FILE, decltype(close)> const pipe(
+      popen("PATH=$PATH:/usr/sbin; slurmd -V 2>/dev/null || srun --version 2>/dev/null", "r"), close);
   std::array<char, 128> line{};
   if (!pipe || fgets(line.data(), static_cast<int>(line.size()), pipe.get()) == nullptr) return "";
   return version_in(line.data());

@@ -58,6 +58,7 @@ teardown_file() { lab_down; }
   # row NAME BUILT FOUND: of the table.
   row() { grep -qE "^  $1 +(yes|no) +$2 +$3 +[a-z]" <<<"$output" || { echo "no row '$1' with $2 and $3 in: $output"; return 1; }; }
   MUSTER_NCCL_LIBRARY=/nonexistent.so run -0 "$root/usr/bin/muster" check-build
+  row 'Slurm headers' '[0-9]+\.[0-9]+\S*' '[0-9]+(\.[0-9]+)+'
   row PMIx '[0-9]+\.[0-9]+\S*' '[0-9]+(\.[0-9]+)+'
   row 'Open MPI' '[0-9]+\.[0-9]+\S*' '[0-9]+(\.[0-9]+)+'
   row NCCL '\S+' -
