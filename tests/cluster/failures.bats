@@ -23,6 +23,13 @@ went() {
 @test "a rank is killed with kill -9, its GPU is named" { went killed; }
 @test "a rank is killed, without Slurm's ending the step" { went killed_over_pmix; }
 @test "a rank ends with exit code 0 without leaving" { went exits; }
+@test "a rank ends without leaving, is stopped, its slurmstepd or rank 0 is killed, its link goes down: without PMIx" {
+  went exits_without_pmix
+  went stopped_without_pmix
+  went launcher_without_pmix
+  went rank_0_without_pmix
+  went link_without_pmix
+}
 @test "a rank is stopped" { went stopped; }
 @test "a rank is stopped inside Open MPI's all-reduce" { went stopped_in_open_mpi; }
 @test "a rank is stopped, and noticed after the default of 10 s" { went stopped_by_default; }
@@ -30,6 +37,7 @@ went() {
 @test "a rank never joins" { went absent; }
 @test "a rank is killed inside NCCL's initialisation" { went nccl; }
 @test "a rank is killed, or ends, while NCCL's communicators reduce (on doubles of CUDA and NCCL)" { went killed_on_gpus; went exits_on_gpus; }
+@test "a rank is stopped, or rank 0 killed, while NCCL's communicators reduce (on doubles of CUDA and NCCL)" { went stopped_on_gpus; went rank_0_on_gpus; }
 @test "a node's link goes down" { went link; }
 @test "a node's link goes down inside Open MPI's all-reduce" { went link_in_open_mpi; }
 @test "a node's slurmstepd is killed" { went launcher; }

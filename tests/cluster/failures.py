@@ -84,8 +84,9 @@ class Case:
     name: str
     program: list  # surviving_ranks' arguments
     line: str  # what the job's line says
-    happens: object = None  # from outside, once the ranks are in their loop; none: the program does it to itself
+    happens: object = None  # from outside, once the ranks are in their loop; none: the program does it to itself, and says "now"
     after: float = 0.0  # it can be noticed, in seconds
+    mpi: str = "pmix"
     nodes: str = "n0,n1"
     exit_code: int = 75
     connected: bool = True  # to PMIx: Slurm may kill the survivors before they have ended
@@ -105,7 +106,7 @@ class Case:
 
     def run_now(self):
         run = self.name + "." + uuid.uuid4().hex[:8]
-        command = [LAB, "exec", "env", *self.environment, "srun", "--overcommit", "--kill-on-bad-exit=0", "--mpi=pmix", "-w", self.nodes, "-N2", "-n4",
+        command = [LAB, "exec", "env", *self.environment, "srun", "--overcommit", "--kill-on-bad-exit=0", f"--mpi={self.mpi}", "-w", self.nodes, "-N2", "-n4",
                    "--ntasks-per-node=2", *self.srun, PROGRAM, run, *self.program]
         if any("%SAVE" in word for word in command):
             os.makedirs(self.saves_in(run))
@@ -141,10 +142,10 @@ class Case:
         began = time.monotonic()
         deadline = began + 60
         while time.monotonic() < deadline:
-            left = processes(run)
-            if self.goes_on and srun.poll() is not None and not left:
-                break
-            if not self.goes_on and not [1 for rank, _ in left.values() if rank not in self.gone] and (self.happens or self.said(output)):
+            # Asked before who is left: before it happens nobody may have been started yet.
+            over = srun.poll() is not None if self.goes_on else self.happens or self.said(output)
+            left = [rank for rank, _ in processes(run).values() if self.goes_on or rank not in self.gone]
+            if over and not left:
                 break
             time.sleep(0.02)
         ended = time.monotonic()
@@ -152,10 +153,12 @@ class Case:
         while self.exit_code and not self.survivors(output) and time.monotonic() < ended + 3:
             time.sleep(0.05)
         wrong = self.faults(run, srun, output)
-        if self.happens is None:  # what the program does to itself is noticed when the line comes
-            lines = self.said(output)
-            began = lines[0][0] if lines else began
-        took = ended - began - (self.after if self.happens else 0)
+        if self.happens is None and not self.goes_on:
+            marks = [at for at, line in output if line == "now"]
+            if not marks:
+                return None, "the program did not say when it happens", output
+            began = marks[0]
+        took = ended - began - self.after
         if not wrong and not self.goes_on and took > HOLD:
             wrong = f"the last process ended {took:.2f} s after what happened was noticed"
         return took, wrong, output
@@ -244,6 +247,9 @@ DOUBLES = [f"MUSTER_CUDA_LIBRARY={BUILD}/tests/unit/runtime/libfake_cuda.so", f"
 # Ranks whose NCCL communicators reduce, through files that all of them see.
 ON_DOUBLES = {"srun": ("--gpus-per-node=2",), "environment": (*DOUBLES, "FAKE_NCCL_FOLDER=%SAVE"), "needs": f"{BUILD}/tests/unit/runtime/libfake_nccl.so"}
 ON_WORLD = r"running, last call all_reduce \(operation \d+ on communicator 'world'\)"
+ON_WORLD_OR_LATER = ON_WORLD + "(?: or later)?"
+# Slurm does not see that a rank is lost then, and ends nothing.
+NO_PMIX = {"mpi": "none", "connected": False}
 SLURMSTEPD = r"slurmstepd, pid \d+, which started rank [23] \(host n1\), ended"
 STEP = r"running, last call all_reduce \(operation \d+ on communicator 'host'\)"
 # Of a rank on another host: what it said last.
@@ -261,10 +267,11 @@ CASES = [
          after=SILENCE),
     Case("stopped_leader", ["steady", *OVER], named(2, f"(?:{AWAY}|{EITHER})"), lambda run: kill(run, 2, signal.SIGSTOP), after=SILENCE, connected=False,
          lost=(2,)),
-    Case("absent", ["absent:3", "join=2000"], r"join: 1 of 4 ranks missing after 2 s: rank 3 \(host n1\) .*said no hello", gone=(3,)),
+    # 2 s to join, and 2 s in which the others tell who is there.
+    Case("absent", ["absent:3", "join=2000"], after=4.0, line=r"join: 1 of 4 ranks missing after 2 s: rank 3 \(host n1\) .*said no hello", gone=(3,)),
     Case("nccl", ["nccl:3", "join=20000"],
          rf"rank 3 \(host n1, GPU [^)]*\), pid \d+, {ended_as('was killed by signal 14 (Alarm clock)')}, while setting up NCCL",
-         srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
+         after=0.3, srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
     Case("killed_on_gpus", ["steady", "doubles"], named(3, KILLED, ON_WORLD, GPU), lambda run: kill(run, 3), **ON_DOUBLES),
     Case("exits_on_gpus", ["exits:3", "doubles"], named(3, ended_as("ended with exit code 0 without leaving the job"), ON_WORLD, GPU), **ON_DOUBLES),
     Case("link", ["steady", "barrier", *OVER], rf"rank 2 \(host n3\), pid \d+, {AWAY}", lambda run: link("n3", "down"), after=SILENCE, nodes=CUT_OFF,
@@ -277,7 +284,17 @@ CASES = [
     Case("rank_0_in_open_mpi", ["steady"], named(0, EITHER, STEP_OR_LATER), lambda run: kill(run, 0), lost=(0,)),
     Case("differs", ["differs:2", "stall=1000"],
          r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast, but rank 0 .* called all_reduce: all ranks must make the same calls",
-         exit_code=64, lost=()),
+         after=1.0, exit_code=64, lost=()),
+    Case("exits_without_pmix", ["exits:3", "barrier"], named(3, ended_as("ended with exit code 0 without leaving the job")), **NO_PMIX),
+    Case("stopped_without_pmix", ["steady", "barrier", SOON], named(3, rf"is stopped, silent for {SILENCE:.0f} s"),
+         lambda run: kill(run, 3, signal.SIGSTOP), after=SILENCE, **NO_PMIX),
+    Case("link_without_pmix", ["steady", "barrier", SOON], rf"rank 2 \(host n3\), pid \d+, {AWAY}", lambda run: link("n3", "down"), after=SILENCE, nodes=CUT_OFF,
+         lost=(2, 3), **NO_PMIX),
+    Case("launcher_without_pmix", ["steady", "barrier"], SLURMSTEPD, lambda run: kill_launcher(run, 3), lost=(2, 3), **NO_PMIX),
+    Case("rank_0_without_pmix", ["steady", "barrier"], named(0, EITHER), lambda run: kill(run, 0), lost=(0,), **NO_PMIX),
+    Case("stopped_on_gpus", ["steady", "doubles", SOON], named(3, rf"is stopped, silent for {SILENCE:.0f} s", ON_WORLD, GPU),
+         lambda run: kill(run, 3, signal.SIGSTOP), after=SILENCE, **ON_DOUBLES),
+    Case("rank_0_on_gpus", ["steady", "doubles"], named(0, EITHER, ON_WORLD_OR_LATER, GPU), lambda run: kill(run, 0), lost=(0,), **ON_DOUBLES),
     Case("computes", ["steady", "computes", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
     Case("saves", ["steady", "save=%SAVE", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False, saves=("0", "1", "2")),
     Case("late", ["late:3", "steps=20", "stall=2000"], "", goes_on="steady", lines=0, exit_code=0,

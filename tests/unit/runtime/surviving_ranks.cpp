@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job to which something happens, for tests/cluster/failures: surviving_ranks RUN CASE[:RANK] [OPTION...].
 // RUN is any word; it tells this run's processes from others'. Rank 0 prints "steady" once all are in their
-// loop. Who ends because of the job's failure prints its one line, if it is the one to speak.
+// loop, and who does something to itself "now" right before. Who ends because of the job's failure prints its
+// one line, if it is the one to speak.
 //   steady     reduces until something comes from outside
 //   exits      RANK ends with exit code 0, without leaving
 //   absent     RANK never joins
@@ -69,10 +70,16 @@ void say(const std::string& text) {
   std::fflush(stdout);
 }
 
+void end_silently() {
+  say("now");
+  _exit(0);
+}
+
 void loop(muster::Job& job, const Wishes& wishes, int count) {
   bool const mine = job.rank() == wishes.rank;
   if (wishes.has("barrier")) {
     for (int i = 0; i < count; ++i) {
+      if (i == 4 && mine && wishes.what == "exits") end_silently();
       job.barrier("step", 60s);
       if (i == 3 && job.rank() == 0) say("steady");
       std::this_thread::sleep_for(20ms);
@@ -81,10 +88,11 @@ void loop(muster::Job& job, const Wishes& wishes, int count) {
   }
   auto world = job.world();
   for (int i = 0; i < count; ++i) {
-    if (i == 4 && mine && wishes.what == "exits") _exit(0);
+    if (i == 4 && mine && wishes.what == "exits") end_silently();
     if (i == 4 && mine && wishes.what == "late") std::this_thread::sleep_for(3s);
     if (i == 4 && mine && wishes.what == "differs") {
       std::vector<double> values(1000);
+      say("now");
       world.broadcast(std::span<double>(values), 0);
     } else {
       reduce(world);
@@ -97,7 +105,10 @@ void loop(muster::Job& job, const Wishes& wishes, int count) {
 
 int run(const Wishes& wishes) {
   bool const mine = launched_as() == wishes.rank;
-  if (mine && wishes.what == "absent") std::this_thread::sleep_for(60s);
+  if (mine && wishes.what == "absent") {
+    say("now");
+    std::this_thread::sleep_for(60s);
+  }
   bool const on_doubles = wishes.what == "nccl" || wishes.has("doubles");
   if (on_doubles) setenv("FAKE_CUDA_PCI", ("0000:0" + std::to_string(launched_as() % 8) + ":00.0").c_str(), 1);
   auto job = muster::Job::join({.deadline = wishes.ms("join", "20000"),
@@ -113,7 +124,10 @@ int run(const Wishes& wishes) {
   }
   if (wishes.what == "nccl") {
     setenv("FAKE_NCCL", "hang_init", 1);
-    if (mine) ualarm(300'000, 0);
+    if (mine) {
+      say("now");
+      ualarm(300'000, 0);
+    }
     if (job.rank() == 0) say("steady");
   }
   try {
