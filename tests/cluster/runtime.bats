@@ -96,3 +96,12 @@ shared_gpu='ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refus
   run lab exec srun -n1 --mpi=none "$(program failing_ranks)" forgets
   [ "$status" = 0 ]
 }
+
+@test "one timeline, and metrics, of ranks on two hosts whose clocks are a thousand seconds apart" {
+  local ranks=$BATS_TEST_TMPDIR/ranks observed=$MUSTER_BUILD/bin/observed_ranks check=$REPOSITORY/tests/unit/runtime/observed_ranks.py
+  printf '#!/bin/sh\n[ "$SLURMD_NODENAME" != n1 ] || exec unshare --time --monotonic 1000 %s "$@"\nexec %s "$@"\n' "$observed" "$observed" >"$ranks"
+  chmod +x "$ranks"
+  for what in steps metrics; do
+    TMPDIR=$BATS_TEST_TMPDIR AHEAD='n1 1000' run -0 python3 "$check" "$ranks" "$what" "$LAB_COMMAND" exec srun -N2 --mpi=pmix --kill-on-bad-exit=0 -n 4
+  done
+}
