@@ -40,11 +40,13 @@ teardown_file() { lab_down; }
   [ -z "$output" ]
 }
 
-@test "a ten-line program finds the package, builds, and sums over ranks under mpirun and, on two nodes, under srun" {
+@test "a ten-line program finds the package, builds, and sums over ranks alone, under mpirun and, on two nodes, under srun" {
   prefix=$BATS_FILE_TMPDIR/prefix
   DESTDIR=$prefix cmake --install "$build" --prefix /usr > /dev/null
   cmake -G Ninja -S tests/cluster/install -B "$BATS_FILE_TMPDIR/ten" -DCMAKE_PREFIX_PATH="$prefix/usr" > /dev/null
   cmake --build "$BATS_FILE_TMPDIR/ten" > /dev/null
+  run timeout 60 "$BATS_FILE_TMPDIR/ten/ten_lines"
+  [ "$output" = "rank 0 of 1: sum 1" ]
   run timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$status" = 0 ]
   [[ "$output" == *"rank 0 of 2: sum 3"* ]]

@@ -20,6 +20,12 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [[ "$output" == *"All tests passed"* ]]
 }
 
+@test "the reducer in every mode, the broadcast of state and averages on three ranks over two nodes" {
+  run ranks 3 "$(program test_reducer)"
+  [ "$status" = 0 ]
+  [[ "$output" == *"All tests passed"* ]]
+}
+
 # Uneven hosts, and one rank on each.
 @test "all-reduces over two nodes of several ranks, of two and one, of one each go through shared memory and leaders" {
   local n
