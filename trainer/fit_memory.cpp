@@ -32,8 +32,12 @@ std::string way_out(const Options& options) {
 }  // namespace
 
 Replica::Settings Run::replica_settings() const {
-  return {options_.adamw, options_.batch, options_.seed, options_.deterministic ? options_.chunk : 0,
-          options_.shard_optimizer};
+  return {options_.adamw,
+          options_.batch,
+          options_.seed,
+          options_.deterministic ? options_.chunk : 0,
+          options_.shard_optimizer,
+          options_.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float)};
 }
 
 void Run::require_memory() {

@@ -12,8 +12,6 @@
 namespace muster {
 namespace {
 
-using Cnn = models::MnistCnn<float>;
-
 /// Streams of the seed's generator; Windows has another, initial weights use small numbers (one per tensor).
 constexpr std::uint64_t channel_stream = std::uint64_t{1} << 61, hidden_stream = channel_stream + 1;
 
@@ -21,19 +19,23 @@ constexpr std::uint64_t channel_stream = std::uint64_t{1} << 61, hidden_stream =
 constexpr float pixel_mean = 0.1307f, pixel_deviation = 0.3081f;
 
 /// Each of `count` units is kept, and doubled, with probability 1/2.
-void draw_dropout(std::uint64_t seed, std::uint64_t stream, std::uint64_t sample, int count, float* to) {
+template <typename Real>
+void draw_dropout(std::uint64_t seed, std::uint64_t stream, std::uint64_t sample, int count, Real* to) {
   const std::uint64_t bits = uniform_bits(seed, stream, sample);
-  for (int unit = 0; unit < count; ++unit) to[unit] = (bits >> unit & 1) != 0 ? 2.0f : 0.0f;
+  for (int unit = 0; unit < count; ++unit) to[unit] = Real((bits >> unit & 1) != 0 ? 2.0f : 0.0f);
 }
-static_assert(Cnn::dropped_channels <= 64 && Cnn::hidden <= 64);
 
 /// Validation takes as many images at once as training does, but not fewer than pay.
 constexpr std::uint64_t least_validation_batch = 32;
 
+template <typename Real>
 class ImageModel final : public Model {
+  using Cnn = models::MnistCnn<Real>;
+  static_assert(Cnn::dropped_channels <= 64 && Cnn::hidden <= 64);
+
  public:
   ImageModel(const ImageWorkload& workload, const data::ImageSet& images, std::uint64_t seed,
-             compute::Compute<float>& compute, std::uint64_t most_samples, std::size_t extra)
+             compute::Compute<Real>& compute, std::uint64_t most_samples, std::size_t extra)
       : workload_(workload),
         images_(images),
         seed_(seed),
@@ -45,7 +47,7 @@ class ImageModel final : public Model {
 
   models::ModelTensors<float>& tensors() noexcept override { return cnn_.tensors(); }
   std::size_t bytes() const noexcept override {
-    return cnn_.bytes() + (pixels_.size() + channels_.size() + hidden_.size()) * sizeof(float) +
+    return cnn_.bytes() + (pixels_.size() + channels_.size() + hidden_.size()) * sizeof(Real) +
            labels_.size() * sizeof(compute::Token);
   }
 
@@ -89,14 +91,14 @@ class ImageModel final : public Model {
     labels_[to] = images.label(image);
     std::transform(images.pixels(image).begin(), images.pixels(image).end(),
                    pixels_.data() + to * Cnn::pixels,
-                   [](std::uint8_t pixel) { return (pixel / 255.0f - pixel_mean) / pixel_deviation; });
+                   [](std::uint8_t pixel) { return Real((pixel / 255.0f - pixel_mean) / pixel_deviation); });
   }
 
   const ImageWorkload& workload_;
   const data::ImageSet& images_;
   std::uint64_t seed_, count_ = 0;
   Cnn cnn_;
-  std::vector<float> pixels_, channels_, hidden_;
+  std::vector<Real> pixels_, channels_, hidden_;
   std::vector<compute::Token> labels_;
 };
 
@@ -114,17 +116,24 @@ std::string ImageWorkload::data_line() const {
 
 double ImageWorkload::flops_per_sample() const { return models::mnist_cnn_flops_per_image(); }
 
-MemorySegments ImageWorkload::memory(std::uint64_t most_samples, std::size_t extra) const {
+MemorySegments ImageWorkload::memory(std::uint64_t most_samples, std::size_t extra,
+                                     std::size_t real_bytes) const {
+  using Cnn = models::MnistCnn<float>;
   const std::uint64_t room = std::max(most_samples, least_validation_batch);
-  MemorySegments segments = models::mnist_cnn_memory(room, sizeof(float), extra);
-  constexpr std::uint64_t floats = Cnn::pixels + Cnn::dropped_channels + Cnn::hidden;
-  segments.push_back({"samples", room * (floats * sizeof(float) + sizeof(compute::Token))});
+  MemorySegments segments = models::mnist_cnn_memory(room, real_bytes, extra);
+  constexpr std::uint64_t reals = Cnn::pixels + Cnn::dropped_channels + Cnn::hidden;
+  segments.push_back({"samples", room * (reals * real_bytes + sizeof(compute::Token))});
   return segments;
 }
 
 std::unique_ptr<Model> ImageWorkload::build(compute::Compute<float>& compute, std::uint64_t most_samples,
                                             std::size_t extra) const {
-  return std::make_unique<ImageModel>(*this, images_, seed_, compute, most_samples, extra);
+  return std::make_unique<ImageModel<float>>(*this, images_, seed_, compute, most_samples, extra);
+}
+
+std::unique_ptr<Model> ImageWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
+                                            std::size_t extra) const {
+  return std::make_unique<ImageModel<bfloat16>>(*this, images_, seed_, compute, most_samples, extra);
 }
 
 }  // namespace muster

@@ -30,8 +30,10 @@ class ImageWorkload final : public Workload {
     return order_.at(sample / order_.count(), sample % order_.count());
   }
   models::TensorTable table() const override { return models::mnist_cnn_tensors(); }
-  MemorySegments memory(std::uint64_t most_samples, std::size_t extra) const override;
+  MemorySegments memory(std::uint64_t most_samples, std::size_t extra, std::size_t real_bytes) const override;
   std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,
+                               std::size_t extra) const override;
+  std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
                                std::size_t extra) const override;
 
  private:

@@ -13,10 +13,11 @@ constexpr int smallest_product = 256, largest_product = 2048, grain = 128;
 constexpr double seconds_in_all = 0.1, seconds_of_one = 0.008;
 
 /// FLOP/s of each product, until the time is over.
+template <typename Real>
 class Products {
  public:
-  Products(compute::Compute<float>& compute, int n)
-      : compute_(compute), n_(n), a_(size(), 0.5f), b_(size(), 0.25f), c_(size()) {
+  Products(compute::Compute<Real>& compute, int n)
+      : compute_(compute), n_(n), a_(size(), Real(0.5f)), b_(size(), Real(0.25f)), c_(size()) {
     once();  // builds what the library keeps for this shape
   }
   double once() {
@@ -28,14 +29,15 @@ class Products {
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(n_) * static_cast<std::size_t>(n_); }
-  compute::Compute<float>& compute_;
+  compute::Compute<Real>& compute_;
   int n_;
-  std::vector<float> a_, b_, c_;
+  std::vector<Real> a_, b_, c_;
 };
 
 }  // namespace
 
-double measure_peak(compute::Compute<float>& compute) {
+template <typename Real>
+double measure_peak(compute::Compute<Real>& compute) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_in_all);
   const double rough = Products(compute, smallest_product).once();
   const int fitting = static_cast<int>(std::cbrt(rough * seconds_of_one / 2)) / grain * grain;
@@ -48,5 +50,8 @@ double measure_peak(compute::Compute<float>& compute) {
   std::nth_element(rates.begin(), middle, rates.end());
   return *middle;
 }
+
+template double measure_peak(compute::Compute<float>&);
+template double measure_peak(compute::Compute<bfloat16>&);
 
 }  // namespace muster

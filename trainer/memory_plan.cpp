@@ -8,8 +8,8 @@
 namespace muster {
 
 MemorySegments plan_memory(const Workload& workload, const Replica::Settings& settings, int rank, int ranks) {
-  MemorySegments segments =
-      workload.memory(Replica::samples_at_once(settings, rank, ranks), Replica::extra_slots);
+  MemorySegments segments = workload.memory(Replica::samples_at_once(settings, rank, ranks),
+                                            Replica::extra_slots, settings.real_bytes);
   const models::TensorTable table = workload.table();
   const bool sharded = settings.shard_optimizer && ranks > 1;
   const std::uint64_t moments =

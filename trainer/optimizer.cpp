@@ -15,7 +15,7 @@ Share optimizer_part(std::size_t arena_size, int rank, int size) {
 
 template <typename Real>
 Adamw<Real>::Adamw(const models::TensorTable& table, const AdamwSettings& settings,
-                   compute::Compute<Real>& compute, Share part)
+                   compute::UpdateCompute<Real>& compute, Share part)
     : table_(table),
       settings_(settings),
       compute_(compute),
@@ -30,7 +30,7 @@ double Adamw<Real>::norm(std::span<const Real> gradients) {
 
 template <typename Real>
 void Adamw<Real>::update(std::span<Real> parameters, std::span<const Real> gradients, double norm,
-                         double learning_rate, std::int64_t step) {
+                         double learning_rate, std::int64_t step, std::span<bfloat16> rounded) {
   compute::AdamwStep scalars;
   scalars.learning_rate = learning_rate;
   scalars.beta1 = settings_.beta1;
@@ -46,7 +46,7 @@ void Adamw<Real>::update(std::span<Real> parameters, std::span<const Real> gradi
     scalars.weight_decay = tensor.decay ? settings_.weight_decay : 0;
     compute_.adamw(scalars, parameters.data() + begin, gradients.data() + begin,
                    moment1_.data() + (begin - part_.begin), moment2_.data() + (begin - part_.begin),
-                   end - begin);
+                   rounded.empty() ? nullptr : rounded.data() + begin, end - begin);
   }
 }
 

@@ -27,17 +27,19 @@ template <typename Real>
 class Adamw {
  public:
   /// `part`: the elements that it updates, and keeps moments of. An element's bits do not depend on it.
-  Adamw(const models::TensorTable& table, const AdamwSettings& settings, compute::Compute<Real>& compute,
-        Share part);
-  Adamw(const models::TensorTable& table, const AdamwSettings& settings, compute::Compute<Real>& compute)
+  Adamw(const models::TensorTable& table, const AdamwSettings& settings,
+        compute::UpdateCompute<Real>& compute, Share part);
+  Adamw(const models::TensorTable& table, const AdamwSettings& settings,
+        compute::UpdateCompute<Real>& compute)
       : Adamw(table, settings, compute, {0, table.arena_size}) {}
 
   /// Euclidean norm of the whole gradient arena. Not finite when a gradient is not.
   double norm(std::span<const Real> gradients);
   /// Updates the part's parameters and moments with gradients whose norm() is `norm`. `step` counts from 0.
-  /// Both spans are of whole arenas.
+  /// All spans are of whole arenas. `rounded`: ModelTensors::rounded(), whose part then follows the
+  /// parameters.
   void update(std::span<Real> parameters, std::span<const Real> gradients, double norm, double learning_rate,
-              std::int64_t step);
+              std::int64_t step, std::span<bfloat16> rounded = {});
 
   const Share& part() const noexcept { return part_; }
   /// Of the part.
@@ -47,7 +49,7 @@ class Adamw {
  private:
   const models::TensorTable& table_;
   AdamwSettings settings_;
-  compute::Compute<Real>& compute_;
+  compute::UpdateCompute<Real>& compute_;
   Share part_;
   compute::Arena<Real> moment1_, moment2_;
 };

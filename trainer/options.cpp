@@ -70,6 +70,11 @@ void add_training_options(CLI::App& app, Options& o) {
   add_option(app, group, "--beta1", o.adamw.beta1, "AdamW's decay of the first moment");
   add_option(app, group, "--beta2", o.adamw.beta2, "AdamW's decay of the second moment");
   add_option(app, group, "--clip", o.adamw.clip, "Largest global gradient norm; 0: no clipping");
+  add_option(app, group, "--dtype", o.dtype,
+             "What the model computes in; with bf16 parameters, their gradients and AdamW's moments stay in "
+             "float32")
+      ->type_name("fp32|bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}).description(""));
   add_switch(app, group, "deterministic", o.deterministic,
              "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");
   add_option(app, group, "--chunk", o.chunk,

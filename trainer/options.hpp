@@ -35,6 +35,7 @@ struct Options {
   std::int64_t warmup = 100;
   AdamwSettings adamw;
   std::uint64_t seed = 1;
+  std::string dtype = "fp32";  ///< or "bf16": what the model computes in
   bool deterministic = false;
   int chunk = 1;
   bool shard_optimizer = false;

@@ -90,12 +90,22 @@ void Run::require_equal_everywhere() {
   });
 }
 
+template <typename Real>
+void Run::build_replica_in(int threads) {
+  using Cpu = compute::cpu::CpuCompute<Real>;
+  auto cpu = std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
+  replica_ = std::make_unique<Replica>(replica_settings(), *workload_, *cpu, world_);
+  measure_peak_ = [&of = *cpu] { return measure_peak(of); };
+  compute_ = std::move(cpu);
+}
+
 void Run::build_replica() {
   agreement_.together([&] {
     const int threads = choose_threads(options_.threads, job_.roster(), job_.rank());
-    compute_ = std::make_unique<compute::cpu::CpuCompute<float>>(
-        compute::cpu::CpuCompute<float>::Options{threads, true, nullptr});
-    replica_ = std::make_unique<Replica>(replica_settings(), *workload_, *compute_, world_);
+    if (options_.dtype == "bf16")
+      build_replica_in<bfloat16>(threads);
+    else
+      build_replica_in<float>(threads);
     if (first()) {
       replica_->initialize();
       writer_ = std::make_unique<CheckpointWriter>(checkpoints_, replica_->table());
@@ -105,6 +115,7 @@ void Run::build_replica() {
   state_.model = workload_->model_text();
   state_.seed = options_.seed;
   state_.batch = options_.batch;
+  state_.dtype = options_.dtype;
   state_.data_hash = workload_->data_hash();
   state_.world_size = world_.size();
   state_.chunk = options_.deterministic ? options_.chunk : 0;
@@ -117,7 +128,7 @@ void Run::examine_machine() {
       workload_->flops_per_sample() / static_cast<double>(workload_->predictions_per_sample());
   world_.barrier();  // ranks that share cores measure what they have together
   agreement_.together([&] {
-    if (options_.mfu) mine.peak_flops = measure_peak(*compute_);
+    if (options_.mfu) mine.peak_flops = measure_peak_();
   });
   facts_ = gather_facts(world_, mine);
   for (const RankFacts& rank : facts_) peak_flops_ += rank.peak_flops;
@@ -126,12 +137,17 @@ void Run::examine_machine() {
 void Run::announce() {
   if (!first()) return;
   fmt::print("{}: {} parameters\n", workload_->model_line(), replica_->table().parameter_count);
-  fmt::print("on {} on {}, each {}; {} {}s a step\n", plural(world_.size(), "rank"),
-             plural(job_.host_count(), "host"), compute_->describe(), replica_->predictions_per_step(),
-             workload_->unit());
+  fmt::print("on {} on {}, each {} in {}; {} {}s a step\n", plural(world_.size(), "rank"),
+             plural(job_.host_count(), "host"), compute_->describe(), options_.dtype,
+             replica_->predictions_per_step(), workload_->unit());
+  if (options_.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
+    fmt::print(
+        "warning: this processor has no instructions for bfloat16 products (AVX-512 BF16): "
+        "--dtype=bf16 is slower here than fp32\n");
+  }
   if (peak_flops_ > 0) {
-    fmt::print("peak {} measured in float32 matrix products; the model needs {:.4g} MFLOP a{} {}\n",
-               format_flops(peak_flops_), flops_per_prediction_ / 1e6,
+    fmt::print("peak {} measured in {} matrix products; the model needs {:.4g} MFLOP a{} {}\n",
+               format_flops(peak_flops_), options_.dtype, flops_per_prediction_ / 1e6,
                workload_->unit() == std::string_view("image") ? "n" : "", workload_->unit());
   }
   announce_memory();

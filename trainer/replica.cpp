@@ -16,7 +16,8 @@ static_assert(slots == Replica::extra_slots);
 
 }  // namespace
 
-Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<float>& compute,
+template <typename Real>
+Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
                  Communicator world)
     : settings_(settings),
       workload_(workload),
@@ -24,6 +25,14 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
       compute_(compute),
       model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_slots)),
       optimizer_(model_->tensors().table(), settings.adamw, compute, part_of(world_.rank())) {}
+
+template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator);
+template Replica::Replica(const Settings&, const Workload&, compute::Compute<bfloat16>&, Communicator);
+
+void Replica::initialize() {
+  model_->tensors().initialize(settings_.seed);
+  model_->tensors().round_parameters(compute_);
+}
 
 std::uint64_t Replica::samples_at_once(const Settings& settings, int rank, int ranks) {
   if (settings.chunk > 0) return static_cast<std::uint64_t>(settings.chunk);
@@ -108,7 +117,7 @@ StepResult Replica::step(std::int64_t step, std::int64_t first_sample, double le
       extra[not_finite_slot] == 0 && std::isfinite(result.gradient_norm) && std::isfinite(result.loss);
   if (result.finite) {
     optimizer_.update(model_->tensors().parameters(), model_->tensors().gradients(), result.gradient_norm,
-                      learning_rate, step);
+                      learning_rate, step, model_->tensors().rounded());
     if (sharded()) gather_parameters(result);
   }
   return result;
@@ -121,6 +130,7 @@ void Replica::gather_parameters(StepResult& result) {
   const std::span<float> all = model_->tensors().parameters();
   const Share& own = optimizer_.part();
   world_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts);
+  model_->tensors().round_parameters(compute_);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   result.exposed += seconds;
   result.communication += seconds;

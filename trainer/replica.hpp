@@ -53,6 +53,8 @@ class Replica {
     /// summed in the same order, and the reducer adds as ever. The ranks send 3(n-1)/n times the parameters'
     /// bytes a step for it, instead of 2(n-1)/n.
     bool shard_optimizer = false;
+    /// For plan_memory(): of a number that the model computes in.
+    std::size_t real_bytes = sizeof(float);
   };
   /// Scalars that travel before the gradients.
   static constexpr std::size_t extra_slots = 4;
@@ -60,12 +62,13 @@ class Replica {
   static std::uint64_t samples_at_once(const Settings& settings, int rank, int ranks);
   static ReducerOptions reducer_options(const Settings& settings);
 
-  /// The workload must outlive it.
-  Replica(const Settings& settings, const Workload& workload, compute::Compute<float>& compute,
+  /// The workload must outlive it. The model computes in Real, float or bfloat16, of settings.real_bytes.
+  template <typename Real>
+  Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
           Communicator world);
 
   /// Initial parameters from the seed, on this rank only: broadcast() follows.
-  void initialize() { model_->tensors().initialize(settings_.seed); }
+  void initialize();
   /// Rank 0's parameters to all.
   void broadcast();
   /// A whole state on rank 0 to all ranks: the parameters to everybody, moments to those that keep them.
@@ -109,7 +112,7 @@ class Replica {
   Settings settings_;
   const Workload& workload_;
   Communicator world_;
-  compute::Compute<float>& compute_;
+  compute::UpdateCompute<float>& compute_;
   std::unique_ptr<Model> model_;
   Adamw<float> optimizer_;
   std::optional<Reducer> reducer_;  ///< from the first step on; of the extra scalars and every tensor

@@ -20,7 +20,10 @@ Share Replica::part_of(int rank) const {
   return sharded() ? optimizer_part(size, rank, world_.size()) : Share{0, size};
 }
 
-void Replica::broadcast() { world_.broadcast(model_->tensors().parameters(), 0); }
+void Replica::broadcast() {
+  world_.broadcast(model_->tensors().parameters(), 0);
+  model_->tensors().round_parameters(compute_);
+}
 
 void Replica::spread(const TrainingTensors& whole) {
   const TrainingTensors own = tensors();

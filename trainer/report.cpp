@@ -105,8 +105,8 @@ std::string machine(const Summary& s) {
   for (const std::string& name : processors) out += row("processor", name);
   for (const std::string& name : kernels) out += row("system", name);
   if (s.peak_flops > 0) {
-    out += row("measured peak",
-               fmt::format("{} in float32 matrix products, all ranks together", format_flops(s.peak_flops)));
+    out += row("measured peak", fmt::format("{} in {} matrix products, all ranks together",
+                                            format_flops(s.peak_flops), s.dtype));
     out += row("model's need", fmt::format("{:.4g} MFLOP for each of the {} it trains on",
                                            s.flops_per_token / 1e6, things_of(s)));
   }

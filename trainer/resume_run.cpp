@@ -25,6 +25,7 @@ std::string differing_options(const TrainingState& mine, const TrainingState& fo
 
 /// What makes the bits of the steps to come other ones, or nothing.
 std::string differing_bits(const TrainingState& mine, const TrainingState& found) {
+  if (found.dtype != mine.dtype) return fmt::format("--dtype={}, now {}", found.dtype, mine.dtype);
   if (found.chunk != mine.chunk) return "another --deterministic or --chunk";
   if (found.threads != mine.threads)
     return fmt::format("{}, now {}", plural(found.threads, "thread"), mine.threads);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -38,6 +39,8 @@ class Run {
   void require_equal_everywhere();
   void require_memory();
   void build_replica();
+  template <typename Real>
+  void build_replica_in(int threads);
   void examine_machine();
   std::optional<CheckpointFolder::Found> newest_checkpoint();
   std::optional<CheckpointFolder::Found> named_checkpoint();
@@ -79,7 +82,8 @@ class Run {
   std::filesystem::path checkpoints_path_, metrics_path_, status_path_;
 
   std::unique_ptr<Workload> workload_;
-  std::unique_ptr<compute::Compute<float>> compute_;
+  std::unique_ptr<compute::UpdateCompute<float>> compute_;
+  std::function<double()> measure_peak_;  ///< of compute_
   std::unique_ptr<Replica> replica_;
   // Rank 0 only:
   std::unique_ptr<Metrics> metrics_;

@@ -27,7 +27,7 @@ nlohmann::ordered_json machine_of(const Summary& s) {
                      {"threads", r.threads},
                      {"peak_flops", r.peak_flops}});
   }
-  nlohmann::ordered_json machine{{"device", s.device}, {"backend", s.backend}};
+  nlohmann::ordered_json machine{{"device", s.device}, {"dtype", s.dtype}, {"backend", s.backend}};
   if (!s.ranks.empty()) {
     const RankFacts& first = s.ranks.front();
     machine["processor"] = first.processor;

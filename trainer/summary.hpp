@@ -15,7 +15,7 @@ namespace muster {
 /// alone.
 struct Summary {
   std::string ended;  ///< "finished", or why not: "signal 15"; "running" in a report in between
-  std::string model, data, device;
+  std::string model, data, device, dtype;
   std::string unit =
       "token";  ///< what is predicted: "byte", "token" or "image"; "tokens" below stands for each
   std::int64_t parameters = 0;

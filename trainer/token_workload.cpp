@@ -13,10 +13,11 @@
 namespace muster {
 namespace {
 
+template <typename Real>
 class TokenModel final : public Model {
  public:
   TokenModel(const models::GptConfig& config, const data::Corpus& corpus, const data::Windows& windows,
-             compute::Compute<float>& compute, std::uint64_t most_samples, std::size_t extra)
+             compute::Compute<Real>& compute, std::uint64_t most_samples, std::size_t extra)
       : corpus_(corpus),
         windows_(windows),
         gpt_(config, static_cast<int>(most_samples), compute, extra),
@@ -53,7 +54,7 @@ class TokenModel final : public Model {
  private:
   const data::Corpus& corpus_;
   const data::Windows& windows_;
-  models::Gpt<float> gpt_;
+  models::Gpt<Real> gpt_;
   std::uint64_t count_ = 0;
   std::vector<compute::Token> window_, tokens_, targets_;  ///< the last two: [most_samples, context]
 };
@@ -82,8 +83,9 @@ std::string TokenWorkload::data_line() const {
       corpus_.training().size(), unit(), corpus_.held_out_size());
 }
 
-MemorySegments TokenWorkload::memory(std::uint64_t most_samples, std::size_t extra) const {
-  MemorySegments segments = models::gpt_memory(config_, most_samples, sizeof(float), extra);
+MemorySegments TokenWorkload::memory(std::uint64_t most_samples, std::size_t extra,
+                                     std::size_t real_bytes) const {
+  MemorySegments segments = models::gpt_memory(config_, most_samples, real_bytes, extra);
   const auto context = static_cast<std::uint64_t>(config_.context);
   segments.push_back({"samples", (2 * most_samples * context + context + 1) * sizeof(compute::Token)});
   return segments;
@@ -91,7 +93,12 @@ MemorySegments TokenWorkload::memory(std::uint64_t most_samples, std::size_t ext
 
 std::unique_ptr<Model> TokenWorkload::build(compute::Compute<float>& compute, std::uint64_t most_samples,
                                             std::size_t extra) const {
-  return std::make_unique<TokenModel>(config_, corpus_, windows_, compute, most_samples, extra);
+  return std::make_unique<TokenModel<float>>(config_, corpus_, windows_, compute, most_samples, extra);
+}
+
+std::unique_ptr<Model> TokenWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
+                                            std::size_t extra) const {
+  return std::make_unique<TokenModel<bfloat16>>(config_, corpus_, windows_, compute, most_samples, extra);
 }
 
 }  // namespace muster

@@ -24,8 +24,10 @@ class TokenWorkload final : public Workload {
   std::uint64_t held_out() const noexcept override { return corpus_.held_out_size(); }
   std::uint64_t data_hash() const noexcept override { return corpus_.hash(); }
   models::TensorTable table() const override { return models::gpt_tensors(config_); }
-  MemorySegments memory(std::uint64_t most_samples, std::size_t extra) const override;
+  MemorySegments memory(std::uint64_t most_samples, std::size_t extra, std::size_t real_bytes) const override;
   std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,
+                               std::size_t extra) const override;
+  std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
                                std::size_t extra) const override;
 
  private:

@@ -73,6 +73,7 @@ SealedState read_fields(Json json) {
   state.world_size = count_at(json, "world_size");
   state.threads = count_at(json, "threads");
   state.chunk = count_at(json, "chunk");
+  if (json.contains("dtype")) state.dtype = text_at(json, "dtype");  // there was fp32 only before it
   sealed.tensor_hash = hex_at(json, "tensor_hash");
   return sealed;
 }
@@ -92,6 +93,7 @@ std::string write_state(const SealedState& sealed) {
             {"world_size", static_cast<std::uint64_t>(state.world_size)},
             {"threads", static_cast<std::uint64_t>(state.threads)},
             {"chunk", static_cast<std::uint64_t>(state.chunk)},
+            {"dtype", state.dtype},
             {"tensor_hash", hex(sealed.tensor_hash)}};
   json["checksum"] = checksum_of(json);
   return json.dump(1) + '\n';

@@ -21,8 +21,9 @@ struct TrainingState {
 
   // These change the bits of what follows, not its meaning.
   std::int64_t world_size = 1;
-  std::int64_t threads = 1;  ///< of rank 0
-  std::int64_t chunk = 0;    ///< sequences in a chunk of the deterministic mode; 0: not that mode
+  std::int64_t threads = 1;    ///< of rank 0
+  std::int64_t chunk = 0;      ///< sequences in a chunk of the deterministic mode; 0: not that mode
+  std::string dtype = "fp32";  ///< --dtype
 
   bool operator==(const TrainingState&) const = default;
 };

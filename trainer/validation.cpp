@@ -9,7 +9,8 @@
 
 namespace muster {
 
-Average validation_share(models::Gpt<float>& model, const data::TokenSequence& tokens, int rank, int ranks,
+template <typename Real>
+Average validation_share(models::Gpt<Real>& model, const data::TokenSequence& tokens, int rank, int ranks,
                          std::uint64_t group) {
   Average sum;
   if (tokens.size() < 2) return sum;
@@ -35,5 +36,9 @@ Average validation_share(models::Gpt<float>& model, const data::TokenSequence& t
   }
   return sum;
 }
+
+template Average validation_share(models::Gpt<float>&, const data::TokenSequence&, int, int, std::uint64_t);
+template Average validation_share(models::Gpt<bfloat16>&, const data::TokenSequence&, int, int,
+                                  std::uint64_t);
 
 }  // namespace muster

@@ -12,7 +12,8 @@ namespace muster {
 /// from up to config.context tokens before it in its window. Windows go to ranks in contiguous, possibly
 /// unequal shares of whole groups of `group` windows (at least 1), and the last window may be shorter.
 /// @throws muster::Error(Fault::usage) on a token beyond the vocabulary.
-Average validation_share(models::Gpt<float>& model, const data::TokenSequence& tokens, int rank, int ranks,
+template <typename Real>
+Average validation_share(models::Gpt<Real>& model, const data::TokenSequence& tokens, int rank, int ranks,
                          std::uint64_t group = 1);
 
 }  // namespace muster

@@ -35,11 +35,15 @@ class Workload {
 
   /// The tensors that build() lays out.
   virtual models::TensorTable table() const = 0;
-  /// What build() asks for, to the byte, without asking for it.
-  virtual MemorySegments memory(std::uint64_t most_samples, std::size_t extra) const = 0;
+  /// What build() asks for, to the byte, without asking for it, when the model computes in a type of
+  /// `real_bytes`.
+  virtual MemorySegments memory(std::uint64_t most_samples, std::size_t extra,
+                                std::size_t real_bytes) const = 0;
   /// Room for `most_samples` samples at once and `extra` elements before the gradients (ModelTensors). It
   /// reads this workload's data, which must outlive it.
   virtual std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,
+                                       std::size_t extra) const = 0;
+  virtual std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
                                        std::size_t extra) const = 0;
 };
 

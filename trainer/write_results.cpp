@@ -53,6 +53,7 @@ Summary Run::summary(const Progress& progress, const std::string& ended) const {
   s.unit = workload_->unit();
   s.data = options_.data;
   s.device = compute_->describe();
+  s.dtype = options_.dtype;
   s.parameters = static_cast<std::int64_t>(replica_->table().parameter_count);
   s.first_step = first_step_;
   s.steps = state_.step;

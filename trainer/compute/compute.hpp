@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "compute/precision.hpp"
 #include "compute/token.hpp"
 
 namespace muster::compute {
@@ -51,53 +52,71 @@ struct AdamwStep {
   double correction1 = 1, correction2 = 1;  ///< 1 - beta^t
 };
 
-/// The arithmetic that a model needs, on one device. Pointers are memory of that device. A call returns when
-/// its result may be used by the next call. Not thread-safe: one model at a time.
+/// What is done with parameters and their gradients, whatever a model computes with. See Compute.
 template <typename Real>
-class Compute {
+class UpdateCompute {
  public:
-  virtual ~Compute() = default;
+  virtual ~UpdateCompute() = default;
 
   /// For the start line, e.g. "cpu (avx512, oneDNN 2.6.3, 2 threads)".
   virtual std::string describe() const = 0;
 
+  /// Sum of squares in double; the same bits for any number of threads and any instruction set.
+  virtual double sum_of_squares(const Real* x, std::size_t count) = 0;
+  /// One AdamW update of `parameter` and its moments; the same bits for any number of threads and any
+  /// instruction set. `rounded`, unless it is null, gets the new parameters as round() makes them.
+  virtual void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1,
+                     Real* moment2, bfloat16* rounded, std::size_t count) = 0;
+  /// To the nearest bfloat16, to even of two; NaN stays NaN.
+  virtual void round(const Real* parameter, bfloat16* rounded, std::size_t count) = 0;
+};
+
+/// The arithmetic that a model needs, on one device, with weights and activations in Real. Pointers are
+/// memory of that device. A call returns when its result may be used by the next call. Not thread-safe: one
+/// model at a time.
+template <typename Real>
+class Compute : public UpdateCompute<Accurate<Real>> {
+ public:
   virtual void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) = 0;
+  /// Of out[rows, to] = input[rows, from]·weight^T + bias: overwrites d_weight[to, from] = d_out^T·input and,
+  /// unless it is null, d_bias[to], the sum of d_out's rows.
+  virtual void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out,
+                               Accurate<Real>* d_weight, Accurate<Real>* d_bias) = 0;
 
   /// out[r] = token_table[tokens[r]] + position_table[r % length].
   virtual void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out,
                      int batch, int length, int width) = 0;
-  /// Adds to d_token_table[vocabulary, width] and d_position_table[length, width].
-  virtual void embed_backward(const Token* tokens, const Real* d_out, Real* d_token_table,
-                              Real* d_position_table, int batch, int length, int width) = 0;
+  /// Adds to d_token_table[vocabulary, width] and overwrites d_position_table[positions, width], positions >=
+  /// length.
+  virtual void embed_backward(const Token* tokens, const Real* d_out, Accurate<Real>* d_token_table,
+                              Accurate<Real>* d_position_table, int batch, int length, int positions,
+                              int width) = 0;
 
   /// sum = x + addend (both skipped when addend is null: then x itself is normalized), out = LayerNorm(sum).
   /// mean and rstd: [rows], for the backward pass. Epsilon 1e-5 as in GPT-2.
   virtual void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias,
-                          Real* out, Real* mean, Real* rstd, int rows, int width) = 0;
+                          Real* out, Accurate<Real>* mean, Accurate<Real>* rstd, int rows, int width) = 0;
   /// d_x += d LayerNorm / d x; d_gain and d_bias [width] are overwritten.
-  virtual void layer_norm_backward(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
-                                   const Real* d_out, Real* d_x, Real* d_gain, Real* d_bias, int rows,
-                                   int width) = 0;
+  virtual void layer_norm_backward(const Real* x, const Real* gain, const Accurate<Real>* mean,
+                                   const Accurate<Real>* rstd, const Real* d_out, Real* d_x,
+                                   Accurate<Real>* d_gain, Accurate<Real>* d_bias, int rows, int width) = 0;
 
-  /// out = x + addend, [count].
-  virtual void add(const Real* x, const Real* addend, Real* out, std::size_t count) = 0;
   virtual void gelu(const Real* x, Real* out, std::size_t count) = 0;
   /// d_inout *= gelu'(x).
   virtual void gelu_backward(const Real* x, Real* d_inout, std::size_t count) = 0;
-  /// out[width] = sum over rows of x[rows, width].
-  virtual void column_sums(const Real* x, Real* out, int rows, int width) = 0;
   virtual void fill_zero(Real* x, std::size_t count) = 0;
 
   /// Causal multi-head attention. qkv: [rows, 3*width] as (query | key | value); out: [rows, width];
   /// log_sum: [batch, heads, length], log of each row's softmax denominator, for the backward pass.
-  virtual void attention(const AttentionShape& shape, const Real* qkv, Real* out, Real* log_sum) = 0;
+  virtual void attention(const AttentionShape& shape, const Real* qkv, Real* out,
+                         Accurate<Real>* log_sum) = 0;
   virtual void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out,
-                                  const Real* log_sum, const Real* d_out, Real* d_qkv) = 0;
+                                  const Accurate<Real>* log_sum, const Real* d_out, Real* d_qkv) = 0;
 
   /// Sum over rows of the cross-entropy (nats) of softmax(logits[row]) against targets[row]. With a non-zero
   /// gradient_scale, logits are replaced by gradient_scale * d sum / d logits.
   virtual double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
-                               Real gradient_scale) = 0;
+                               Accurate<Real> gradient_scale) = 0;
 
   /// columns[place, (channel, y, x)] = the window's pixels: a convolution is a product with weights [out,
   /// channels, window, window].
@@ -116,13 +135,6 @@ class Compute {
   virtual void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) = 0;
   /// Rows whose largest logit (the first of equal ones) is the target's.
   virtual std::int64_t count_right(const Real* logits, const Token* targets, int rows, int classes) = 0;
-
-  /// Sum of squares in double; the same bits for any number of threads and any instruction set.
-  virtual double sum_of_squares(const Real* x, std::size_t count) = 0;
-  /// One AdamW update of `parameter` and its moments; the same bits for any number of threads and any
-  /// instruction set.
-  virtual void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1,
-                     Real* moment2, std::size_t count) = 0;
 };
 
 }  // namespace muster::compute

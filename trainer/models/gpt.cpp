@@ -56,26 +56,31 @@ std::optional<GptConfig> gpt_preset(std::string_view name) {
 
 template <typename Real>
 Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra)
-    : config_(config), tensors_(gpt_tensors(config), extra), max_batch_(max_batch), compute_(compute) {
-  layers_.resize(static_cast<std::size_t>(config.layers));
+    : config_(config),
+      tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>),
+      max_batch_(max_batch),
+      compute_(compute),
+      layers_(static_cast<std::size_t>(config.layers)) {
+  find_tensors();
+  lay_out_activations();
+}
+
+template <typename Real>
+void Gpt<Real>::find_tensors() {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    for (const bool gradient : {false, true}) {
-      std::size_t next = tensors_before_layers + i * tensors_per_layer;
-      auto& to = gradient ? layers_[i].d : layers_[i].p;
-      for (Real** pointer :
-           {&to.attention_gain, &to.attention_bias, &to.qkv, &to.qkv_bias, &to.output, &to.output_bias,
-            &to.mlp_gain, &to.mlp_bias, &to.expand, &to.expand_bias, &to.project, &to.project_bias}) {
-        *pointer = gradient ? tensors_.gradient(next) : tensors_.parameter(next);
-        ++next;
-      }
+    const std::size_t first = tensors_before_layers + i * tensors_per_layer;
+    const auto weights = layers_[i].p.all();
+    const auto gradients = layers_[i].d.all();
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      *weights[j] = tensors_.template weight<Real>(first + j);
+      *gradients[j] = tensors_.gradient(first + j);
     }
   }
   const std::size_t last = tensors_before_layers + layers_.size() * tensors_per_layer;
-  token_table_ = tensors_.parameter(0), d_token_table_ = tensors_.gradient(0);
-  position_table_ = tensors_.parameter(1), d_position_table_ = tensors_.gradient(1);
-  final_gain_ = tensors_.parameter(last), d_final_gain_ = tensors_.gradient(last);
-  final_bias_ = tensors_.parameter(last + 1), d_final_bias_ = tensors_.gradient(last + 1);
-  lay_out_activations();
+  token_table_ = tensors_.template weight<Real>(0), d_token_table_ = tensors_.gradient(0);
+  position_table_ = tensors_.template weight<Real>(1), d_position_table_ = tensors_.gradient(1);
+  final_gain_ = tensors_.template weight<Real>(last), d_final_gain_ = tensors_.gradient(last);
+  final_bias_ = tensors_.template weight<Real>(last + 1), d_final_bias_ = tensors_.gradient(last + 1);
 }
 
 template <typename Real>
@@ -83,31 +88,33 @@ void Gpt<Real>::lay_out_activations() {
   const std::size_t rows = static_cast<std::size_t>(max_batch_) * config_.context;
   const std::size_t width = static_cast<std::size_t>(config_.width);
   Layout<Real> layout;
+  Layout<Sum> statistics;
   for (Layer& l : layers_) {
     for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2, &l.input}) layout.want(p, rows * width);
-    for (Real** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) layout.want(p, rows);
+    for (Sum** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) statistics.want(p, rows);
     for (Real** p : {&l.wide, &l.gelu}) layout.want(p, rows * 4 * width);
     layout.want(&l.qkv, rows * 3 * width);
-    layout.want(&l.log_sum, rows * config_.heads);
+    statistics.want(&l.log_sum, rows * static_cast<std::size_t>(config_.heads));
   }
   for (Real** p : {&residual_, &final_norm_, &projection_, &d_residual_, &d_norm_, &d_attention_}) {
     layout.want(p, rows * width);
   }
-  for (Real** p : {&final_mean_, &final_rstd_}) layout.want(p, rows);
+  for (Sum** p : {&final_mean_, &final_rstd_}) statistics.want(p, rows);
   layout.want(&logits_, rows * static_cast<std::size_t>(config_.vocabulary));
   layout.want(&d_wide_, rows * 4 * width);
   layout.want(&d_qkv_, rows * 3 * width);
   activations_ = layout.place();
+  statistics_ = statistics.place();
 }
 
 template <typename Real>
 std::size_t Gpt<Real>::bytes() const noexcept {
-  return tensors_.bytes() + activations_.size() * sizeof(Real);
+  return tensors_.bytes() + activations_.size() * sizeof(Real) + statistics_.size() * sizeof(Sum);
 }
 
 template <typename Real>
 void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real* next_bias, Real* next_norm,
-                              Real* next_mean, Real* next_rstd, int batch, int length) {
+                              Sum* next_mean, Sum* next_rstd, int batch, int length) {
   const int rows = batch * length, width = config_.width;
   compute_.matmul({rows, 3 * width, width, false, true, true, false}, l.norm1, l.p.qkv, l.p.qkv_bias, l.qkv);
   compute_.attention({batch, length, config_.heads, width}, l.qkv, l.attention, l.log_sum);
@@ -151,12 +158,12 @@ void Gpt<Real>::forward(const Token* tokens, int batch, int length) {
 template <typename Real>
 double Gpt<Real>::loss(const Token* tokens, const Token* targets, int batch, int length) {
   forward(tokens, batch, length);
-  return compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, Real(0));
+  return compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, Sum(0));
 }
 
 template <typename Real>
 double Gpt<Real>::loss_and_gradients(const Token* tokens, const Token* targets, int batch, int length,
-                                     Real gradient_scale, const Ready& ready) {
+                                     Sum gradient_scale, const Ready& ready) {
   forward(tokens, batch, length);
   const double sum =
       compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
@@ -209,13 +216,14 @@ void Gpt<Real>::backward(const Token* tokens, int batch, int length, const Ready
   ready(tensors - 1);
   ready(tensors - 2);
   for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(i, batch, length, ready);
-  compute_.fill_zero(d_position_table_, static_cast<std::size_t>(config_.context) * width);
-  compute_.embed_backward(tokens, d_residual_, d_token_table_, d_position_table_, batch, length, width);
+  compute_.embed_backward(tokens, d_residual_, d_token_table_, d_position_table_, batch, length,
+                          config_.context, width);
   ready(1);
   ready(0);
 }
 
 template class Gpt<float>;
 template class Gpt<double>;
+template class Gpt<bfloat16>;
 
 }  // namespace muster::models

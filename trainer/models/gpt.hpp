@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -38,15 +39,17 @@ double gpt_flops_per_token(const GptConfig& config);
 /// "gpt2-1558M" (Radford et al. 2019, table 2; parameter counts as llm.c and the released weights have them).
 std::optional<GptConfig> gpt_preset(std::string_view name);
 
-/// A GPT's parameters, gradients and activations on one device. Not thread-safe.
+/// A GPT's parameters, gradients and activations on one device; it computes in Real (compute::Accurate says
+/// what is kept in another type). Not thread-safe.
 template <typename Real>
 class Gpt {
  public:
+  using Sum = compute::Accurate<Real>;
   /// Room for `max_batch` sequences of config.context tokens. `extra`: see ModelTensors.
   Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
 
   const GptConfig& config() const noexcept { return config_; }
-  ModelTensors<Real>& tensors() noexcept { return tensors_; }
+  ModelTensors<Sum>& tensors() noexcept { return tensors_; }
   int max_batch() const noexcept { return max_batch_; }
   /// Bytes of parameters, gradients and activations.
   std::size_t bytes() const noexcept;
@@ -59,42 +62,52 @@ class Gpt {
   using Ready = std::function<void(std::size_t tensor)>;
   /// The same, and overwrites the gradients with gradient_scale * d sum / d parameters.
   double loss_and_gradients(
-      const Token* tokens, const Token* targets, int batch, int length, Real gradient_scale,
+      const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
       const Ready& ready = [](std::size_t) {});
 
  private:
   /// One layer's tensors (parameters, then gradients) and saved activations: pointers into the arenas.
+  template <typename T>
   struct LayerTensors {
-    Real *attention_gain, *attention_bias, *qkv, *qkv_bias, *output, *output_bias;
-    Real *mlp_gain, *mlp_bias, *expand, *expand_bias, *project, *project_bias;
+    T *attention_gain, *attention_bias, *qkv, *qkv_bias, *output, *output_bias;
+    T *mlp_gain, *mlp_bias, *expand, *expand_bias, *project, *project_bias;
+    auto all() {
+      return std::array{&attention_gain, &attention_bias, &qkv,    &qkv_bias,    &output,  &output_bias,
+                        &mlp_gain,       &mlp_bias,       &expand, &expand_bias, &project, &project_bias};
+    }
   };
   struct Layer {
-    LayerTensors p, d;
-    Real* input;                      ///< residual stream at the layer's start
-    Real *norm1, *mean1, *rstd1;      ///< LayerNorm of input
-    Real *qkv, *log_sum, *attention;  ///< attention: before its output projection
-    Real* middle;                     ///< residual stream between attention and MLP
-    Real *norm2, *mean2, *rstd2, *wide, *gelu;
+    LayerTensors<Real> p;
+    LayerTensors<Sum> d;
+    Real* input;            ///< residual stream at the layer's start
+    Real* norm1;            ///< LayerNorm of input
+    Real *qkv, *attention;  ///< attention: before its output projection
+    Real* middle;           ///< residual stream between attention and MLP
+    Real *norm2, *wide, *gelu;
+    Sum *mean1, *rstd1, *log_sum, *mean2, *rstd2;
   };
+  void find_tensors();
   void lay_out_activations();
   void forward(const Token* tokens, int batch, int length);
   void forward_layer(const Layer& layer, const Real* norm_gain, const Real* norm_bias, Real* next_norm,
-                     Real* next_mean, Real* next_rstd, int batch, int length);
+                     Sum* next_mean, Sum* next_rstd, int batch, int length);
   void backward(const Token* tokens, int batch, int length, const Ready& ready);
   void backward_layer(std::size_t index, int batch, int length, const Ready& ready);
 
   GptConfig config_;
-  ModelTensors<Real> tensors_;
+  ModelTensors<Sum> tensors_;
   int max_batch_;
   compute::Compute<Real>& compute_;
   compute::Arena<Real> activations_;
+  compute::Arena<Sum> statistics_;
   std::vector<Layer> layers_;
 
   // Tensors outside the layers: parameter, gradient.
   Real *token_table_, *position_table_, *final_gain_, *final_bias_;
-  Real *d_token_table_, *d_position_table_, *d_final_gain_, *d_final_bias_;
+  Sum *d_token_table_, *d_position_table_, *d_final_gain_, *d_final_bias_;
   // Activations outside the layers, [rows, …].
-  Real *residual_, *final_norm_, *final_mean_, *final_rstd_, *logits_, *projection_;
+  Real *residual_, *final_norm_, *logits_, *projection_;
+  Sum *final_mean_, *final_rstd_;
   // Gradients of activations, reused by every layer.
   Real *d_residual_, *d_norm_, *d_wide_, *d_qkv_, *d_attention_;
 };

@@ -49,7 +49,9 @@ double mnist_cnn_flops_per_image() {
 
 template <typename Real>
 MnistCnn<Real>::MnistCnn(int max_batch, compute::Compute<Real>& compute, std::size_t extra)
-    : tensors_(mnist_cnn_tensors(), extra), max_batch_(max_batch), compute_(compute) {
+    : tensors_(mnist_cnn_tensors(), extra, std::is_same_v<Real, bfloat16>),
+      max_batch_(max_batch),
+      compute_(compute) {
   lay_out_activations();
 }
 
@@ -74,8 +76,8 @@ template <typename Real>
 void MnistCnn<Real>::forward(const Real* images, int batch, const Dropout<Real>& dropout) {
   const auto first = convolution1(batch), second = convolution2(batch);
   const auto product = [&](const Real* input, int rows, int from, std::size_t weight, int to, Real* out) {
-    compute_.matmul({rows, to, from, false, true, true, false}, input, tensors_.parameter(weight),
-                    tensors_.parameter(weight + 1), out);
+    compute_.matmul({rows, to, from, false, true, true, false}, input, tensors_.template weight<Real>(weight),
+                    tensors_.template weight<Real>(weight + 1), out);
   };
   compute_.unfold(first, images, columns1_);
   product(columns1_, first.places(), first.window_size(), weight1, channels1, convolution1_);
@@ -94,7 +96,7 @@ typename MnistCnn<Real>::Result MnistCnn<Real>::loss(const Real* images, const c
   forward(images, batch, dropout);
   Result result;
   result.right = compute_.count_right(logits_, labels, batch, classes);
-  result.loss = compute_.cross_entropy(logits_, labels, batch, classes, Real(0));
+  result.loss = compute_.cross_entropy(logits_, labels, batch, classes, Sum(0));
   return result;
 }
 
@@ -102,7 +104,7 @@ template <typename Real>
 typename MnistCnn<Real>::Result MnistCnn<Real>::loss_and_gradients(const Real* images,
                                                                    const compute::Token* labels, int batch,
                                                                    const Dropout<Real>& dropout,
-                                                                   Real gradient_scale, const Ready& ready) {
+                                                                   Sum gradient_scale, const Ready& ready) {
   forward(images, batch, dropout);
   Result result;
   result.right = compute_.count_right(logits_, labels, batch, classes);
@@ -116,8 +118,8 @@ void MnistCnn<Real>::backward(int batch, const Dropout<Real>& dropout, const Rea
   const auto first = convolution1(batch), second = convolution2(batch);
   const auto product = [&](const Real* input, int rows, int from, std::size_t weight, int to,
                            const Real* d_out, Real* d_input) {
-    linear_backward(compute_, input, tensors_.parameter(weight), d_out, d_input, tensors_.gradient(weight),
-                    tensors_.gradient(weight + 1), rows, from, to);
+    linear_backward(compute_, input, tensors_.template weight<Real>(weight), d_out, d_input,
+                    tensors_.gradient(weight), tensors_.gradient(weight + 1), rows, from, to);
     ready(weight + 1);
     ready(weight);
   };
@@ -134,5 +136,6 @@ void MnistCnn<Real>::backward(int batch, const Dropout<Real>& dropout, const Rea
 
 template class MnistCnn<float>;
 template class MnistCnn<double>;
+template class MnistCnn<bfloat16>;
 
 }  // namespace muster::models

@@ -32,12 +32,13 @@ struct Dropout {
 template <typename Real>
 class MnistCnn {
  public:
+  using Sum = compute::Accurate<Real>;
   static constexpr int side = 28, pixels = side * side, classes = 10, dropped_channels = 20, hidden = 50;
 
   /// Room for `max_batch` images. `extra`: see ModelTensors.
   MnistCnn(int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
 
-  ModelTensors<Real>& tensors() noexcept { return tensors_; }
+  ModelTensors<Sum>& tensors() noexcept { return tensors_; }
   int max_batch() const noexcept { return max_batch_; }
   /// Bytes of parameters, gradients and activations.
   std::size_t bytes() const noexcept { return tensors_.bytes() + activations_.size() * sizeof(Real); }
@@ -54,14 +55,14 @@ class MnistCnn {
   /// The same, and overwrites the gradients with gradient_scale * d sum / d parameters.
   Result loss_and_gradients(
       const Real* images, const compute::Token* labels, int batch, const Dropout<Real>& dropout,
-      Real gradient_scale, const Ready& ready = [](std::size_t) {});
+      Sum gradient_scale, const Ready& ready = [](std::size_t) {});
 
  private:
   void lay_out_activations();
   void forward(const Real* images, int batch, const Dropout<Real>& dropout);
   void backward(int batch, const Dropout<Real>& dropout, const Ready& ready);
 
-  ModelTensors<Real> tensors_;
+  ModelTensors<Sum> tensors_;
   int max_batch_;
   compute::Compute<Real>& compute_;
   compute::Arena<Real> activations_;

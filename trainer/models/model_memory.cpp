@@ -26,18 +26,23 @@ void add_activations(MemorySegments& segments, const char* kind, std::uint64_t b
   segments.push_back({kind, bytes, true});
 }
 
+/// Of compute::Accurate.
+std::size_t accurate_bytes(std::size_t real_bytes) { return std::max(real_bytes, sizeof(float)); }
+
 void add_tensors(MemorySegments& segments, const TensorTable& table, std::size_t real_bytes,
                  std::size_t extra) {
-  const std::uint64_t arena = table.arena_size * real_bytes;
+  const std::size_t accurate = accurate_bytes(real_bytes);
+  const std::uint64_t arena = table.arena_size * accurate;
   segments.push_back({"parameters", arena});
-  segments.push_back({"gradients", Blocks(real_bytes)(extra) + arena});
+  segments.push_back({"gradients", Blocks(accurate)(extra) + arena});
+  if (real_bytes < accurate) segments.push_back({"rounded parameters", table.arena_size * real_bytes});
 }
 
 }  // namespace
 
 MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
                           std::size_t extra) {
-  const Blocks reals(real_bytes);
+  const Blocks reals(real_bytes), statistics(accurate_bytes(real_bytes));
   const auto layers = static_cast<std::uint64_t>(config.layers),
              width = static_cast<std::uint64_t>(config.width);
   const std::uint64_t rows = max_batch * static_cast<std::uint64_t>(config.context);
@@ -45,10 +50,10 @@ MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std:
   add_tensors(segments, gpt_tensors(config), real_bytes, extra);
   add_activations(segments, "residual stream", reals(rows * width, 2 * layers + 2));
   add_activations(segments, "normalizations",
-                  reals(rows * width, 2 * layers + 1) + reals(rows, 4 * layers + 2));
+                  reals(rows * width, 2 * layers + 1) + statistics(rows, 4 * layers + 2));
   add_activations(segments, "attention",
                   reals(rows * width, layers) + reals(rows * 3 * width, layers) +
-                      reals(rows * static_cast<std::uint64_t>(config.heads), layers));
+                      statistics(rows * static_cast<std::uint64_t>(config.heads), layers));
   add_activations(segments, "MLP", reals(rows * 4 * width, 2 * layers));
   add_activations(segments, "logits", reals(rows * static_cast<std::uint64_t>(config.vocabulary)));
   add_activations(segments, "activation gradients",

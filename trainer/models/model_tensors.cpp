@@ -17,10 +17,11 @@ void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool d
 }
 
 template <typename Real>
-ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra)
+ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra, bool rounds)
     : table_(std::move(table)),
       parameters_(table_.arena_size),
-      gradients_(compute::aligned_count<Real>(extra) + table_.arena_size) {}
+      gradients_(compute::aligned_count<Real>(extra) + table_.arena_size),
+      rounded_(rounds ? table_.arena_size : 0) {}
 
 template <typename Real>
 std::vector<std::span<Real>> ModelTensors<Real>::extra_and_gradients() noexcept {
@@ -50,6 +51,11 @@ void ModelTensors<Real>::initialize(std::uint64_t seed) {
 }
 
 template <typename Real>
+void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute) {
+  compute.round(parameters_.data(), rounded_.data(), rounded_.size());
+}
+
+template <typename Real>
 compute::Arena<Real> Layout<Real>::place() const {
   std::size_t total = 0;
   for (const auto& [pointer, count] : wanted_) total += compute::aligned_count<Real>(count);
@@ -66,5 +72,6 @@ template class ModelTensors<float>;
 template class ModelTensors<double>;
 template class Layout<float>;
 template class Layout<double>;
+template class Layout<bfloat16>;
 
 }  // namespace muster::models

@@ -136,10 +136,14 @@ TEST_CASE("the network learns to read drawn digits that it has not seen", "[imag
   const TemporaryFolder folder;
   const ImageWorkload workload(drawn_images(folder, 1000, 200), 5);
   Job job = Job::join({.device = Device::cpu});
-  auto compute = test_compute<float>();
+  auto float_compute = test_compute<float>();
+  auto bfloat16_compute = test_compute<bfloat16>();
   AdamwSettings adamw;
   adamw.weight_decay = 0;
-  Replica replica({adamw, 30, 1}, workload, compute, job.host_world());
+  const Replica::Settings settings{adamw, 30, 1};
+  const bool rounds = GENERATE(false, true);
+  Replica replica = rounds ? Replica(settings, workload, bfloat16_compute, job.host_world())
+                           : Replica(settings, workload, float_compute, job.host_world());
   replica.initialize();
   for (std::int64_t step = 0; step < 120; ++step) REQUIRE(replica.step(step, step * 30, 3e-3, {}).finite);
   Validation found = replica.validation_share();

@@ -43,6 +43,7 @@ void write_machine(const std::filesystem::path& root,
 TEST_CASE("models ask for what was predicted, to the byte", "[memory]") {
   auto compute = test_compute<float>();
   auto precise = test_compute<double>();
+  auto rounding = test_compute<bfloat16>();
   for (const models::GptConfig& config :
        {models::GptConfig{1, 2, 32, 24}, models::GptConfig{3, 5, 35, 7, 300}}) {
     for (const int batch : {1, 2, 5}) {
@@ -52,6 +53,10 @@ TEST_CASE("models ask for what was predicted, to the byte", "[memory]") {
             models::Gpt<float>(config, batch, compute, 3).bytes());
       CHECK(total_bytes(models::gpt_memory(config, samples, 8)) ==
             models::Gpt<double>(config, batch, precise).bytes());
+      CHECK(total_bytes(models::gpt_memory(config, samples, 2, 3)) ==
+            models::Gpt<bfloat16>(config, batch, rounding, 3).bytes());
+      CHECK(total_bytes(models::mnist_cnn_memory(samples, 2, 3)) ==
+            models::MnistCnn<bfloat16>(batch, rounding, 3).bytes());
       CHECK(total_bytes(models::mnist_cnn_memory(samples, 4, 3)) ==
             models::MnistCnn<float>(batch, compute, 3).bytes());
     }

@@ -63,10 +63,11 @@ struct Stretch {
 };
 
 /// On rank 0 what comes of `start`, or of the seed when it is empty.
+template <typename Real = float>
 Whole train(Communicator world, const Workload& workload, const Stretch& stretch, Whole start = {}) {
   constexpr int batch = 9;
-  auto compute = test_compute<float>();
-  const Replica::Settings settings{{}, batch, 3, stretch.chunk, stretch.sharded};
+  auto compute = test_compute<Real>();
+  const Replica::Settings settings{{}, batch, 3, stretch.chunk, stretch.sharded, sizeof(Real)};
   Replica replica(settings, workload, compute, world);
   const std::size_t arena = replica.table().arena_size, kept = replica.tensors().moment1.size();
   const bool in_parts = stretch.sharded && world.size() > 1;
@@ -120,6 +121,8 @@ void shard(Job& job, const Workload& workload) {
     same(train(world, workload, {2, true, 2, 4}, middle), end,
          "chunks: one rank's state is gone on from" + on);
     same(train(world, workload, {0, true}), train(world, workload, {0, false}), "the bits of no shards" + on);
+    same(train<bfloat16>(world, workload, {0, true}), train<bfloat16>(world, workload, {0, false}),
+         "the bits of no shards in bfloat16" + on);
   }
 }
 

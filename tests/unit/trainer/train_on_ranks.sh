@@ -38,6 +38,9 @@ awk 'NR == 1 { loss = $1; bytes = $2 }
 # The deterministic mode: the same bits for any number of ranks, in the parameters, in the optimizer's moments, and in all metrics but times.
 # Chunks of 2 of 15 sequences: the last one is shorter.
 for ranks in 1 2 4 8; do
+  run $ranks --batch 15 --deterministic --chunk 2 --dtype bf16 --steps 8 --output "$folder/rounded$ranks" > "$folder/log"
+  cmp "$folder/rounded1/checkpoints/step-00000008/tensors.safetensors" "$folder/rounded$ranks/checkpoints/step-00000008/tensors.safetensors" ||
+    fail "--deterministic --dtype=bf16 gives other bits on $ranks ranks"
   run $ranks --batch 15 --deterministic --chunk 2 --eval-every 20 --checkpoint-every 20 --output "$folder/fixed$ranks" > "$folder/log"
   cmp "$folder/fixed1/$last" "$folder/fixed$ranks/$last" ||
     fail "--deterministic gives other bits on $ranks ranks"

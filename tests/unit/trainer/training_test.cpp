@@ -116,6 +116,30 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and
   CHECK(std::filesystem::exists(folder / "run/tensorboard"));
 }
 
+TEST_CASE("a run in bfloat16 learns as one in float32 does, and goes on in it", "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  const auto loss = [&](const char* output) {
+    options.output = (folder / output).string();
+    CHECK(train_alone(options) == 0);
+    return last_line(std::filesystem::path(options.output) / "metrics.jsonl")
+        .at("validation_loss")
+        .get<double>();
+  };
+  const double float32 = loss("fp32");
+  options.dtype = "bf16";
+  options.mfu = true;
+  const double rounded = loss("bf16");
+  CHECK(rounded != float32);
+  CHECK(rounded == Approx(float32).margin(0.05));  // of the 5 nats that both have learned
+  const auto summary = nlohmann::json::parse(read_file(folder / "bf16/summary.json"));
+  CHECK(summary.at("machine").at("dtype") == "bf16");
+  CHECK(Checkpoint(checkpoint_of(options, 60)).state().dtype == "bf16");
+  options.steps = 80;
+  options.mfu = false;
+  CHECK(loss("fp32") < float32);  // its float32 checkpoint is a bfloat16 run's start
+}
+
 TEST_CASE("what is not wanted is not measured and not written", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
@@ -132,15 +156,21 @@ TEST_CASE("training goes on from a checkpoint with the same bits", "[training]")
   const TemporaryFolder folder;
   const Options options = small_run(folder);
   Job job = Job::join({.device = Device::cpu});
-  auto compute = test_compute<float>();
+  auto float_compute = test_compute<float>();
+  auto bfloat16_compute = test_compute<bfloat16>();
   const auto workload = read_workload(options);
   const Replica::Settings settings{options.adamw, options.batch, 3};
+  const bool rounds = GENERATE(false, true);
+  const auto build = [&] {
+    return rounds ? Replica(settings, *workload, bfloat16_compute, job.host_world())
+                  : Replica(settings, *workload, float_compute, job.host_world());
+  };
   const auto train_steps = [&](Replica& replica, std::int64_t from, std::int64_t to) {
     for (std::int64_t step = from; step < to; ++step) {
       REQUIRE(replica.step(step, step * options.batch, 1e-3 * static_cast<double>(step % 7), {}).finite);
     }
   };
-  Replica whole(settings, *workload, compute, job.host_world());
+  Replica whole = build();
   whole.initialize();
   train_steps(whole, 0, 30);
   TrainingState state;
@@ -149,9 +179,10 @@ TEST_CASE("training goes on from a checkpoint with the same bits", "[training]")
   write_checkpoint(folder / "checkpoint", state, whole.table(), whole.tensors());
   train_steps(whole, 30, 60);
 
-  Replica resumed(settings, *workload, compute, job.host_world());
+  Replica resumed = build();
   const Checkpoint checkpoint(folder / "checkpoint");
   checkpoint.read(resumed.table(), resumed.tensors());
+  resumed.broadcast();
   CHECK(checkpoint.state().samples == 150);
   train_steps(resumed, 30, 60);
   CHECK(resumed.parameter_hash() == whole.parameter_hash());

@@ -5,6 +5,7 @@
 #include "compute/cpu/exponential.hpp"
 #include "compute/cpu/kernel_sets.hpp"
 #include "compute/cpu/small_matmul.hpp"
+#include "compute/cpu/widen.hpp"
 
 namespace {
 
@@ -129,6 +130,64 @@ void backward(const Real* q, const Real* out, const Real* log_sum, const Real* d
   }
 }
 
+/// `columns` of each of `length` rows, to and from rows side by side of floats.
+void widen_rows(const muster::bfloat16* from, std::ptrdiff_t from_row, float* to, std::ptrdiff_t to_row,
+                int length, int columns) {
+  for (int i = 0; i < length; ++i, from += from_row, to += to_row) {
+#pragma omp simd
+    for (int d = 0; d < columns; ++d) to[d] = widen(from[d]);
+  }
+}
+void narrow_rows(const float* from, std::ptrdiff_t from_row, muster::bfloat16* to, std::ptrdiff_t to_row,
+                 int length, int columns) {
+  for (int i = 0; i < length; ++i, from += from_row, to += to_row) {
+#pragma omp simd
+    for (int d = 0; d < columns; ++d) store(to[d], from[d]);
+  }
+}
+
+/// One head in float: (query | key | value), their gradients, the output and its gradient.
+struct WideHead {
+  float *qkv, *d_qkv, *out, *d_out, *scratch;
+  WideHead(float* from, int length, int head_width)
+      : qkv(from),
+        d_qkv(qkv + std::ptrdiff_t{3} * length * head_width),
+        out(d_qkv + std::ptrdiff_t{3} * length * head_width),
+        d_out(out + std::ptrdiff_t{length} * head_width),
+        scratch(d_out + std::ptrdiff_t{length} * head_width) {}
+};
+std::size_t wide_scratch_size(int length, int head_width) {
+  return scratch_size(length, head_width) + static_cast<std::size_t>(8) * length * head_width;
+}
+
+void wide_forward(const muster::bfloat16* q, muster::bfloat16* out, float* log_sum, float* scratch,
+                  int length, int head_width, int width) {
+  const WideHead head(scratch, length, head_width);
+  for (int part = 0; part < 3; ++part) {
+    widen_rows(q + std::ptrdiff_t{part} * width, 3 * width, head.qkv + part * head_width, 3 * head_width,
+               length, head_width);
+  }
+  forward(head.qkv, head.out, log_sum, head.scratch, length, head_width, head_width);
+  narrow_rows(head.out, head_width, out, width, length, head_width);
+}
+
+void wide_backward(const muster::bfloat16* q, const muster::bfloat16* out, const float* log_sum,
+                   const muster::bfloat16* d_out, muster::bfloat16* d_q, float* scratch, int length,
+                   int head_width, int width) {
+  const WideHead head(scratch, length, head_width);
+  for (int part = 0; part < 3; ++part) {
+    widen_rows(q + std::ptrdiff_t{part} * width, 3 * width, head.qkv + part * head_width, 3 * head_width,
+               length, head_width);
+  }
+  widen_rows(out, width, head.out, head_width, length, head_width);
+  widen_rows(d_out, width, head.d_out, head_width, length, head_width);
+  backward(head.qkv, head.out, log_sum, head.d_out, head.d_qkv, head.scratch, length, head_width, head_width);
+  for (int part = 0; part < 3; ++part) {
+    narrow_rows(head.d_qkv + part * head_width, 3 * head_width, d_q + std::ptrdiff_t{part} * width, 3 * width,
+                length, head_width);
+  }
+}
+
 template <typename Real>
 void panel(int m, int columns, int k, const Real* a, std::ptrdiff_t a_row, std::ptrdiff_t a_column,
            const Real* b, Real* c, std::ptrdiff_t c_row, bool accumulate) {
@@ -146,6 +205,7 @@ constexpr muster::compute::cpu::MatmulKernels<Real> matmul_table{tile_columns<Re
 namespace muster::compute::cpu::MUSTER_KERNEL_SET {
 const AttentionKernels<float> float_attention = attention_table<float>;
 const AttentionKernels<double> double_attention = attention_table<double>;
+const AttentionKernels<bfloat16> bfloat16_attention{wide_scratch_size, wide_forward, wide_backward};
 const MatmulKernels<float> float_matmul = matmul_table<float>;
 const MatmulKernels<double> double_matmul = matmul_table<double>;
 }  // namespace muster::compute::cpu::MUSTER_KERNEL_SET

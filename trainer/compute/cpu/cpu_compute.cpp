@@ -39,8 +39,9 @@ CpuCompute<Real>::CpuCompute(const Options& options)
   omp_set_num_threads(threads_);  // oneDNN takes its threads from here
   omp_set_dynamic(0);
   flush_denormals(threads_);
-  if (std::is_same_v<Real, float> && options.use_dnnl && DnnlMatmul::available())
-    dnnl_ = std::make_unique<DnnlMatmul>();
+  if constexpr (!std::is_same_v<Real, double>) {
+    if (options.use_dnnl && DnnlMatmul::available<Real>()) dnnl_ = std::make_unique<DnnlMatmul>();
+  }
 }
 
 template <typename Real>
@@ -52,14 +53,14 @@ std::string CpuCompute<Real>::describe() const {
 
 template <typename Real>
 void CpuCompute<Real>::reserve_scratch(std::size_t size_per_thread) {
-  const std::size_t size = aligned_count<Real>(size_per_thread);
+  const std::size_t size = aligned_count<Sum>(size_per_thread);
   if (size <= scratch_size_) return;
-  scratch_ = Arena<Real>(size * static_cast<std::size_t>(threads_));
+  scratch_ = Arena<Sum>(size * static_cast<std::size_t>(threads_));
   scratch_size_ = size;
 }
 
 template <typename Real>
-Real* CpuCompute<Real>::scratch(int thread) {
+Accurate<Real>* CpuCompute<Real>::scratch(int thread) {
   return scratch_.data() + scratch_size_ * static_cast<std::size_t>(thread);
 }
 
@@ -74,18 +75,20 @@ void CpuCompute<Real>::embed(const Token* tokens, const Real* token_table, const
 }
 
 template <typename Real>
-void CpuCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Real* d_token_table,
-                                      Real* d_position_table, int batch, int length, int width) {
+void CpuCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table,
+                                      Sum* d_position_table, int batch, int length, int positions,
+                                      int width) {
+  std::fill_n(d_position_table, std::ptrdiff_t{positions} * width, Sum(0));
   // Threads own columns, so equal tokens never meet. 16 columns are a cache line of floats.
   split(threads_, static_cast<std::size_t>(width), 16, static_cast<std::size_t>(batch) * length * width,
         [&](std::size_t begin, std::size_t end) {
           for (int row = 0; row < batch * length; ++row) {
             const Real* from = d_out + std::ptrdiff_t{row} * width;
-            Real* token = d_token_table + std::ptrdiff_t{tokens[row]} * width;
-            Real* position = d_position_table + std::ptrdiff_t{row % length} * width;
+            Sum* token = d_token_table + std::ptrdiff_t{tokens[row]} * width;
+            Sum* position = d_position_table + std::ptrdiff_t{row % length} * width;
             for (std::size_t i = begin; i < end; ++i) {
-              token[i] += from[i];
-              position[i] += from[i];
+              token[i] += Sum(from[i]);
+              position[i] += Sum(from[i]);
             }
           }
         });
@@ -93,7 +96,7 @@ void CpuCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Re
 
 template <typename Real>
 void CpuCompute<Real>::layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain,
-                                  const Real* bias, Real* out, Real* mean, Real* rstd, int rows, int width) {
+                                  const Real* bias, Real* out, Sum* mean, Sum* rstd, int rows, int width) {
   split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * width,
         [&](std::size_t begin, std::size_t end) {
           kernels_.rows.layer_norm(x, addend, sum, gain, bias, out, mean, rstd, static_cast<int>(begin),
@@ -102,36 +105,29 @@ void CpuCompute<Real>::layer_norm(const Real* x, const Real* addend, Real* sum, 
 }
 
 template <typename Real>
-void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, const Real* mean,
-                                           const Real* rstd, const Real* d_out, Real* d_x, Real* d_gain,
-                                           Real* d_bias, int rows, int width) {
+void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, const Sum* mean, const Sum* rstd,
+                                           const Real* d_out, Real* d_x, Sum* d_gain, Sum* d_bias, int rows,
+                                           int width) {
   const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
-  const std::size_t stride = aligned_count<Real>(2 * static_cast<std::size_t>(width));
-  if (partial_.size() < chunks * stride) partial_ = Arena<Real>(chunks * stride);
+  const std::size_t stride = aligned_count<Sum>(2 * static_cast<std::size_t>(width));
+  if (partial_.size() < chunks * stride) partial_ = Arena<Sum>(chunks * stride);
   split(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
         [&](std::size_t first, std::size_t last) {
           for (std::size_t chunk = first; chunk < last; ++chunk) {
-            Real* sums = partial_.data() + chunk * stride;
-            std::fill_n(sums, 2 * width, Real(0));
+            Sum* sums = partial_.data() + chunk * stride;
+            std::fill_n(sums, 2 * width, Sum(0));
             const int begin = static_cast<int>(chunk) * chunk_rows;
             kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, sums, sums + width, begin,
                                               std::min(rows, begin + chunk_rows), width);
           }
         });
-  std::fill_n(d_gain, width, Real(0));
-  std::fill_n(d_bias, width, Real(0));
+  std::fill_n(d_gain, width, Sum(0));
+  std::fill_n(d_bias, width, Sum(0));
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    const Real* sums = partial_.data() + chunk * stride;
-    kernels_.rows.add(sums, d_gain, d_gain, static_cast<std::size_t>(width));
-    kernels_.rows.add(sums + width, d_bias, d_bias, static_cast<std::size_t>(width));
+    const Sum* sums = partial_.data() + chunk * stride;
+    kernels_.rows.add(sums, d_gain, static_cast<std::size_t>(width));
+    kernels_.rows.add(sums + width, d_bias, static_cast<std::size_t>(width));
   }
-}
-
-template <typename Real>
-void CpuCompute<Real>::add(const Real* x, const Real* addend, Real* out, std::size_t count) {
-  split(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
-    kernels_.rows.add(x + begin, addend + begin, out + begin, end - begin);
-  });
 }
 
 template <typename Real>
@@ -148,37 +144,37 @@ void CpuCompute<Real>::gelu_backward(const Real* x, Real* d_inout, std::size_t c
 }
 
 template <typename Real>
-void CpuCompute<Real>::column_sums(const Real* x, Real* out, int rows, int width) {
+void CpuCompute<Real>::column_sums(const Real* x, Sum* out, int rows, int width) {
   const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
-  const std::size_t stride = aligned_count<Real>(static_cast<std::size_t>(width));
-  if (partial_.size() < chunks * stride) partial_ = Arena<Real>(chunks * stride);
+  const std::size_t stride = aligned_count<Sum>(static_cast<std::size_t>(width));
+  if (partial_.size() < chunks * stride) partial_ = Arena<Sum>(chunks * stride);
   split(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
         [&](std::size_t first, std::size_t last) {
           for (std::size_t chunk = first; chunk < last; ++chunk) {
-            Real* sums = partial_.data() + chunk * stride;
-            std::fill_n(sums, width, Real(0));
+            Sum* sums = partial_.data() + chunk * stride;
+            std::fill_n(sums, width, Sum(0));
             const int begin = static_cast<int>(chunk) * chunk_rows;
             kernels_.rows.column_sums(x, sums, begin, std::min(rows, begin + chunk_rows), width);
           }
         });
-  std::fill_n(out, width, Real(0));
+  std::fill_n(out, width, Sum(0));
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    kernels_.rows.add(partial_.data() + chunk * stride, out, out, static_cast<std::size_t>(width));
+    kernels_.rows.add(partial_.data() + chunk * stride, out, static_cast<std::size_t>(width));
   }
 }
 
 template <typename Real>
 void CpuCompute<Real>::fill_zero(Real* x, std::size_t count) {
-  std::fill_n(x, count, Real(0));
+  std::fill_n(x, count, Real{});
 }
 
 template <typename Real>
-void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real* out, Real* log_sum) {
+void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real* out, Sum* log_sum) {
   const int head_width = s.width / s.heads;
   reserve_scratch(kernels_.attention.scratch(s.length, head_width));
   const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
   split(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
-    Real* own = scratch(omp_get_thread_num());
+    Sum* own = scratch(omp_get_thread_num());
     for (std::size_t task = first; task < last; ++task) {
       const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
       const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(task % s.heads) * head_width;
@@ -190,12 +186,12 @@ void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real*
 
 template <typename Real>
 void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* qkv, const Real* out,
-                                          const Real* log_sum, const Real* d_out, Real* d_qkv) {
+                                          const Sum* log_sum, const Real* d_out, Real* d_qkv) {
   const int head_width = s.width / s.heads;
   reserve_scratch(kernels_.attention.scratch(s.length, head_width));
   const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
   split(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
-    Real* own = scratch(omp_get_thread_num());
+    Sum* own = scratch(omp_get_thread_num());
     for (std::size_t task = first; task < last; ++task) {
       const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
       const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(task % s.heads) * head_width;
@@ -209,7 +205,7 @@ void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* q
 
 template <typename Real>
 double CpuCompute<Real>::cross_entropy(Real* logits, const Token* targets, int rows, int classes,
-                                       Real gradient_scale) {
+                                       Sum gradient_scale) {
   sums_.resize(std::max(sums_.size(), static_cast<std::size_t>(rows)));
   split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * classes,
         [&](std::size_t begin, std::size_t end) {
@@ -222,7 +218,7 @@ double CpuCompute<Real>::cross_entropy(Real* logits, const Token* targets, int r
 }
 
 template <typename Real>
-double CpuCompute<Real>::sum_of_squares(const Real* x, std::size_t count) {
+double CpuCompute<Real>::sum_of_squares(const Sum* x, std::size_t count) {
   const std::size_t blocks = (count + norm_block - 1) / norm_block;
   sums_.resize(std::max(sums_.size(), blocks));
   split(threads_, blocks, 1, count, [&](std::size_t first, std::size_t last) {
@@ -237,17 +233,25 @@ double CpuCompute<Real>::sum_of_squares(const Real* x, std::size_t count) {
 }
 
 template <typename Real>
-void CpuCompute<Real>::adamw(const AdamwStep& s, Real* parameter, const Real* gradient, Real* moment1,
-                             Real* moment2, std::size_t count) {
-  split(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
-    kernels_.update.adamw(parameter + begin, gradient + begin, moment1 + begin, moment2 + begin, end - begin,
-                          Real(s.gradient_scale), Real(s.beta1), Real(s.beta2),
-                          Real(s.learning_rate / s.correction1), Real(1 / s.correction2), Real(s.epsilon),
-                          Real(1 - s.learning_rate * s.weight_decay));
+void CpuCompute<Real>::adamw(const AdamwStep& s, Sum* parameter, const Sum* gradient, Sum* moment1,
+                             Sum* moment2, bfloat16* rounded, std::size_t count) {
+  split(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
+    kernels_.update.adamw(parameter + begin, gradient + begin, moment1 + begin, moment2 + begin,
+                          rounded ? rounded + begin : nullptr, end - begin, Sum(s.gradient_scale),
+                          Sum(s.beta1), Sum(s.beta2), Sum(s.learning_rate / s.correction1),
+                          Sum(1 / s.correction2), Sum(s.epsilon), Sum(1 - s.learning_rate * s.weight_decay));
+  });
+}
+
+template <typename Real>
+void CpuCompute<Real>::round(const Sum* parameter, bfloat16* rounded, std::size_t count) {
+  split(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
+    kernels_.update.round(parameter + begin, rounded + begin, end - begin);
   });
 }
 
 template class CpuCompute<float>;
 template class CpuCompute<double>;
+template class CpuCompute<bfloat16>;
 
 }  // namespace muster::compute::cpu

@@ -12,39 +12,40 @@
 namespace muster::compute::cpu {
 
 /// Compute on the cores of this process. Rows are divided over OpenMP threads in one place (here); the
-/// kernels know nothing of threads. Matrix products in float go to oneDNN where it was found, all others to
-/// our own tiled product.
+/// kernels know nothing of threads. Matrix products in float and bfloat16 go to oneDNN where it was found and
+/// has them, all others to our own tiled product.
 template <typename Real>
 class CpuCompute final : public Compute<Real> {
  public:
   struct Options {
     int threads = 1;
-    bool use_dnnl = true;                    ///< only for float, and only where oneDNN was found
+    bool use_dnnl = true;                    ///< where it is available; never for double
     const Kernels<Real>* kernels = nullptr;  ///< null: the best for this processor
   };
+  using Sum = Accurate<Real>;
   explicit CpuCompute(const Options& options);
 
   std::string describe() const override;
   void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
+  void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out, Sum* d_weight,
+                       Sum* d_bias) override;
   void embed(const Token* tokens, const Real* token_table, const Real* position_table, Real* out, int batch,
              int length, int width) override;
-  void embed_backward(const Token* tokens, const Real* d_out, Real* d_token_table, Real* d_position_table,
-                      int batch, int length, int width) override;
+  void embed_backward(const Token* tokens, const Real* d_out, Sum* d_token_table, Sum* d_position_table,
+                      int batch, int length, int positions, int width) override;
   void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias, Real* out,
-                  Real* mean, Real* rstd, int rows, int width) override;
-  void layer_norm_backward(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
-                           const Real* d_out, Real* d_x, Real* d_gain, Real* d_bias, int rows,
+                  Sum* mean, Sum* rstd, int rows, int width) override;
+  void layer_norm_backward(const Real* x, const Real* gain, const Sum* mean, const Sum* rstd,
+                           const Real* d_out, Real* d_x, Sum* d_gain, Sum* d_bias, int rows,
                            int width) override;
-  void add(const Real* x, const Real* addend, Real* out, std::size_t count) override;
   void gelu(const Real* x, Real* out, std::size_t count) override;
   void gelu_backward(const Real* x, Real* d_inout, std::size_t count) override;
-  void column_sums(const Real* x, Real* out, int rows, int width) override;
   void fill_zero(Real* x, std::size_t count) override;
-  void attention(const AttentionShape& shape, const Real* qkv, Real* out, Real* log_sum) override;
-  void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out, const Real* log_sum,
+  void attention(const AttentionShape& shape, const Real* qkv, Real* out, Sum* log_sum) override;
+  void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out, const Sum* log_sum,
                           const Real* d_out, Real* d_qkv) override;
   double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
-                       Real gradient_scale) override;
+                       Sum gradient_scale) override;
   void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) override;
   void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) override;
   void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) override;
@@ -53,22 +54,27 @@ class CpuCompute final : public Compute<Real> {
   void relu(const Real* x, const Real* scale, Real* out, std::size_t count) override;
   void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) override;
   std::int64_t count_right(const Real* logits, const Token* targets, int rows, int classes) override;
-  double sum_of_squares(const Real* x, std::size_t count) override;
-  void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1, Real* moment2,
-             std::size_t count) override;
+  double sum_of_squares(const Sum* x, std::size_t count) override;
+  void adamw(const AdamwStep& step, Sum* parameter, const Sum* gradient, Sum* moment1, Sum* moment2,
+             bfloat16* rounded, std::size_t count) override;
+  void round(const Sum* parameter, bfloat16* rounded, std::size_t count) override;
 
  private:
-  void own_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c);
+  template <typename Out>
+  void own_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Out* c);
+  void own_panels(const MatmulShape& shape, const Sum* a, const Real* b, const Real* bias, Sum* c);
+  void column_sums(const Real* x, Sum* out, int rows, int width);
   /// This thread's part of what reserve_scratch() made.
-  Real* scratch(int thread);
+  Sum* scratch(int thread);
   void reserve_scratch(std::size_t size_per_thread);
 
   int threads_;
   const Kernels<Real>& kernels_;
   std::unique_ptr<DnnlMatmul> dnnl_;  ///< null when our own product is used
-  Arena<Real> scratch_;
+  Arena<Sum> scratch_;
   std::size_t scratch_size_ = 0;  ///< elements per thread
-  Arena<Real> partial_;           ///< partial sums of row chunks
+  Arena<Sum> partial_;            ///< partial sums of row chunks
+  Arena<Sum> wide_a_, wide_c_;    ///< operands of our own product that are not of type Sum
   std::vector<double> sums_;      ///< one per row or block, added up in order
 };
 

@@ -16,22 +16,24 @@ constexpr int depth = 512;
 
 // What the first product of columns [first, first + columns) is added to.
 template <typename Real>
-void begin_panel(const MatmulShape& s, const Real* bias, Real* c, int first, int columns) {
+void begin_panel(const MatmulShape& s, const Real* bias, Accurate<Real>* c, int first, int columns) {
+  using Sum = Accurate<Real>;
   for (int i = 0; i < s.m; ++i) {
-    Real* row = c + std::ptrdiff_t{i} * s.n + first;
+    Sum* row = c + std::ptrdiff_t{i} * s.n + first;
     for (int x = 0; x < columns; ++x)
-      row[x] = (s.accumulate ? row[x] : Real(0)) + (s.bias ? bias[first + x] : Real(0));
+      row[x] = (s.accumulate ? row[x] : Sum(0)) + (s.bias ? Sum(bias[first + x]) : Sum(0));
   }
 }
 
 // Those columns of rows [top, top + rows) of b, side by side.
 template <typename Real>
-void pack_panel(const MatmulShape& s, const Real* b, Real* packed, int panel, int first, int columns, int top,
-                int rows) {
+void pack_panel(const MatmulShape& s, const Real* b, Accurate<Real>* packed, int panel, int first,
+                int columns, int top, int rows) {
   for (int q = 0; q < rows; ++q) {
     for (int x = 0; x < columns; ++x) {
-      packed[std::ptrdiff_t{q} * panel + x] = s.transpose_b ? b[std::ptrdiff_t{first + x} * s.k + top + q]
-                                                            : b[std::ptrdiff_t{top + q} * s.n + first + x];
+      const std::ptrdiff_t from = s.transpose_b ? std::ptrdiff_t{first + x} * s.k + top + q
+                                                : std::ptrdiff_t{top + q} * s.n + first + x;
+      packed[std::ptrdiff_t{q} * panel + x] = Accurate<Real>(b[from]);
     }
   }
 }
@@ -41,21 +43,57 @@ void pack_panel(const MatmulShape& s, const Real* b, Real* packed, int panel, in
 template <typename Real>
 void CpuCompute<Real>::matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias,
                               Real* c) {
-  if constexpr (std::is_same_v<Real, float>) {
+  if constexpr (!std::is_same_v<Real, double>) {
     if (dnnl_) return (*dnnl_)(shape, a, b, bias, c);
   }
   own_matmul(shape, a, b, bias, c);
 }
 
 template <typename Real>
+void CpuCompute<Real>::weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out,
+                                       Sum* d_weight, Sum* d_bias) {
+  const MatmulShape shape{.m = to, .n = from, .k = rows, .transpose_a = true};
+  if (d_bias) column_sums(d_out, d_bias, rows, to);
+  if constexpr (std::is_same_v<Real, float>) {
+    if (dnnl_) return (*dnnl_)(shape, d_out, input, nullptr, d_weight);
+  } else if constexpr (std::is_same_v<Real, bfloat16>) {
+    if (dnnl_) return (*dnnl_)(shape, d_out, input, d_weight);
+  }
+  own_matmul(shape, d_out, input, nullptr, d_weight);
+}
+
+// Our own product has only one type of sums, a and c: others are widened before and rounded after it.
+template <typename Real>
+template <typename Out>
 void CpuCompute<Real>::own_matmul(const MatmulShape& s, const Real* a, const Real* b, const Real* bias,
-                                  Real* c) {
+                                  Out* c) {
+  if constexpr (std::is_same_v<Real, Sum>) {
+    own_panels(s, a, b, bias, c);
+  } else {
+    const std::size_t size = static_cast<std::size_t>(s.m) * s.k;
+    if (wide_a_.size() < size) wide_a_ = Arena<Sum>(size);
+    std::transform(a, a + size, wide_a_.data(), [](Real x) { return Sum(x); });
+    if constexpr (std::is_same_v<Out, Sum>) {
+      own_panels(s, wide_a_.data(), b, bias, c);
+    } else {
+      const std::size_t out_size = static_cast<std::size_t>(s.m) * s.n;
+      if (wide_c_.size() < out_size) wide_c_ = Arena<Sum>(out_size);
+      if (s.accumulate) std::transform(c, c + out_size, wide_c_.data(), [](Out x) { return Sum(x); });
+      own_panels(s, wide_a_.data(), b, bias, wide_c_.data());
+      round(wide_c_.data(), c, out_size);
+    }
+  }
+}
+
+template <typename Real>
+void CpuCompute<Real>::own_panels(const MatmulShape& s, const Sum* a, const Real* b, const Real* bias,
+                                  Sum* c) {
   const int panel = kernels_.matmul.panel_columns;
   reserve_scratch(static_cast<std::size_t>(panel) * depth);
   const std::ptrdiff_t a_row = s.transpose_a ? 1 : s.k, a_column = s.transpose_a ? s.m : 1;
   split(threads_, static_cast<std::size_t>(s.n), static_cast<std::size_t>(panel),
         static_cast<std::size_t>(s.m) * s.n * s.k, [&](std::size_t begin, std::size_t end) {
-          Real* packed = scratch(omp_get_thread_num());
+          Sum* packed = scratch(omp_get_thread_num());
           for (int first = static_cast<int>(begin); first < static_cast<int>(end); first += panel) {
             const int columns = std::min(panel, static_cast<int>(end) - first);
             if (s.bias || s.accumulate) begin_panel(s, bias, c, first, columns);
@@ -69,8 +107,12 @@ void CpuCompute<Real>::own_matmul(const MatmulShape& s, const Real* a, const Rea
         });
 }
 
-template void CpuCompute<float>::matmul(const MatmulShape&, const float*, const float*, const float*, float*);
-template void CpuCompute<double>::matmul(const MatmulShape&, const double*, const double*, const double*,
-                                         double*);
+#define MUSTER_MATMUL(Real)                                                                                 \
+  template void CpuCompute<Real>::matmul(const MatmulShape&, const Real*, const Real*, const Real*, Real*); \
+  template void CpuCompute<Real>::weight_gradient(int, int, int, const Real*, const Real*, Sum*, Sum*);
+MUSTER_MATMUL(float)
+MUSTER_MATMUL(double)
+MUSTER_MATMUL(bfloat16)
+#undef MUSTER_MATMUL
 
 }  // namespace muster::compute::cpu

@@ -10,11 +10,21 @@
 namespace muster::compute::cpu {
 namespace {
 
-struct ShapeHash {
-  std::size_t operator()(const MatmulShape& s) const noexcept {
+using Type = dnnl::memory::data_type;
+
+/// What a primitive is built for.
+struct Form {
+  MatmulShape shape;
+  Type in, out;
+  bool operator==(const Form&) const = default;
+};
+
+struct FormHash {
+  std::size_t operator()(const Form& form) const noexcept {
+    const MatmulShape& s = form.shape;
     std::size_t h = 0;
-    for (int value :
-         {s.m, s.n, s.k, int{s.transpose_a}, int{s.transpose_b}, int{s.bias}, int{s.accumulate}}) {
+    for (int value : {s.m, s.n, s.k, int{s.transpose_a}, int{s.transpose_b}, int{s.bias}, int{s.accumulate},
+                      static_cast<int>(form.in), static_cast<int>(form.out)}) {
       h = h * 1000003u + static_cast<std::size_t>(value);
     }
     return h;
@@ -27,16 +37,17 @@ struct Product {
   dnnl::matmul primitive;
   std::unordered_map<int, dnnl::memory> arguments;
 
-  Product(const dnnl::engine& engine, const MatmulShape& s) {
+  Product(const dnnl::engine& engine, const Form& form) {
     using dnnl::memory;
-    const auto matrix = [](memory::dim rows, memory::dim columns, bool transposed) {
-      return memory::desc({rows, columns}, memory::data_type::f32,
+    const MatmulShape& s = form.shape;
+    const auto matrix = [](Type type, memory::dim rows, memory::dim columns, bool transposed) {
+      return memory::desc({rows, columns}, type,
                           transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
     };
-    const memory::desc a_desc = matrix(s.m, s.k, s.transpose_a);
-    const memory::desc b_desc = matrix(s.k, s.n, s.transpose_b);
-    const memory::desc c_desc = matrix(s.m, s.n, false);
-    const memory::desc bias_desc({1, s.n}, memory::data_type::f32, memory::dims{s.n, 1});
+    const memory::desc a_desc = matrix(form.in, s.m, s.k, s.transpose_a);
+    const memory::desc b_desc = matrix(form.in, s.k, s.n, s.transpose_b);
+    const memory::desc c_desc = matrix(form.out, s.m, s.n, false);
+    const memory::desc bias_desc({1, s.n}, form.in, memory::dims{s.n, 1});
     dnnl::primitive_attr attributes;
     if (s.accumulate) {
       dnnl::post_ops add;
@@ -64,12 +75,25 @@ struct Product {
   }
 };
 
+/// Instruction sets are bits, of which a larger one has those of the ones that it contains.
+bool has(dnnl::cpu_isa isa) {
+  const auto wanted = static_cast<unsigned>(isa),
+             found = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (found & wanted) == wanted;
+}
+
 }  // namespace
 
 struct DnnlMatmul::State {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::unordered_map<MatmulShape, Product, ShapeHash> products;
+  std::unordered_map<Form, Product, FormHash> products;
+};
+
+struct DnnlMatmul::Operands {
+  Type in, out;
+  const void *a, *b, *bias;
+  void* c;
 };
 
 DnnlMatmul::DnnlMatmul() : state_(std::make_unique<State>()) {}
@@ -77,16 +101,28 @@ DnnlMatmul::~DnnlMatmul() = default;
 
 void DnnlMatmul::operator()(const MatmulShape& shape, const float* a, const float* b, const float* bias,
                             float* c) {
+  multiply(shape, {Type::f32, Type::f32, a, b, bias, c});
+}
+void DnnlMatmul::operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b,
+                            const bfloat16* bias, bfloat16* c) {
+  multiply(shape, {Type::bf16, Type::bf16, a, b, bias, c});
+}
+void DnnlMatmul::operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, float* c) {
+  multiply(shape, {Type::bf16, Type::f32, a, b, nullptr, c});
+}
+
+void DnnlMatmul::multiply(const MatmulShape& shape, const Operands& operands) {
   try {
-    auto found = state_->products.find(shape);
+    const Form form{shape, operands.in, operands.out};
+    auto found = state_->products.find(form);
     if (found == state_->products.end()) {
-      found = state_->products.emplace(shape, Product(state_->engine, shape)).first;
+      found = state_->products.emplace(form, Product(state_->engine, form)).first;
     }
     Product& product = found->second;
-    product.a.set_data_handle(const_cast<float*>(a));
-    product.b.set_data_handle(const_cast<float*>(b));
-    if (shape.bias) product.bias.set_data_handle(const_cast<float*>(bias));
-    product.c.set_data_handle(c);
+    product.a.set_data_handle(const_cast<void*>(operands.a));
+    product.b.set_data_handle(const_cast<void*>(operands.b));
+    if (shape.bias) product.bias.set_data_handle(const_cast<void*>(operands.bias));
+    product.c.set_data_handle(operands.c);
     product.primitive.execute(state_->stream, product.arguments);
     state_->stream.wait();
   } catch (const dnnl::error& error) {
@@ -105,6 +141,15 @@ const char* DnnlMatmul::name() {
   return text.c_str();
 }
 
-bool DnnlMatmul::available() { return true; }
+template <>
+bool DnnlMatmul::available<float>() {
+  return true;
+}
+// Without AVX-512 oneDNN has bfloat16 products on paper only: its reference loops.
+template <>
+bool DnnlMatmul::available<bfloat16>() {
+  return has(dnnl::cpu_isa::avx512_core);
+}
+bool DnnlMatmul::has_fast_bfloat16() { return has(dnnl::cpu_isa::avx512_core_bf16); }
 
 }  // namespace muster::compute::cpu

@@ -7,8 +7,8 @@
 
 namespace muster::compute::cpu {
 
-/// Float matrix products through oneDNN, with one cached primitive per shape. Threads: those of OpenMP
-/// (omp_set_num_threads). Not thread-safe.
+/// Matrix products through oneDNN, with one cached primitive per shape and types. Sums are formed in float.
+/// Threads: those of OpenMP (omp_set_num_threads). Not thread-safe.
 class DnnlMatmul {
  public:
   DnnlMatmul();
@@ -17,13 +17,23 @@ class DnnlMatmul {
   /// c = as MatmulShape says. bias may be null unless shape.bias.
   /// @throws muster::Error(Fault::system) when oneDNN refuses the shape.
   void operator()(const MatmulShape& shape, const float* a, const float* b, const float* bias, float* c);
+  void operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, const bfloat16* bias,
+                  bfloat16* c);
+  /// Without bias.
+  void operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, float* c);
 
   /// "oneDNN 2.6.3", or "own matrix product" when built without oneDNN.
   static const char* name();
-  /// False when built without oneDNN; the operator must not be called then.
+  /// False when built without oneDNN, or when it has no such products for this processor; the operators must
+  /// not be called then.
+  template <typename Real>
   static bool available();
+  /// Whether the processor has instructions for bfloat16 products, which are emulated otherwise.
+  static bool has_fast_bfloat16();
 
  private:
+  struct Operands;
+  void multiply(const MatmulShape& shape, const Operands& operands);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -2,6 +2,7 @@
 // What a small network on images needs beside matrix products. NaN stays NaN, so that a run sees it in its
 // loss.
 #include <algorithm>
+#include <vector>
 
 #include "compute/cpu/cpu_compute.hpp"
 #include "compute/cpu/split.hpp"
@@ -9,9 +10,18 @@
 namespace muster::compute::cpu {
 namespace {
 
+/// max(0, scale[i] * x); scale may be null.
 template <typename Real>
-Real positive_part(Real x) {
-  return x < Real(0) ? Real(0) : x;
+Real scaled_positive_part(const Real* scale, std::ptrdiff_t i, Real x) {
+  const Accurate<Real> value = scale ? Accurate<Real>(scale[i]) * Accurate<Real>(x) : Accurate<Real>(x);
+  return value < 0 ? Real(0) : Real(value);
+}
+
+/// The gradient of x when out = scaled_positive_part(scale, i, x).
+template <typename Real>
+Real scaled_positive_part_backward(Real out, const Real* scale, std::ptrdiff_t i, Real d_out) {
+  if (!(Accurate<Real>(out) > 0)) return Real(0);
+  return scale ? Real(Accurate<Real>(scale[i]) * Accurate<Real>(d_out)) : d_out;
 }
 
 /// Of the 2 x 2 pixels from `first` on, `row` apart, the place of the largest.
@@ -19,7 +29,8 @@ template <typename Real>
 std::ptrdiff_t largest_of_four(const Real* first, std::ptrdiff_t column, std::ptrdiff_t row) {
   std::ptrdiff_t best = 0;
   for (const std::ptrdiff_t at : {column, row, row + column}) {
-    if (first[at] > first[best] || first[at] != first[at]) best = at;
+    const auto value = Accurate<Real>(first[at]);
+    if (value > Accurate<Real>(first[best]) || value != value) best = at;
   }
   return best;
 }
@@ -81,12 +92,16 @@ void CpuCompute<Real>::fold(const ConvolutionShape& s, const Real* d_columns, Re
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
   split(threads_, batch, 1, static_cast<std::size_t>(s.places()) * s.window_size(),
         [&](std::size_t begin, std::size_t end) {
-          std::fill(d_images + begin * image_size, d_images + end * image_size, Real(0));
+          std::vector<Accurate<Real>> sums(image_size);
           for (std::size_t image = begin; image < end; ++image) {
+            const auto first = static_cast<std::ptrdiff_t>(image * image_size);
+            std::fill(sums.begin(), sums.end(), Accurate<Real>(0));
             for_each_window_row(s, image, [&](std::ptrdiff_t from, std::ptrdiff_t to) {
+              Accurate<Real>* row = sums.data() + (to - first);
               for (std::ptrdiff_t x = 0; x < s.window; ++x)
-                d_images[to + x * s.channels] += d_columns[from + x];
+                row[x * s.channels] += Accurate<Real>(d_columns[from + x]);
             });
+            std::transform(sums.begin(), sums.end(), d_images + first, [](auto sum) { return Real(sum); });
           }
         });
 }
@@ -99,7 +114,7 @@ void CpuCompute<Real>::max_pool_relu(const PoolShape& s, const Real* images, con
         [&](std::size_t begin, std::size_t end) {
           for_each_pool(s, begin, end, [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t to) {
             const Real largest = images[first + largest_of_four(images + first, column, row)];
-            out[to] = positive_part(scale ? scale[plane] * largest : largest);
+            out[to] = scaled_positive_part(scale, plane, largest);
           });
         });
 }
@@ -111,26 +126,24 @@ void CpuCompute<Real>::max_pool_relu_backward(const PoolShape& s, const Real* im
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
   split(threads_, static_cast<std::size_t>(s.batch), 1, static_cast<std::size_t>(s.batch) * image_size,
         [&](std::size_t begin, std::size_t end) {
-          std::fill(d_images + begin * image_size, d_images + end * image_size, Real(0));
+          std::fill(d_images + begin * image_size, d_images + end * image_size, Real{});
           for_each_pool(s, begin, end, [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t from) {
-            if (!(out[from] > Real(0))) return;
             d_images[first + largest_of_four(images + first, column, row)] =
-                scale ? scale[plane] * d_out[from] : d_out[from];
+                scaled_positive_part_backward(out[from], scale, plane, d_out[from]);
           });
         });
 }
 
 template <typename Real>
 void CpuCompute<Real>::relu(const Real* x, const Real* scale, Real* out, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = positive_part(scale ? scale[i] * x[i] : x[i]);
+  for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(count); ++i)
+    out[i] = scaled_positive_part(scale, i, x[i]);
 }
 
 template <typename Real>
 void CpuCompute<Real>::relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const Real slope = scale ? scale[i] : Real(1);
-    d_inout[i] = out[i] > Real(0) ? slope * d_inout[i] : Real(0);
-  }
+  for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(count); ++i)
+    d_inout[i] = scaled_positive_part_backward(out[i], scale, i, d_inout[i]);
 }
 
 template <typename Real>
@@ -138,7 +151,8 @@ std::int64_t CpuCompute<Real>::count_right(const Real* logits, const Token* targ
   std::int64_t right = 0;
   for (std::ptrdiff_t row = 0; row < rows; ++row) {
     const Real* at = logits + row * classes;
-    right += std::max_element(at, at + classes) - at == targets[row] ? 1 : 0;
+    const auto less = [](Real x, Real y) { return Accurate<Real>(x) < Accurate<Real>(y); };
+    right += std::max_element(at, at + classes, less) - at == targets[row] ? 1 : 0;
   }
   return right;
 }
@@ -154,6 +168,7 @@ std::int64_t CpuCompute<Real>::count_right(const Real* logits, const Token* targ
   template std::int64_t CpuCompute<Real>::count_right(const Real*, const Token*, int, int);
 MUSTER_IMAGE_OPERATIONS(float)
 MUSTER_IMAGE_OPERATIONS(double)
+MUSTER_IMAGE_OPERATIONS(bfloat16)
 #undef MUSTER_IMAGE_OPERATIONS
 
 }  // namespace muster::compute::cpu

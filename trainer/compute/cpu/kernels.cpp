@@ -17,27 +17,37 @@ MUSTER_DECLARE_KERNEL_SET(avx512)
 namespace muster::compute::cpu {
 namespace {
 
-#define MUSTER_KERNEL_TABLE(set, real) \
-  { #set, set::real##_rows, set::real##_attention, set::real##_matmul, set::real##_update }
+// `accurate`: for what `real` is not enough.
+#define MUSTER_KERNEL_TABLE(set, real, accurate) \
+  { #set, set::real##_rows, set::real##_attention, set::accurate##_matmul, set::accurate##_update }
 
 template <typename Real>
 struct Sets;
 
 template <>
 struct Sets<float> {
-  Kernels<float> baseline = MUSTER_KERNEL_TABLE(baseline, float);
+  Kernels<float> baseline = MUSTER_KERNEL_TABLE(baseline, float, float);
 #ifdef MUSTER_KERNELS_X86
-  Kernels<float> avx2 = MUSTER_KERNEL_TABLE(avx2, float);
-  Kernels<float> avx512 = MUSTER_KERNEL_TABLE(avx512, float);
+  Kernels<float> avx2 = MUSTER_KERNEL_TABLE(avx2, float, float);
+  Kernels<float> avx512 = MUSTER_KERNEL_TABLE(avx512, float, float);
 #endif
 };
 
 template <>
 struct Sets<double> {
-  Kernels<double> baseline = MUSTER_KERNEL_TABLE(baseline, double);
+  Kernels<double> baseline = MUSTER_KERNEL_TABLE(baseline, double, double);
 #ifdef MUSTER_KERNELS_X86
-  Kernels<double> avx2 = MUSTER_KERNEL_TABLE(avx2, double);
-  Kernels<double> avx512 = MUSTER_KERNEL_TABLE(avx512, double);
+  Kernels<double> avx2 = MUSTER_KERNEL_TABLE(avx2, double, double);
+  Kernels<double> avx512 = MUSTER_KERNEL_TABLE(avx512, double, double);
+#endif
+};
+
+template <>
+struct Sets<bfloat16> {
+  Kernels<bfloat16> baseline = MUSTER_KERNEL_TABLE(baseline, bfloat16, float);
+#ifdef MUSTER_KERNELS_X86
+  Kernels<bfloat16> avx2 = MUSTER_KERNEL_TABLE(avx2, bfloat16, float);
+  Kernels<bfloat16> avx512 = MUSTER_KERNEL_TABLE(avx512, bfloat16, float);
 #endif
 };
 
@@ -73,7 +83,9 @@ const Kernels<Real>& kernels() {
 
 template const Kernels<float>& kernels<float>();
 template const Kernels<double>& kernels<double>();
+template const Kernels<bfloat16>& kernels<bfloat16>();
 template const Kernels<float>* kernels_named<float>(const char*);
 template const Kernels<double>* kernels_named<double>(const char*);
+template const Kernels<bfloat16>* kernels_named<bfloat16>(const char*);
 
 }  // namespace muster::compute::cpu

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compute/precision.hpp"
 #include "compute/token.hpp"
 
 namespace muster::compute::cpu {
@@ -18,19 +19,20 @@ struct RowKernels {
   void (*embed)(const Token* tokens, const Real* token_table, const Real* position_table, Real* out,
                 int begin, int end, int length, int width);
   void (*layer_norm)(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias,
-                     Real* out, Real* mean, Real* rstd, int begin, int end, int width);
+                     Real* out, Accurate<Real>* mean, Accurate<Real>* rstd, int begin, int end, int width);
   /// Adds this range's share to d_gain and d_bias.
-  void (*layer_norm_backward)(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
-                              const Real* d_out, Real* d_x, Real* d_gain, Real* d_bias, int begin, int end,
-                              int width);
-  void (*add)(const Real* x, const Real* addend, Real* out, std::size_t count);
+  void (*layer_norm_backward)(const Real* x, const Real* gain, const Accurate<Real>* mean,
+                              const Accurate<Real>* rstd, const Real* d_out, Real* d_x,
+                              Accurate<Real>* d_gain, Accurate<Real>* d_bias, int begin, int end, int width);
+  /// out += x.
+  void (*add)(const Accurate<Real>* x, Accurate<Real>* out, std::size_t count);
   void (*gelu)(const Real* x, Real* out, std::size_t count);
   void (*gelu_backward)(const Real* x, Real* d_inout, std::size_t count);
   /// Adds rows [begin, end) of x[.., width] to out[width].
-  void (*column_sums)(const Real* x, Real* out, int begin, int end, int width);
+  void (*column_sums)(const Real* x, Accurate<Real>* out, int begin, int end, int width);
   /// losses: one per row, in double.
   void (*cross_entropy)(Real* logits, const Token* targets, double* losses, int begin, int end, int classes,
-                        Real gradient_scale);
+                        Accurate<Real> gradient_scale);
 };
 
 /// Strided view of one head: query at q, key at q + width, value at q + 2*width, rows 3*width apart.
@@ -38,10 +40,10 @@ template <typename Real>
 struct AttentionKernels {
   /// Elements of scratch that one call needs.
   std::size_t (*scratch)(int length, int head_width);
-  void (*forward)(const Real* q, Real* out, Real* log_sum, Real* scratch, int length, int head_width,
-                  int width);
-  void (*backward)(const Real* q, const Real* out, const Real* log_sum, const Real* d_out, Real* d_q,
-                   Real* scratch, int length, int head_width, int width);
+  void (*forward)(const Real* q, Real* out, Accurate<Real>* log_sum, Accurate<Real>* scratch, int length,
+                  int head_width, int width);
+  void (*backward)(const Real* q, const Real* out, const Accurate<Real>* log_sum, const Real* d_out,
+                   Real* d_q, Accurate<Real>* scratch, int length, int head_width, int width);
 };
 
 template <typename Real>
@@ -57,9 +59,10 @@ struct MatmulKernels {
 template <typename Real>
 struct UpdateKernels {
   double (*sum_of_squares)(const Real* x, std::size_t count);
-  void (*adamw)(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, std::size_t count,
-                Real gradient_scale, Real beta1, Real beta2, Real step_size, Real inverse_correction2,
-                Real epsilon, Real decay);
+  void (*adamw)(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, bfloat16* rounded,
+                std::size_t count, Real gradient_scale, Real beta1, Real beta2, Real step_size,
+                Real inverse_correction2, Real epsilon, Real decay);
+  void (*round)(const Real* from, bfloat16* to, std::size_t count);
 };
 
 template <typename Real>
@@ -67,8 +70,8 @@ struct Kernels {
   const char* instruction_set;
   RowKernels<Real> rows;
   AttentionKernels<Real> attention;
-  MatmulKernels<Real> matmul;
-  UpdateKernels<Real> update;
+  MatmulKernels<Accurate<Real>> matmul;
+  UpdateKernels<Accurate<Real>> update;
 };
 
 /// The best set that this processor can run. MUSTER_ISA=baseline|avx2|avx512 in the environment picks a lower

@@ -2,6 +2,7 @@
 // Element-wise and row-wise kernels; compiled once per instruction set (see kernels.hpp).
 #include "compute/cpu/exponential.hpp"
 #include "compute/cpu/kernel_sets.hpp"
+#include "compute/cpu/widen.hpp"
 
 namespace {
 
@@ -17,13 +18,14 @@ void embed(const Token* tokens, const Real* token_table, const Real* position_ta
     const Real* position = position_table + std::ptrdiff_t{row % length} * width;
     Real* to = out + std::ptrdiff_t{row} * width;
 #pragma omp simd
-    for (int i = 0; i < width; ++i) to[i] = token[i] + position[i];
+    for (int i = 0; i < width; ++i) store(to[i], widen(token[i]) + widen(position[i]));
   }
 }
 
 template <typename Real>
 void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, const Real* bias, Real* out,
-                Real* mean, Real* rstd, int begin, int end, int width) {
+                Accurate<Real>* mean, Accurate<Real>* rstd, int begin, int end, int width) {
+  using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     const std::ptrdiff_t at = std::ptrdiff_t{row} * width;
     const Real* from = x + at;
@@ -31,58 +33,60 @@ void layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain, 
       const Real *left = x + at, *right = addend + at;
       Real* to = sum + at;
 #pragma omp simd
-      for (int i = 0; i < width; ++i) to[i] = left[i] + right[i];
+      for (int i = 0; i < width; ++i) store(to[i], widen(left[i]) + widen(right[i]));
       from = to;
     }
-    Real total = 0;
+    Sum total = 0;
 #pragma omp simd reduction(+ : total)
-    for (int i = 0; i < width; ++i) total += from[i];
-    const Real average = total / Real(width);
-    Real squares = 0;
+    for (int i = 0; i < width; ++i) total += widen(from[i]);
+    const Sum average = total / Sum(width);
+    Sum squares = 0;
 #pragma omp simd reduction(+ : squares)
-    for (int i = 0; i < width; ++i) squares += (from[i] - average) * (from[i] - average);
-    const Real scale = Real(1) / __builtin_sqrt(squares / Real(width) + Real(layer_norm_epsilon));
+    for (int i = 0; i < width; ++i) squares += (widen(from[i]) - average) * (widen(from[i]) - average);
+    const Sum scale = Sum(1) / __builtin_sqrt(squares / Sum(width) + Sum(layer_norm_epsilon));
     Real* to = out + at;
 #pragma omp simd
-    for (int i = 0; i < width; ++i) to[i] = (from[i] - average) * scale * gain[i] + bias[i];
+    for (int i = 0; i < width; ++i)
+      store(to[i], (widen(from[i]) - average) * scale * widen(gain[i]) + widen(bias[i]));
     mean[row] = average;
     rstd[row] = scale;
   }
 }
 
 template <typename Real>
-void layer_norm_backward(const Real* x, const Real* gain, const Real* mean, const Real* rstd,
-                         const Real* d_out, Real* d_x, Real* d_gain, Real* d_bias, int begin, int end,
-                         int width) {
+void layer_norm_backward(const Real* x, const Real* gain, const Accurate<Real>* mean,
+                         const Accurate<Real>* rstd, const Real* d_out, Real* d_x, Accurate<Real>* d_gain,
+                         Accurate<Real>* d_bias, int begin, int end, int width) {
+  using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     const std::ptrdiff_t at = std::ptrdiff_t{row} * width;
     const Real *from = x + at, *d = d_out + at;
     Real* to = d_x + at;
-    const Real average = mean[row], scale = rstd[row];
-    Real sum = 0, dot = 0;
+    const Sum average = mean[row], scale = rstd[row];
+    Sum sum = 0, dot = 0;
 #pragma omp simd reduction(+ : sum, dot)
     for (int i = 0; i < width; ++i) {
-      const Real hat = (from[i] - average) * scale;
-      const Real d_hat = d[i] * gain[i];
+      const Sum hat = (widen(from[i]) - average) * scale;
+      const Sum d_hat = widen(d[i]) * widen(gain[i]);
       sum += d_hat;
       dot += d_hat * hat;
-      d_gain[i] += d[i] * hat;
-      d_bias[i] += d[i];
+      d_gain[i] += widen(d[i]) * hat;
+      d_bias[i] += widen(d[i]);
     }
-    sum /= Real(width);
-    dot /= Real(width);
+    sum /= Sum(width);
+    dot /= Sum(width);
 #pragma omp simd
     for (int i = 0; i < width; ++i) {
-      const Real hat = (from[i] - average) * scale;
-      to[i] += (d[i] * gain[i] - sum - hat * dot) * scale;
+      const Sum hat = (widen(from[i]) - average) * scale;
+      store(to[i], widen(to[i]) + (widen(d[i]) * widen(gain[i]) - sum - hat * dot) * scale);
     }
   }
 }
 
-template <typename Real>
-void add(const Real* x, const Real* addend, Real* out, std::size_t count) {
+template <typename Sum>
+void add(const Sum* x, Sum* out, std::size_t count) {
 #pragma omp simd
-  for (std::size_t i = 0; i < count; ++i) out[i] = x[i] + addend[i];
+  for (std::size_t i = 0; i < count; ++i) out[i] += x[i];
 }
 
 // GELU with tanh (Hendrycks and Gimpel, arXiv 1606.08415), written as x * sigmoid(2u), u = sqrt(2/pi) (x +
@@ -101,59 +105,55 @@ inline Real gelu_gate(Real x) {
 template <typename Real>
 void gelu(const Real* x, Real* out, std::size_t count) {
 #pragma omp simd
-  for (std::size_t i = 0; i < count; ++i) out[i] = x[i] * gelu_gate(x[i]);
+  for (std::size_t i = 0; i < count; ++i) store(out[i], widen(x[i]) * gelu_gate(widen(x[i])));
 }
 
 template <typename Real>
-void gelu_backward(const Real* x, Real* d_inout, std::size_t count) {
+void gelu_backward(const Real* from, Real* d_inout, std::size_t count) {
+  using Sum = Accurate<Real>;
 #pragma omp simd
   for (std::size_t i = 0; i < count; ++i) {
-    const Real gate = gelu_gate(x[i]);
-    const Real slope = Real(2 * sqrt_two_over_pi) * (Real(1) + Real(3 * gelu_cubic) * x[i] * x[i]);
-    d_inout[i] *= gate + x[i] * gate * (Real(1) - gate) * slope;
+    const Sum x = widen(from[i]), gate = gelu_gate(x);
+    const Sum slope = Sum(2 * sqrt_two_over_pi) * (Sum(1) + Sum(3 * gelu_cubic) * x * x);
+    store(d_inout[i], widen(d_inout[i]) * (gate + x * gate * (Sum(1) - gate) * slope));
   }
 }
 
 template <typename Real>
-void column_sums(const Real* x, Real* out, int begin, int end, int width) {
+void column_sums(const Real* x, Accurate<Real>* out, int begin, int end, int width) {
   for (int row = begin; row < end; ++row) {
     const Real* from = x + std::ptrdiff_t{row} * width;
 #pragma omp simd
-    for (int i = 0; i < width; ++i) out[i] += from[i];
+    for (int i = 0; i < width; ++i) out[i] += widen(from[i]);
   }
 }
 
 template <typename Real>
 void cross_entropy(Real* logits, const Token* targets, double* losses, int begin, int end, int classes,
-                   Real gradient_scale) {
+                   Accurate<Real> gradient_scale) {
+  using Sum = Accurate<Real>;
   for (int row = begin; row < end; ++row) {
     Real* at = logits + std::ptrdiff_t{row} * classes;
-    const Real target = at[targets[row]];
-    Real largest = at[0];
+    const Sum target = widen(at[targets[row]]);
+    Sum largest = widen(at[0]);
 #pragma omp simd reduction(max : largest)
-    for (int i = 0; i < classes; ++i) largest = at[i] > largest ? at[i] : largest;
-    Real total = 0;
-    if (gradient_scale == Real(0)) {
+    for (int i = 0; i < classes; ++i) largest = widen(at[i]) > largest ? widen(at[i]) : largest;
+    Sum total = 0;
 #pragma omp simd reduction(+ : total)
-      for (int i = 0; i < classes; ++i) total += exponential(at[i] - largest);
-    } else {
-#pragma omp simd reduction(+ : total)
-      for (int i = 0; i < classes; ++i) {
-        at[i] = exponential(at[i] - largest);
-        total += at[i];
-      }
-      const Real scale = gradient_scale / total;
-#pragma omp simd
-      for (int i = 0; i < classes; ++i) at[i] *= scale;
-      at[targets[row]] -= gradient_scale;
-    }
+    for (int i = 0; i < classes; ++i) total += exponential(widen(at[i]) - largest);
     losses[row] = __builtin_log(double(total)) + double(largest) - double(target);
+    if (gradient_scale == Sum(0)) continue;
+    const Sum scale = gradient_scale / total;
+    const Sum right = exponential(target - largest) * scale - gradient_scale;
+#pragma omp simd
+    for (int i = 0; i < classes; ++i) store(at[i], exponential(widen(at[i]) - largest) * scale);
+    store(at[targets[row]], right);
   }
 }
 
 template <typename Real>
 constexpr muster::compute::cpu::RowKernels<Real> table{
-    embed<Real>, layer_norm<Real>,    layer_norm_backward<Real>, add<Real>,
+    embed<Real>, layer_norm<Real>,    layer_norm_backward<Real>, add<Accurate<Real>>,
     gelu<Real>,  gelu_backward<Real>, column_sums<Real>,         cross_entropy<Real>};
 
 }  // namespace
@@ -161,4 +161,5 @@ constexpr muster::compute::cpu::RowKernels<Real> table{
 namespace muster::compute::cpu::MUSTER_KERNEL_SET {
 const RowKernels<float> float_rows = table<float>;
 const RowKernels<double> double_rows = table<double>;
+const RowKernels<bfloat16> bfloat16_rows = table<muster::bfloat16>;
 }  // namespace muster::compute::cpu::MUSTER_KERNEL_SET

@@ -2,6 +2,7 @@
 // What decides the next parameters. Compiled once per instruction set with -ffp-contract=off and a fixed
 // order of additions: ranks on different processors then hold the same parameters to the bit.
 #include "compute/cpu/kernel_sets.hpp"
+#include "compute/cpu/widen.hpp"
 
 namespace {
 
@@ -20,10 +21,10 @@ double sum_of_squares(const Real* x, std::size_t count) {
   return total;
 }
 
-template <typename Real>
-void adamw(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, std::size_t count,
-           Real gradient_scale, Real beta1, Real beta2, Real step_size, Real inverse_correction2,
-           Real epsilon, Real decay) {
+template <typename Real, bool rounds>
+void update(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, muster::bfloat16* rounded,
+            std::size_t count, Real gradient_scale, Real beta1, Real beta2, Real step_size,
+            Real inverse_correction2, Real epsilon, Real decay) {
 #pragma omp simd
   for (std::size_t i = 0; i < count; ++i) {
     const Real g = gradient[i] * gradient_scale;
@@ -31,12 +32,29 @@ void adamw(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, 
     const Real v = beta2 * moment2[i] + (Real(1) - beta2) * g * g;
     moment1[i] = m;
     moment2[i] = v;
-    parameter[i] = parameter[i] * decay - step_size * m / (__builtin_sqrt(v * inverse_correction2) + epsilon);
+    const Real p = parameter[i] * decay - step_size * m / (__builtin_sqrt(v * inverse_correction2) + epsilon);
+    parameter[i] = p;
+    if constexpr (rounds) store(rounded[i], static_cast<float>(p));
   }
 }
 
 template <typename Real>
-constexpr muster::compute::cpu::UpdateKernels<Real> table{sum_of_squares<Real>, adamw<Real>};
+void adamw(Real* parameter, const Real* gradient, Real* moment1, Real* moment2, muster::bfloat16* rounded,
+           std::size_t count, Real gradient_scale, Real beta1, Real beta2, Real step_size,
+           Real inverse_correction2, Real epsilon, Real decay) {
+  const auto all = rounded ? update<Real, true> : update<Real, false>;
+  all(parameter, gradient, moment1, moment2, rounded, count, gradient_scale, beta1, beta2, step_size,
+      inverse_correction2, epsilon, decay);
+}
+
+template <typename Real>
+void round(const Real* from, muster::bfloat16* to, std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) store(to[i], static_cast<float>(from[i]));
+}
+
+template <typename Real>
+constexpr muster::compute::cpu::UpdateKernels<Real> table{sum_of_squares<Real>, adamw<Real>, round<Real>};
 
 }  // namespace
 
