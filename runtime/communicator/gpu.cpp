@@ -39,8 +39,14 @@ class CudaGpu : public Gpu {
   std::shared_ptr<Collectives> shrink_world(Group group, const std::vector<int>& lost,
                                             const Deadline& deadline) override {
     auto const old = state_->living();
-    auto const old_world = world_;  // `old` points to it
-    world_ = Nccl::shrink(*world_, std::move(group), lost, deadline);
+    auto const old_world = std::move(world_);  // `old` points to it
+    try {
+      world_ = Nccl::shrink(*old_world, std::move(group), lost, deadline);
+    } catch (const Error&) {
+      // Its ranks have their old numbers, which the next loss is not told in: the next world is a new one.
+      state_->abort(old);
+      throw;
+    }
     state_->abort(old);
     return world_;
   }

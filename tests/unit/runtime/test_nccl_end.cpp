@@ -62,3 +62,22 @@ TEST_CASE("a job that goes on without a rank keeps its communicators until the w
   gpu->end_all();
   CHECK(count("fake_nccl_live") == 0);
 }
+
+TEST_CASE("a world whose shrinking failed is not shrunk again: the next one is new") {
+  Fakes const fakes;
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  gpu->survive();
+  auto const job = context_alone(1s);
+  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(1s)));
+  auto const part = world.split(0);
+  setenv("FAKE_NCCL", "fail_split", 1);  // a shrinking is one in the double
+  CHECK(has(error_of([&] { gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(1s)); }).what(),
+            "NCCL shrinking on communicator 'world'"));
+  setenv("FAKE_NCCL", "", 1);
+  CHECK_FALSE(gpu->can_shrink());
+  CHECK(count("fake_nccl_live") == 0);  // the program holds the old ones still
+  gpu->end_all();
+  Communicator next(gpu->world(detail::Group(job, "world"), Deadline(1s)));
+  CHECK(gpu->can_shrink());
+  next.barrier();
+}
