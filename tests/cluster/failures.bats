@@ -52,6 +52,12 @@ went() {
 @test "the job goes on without rank 0" { went shrinks_without_rank_0; }
 @test "the job goes on without a node" { went shrinks_by_a_node; }
 
+@test "the job goes on without a rank on NCCL, and when one is lost later or inside NCCL's shrinking (on doubles)" {
+  went shrinks_on_gpus
+  went shrinks_twice_on_gpus
+  went shrinks_again_on_gpus
+}
+
 @test "nothing is left running" {
   run pgrep -f "^$MUSTER_BUILD/bin/surviving_ranks "
   [ "$status" = 1 ]

@@ -83,7 +83,7 @@ def endings(output):
 class Case:
     name: str
     program: list  # surviving_ranks' arguments
-    line: str  # what the job's line says
+    line: str  # what the job's line says, or its lines
     happens: object = None  # from outside, once the ranks are in their loop; none: the program does it to itself, and says "now"
     after: float = 0.0  # it can be noticed, in seconds
     mpi: str = "pmix"
@@ -191,7 +191,7 @@ class Case:
         lines = [text for text in texts if text not in warnings]
         if len(lines) != self.lines:
             return f"{len(lines)} lines for the job in place of {self.lines}"
-        if self.lines and not re.search(self.line, lines[0]):
+        if self.lines and not re.search(self.line, "\n".join(lines)):
             return f"the line is another: wanted {self.line}"
         if self.warns and not (len(warnings) == 1 and re.search(self.warns, warnings[0])):
             return f"no warning, or several, or another: wanted {self.warns}"
@@ -304,6 +304,14 @@ CASES = [
          exit_code=0, lost=(0,)),
     Case("shrinks_by_a_node", ["steady", "shrink", *OVER], r"rank [23] \(host n1\), pid \d+, ", lambda run: [kill(run, r) for r in (3, 2)],
          goes_on="going on with 2 on control-plane", exit_code=0, lost=(2, 3)),
+    Case("shrinks_on_gpus", ["steady", "doubles", "shrink", *OVER], named(3, KILLED, ON_WORLD, GPU), lambda run: kill(run, 3),
+         goes_on="going on with 3 on nccl", exit_code=0, **ON_DOUBLES),
+    # The second one has another number by then.
+    Case("shrinks_twice_on_gpus", ["later:2", "doubles", "shrink", *OVER],
+         named(0, EITHER, gpu=GPU) + r"\n.*" + NAMED.format(r=1, h=1, gpu=GPU, how=f"(?:{KILLED}|{EITHER})", phase="running, last call .*"), lambda run: kill(run, 0),
+         goes_on="going on with 2 on nccl", exit_code=0, lost=(0, 2), lines=2, **ON_DOUBLES),
+    Case("shrinks_again_on_gpus", ["shrinking:2", "doubles", "shrink", *OVER], named(3, KILLED, gpu=GPU) + r"\n.*" + named(2, EITHER, ".*", GPU),
+         lambda run: kill(run, 3), goes_on="going on with 2 on nccl", exit_code=0, lost=(2, 3), lines=2, **ON_DOUBLES),
 ]
 
 

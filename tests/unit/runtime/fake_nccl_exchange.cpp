@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
@@ -55,6 +57,8 @@ void reduce_all(const std::vector<const std::byte*>& places, void* out, std::siz
 struct FakeExchange::Head {
   std::atomic<std::uint32_t> joined;
   std::atomic<std::uint64_t> arrivals;  // at all meetings so far
+  // By rank, once it is in its shrink: whom it excludes, a bit for each rank. Never none.
+  std::array<std::atomic<std::uint64_t>, 64> excluded;
 };
 
 std::size_t bytes_of(ncclDataType_t type) {
@@ -98,6 +102,8 @@ std::byte* FakeExchange::place(int rank) const {
 }
 
 ncclResult_t FakeExchange::meet() {
+  // Whoever gave up arrives nowhere: the others would go on without those that are gone.
+  if (abandoned_) return ncclRemoteError;
   auto const due = ++meetings_ * static_cast<std::uint64_t>(ranks_);
   ++head_->arrivals;
   while (head_->arrivals < due) {
@@ -233,5 +239,28 @@ ncclResult_t FakeExchange::split(int color, int key, std::unique_ptr<FakeExchang
   part = std::make_unique<FakeExchange>(path_ + "." + std::to_string(number) + "." + std::to_string(color),
                                         static_cast<int>(self - members.begin()),
                                         static_cast<int>(members.size()));
+  return ncclSuccess;
+}
+
+ncclResult_t FakeExchange::shrink(const std::vector<int>& excluded, std::unique_ptr<FakeExchange>& part) {
+  std::uint64_t mine = 0;
+  for (int const rank : excluded) {
+    if (rank < 0 || rank >= ranks_ || rank == rank_) return ncclInvalidArgument;
+    mine |= std::uint64_t{1} << rank;
+  }
+  auto const leaves_out = [&](int rank) { return (mine >> rank & 1) != 0; };
+  if (head_->excluded.at(static_cast<std::size_t>(rank_)).exchange(mine) != 0) return ncclInvalidUsage;
+  for (bool all_came = false; !all_came; std::this_thread::sleep_for(std::chrono::microseconds{20})) {
+    if (abandoned_) return ncclRemoteError;
+    all_came = true;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      auto const theirs = head_->excluded.at(static_cast<std::size_t>(rank)).load();
+      if (theirs != 0 && theirs != mine) return ncclInvalidUsage;
+      if (theirs == 0 && !leaves_out(rank)) all_came = false;
+    }
+  }
+  int here = 0;
+  for (int rank = 0; rank < rank_; ++rank) here += leaves_out(rank) ? 0 : 1;
+  part = std::make_unique<FakeExchange>(path_ + ".left", here, ranks_ - std::popcount(mine));
   return ncclSuccess;
 }

@@ -8,10 +8,12 @@
 //   absent     RANK never joins
 //   nccl       RANK is killed inside NCCL's initialisation (test doubles of CUDA and NCCL)
 //   differs    RANK broadcasts where the others reduce
+//   shrinking  RANK is killed inside NCCL's shrinking (test doubles)
+//   later      RANK is killed after the job has shrunk once
 //   late       RANK enters the fifth all-reduce 3 s after the others
 // Options: survive (JoinOptions::survive_losses), barrier (the loop is of barriers, without a communicator),
-//   save=FOLDER (on_rank_lost writes a file there), shrink (goes on with those that are left, and prints
-//   "going on"), doubles (on test doubles of CUDA and NCCL, whose GPU memory is host memory), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS, timeout=MS
+//   save=FOLDER (on_rank_lost writes a file there), shrink (goes on with those that are left, whenever one
+//   is lost, and prints "going on"), doubles (on test doubles of CUDA and NCCL, whose GPU memory is host memory), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS, timeout=MS
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +105,17 @@ void loop(muster::Job& job, const Wishes& wishes, int count) {
   }
 }
 
+// Without who was lost; `ends`: this rank is the next one.
+void go_on(muster::Job& job, bool ends) {
+  job.shrink();
+  auto world = job.world();
+  for (int i = 0; i < 10; ++i) {
+    reduce(world);
+    if (ends && i == 5) kill(getpid(), SIGKILL);
+  }
+  if (world.rank() == 0) say("going on with " + std::to_string(world.size()) + " on " + world.backend());
+}
+
 int run(const Wishes& wishes) {
   bool const mine = launched_as() == wishes.rank;
   if (mine && wishes.what == "absent") {
@@ -122,6 +135,7 @@ int run(const Wishes& wishes) {
       std::ofstream(folder + "/" + std::to_string(rank)) << loss.ranks.at(0) << "\n";
     });
   }
+  if (mine && wishes.what == "shrinking") setenv("FAKE_NCCL", "die_in_shrink", 1);
   if (wishes.what == "nccl") {
     setenv("FAKE_NCCL", "hang_init", 1);
     if (mine) {
@@ -130,15 +144,19 @@ int run(const Wishes& wishes) {
     }
     if (job.rank() == 0) say("steady");
   }
-  try {
-    loop(job, wishes, std::stoi(wishes.value("steps", "3000")));
-  } catch (const muster::Error& error) {
-    if (!wishes.has("shrink") || error.fault() != muster::Fault::lost_rank) throw;
-    if (!error.repeated()) std::fprintf(stderr, "surviving_ranks: %s\n", error.what());
-    job.shrink();
-    auto world = job.world();
-    for (int i = 0; i < 10; ++i) reduce(world);
-    if (world.rank() == 0) say("going on with " + std::to_string(world.size()) + " on " + world.backend());
+  for (bool shrunk = false, lost = true; lost;) {
+    try {
+      if (shrunk) {
+        go_on(job, mine && wishes.what == "later");
+      } else {
+        loop(job, wishes, std::stoi(wishes.value("steps", "3000")));
+      }
+      lost = false;
+    } catch (const muster::Error& error) {
+      if (!wishes.has("shrink") || error.fault() != muster::Fault::lost_rank) throw;
+      if (!error.repeated()) std::fprintf(stderr, "surviving_ranks: %s\n", error.what());
+      shrunk = true;
+    }
   }
   job.leave();
   return 0;
