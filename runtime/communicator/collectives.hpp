@@ -48,6 +48,9 @@ class Collectives {
   virtual void synchronize(Stream stream) = 0;
   /// Callable from another thread: an operation that waits in this communicator, and every later one, throws.
   virtual void interrupt() noexcept {}
+  /// Callable from another thread: while it is set, whoever waits in this communicator sleeps between two
+  /// looks, so that the process's other threads compute. Without it a wait is over sooner.
+  virtual void stay_behind(bool /*computing*/) noexcept {}
 
   /// From here to end_group(), which issues them together, or drop_group(), which forgets them, operations
   /// are kept. barrier, split and synchronize are not among them.
@@ -56,8 +59,8 @@ class Collectives {
   virtual void drop_group() noexcept = 0;
   virtual bool in_group() const noexcept = 0;
 
-  /// Every rank's few numbers, by rank: over the control plane, whatever memory the communicator is on. `what`
-  /// is a string literal.
+  /// Every rank's few numbers, by rank: over the control plane, whatever memory the communicator is on.
+  /// `what` is a string literal.
   virtual std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
                                                            const std::vector<std::uint64_t>& mine) = 0;
   /// A stream of its own for operations of this communicator; null on host memory.

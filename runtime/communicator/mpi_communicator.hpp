@@ -54,6 +54,7 @@ class MpiCommunicator : public Collectives, private Messages {
   std::shared_ptr<Collectives> split(int color, int key) override;
   void synchronize(Stream) override {}
   void interrupt() noexcept override { interrupted_ = true; }
+  void stay_behind(bool computing) noexcept override { behind_ = computing; }
   std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
                                                    const std::vector<std::uint64_t>& mine) override {
     require_open();
@@ -106,8 +107,8 @@ class MpiCommunicator : public Collectives, private Messages {
   void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) override;
   // Looks for a while, then gives the core away between looks.
   void wait(Batch& batch) override;
-  // One call of MPI, alone among this process's threads. A deadline begins at the first wait under it: the clock
-  // is not read on the way of a message.
+  // One call of MPI, alone among this process's threads. A deadline begins at the first wait under it: the
+  // clock is not read on the way of a message.
   template <typename Call>
   int call(std::optional<Deadline>& deadline, Call make) {
     std::unique_lock lock(state_->calls, std::try_to_lock);
@@ -117,6 +118,7 @@ class MpiCommunicator : public Collectives, private Messages {
   }
   void wait_for_turn(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline);
   // Throws when waiting on is in vain, asked for the nth time.
+  void give_core_away(unsigned looks);
   void require_hope(unsigned looks, std::optional<Deadline>& deadline);
   [[noreturn]] void give_up(int code);
   // Gives the ranks of each host memory of their own, when all can open it. Collective.
@@ -141,10 +143,11 @@ class MpiCommunicator : public Collectives, private Messages {
   std::unique_ptr<HostsAllReduce> hosts_;
   std::unique_ptr<LeadersAllReduce> leaders_;
   std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // made when first wanted
-  std::unique_ptr<std::byte[]> dropped_;  // a piece of results that only another rank wants
+  std::unique_ptr<std::byte[]> dropped_;                   // a piece of results that only another rank wants
   std::optional<Deadline> patient_until_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};
+  std::atomic<bool> behind_{false};  // stay_behind()
 };
 
 }  // namespace muster::detail

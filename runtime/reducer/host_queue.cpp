@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buckets on host memory: a thread of their own reduces them.
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -29,7 +30,10 @@ class HostQueue : public BucketQueue {
       : own_(own),
         reduction_(make_reduction({std::move(own), std::move(layout), make_host_arithmetic()}, options)) {
     // Alone there is nothing to wait for.
-    if (options.overlap && own_->size() > 1) thread_ = std::thread([this] { run(); });
+    if (options.overlap && own_->size() > 1) {
+      own_->stay_behind(true);
+      thread_ = std::thread([this] { run(); });
+    }
   }
 
   ~HostQueue() override {
@@ -66,8 +70,10 @@ class HostQueue : public BucketQueue {
     check();
     auto const begin = Clock::now();
     if (thread_.joinable()) {
+      own_->stay_behind(false);  // nobody computes now
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return (waiting_.empty() && !working_) || error_; });
+      own_->stay_behind(true);
     } else {
       for (auto const bucket : waiting_) work(bucket);
       waiting_.clear();
@@ -91,6 +97,7 @@ class HostQueue : public BucketQueue {
 
   void run() {
     pthread_setname_np(pthread_self(), "muster-reducer");  // as the timeline shows it
+    ::prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);  // ns by which a sleep may be late; 50,000 if not set
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
