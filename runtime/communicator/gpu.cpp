@@ -2,8 +2,11 @@
 #include "communicator/gpu.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <optional>
+#include <cstdlib>
+#include <exception>
+#include <thread>
 
 #include "communicator/cuda_device.hpp"
 #include "communicator/nccl.hpp"
@@ -12,6 +15,9 @@
 
 namespace muster::detail {
 namespace {
+
+// How long the process may take to end once the driver holds one of its threads.
+constexpr std::chrono::seconds end_time{2};
 
 class CudaGpu : public Gpu {
  public:
@@ -74,23 +80,61 @@ class CudaGpu : public Gpu {
   CudaDevice device_;
 };
 
-// The primary context is the one that the program's CUDA runtime and NCCL use too.
-CUcontext make_current(const CudaLibrary& cuda, const CudaDevice& device) {
-  CUcontext context = nullptr;
-  CUresult result = cuda.primary_context_retain(&context, device.handle);
-  if (result == CUDA_SUCCESS) result = cuda.context_set_current(context);
+void require_success(const CudaLibrary& cuda, CUresult result) {
   if (result != CUDA_SUCCESS) throw Error(Fault::device, "CUDA says: " + cuda.reason(result));
-  return context;
+}
+
+// The driver's own handlers at the end of the process may wait for the thread that it holds: this one is called
+// before them.
+void end_without_driver() {
+  on_exit(
+      [](int status, void*) {
+        std::thread([status] {
+          std::this_thread::sleep_for(end_time);
+          ::_exit(status);
+        }).detach();
+      },
+      nullptr);
+}
+
+// The primary context is the one that the program's CUDA runtime and NCCL use too. The driver has no deadlines:
+// it is waited for from here.
+CudaDevice start_cuda(const std::shared_ptr<NcclState>& state, const std::string& placed, int local_rank,
+                      const Deadline& deadline) {
+  struct Started {
+    CudaDevice device;
+    std::exception_ptr wrong;
+  };
+  auto const started = std::make_shared<Started>();
+  auto const done = run_bounded(
+      [=] {
+        try {
+          started->device = find_device(state->cuda, placed, local_rank);
+          require_success(state->cuda, state->cuda.primary_context_retain(&state->context, started->device.handle));
+        } catch (...) {
+          started->wrong = std::current_exception();
+        }
+        return 0;
+      },
+      deadline);
+  if (!done) {
+    end_without_driver();
+    throw Error(Fault::device, fmt::format("it did not answer within {}: see nvidia-smi and dmesg there",
+                                           text_of(deadline.length())));
+  }
+  if (started->wrong) std::rethrow_exception(started->wrong);
+  require_success(state->cuda, state->cuda.context_set_current(state->context));
+  return started->device;
 }
 
 }  // namespace
 
-std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank) {
+std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank,
+                              const Deadline& deadline) {
   try {
     connect_at_start();
     auto state = std::make_shared<NcclState>();
-    auto device = find_device(state->cuda, placed, local_rank);
-    state->context = make_current(state->cuda, device);
+    auto device = start_cuda(state, placed, local_rank, deadline);
     return std::make_shared<CudaGpu>(std::move(state), std::move(device));
   } catch (const Error& error) {
     auto const what = placed.empty() ? "a GPU was asked for" : "its GPU was placed";

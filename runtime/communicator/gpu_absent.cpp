@@ -6,7 +6,7 @@
 
 namespace muster::detail {
 
-std::shared_ptr<Gpu> open_gpu(const std::string& placed, int, const std::string& rank) {
+std::shared_ptr<Gpu> open_gpu(const std::string& placed, int, const std::string& rank, const Deadline&) {
   throw Error(
       Fault::device,
       fmt::format("{}: {}, but this libmuster was built without CUDA: use one built with CUDA and NCCL, or "

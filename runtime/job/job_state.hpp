@@ -57,8 +57,8 @@ struct Job::State {
   static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
   // The steps of join(), in this order.
   void find_membership(const Deadline& deadline);
-  bootstrap::Record describe_this_rank();
-  void take_gpu(bootstrap::Record& mine);
+  bootstrap::Record describe_this_rank(const Deadline& deadline);
+  void take_gpu(bootstrap::Record& mine, const Deadline& deadline);
   void listen(bootstrap::Record& mine);
   void exchange(const bootstrap::Record& mine, const Deadline& deadline);
   void check_records();

@@ -64,7 +64,7 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
   {
     observe::Phase const whole("join", timings.join);
     state->find_membership(deadline);
-    Record mine = state->describe_this_rank();
+    Record mine = state->describe_this_rank(deadline);
     auto timeline = observe::Watch::announce(mine);
     state->listen(mine);
     state->exchange(mine, deadline);
@@ -97,28 +97,29 @@ void Job::State::find_membership(const Deadline& deadline) {
   log::set_rank(context->rank);
 }
 
-Record Job::State::describe_this_rank() {
+Record Job::State::describe_this_rank(const Deadline& deadline) {
   Record mine;
   mine.hello = bootstrap::hello_of_this_process();
   mine.hello.rank = context->rank;
   mine.network = bootstrap::network_namespace();
   mine.addresses = bootstrap::own_addresses();
   mine.hello.address = mine.addresses.front();
-  take_gpu(mine);
+  take_gpu(mine, deadline);
   mine.surroundings = bootstrap::read_surroundings(
       {mine.on_gpu || examined, membership->size() > 1, membership->local_rank()});
   return mine;
 }
 
 // What goes wrong here is told in the hello, so that it becomes everybody's reason instead of everybody's
-// wait.
-void Job::State::take_gpu(Record& mine) {
+// wait; a GPU that does not answer, too, while there is time for that.
+void Job::State::take_gpu(Record& mine, const Deadline& deadline) {
   bool const wanted =
       options.device == Device::cuda || (options.device == Device::automatic && !mine.hello.gpu.empty());
   if (!wanted) return;
   observe::Phase const phase("take the GPU", context->timings->gpu);
   try {
-    gpu = detail::open_gpu(mine.hello.gpu, membership->local_rank(), bootstrap::name_of_rank(mine.hello));
+    gpu = detail::open_gpu(mine.hello.gpu, membership->local_rank(), bootstrap::name_of_rank(mine.hello),
+                           Deadline(std::min(deadline.remaining(), deadline.length() * 3 / 4)));
     mine.on_gpu = true;
     mine.hello.gpu = gpu->pci_address();
     mine.hello.gpu_uuid = gpu->uuid();

@@ -3,18 +3,21 @@
 //   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
 //   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
 //   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails),
-//   "capturing" (every stream is), "no_kernels" (a module has none for this GPU)
+//   "capturing" (every stream is), "no_kernels" (a module has none for this GPU), "hang" (cuInit never
+//   returns, and the end of the process waits for it)
 // What is enqueued is done at once; fake_cuda_log() tells it, streams and events by numbers from 1, the
 // default stream 0. An event's time is how many were recorded before it, in milliseconds. Of a module only
 // the first bytes are looked at; its kernels are those of fake_kernels.cpp, by their names.
 #include <cuda.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "fake_kernels.hpp"
 
@@ -61,6 +64,11 @@ CUresult destroy(void* handle) {
   return CUDA_SUCCESS;
 }
 
+// As a driver's handlers may.
+[[gnu::destructor]] void wait_at_end() {
+  while (variable("FAKE_CUDA") == "hang") std::this_thread::sleep_for(std::chrono::milliseconds{10});
+}
+
 // `driver` is held.
 void write(const std::string& line) { written += line + "; "; }
 }  // namespace
@@ -68,6 +76,7 @@ void write(const std::string& line) { written += line + "; "; }
 extern "C" {
 
 CUresult cuInit(unsigned) {
+  while (variable("FAKE_CUDA") == "hang") std::this_thread::sleep_for(std::chrono::milliseconds{10});
   return variable("FAKE_CUDA") == "no_device" ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 //   exits      RANK ends with exit code 0, without leaving
 //   absent     RANK never joins
 //   nccl       RANK is killed inside NCCL's initialisation (test doubles of CUDA and NCCL)
+//   sick_gpu   the GPU of RANK does not answer (the same doubles)
 //   differs    RANK broadcasts where the others reduce
 //   shrinking  RANK is killed inside NCCL's shrinking (test doubles)
 //   later      RANK is killed after the job has shrunk once
@@ -122,7 +123,11 @@ int run(const Wishes& wishes) {
     say("now");
     std::this_thread::sleep_for(60s);
   }
-  bool const on_doubles = wishes.what == "nccl" || wishes.has("doubles");
+  bool const on_doubles = wishes.what == "nccl" || wishes.what == "sick_gpu" || wishes.has("doubles");
+  if (mine && wishes.what == "sick_gpu") {
+    setenv("FAKE_CUDA", "hang", 1);
+    say("now");
+  }
   if (on_doubles) setenv("FAKE_CUDA_PCI", ("0000:0" + std::to_string(launched_as() % 8) + ":00.0").c_str(), 1);
   auto job = muster::Job::join({.deadline = wishes.ms("join", "20000"),
                                 .operation_timeout = wishes.ms("timeout", "60000"),
