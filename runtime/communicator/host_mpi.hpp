@@ -16,7 +16,7 @@ class MpiSession {
   /// All ranks on host memory. Collective, once.
   virtual std::shared_ptr<Collectives> world(Group group) = 0;
   /// Finalizes MPI if the session initialised it. Communicators of it then refuse to work. Collective.
-  virtual void finish(const Deadline& deadline) = 0;
+  virtual void finish(const JobContext& job, const Deadline& deadline) = 0;
 };
 
 /// Whether start_mpi() can be tried: this library has Open MPI, and PMIx starts it here or the program has. The same

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "bootstrap/roster.hpp"
 #include "communicator/host_mpi.hpp"
@@ -14,44 +16,6 @@
 
 namespace muster::detail {
 namespace {
-
-class Session : public MpiSession {
- public:
-  Session(bool owner, bool yield, std::shared_ptr<control::Activity> starting)
-      : owner_(owner), starting_(std::move(starting)), state_(std::make_shared<MpiState>()) {
-    state_->types = std::make_unique<MpiTypes>();
-    state_->yield = yield;
-  }
-
-  std::shared_ptr<Collectives> world(Group group) override {
-    return MpiCommunicator::world(state_, std::move(group));
-  }
-
-  void finish(const Deadline& deadline) override {
-    if (!state_->open.exchange(false)) return;
-    {
-      // A thread of the program that is inside an operation ends it at its next look.
-      std::lock_guard const lock(state_->calls);
-      state_->types->free();
-    }
-    if (!owner_) return;
-    auto const done = run_bounded(
-        [state = state_] {
-          std::lock_guard const lock(state->calls);
-          return MPI_Finalize();
-        },
-        deadline);
-    if (!done)
-      throw Error(Fault::deadline,
-                  fmt::format("MPI_Finalize did not end within {}", text_of(deadline.length())));
-    log::debug("leave: MPI finalized");
-  }
-
- private:
-  bool owner_;
-  std::shared_ptr<control::Activity> starting_;  // lives on: others may still be asked about it
-  std::shared_ptr<MpiState> state_;
-};
 
 // The user's and the administrator's settings of Open MPI come first.
 void set_default(const char* name, const char* value) { setenv(name, value, 0); }
@@ -97,24 +61,54 @@ std::vector<int> everyone(const JobContext& job) {
   return ranks;
 }
 
-void initialise(const JobContext& job, control::Activity& starting, const Deadline& deadline) {
-  constexpr const char* name = "MPI_Init";
-  starting.operation = name;
-  starting.number = 1;
-  starting.inside = true;
-  auto const code = run_bounded(
-      [] {
-        int provided = 0;
-        return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-      },
-      deadline, [plane = job.plane] { return plane && plane->failed(); });
+// A call of MPI in which ranks wait for each other without a deadline; the `number`th of these.
+void run_in_mpi(const JobContext& job, control::Activity& here, std::uint64_t number, const char* name,
+               const Deadline& deadline, std::function<int()> call) {
+  here.operation = name;
+  here.number = number;
+  here.inside = true;
+  auto const code =
+      run_bounded(std::move(call), deadline, [plane = job.plane] { return plane && plane->failed(); });
   // Those who are stuck in it are named.
-  if (!code && job.plane) job.plane->stalled("", everyone(job), 1, name, deadline.length());
+  if (!code && job.plane) job.plane->stalled("", everyone(job), number, name, deadline.length());
   if (!code)
     fail(job, Fault::deadline, fmt::format("{} did not end within {}", name, text_of(deadline.length())));
-  starting.inside = false;
-  if (*code != MPI_SUCCESS) fail(job, Fault::system, fmt::format("MPI_Init failed with code {}", *code));
+  here.inside = false;
+  if (*code != MPI_SUCCESS) fail(job, Fault::system, fmt::format("{} failed with code {}", name, *code));
 }
+
+class Session : public MpiSession {
+ public:
+  Session(bool owner, bool yield, std::shared_ptr<control::Activity> starting)
+      : owner_(owner), starting_(std::move(starting)), state_(std::make_shared<MpiState>()) {
+    state_->types = std::make_unique<MpiTypes>();
+    state_->yield = yield;
+  }
+
+  std::shared_ptr<Collectives> world(Group group) override {
+    return MpiCommunicator::world(state_, std::move(group));
+  }
+
+  void finish(const JobContext& job, const Deadline& deadline) override {
+    if (!state_->open.exchange(false)) return;
+    {
+      // A thread of the program that is inside an operation ends it at its next look.
+      std::lock_guard const lock(state_->calls);
+      state_->types->free();
+    }
+    if (!owner_) return;
+    run_in_mpi(job, *starting_, 2, "MPI_Finalize", deadline, [state = state_] {
+      std::lock_guard const lock(state->calls);
+      return MPI_Finalize();
+    });
+    log::debug("leave: MPI finalized");
+  }
+
+ private:
+  bool owner_;
+  std::shared_ptr<control::Activity> starting_;  // lives on: others may still be asked about it
+  std::shared_ptr<MpiState> state_;
+};
 
 // Waits that have no deadline of their own run on a second thread.
 void check_threads(const JobContext& job, bool ours) {
@@ -158,7 +152,10 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
   auto const starting = job.plane ? job.plane->follow_activity("") : std::make_shared<control::Activity>();
   if (initialised == 0) {
     tune(yield);
-    initialise(job, *starting, deadline);
+    run_in_mpi(job, *starting, 1, "MPI_Init", deadline, [] {
+      int provided = 0;
+      return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    });
   }
   log::debug("open-mpi: {}, yielding {}", initialised == 0 ? "initialised" : "the program had initialised it",
              yield);

@@ -45,7 +45,7 @@ void Job::State::leave() {
   left = true;
   watch.reset();
   if (gpu) gpu->finish(deadline);
-  if (mpi) mpi->finish(deadline);
+  if (mpi) mpi->finish(*context, deadline);
   if (context->plane) context->plane->leave();
   membership->finish();
   log::debug("leave: done");

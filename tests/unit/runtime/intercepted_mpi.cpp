@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In front of Open MPI's own functions: FAILING_IN ("init" or "split") names the one in which this process
+// In front of Open MPI's own functions: FAILING_IN ("init", "split" or "finalize") names the one in which this process
 // stops, and FAILING_HOW how: "hangs" or "killed"; in "threads" MPI says that it has only one.
 #include <mpi.h>
 #include <unistd.h>
@@ -33,6 +33,11 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
 int MPI_Comm_split(MPI_Comm whole, int color, int key, MPI_Comm* part) {
   stop_in("split");
   return PMPI_Comm_split(whole, color, key, part);
+}
+
+int MPI_Finalize() {
+  stop_in("finalize");
+  return PMPI_Finalize();
 }
 
 int MPI_Query_thread(int* provided) {
