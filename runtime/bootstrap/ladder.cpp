@@ -64,14 +64,14 @@ MeetingPlan plan_for(const char* name, const Source& source) {
 }
 
 // The key that the user gave, else MUNGE, else, on one host, the kernel's word.
-void authenticate(MeetingPlan& plan, bool one_host) {
+void authenticate(MeetingPlan& plan, bool one_host, const Deadline& deadline) {
   if (auto const key = own_key(plan.job, plan.rank)) {
     plan.key = *key;
     return log::debug("join: {}: MUSTER_KEY authenticates", plan.name);
   }
   std::string why;
   try {
-    plan.seal = munge_seal();
+    plan.seal = munge_seal(deadline);
     return log::debug("join: {}: MUNGE authenticates", plan.name);
   } catch (const Error& error) {
     why = error.what();
@@ -90,7 +90,7 @@ void authenticate(MeetingPlan& plan, bool one_host) {
       plan.size, why);
 }
 
-std::unique_ptr<Membership> slurm_step(const Lookup& lookup) {
+std::unique_ptr<Membership> slurm_step(const Lookup& lookup, const Deadline& deadline) {
   auto const step = slurm_step_of(lookup);
   auto const claim = launcher_claim(lookup);
   if (!step || !claim || claim->launcher != "srun") {
@@ -115,7 +115,7 @@ std::unique_ptr<Membership> slurm_step(const Lookup& lookup) {
   log::debug("join: Slurm: {}, rank {} of {}, rank 0 on {}, {} port {} and {} more", step->job, step->rank,
              step->size, plan.leader_host, step->ports.empty() ? "derived" : "reserved", plan.ports.front(),
              plan.ports.size() - 1);
-  authenticate(plan, step->hosts.size() == 1);
+  authenticate(plan, step->hosts.size() == 1, deadline);
   return meeting(std::move(plan));
 }
 
@@ -175,11 +175,10 @@ std::unique_ptr<Membership> find_membership(const Deadline& deadline) {
       if (wished("pmix"))
         if (auto membership = connect_pmix(deadline)) return membership;
 #else
-      (void)deadline;
       log::debug("join: PMIx: not in this build");
 #endif
       if (wished("slurm"))
-        if (auto membership = slurm_step(variable)) return membership;
+        if (auto membership = slurm_step(variable, deadline)) return membership;
     }
   }
   if (wished("address"))

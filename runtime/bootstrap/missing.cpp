@@ -10,6 +10,19 @@ namespace {
 
 constexpr std::size_t named = 8;
 
+// Of a rank whose host nobody knows: it is on none of those that were looked at. Nothing when a process there
+// may be its own.
+std::string nowhere(const Attendance& attendance) {
+  std::string hosts;
+  std::size_t count = 0;
+  for (const auto& [host, processes] : attendance.seen_on_host) {
+    if (processes.contains(unreadable)) return "";
+    if (++count <= named) hosts += (hosts.empty() ? "" : ", ") + host;
+  }
+  if (count > named) hosts += fmt::format(" and {} more", count - named);
+  return count == 0 ? "" : fmt::format("has no process on {}: it never started, ended, or is on another host", hosts);
+}
+
 std::string came_how_far(const Attendance& attendance, int rank) {
   auto const index = static_cast<std::size_t>(rank);
   auto const& said = index < attendance.host_of.size() ? attendance.host_of[index] : std::string();
@@ -32,6 +45,8 @@ std::string came_how_far(const Attendance& attendance, int rank) {
     return where + (attendance.started_together ? " has no process there any more: it ended without a hello"
                                                 : " has no process there: it never started, or ended");
   }
+  auto const none = said.empty() && !attendance.unproven.contains(rank) ? nowhere(attendance) : "";
+  if (!none.empty()) return fmt::format("rank {} {}", rank, none);
   if (said.empty()) return where + " said no hello";
   return where + " said no hello, nor did any other rank of that host";
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -20,7 +21,7 @@ struct Context;
 constexpr int option_cipher = 0;
 constexpr int option_uid_restriction = 9;
 constexpr int cipher_aes128 = 4;
-// munged answers in about a millisecond; one that hangs must not hold the join.
+// munged answers in about a millisecond; one that hangs must not hold the join, and rank 0 is to hear of it.
 constexpr std::chrono::milliseconds munged_time{5000};
 
 struct Library {
@@ -51,7 +52,8 @@ struct Work {
 
 class Munge : public Seal {
  public:
-  Munge() : library_(std::make_shared<Library>()) {
+  explicit Munge(const Deadline& deadline)
+      : library_(std::make_shared<Library>()), patience_(std::min(munged_time, deadline.remaining() / 4)) {
     // As whom MUNGE knows this process: in a user namespace that is not what getuid() says.
     user_ = decode(encode({}, nullptr)).uid;
   }
@@ -70,8 +72,8 @@ class Munge : public Seal {
  private:
   Work run(std::shared_ptr<Work> work, int (*call)(const Library&, Work&)) const {
     auto const result =
-        run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(munged_time));
-    if (!result) throw Error(Fault::system, "munged did not answer within " + text_of(munged_time));
+        run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(patience_));
+    if (!result) throw Error(Fault::system, "munged did not answer within " + text_of(patience_));
     if (*result != 0) throw Error(Fault::system, fmt::format("MUNGE: {}", library_->text(*result)));
     if (!work->wrong.empty()) throw Error(Fault::system, work->wrong);
     return std::move(*work);
@@ -129,6 +131,7 @@ class Munge : public Seal {
   }
 
   std::shared_ptr<Library> library_;
+  std::chrono::milliseconds patience_;
   uid_t user_ = 0;
 };
 
@@ -140,7 +143,7 @@ class Kernel : public Seal {
 
 }  // namespace
 
-std::unique_ptr<Seal> munge_seal() { return std::make_unique<Munge>(); }
+std::unique_ptr<Seal> munge_seal(const Deadline& deadline) { return std::make_unique<Munge>(deadline); }
 
 std::unique_ptr<Seal> kernel_seal() { return std::make_unique<Kernel>(); }
 

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "deadline.hpp"
+
 namespace muster::bootstrap {
 
 /// How two processes of one user make sure of each other before they share a key. Thread-safe.
@@ -22,10 +24,10 @@ class Seal {
 
 /// MUNGE credentials that only this user can decode; MUNGE encrypts what they carry and refuses to decode one
 /// twice on a host. libmunge.so.2, or the file that MUSTER_MUNGE_LIBRARY names, is loaded when this is
-/// called.
+/// called. A munged that does not answer is given up well before the join's deadline.
 /// @throws Error, saying what is missing: device when there is no libmunge, system when no munged
 /// answers.
-std::unique_ptr<Seal> munge_seal();
+std::unique_ptr<Seal> munge_seal(const Deadline& deadline);
 
 /// Wraps nothing: for UNIX sockets, where the kernel says whose process is at the other end.
 std::unique_ptr<Seal> kernel_seal();

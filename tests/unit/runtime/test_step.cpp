@@ -156,6 +156,14 @@ TEST_CASE("missing ranks are told apart by how far they came") {
   attendance.size = 100;
   CHECK(absence_of(attendance, 60s).find("98 of 100") != std::string::npos);
   CHECK(absence_of(attendance, 60s).find("; and 90 more") != std::string::npos);
+  // Where only those who came know their hosts.
+  attendance.size = 4;
+  attendance.host_of.clear();
+  attendance.seen_on_host["b"] = {};
+  auto const nowhere = "rank 3 has no process on a, b: it never started, ended, or is on another host";
+  CHECK(absence_of(attendance, 60s).find(nowhere) != std::string::npos);
+  attendance.seen_on_host["b"] = {{unreadable, {77, "y"}}};
+  CHECK(absence_of(attendance, 60s).find("rank 3 (host unknown) said no hello") != std::string::npos);
 }
 
 TEST_CASE("the processes of a job's ranks are found on their host") {
