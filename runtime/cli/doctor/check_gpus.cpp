@@ -9,8 +9,12 @@
 namespace muster::cli::doctor {
 
 std::vector<Row> check_gpus(Patient& patient) {
-  auto rows = rows_about(patient, {"GPUs", "GPU isolation"});
-  const auto& records = detail::JobInside::records(patient.job);
+  return judge_gpus(detail::JobInside::records(patient.job), patient.findings, patient.job.on_gpu());
+}
+
+std::vector<Row> judge_gpus(const std::vector<bootstrap::Record>& records,
+                            const std::vector<bootstrap::Finding>& findings, bool used) {
+  auto rows = rows_about(findings, {"GPUs", "GPU isolation"});
   auto const count = [&](auto which) { return std::count_if(records.begin(), records.end(), which); };
   auto const on_gpu = count([](const bootstrap::Record& record) { return record.on_gpu; });
   auto const placed = count([](const bootstrap::Record& record) { return !record.hello.gpu.empty(); });
@@ -33,7 +37,7 @@ std::vector<Row> check_gpus(Patient& patient) {
     rows.push_back(row);
     return rows;
   }
-  if (!patient.job.on_gpu()) {
+  if (!used) {
     rows.push_back(
         {Verdict::skipped, "GPUs",
          fmt::format("{} of {} ranks have a GPU that they can use; the rest was examined on the CPU", on_gpu,

@@ -11,9 +11,10 @@
 
 namespace muster::cli::doctor {
 
-std::vector<Row> rows_about(const Patient& patient, const std::vector<std::string>& subjects) {
+std::vector<Row> rows_about(const std::vector<bootstrap::Finding>& findings,
+                            const std::vector<std::string>& subjects) {
   std::vector<Row> rows;
-  for (const auto& finding : patient.findings) {
+  for (const auto& finding : findings) {
     if (std::find(subjects.begin(), subjects.end(), finding.subject) == subjects.end()) continue;
     rows.push_back(
         {finding.fatal ? Verdict::fail : Verdict::warn, finding.subject, finding.text, finding.fix});
@@ -23,7 +24,7 @@ std::vector<Row> rows_about(const Patient& patient, const std::vector<std::strin
 
 std::vector<Row> check_join(Patient& patient) {
   Job& job = patient.job;
-  std::vector<Row> rows = rows_about(patient, {"join"});
+  std::vector<Row> rows = rows_about(patient.findings, {"join"});
   auto const size = job.size();
   rows.push_back({Verdict::pass, "join",
                   fmt::format("through {}: {} rank{} on {} host{} in {:.0f} ms", job.bootstrap(), size,

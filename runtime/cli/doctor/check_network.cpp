@@ -22,13 +22,17 @@ std::string adapters_of(const bootstrap::Surroundings& around) {
 }  // namespace
 
 std::vector<Row> check_network(Patient& patient) {
-  const auto& records = detail::JobInside::records(patient.job);
-  auto rows = rows_about(patient, {"socket interface", "RDMA adapters"});
+  return judge_network(detail::JobInside::records(patient.job), patient.findings, patient.job.host_count());
+}
+
+std::vector<Row> judge_network(const std::vector<bootstrap::Record>& records,
+                               const std::vector<bootstrap::Finding>& findings, int hosts) {
+  auto rows = rows_about(findings, {"socket interface", "RDMA adapters"});
   auto const told = [&](const char* subject) {
     return std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.subject == subject; });
   };
   const auto& first = records.front();
-  if (patient.job.host_count() == 1) {
+  if (hosts == 1) {
     rows.push_back({Verdict::skipped, "socket interface", "one host: no other is to be reached", ""});
   } else if (const auto* interface = bootstrap::socket_interface_of(first.surroundings);
              interface != nullptr && !told("socket interface")) {

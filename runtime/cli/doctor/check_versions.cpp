@@ -8,7 +8,7 @@
 namespace muster::cli::doctor {
 
 std::vector<Row> check_versions(Patient& patient) {
-  auto rows = rows_about(patient, {"versions", "NCCL version", "driver version", "plugin version"});
+  auto rows = rows_about(patient.findings, {"versions", "NCCL version", "driver version", "plugin version"});
   const auto& first = detail::JobInside::records(patient.job).front();
   auto const shown = [](const std::string& version) { return version.empty() ? "none" : version; };
   rows.push_back(
@@ -22,7 +22,7 @@ std::vector<Row> check_versions(Patient& patient) {
 }
 
 std::vector<Row> check_variables(Patient& patient) {
-  auto rows = rows_about(patient, {"variables"});
+  auto rows = rows_about(patient.findings, {"variables"});
   if (!rows.empty()) return rows;
   std::string names;
   for (const auto& [name, value] : detail::JobInside::records(patient.job).front().surroundings.variables)

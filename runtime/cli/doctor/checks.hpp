@@ -46,7 +46,15 @@ std::vector<Row> check_all_reduce(Patient& patient);
 std::vector<Row> check_nodes(Patient& patient);
 
 /// The preflight's findings about one of these subjects as rows.
-std::vector<Row> rows_about(const Patient& patient, const std::vector<std::string>& subjects);
+std::vector<Row> rows_about(const std::vector<bootstrap::Finding>& findings,
+                            const std::vector<std::string>& subjects);
+
+/// What check_gpus() and check_network() make of all ranks' records and the preflight's findings about them;
+/// `used`: the job runs on GPUs. Pure.
+std::vector<Row> judge_gpus(const std::vector<bootstrap::Record>& records,
+                            const std::vector<bootstrap::Finding>& findings, bool used);
+std::vector<Row> judge_network(const std::vector<bootstrap::Record>& records,
+                               const std::vector<bootstrap::Finding>& findings, int hosts);
 
 /// How one PMIx fence ended for this rank: an empty text, or why it did not. Bounded by `seconds`.
 /// `collecting` puts a fresh key first and collects.

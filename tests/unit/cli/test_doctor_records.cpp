@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The doctor's rows about GPUs and RDMA adapters, from the records of ranks on nodes that have them.
+#include <fmt/format.h>
+
+#include "catch.hpp"
+#include "doctor/checks.hpp"
+
+using namespace muster;
+using namespace muster::cli::doctor;
+using muster::bootstrap::Record;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+// Two nodes of two ranks, each rank with a GPU, each node with two adapters.
+std::vector<Record> sound() {
+  std::vector<Record> records(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    auto& record = records[static_cast<std::size_t>(rank)];
+    record.hello.rank = rank;
+    record.hello.host = record.hello.boot_id = rank < 2 ? "n0" : "n1";
+    record.hello.gpu = fmt::format("0000:3{}:00.0", rank % 2);
+    record.on_gpu = true;
+    auto& around = record.surroundings;
+    around.nccl = true;
+    around.gpus_openable = 2;
+    around.local_first = rank % 2 == 0;
+    if (!around.local_first) continue;
+    around.interfaces = {{"eth0", fmt::format("10.0.0.{}", 1 + rank), 24}};
+    around.adapters = {{"mlx5_0", 1, true, "InfiniBand", "fe80:0000:0000:0001"},
+                       {"mlx5_1", 1, true, "InfiniBand", "fe80:0000:0000:0001"}};
+  }
+  return records;
+}
+
+Row only_row(const std::vector<Row>& rows, const std::string& subject) {
+  std::vector<Row> found;
+  for (const auto& row : rows)
+    if (row.subject == subject) found.push_back(row);
+  REQUIRE(found.size() == 1);
+  return found[0];
+}
+
+Row about_gpus(const std::vector<Record>& records, const std::string& subject, bool used = true) {
+  return only_row(judge_gpus(records, bootstrap::preflight(records), used), subject);
+}
+
+Row about_adapters(const std::vector<Record>& records) {
+  return only_row(judge_network(records, bootstrap::preflight(records), 2), "RDMA adapters");
+}
+
+}  // namespace
+
+TEST_CASE("doctor: sound GPUs and adapters pass, with what is there") {
+  CHECK(about_gpus(sound(), "GPUs").verdict == Verdict::pass);
+  CHECK_THAT(about_gpus(sound(), "GPUs").found, ContainsSubstring("no rank's is hidden from its neighbours"));
+  auto const row = about_adapters(sound());
+  CHECK(row.verdict == Verdict::pass);
+  CHECK(row.found == "NCCL can use 2 on each host; n0 has mlx5_0:1 InfiniBand up, mlx5_1:1 InfiniBand up");
+}
+
+TEST_CASE("doctor: ranks that may not open their neighbours' GPUs are a warning, with what to start them with") {
+  auto records = sound();
+  records[2].surroundings.gpus_openable = records[3].surroundings.gpus_openable = 1;
+  auto const row = about_gpus(records, "GPU isolation");
+  CHECK(row.verdict == Verdict::warn);
+  CHECK_THAT(row.found, ContainsSubstring("ranks 2-3 (host n1) may not open the GPUs of the other ranks on their host"));
+  CHECK(row.fix == "start the step with --muster, or with --gpu-bind=none");
+}
+
+TEST_CASE("doctor: GPUs that nobody uses are told by why") {
+  auto records = sound();
+  CHECK_THAT(about_gpus(records, "GPUs", false).found, ContainsSubstring("the rest was examined on the CPU"));
+  for (auto& record : records) record.on_gpu = false;
+  auto row = about_gpus(records, "GPUs", false);
+  CHECK(row.verdict == Verdict::skipped);
+  CHECK(row.found == "4 of 4 ranks have a GPU placed but the job runs on the CPU; 4 of 4 ranks may open a GPU device");
+  for (auto& record : records) record.hello.gpu.clear();
+  row = about_gpus(records, "GPUs", false);
+  CHECK(row.found == "4 of 4 ranks may open a GPU device, but none was placed and none asked for");
+  CHECK_THAT(row.fix, ContainsSubstring("--gpus-per-task=1 --muster"));
+}
+
+TEST_CASE("doctor: adapters that are down are named, and are a failure where a host has none left") {
+  auto records = sound();
+  records[2].surroundings.adapters[1].up = false;
+  auto row = about_adapters(records);
+  CHECK(row.verdict == Verdict::warn);
+  CHECK_THAT(row.found, ContainsSubstring("rank 2 (host n1)") && ContainsSubstring("down: mlx5_1:1"));
+  CHECK_FALSE(row.fix.empty());
+  records[2].surroundings.adapters[0].up = false;
+  row = about_adapters(records);
+  CHECK(row.verdict == Verdict::fail);
+  CHECK_THAT(row.found, ContainsSubstring("can use 0 RDMA adapters on the host of rank 2 (host n1)"));
+  // The same on every host: nobody stands out.
+  records = sound();
+  for (std::size_t first : {0, 2}) records[first].surroundings.adapters[1].up = false;
+  row = about_adapters(records);
+  CHECK(row.verdict == Verdict::warn);
+  CHECK(row.found == "NCCL can use 1 on each host; n0 has mlx5_0:1 InfiniBand up, mlx5_1:1 InfiniBand down");
+  CHECK_THAT(row.fix, ContainsSubstring("ibstat"));
+  for (std::size_t first : {0, 2}) records[first].surroundings.adapters.clear();
+  CHECK(about_adapters(records).verdict == Verdict::skipped);
+}
