@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <memory>
-#include <new>
 #include <span>
+
+#include "compute/host_pages.hpp"
 
 namespace muster::compute {
 
@@ -18,9 +18,7 @@ class Arena {
   Arena() = default;
   /// @throws std::bad_alloc
   explicit Arena(std::size_t size) : size_(size) {
-    if (size == 0) return;
-    data_.reset(static_cast<Real*>(::operator new (size * sizeof(Real), std::align_val_t{alignment})));
-    std::memset(static_cast<void*>(data_.get()), 0, size * sizeof(Real));
+    data_.reset(static_cast<Real*>(allocate_pages(size * sizeof(Real))));
   }
 
   Real* data() noexcept { return data_.get(); }
@@ -31,7 +29,7 @@ class Arena {
 
  private:
   struct Free {
-    void operator()(Real* p) const noexcept { ::operator delete (p, std::align_val_t{alignment}); }
+    void operator()(Real* p) const noexcept { free_pages(p); }
   };
   std::unique_ptr<Real[], Free> data_;
   std::size_t size_ = 0;

@@ -57,7 +57,7 @@ void CpuCompute<Real>::weight_gradient(int rows, int from, int to, const Real* i
   if constexpr (std::is_same_v<Real, float>) {
     if (dnnl_) return (*dnnl_)(shape, d_out, input, nullptr, d_weight);
   } else if constexpr (std::is_same_v<Real, bfloat16>) {
-    if (dnnl_) return (*dnnl_)(shape, d_out, input, d_weight);
+    if (dnnl_) return dnnl_->weight_gradient(rows, from, to, input, d_out, d_weight);
   }
   own_matmul(shape, d_out, input, nullptr, d_weight);
 }

@@ -19,8 +19,9 @@ class DnnlMatmul {
   void operator()(const MatmulShape& shape, const float* a, const float* b, const float* bias, float* c);
   void operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, const bfloat16* bias,
                   bfloat16* c);
-  /// Without bias.
-  void operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, float* c);
+  /// d_weight[to, from] = d_out[rows, to]^T·input[rows, from].
+  void weight_gradient(int rows, int from, int to, const bfloat16* input, const bfloat16* d_out,
+                       float* d_weight);
 
   /// "oneDNN 2.6.3", or "own matrix product" when built without oneDNN.
   static const char* name();

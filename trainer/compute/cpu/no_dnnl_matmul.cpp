@@ -10,7 +10,7 @@ DnnlMatmul::~DnnlMatmul() = default;
 void DnnlMatmul::operator()(const MatmulShape&, const float*, const float*, const float*, float*) {}
 void DnnlMatmul::operator()(const MatmulShape&, const bfloat16*, const bfloat16*, const bfloat16*,
                             bfloat16*) {}
-void DnnlMatmul::operator()(const MatmulShape&, const bfloat16*, const bfloat16*, float*) {}
+void DnnlMatmul::weight_gradient(int, int, int, const bfloat16*, const bfloat16*, float*) {}
 const char* DnnlMatmul::name() { return "own matrix product"; }
 template <typename Real>
 bool DnnlMatmul::available() {

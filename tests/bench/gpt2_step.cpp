@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests/bench/gpt2_cpu: whole training steps of GPT-2 on the CPU, as muster-train does them, and where
+// their time goes. Usage: bench_gpt2_step fp32|bf16 STEPS THREADS FOLDER [processor]; FOLDER receives random
+// tokens. "processor": instead of time passed, processor time over the number of threads, which a machine
+// that does other things too disturbs less; threads that wait for each other do not count in it.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compute/cpu/cpu_compute.hpp"
+#include "data/shard.hpp"
+#include "measure_peak.hpp"
+#include "muster/philox.hpp"
+#include "replica.hpp"
+#include "timed_compute.hpp"
+#include "token_workload.hpp"
+#include "wait_policy.hpp"
+
+namespace {
+
+using namespace muster;
+
+constexpr int batch = 4, context = 64, vocabulary = 50257, warm_up = 3;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::unique_ptr<Workload> random_tokens(const std::string& folder) {
+  std::vector<compute::Token> tokens(1 << 16);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<compute::Token>(uniform_bits(1, 1, i) % vocabulary);
+  const std::string path = folder + "/random_train_000000.bin";
+  data::write_shard(path, tokens);
+  Options options;
+  options.data = path;
+  options.validation_fraction = 0;
+  options.model = *models::gpt_preset("gpt2-124M");
+  options.model.context = context;
+  return read_workload(options);
+}
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct Times {
+  std::vector<double> step;
+  std::vector<double> phases[static_cast<std::size_t>(Phase::count)];
+  double flops = 0;  ///< of matrix products in a step
+};
+
+template <typename Real>
+Times train(Communicator world, const Workload& workload, compute::Compute<Real>& device, int steps,
+            const std::function<double()>& now) {
+  TimedCompute<Real> compute(device, now);
+  Replica replica({{}, batch, 1}, workload, compute, std::move(world));
+  replica.initialize();
+  Times times;
+  for (int step = 0; step < warm_up + steps; ++step) {
+    const double from = now();
+    const StepResult result = replica.step(step, std::int64_t{step} * batch, 1e-4, {});
+    const double took = now() - from;
+    if (!result.finite) std::exit(1);
+    const auto seconds = compute.take_seconds();
+    times.flops = compute.take_flops();
+    if (step < warm_up) continue;
+    times.step.push_back(took);
+    for (std::size_t i = 0; i < seconds.size(); ++i) times.phases[i].push_back(seconds[i]);
+  }
+  return times;
+}
+
+template <typename Real>
+void measure(const char* dtype, int steps, int threads, const std::string& folder, bool processor) {
+  Job job = Job::join({.device = Device::cpu});
+  compute::cpu::CpuCompute<Real> device({threads, true, nullptr});
+  const auto workload = random_tokens(folder);
+  const double peak = std::max(measure_peak(device), measure_peak(device));
+  const Times times = train<Real>(job.host_world(), *workload, device, steps, [&] {
+    return processor ? seconds_of(CLOCK_PROCESS_CPUTIME_ID) / threads : seconds_of(CLOCK_MONOTONIC);
+  });
+  const double step = median(times.step), products = median(times.phases[0]), tokens = batch * context;
+  std::printf("%s on %s, %d steps of %d x %d tokens\n", dtype, device.describe().c_str(), steps, batch,
+              context);
+  std::printf("  whole step           %8.1f ms  %7.1f tokens/s (fastest %.1f ms)\n", 1e3 * step,
+              tokens / step, 1e3 * *std::min_element(times.step.begin(), times.step.end()));
+  double rest = step;
+  for (std::size_t i = 0; i < phase_names.size(); ++i) {
+    const double seconds = median(times.phases[i]);
+    rest -= seconds;
+    std::printf("  %-20s %8.1f ms  %5.1f%%", phase_names[i], 1e3 * seconds, 100 * seconds / step);
+    if (i == 0) {
+      std::printf("  %.0f GFLOP/s, %.0f%% of the %.0f measured; alone they would be %.1f tokens/s",
+                  1e-9 * times.flops / seconds, 100 * times.flops / seconds / peak, 1e-9 * peak,
+                  tokens / products);
+    }
+    std::printf("\n");
+  }
+  std::printf("  %-20s %8.1f ms  %5.1f%%\n", "everything else", 1e3 * rest, 100 * rest / step);
+  std::printf("  all but the products %8.1f ms  %5.1f%%\n", 1e3 * (step - products),
+              100 * (1 - products / step));
+  job.leave();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  settle_wait_policy(argv);
+  const bool fits = argc == 5 || (argc == 6 && std::string(argv[5]) == "processor");
+  const std::string dtype = fits ? argv[1] : "";
+  const int steps = fits ? std::atoi(argv[2]) : 0, threads = fits ? std::atoi(argv[3]) : 0;
+  if ((dtype != "fp32" && dtype != "bf16") || steps < 1 || threads < 1) {
+    std::fprintf(stderr, "usage: bench_gpt2_step fp32|bf16 STEPS THREADS FOLDER [processor]\n");
+    return 2;
+  }
+  if (dtype == "bf16")
+    measure<bfloat16>("bf16", steps, threads, argv[4], argc == 6);
+  else
+    measure<float>("fp32", steps, threads, argv[4], argc == 6);
+  return 0;
+}
