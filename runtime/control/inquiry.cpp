@@ -81,6 +81,7 @@ bool Inquiry::is_over() const {
 // By one that did not come so far.
 std::string Inquiry::what_was_done(const Place& there) const {
   auto did = there.operation.empty() ? ", which called nothing there yet"
+             : there.inside          ? ", which is still in " + there.operation + " there"
                                      : ", whose last call there was " + there.operation;
   // On another communicator, or on none.
   if (!there.last.empty() && there.last.find("'" + group_ + "'") == std::string::npos) did += ", " + there.last;
