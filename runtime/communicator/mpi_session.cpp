@@ -97,10 +97,18 @@ class Session : public MpiSession {
       state_->types->free();
     }
     if (!owner_) return;
-    run_in_mpi(job, *starting_, 2, "MPI_Finalize", deadline, [state = state_] {
-      std::lock_guard const lock(state->calls);
-      return MPI_Finalize();
-    });
+    try {
+      run_in_mpi(job, *starting_, 2, "MPI_Finalize", deadline, [state = state_] {
+        std::lock_guard const lock(state->calls);
+        return MPI_Finalize();
+      });
+    } catch (const Error& error) {
+      throw Error(error.fault(),
+                  fmt::format("{}; all work was done by then: if it comes again try another transport "
+                              "(OMPI_MCA_pml=ob1), or see where these processes are (gdb -p)",
+                              error.what()),
+                  error.repeated());
+    }
     log::debug("leave: MPI finalized");
   }
 
