@@ -104,8 +104,10 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row pass "all-reduce \(host\)"
 }
 
-@test "a variable that differs on one node is named with its ranks" {
-  run -0 on_second_node NCCL_IB_TIMEOUT=10
+@test "a variable that differs on one node and a clock that is wrong there are named with their ranks" {
+  run -0 on_second_node NCCL_IB_TIMEOUT=10 SHIFTED_CLOCK_SECONDS=7 LD_PRELOAD="$MUSTER_BUILD/lib/shifted_clock.so"
+  row warn "clocks" | grep -F "the clock of the host of rank 2 (host n1) is 7.0 s ahead of the other host's"
+  fix 'start chrony or ntpd there'
   row warn "variables" | grep -F "NCCL_IB_TIMEOUT is '10' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0)"
 }
 
@@ -162,14 +164,16 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   [[ "$output" == *" 0 failed"* ]]
 }
 
-@test "on doubles of CUDA and NCCL: a GPU that two ranks have is the failure, and NCCL is not tried" {
-  on_doubles FAKE_CUDA_PCI=0000:3b:00.0 -- doctor --device gpu
+@test "on doubles of CUDA and NCCL: a GPU that two ranks have and another NCCL are failures, and NCCL is not tried" {
+  on_doubles FAKE_CUDA_PCI=0000:3b:00.0 ON_RANK_2=FAKE_NCCL_VERSION=22703 -- doctor --device gpu
   [ "$status" = 1 ]
   one_table
   row fail "GPUs" | grep -F 'ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refuses'
   row fail "GPUs" | grep -F 'ranks 2-3 (host n1) have GPU 0000:3b:00.0 together'
   fix 'start one task for each GPU (--gpus-per-task=1)'
-  row skipped "all-reduce \(NCCL\)" | grep -F 'what failed above (GPUs)'
+  row fail "NCCL version" | grep -E 'NCCL is 2\.27\.3 on rank 2 \(host n1\), but 2\.[0-9.]+ on ranks 0-1,3 \(hosts n0, n1\)'
+  fix 'load the same libnccl.so.2 everywhere, or name it in MUSTER_NCCL_LIBRARY'
+  row skipped "all-reduce \(NCCL\)" | grep -F 'what failed above (NCCL version)'
   [[ "$output" != *"NCCL initialisation"* ]]
   row "(pass|warn)" "slowest node" # the rest is examined
 }
@@ -191,6 +195,21 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row fail "job" | grep -E "NCCL initialisation \\(operation 1 on communicator 'world'\\) was not done after 3 s on rank [0-3] .*every rank entered it"
   fix 'see what the ranks named here do'
   row pass "GPUs"
+}
+
+@test "on doubles of CUDA and NCCL: a rank that alone is stuck in NCCL's initialisation is named, not those that wait for it" {
+  on_doubles ON_RANK_2=FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
+  [ "$status" = 1 ]
+  one_table
+  # Whoever asks first: that rank, or one that came out of it and waits.
+  row fail "job" | grep -E "NCCL initialisation .* was not done after 3 s on rank 2 \\(host n1, GPU 0000:30:00.0\\).*went on|not entered by rank 2 \\(host n1, GPU 0000:30:00.0\\), which is still in NCCL initialisation"
+}
+
+@test "on doubles of CUDA and NCCL: another NCCL on one rank ends a job that is not examined, with the reason" {
+  on_doubles ON_RANK_2=FAKE_NCCL_VERSION=22703 -- bench --device gpu --max 64K
+  [ "$status" = 78 ]
+  [ "$(grep -c '^muster: ' <<<"$stderr")" = 1 ]
+  [[ "$stderr" == *"muster: preflight: NCCL is 2.27.3 on rank 2 (host n1), but "*": load the same libnccl.so.2 everywhere"*"(MUSTER_PREFLIGHT=warn on rank 0 goes on"* ]]
 }
 
 @test "on doubles of CUDA and NCCL: what one rank alone meets is a row with its name, in one table with all of rank 0's rows" {

@@ -36,6 +36,7 @@ went() {
 @test "a host's leader is stopped" { went stopped_leader; }
 @test "a rank never joins" { went absent; }
 @test "a rank is killed inside NCCL's initialisation" { went nccl; }
+@test "the GPU of one rank does not answer, and nobody but Muster ends it" { went sick_gpu; }
 @test "a rank is killed, or ends, while NCCL's communicators reduce (on doubles of CUDA and NCCL)" { went killed_on_gpus; went exits_on_gpus; }
 @test "a rank is stopped, or rank 0 killed, while NCCL's communicators reduce (on doubles of CUDA and NCCL)" { went stopped_on_gpus; went rank_0_on_gpus; }
 @test "a node's link goes down" { went link; }
