@@ -273,8 +273,8 @@ CASES = [
          rf"rank 3 \(host n1, GPU [^)]*\), pid \d+, {ended_as('was killed by signal 14 (Alarm clock)')}, while setting up NCCL",
          after=0.3, srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
     # Three quarters of the join's time are for it, so that the others hear of it.
-    Case("sick_gpu", ["sick_gpu:3", "join=4000"],
-         r"rank 3 \(host n1\): a GPU was asked for but cannot be used: it did not answer within 3 s: see nvidia-smi and dmesg there", after=5.0, mpi="none",
+    Case("sick_gpu", ["sick_gpu:3", "join=8000"],
+         r"rank 3 \(host n1\): a GPU was asked for but cannot be used: it did not answer within 6 s: see nvidia-smi and dmesg there", after=8.0, mpi="none",
          exit_code=69, lost=(), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
     Case("killed_on_gpus", ["steady", "doubles"], named(3, KILLED, ON_WORLD, GPU), lambda run: kill(run, 3), **ON_DOUBLES),
     Case("exits_on_gpus", ["exits:3", "doubles"], named(3, ended_as("ended with exit code 0 without leaving the job"), ON_WORLD, GPU), **ON_DOUBLES),

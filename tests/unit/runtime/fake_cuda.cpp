@@ -64,9 +64,13 @@ CUresult destroy(void* handle) {
   return CUDA_SUCCESS;
 }
 
+[[noreturn]] void hang() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours{1});
+}
+
 // As a driver's handlers may.
 [[gnu::destructor]] void wait_at_end() {
-  while (variable("FAKE_CUDA") == "hang") std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  if (variable("FAKE_CUDA") == "hang") hang();
 }
 
 // `driver` is held.
@@ -76,7 +80,7 @@ void write(const std::string& line) { written += line + "; "; }
 extern "C" {
 
 CUresult cuInit(unsigned) {
-  while (variable("FAKE_CUDA") == "hang") std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  if (variable("FAKE_CUDA") == "hang") hang();
   return variable("FAKE_CUDA") == "no_device" ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
