@@ -247,7 +247,8 @@ DOUBLES = [f"MUSTER_CUDA_LIBRARY={BUILD}/tests/unit/runtime/libfake_cuda.so", f"
 # Ranks whose NCCL communicators reduce, through files that all of them see.
 ON_DOUBLES = {"srun": ("--gpus-per-node=2",), "environment": (*DOUBLES, "FAKE_NCCL_FOLDER=%SAVE"), "needs": f"{BUILD}/tests/unit/runtime/libfake_nccl.so"}
 ON_WORLD = r"running, last call all_reduce \(operation \d+ on communicator 'world'\)"
-ON_WORLD_OR_LATER = ON_WORLD + "(?: or later)?"
+# What it said last may be the first operation, before the loop.
+ON_WORLD_OR_LATER = ON_WORLD.replace("call ", "call (?:first )?") + "(?: or later)?"
 # Slurm does not see that a rank is lost then, and ends nothing.
 NO_PMIX = {"mpi": "none", "connected": False}
 SLURMSTEPD = r"slurmstepd, pid \d+, which started rank [23] \(host n1\), ended"
