@@ -2,6 +2,7 @@
 #include "checkpoint_writer.hpp"
 
 #include <chrono>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -21,17 +22,20 @@ TrainingTensors CheckpointWriter::room() {
   return {parameters_.span(), moment1_.span(), moment2_.span()};
 }
 
-void CheckpointWriter::start(const TrainingState& state, double copy_seconds) {
-  writing_ = std::async(std::launch::async, &CheckpointWriter::write, this, state, copy_seconds);
+void CheckpointWriter::start(const TrainingState& state, double copy_seconds, std::function<void()> after) {
+  writing_ =
+      std::async(std::launch::async, &CheckpointWriter::write, this, state, copy_seconds, std::move(after));
 }
 
-CheckpointWriter::Written CheckpointWriter::write(TrainingState state, double copy_seconds) {
+CheckpointWriter::Written CheckpointWriter::write(TrainingState state, double copy_seconds,
+                                                  const std::function<void()>& after) {
   const auto from = Clock::now();
   Written written;
   written.path = folder_.save(state, table_, room());
   written.state = std::move(state);
   written.copy_seconds = copy_seconds;
   written.write_seconds = seconds_since(from);
+  after();
   return written;
 }
 

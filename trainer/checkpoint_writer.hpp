@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 
@@ -31,8 +32,10 @@ class CheckpointWriter {
   /// wait().
   /// @throws std::bad_alloc, at the first call.
   TrainingTensors room();
-  /// Begins to write what is in room(), and returns. `copy_seconds`: what it took to bring it there.
-  void start(const TrainingState& state, double copy_seconds = 0);
+  /// Begins to write what is in room(), and returns. `copy_seconds`: what it took to bring it there. `after`
+  /// is called by the thread once it is written, and may throw as if it was part of that.
+  void start(
+      const TrainingState& state, double copy_seconds = 0, std::function<void()> after = [] {});
   /// The checkpoint that was started, once it is written; nothing when it is not yet, or was told already.
   /// @throws muster::Error what kept it from being written.
   std::optional<Written> finished();
@@ -40,7 +43,7 @@ class CheckpointWriter {
   std::optional<Written> wait();
 
  private:
-  Written write(TrainingState state, double copy_seconds);
+  Written write(TrainingState state, double copy_seconds, const std::function<void()>& after);
 
   CheckpointFolder& folder_;
   const models::TensorTable& table_;

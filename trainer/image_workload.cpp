@@ -68,12 +68,12 @@ class ImageModel final : public Model {
         .loss;
   }
 
-  Validation validation_share(int rank, int ranks, bool fixed) override {
+  Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut) override {
     Validation found;
     const std::uint64_t count = images_.held_out.count(), group = fixed ? room() : 1;
     const Share groups = share_of((count + group - 1) / group, rank, ranks);
     const std::uint64_t begin = groups.begin * group, end = std::min(groups.end * group, count);
-    for (std::uint64_t at = begin; at < end;) {
+    for (std::uint64_t at = begin; at < end && !cut();) {
       const std::uint64_t batch = std::min<std::uint64_t>(room(), end - at);
       for (std::uint64_t i = 0; i < batch; ++i) load(images_.held_out, at + i, i);
       const auto result = cnn_.loss(pixels_.data(), labels_.data(), static_cast<int>(batch));

@@ -39,11 +39,13 @@ class Model {
   /// Sum of the cross-entropy (nats) over the predictions of these samples; overwrites the gradients with
   /// gradient_scale * d sum / d parameters.
   virtual double loss_and_gradients(float gradient_scale, const Ready& ready) = 0;
+  using Cut = std::function<bool()>;
+  static bool never() { return false; }
   /// This rank's share of the held-out predictions: every one exactly once over all ranks. `fixed`: they are
   /// computed in groups as large as there is room for, whatever the number of ranks is, so that the sums over
-  /// all ranks have the same bits for any.
+  /// all ranks have the same bits for any. `cut` is asked before each batch, and ends it there when true.
   /// @throws muster::Error(Fault::usage) as take() does.
-  virtual Validation validation_share(int rank, int ranks, bool fixed) = 0;
+  virtual Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut = never) = 0;
 };
 
 }  // namespace muster

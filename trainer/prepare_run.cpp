@@ -70,6 +70,7 @@ void Run::load_data() {
       throw Error(Fault::system,
                   fmt::format("cannot create the output folder {}: {}", options_.output, error.message()));
     }
+    lock_.emplace(folder());
   });
 }
 

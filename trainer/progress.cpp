@@ -78,6 +78,11 @@ void Progress::show(std::int64_t step, Clock::time_point now) {
   std::fflush(stdout);
 }
 
+void Progress::skip() {
+  before_pause_ = 0;
+  mark_ = Clock::now();
+}
+
 void Progress::pause() { before_pause_ += seconds_between(mark_, Clock::now()); }
 
 void Progress::go_on() { mark_ = Clock::now(); }

@@ -31,6 +31,8 @@ class Progress {
   /// Counts a finished step, which began when the one before ended. `tokens` of all ranks; `exposed` seconds
   /// were waited for gradients. Returns the seconds that it took.
   double step(std::int64_t step, double loss, std::int64_t tokens, double exposed);
+  /// A step whose update was skipped has ended: its time belongs to no step.
+  void skip();
   /// Time that is no training (validation, checkpoints) does not count: call before and after.
   void pause();
   void go_on();

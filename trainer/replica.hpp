@@ -80,8 +80,8 @@ class Replica {
   /// The update after `step` others, on the global samples [first_sample, first_sample + batch).
   StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepNotes& notes);
   /// What this rank's share of the held-out predictions gives; no communication. Throws as Model does.
-  Validation validation_share() {
-    return model_->validation_share(world_.rank(), world_.size(), settings_.chunk > 0);
+  Validation validation_share(const Model::Cut& cut = Model::never) {
+    return model_->validation_share(world_.rank(), world_.size(), settings_.chunk > 0, cut);
   }
   /// Every rank's share to the exact mean over all.
   void add_up(Validation& validation);

@@ -13,6 +13,7 @@
 #include "checkpoint_writer.hpp"
 #include "compute/compute.hpp"
 #include "event_file.hpp"
+#include "folder_lock.hpp"
 #include "host_memory.hpp"
 #include "metrics.hpp"
 #include "muster/muster.hpp"
@@ -52,7 +53,11 @@ class Run {
   void record(Progress& progress, std::int64_t done, const StepResult& result, double learning_rate);
   void tell_skipped(Progress& progress, const StepResult& result);
   int stop_signal();
+  /// Sets signal_ when a signal came meanwhile, and then tells no loss.
   void validate(Progress& progress);
+  /// The checkpoint is from after a step whose validation a signal cut.
+  bool owes_validation();
+  bool is_due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   void finish(Progress& progress);
   /// Copies what a checkpoint needs, which rank 0 then writes beside the steps that follow.
   void checkpoint(Progress& progress);
@@ -64,10 +69,11 @@ class Run {
   std::string name_good_checkpoint() const;
   Error with_good_checkpoint(const Error& error) const;
   void tell_status(RunStatus::State state);
-  void tell_failure() noexcept;
+  void tell_failure(const std::exception& error) noexcept;
   void flush_records();
   Summary summary(const Progress& progress, const std::string& ended) const;
-  void write_pictures(const Progress& progress, const std::string& ended);
+  /// Writes the pictures of what there is now, whenever it is called.
+  std::function<void()> pictures(const Progress& progress, const std::string& ended) const;
   void write_results(const Progress& progress);
   Replica::Settings replica_settings() const;
   bool first() const { return world_.rank() == 0; }
@@ -86,6 +92,7 @@ class Run {
   std::function<double()> measure_peak_;  ///< of compute_
   std::unique_ptr<Replica> replica_;
   // Rank 0 only:
+  std::optional<FolderLock> lock_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<EventFile> events_;  ///< when they are wanted
   CheckpointFolder checkpoints_;

@@ -20,6 +20,8 @@ const char* name_of(RunStatus::State state) {
       return "stopped";
     case RunStatus::State::finished:
       return "finished";
+    case RunStatus::State::lost:
+      return "lost";
     case RunStatus::State::failed:
       return "failed";
   }

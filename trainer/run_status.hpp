@@ -14,7 +14,8 @@ struct RunStatus {
     unfinished,  ///< stopped by a signal of the batch system, saved: to be started again
     stopped,     ///< stopped by SIGINT, saved
     finished,
-    failed,  ///< ended by an error that was printed
+    lost,    ///< ended because a rank was lost or missing: starting it again makes sense
+    failed,  ///< ended by another error, which was printed
   };
   State state = State::running;
   std::int64_t step = 0, steps = 0;

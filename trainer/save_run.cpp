@@ -33,7 +33,6 @@ void Run::checkpoint(Progress& progress) {
     settle(progress, true);  // one at a time
     try {
       flush_records();
-      write_pictures(progress, "running");
     } catch (const Error& error) {
       throw with_good_checkpoint(error);
     }
@@ -42,7 +41,7 @@ void Run::checkpoint(Progress& progress) {
   const auto from = std::chrono::steady_clock::now();
   replica_->collect(room);
   const double copied = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-  agreement_.on_first_rank([&] { writer_->start(state_, copied); });
+  agreement_.on_first_rank([&] { writer_->start(state_, copied, pictures(progress, "running")); });
   asked_step_ = state_.step;
   progress.go_on();
 }
@@ -65,9 +64,11 @@ void Run::tell_status(RunStatus::State state) {
   write_status(status_path_, {state, state_.step, options_.steps, good_checkpoint_});
 }
 
-void Run::tell_failure() noexcept {
+void Run::tell_failure(const std::exception& error) noexcept {
+  constexpr int temporary = 75;  // EX_TEMPFAIL, of Fault::lost_rank and Fault::deadline
   try {
-    if (first()) tell_status(RunStatus::State::failed);
+    if (first())
+      tell_status(exit_code_of(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed);
   } catch (const std::exception&) {
     // The reason for the end was said; a script that finds no status does not start the run again either.
   }

@@ -46,9 +46,9 @@ class TokenModel final : public Model {
                                    gpt_.config().context, gradient_scale, ready);
   }
 
-  Validation validation_share(int rank, int ranks, bool fixed) override {
+  Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut) override {
     const auto group = static_cast<std::uint64_t>(fixed ? gpt_.max_batch() : 1);
-    return {muster::validation_share(gpt_, corpus_.held_out_with_lead(), rank, ranks, group), {}};
+    return {muster::validation_share(gpt_, corpus_.held_out_with_lead(), rank, ranks, group, cut), {}};
   }
 
  private:

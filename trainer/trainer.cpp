@@ -42,12 +42,13 @@ int Run::train() {
     prepare();
     Progress progress(first(), options_.log_every, first_step_, options_.steps,
                       Pace(flops_per_prediction_, peak_flops_), things());
-    loop(progress);
+    if (owes_validation()) validate(progress);
+    if (signal_ == 0) loop(progress);
     if (signal_ == 0 && validated_step_ != state_.step) validate(progress);
     if (asked_step_ != state_.step) checkpoint(progress);
     finish(progress);
-  } catch (const std::exception&) {
-    tell_failure();
+  } catch (const std::exception& error) {
+    tell_failure(error);
     throw;
   }
   return signal_ == SIGINT ? 128 + signal_ : 0;
@@ -69,7 +70,6 @@ void Run::finish(Progress& progress) {
 void Run::loop(Progress& progress) {
   const Schedule schedule{options_.learning_rate, options_.min_learning_rate, options_.warmup,
                           options_.steps};
-  const auto is_due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
   while (state_.step < options_.steps) {
     const double learning_rate = schedule.at(state_.step);
     look_after_writing(progress);
@@ -80,6 +80,7 @@ void Run::loop(Progress& progress) {
     state_.skipped = result.finite ? 0 : state_.skipped + 1;
     if (!result.finite) {
       tell_skipped(progress, result);
+      progress.skip();
     } else if (first()) {
       record(progress, state_.step, result, learning_rate);
     }
@@ -94,6 +95,7 @@ void Run::loop(Progress& progress) {
       return;
     }
     if (is_due(options_.eval_every)) validate(progress);
+    if (signal_ != 0) return;
     // The last checkpoint from before the skipped updates is the one to go back to: none replaces it.
     if (is_due(options_.checkpoint_every) && state_.skipped == 0) checkpoint(progress);
   }
@@ -156,11 +158,29 @@ int Run::stop_signal() {
   return signal;
 }
 
+bool Run::owes_validation() {
+  if (!resumed_ || options_.resume != "auto" || !is_due(options_.eval_every)) return false;
+  std::int32_t owes = 0;
+  if (first()) {
+    const auto& told = metrics_->history().validation_loss;
+    owes = told.empty() || told.back().x != state_.step ? 1 : 0;
+  }
+  world_.broadcast(std::span<std::int32_t>(&owes, 1), 0);
+  return owes != 0;
+}
+
 void Run::validate(Progress& progress) {
   if (workload_->held_out() == 0) return;
   progress.pause();
   Validation found;
-  agreement_.together([&] { found = replica_->validation_share(); });
+  std::int32_t cut = 0;
+  agreement_.together(
+      [&] { found = replica_->validation_share([&] { return (cut = interrupt_received()) != 0; }); });
+  world_.all_reduce(std::span<std::int32_t>(&cut, 1), Reduction::max);
+  if (cut != 0) {
+    signal_ = stop_signal();
+    return progress.go_on();
+  }
   replica_->add_up(found);
   const double loss = found.loss.value();
   const auto count = static_cast<std::int64_t>(found.loss.weight);

@@ -11,7 +11,7 @@ namespace muster {
 
 template <typename Real>
 Average validation_share(models::Gpt<Real>& model, const data::TokenSequence& tokens, int rank, int ranks,
-                         std::uint64_t group) {
+                         std::uint64_t group, const Model::Cut& cut) {
   Average sum;
   if (tokens.size() < 2) return sum;
   const auto context = static_cast<std::uint64_t>(model.config().context);
@@ -22,7 +22,7 @@ Average validation_share(models::Gpt<Real>& model, const data::TokenSequence& to
   std::uint64_t at = share.begin * group * context;
   const std::uint64_t end = std::min(share.end * group * context, predictions);
   std::vector<compute::Token> part;
-  while (at < end) {
+  while (at < end && !cut()) {
     const std::uint64_t left = end - at;
     const std::uint64_t batch =
         std::clamp<std::uint64_t>(left / context, 1, static_cast<std::uint64_t>(model.max_batch()));
@@ -37,8 +37,9 @@ Average validation_share(models::Gpt<Real>& model, const data::TokenSequence& to
   return sum;
 }
 
-template Average validation_share(models::Gpt<float>&, const data::TokenSequence&, int, int, std::uint64_t);
-template Average validation_share(models::Gpt<bfloat16>&, const data::TokenSequence&, int, int,
-                                  std::uint64_t);
+template Average validation_share(models::Gpt<float>&, const data::TokenSequence&, int, int, std::uint64_t,
+                                  const Model::Cut&);
+template Average validation_share(models::Gpt<bfloat16>&, const data::TokenSequence&, int, int, std::uint64_t,
+                                  const Model::Cut&);
 
 }  // namespace muster

@@ -84,20 +84,21 @@ Summary Run::summary(const Progress& progress, const std::string& ended) const {
   return s;
 }
 
-void Run::write_pictures(const Progress& progress, const std::string& ended) {
-  const auto& history = metrics_->history();
+std::function<void()> Run::pictures(const Progress& progress, const std::string& ended) const {
   const std::string title = fmt::format("Training on {}", fs::path(options_.data).filename().string());
   const std::string subtitle = fmt::format("{}; {} samples a step on {}", workload_->model_line(),
                                            options_.batch, plural(world_.size(), "rank"));
-  write_whole(folder() / "loss.svg",
-              draw_chart_file(loss_chart(history, title, subtitle, workload_->unit())));
-  write_whole(folder() / "report.html", draw_report(summary(progress, ended), history, options_));
+  return [title, subtitle, folder = folder(), history = metrics_->history(), now = summary(progress, ended),
+          &options = options_] {
+    write_whole(folder / "loss.svg", draw_chart_file(loss_chart(history, title, subtitle, now.unit)));
+    write_whole(folder / "report.html", draw_report(now, history, options));
+  };
 }
 
 void Run::write_results(const Progress& progress) {
   const std::string ended = signal_ == 0 ? "finished" : fmt::format("stopped by signal {}", signal_);
   flush_records();
-  write_pictures(progress, ended);
+  pictures(progress, ended)();
   write_whole(folder() / "summary.json", as_json(summary(progress, ended)));
   fmt::print("metrics    {}\ncheckpoint {}\nsummary    {}\nreport     {}\n", metrics_path_.string(),
              checkpoints_.path_of(state_.step).string(), (folder() / "summary.json").string(),

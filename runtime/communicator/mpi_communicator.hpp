@@ -117,8 +117,9 @@ class MpiCommunicator : public Collectives, private Messages {
     return make();
   }
   void wait_for_turn(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline);
-  // Throws when waiting on is in vain, asked for the nth time.
+  // After so many looks.
   void give_core_away(unsigned looks);
+  // Throws when waiting on is in vain, asked for the nth time.
   void require_hope(unsigned looks, std::optional<Deadline>& deadline);
   [[noreturn]] void give_up(int code);
   // Gives the ranks of each host memory of their own, when all can open it. Collective.

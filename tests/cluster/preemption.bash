@@ -24,6 +24,17 @@ training() {
   done
 }
 
+# lose_rank NAME: kills the rank on the second node with SIGKILL, once there is a checkpoint.
+lose_rank() {
+  local limit=$((SECONDS + 60))
+  until compgen -G "$RUNS/$1/checkpoints/step-*/state.json" >/dev/null; do
+    [ $SECONDS -lt $limit ] || { echo "$1 has no checkpoint after 60 s" >&2; return 1; }
+    sleep 0.05
+  done
+  # shellcheck disable=SC2016  # expanded on the node
+  lab node n1 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train .*--output $1 ")"' - "$RUNS/$1"
+}
+
 # await_end NAME…: Slurm lets a requeued job wait; these do not.
 await_end() {
   local name limit=$((SECONDS + ${deadline:-90})) now left=("$@")

@@ -15,56 +15,12 @@
 #include "count_elements.hpp"
 #include "model_fixture.hpp"
 #include "replica.hpp"
+#include "small_run.hpp"
 #include "temporary_folder.hpp"
 #include "trainer.hpp"
 
 using namespace muster;
-
-namespace {
-
-Options small_run(const TemporaryFolder& folder) {
-  Options options;
-  std::string text;
-  for (int i = 0; i < 400; ++i) text += "the quick brown fox jumps over the lazy dog; ";
-  write_file(folder / "text", text);
-  options.data = (folder / "text").string();
-  options.output = (folder / "run").string();
-  options.model = {1, 2, 32, 24};
-  options.batch = 5;
-  options.steps = 60;
-  options.warmup = 5;
-  options.learning_rate = 1e-2;
-  options.eval_every = 20;
-  options.checkpoint_every = 20;
-  options.log_every = 1000;
-  options.device = Device::cpu;
-  options.threads = 1;
-  options.mfu = options.tensorboard = false;
-  return options;
-}
-
-int train_alone(const Options& options) {
-  Job job = Job::join({.device = Device::cpu});
-  const int code = train(options, job);
-  job.leave();
-  return code;
-}
-
-std::filesystem::path checkpoint_of(const Options& options, std::int64_t step) {
-  return CheckpointFolder(std::filesystem::path(options.output) / "checkpoints", 1).path_of(step);
-}
-
-/// Both files of a checkpoint.
-std::string bytes_of(const std::filesystem::path& checkpoint) {
-  return read_file(checkpoint / "tensors.safetensors") + read_file(checkpoint / "state.json");
-}
-
-nlohmann::json last_line(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
-  return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
-}
-
-}  // namespace
+using namespace small_run_of_one;
 
 TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and a report", "[training]") {
   const TemporaryFolder folder;
@@ -269,22 +225,15 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
   const Options good = small_run(folder);
   CHECK(train_alone(good) == 0);
   const std::string whole = bytes_of(checkpoint_of(good, 60));
-  const auto code = [](const Options& options) {
-    try {
-      return train_alone(options);
-    } catch (const EndedTogether& ended) {
-      return ended.exit_code();
-    }
-  };
   Options options = good;
   options.seed = 8;
-  CHECK(code(options) == 64);
+  CHECK(code_of(options) == 64);
   options = good;
   options.batch = 6;
-  CHECK(code(options) == 64);
+  CHECK(code_of(options) == 64);
   options = good;
   options.model.layers = 2;
-  CHECK(code(options) == 64);
+  CHECK(code_of(options) == 64);
   CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
 
   SECTION("asked by name, it starts from another run's parameters; that run's checkpoints are set aside") {
@@ -292,7 +241,7 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
     options.seed = 8;
     options.steps = 70;
     options.resume = checkpoint_of(good, 60).string();
-    CHECK(code(options) == 0);
+    CHECK(code_of(options) == 0);
     CHECK(std::filesystem::exists(checkpoint_of(good, 70)));
     CHECK_FALSE(std::filesystem::exists(checkpoint_of(good, 60)));
     CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
@@ -300,7 +249,7 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
   SECTION("anew") {
     options = good;
     options.resume = "off";
-    CHECK(code(options) == 0);
+    CHECK(code_of(options) == 0);
     CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
     CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
   }
@@ -364,29 +313,22 @@ TEST_CASE("a diverging run skips so many updates, stops, and says so", "[trainin
 TEST_CASE("runs that cannot start end with the code of their fault", "[training]") {
   const TemporaryFolder folder;
   const Options good = small_run(folder);
-  const auto code = [](const Options& options) {
-    try {
-      return train_alone(options);
-    } catch (const EndedTogether& ended) {
-      return ended.exit_code();
-    }
-  };
   Options options = good;
   options.data = (folder / "missing").string();
-  CHECK(code(options) == 64);
+  CHECK(code_of(options) == 64);
   options = good;
   options.output = "/dev/full";
-  CHECK(code(options) == 71);
+  CHECK(code_of(options) == 71);
   options = good;
   options.resume = (folder / "missing").string();
-  CHECK(code(options) == 64);
+  CHECK(code_of(options) == 64);
   options = good;
   options.model.context = 60000;
-  CHECK(code(options) == 64);
+  CHECK(code_of(options) == 64);
   // Some 800 GB.
   options = good;
   options.model = {24, 2, 128, 24};
   options.batch = 170000;
-  CHECK(code(options) == 64);
+  CHECK(code_of(options) == 64);
   CHECK_FALSE(std::filesystem::exists(checkpoint_of(options, 60)));
 }

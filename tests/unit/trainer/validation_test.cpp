@@ -68,3 +68,16 @@ TEST_CASE("nothing held out is no loss and no byte", "[validation]") {
   models::Gpt<float> model({1, 1, 8, 8}, 1, compute);
   CHECK(validation_share(model, {}, 0, 1).weight == 0);
 }
+
+TEST_CASE("a validation is cut between two batches", "[validation]") {
+  auto compute = test_compute<float>();
+  models::Gpt<float> model({1, 1, 8, 10}, 2, compute);
+  const TemporaryFolder folder;
+  const auto text = test_text(101);
+  write_file(folder / "text", {text.begin(), text.end()});
+  data::TokenSequence tokens;
+  tokens.append(std::make_shared<data::MappedFile>(folder / "text"), 0, text.size(), 1);
+  int asked = 0;
+  CHECK(validation_share(model, tokens, 0, 1, 1, [&] { return ++asked > 3; }).weight == 60);
+  CHECK(asked == 4);
+}

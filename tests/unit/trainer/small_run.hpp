@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "agreement.hpp"
+#include "checkpoint_folder.hpp"
+#include "temporary_folder.hpp"
+#include "trainer.hpp"
+
+/// The whole loop as a job of one rank, on a few thousand bytes of text.
+namespace small_run_of_one {
+
+using namespace muster;
+
+inline Options small_run(const TemporaryFolder& folder) {
+  Options options;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "the quick brown fox jumps over the lazy dog; ";
+  write_file(folder / "text", text);
+  options.data = (folder / "text").string();
+  options.output = (folder / "run").string();
+  options.model = {1, 2, 32, 24};
+  options.batch = 5;
+  options.steps = 60;
+  options.warmup = 5;
+  options.learning_rate = 1e-2;
+  options.eval_every = 20;
+  options.checkpoint_every = 20;
+  options.log_every = 1000;
+  options.device = Device::cpu;
+  options.threads = 1;
+  options.mfu = options.tensorboard = false;
+  return options;
+}
+
+inline int train_alone(const Options& options) {
+  Job job = Job::join({.device = Device::cpu});
+  const int code = train(options, job);
+  job.leave();
+  return code;
+}
+
+inline std::filesystem::path checkpoint_of(const Options& options, std::int64_t step) {
+  return CheckpointFolder(std::filesystem::path(options.output) / "checkpoints", 1).path_of(step);
+}
+
+/// Both files of a checkpoint.
+inline std::string bytes_of(const std::filesystem::path& checkpoint) {
+  return read_file(checkpoint / "tensors.safetensors") + read_file(checkpoint / "state.json");
+}
+
+inline nlohmann::json last_line(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
+}
+
+/// What it ends with, whether it is thrown or returned.
+inline int code_of(const Options& options) {
+  try {
+    return train_alone(options);
+  } catch (const EndedTogether& ended) {
+    return ended.exit_code();
+  }
+}
+
+}  // namespace small_run_of_one
