@@ -20,7 +20,9 @@ std::string nowhere(const Attendance& attendance) {
     if (++count <= named) hosts += (hosts.empty() ? "" : ", ") + host;
   }
   if (count > named) hosts += fmt::format(" and {} more", count - named);
-  return count == 0 ? "" : fmt::format("has no process on {}: it never started, ended, or is on another host", hosts);
+  return count == 0
+             ? ""
+             : fmt::format("has no process on {}: it never started, ended, or is on another host", hosts);
 }
 
 std::string came_how_far(const Attendance& attendance, int rank) {

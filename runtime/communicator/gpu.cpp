@@ -84,8 +84,8 @@ void require_success(const CudaLibrary& cuda, CUresult result) {
   if (result != CUDA_SUCCESS) throw Error(Fault::device, "CUDA says: " + cuda.reason(result));
 }
 
-// The driver's own handlers at the end of the process may wait for the thread that it holds: this one is called
-// before them.
+// The driver's own handlers at the end of the process may wait for the thread that it holds: this one is
+// called before them.
 void end_without_driver() {
   on_exit(
       [](int status, void*) {
@@ -97,8 +97,8 @@ void end_without_driver() {
       nullptr);
 }
 
-// The primary context is the one that the program's CUDA runtime and NCCL use too. The driver has no deadlines:
-// it is waited for from here.
+// The primary context is the one that the program's CUDA runtime and NCCL use too. The driver has no
+// deadlines: it is waited for from here.
 CudaDevice start_cuda(const std::shared_ptr<NcclState>& state, const std::string& placed, int local_rank,
                       const Deadline& deadline) {
   struct Started {
@@ -110,7 +110,8 @@ CudaDevice start_cuda(const std::shared_ptr<NcclState>& state, const std::string
       [=] {
         try {
           started->device = find_device(state->cuda, placed, local_rank);
-          require_success(state->cuda, state->cuda.primary_context_retain(&state->context, started->device.handle));
+          require_success(state->cuda,
+                          state->cuda.primary_context_retain(&state->context, started->device.handle));
         } catch (...) {
           started->wrong = std::current_exception();
         }

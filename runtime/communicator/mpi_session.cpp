@@ -63,7 +63,7 @@ std::vector<int> everyone(const JobContext& job) {
 
 // A call of MPI in which ranks wait for each other without a deadline; the `number`th of these.
 void run_in_mpi(const JobContext& job, control::Activity& here, std::uint64_t number, const char* name,
-               const Deadline& deadline, std::function<int()> call) {
+                const Deadline& deadline, std::function<int()> call) {
   here.operation = name;
   here.number = number;
   here.inside = true;

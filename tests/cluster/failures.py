@@ -275,7 +275,7 @@ CASES = [
          after=0.3, srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
     # Three quarters of the join's time are for it, so that the others hear of it.
     Case("sick_gpu", ["sick_gpu:3", "join=8000"],
-         r"rank 3 \(host n1\): a GPU was asked for but cannot be used: it did not answer within 6 s: see nvidia-smi and dmesg there", after=8.0, mpi="none",
+         r"rank 3 \(host n1\): a GPU was asked for but cannot be used: it did not answer within 6 s: see nvidia-smi and dmesg there", after=10.0, mpi="none",
          exit_code=69, lost=(), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
     Case("killed_on_gpus", ["steady", "doubles"], named(3, KILLED, ON_WORLD, GPU), lambda run: kill(run, 3), **ON_DOUBLES),
     Case("exits_on_gpus", ["exits:3", "doubles"], named(3, ended_as("ended with exit code 0 without leaving the job"), ON_WORLD, GPU), **ON_DOUBLES),

@@ -7,8 +7,8 @@
 
 using namespace muster;
 using namespace muster::cli::doctor;
-using muster::bootstrap::Record;
 using Catch::Matchers::ContainsSubstring;
+using muster::bootstrap::Record;
 
 namespace {
 
@@ -59,12 +59,14 @@ TEST_CASE("doctor: sound GPUs and adapters pass, with what is there") {
   CHECK(row.found == "NCCL can use 2 on each host; n0 has mlx5_0:1 InfiniBand up, mlx5_1:1 InfiniBand up");
 }
 
-TEST_CASE("doctor: ranks that may not open their neighbours' GPUs are a warning, with what to start them with") {
+TEST_CASE(
+    "doctor: ranks that may not open their neighbours' GPUs are a warning, with what to start them with") {
   auto records = sound();
   records[2].surroundings.gpus_openable = records[3].surroundings.gpus_openable = 1;
   auto const row = about_gpus(records, "GPU isolation");
   CHECK(row.verdict == Verdict::warn);
-  CHECK_THAT(row.found, ContainsSubstring("ranks 2-3 (host n1) may not open the GPUs of the other ranks on their host"));
+  CHECK_THAT(row.found,
+             ContainsSubstring("ranks 2-3 (host n1) may not open the GPUs of the other ranks on their host"));
   CHECK(row.fix == "start the step with --muster, or with --gpu-bind=none");
 }
 
@@ -74,7 +76,8 @@ TEST_CASE("doctor: GPUs that nobody uses are told by why") {
   for (auto& record : records) record.on_gpu = false;
   auto row = about_gpus(records, "GPUs", false);
   CHECK(row.verdict == Verdict::skipped);
-  CHECK(row.found == "4 of 4 ranks have a GPU placed but the job runs on the CPU; 4 of 4 ranks may open a GPU device");
+  CHECK(row.found ==
+        "4 of 4 ranks have a GPU placed but the job runs on the CPU; 4 of 4 ranks may open a GPU device");
   for (auto& record : records) record.hello.gpu.clear();
   row = about_gpus(records, "GPUs", false);
   CHECK(row.found == "4 of 4 ranks may open a GPU device, but none was placed and none asked for");

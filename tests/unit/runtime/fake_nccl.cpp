@@ -13,8 +13,9 @@
 //               kills), "die_in_shrink" (the call of it kills)
 //   FAKE_NCCL_VERSION   what ncclGetVersion says, as NCCL_VERSION_CODE is: 22703 is 2.27.3
 // A split shows as the real one's: success at once with no new communicator, the parent in progress for a
-// while; where the new one goes to is written late, for a failed split when the parent is aborted. A shrink is a
-// split of those that are left, which must leave out the same ranks (fake_nccl_exchange.hpp).
+// while; where the new one goes to is written late, for a failed split when the parent is aborted. A shrink
+// is a split of those that are left, which must leave out the same ranks (fake_nccl_exchange.hpp).
+//
 // Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
 // names of the operations, and for how long a "hang_init" was waited for. Ids are numbered from 1. A message
 // to oneself arrives at the end of its group.

@@ -46,8 +46,8 @@ class FakeExchange {
   /// `part`: the ranks that gave the same color, ordered by key.
   ncclResult_t split(int color, int key, std::unique_ptr<FakeExchange>& part);
 
-  /// `part`: the ranks without `excluded`, in their order, which wait for one another. An ncclInvalidUsage when
-  /// another rank comes that is excluded here or excludes others. Once in a communicator's life.
+  /// `part`: the ranks without `excluded`, in their order, which wait for one another. An ncclInvalidUsage
+  /// when another rank comes that is excluded here or excludes others. Once in a communicator's life.
   ncclResult_t shrink(const std::vector<int>& excluded, std::unique_ptr<FakeExchange>& part);
 
   /// Ends what another thread waits for.

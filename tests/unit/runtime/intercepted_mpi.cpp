@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In front of Open MPI's own functions: FAILING_IN ("init", "split" or "finalize") names the one in which this process
-// stops, and FAILING_HOW how: "hangs" or "killed"; in "threads" MPI says that it has only one.
+// In front of Open MPI's own functions: FAILING_IN ("init", "split" or "finalize") names the one in which
+// this process stops, and FAILING_HOW how: "hangs" or "killed"; in "threads" MPI says that it has only one.
 #include <mpi.h>
 #include <unistd.h>
 

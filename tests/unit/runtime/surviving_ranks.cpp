@@ -14,7 +14,9 @@
 //   late       RANK enters the fifth all-reduce 3 s after the others
 // Options: survive (JoinOptions::survive_losses), barrier (the loop is of barriers, without a communicator),
 //   save=FOLDER (on_rank_lost writes a file there), shrink (goes on with those that are left, whenever one
-//   is lost, and prints "going on"), doubles (on test doubles of CUDA and NCCL, whose GPU memory is host memory), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS, timeout=MS
+//   is lost, and prints "going on"), doubles (on test doubles of CUDA and NCCL, whose GPU memory is host
+//   memory), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS,
+//   timeout=MS
 #include <unistd.h>
 
 #include <algorithm>

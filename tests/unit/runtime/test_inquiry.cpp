@@ -63,8 +63,9 @@ TEST_CASE("a rank that waits for others is not named as the one that they wait f
     asked.is_at(0, 4, inside);
     for (int rank : {1, 2}) asked.is_at(rank, 5, false);
     asked.is_at(3, 5, true);
-    CHECK(asked.said().ends_with(std::string("; not entered by rank 0 (host h0, GPU 0000:00:00.0), ") +
-                                 (inside ? "which is still in all_reduce there" : "whose last call there was all_reduce")));
+    CHECK(asked.said().ends_with(
+        std::string("; not entered by rank 0 (host h0, GPU 0000:00:00.0), ") +
+        (inside ? "which is still in all_reduce there" : "whose last call there was all_reduce")));
   }
 }
 

@@ -30,11 +30,13 @@ TEST_CASE("a placed GPU is found by PCI address or UUID") {
 TEST_CASE("a GPU that does not answer is an error at the deadline, with what to look at") {
   Fakes const fakes("hang");
   auto const error = error_of([] {
-    detail::open_gpu("0000:3b:00.0", 0, "rank 2 (host a, GPU 0000:3b:00.0)", Deadline(std::chrono::milliseconds(50)));
+    detail::open_gpu("0000:3b:00.0", 0, "rank 2 (host a, GPU 0000:3b:00.0)",
+                     Deadline(std::chrono::milliseconds(50)));
   });
   CHECK(error.fault() == Fault::device);
   CHECK(has(error.what(),
-            "rank 2 (host a, GPU 0000:3b:00.0): its GPU was placed but cannot be used: it did not answer within 50 ms: "
+            "rank 2 (host a, GPU 0000:3b:00.0): its GPU was placed but cannot be used: it did not answer "
+            "within 50 ms: "
             "see nvidia-smi and dmesg there"));
 }
 
