@@ -5,10 +5,13 @@
 
 #include <csignal>
 #include <cstring>
+#include <iomanip>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "catch.hpp"
 #include "checkpoint_arenas.hpp"
+#include "hash.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"
 
@@ -153,4 +156,21 @@ TEST_CASE("damaged and foreign checkpoints are refused", "[checkpoint]") {
     std::vector<float> arena(table.arena_size);
     CHECK_THROWS_AS(Checkpoint(path).read(table, {arena, arena, arena}), Error);
   }
+}
+
+TEST_CASE("a state from before --dtype is one of fp32", "[checkpoint]") {
+  muster::TrainingState state = state_at(7);
+  state.dtype = "bf16";
+  const std::string now = muster::write_state({state, 5});
+  CHECK(muster::parse_state(now).state == state);
+  nlohmann::json before = nlohmann::json::parse(now);
+  before.erase("dtype");
+  before.erase("checksum");
+  const std::string content = before.dump();
+  std::ostringstream checksum;
+  checksum << std::hex << std::setw(16) << std::setfill('0')
+           << muster::hash_bytes(content.data(), content.size());
+  before["checksum"] = checksum.str();
+  state.dtype = "fp32";
+  CHECK(muster::parse_state(before.dump()).state == state);
 }
