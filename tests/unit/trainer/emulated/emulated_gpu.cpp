@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulated_gpu.hpp"
+
+#include <ucontext.h>
+
+#include <csetjmp>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace emulated {
+namespace {
+
+constexpr std::size_t stack_bytes = 1 << 17;
+
+/// A stack that is switched to and from; after the first time without a system call.
+struct Fibre {
+  std::unique_ptr<unsigned char[]> stack;
+  ucontext_t start{};
+  jmp_buf at{};
+  bool begun = false;
+  void* sanitizer = nullptr;
+};
+
+enum class State { ready, at_block, in_warp, done };
+struct Copy {
+  void* to;
+  const void* from;
+  bool there;
+};
+struct Thread {
+  Fibre fibre;
+  Index index;
+  State state = State::ready;
+  void* posted = nullptr;
+  Act act = nullptr;
+  std::vector<std::vector<Copy>> copies;  ///< groups, the last one not ended
+};
+
+Fibre scheduler{nullptr, {}, {}, true, nullptr};  // the stack of launch()
+std::vector<std::unique_ptr<Thread>> threads;  // kept from launch to launch
+Thread* current = nullptr;
+std::size_t thread_count = 0;
+std::vector<unsigned char> shared;
+const std::function<void()>* body = nullptr;
+std::string fault;
+
+#ifdef __SANITIZE_ADDRESS__
+const void* home = nullptr;  // launch()'s stack, as it is told when the first fibre leaves it
+std::size_t home_bytes = 0;
+void leave(Fibre& from, const Fibre& to) {
+  __sanitizer_start_switch_fiber(&from.sanitizer, to.stack ? to.stack.get() : home, to.stack ? stack_bytes : home_bytes);
+}
+void arrive(Fibre& at) {
+  const bool from_home = &at != &scheduler;
+  __sanitizer_finish_switch_fiber(at.sanitizer, from_home ? &home : nullptr, from_home ? &home_bytes : nullptr);
+}
+#else
+void leave(Fibre&, const Fibre&) {}
+void arrive(Fibre&) {}
+#endif
+
+void run_thread();
+
+void switch_to(Fibre& from, Fibre& to) {
+  leave(from, to);
+  if (_setjmp(from.at) == 0) {
+    if (to.begun) _longjmp(to.at, 1);
+    to.begun = true;
+    setcontext(&to.start);
+  }
+  arrive(from);
+}
+
+void run_thread() {
+  arrive(current->fibre);
+  (*body)();
+  current->state = State::done;
+  switch_to(current->fibre, scheduler);
+}
+
+void prepare(Thread& thread, unsigned number) {
+  thread.index = {number, 0, 0};
+  thread.state = State::ready;
+  thread.copies.assign(1, {});
+  Fibre& fibre = thread.fibre;
+  if (!fibre.stack) fibre.stack = std::make_unique<unsigned char[]>(stack_bytes);
+  fibre.begun = false;
+  getcontext(&fibre.start);
+  fibre.start.uc_stack.ss_sp = fibre.stack.get();
+  fibre.start.uc_stack.ss_size = stack_bytes;
+  fibre.start.uc_link = nullptr;
+  makecontext(&fibre.start, run_thread, 0);
+}
+
+void run(Thread& thread) {
+  current = &thread;
+  threadIdx = thread.index;
+  switch_to(scheduler, thread.fibre);
+}
+
+void wait(State state) {
+  current->state = state;
+  switch_to(current->fibre, scheduler);
+}
+
+/// Lets all threads go on when all wait at the barrier.
+bool open_barrier() {
+  for (std::size_t i = 0; i < thread_count; ++i) {
+    if (threads[i]->state != State::at_block) return false;
+  }
+  for (std::size_t i = 0; i < thread_count; ++i) threads[i]->state = State::ready;
+  return true;
+}
+
+void run_block(bool last_thread_first) {
+  std::fill(shared.begin(), shared.end(), static_cast<unsigned char>(0xff));
+  for (unsigned i = 0; i < thread_count; ++i) prepare(*threads[i], i);
+  for (;;) {
+    bool ran = false;
+    for (std::size_t i = 0; i < thread_count; ++i) {
+      Thread& thread = *threads[last_thread_first ? thread_count - 1 - i : i];
+      if (thread.state != State::ready) continue;
+      run(thread);
+      if (!fault.empty()) throw std::logic_error(std::exchange(fault, ""));
+      ran = true;
+    }
+    if (ran || open_barrier()) continue;
+    for (std::size_t i = 0; i < thread_count; ++i) {
+      if (threads[i]->state != State::done)
+        throw std::logic_error("thread " + std::to_string(i) + " waits for others that never come");
+    }
+    return;
+  }
+}
+
+void perform(const Copy& copy) {
+  if (copy.there) {
+    std::memcpy(copy.to, copy.from, 16);
+  } else {
+    std::memset(copy.to, 0, 16);
+  }
+}
+
+}  // namespace
+
+void launch(const Launch& launch, const std::function<void()>& thread) {
+  if (launch.threads == 0 || launch.threads > 1024 || launch.threads % 32 != 0)
+    throw std::logic_error("a block has whole warps and at most 1024 threads");
+  thread_count = launch.threads;
+  while (threads.size() < thread_count) threads.push_back(std::make_unique<Thread>());
+  std::vector<unsigned char>(launch.shared_bytes).swap(shared);
+  body = &thread;
+  gridDim = launch.grid;
+  blockDim = {launch.threads, 1, 1};
+  for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z) {
+    for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y) {
+      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) run_block(launch.last_thread_first);
+    }
+  }
+}
+
+unsigned char* shared_memory() { return shared.data(); }
+
+void wait_for_block() { wait(State::at_block); }
+
+void together(void* mine, Act act) {
+  current->posted = mine;
+  current->act = act;
+  const std::size_t first = threadIdx.x / 32 * 32;
+  Lanes lanes{};
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const Thread& lane = *threads[first + i];
+    if (&lane != current && lane.state != State::in_warp) return wait(State::in_warp);
+    if (lane.act != act) fault = "lanes of a warp wait for different things";
+    lanes[i] = lane.posted;
+  }
+  if (!fault.empty()) return wait(State::in_warp);
+  act(lanes);
+  for (std::size_t i = 0; i < lanes.size(); ++i) threads[first + i]->state = State::ready;
+}
+
+void copy_later(void* to, const void* from, bool there) { current->copies.back().push_back({to, from, there}); }
+
+void end_group_of_copies() { current->copies.emplace_back(); }
+
+void await_groups_but(std::size_t groups) {
+  auto& copies = current->copies;
+  while (copies.size() > groups + 1) {
+    for (const Copy& copy : copies.front()) perform(copy);
+    copies.erase(copies.begin());
+  }
+}
+
+}  // namespace emulated

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "catch.hpp"
+#include "compute/cpu/cpu_compute.hpp"
+#include "compute/cuda/instructions.cuh"
+#include "muster/philox.hpp"
+
+namespace emulated {
+
+using muster::compute::cuda::Narrow;
+
+/// Half of the distance between 1 and the next bfloat16: the largest relative error of rounding once.
+constexpr double half_unit = 0x1p-8;
+
+template <typename... Parameters, typename... Arguments>
+void run(void (*kernel)(Parameters...), const Launch& how, Arguments... arguments) {
+  launch(how, [&] { kernel(static_cast<Parameters>(arguments)...); });
+}
+
+inline Narrow rounded(double value) { return muster::compute::cuda::narrow(static_cast<float>(value)); }
+
+/// Normally distributed, different ones for each stream.
+inline std::vector<Narrow> narrow_numbers(std::size_t count, std::uint64_t stream, double spread = 1) {
+  std::vector<Narrow> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = rounded(spread * muster::normal(3, stream, i));
+  return out;
+}
+inline std::vector<float> float_numbers(std::size_t count, std::uint64_t stream, double spread = 1) {
+  std::vector<float> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(spread * muster::normal(3, stream, i));
+  return out;
+}
+
+inline double exact(Narrow value) { return static_cast<double>(muster::compute::cuda::widen(value)); }
+inline double exact(float value) { return static_cast<double>(value); }
+template <typename Number>
+std::vector<double> exact(const std::vector<Number>& values) {
+  std::vector<double> out;
+  for (const Number value : values) out.push_back(exact(value));
+  return out;
+}
+
+/// The largest |found - expected| / bound.
+template <typename Number>
+double worst(const std::vector<Number>& found, const std::vector<double>& expected, const std::vector<double>& bound) {
+  double most = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double ratio = std::abs(exact(found[i]) - expected[i]) / bound[i];
+    most = ratio <= most ? most : ratio;  // NaN counts
+  }
+  return most;
+}
+
+/// scale * |value| + least for each.
+inline std::vector<double> bounds(const std::vector<double>& values, double scale, double least) {
+  std::vector<double> out;
+  for (const double value : values) out.push_back(scale * std::abs(value) + least);
+  return out;
+}
+
+template <typename Number>
+bool same_bits(const std::vector<Number>& a, const std::vector<Number>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Number)) == 0;
+}
+
+}  // namespace emulated

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal attention without the matrix of scores (FlashAttention-2, arXiv 2307.08691): a block has 128 queries of one
+// head, each warp 32 of them, and meets 64 keys at a time; the softmax is kept up to date as they come.
+#pragma once
+
+#include "compute/cuda/attention_tiles.cuh"
+
+namespace muster::compute::cuda {
+
+constexpr int query_rows = 128;       ///< of a block
+constexpr int query_parts = 2;        ///< of 16 rows, for each warp
+constexpr int warp_queries = 16 * query_parts;
+/// Shared memory: queries, and keys and values twice.
+constexpr std::size_t attention_forward_bytes = (2 + 2 * 2) * tile_size * sizeof(EightNarrow);
+
+/// 16 queries' softmax: of this lane's upper and lower row.
+struct Softmax {
+  float largest[2];  ///< score
+  float total[2];    ///< of the weights, of this lane's columns
+};
+
+/// Turns scores into weights exp2(factor * (score - largest)) and brings what was added up before to the same
+/// largest. `first_query`, `first_key`: of these 16x64 scores.
+__device__ inline void weigh(float (&scores)[8][4], float (&out)[8][4], Softmax& softmax, int first_query, int first_key,
+                             float factor) {
+  const bool on_diagonal = first_key + tile_rows - 1 > first_query;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int query = first_query + accumulator_row() + 8 * half;
+    float largest = softmax.largest[half];
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int j = 2 * half; j < 2 * half + 2; ++j) {
+        if (on_diagonal && first_key + accumulator_column(n) + j % 2 > query) scores[n][j] = -INFINITY;
+        largest = fmaxf(largest, scores[n][j]);
+      }
+    }
+    // A row's columns lie with four neighbours.
+    largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, 2));
+    const float correction = power_of_two((softmax.largest[half] - largest) * factor);
+    const float subtract = largest * factor;
+    softmax.largest[half] = largest;
+    softmax.total[half] *= correction;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int j = 2 * half; j < 2 * half + 2; ++j) {
+        scores[n][j] = power_of_two(scores[n][j] * factor - subtract);
+        softmax.total[half] += scores[n][j];
+        out[n][j] *= correction;
+      }
+    }
+  }
+}
+
+/// The rows of attention and their log sums.
+__device__ inline void finish_rows(Narrow* out, std::ptrdiff_t stride, float* log_sum, int first, int length,
+                                   const float (&c)[8][4], Softmax& softmax, float scale) {
+  float inverse[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float total = softmax.total[half];
+    total += __shfl_xor_sync(all_lanes, total, 1);
+    total += __shfl_xor_sync(all_lanes, total, 2);
+    inverse[half] = 1.0f / total;
+    const int row = first + accumulator_row() + 8 * half;
+    if (lane() % 4 == 0 && row < length) log_sum[row] = softmax.largest[half] * scale + logf(total);
+  }
+  store_rows(out, stride, first, length, c, inverse[0], inverse[1]);
+}
+
+/// qkv: [batch, length, 3, heads, 64], out: [batch, length, heads, 64], log_sum: [batch, heads, length].
+/// Grid: (blocks of 128 queries, heads, batch).
+extern "C" __global__ void __launch_bounds__(attention_threads)
+    muster_attention(int length, const Narrow* qkv, Narrow* out, float* log_sum) {
+  MUSTER_SHARED_BYTES(shared);
+  EightNarrow* queries = reinterpret_cast<EightNarrow*>(shared);
+  EightNarrow* const keys = queries + 2 * tile_size;
+  EightNarrow* const values = keys + 2 * tile_size;
+  const int heads = static_cast<int>(gridDim.y), width = heads * 64;
+  const auto sequence = static_cast<std::ptrdiff_t>(blockIdx.z) * length;
+  const int column = static_cast<int>(blockIdx.y) * 64;
+  // The last queries meet most keys: they come first.
+  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * query_rows;
+  const Rows query{qkv + sequence * 3 * width + column, 3 * std::ptrdiff_t{width}, length};
+  const Rows key{query.first + width, query.stride, length}, value{key.first + width, query.stride, length};
+  const int tiles = ((first + query_rows < length ? first + query_rows : length) + tile_rows - 1) / tile_rows;
+  const int warp_first = first + warp() * warp_queries;
+
+  begin_tile(queries, query, first, query_rows);
+  begin_tile(keys, key, 0, tile_rows);
+  begin_tile(values, value, 0, tile_rows);
+  end_copies();
+  const float scale = 0.125f, factor = scale * log2_e;  // 1 / sqrt(64)
+  std::uint32_t q[query_parts][4][4];
+  float sums[query_parts][8][4];
+  clear(sums);
+  Softmax softmax[query_parts];
+  for (Softmax& part : softmax) part = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int now = tile % 2 * tile_size, next = (tile + 1) % 2 * tile_size;
+    if (tile + 1 < tiles) {
+      begin_tile(keys + next, key, (tile + 1) * tile_rows, tile_rows);
+      begin_tile(values + next, value, (tile + 1) * tile_rows, tile_rows);
+    }
+    end_copies();
+    await_copies<1>();
+    __syncthreads();
+    if (tile == 0) {
+#pragma unroll
+      for (int part = 0; part < query_parts; ++part)
+        load_operand(q[part], queries, warp() * warp_queries + 16 * part);
+    }
+    if (tile * tile_rows < warp_first + warp_queries) {
+      float scores[query_parts][8][4];
+      clear(scores);
+      multiply_by_rows(scores, q, keys + now);
+      std::uint32_t weights[query_parts][4][4];
+#pragma unroll
+      for (int part = 0; part < query_parts; ++part) {
+        weigh(scores[part], sums[part], softmax[part], warp_first + 16 * part, tile * tile_rows, factor);
+        round_operand(weights[part], scores[part]);
+      }
+      multiply_by_tile(sums, weights, values + now);
+    }
+    __syncthreads();
+  }
+  float* const head_log_sum =
+      log_sum + (static_cast<std::ptrdiff_t>(blockIdx.z) * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length;
+#pragma unroll
+  for (int part = 0; part < query_parts; ++part)
+    finish_rows(out + sequence * width + column, width, head_log_sum, warp_first + 16 * part, length, sums[part],
+                softmax[part], scale);
+}
+
+}  // namespace muster::compute::cuda

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of 64 columns, the width of a head, in shared memory, and products with them on tensor cores.
+#pragma once
+
+#include "compute/cuda/instructions.cuh"
+
+namespace muster::compute::cuda {
+
+constexpr int attention_threads = 128;
+constexpr int tile_rows = 64;  ///< keys, or queries, that a block works on at a time
+constexpr int eights = 8;      ///< 16-byte pieces of a row
+constexpr int tile_size = tile_rows * eights;
+constexpr float log2_e = 1.4426950408889634f;
+constexpr float natural_log_of_2 = 0.6931471805599453f;
+
+/// Where one head of one sequence lies in memory.
+struct Rows {
+  const Narrow* first;
+  std::ptrdiff_t stride;  ///< elements from row to row
+  int length;             ///< rows
+};
+
+/// A row's pieces are exchanged by the row's number, so that eight rows' pieces lie in different banks.
+__device__ inline int place(int row, int piece) { return row * eights + (piece ^ (row & 7)); }
+
+/// Begins to copy `count` rows from `first` on; zeros stand for rows beyond the last.
+__device__ inline void begin_tile(EightNarrow* tile, const Rows& from, int first, int count) {
+  for (int i = static_cast<int>(threadIdx.x); i < count * eights; i += attention_threads) {
+    const int row = i / eights, piece = i % eights;
+    const bool there = first + row < from.length;
+    copy_async(tile + place(row, piece), from.first + (there ? first + row : 0) * from.stride + 8 * piece, there);
+  }
+}
+
+/// 16 rows of a tile from `row` on, all 64 columns, as the first operand.
+__device__ inline void load_operand(std::uint32_t (&to)[4][4], const EightNarrow* tile, int row) {
+#pragma unroll
+  for (int step = 0; step < 4; ++step)
+    load_matrices(to[step], tile + place(row + lane() % 16, 2 * step + lane() / 16));
+}
+
+/// Accumulators of 16x64, rounded, as the first operand of the next product.
+__device__ inline void round_operand(std::uint32_t (&to)[4][4], const float (&from)[8][4]) {
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+    to[step][0] = narrow_pair(from[2 * step][0], from[2 * step][1]);
+    to[step][1] = narrow_pair(from[2 * step][2], from[2 * step][3]);
+    to[step][2] = narrow_pair(from[2 * step + 1][0], from[2 * step + 1][1]);
+    to[step][3] = narrow_pair(from[2 * step + 1][2], from[2 * step + 1][3]);
+  }
+}
+
+/// c[16, 64] += a[16, 64]·tile^T, `count` times.
+template <int count>
+__device__ inline void multiply_by_rows(float (&c)[count][8][4], const std::uint32_t (&a)[count][4][4],
+                                        const EightNarrow* tile) {
+  const int row = lane() % 8 + lane() / 16 * 8, piece = lane() / 8 % 2;
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+#pragma unroll
+    for (int n = 0; n < 8; n += 2) {
+      std::uint32_t b[4];
+      load_matrices(b, tile + place(8 * n + row, 2 * step + piece));
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        multiply_add(c[i][n], a[i][step], b[0], b[1]);
+        multiply_add(c[i][n + 1], a[i][step], b[2], b[3]);
+      }
+    }
+  }
+}
+
+/// c[16, 64] += a[16, 64]·tile, `count` times.
+template <int count>
+__device__ inline void multiply_by_tile(float (&c)[count][8][4], const std::uint32_t (&a)[count][4][4],
+                                        const EightNarrow* tile) {
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+#pragma unroll
+    for (int n = 0; n < 8; n += 2) {
+      std::uint32_t b[4];
+      load_matrices_transposed(b, tile + place(16 * step + lane() % 16, n + lane() / 16));
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        multiply_add(c[i][n], a[i][step], b[0], b[1]);
+        multiply_add(c[i][n + 1], a[i][step], b[2], b[3]);
+      }
+    }
+  }
+}
+
+template <int count>
+__device__ inline void clear(float (&c)[count][8][4]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) c[i][n][j] = 0.0f;
+    }
+  }
+}
+
+/// This lane's accumulators of a 16x64 product: c[n][0] and c[n][1] stand in row accumulator_row() and columns
+/// accumulator_column(n) and the next, c[n][2] and c[n][3] eight rows below.
+__device__ inline int accumulator_row() { return lane() / 4; }
+__device__ inline int accumulator_column(int n) { return 8 * n + lane() % 4 * 2; }
+
+/// 16 rows of factor * c, rounded, those below `length` only.
+__device__ inline void store_rows(Narrow* to, std::ptrdiff_t stride, int first, int length, const float (&c)[8][4],
+                                  float upper_factor, float lower_factor) {
+  const int upper = first + accumulator_row(), lower = upper + 8;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    const int column = accumulator_column(n);
+    if (upper < length)
+      *reinterpret_cast<std::uint32_t*>(to + upper * stride + column) =
+          narrow_pair(c[n][0] * upper_factor, c[n][1] * upper_factor);
+    if (lower < length)
+      *reinterpret_cast<std::uint32_t*>(to + lower * stride + column) =
+          narrow_pair(c[n][2] * lower_factor, c[n][3] * lower_factor);
+  }
+}
+
+}  // namespace muster::compute::cuda

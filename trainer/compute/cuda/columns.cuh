@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums over rows, in two steps and a fixed order.
+#pragma once
+
+#include "compute/cuda/instructions.cuh"
+
+namespace muster::compute::cuda {
+
+constexpr int column_threads = 256;
+constexpr int column_warps = column_threads / warp_size;
+/// Parts into which rows are cut, fixed as norm_backward_blocks is.
+constexpr int column_parts = 64;
+constexpr std::size_t column_sums_bytes = column_warps * 8 * warp_size * sizeof(float);
+
+/// partial[part, column] = sum of the part's rows of x. Grid: (blocks of 256 columns, parts).
+extern "C" __global__ void __launch_bounds__(column_threads)
+    muster_column_parts(int rows, int width, const Narrow* x, float* partial) {
+  MUSTER_SHARED_BYTES(shared);
+  float* const all = reinterpret_cast<float*>(shared);
+  const int column = static_cast<int>(blockIdx.x) * 8 * warp_size + 8 * lane();
+  float sums[8] = {};
+  if (column < width) {
+    const int step = column_warps * static_cast<int>(gridDim.y);
+    for (int row = static_cast<int>(blockIdx.y) * column_warps + warp(); row < rows; row += step) {
+      float part[8];
+      load_eight(x + static_cast<std::ptrdiff_t>(row) * width + column, part);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sums[i] += part[i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) all[(warp() * 8 + i) * warp_size + lane()] = sums[i];
+  __syncthreads();
+  const int mine = static_cast<int>(threadIdx.x), to = static_cast<int>(blockIdx.x) * 8 * warp_size + mine;
+  if (to >= width) return;
+  float total = 0;
+  for (int w = 0; w < column_warps; ++w) total += all[(w * 8 + mine % 8) * warp_size + mine / 8];
+  partial[static_cast<std::ptrdiff_t>(blockIdx.y) * width + to] = total;
+}
+
+/// out[column] = sum over parts of partial[part, column]; columns from `split` on go to `rest`. Grid: blocks of 32
+/// columns; eight threads share a column.
+extern "C" __global__ void __launch_bounds__(column_threads)
+    muster_sum_parts(int parts, int width, int split, const float* partial, float* out, float* rest) {
+  MUSTER_SHARED_BYTES(shared);
+  float* const all = reinterpret_cast<float*>(shared);
+  const int column = static_cast<int>(blockIdx.x) * warp_size + lane();
+  float total = 0;
+  if (column < width) {
+    for (int part = warp(); part < parts; part += column_warps)
+      total += partial[static_cast<std::ptrdiff_t>(part) * width + column];
+  }
+  all[threadIdx.x] = total;
+  __syncthreads();
+  if (warp() != 0 || column >= width) return;
+  total = 0;
+  for (int w = 0; w < column_warps; ++w) total += all[w * warp_size + lane()];
+  if (column < split) {
+    out[column] = total;
+  } else {
+    rest[column - split] = total;
+  }
+}
+
+}  // namespace muster::compute::cuda

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// LayerNorm of bfloat16 rows, one warp for each; sums in float.
+#pragma once
+
+#include "compute/cuda/instructions.cuh"
+
+namespace muster::compute::cuda {
+
+constexpr int norm_threads = 128;
+constexpr int norm_warps = norm_threads / warp_size;
+/// A lane has up to so many pieces of eight elements of a row in registers: widths up to 2048.
+constexpr int norm_pieces = 8;
+constexpr int piece_columns = 8 * warp_size;  ///< of all lanes' pieces of one number
+/// Of the backward pass: however many rows there are and whatever the GPU, so that sums have the same bits.
+constexpr int norm_backward_blocks = 512;
+constexpr float norm_epsilon = 1e-5f;
+
+/// Rows of norm_warps warps per block. sum = x + addend unless addend is null.
+extern "C" __global__ void __launch_bounds__(norm_threads)
+    muster_layer_norm(int rows, int width, const Narrow* x, const Narrow* addend, Narrow* sum, const Narrow* gain,
+                      const Narrow* bias, Narrow* out, float* mean, float* rstd) {
+  const int row = static_cast<int>(blockIdx.x) * norm_warps + warp();
+  if (row >= rows) return;
+  const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
+  float kept[norm_pieces][8];
+  float total = 0;
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column >= width) continue;
+    load_eight(x + at + column, kept[piece]);
+    if (addend != nullptr) {
+      float right[8];
+      load_eight(addend + at + column, right);
+      // What is normalized is what the backward pass finds: the rounded sum.
+#pragma unroll
+      for (int i = 0; i < 8; ++i) kept[piece][i] = widen(narrow(kept[piece][i] + right[i]));
+      store_eight(sum + at + column, kept[piece]);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) total += kept[piece][i];
+  }
+  const float average = sum_of_warp(total) / static_cast<float>(width);
+  float squares = 0;
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    if (piece * piece_columns + 8 * lane() >= width) continue;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) squares += (kept[piece][i] - average) * (kept[piece][i] - average);
+  }
+  const float scale = 1.0f / sqrtf(sum_of_warp(squares) / static_cast<float>(width) + norm_epsilon);
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column >= width) continue;
+    float g[8], b[8];
+    load_eight(gain + column, g);
+    load_eight(bias + column, b);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) g[i] = (kept[piece][i] - average) * scale * g[i] + b[i];
+    store_eight(out + at + column, g);
+  }
+  if (lane() == 0) {
+    mean[row] = average;
+    rstd[row] = scale;
+  }
+}
+
+/// One row of the backward pass: d_x grows, and this lane's parts of d gain and d bias, which lie in `sums` as
+/// [gain or bias][piece][element][lane].
+__device__ inline void norm_row_backward(int width, int pieces, const Narrow* x, const Narrow* gain, float average,
+                                         float scale, const Narrow* d_out, Narrow* d_x, float* sums) {
+  float hat[norm_pieces][8], d[norm_pieces][8];
+  float total = 0, dot = 0;
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column >= width) continue;
+    float g[8];
+    load_eight(x + column, hat[piece]);
+    load_eight(d_out + column, d[piece]);
+    load_eight(gain + column, g);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      hat[piece][i] = (hat[piece][i] - average) * scale;
+      float* const d_gain = sums + (piece * 8 + i) * warp_size + lane();
+      *d_gain += d[piece][i] * hat[piece][i];
+      d_gain[pieces * piece_columns] += d[piece][i];
+      d[piece][i] *= g[i];
+      total += d[piece][i];
+      dot += d[piece][i] * hat[piece][i];
+    }
+  }
+  total = sum_of_warp(total) / static_cast<float>(width);
+  dot = sum_of_warp(dot) / static_cast<float>(width);
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column >= width) continue;
+    float grown[8];
+    load_eight(d_x + column, grown);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) grown[i] += (d[piece][i] - total - hat[piece][i] * dot) * scale;
+    store_eight(d_x + column, grown);
+  }
+}
+
+/// d_x += d LayerNorm / d x; partial: [blocks, 2, width], each block's share of d gain and d bias. Shared memory:
+/// norm_backward_bytes(width).
+extern "C" __global__ void __launch_bounds__(norm_threads)
+    muster_layer_norm_backward(int rows, int width, const Narrow* x, const Narrow* gain, const float* mean,
+                               const float* rstd, const Narrow* d_out, Narrow* d_x, float* partial) {
+  MUSTER_SHARED_BYTES(shared);
+  const int pieces = (width + piece_columns - 1) / piece_columns;
+  const int size = 2 * pieces * piece_columns;
+  float* const all = reinterpret_cast<float*>(shared);
+  float* const own = all + warp() * size;
+  for (int i = lane(); i < size; i += warp_size) own[i] = 0.0f;
+  __syncwarp();
+  for (int row = static_cast<int>(blockIdx.x) * norm_warps + warp(); row < rows;
+       row += static_cast<int>(gridDim.x) * norm_warps) {
+    const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
+    norm_row_backward(width, pieces, x + at, gain, mean[row], rstd[row], d_out + at, d_x + at, own);
+  }
+  __syncthreads();
+  float* const to = partial + static_cast<std::ptrdiff_t>(blockIdx.x) * 2 * width;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * width; i += norm_threads) {
+    const int column = i % width, within = column % piece_columns;
+    const int at = i / width * pieces * piece_columns + column / piece_columns * piece_columns +
+                   within % 8 * warp_size + within / 8;
+    float total = 0;
+    for (int w = 0; w < norm_warps; ++w) total += all[w * size + at];
+    to[i] = total;
+  }
+}
+
+}  // namespace muster::compute::cuda

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ends a step: norm, decision and AdamW, none of which the host waits for.
+#pragma once
+
+#include "compute/cuda/groups.cuh"
+#include "compute/cuda/update_step.hpp"
+
+namespace muster::compute::cuda {
+
+constexpr int norm_sum_threads = 256;
+/// Of muster_squares, fixed so that the norm has the same bits on every GPU.
+constexpr int norm_sum_blocks = 1024;
+
+/// partial[block] = the block's share of the sum of squares.
+extern "C" __global__ void __launch_bounds__(norm_sum_threads)
+    muster_squares(std::size_t count, const float* x, double* partial) {
+  MUSTER_SHARED_BYTES(shared);
+  double total = 0;
+  for_each_group<4>(count, [&](std::size_t at) {
+    const FourFloats four = load_four(x, at, count);
+#pragma unroll
+    for (const float value : four.of) total += static_cast<double>(value) * static_cast<double>(value);
+  });
+  total = sum_of_block(total, reinterpret_cast<double*>(shared));
+  if (threadIdx.x == 0) partial[blockIdx.x] = total;
+}
+
+/// *sum = the sum of the parts, or *sum + it. One block.
+extern "C" __global__ void __launch_bounds__(norm_sum_threads)
+    muster_sum_squares(int parts, const double* partial, int add, double* sum) {
+  MUSTER_SHARED_BYTES(shared);
+  double total = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < parts; i += norm_sum_threads) total += partial[i];
+  total = sum_of_block(total, reinterpret_cast<double*>(shared));
+  if (threadIdx.x == 0) *sum = add != 0 ? *sum + total : total;
+}
+
+/// Sets *flag where an element is not finite; a flag that is set stays.
+extern "C" __global__ void __launch_bounds__(element_threads)
+    muster_find_not_finite(std::size_t count, const float* x, float* flag) {
+  bool found = false;
+  for_each_group<4>(count, [&](std::size_t at) {
+    const FourFloats four = load_four(x, at, count);
+#pragma unroll
+    for (const float value : four.of) found = found || !(fabsf(value) <= 3.402823466e38f);
+  });
+  if (found) *flag = 1.0f;  // all who write it write the same
+}
+
+/// Beside loss and norm, `not_finite` > 0 says that some rank's gradients were not.
+extern "C" __global__ void muster_decide(const double* squares, const float* loss, const float* not_finite, float clip,
+                                         Decision* decision) {
+  if (threadIdx.x != 0) return;
+  const double norm = sqrt(*squares);
+  const bool finite = norm <= 1.7976931348623157e308 && fabsf(*loss) <= 3.402823466e38f && *not_finite == 0.0f;
+  decision->norm = norm;
+  decision->gradient_scale =
+      clip > 0.0f && norm > static_cast<double>(clip) ? static_cast<float>(static_cast<double>(clip) / norm) : 1.0f;
+  decision->apply = finite ? 1 : 0;
+}
+
+/// parameter is the master; copy, its rounded copy that the model computes with.
+extern "C" __global__ void __launch_bounds__(element_threads)
+    muster_adamw(std::size_t count, UpdateScalars s, const Decision* decision, float* parameter, const float* gradient,
+                 float* moment1, float* moment2, Narrow* copy) {
+  if (decision->apply == 0) return;
+  const float scale = decision->gradient_scale;
+  for_each_group<4>(count, [=](std::size_t at) {
+    const FourFloats g = load_four(gradient, at, count);
+    FourFloats p = load_four(parameter, at, count), m = load_four(moment1, at, count), v = load_four(moment2, at, count);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float clipped = g.of[i] * scale;
+      m.of[i] = s.beta1 * m.of[i] + (1.0f - s.beta1) * clipped;
+      v.of[i] = s.beta2 * v.of[i] + (1.0f - s.beta2) * clipped * clipped;
+      p.of[i] = p.of[i] * s.decay - s.step_size * m.of[i] / (sqrtf(v.of[i] * s.inverse_correction2) + s.epsilon);
+    }
+    store_four(parameter, at, count, p);
+    store_four(moment1, at, count, m);
+    store_four(moment2, at, count, v);
+    store_four(copy, at, count, p);
+  });
+}
+
+}  // namespace muster::compute::cuda
