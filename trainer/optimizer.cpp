@@ -20,8 +20,8 @@ Adamw<Real>::Adamw(const models::TensorTable& table, const AdamwSettings& settin
       settings_(settings),
       compute_(compute),
       part_(part),
-      moment1_(part.count()),
-      moment2_(part.count()) {}
+      moment1_(part.count(), compute.memory()),
+      moment2_(part.count(), compute.memory()) {}
 
 template <typename Real>
 double Adamw<Real>::norm(std::span<const Real> gradients) {

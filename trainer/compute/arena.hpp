@@ -5,21 +5,23 @@
 #include <memory>
 #include <span>
 
-#include "compute/host_pages.hpp"
+#include "compute/memory.hpp"
 
 namespace muster::compute {
 
-/// One zero-initialized block of host memory, aligned to a cache line. Move-only.
+/// Bytes of a cache line, at whose start arenas and their tensors begin.
+inline constexpr std::size_t arena_alignment = 64;
+
+/// One zero-initialized block of a device's memory, aligned to a cache line. Move-only; the device outlives it.
 template <typename Real>
 class Arena {
  public:
-  static constexpr std::size_t alignment = 64;
+  static constexpr std::size_t alignment = arena_alignment;
 
   Arena() = default;
-  /// @throws std::bad_alloc
-  explicit Arena(std::size_t size) : size_(size) {
-    data_.reset(static_cast<Real*>(allocate_pages(size * sizeof(Real))));
-  }
+  /// Throws as memory.allocate() does.
+  explicit Arena(std::size_t size, Memory& memory = host_memory())
+      : data_(static_cast<Real*>(memory.allocate(size * sizeof(Real))), Free{&memory}), size_(size) {}
 
   Real* data() noexcept { return data_.get(); }
   const Real* data() const noexcept { return data_.get(); }
@@ -29,7 +31,8 @@ class Arena {
 
  private:
   struct Free {
-    void operator()(Real* p) const noexcept { free_pages(p); }
+    Memory* memory = nullptr;
+    void operator()(Real* p) const noexcept { memory->free(p); }
   };
   std::unique_ptr<Real[], Free> data_;
   std::size_t size_ = 0;

@@ -17,6 +17,8 @@ TensorTable gpt_tensors(const GptConfig& config) {
   const double deviation = 0.02, residual_deviation = 0.02 / std::sqrt(2.0 * config.layers);
   TableBuilder build;
   build.add("token_embedding", {config.vocabulary, width}, true, deviation);
+  // Rows of zeros behind it make the number of rows one that tensor cores like.
+  build.leave_room(static_cast<std::size_t>((config.vocabulary + 63) / 64 * 64 * width));
   build.add("position_embedding", {config.context, width}, true, deviation);
   for (int i = 0; i < config.layers; ++i) {
     const std::string at = "layers." + std::to_string(i) + ".";
@@ -57,9 +59,10 @@ std::optional<GptConfig> gpt_preset(std::string_view name) {
 template <typename Real>
 Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra)
     : config_(config),
-      tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>),
+      tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>, compute.memory()),
       max_batch_(max_batch),
       compute_(compute),
+      row_of_logits_(compute.row_of_logits(config.vocabulary)),
       layers_(static_cast<std::size_t>(config.layers)) {
   find_tensors();
   lay_out_activations();
@@ -100,11 +103,11 @@ void Gpt<Real>::lay_out_activations() {
     layout.want(p, rows * width);
   }
   for (Sum** p : {&final_mean_, &final_rstd_}) statistics.want(p, rows);
-  layout.want(&logits_, rows * static_cast<std::size_t>(config_.vocabulary));
+  layout.want(&logits_, rows * static_cast<std::size_t>(row_of_logits_));
   layout.want(&d_wide_, rows * 4 * width);
   layout.want(&d_qkv_, rows * 3 * width);
-  activations_ = layout.place();
-  statistics_ = statistics.place();
+  activations_ = layout.place(compute_.memory());
+  statistics_ = statistics.place(compute_.memory());
 }
 
 template <typename Real>
@@ -122,9 +125,7 @@ void Gpt<Real>::forward_layer(const Layer& l, const Real* next_gain, const Real*
                   projection_);
   compute_.layer_norm(l.input, projection_, l.middle, l.p.mlp_gain, l.p.mlp_bias, l.norm2, l.mean2, l.rstd2,
                       rows, width);
-  compute_.matmul({rows, 4 * width, width, false, true, true, false}, l.norm2, l.p.expand, l.p.expand_bias,
-                  l.wide);
-  compute_.gelu(l.wide, l.gelu, static_cast<std::size_t>(rows) * 4 * width);
+  compute_.matmul_gelu(rows, width, 4 * width, l.norm2, l.p.expand, l.p.expand_bias, l.wide, l.gelu);
   compute_.matmul({rows, width, 4 * width, false, true, true, false}, l.gelu, l.p.project, l.p.project_bias,
                   projection_);
   // The next normalization (the next layer's first or the final one) also adds the MLP's output to the
@@ -151,7 +152,7 @@ void Gpt<Real>::forward(const Token* tokens, int batch, int length) {
                     length);
     }
   }
-  compute_.matmul({rows, config_.vocabulary, width, false, true, false, false}, final_norm_, token_table_,
+  compute_.matmul({rows, row_of_logits_, width, false, true, false, false}, final_norm_, token_table_,
                   nullptr, logits_);
 }
 
@@ -164,11 +165,16 @@ double Gpt<Real>::loss(const Token* tokens, const Token* targets, int batch, int
 template <typename Real>
 double Gpt<Real>::loss_and_gradients(const Token* tokens, const Token* targets, int batch, int length,
                                      Sum gradient_scale, const Ready& ready) {
+  gradients(tokens, targets, batch, length, gradient_scale, ready);
+  return compute_.loss();
+}
+
+template <typename Real>
+void Gpt<Real>::gradients(const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
+                          const Ready& ready) {
   forward(tokens, batch, length);
-  const double sum =
-      compute_.cross_entropy(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
+  compute_.classify(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
   backward(tokens, batch, length, ready);
-  return sum;
 }
 
 template <typename Real>
@@ -181,10 +187,9 @@ void Gpt<Real>::backward_layer(std::size_t index, int batch, int length, const R
     ready(first + 2 * pair + 1);
     ready(first + 2 * pair);
   };
-  linear_backward(compute_, l.gelu, l.p.project, d_residual_, d_wide_, l.d.project, l.d.project_bias, rows,
-                  4 * width, width);
+  compute_.matmul_gelu_backward(rows, 4 * width, width, d_residual_, l.p.project, l.wide, d_wide_);
+  compute_.weight_gradient(rows, 4 * width, width, l.gelu, d_residual_, l.d.project, l.d.project_bias);
   pair_ready(5);
-  compute_.gelu_backward(l.wide, d_wide_, static_cast<std::size_t>(rows) * 4 * width);
   linear_backward(compute_, l.norm2, l.p.expand, d_wide_, d_norm_, l.d.expand, l.d.expand_bias, rows, width,
                   4 * width);
   pair_ready(4);
@@ -208,7 +213,7 @@ void Gpt<Real>::backward(const Token* tokens, int batch, int length, const Ready
   const int rows = batch * length, width = config_.width;
   // The tied table's gradient: the output layer's share overwrites, the embedding's is added below.
   linear_backward(compute_, final_norm_, token_table_, logits_, d_norm_, d_token_table_, nullptr, rows, width,
-                  config_.vocabulary);
+                  row_of_logits_);
   compute_.fill_zero(d_residual_, static_cast<std::size_t>(rows) * width);
   compute_.layer_norm_backward(residual_, final_gain_, final_mean_, final_rstd_, d_norm_, d_residual_,
                                d_final_gain_, d_final_bias_, rows, width);

@@ -60,7 +60,10 @@ class Gpt {
   /// Called with a tensor's number in the table as soon as its gradient is complete; nearly from the last to
   /// the first.
   using Ready = std::function<void(std::size_t tensor)>;
-  /// The same, and overwrites the gradients with gradient_scale * d sum / d parameters.
+  /// compute.loss() is then the same, and the gradients are overwritten with gradient_scale * d sum / d parameters.
+  void gradients(const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
+                 const Ready& ready);
+  /// The same, and returns the loss, for which a device that works by itself is waited for.
   double loss_and_gradients(
       const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
       const Ready& ready = [](std::size_t) {});
@@ -98,6 +101,7 @@ class Gpt {
   ModelTensors<Sum> tensors_;
   int max_batch_;
   compute::Compute<Real>& compute_;
+  int row_of_logits_;
   compute::Arena<Real> activations_;
   compute::Arena<Sum> statistics_;
   std::vector<Layer> layers_;

@@ -69,7 +69,7 @@ void MnistCnn<Real>::lay_out_activations() {
   for (Real** p : {&pool2_, &d_pool2_}) layout.want(p, batch * features);
   for (Real** p : {&sum_, &hidden_, &d_hidden_}) layout.want(p, batch * hidden);
   layout.want(&logits_, batch * classes);
-  activations_ = layout.place();
+  activations_ = layout.place(compute_.memory());
 }
 
 template <typename Real>

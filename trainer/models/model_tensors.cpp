@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/model_tensors.hpp"
 
+#include <algorithm>
+
 #include "muster/philox.hpp"
 
 namespace muster::models {
@@ -16,12 +18,18 @@ void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool d
   table_.parameter_count += count;
 }
 
+void TableBuilder::leave_room(std::size_t count) {
+  const std::size_t end = table_.tensors.back().offset + compute::aligned_count<float>(count);
+  table_.arena_size = std::max(table_.arena_size, end);
+}
+
 template <typename Real>
-ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra, bool rounds)
+ModelTensors<Real>::ModelTensors(TensorTable table, std::size_t extra, bool rounds, compute::Memory& memory)
     : table_(std::move(table)),
-      parameters_(table_.arena_size),
-      gradients_(compute::aligned_count<Real>(extra) + table_.arena_size),
-      rounded_(rounds ? table_.arena_size : 0) {}
+      memory_(memory),
+      parameters_(table_.arena_size, memory),
+      gradients_(compute::aligned_count<Real>(extra) + table_.arena_size, memory),
+      rounded_(rounds ? table_.arena_size : 0, memory) {}
 
 template <typename Real>
 std::vector<std::span<Real>> ModelTensors<Real>::extra_and_gradients() noexcept {
@@ -36,9 +44,11 @@ std::vector<std::span<Real>> ModelTensors<Real>::extra_and_gradients() noexcept 
 
 template <typename Real>
 void ModelTensors<Real>::initialize(std::uint64_t seed) {
+  compute::Arena<Real> elsewhere(memory_.is_host() ? 0 : table_.arena_size);
+  Real* const parameters = memory_.is_host() ? parameters_.data() : elsewhere.data();
   for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
     const Tensor& tensor = table_.tensors[i];
-    Real* to = parameter(i);
+    Real* to = parameters + tensor.offset;
     for (std::size_t j = 0; j < tensor.count; ++j) {
       double value = tensor.initial_value;
       if (tensor.initial_spread > 0 && tensor.distribution == Distribution::normal)
@@ -48,6 +58,7 @@ void ModelTensors<Real>::initialize(std::uint64_t seed) {
       to[j] = Real(value);
     }
   }
+  memory_.copy_in(parameters_.data(), elsewhere.data(), elsewhere.size() * sizeof(Real));
 }
 
 template <typename Real>
@@ -56,10 +67,10 @@ void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute)
 }
 
 template <typename Real>
-compute::Arena<Real> Layout<Real>::place() const {
+compute::Arena<Real> Layout<Real>::place(compute::Memory& memory) const {
   std::size_t total = 0;
   for (const auto& [pointer, count] : wanted_) total += compute::aligned_count<Real>(count);
-  compute::Arena<Real> arena(total);
+  compute::Arena<Real> arena(total, memory);
   Real* next = arena.data();
   for (const auto& [pointer, count] : wanted_) {
     *pointer = next;

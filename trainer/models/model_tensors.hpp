@@ -18,6 +18,8 @@ class TableBuilder {
  public:
   void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation, double value = 0,
            Distribution distribution = Distribution::normal);
+  /// Widens the gap behind the last tensor to so many elements as it lacks of `count`.
+  void leave_room(std::size_t count);
   TensorTable take() { return std::move(table_); }
 
  private:
@@ -31,7 +33,8 @@ class ModelTensors {
  public:
   /// `extra` more elements, rounded up to a cache line, stand before the gradients in memory, so that a few
   /// scalars can travel with them. `rounds`: there are rounded parameters.
-  explicit ModelTensors(TensorTable table, std::size_t extra = 0, bool rounds = false);
+  explicit ModelTensors(TensorTable table, std::size_t extra = 0, bool rounds = false,
+                        compute::Memory& memory = compute::host_memory());
 
   const TensorTable& table() const noexcept { return table_; }
   std::span<Real> parameters() noexcept { return parameters_.span(); }
@@ -63,6 +66,7 @@ class ModelTensors {
 
  private:
   TensorTable table_;
+  compute::Memory& memory_;
   compute::Arena<Real> parameters_, gradients_;
   compute::Arena<bfloat16> rounded_;
 };
@@ -73,7 +77,7 @@ class Layout {
  public:
   /// `*pointer` is set by place(); it must stay where it is until then.
   void want(Real** pointer, std::size_t count) { wanted_.emplace_back(pointer, count); }
-  compute::Arena<Real> place() const;
+  compute::Arena<Real> place(compute::Memory& memory) const;
 
  private:
   std::vector<std::pair<Real**, std::size_t>> wanted_;

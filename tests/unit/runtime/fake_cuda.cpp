@@ -40,6 +40,7 @@ auto& numbers = *new std::map<void*, int>;  // what a reducer in trouble leaves 
 std::map<void*, int> recorded;
 int records = 0;
 int live = 0;
+auto& shared_bytes_allowed = *new std::map<CUfunction, unsigned>;
 int made = 0;
 
 // Of a stream or event; `driver` is held.
@@ -117,6 +118,62 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   *context = reinterpret_cast<CUcontext>(&the_context);
   return CUDA_SUCCESS;
 }
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  *device = 0;
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char* text, int length, CUdevice) {
+  std::strncpy(text, "double of a GPU", static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  if (attribute != CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) return CUDA_ERROR_INVALID_VALUE;
+  *value = variable("FAKE_CUDA") == "old" ? 7 : 9;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetInfo(std::size_t* left, std::size_t* all) {
+  *left = std::size_t{1} << 30;
+  *all = std::size_t{2} << 30;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *memory = std::malloc(bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream) {
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+CUresult cuEventSynchronize(CUevent) { return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS; }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
@@ -260,12 +317,28 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   return kernel != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
-                        unsigned, unsigned, CUstream stream, void** arguments, void**) {
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > 227 << 10)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard const lock(driver);
+  shared_bytes_allowed[function] = static_cast<unsigned>(value);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads,
+                        unsigned, unsigned, unsigned shared_bytes, CUstream stream, void** arguments, void**) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (blocks == 0 || threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+  if (blocks == 0 || blocks_y == 0 || blocks_z == 0 || blocks_y > 65535 || blocks_z > 65535 || threads == 0 ||
+      threads > 1024)
+    return CUDA_ERROR_INVALID_VALUE;
+  {
+    std::lock_guard const lock(driver);
+    auto const allowed = shared_bytes_allowed.find(function);
+    if (shared_bytes > (allowed != shared_bytes_allowed.end() ? allowed->second : 48u << 10))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
   auto const* const kernel = reinterpret_cast<const FakeKernel*>(function);
-  kernel->run(arguments);
+  kernel->run({{blocks, blocks_y, blocks_z}, threads, shared_bytes}, arguments);
   std::lock_guard const lock(driver);
   write(std::string(kernel->name) + " on " + std::to_string(number_of(stream)));
   return CUDA_SUCCESS;

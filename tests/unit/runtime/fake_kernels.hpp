@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A kernel of the reducer's as the test double of CUDA runs it: on host memory, by the same lines for each
-/// element.
+#include <cstddef>
+
+struct FakeLaunch {
+  unsigned blocks[3] = {1, 1, 1};
+  unsigned threads = 1;
+  std::size_t shared_bytes = 0;
+};
+
+/// A kernel as the test double of CUDA runs it: on host memory, by the same lines for each element.
 struct FakeKernel {
   const char* name;
-  void (*run)(void** arguments);  ///< as cuLaunchKernel takes them
+  void (*run)(const FakeLaunch& launch, void** arguments);  ///< as cuLaunchKernel takes them
 };
 
 /// Null when there is none of that name.
 const FakeKernel* find_fake_kernel(const char* name);
+/// The same for others than the reducer's; the double that knows of none is weak.
+const FakeKernel* find_more_kernels(const char* name);

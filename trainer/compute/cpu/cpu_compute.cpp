@@ -204,8 +204,8 @@ void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* q
 }
 
 template <typename Real>
-double CpuCompute<Real>::cross_entropy(Real* logits, const Token* targets, int rows, int classes,
-                                       Sum gradient_scale) {
+void CpuCompute<Real>::classify(Real* logits, const Token* targets, int rows, int classes,
+                                Sum gradient_scale) {
   sums_.resize(std::max(sums_.size(), static_cast<std::size_t>(rows)));
   split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * classes,
         [&](std::size_t begin, std::size_t end) {
@@ -214,7 +214,7 @@ double CpuCompute<Real>::cross_entropy(Real* logits, const Token* targets, int r
         });
   double total = 0;
   for (int row = 0; row < rows; ++row) total += sums_[static_cast<std::size_t>(row)];
-  return total;
+  this->loss_ = total;
 }
 
 template <typename Real>

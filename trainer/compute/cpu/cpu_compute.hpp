@@ -44,8 +44,7 @@ class CpuCompute final : public Compute<Real> {
   void attention(const AttentionShape& shape, const Real* qkv, Real* out, Sum* log_sum) override;
   void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out, const Sum* log_sum,
                           const Real* d_out, Real* d_qkv) override;
-  double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
-                       Sum gradient_scale) override;
+  void classify(Real* logits, const Token* targets, int rows, int classes, Sum gradient_scale) override;
   void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) override;
   void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) override;
   void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) override;

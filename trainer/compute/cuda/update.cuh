@@ -4,6 +4,7 @@
 
 #include "compute/cuda/groups.cuh"
 #include "compute/cuda/update_step.hpp"
+#include "compute/step_slots.hpp"
 
 namespace muster::compute::cuda {
 
@@ -47,15 +48,29 @@ extern "C" __global__ void __launch_bounds__(element_threads)
   if (found) *flag = 1.0f;  // all who write it write the same
 }
 
-/// Beside loss and norm, `not_finite` > 0 says that some rank's gradients were not.
-extern "C" __global__ void muster_decide(const double* squares, const float* loss, const float* not_finite, float clip,
+/// Writes the slots of a chunk (StepSlot), and its flag; clears `not_finite` for the next chunk.
+extern "C" __global__ void muster_end_chunk(const double* loss, double scale, float stop, float failed,
+                                            float* not_finite, float* chunk_flag, float* slots) {
+  if (threadIdx.x != 0) return;
+  const double mean = *loss * scale;
+  const bool finite = *not_finite == 0.0f && fabs(mean) <= 3.402823466e38;
+  slots[loss_slot] = static_cast<float>(mean);
+  slots[not_finite_slot] = *chunk_flag = finite ? 0.0f : 1.0f;
+  slots[stop_slot] = stop;
+  slots[failed_slot] = failed;
+  *not_finite = 0.0f;
+}
+
+/// Decides about an update by the reduced slots, which it copies to `told`, and the sum of the gradients' squares.
+extern "C" __global__ void muster_decide(const double* squares, const float* slots, float clip, float* told,
                                          Decision* decision) {
   if (threadIdx.x != 0) return;
-  const double norm = sqrt(*squares);
-  const bool finite = norm <= 1.7976931348623157e308 && fabsf(*loss) <= 3.402823466e38f && *not_finite == 0.0f;
+  const double norm = sqrt(*squares), most = static_cast<double>(clip);
+  const bool finite = norm <= 1.7976931348623157e308 && fabsf(slots[loss_slot]) <= 3.402823466e38f &&
+                      slots[not_finite_slot] == 0.0f;
+  for (int i = 0; i < step_slots; ++i) told[i] = slots[i];
   decision->norm = norm;
-  decision->gradient_scale =
-      clip > 0.0f && norm > static_cast<double>(clip) ? static_cast<float>(static_cast<double>(clip) / norm) : 1.0f;
+  decision->gradient_scale = most > 0 && norm > most ? static_cast<float>(most / norm) : 1.0f;
   decision->apply = finite ? 1 : 0;
 }
 

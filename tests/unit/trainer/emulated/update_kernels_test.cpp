@@ -27,7 +27,10 @@ float flag_of(const std::vector<float>& x, float before = 0) {
 
 Decision decide(double squares, float loss, float not_finite, float clip) {
   Decision decision;
-  run(muster_decide, {{1}, 32}, &squares, &loss, &not_finite, clip, &decision);
+  const float slots[] = {loss, not_finite, 2, 3};
+  float told[4] = {};
+  run(muster_decide, {{1}, 32}, &squares, slots, clip, told, &decision);
+  CHECK(std::memcmp(told, slots, sizeof told) == 0);
   return decision;
 }
 
@@ -70,6 +73,22 @@ TEST_CASE("a step is applied when norm, loss and all ranks' gradients are finite
     CHECK(decide(9, bad, 0, 1).apply == 0);
     CHECK(decide(9, 2, bad, 1).apply == 0);
     CHECK(decide(exact(bad), 2, 0, 1).apply == 0);
+  }
+}
+
+TEST_CASE("a chunk's slots tell its loss and whether all of it was finite", "[gpu kernels]") {
+  for (const double loss : {640.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    for (const float before : {0.0f, 1.0f}) {
+      float not_finite = before, flag = 7, slots[4] = {7, 7, 7, 7};
+      run(muster_end_chunk, {{1}, 32}, &loss, 1.0 / 64, 1.0f, 0.0f, &not_finite, &flag, slots);
+      const float expected = before == 0 && loss == 640 ? 0 : 1;
+      CHECK(slots[1] == expected);
+      CHECK(flag == expected);
+      CHECK(not_finite == 0);
+      if (loss == 640) CHECK(slots[0] == 10);
+      CHECK(slots[2] == 1);
+      CHECK(slots[3] == 0);
+    }
   }
 }
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole passes and steps of a GPT through CudaCompute, on the doubles of CUDA and cuBLASLt, against the CPU's.
+#include "compute/cuda/cuda_compute.hpp"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "catch.hpp"
+#include "model_fixture.hpp"
+#include "optimizer.hpp"
+
+using muster::bfloat16;
+using muster::compute::cuda::CudaCompute;
+using muster::models::Gpt;
+using muster::models::GptConfig;
+
+namespace {
+
+const GptConfig config{2, 2, 128, 70, 250};
+constexpr int batch = 2, length = 70;
+
+struct OnDoubles {
+  explicit OnDoubles(const char* cublas = "", const char* cuda = "") {
+    setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
+    setenv("MUSTER_CUBLASLT_LIBRARY", FAKE_CUBLASLT_FILE, 1);
+    setenv("FAKE_CUBLASLT", cublas, 1);
+    setenv("FAKE_CUDA", cuda, 1);
+  }
+  ~OnDoubles() {
+    for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_CUBLASLT_LIBRARY", "FAKE_CUBLASLT", "FAKE_CUDA"})
+      unsetenv(name);
+  }
+  OnDoubles(const OnDoubles&) = delete;
+  OnDoubles& operator=(const OnDoubles&) = delete;
+};
+
+struct Pass {
+  double loss = 0;
+  std::vector<double> gradients;
+};
+
+std::vector<muster::compute::Token> text(std::uint64_t seed) {
+  auto tokens = test_text(batch * length, seed);
+  tokens[3] = 249;  // the last one of the vocabulary
+  return tokens;
+}
+
+template <typename Real>
+Pass pass(muster::compute::Compute<Real>& compute) {
+  using Sum = muster::compute::Accurate<Real>;
+  Gpt<Real> model(config, batch, compute);
+  // Numbers that bfloat16 holds too, so that all compute with the same.
+  const std::size_t size = model.tensors().parameters().size();
+  std::vector<Sum> parameters(size);
+  for (std::size_t i = 0; i < model.tensors().table().tensors.size(); ++i) {
+    const auto& tensor = model.tensors().table().tensors[i];
+    for (std::size_t j = 0; j < tensor.count; ++j) {
+      const double value = tensor.initial_value + 0.1 * muster::normal(3, i, j);
+      parameters[tensor.offset + j] = Sum(static_cast<float>(bfloat16(static_cast<float>(value))));
+    }
+  }
+  compute.memory().copy_in(model.tensors().parameters().data(), parameters.data(), size * sizeof(Sum));
+  model.tensors().round_parameters(compute);
+  Pass result;
+  result.loss = model.loss_and_gradients(text(1).data(), text(2).data(), batch, length, Sum(1.0 / (batch * length)));
+  std::vector<Sum> gradients(size);
+  compute.memory().copy_out(gradients.data(), model.tensors().gradients().data(), size * sizeof(Sum));
+  result.gradients.assign(gradients.begin(), gradients.end());
+  return result;
+}
+
+double relative_distance(const double* a, const double* b, std::size_t count) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+}  // namespace
+
+TEST_CASE("a GPT's loss and gradients on the GPU are as near to double as the CPU's in bfloat16", "[gpu training]") {
+  auto exact_compute = test_compute<double>();
+  auto narrow_compute = test_compute<bfloat16>();
+  const Pass exact = pass(exact_compute), narrow = pass(narrow_compute);
+  const auto table = muster::models::gpt_tensors(config);
+  for (const char* mode : {"", "plain"}) {
+    CAPTURE(mode);
+    const OnDoubles doubles(mode);
+    CudaCompute compute({});
+    const Pass found = pass(compute);
+    CHECK(found.loss == Approx(exact.loss).epsilon(2e-3));
+    for (const auto& tensor : table.tensors) {
+      CAPTURE(tensor.name);
+      const double* const expected = &exact.gradients[tensor.offset];
+      const double theirs = relative_distance(&narrow.gradients[tensor.offset], expected, tensor.count);
+      CHECK(relative_distance(&found.gradients[tensor.offset], expected, tensor.count) < 1.5 * theirs + 2e-3);
+    }
+    // Nothing is left in the gap behind the tokens.
+    for (std::size_t i = table.tensors[0].count; i < table.tensors[1].offset; ++i) REQUIRE(found.gradients[i] == 0);
+    CHECK(pass(compute).gradients == found.gradients);
+  }
+}
+
+TEST_CASE("algorithms that are timed give the same results as cuBLASLt's first", "[gpu training]") {
+  const OnDoubles doubles;
+  CudaCompute first({}), timed({.measure_products = true});
+  CHECK(pass(first).gradients == pass(timed).gradients);
+}
+
+TEST_CASE("what the GPU cannot do is refused with a line", "[gpu training]") {
+  {
+    const OnDoubles doubles("", "old");
+    CHECK_THROWS_WITH(CudaCompute({}), Catch::Contains("compute capability 7: training needs 8.0"));
+  }
+  {
+    const OnDoubles doubles;
+    setenv("MUSTER_CUBLASLT_LIBRARY", "/nowhere/libcublasLt.so", 1);
+    CHECK_THROWS_WITH(CudaCompute({}), Catch::Contains("/nowhere/libcublasLt.so") &&
+                                           Catch::Contains("the trainer needs cuBLASLt for --device=cuda"));
+  }
+  const OnDoubles doubles;
+  CudaCompute compute({});
+  Gpt<bfloat16> model({1, 4, 128, 16, 250}, 1, compute);
+  const auto tokens = test_text(17);
+  CHECK_THROWS_WITH(model.loss(tokens.data(), tokens.data() + 1, 1, 16),
+                    Catch::Contains("attention heads are 64 wide, and 32 of --heads 4"));
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// A test double of cuBLASLt: plain products on host memory, with the epilogues that the trainer asks for, as NVIDIA's
+// documentation describes them. It refuses what the real one refuses of that: types, alignments, dimensions that do not
+// fit. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but the bias.
+#include <cublasLt.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "half_bits.hpp"
+
+namespace {
+
+struct Matrix {
+  cudaDataType type;
+  std::uint64_t rows, columns;
+  std::int64_t stride;
+};
+
+struct Product {
+  cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* bias = nullptr;
+  void* aux = nullptr;
+  std::int64_t aux_stride = 0;
+  cudaDataType bias_type = CUDA_R_16BF;
+};
+
+float read(const void* memory, cudaDataType type, std::size_t at) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(memory)[at];
+  return muster::detail::bfloat16_value(static_cast<const std::uint16_t*>(memory)[at]);
+}
+
+void write(void* memory, cudaDataType type, std::size_t at, float value) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(memory)[at] = value;
+  } else {
+    static_cast<std::uint16_t*>(memory)[at] = muster::detail::bfloat16_bits(value);
+  }
+}
+
+bool aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
+
+float gelu(float x) {
+  return 0.5f * x * (1 + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+}
+float gelu_slope(float x) {
+  const float t = std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x));
+  return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
+}
+
+/// Element (i, j) of a matrix that is stored by columns, after its operation.
+struct Operand {
+  const void* memory;
+  const Matrix& matrix;
+  bool transposed;
+  std::uint64_t rows() const { return transposed ? matrix.columns : matrix.rows; }
+  std::uint64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
+  float at(std::uint64_t i, std::uint64_t j) const {
+    const auto stride = static_cast<std::uint64_t>(matrix.stride);
+    return read(memory, matrix.type, transposed ? j + i * stride : i + j * stride);
+  }
+};
+
+float after(const Product& product, float value, std::uint64_t row, std::uint64_t column) {
+  if (product.epilogue == CUBLASLT_EPILOGUE_BIAS || product.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
+    value += read(product.bias, product.bias_type, row);
+  const std::size_t aux = row + column * static_cast<std::uint64_t>(product.aux_stride);
+  if (product.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+    write(product.aux, CUDA_R_16BF, aux, value);
+    return gelu(value);
+  }
+  if (product.epilogue == CUBLASLT_EPILOGUE_DGELU) return value * gelu_slope(read(product.aux, CUDA_R_16BF, aux));
+  return value;
+}
+
+bool fits(const Product& product, const Operand& a, const Operand& b, const Matrix& d) {
+  const bool gelu = product.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || product.epilogue == CUBLASLT_EPILOGUE_DGELU;
+  if (gelu && (product.aux == nullptr || product.aux_stride % 8 != 0 || d.type != CUDA_R_16BF)) return false;
+  if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB && (product.bias == nullptr || product.bias_type != d.type))
+    return false;
+  return a.matrix.type == CUDA_R_16BF && b.matrix.type == CUDA_R_16BF && a.columns() == b.rows() && a.rows() == d.rows &&
+         b.columns() == d.columns && aligned(a.memory) && aligned(b.memory) && a.matrix.stride % 8 == 0 &&
+         b.matrix.stride % 8 == 0 && d.stride % 8 == 0;
+}
+
+template <typename T>
+T& of(void* handle) {
+  return *static_cast<T*>(handle);
+}
+
+}  // namespace
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<int*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *product = reinterpret_cast<cublasLtMatmulDesc_t>(new Product);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
+  delete reinterpret_cast<Product*>(product);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+  auto& product = of<Product>(handle);
+  const auto set = [&](auto& to) {
+    if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&to, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return set(product.first);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return set(product.second);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return set(product.epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return set(product.bias);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return set(product.bias_type);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return set(product.aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return set(product.aux_stride);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* matrix, cudaDataType type, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t stride) {
+  *matrix = reinterpret_cast<cublasLtMatrixLayout_t>(new Matrix{type, rows, columns, stride});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t matrix) {
+  delete reinterpret_cast<Matrix*>(matrix);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete reinterpret_cast<int*>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int asked,
+                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
+  const char* const mode = std::getenv("FAKE_CUBLASLT");
+  const auto epilogue = of<Product>(handle).epilogue;
+  const bool is_plain = epilogue == CUBLASLT_EPILOGUE_DEFAULT || epilogue == CUBLASLT_EPILOGUE_BIAS;
+  *count = 0;
+  if (!is_plain && mode != nullptr && std::string(mode) == "plain") return CUBLAS_STATUS_NOT_SUPPORTED;
+  for (; *count < asked && *count < 2; ++*count) results[*count] = {};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_matrix, const void* b, cublasLtMatrixLayout_t b_matrix,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
+                              cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t*, void*, std::size_t,
+                              cudaStream_t) {
+  const auto& product = of<Product>(handle);
+  const Matrix& to = of<Matrix>(d_matrix);
+  const Operand first{a, of<Matrix>(a_matrix), product.first == CUBLAS_OP_T};
+  const Operand second{b, of<Matrix>(b_matrix), product.second == CUBLAS_OP_T};
+  if (!fits(product, first, second, to) || !aligned(d)) return CUBLAS_STATUS_INVALID_VALUE;
+  float scale = 0, before = 0;
+  std::memcpy(&scale, alpha, sizeof scale);
+  std::memcpy(&before, beta, sizeof before);
+  const std::uint64_t depth = first.columns();
+  std::vector<float> rows(to.rows * depth);
+  for (std::uint64_t i = 0; i < to.rows; ++i) {
+    for (std::uint64_t k = 0; k < depth; ++k) rows[i * depth + k] = first.at(i, k);
+  }
+  std::vector<float> column(depth);
+  for (std::uint64_t j = 0; j < to.columns; ++j) {
+    float total = 0;
+    for (std::uint64_t k = 0; k < depth; ++k) total += column[k] = second.at(k, j);
+    if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB) write(product.bias, product.bias_type, j, total);
+    for (std::uint64_t i = 0; i < to.rows; ++i) {
+      float sum = 0;
+      for (std::uint64_t k = 0; k < depth; ++k) sum += rows[i * depth + k] * column[k];
+      const std::size_t at = i + j * static_cast<std::uint64_t>(to.stride);
+      sum = scale * sum + (before != 0 ? before * read(c, to.type, at) : 0);
+      write(d, to.type, at, after(product, sum, i, j));
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

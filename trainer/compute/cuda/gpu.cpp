@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/cuda/gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compute/cuda/kernel_binary.hpp"
+#include "muster/error.hpp"
+
+namespace muster::compute::cuda {
+namespace {
+
+/// More needs to be asked for, kernel by kernel (CUDA C++ Programming Guide, compute capabilities).
+constexpr std::size_t shared_bytes_for_all = 48 << 10;
+
+}  // namespace
+
+Gpu::Gpu() {
+  if (kernel_binary() == nullptr) {
+    throw Error(Fault::usage,
+                "this muster-train was built without nvcc and has no kernels for a GPU: pass --device=cpu, or "
+                "build it where CUDA's compiler is");
+  }
+  use_context();
+  driver_.require(driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
+  load_kernels();
+}
+
+Gpu::~Gpu() {
+  driver_.stream_synchronize(stream_);
+  for (const auto& [memory, bytes] : blocks_) driver_.mem_free(reinterpret_cast<CUdeviceptr>(memory));
+  driver_.module_unload(module_);
+  driver_.stream_destroy(stream_);
+}
+
+void Gpu::use_context() {
+  driver_.require(driver_.init(0), "cannot start");
+  CUcontext context = nullptr;
+  driver_.require(driver_.context_get_current(&context), "no context");
+  CUdevice device = 0;
+  if (context == nullptr) {
+    driver_.require(driver_.device_get(&device, 0), "no device 0");
+    driver_.require(driver_.primary_context_retain(&context, device), "no context");
+    driver_.require(driver_.context_set_current(context), "no context");
+  } else {
+    driver_.require(driver_.context_get_device(&device), "no device");
+  }
+  std::array<char, 256> name{};
+  driver_.require(driver_.device_get_name(name.data(), static_cast<int>(name.size()), device), "no name");
+  name_ = name.data();
+  int major = 0;
+  driver_.require(driver_.device_get_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+                  "no compute capability");
+  if (major < 8) {
+    throw Error(Fault::device,
+                fmt::format("{} has compute capability {}: training needs 8.0, for bfloat16; pass --device=cpu",
+                            name_, major));
+  }
+}
+
+void Gpu::load_kernels() {
+  driver_.require(driver_.module_load_data(&module_, kernel_binary()), "its kernels cannot be loaded");
+  for (std::size_t i = 0; i < functions_.size(); ++i) {
+    driver_.require(driver_.module_get_function(&functions_[i].handle, module_, kernel_names[i]), kernel_names[i]);
+    functions_[i].shared_bytes = shared_bytes_for_all;
+  }
+}
+
+void* Gpu::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  CUdeviceptr memory = 0;
+  const CUresult result = driver_.mem_alloc(&memory, bytes);
+  if (result != CUDA_SUCCESS) {
+    throw Error(Fault::device, fmt::format("no {:.1f} GiB of GPU memory beside {:.1f} GiB that are taken: CUDA says: {}; "
+                                           "try a smaller --batch",
+                                           static_cast<double>(bytes) / 0x1p30, static_cast<double>(allocated_) / 0x1p30,
+                                           driver_.reason(result)));
+  }
+  void* const block = reinterpret_cast<void*>(memory);
+  blocks_.emplace_back(block, bytes);
+  allocated_ += bytes;
+  most_allocated_ = std::max(most_allocated_, allocated_);
+  clear(block, bytes);
+  return block;
+}
+
+void Gpu::free(void* memory) noexcept {
+  const auto found =
+      std::find_if(blocks_.begin(), blocks_.end(), [memory](const auto& block) { return block.first == memory; });
+  if (found == blocks_.end()) return;
+  driver_.stream_synchronize(stream_);
+  driver_.mem_free(reinterpret_cast<CUdeviceptr>(memory));
+  allocated_ -= found->second;
+  blocks_.erase(found);
+}
+
+std::size_t Gpu::free_bytes() const {
+  std::size_t left = 0, all = 0;
+  driver_.require(driver_.mem_get_info(&left, &all), "its memory cannot be asked for");
+  return left;
+}
+
+void Gpu::clear(void* memory, std::size_t bytes) {
+  if (bytes == 0) return;
+  driver_.require(driver_.memset_bytes(reinterpret_cast<CUdeviceptr>(memory), 0, bytes, stream_), "clearing memory");
+}
+
+void Gpu::upload(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  driver_.require(driver_.memcpy_to_device(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_), "a copy to it");
+}
+
+void Gpu::download(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  driver_.require(driver_.memcpy_to_host(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_), "a copy from it");
+}
+
+// From memory that is not pinned CUDA copies through its own, piece by piece.
+void Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
+  upload(to, host, bytes);
+  synchronize();
+}
+
+void Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
+  download(host, from, bytes);
+  synchronize();
+}
+
+void Gpu::synchronize() { driver_.require(driver_.stream_synchronize(stream_), "computing"); }
+
+void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes, void** arguments) {
+  const auto number = static_cast<std::size_t>(kernel);
+  Function& function = functions_[number];
+  if (shared_bytes > function.shared_bytes) {
+    driver_.require(driver_.function_set_attribute(function.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                   static_cast<int>(shared_bytes)),
+                    kernel_names[number]);
+    function.shared_bytes = shared_bytes;
+  }
+  driver_.require(driver_.launch_kernel(function.handle, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+                                        static_cast<unsigned>(grid.z), static_cast<unsigned>(threads), 1, 1,
+                                        static_cast<unsigned>(shared_bytes), stream_, arguments, nullptr),
+                  kernel_names[number]);
+}
+
+Pinned::Pinned(Gpu& gpu, std::size_t bytes) : gpu_(gpu) {
+  gpu_.driver().require(gpu_.driver().mem_host_alloc(&memory_, std::max<std::size_t>(bytes, 1), 0),
+                        "no pinned host memory");
+}
+Pinned::~Pinned() { gpu_.driver().mem_free_host(memory_); }
+
+Mark::Mark(Gpu& gpu) : gpu_(gpu) {
+  gpu_.driver().require(gpu_.driver().event_create(&event_, CU_EVENT_DEFAULT), "no event");
+}
+Mark::~Mark() { gpu_.driver().event_destroy(event_); }
+void Mark::set() {
+  gpu_.driver().require(gpu_.driver().event_record(event_, gpu_.stream()), "an event");
+  is_set_ = true;
+}
+void Mark::wait() {
+  if (is_set_) gpu_.driver().require(gpu_.driver().event_synchronize(event_), "computing");
+}
+double Mark::since(const Mark& earlier) const {
+  float milliseconds = 0;
+  gpu_.driver().require(gpu_.driver().event_elapsed_time(&milliseconds, earlier.event_, event_), "a time");
+  return static_cast<double>(milliseconds) / 1000;
+}
+
+}  // namespace muster::compute::cuda

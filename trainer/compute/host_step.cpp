@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step's end on the host.
+#include <cmath>
+
+#include "compute/compute.hpp"
+
+namespace muster::compute {
+
+template <typename Real>
+void UpdateCompute<Real>::begin_step(std::size_t chunks) {
+  step_ = {};
+  step_.chunk_is_finite.assign(chunks, true);
+  chunk_is_finite_ = true;
+}
+
+template <typename Real>
+void UpdateCompute<Real>::look_at(const Real* gradient, std::size_t count) {
+  chunk_is_finite_ = chunk_is_finite_ && std::isfinite(sum_of_squares(gradient, count));
+}
+
+template <typename Real>
+void UpdateCompute<Real>::end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots) {
+  const bool finite = chunk_is_finite_ && std::isfinite(loss());
+  slots[loss_slot] = static_cast<Real>(loss() * scale);
+  slots[not_finite_slot] = finite ? Real(0) : Real(1);
+  slots[stop_slot] = stop ? Real(1) : Real(0);
+  slots[failed_slot] = failed ? Real(1) : Real(0);
+  step_.chunk_is_finite[chunk] = finite;
+  chunk_is_finite_ = true;
+}
+
+template <typename Real>
+std::optional<double> UpdateCompute<Real>::decide(const Real* slots, const Real* gradients, std::size_t count,
+                                                  double clip) {
+  step_.loss = static_cast<double>(slots[loss_slot]);
+  step_.any_stop = slots[stop_slot] > 0;
+  step_.any_failed = slots[failed_slot] > 0;
+  step_.gradient_norm = std::sqrt(sum_of_squares(gradients, count));
+  step_.finite = slots[not_finite_slot] == 0 && std::isfinite(step_.gradient_norm) && std::isfinite(step_.loss);
+  if (!step_.finite) return std::nullopt;
+  return clip > 0 && step_.gradient_norm > clip ? clip / step_.gradient_norm : 1;
+}
+
+template <typename Real>
+StepOutcome UpdateCompute<Real>::outcome() {
+  return step_;
+}
+
+template class UpdateCompute<float>;
+template class UpdateCompute<double>;
+
+}  // namespace muster::compute

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+namespace muster::compute {
+
+/// A device's memory, where its arenas come from.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  /// Zeroed, at the start of a cache line. Null for 0 bytes.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void free(void* memory) noexcept = 0;
+  /// True when the host can read and write it.
+  virtual bool is_host() const noexcept = 0;
+  /// From and to host memory, after all that the device was asked for; they wait.
+  virtual void copy_in(void* to, const void* host, std::size_t bytes) = 0;
+  virtual void copy_out(void* host, const void* from, std::size_t bytes) = 0;
+};
+
+/// The host's. allocate() throws std::bad_alloc.
+Memory& host_memory();
+
+}  // namespace muster::compute
