@@ -43,8 +43,10 @@ Replica::Settings Run::replica_settings() const {
 void Run::require_memory() {
   const auto settings = replica_settings();
   const int ranks = world_.size();
-  const std::vector<int> here = ranks_beside(job_.roster(), world_.rank());
-  free_memory_ = free_memory();
+  const bool on_gpu = gpu_.compute != nullptr;
+  const std::vector<int> here =
+      on_gpu ? std::vector<int>{world_.rank()} : ranks_beside(job_.roster(), world_.rank());
+  free_memory_ = on_gpu ? FreeMemory{gpu_.free_bytes, "free on its GPU"} : free_memory();
   const int mine = largest_batch(*workload_, settings, here, ranks, free_memory_.bytes);
   const auto all = agreement_.gather(static_cast<std::uint64_t>(mine));
   const std::uint64_t largest = *std::min_element(all.begin(), all.end());

@@ -61,11 +61,9 @@ class ImageModel final : public Model {
     }
   }
 
-  double loss_and_gradients(float gradient_scale, const Ready& ready) override {
-    return cnn_
-        .loss_and_gradients(pixels_.data(), labels_.data(), static_cast<int>(count_),
-                            {channels_.data(), hidden_.data()}, gradient_scale, ready)
-        .loss;
+  void gradients(float gradient_scale, const Ready& ready) override {
+    cnn_.loss_and_gradients(pixels_.data(), labels_.data(), static_cast<int>(count_),
+                            {channels_.data(), hidden_.data()}, gradient_scale, ready);
   }
 
   Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut) override {

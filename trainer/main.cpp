@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <string_view>
 
 #include "agreement.hpp"
+#include "choose_device.hpp"
 #include "make_data.hpp"
 #include "muster/muster.hpp"
 #include "options.hpp"
@@ -42,10 +44,16 @@ int refuse_options(const muster::Error& error) {
 }
 
 int run(const muster::Options& options) {
-  muster::Job job = muster::Job::join({.device = options.device});
+  const muster::ChosenDevice chosen = muster::choose_device(options);
+  muster::Job job = muster::Job::join({.device = chosen.device});
+  muster::Options settled = options;
+  if (job.on_gpu()) settled.dtype = "bf16";
+  const muster::Hello& self = job.roster()[static_cast<std::size_t>(job.rank())];
+  if (job.rank() == 0 && !self.gpu.empty() && !chosen.why_no_gpu.empty())
+    std::printf("note: computing on the CPU: %s\n", chosen.why_no_gpu.c_str());
   int code = 0;
   try {
-    code = muster::train(options, job);
+    code = muster::train(settled, job);
   } catch (const muster::EndedTogether& ended) {
     code = ended.exit_code();
   }

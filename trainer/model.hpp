@@ -36,9 +36,9 @@ class Model {
   virtual void take(std::uint64_t first, std::uint64_t count) = 0;
   /// Called with a tensor's number in the table as soon as its gradient is complete.
   using Ready = std::function<void(std::size_t tensor)>;
-  /// Sum of the cross-entropy (nats) over the predictions of these samples; overwrites the gradients with
-  /// gradient_scale * d sum / d parameters.
-  virtual double loss_and_gradients(float gradient_scale, const Ready& ready) = 0;
+  /// Overwrites the gradients with gradient_scale * d sum / d parameters, where sum is that of the
+  /// cross-entropy (nats) over the predictions of these samples: the compute's loss() then.
+  virtual void gradients(float gradient_scale, const Ready& ready) = 0;
   using Cut = std::function<bool()>;
   static bool never() { return false; }
   /// This rank's share of the held-out predictions: every one exactly once over all ranks. `fixed`: they are

@@ -24,11 +24,6 @@ Adamw<Real>::Adamw(const models::TensorTable& table, const AdamwSettings& settin
       moment2_(part.count(), compute.memory()) {}
 
 template <typename Real>
-double Adamw<Real>::norm(std::span<const Real> gradients) {
-  return std::sqrt(compute_.sum_of_squares(gradients.data(), gradients.size()));
-}
-
-template <typename Real>
 void Adamw<Real>::update(std::span<Real> parameters, std::span<const Real> gradients, double norm,
                          double learning_rate, std::int64_t step, std::span<bfloat16> rounded) {
   compute::AdamwStep scalars;

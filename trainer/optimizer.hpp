@@ -33,11 +33,9 @@ class Adamw {
         compute::UpdateCompute<Real>& compute)
       : Adamw(table, settings, compute, {0, table.arena_size}) {}
 
-  /// Euclidean norm of the whole gradient arena. Not finite when a gradient is not.
-  double norm(std::span<const Real> gradients);
-  /// Updates the part's parameters and moments with gradients whose norm() is `norm`. `step` counts from 0.
-  /// All spans are of whole arenas. `rounded`: ModelTensors::rounded(), whose part then follows the
-  /// parameters.
+  /// Updates the part's parameters and moments with gradients of this Euclidean norm over the whole arena, 0
+  /// where the device clips by itself (UpdateCompute::decide). `step` counts from 0. All spans are of whole
+  /// arenas. `rounded`: ModelTensors::rounded(), whose part then follows the parameters.
   void update(std::span<Real> parameters, std::span<const Real> gradients, double norm, double learning_rate,
               std::int64_t step, std::span<bfloat16> rounded = {});
 

@@ -123,7 +123,8 @@ void add_machine_options(CLI::App& app, Options& o) {
   const char* group = "Machine";
   app.add_option_function<std::string>(
          "--device", [&o](const std::string& name) { o.device = devices.at(name); },
-         "auto: the GPU placed for each rank, else the CPU; this version computes on the CPU only")
+         "auto: the GPU placed for each rank, where it can train the model, else the CPU; a GPU computes in "
+         "bf16")
       ->group(group)
       ->type_name("auto|cpu|cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}).description(""))

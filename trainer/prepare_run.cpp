@@ -30,10 +30,16 @@ std::string shared_settings(const Options& options) {
   return text;
 }
 
+template <typename Real>
+std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
+  using Cpu = compute::cpu::CpuCompute<Real>;
+  return std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
+}
+
 }  // namespace
 
 void Run::prepare() {
-  refuse_gpu();
+  open_gpu();
   load_data();
   require_equal_everywhere();
   require_memory();
@@ -44,14 +50,17 @@ void Run::prepare() {
   agreement_.on_first_rank([&] { tell_status(RunStatus::State::running); });
 }
 
-void Run::refuse_gpu() {
+void Run::open_gpu() {
+  const auto differ = agreement_.differing_ranks(job_.on_gpu() ? 1 : 0);
+  agreement_.on_first_rank([&] {
+    if (differ.empty()) return;
+    throw Error(Fault::usage,
+                fmt::format("rank 0 computes on the {} and rank {} does not: pass --device, or start one "
+                            "task for each GPU",
+                            job_.on_gpu() ? "GPU" : "CPU", fmt::join(differ, ", ")));
+  });
   agreement_.together([&] {
-    if (!job_.on_gpu()) return;
-    const Hello& self = job_.roster()[static_cast<std::size_t>(job_.rank())];
-    throw Error(
-        Fault::device,
-        fmt::format("rank {} on {} has GPU {}, but this version computes on the CPU only: pass --device=cpu",
-                    self.rank, self.host, self.gpu));
+    if (job_.on_gpu()) gpu_ = compute::cuda::open_gpu();
   });
 }
 
@@ -92,21 +101,21 @@ void Run::require_equal_everywhere() {
 }
 
 template <typename Real>
-void Run::build_replica_in(int threads) {
-  using Cpu = compute::cpu::CpuCompute<Real>;
-  auto cpu = std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
-  replica_ = std::make_unique<Replica>(replica_settings(), *workload_, *cpu, world_);
-  measure_peak_ = [&of = *cpu] { return measure_peak(of); };
-  compute_ = std::move(cpu);
+void Run::build_replica_on(std::unique_ptr<compute::Compute<Real>> compute, Communicator tensors) {
+  replica_ = std::make_unique<Replica>(replica_settings(), *workload_, *compute, std::move(tensors), world_);
+  measure_peak_ = [&of = *compute] { return measure_peak(of); };
+  compute_ = std::move(compute);
 }
 
 void Run::build_replica() {
   agreement_.together([&] {
-    const int threads = choose_threads(options_.threads, job_.roster(), job_.rank());
-    if (options_.dtype == "bf16")
-      build_replica_in<bfloat16>(threads);
+    const int threads = gpu_.compute ? 1 : choose_threads(options_.threads, job_.roster(), job_.rank());
+    if (gpu_.compute)
+      build_replica_on(std::move(gpu_.compute), job_.world());
+    else if (options_.dtype == "bf16")
+      build_replica_on<bfloat16>(compute_on_cpu<bfloat16>(threads), world_);
     else
-      build_replica_in<float>(threads);
+      build_replica_on<float>(compute_on_cpu<float>(threads), world_);
     if (first()) {
       replica_->initialize();
       writer_ = std::make_unique<CheckpointWriter>(checkpoints_, replica_->table());
@@ -141,7 +150,7 @@ void Run::announce() {
   fmt::print("on {} on {}, each {} in {}; {} {}s a step\n", plural(world_.size(), "rank"),
              plural(job_.host_count(), "host"), compute_->describe(), options_.dtype,
              replica_->predictions_per_step(), workload_->unit());
-  if (options_.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
+  if (!job_.on_gpu() && options_.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
     fmt::print(
         "warning: --dtype=bf16 is slower here than fp32: it pays with oneDNN on processors with AVX-512 "
         "BF16\n");

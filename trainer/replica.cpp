@@ -3,31 +3,24 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-
-#include "hash.hpp"
+#include <vector>
 
 namespace muster {
-namespace {
-
-/// Scalars before the gradients.
-enum Extra { loss_slot, not_finite_slot, stop_slot, failed_slot, slots };
-static_assert(slots == Replica::extra_slots);
-
-}  // namespace
-
 template <typename Real>
 Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
-                 Communicator world)
+                 Communicator world, std::optional<Communicator> host)
     : settings_(settings),
       workload_(workload),
       world_(std::move(world)),
+      host_(host ? std::move(*host) : world_),
       compute_(compute),
       model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_slots)),
       optimizer_(model_->tensors().table(), settings.adamw, compute, part_of(world_.rank())) {}
 
-template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator);
-template Replica::Replica(const Settings&, const Workload&, compute::Compute<bfloat16>&, Communicator);
+template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator,
+                          std::optional<Communicator>);
+template Replica::Replica(const Settings&, const Workload&, compute::Compute<bfloat16>&, Communicator,
+                          std::optional<Communicator>);
 
 void Replica::initialize() {
   model_->tensors().initialize(settings_.seed);
@@ -65,33 +58,24 @@ Share Replica::samples_of(std::uint64_t chunk) const {
 }
 
 // Leaves the chunk's gradients and scalars with the reducer, which works on them already.
-void Replica::compute_chunk(std::uint64_t first_sample, std::uint64_t count, const StepNotes& notes,
+void Replica::compute_chunk(std::size_t number, const Share& samples, const StepNotes& notes,
                             StepResult& result) {
   // Scaled by the global count, the chunks' sums add up to the mean over the global batch, whatever their
   // sizes.
   const double scale = 1.0 / static_cast<double>(predictions_per_step());
   try {
-    model_->take(first_sample, count);
+    model_->take(samples.begin, samples.count());
   } catch (const Error& error) {
     result.error = error;  // told to all with this step, which nobody keeps
   }
-  bool finite = true;
-  const double sum = model_->loss_and_gradients(static_cast<float>(scale), [&](std::size_t tensor) {
+  const Stream stream = compute_.stream();
+  model_->gradients(static_cast<float>(scale), [&](std::size_t tensor) {
     const auto gradient = reducer_->gradient(tensor + 1);
-    finite = finite && std::isfinite(compute_.sum_of_squares(gradient.data(), gradient.size()));
-    reducer_->ready(tensor + 1);
+    compute_.look_at(gradient.data(), gradient.size());
+    reducer_->ready(tensor + 1, stream);
   });
-  finite = finite && std::isfinite(sum);
-  if (!finite) {
-    if (result.not_finite.count() == 0) result.not_finite.begin = first_sample;
-    result.not_finite.end = first_sample + count;
-  }
-  const std::span<float> extra = reducer_->gradient(0);
-  extra[loss_slot] = static_cast<float>(sum * scale);
-  extra[not_finite_slot] = finite ? 0.0f : 1.0f;
-  extra[stop_slot] = notes.stop ? 1.0f : 0.0f;
-  extra[failed_slot] = notes.failed || result.error ? 1.0f : 0.0f;
-  reducer_->ready(0);
+  compute_.end_chunk(number, scale, notes.stop, notes.failed || result.error, reducer_->gradient(0).data());
+  reducer_->ready(0, stream);
 }
 
 StepResult Replica::step(std::int64_t step, std::int64_t first_sample, double learning_rate,
@@ -99,28 +83,45 @@ StepResult Replica::step(std::int64_t step, std::int64_t first_sample, double le
   if (!reducer_) connect();
   StepResult result;
   const Share mine = reducer_->chunks();
-  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) {
-    const Share samples = samples_of(chunk);
-    compute_chunk(static_cast<std::uint64_t>(first_sample) + samples.begin, samples.count(), notes, result);
-  }
-  reducer_->finish();
-  const ReducerStatistics reduced = reducer_->last_step();
-  result.exposed = reduced.exposed;
-  result.communication = reduced.communication;
-  result.gradient_bytes = reduced.bytes;
-  const std::span<const float> extra = reducer_->gradient(0);
-  result.loss = double{extra[loss_slot]};
-  result.any_stop = extra[stop_slot] > 0;
-  result.any_failed = extra[failed_slot] > 0;
-  result.gradient_norm = optimizer_.norm(model_->tensors().gradients());
-  result.finite =
-      extra[not_finite_slot] == 0 && std::isfinite(result.gradient_norm) && std::isfinite(result.loss);
-  if (result.finite) {
-    optimizer_.update(model_->tensors().parameters(), model_->tensors().gradients(), result.gradient_norm,
-                      learning_rate, step, model_->tensors().rounded());
+  const auto samples = [&](std::uint64_t chunk) {
+    const Share share = samples_of(chunk);
+    const auto first = static_cast<std::uint64_t>(first_sample);
+    return Share{first + share.begin, first + share.end};
+  };
+  compute_.begin_step(mine.count());
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk)
+    compute_chunk(chunk - mine.begin, samples(chunk), notes, result);
+  reducer_->finish(compute_.stream());
+  const auto gradients = model_->tensors().gradients();
+  const auto norm =
+      compute_.decide(reducer_->gradient(0).data(), gradients.data(), gradients.size(), settings_.adamw.clip);
+  if (norm) {
+    optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, step,
+                      model_->tensors().rounded());
     if (sharded()) gather_parameters(result);
   }
+  // Here the host waits for a device, and nowhere before.
+  world_.synchronize(compute_.stream());
+  const compute::StepOutcome outcome = compute_.outcome();
+  take_outcome(outcome, result);
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) {
+    if (outcome.chunk_is_finite[chunk - mine.begin]) continue;
+    if (result.not_finite.count() == 0) result.not_finite.begin = samples(chunk).begin;
+    result.not_finite.end = samples(chunk).end;
+  }
   return result;
+}
+
+void Replica::take_outcome(const compute::StepOutcome& outcome, StepResult& result) {
+  result.loss = outcome.loss;
+  result.gradient_norm = outcome.gradient_norm;
+  result.finite = outcome.finite;
+  result.any_stop = outcome.any_stop;
+  result.any_failed = outcome.any_failed;
+  const ReducerStatistics reduced = reducer_->last_step();
+  result.exposed += reduced.exposed;
+  result.communication += reduced.communication;
+  result.gradient_bytes = reduced.bytes;
 }
 
 void Replica::gather_parameters(StepResult& result) {
@@ -129,23 +130,20 @@ void Replica::gather_parameters(StepResult& result) {
   for (int rank = 0; rank < world_.size(); ++rank) counts.push_back(part_of(rank).count());
   const std::span<float> all = model_->tensors().parameters();
   const Share& own = optimizer_.part();
-  world_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts);
+  world_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts,
+                      compute_.stream());
   model_->tensors().round_parameters(compute_);
+  result.gathered_bytes = all.size_bytes();
+  if (compute_.stream() != nullptr) return;  // it has only begun
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   result.exposed += seconds;
   result.communication += seconds;
-  result.gathered_bytes = all.size_bytes();
 }
 
 void Replica::add_up(Validation& validation) {
   Average all[] = {validation.loss, validation.accuracy};
-  average_over_ranks(world_, all);
+  average_over_ranks(host_, all);
   validation = {all[0], all[1]};
-}
-
-std::uint64_t Replica::parameter_hash() {
-  const auto parameters = model_->tensors().parameters();
-  return hash_bytes(parameters.data(), parameters.size_bytes());
 }
 
 }  // namespace muster

@@ -57,15 +57,16 @@ class Replica {
     std::size_t real_bytes = sizeof(float);
   };
   /// Scalars that travel before the gradients.
-  static constexpr std::size_t extra_slots = 4;
+  static constexpr std::size_t extra_slots = compute::step_slots;
   /// Samples that `rank` of `ranks` computes at once.
   static std::uint64_t samples_at_once(const Settings& settings, int rank, int ranks);
   static ReducerOptions reducer_options(const Settings& settings);
 
-  /// The workload must outlive it. The model computes in Real, float or bfloat16, of settings.real_bytes.
+  /// The workload must outlive it. `world` works on the compute's memory, `host` on the host's; without it
+  /// they are the same. The model computes in Real, float or bfloat16, of settings.real_bytes.
   template <typename Real>
   Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
-          Communicator world);
+          Communicator world, std::optional<Communicator> host = {});
 
   /// Initial parameters from the seed, on this rank only: broadcast() follows.
   void initialize();
@@ -103,15 +104,15 @@ class Replica {
  private:
   void connect();
   Share samples_of(std::uint64_t chunk) const;
-  void compute_chunk(std::uint64_t first_sample, std::uint64_t count, const StepNotes& notes,
-                     StepResult& result);
+  void compute_chunk(std::size_t number, const Share& samples, const StepNotes& notes, StepResult& result);
+  void take_outcome(const compute::StepOutcome& outcome, StepResult& result);
   bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }
   Share part_of(int rank) const;
   void gather_parameters(StepResult& result);
 
   Settings settings_;
   const Workload& workload_;
-  Communicator world_;
+  Communicator world_, host_;
   compute::UpdateCompute<float>& compute_;
   std::unique_ptr<Model> model_;
   Adamw<float> optimizer_;

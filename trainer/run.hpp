@@ -12,6 +12,7 @@
 #include "checkpoint_folder.hpp"
 #include "checkpoint_writer.hpp"
 #include "compute/compute.hpp"
+#include "compute/cuda/open.hpp"
 #include "event_file.hpp"
 #include "folder_lock.hpp"
 #include "host_memory.hpp"
@@ -35,13 +36,13 @@ class Run {
 
  private:
   void prepare();
-  void refuse_gpu();
+  void open_gpu();
   void load_data();
   void require_equal_everywhere();
   void require_memory();
   void build_replica();
   template <typename Real>
-  void build_replica_in(int threads);
+  void build_replica_on(std::unique_ptr<compute::Compute<Real>> compute, Communicator tensors);
   void examine_machine();
   std::optional<CheckpointFolder::Found> newest_checkpoint();
   std::optional<CheckpointFolder::Found> named_checkpoint();
@@ -88,6 +89,7 @@ class Run {
   std::filesystem::path checkpoints_path_, metrics_path_, status_path_;
 
   std::unique_ptr<Workload> workload_;
+  compute::cuda::OpenedGpu gpu_;  ///< until the replica is built; empty on the CPU
   std::unique_ptr<compute::UpdateCompute<float>> compute_;
   std::function<double()> measure_peak_;  ///< of compute_
   std::unique_ptr<Replica> replica_;

@@ -41,9 +41,9 @@ class TokenModel final : public Model {
     }
   }
 
-  double loss_and_gradients(float gradient_scale, const Ready& ready) override {
-    return gpt_.loss_and_gradients(tokens_.data(), targets_.data(), static_cast<int>(count_),
-                                   gpt_.config().context, gradient_scale, ready);
+  void gradients(float gradient_scale, const Ready& ready) override {
+    gpt_.gradients(tokens_.data(), targets_.data(), static_cast<int>(count_), gpt_.config().context,
+                   gradient_scale, ready);
   }
 
   Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut) override {

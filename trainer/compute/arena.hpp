@@ -12,7 +12,8 @@ namespace muster::compute {
 /// Bytes of a cache line, at whose start arenas and their tensors begin.
 inline constexpr std::size_t arena_alignment = 64;
 
-/// One zero-initialized block of a device's memory, aligned to a cache line. Move-only; the device outlives it.
+/// One zero-initialized block of a device's memory, aligned to a cache line. Move-only; the device outlives
+/// it.
 template <typename Real>
 class Arena {
  public:

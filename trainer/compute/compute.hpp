@@ -57,9 +57,9 @@ struct AdamwStep {
 
 /// What is done with parameters and their gradients, whatever a model computes with. See Compute.
 ///
-/// A step's course: begin_step(); for each chunk a model's gradients, look_at() each as soon as it is complete, and
-/// end_chunk(); after the reduction decide(), adamw() where it says so, and outcome(). Only outcome() waits for a
-/// device that works by itself. What is not pure here is the host's way.
+/// A step's course: begin_step(); for each chunk a model's gradients, look_at() each as soon as it is
+/// complete, and end_chunk(); after the reduction decide(), adamw() where it says so, and outcome(). Only
+/// outcome() waits for a device that works by itself. What is not pure here is the host's way.
 template <typename Real>
 class UpdateCompute {
  public:
@@ -67,20 +67,25 @@ class UpdateCompute {
 
   /// For the start line, e.g. "cpu (avx512, oneDNN 2.6.3, 2 threads)".
   virtual std::string describe() const = 0;
-  /// Where everything that it is given lies, tokens excepted: those are the host's and may change when a call returns.
+  /// Where everything that it is given lies, tokens excepted: those are the host's and may change when a call
+  /// returns.
   virtual Memory& memory() { return host_memory(); }
   /// On which it works, in the order of calls; null: a call returns when its work is done.
   virtual Stream stream() const { return nullptr; }
+  /// Returns when it has done all that it was asked for.
+  virtual void wait() {}
 
   virtual void begin_step(std::size_t chunks);
   /// Remembers whether it is finite.
   virtual void look_at(const Real* gradient, std::size_t count);
-  /// Writes the slots of this rank's chunk number `chunk`. `scale` makes the last loss one of the global mean.
+  /// Writes the slots of this rank's chunk number `chunk`. `scale` makes the last loss one of the global
+  /// mean.
   virtual void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots);
-  /// Takes the reduced slots and gradients. Returns the factor that clips the norm to `clip` (0: no clipping), for
-  /// AdamwStep; nothing when nothing may be updated. A device that decides by itself returns 1 and has adamw() follow
-  /// its decision.
-  virtual std::optional<double> decide(const Real* slots, const Real* gradients, std::size_t count, double clip);
+  /// Takes the reduced slots and gradients. Returns their norm; nothing when one of them is not finite, and
+  /// nothing may be updated. A device that decides by itself returns 0: its adamw() clips to `clip` (0: no
+  /// clipping) and updates nothing when it may not.
+  virtual std::optional<double> decide(const Real* slots, const Real* gradients, std::size_t count,
+                                       double clip);
   virtual StepOutcome outcome();
 
   /// Of the last cross-entropy: the sum over its rows. Waits.
@@ -134,14 +139,14 @@ class Compute : public UpdateCompute<Accurate<Real>> {
                                    Accurate<Real>* d_gain, Accurate<Real>* d_bias, int rows, int width) = 0;
 
   /// wide[rows, to] = input[rows, from]·weight^T + bias, out = GELU(wide).
-  virtual void matmul_gelu(int rows, int from, int to, const Real* input, const Real* weight, const Real* bias,
-                           Real* wide, Real* out) {
+  virtual void matmul_gelu(int rows, int from, int to, const Real* input, const Real* weight,
+                           const Real* bias, Real* wide, Real* out) {
     matmul({rows, to, from, false, true, true, false}, input, weight, bias, wide);
     gelu(wide, out, static_cast<std::size_t>(rows) * static_cast<std::size_t>(to));
   }
   /// d_wide[rows, from] = (d_out[rows, to]·weight) * GELU'(wide), weight [to, from].
-  virtual void matmul_gelu_backward(int rows, int from, int to, const Real* d_out, const Real* weight, const Real* wide,
-                                    Real* d_wide) {
+  virtual void matmul_gelu_backward(int rows, int from, int to, const Real* d_out, const Real* weight,
+                                    const Real* wide, Real* d_wide) {
     matmul({rows, from, to, false, false, false, false}, d_out, weight, nullptr, d_wide);
     gelu_backward(wide, d_wide, static_cast<std::size_t>(rows) * static_cast<std::size_t>(from));
   }
@@ -159,12 +164,14 @@ class Compute : public UpdateCompute<Accurate<Real>> {
 
   /// How many logits a row of cross_entropy() has, at least `classes`.
   virtual int row_of_logits(int classes) const { return classes; }
-  /// loss() is then the sum over rows of the cross-entropy (nats) of softmax(logits[row]) against targets[row]. With a
-  /// non-zero gradient_scale, logits [rows, row_of_logits(classes)] are replaced by gradient_scale * d sum / d logits,
-  /// zero beyond the classes.
-  virtual void classify(Real* logits, const Token* targets, int rows, int classes, Accurate<Real> gradient_scale) = 0;
+  /// loss() is then the sum over rows of the cross-entropy (nats) of softmax(logits[row]) against
+  /// targets[row]. With a non-zero gradient_scale, logits [rows, row_of_logits(classes)] are replaced by
+  /// gradient_scale * d sum / d logits, zero beyond the classes.
+  virtual void classify(Real* logits, const Token* targets, int rows, int classes,
+                        Accurate<Real> gradient_scale) = 0;
   /// The same, and the loss.
-  double cross_entropy(Real* logits, const Token* targets, int rows, int classes, Accurate<Real> gradient_scale) {
+  double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                       Accurate<Real> gradient_scale) {
     classify(logits, targets, rows, classes, gradient_scale);
     return this->loss();
   }

@@ -31,14 +31,15 @@ void UpdateCompute<Real>::end_chunk(std::size_t chunk, double scale, bool stop, 
 
 template <typename Real>
 std::optional<double> UpdateCompute<Real>::decide(const Real* slots, const Real* gradients, std::size_t count,
-                                                  double clip) {
+                                                  double) {
   step_.loss = static_cast<double>(slots[loss_slot]);
   step_.any_stop = slots[stop_slot] > 0;
   step_.any_failed = slots[failed_slot] > 0;
   step_.gradient_norm = std::sqrt(sum_of_squares(gradients, count));
-  step_.finite = slots[not_finite_slot] == 0 && std::isfinite(step_.gradient_norm) && std::isfinite(step_.loss);
+  step_.finite =
+      slots[not_finite_slot] == 0 && std::isfinite(step_.gradient_norm) && std::isfinite(step_.loss);
   if (!step_.finite) return std::nullopt;
-  return clip > 0 && step_.gradient_norm > clip ? clip / step_.gradient_norm : 1;
+  return step_.gradient_norm;
 }
 
 template <typename Real>

@@ -170,8 +170,8 @@ double Gpt<Real>::loss_and_gradients(const Token* tokens, const Token* targets, 
 }
 
 template <typename Real>
-void Gpt<Real>::gradients(const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
-                          const Ready& ready) {
+void Gpt<Real>::gradients(const Token* tokens, const Token* targets, int batch, int length,
+                          Sum gradient_scale, const Ready& ready) {
   forward(tokens, batch, length);
   compute_.classify(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
   backward(tokens, batch, length, ready);

@@ -60,7 +60,8 @@ class Gpt {
   /// Called with a tensor's number in the table as soon as its gradient is complete; nearly from the last to
   /// the first.
   using Ready = std::function<void(std::size_t tensor)>;
-  /// compute.loss() is then the same, and the gradients are overwritten with gradient_scale * d sum / d parameters.
+  /// compute.loss() is then the same, and the gradients are overwritten with gradient_scale * d sum / d
+  /// parameters.
   void gradients(const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
                  const Ready& ready);
   /// The same, and returns the loss, for which a device that works by itself is waited for.

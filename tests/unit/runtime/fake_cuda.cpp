@@ -141,8 +141,8 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 }
 
 CUresult cuMemGetInfo(std::size_t* left, std::size_t* all) {
-  *left = std::size_t{1} << 30;
-  *all = std::size_t{2} << 30;
+  *left = std::size_t{8} << 30;
+  *all = std::size_t{9} << 30;
   return CUDA_SUCCESS;
 }
 
@@ -173,7 +173,9 @@ CUresult cuStreamSynchronize(CUstream) {
   return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
-CUresult cuEventSynchronize(CUevent) { return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS; }
+CUresult cuEventSynchronize(CUevent) {
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
 
 CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
@@ -325,8 +327,9 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
   return CUDA_SUCCESS;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads,
-                        unsigned, unsigned, unsigned shared_bytes, CUstream stream, void** arguments, void**) {
+CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y, unsigned blocks_z,
+                        unsigned threads, unsigned, unsigned, unsigned shared_bytes, CUstream stream,
+                        void** arguments, void**) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (blocks == 0 || blocks_y == 0 || blocks_z == 0 || blocks_y > 65535 || blocks_z > 65535 || threads == 0 ||
       threads > 1024)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of causal attention in two kernels that compute the weights anew from the saved log sums: one adds up for
-// each query, the other for each key. That is seven products where FlashAttention-2 has five, but nothing is added
-// by atomics: the same bits each time.
+// Gradients of causal attention in two kernels that compute the weights anew from the saved log sums: one
+// adds up for each query, the other for each key. That is seven products where FlashAttention-2 has five, but
+// nothing is added by atomics: the same bits each time.
 #pragma once
 
 #include "compute/cuda/attention_tiles.cuh"
@@ -14,8 +14,8 @@ constexpr std::size_t attention_queries_bytes = (2 + 2 * 2) * tile_size * sizeof
 constexpr std::size_t attention_keys_bytes =
     (2 + 2 * 2) * tile_size * sizeof(EightNarrow) + 2 * 2 * tile_rows * sizeof(float);
 
-/// The geometry that both kernels share: qkv and d_qkv [batch, length, 3, heads, 64], out and d_out [batch, length,
-/// heads, 64], log_sum and dots [batch, heads, length].
+/// The geometry that both kernels share: qkv and d_qkv [batch, length, 3, heads, 64], out and d_out [batch,
+/// length, heads, 64], log_sum and dots [batch, heads, length].
 struct Head {
   std::ptrdiff_t in_qkv, in_out, in_sums;  ///< where it begins
   std::ptrdiff_t qkv_stride, out_stride;
@@ -33,8 +33,8 @@ __device__ inline Head this_head(int length) {
           width};
 }
 
-/// dots[row] = out[row]·d_out[row] of 64 rows, which is what a row's scores' gradients have in common. Two threads
-/// have a row.
+/// dots[row] = out[row]·d_out[row] of 64 rows, which is what a row's scores' gradients have in common. Two
+/// threads have a row.
 __device__ inline float dot_of_row(const Rows& out, const Rows& d_out, int row) {
   float dot = 0;
   if (row < out.length) {
@@ -51,9 +51,11 @@ __device__ inline float dot_of_row(const Rows& out, const Rows& d_out, int row) 
   return dot + __shfl_xor_sync(all_lanes, dot, 1);
 }
 
-/// Scores to weights and d weights to d scores; `row`: the number of this lane's upper row; a query's log sum and dot.
-__device__ inline void scores_backward(float (&scores)[8][4], float (&d_scores)[8][4], const float (&log2_sum)[2],
-                                       const float (&dot)[2], int first_query, int first_key, float factor) {
+/// Scores to weights and d weights to d scores; `row`: the number of this lane's upper row; a query's log sum
+/// and dot.
+__device__ inline void scores_backward(float (&scores)[8][4], float (&d_scores)[8][4],
+                                       const float (&log2_sum)[2], const float (&dot)[2], int first_query,
+                                       int first_key, float factor) {
   const bool on_diagonal = first_key + tile_rows - 1 > first_query;
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
@@ -82,7 +84,8 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
   const Rows key{query.first + head.width, head.qkv_stride, length};
   const Rows value{key.first + head.width, head.qkv_stride, length};
-  const Rows result{out + head.in_out, head.out_stride, length}, d_result{d_out + head.in_out, head.out_stride, length};
+  const Rows result{out + head.in_out, head.out_stride, length},
+      d_result{d_out + head.in_out, head.out_stride, length};
   const int tiles = first / tile_rows + 1;
   const int warp_first = first + warp() * 16;
 
@@ -100,7 +103,8 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   for (int half = 0; half < 2; ++half) {
     const int in_warp = accumulator_row() + 8 * half;
     dot[half] = __shfl_sync(all_lanes, own_dot, 2 * in_warp);
-    log2_sum[half] = warp_first + in_warp < length ? log_sum[head.in_sums + warp_first + in_warp] * log2_e : 0.0f;
+    log2_sum[half] =
+        warp_first + in_warp < length ? log_sum[head.in_sums + warp_first + in_warp] * log2_e : 0.0f;
   }
   const float scale = 0.125f, factor = scale * log2_e;
   std::uint32_t q[1][4][4], d[1][4][4];
@@ -134,9 +138,9 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
 }
 
 /// Begins to copy 64 rows of queries and d out, and takes their log sums (times log2 e) and dots.
-__device__ inline void begin_query_tile(EightNarrow* queries, EightNarrow* d_rows, float* log2_sums, float* row_dots,
-                                        const Rows& query, const Rows& d_result, const float* log_sum,
-                                        const float* dots, int first) {
+__device__ inline void begin_query_tile(EightNarrow* queries, EightNarrow* d_rows, float* log2_sums,
+                                        float* row_dots, const Rows& query, const Rows& d_result,
+                                        const float* log_sum, const float* dots, int first) {
   begin_tile(queries, query, first, tile_rows);
   begin_tile(d_rows, d_result, first, tile_rows);
   const int i = static_cast<int>(threadIdx.x) % tile_rows;
@@ -149,8 +153,9 @@ __device__ inline void begin_query_tile(EightNarrow* queries, EightNarrow* d_row
 }
 
 /// As scores_backward(), but rows are keys and columns are queries.
-__device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_scores)[8][4], const float* log2_sums,
-                                              const float* dots, bool on_diagonal, float factor) {
+__device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_scores)[8][4],
+                                              const float* log2_sums, const float* dots, bool on_diagonal,
+                                              float factor) {
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
 #pragma unroll

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention without the matrix of scores (FlashAttention-2, arXiv 2307.08691): a block has 128 queries of one
-// head, each warp 32 of them, and meets 64 keys at a time; the softmax is kept up to date as they come.
+// Causal attention without the matrix of scores (FlashAttention-2, arXiv 2307.08691): a block has 128 queries
+// of one head, each warp 32 of them, and meets 64 keys at a time; the softmax is kept up to date as they
+// come.
 #pragma once
 
 #include "compute/cuda/attention_tiles.cuh"
 
 namespace muster::compute::cuda {
 
-constexpr int query_rows = 128;       ///< of a block
-constexpr int query_parts = 2;        ///< of 16 rows, for each warp
+constexpr int query_rows = 128;  ///< of a block
+constexpr int query_parts = 2;   ///< of 16 rows, for each warp
 constexpr int warp_queries = 16 * query_parts;
 /// Shared memory: queries, and keys and values twice.
 constexpr std::size_t attention_forward_bytes = (2 + 2 * 2) * tile_size * sizeof(EightNarrow);
@@ -21,8 +22,8 @@ struct Softmax {
 
 /// Turns scores into weights exp2(factor * (score - largest)) and brings what was added up before to the same
 /// largest. `first_query`, `first_key`: of these 16x64 scores.
-__device__ inline void weigh(float (&scores)[8][4], float (&out)[8][4], Softmax& softmax, int first_query, int first_key,
-                             float factor) {
+__device__ inline void weigh(float (&scores)[8][4], float (&out)[8][4], Softmax& softmax, int first_query,
+                             int first_key, float factor) {
   const bool on_diagonal = first_key + tile_rows - 1 > first_query;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -128,11 +129,12 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
     __syncthreads();
   }
   float* const head_log_sum =
-      log_sum + (static_cast<std::ptrdiff_t>(blockIdx.z) * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length;
+      log_sum +
+      (static_cast<std::ptrdiff_t>(blockIdx.z) * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length;
 #pragma unroll
   for (int part = 0; part < query_parts; ++part)
-    finish_rows(out + sequence * width + column, width, head_log_sum, warp_first + 16 * part, length, sums[part],
-                softmax[part], scale);
+    finish_rows(out + sequence * width + column, width, head_log_sum, warp_first + 16 * part, length,
+                sums[part], softmax[part], scale);
 }
 
 }  // namespace muster::compute::cuda

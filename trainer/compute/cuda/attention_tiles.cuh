@@ -28,7 +28,8 @@ __device__ inline void begin_tile(EightNarrow* tile, const Rows& from, int first
   for (int i = static_cast<int>(threadIdx.x); i < count * eights; i += attention_threads) {
     const int row = i / eights, piece = i % eights;
     const bool there = first + row < from.length;
-    copy_async(tile + place(row, piece), from.first + (there ? first + row : 0) * from.stride + 8 * piece, there);
+    copy_async(tile + place(row, piece), from.first + (there ? first + row : 0) * from.stride + 8 * piece,
+               there);
   }
 }
 
@@ -101,14 +102,14 @@ __device__ inline void clear(float (&c)[count][8][4]) {
   }
 }
 
-/// This lane's accumulators of a 16x64 product: c[n][0] and c[n][1] stand in row accumulator_row() and columns
-/// accumulator_column(n) and the next, c[n][2] and c[n][3] eight rows below.
+/// This lane's accumulators of a 16x64 product: c[n][0] and c[n][1] stand in row accumulator_row() and
+/// columns accumulator_column(n) and the next, c[n][2] and c[n][3] eight rows below.
 __device__ inline int accumulator_row() { return lane() / 4; }
 __device__ inline int accumulator_column(int n) { return 8 * n + lane() % 4 * 2; }
 
 /// 16 rows of factor * c, rounded, those below `length` only.
-__device__ inline void store_rows(Narrow* to, std::ptrdiff_t stride, int first, int length, const float (&c)[8][4],
-                                  float upper_factor, float lower_factor) {
+__device__ inline void store_rows(Narrow* to, std::ptrdiff_t stride, int first, int length,
+                                  const float (&c)[8][4], float upper_factor, float lower_factor) {
   const int upper = first + accumulator_row(), lower = upper + 8;
 #pragma unroll
   for (int n = 0; n < 8; ++n) {

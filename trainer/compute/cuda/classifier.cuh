@@ -36,12 +36,12 @@ __device__ inline Share share_of_row(const Narrow* logits, int classes) {
   return share;
 }
 
-/// losses[row] = cross-entropy of softmax(logits[row, classes]) against targets[row]; unless gradient_scale is 0 the
-/// row's `stride` logits become gradient_scale * d loss / d logits, zero from `classes` on. `stride` is a multiple
-/// of 8. A block has a row.
+/// losses[row] = cross-entropy of softmax(logits[row, classes]) against targets[row]; unless gradient_scale
+/// is 0 the row's `stride` logits become gradient_scale * d loss / d logits, zero from `classes` on. `stride`
+/// is a multiple of 8. A block has a row.
 extern "C" __global__ void __launch_bounds__(classifier_threads)
-    muster_cross_entropy(int classes, int stride, Narrow* logits, const std::uint16_t* targets, float gradient_scale,
-                         float* losses) {
+    muster_cross_entropy(int classes, int stride, Narrow* logits, const std::uint16_t* targets,
+                         float gradient_scale, float* losses) {
   MUSTER_SHARED_BYTES(shared);
   float* const warps = reinterpret_cast<float*>(shared);
   Narrow* const row = logits + std::size_t{blockIdx.x} * static_cast<std::size_t>(stride);
@@ -71,7 +71,8 @@ extern "C" __global__ void __launch_bounds__(sum_threads)
     muster_sum_losses(int rows, const float* losses, int add, double* sum) {
   MUSTER_SHARED_BYTES(shared);
   double total = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < rows; i += sum_threads) total += static_cast<double>(losses[i]);
+  for (int i = static_cast<int>(threadIdx.x); i < rows; i += sum_threads)
+    total += static_cast<double>(losses[i]);
   total = sum_of_block(total, reinterpret_cast<double*>(shared));
   if (threadIdx.x == 0) *sum = add != 0 ? *sum + total : total;
 }

@@ -38,8 +38,8 @@ extern "C" __global__ void __launch_bounds__(column_threads)
   partial[static_cast<std::ptrdiff_t>(blockIdx.y) * width + to] = total;
 }
 
-/// out[column] = sum over parts of partial[part, column]; columns from `split` on go to `rest`. Grid: blocks of 32
-/// columns; eight threads share a column.
+/// out[column] = sum over parts of partial[part, column]; columns from `split` on go to `rest`. Grid: blocks
+/// of 32 columns; eight threads share a column.
 extern "C" __global__ void __launch_bounds__(column_threads)
     muster_sum_parts(int parts, int width, int split, const float* partial, float* out, float* rest) {
   MUSTER_SHARED_BYTES(shared);

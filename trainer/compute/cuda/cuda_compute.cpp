@@ -15,7 +15,9 @@ namespace {
 using namespace sizes;
 
 std::size_t blocks(std::size_t count, std::size_t each) { return (count + each - 1) / each; }
-std::size_t elements(int rows, int width) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width); }
+std::size_t elements(int rows, int width) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
+}
 /// For kernels that take as many elements as there are: enough blocks to fill any GPU.
 std::size_t some_blocks(std::size_t groups) {
   return std::min<std::size_t>(blocks(groups, element_threads), 8192);
@@ -71,24 +73,27 @@ void CudaCompute::weight_gradient(int rows, int from, int to, const bfloat16* in
 void CudaCompute::matmul_gelu(int rows, int from, int to, const bfloat16* input, const bfloat16* weight,
                               const bfloat16* bias, bfloat16* wide, bfloat16* out) {
   const ProductShape shape{rows, to, from, false, true, false, false, Epilogue::bias_gelu};
-  if (options_.fuse && products_->multiply(shape, {input, weight, out, const_cast<bfloat16*>(bias), wide})) return;
+  if (options_.fuse && products_->multiply(shape, {input, weight, out, const_cast<bfloat16*>(bias), wide}))
+    return;
   Compute::matmul_gelu(rows, from, to, input, weight, bias, wide, out);
 }
 
-void CudaCompute::matmul_gelu_backward(int rows, int from, int to, const bfloat16* d_out, const bfloat16* weight,
-                                       const bfloat16* wide, bfloat16* d_wide) {
+void CudaCompute::matmul_gelu_backward(int rows, int from, int to, const bfloat16* d_out,
+                                       const bfloat16* weight, const bfloat16* wide, bfloat16* d_wide) {
   const ProductShape shape{rows, from, to, false, false, false, false, Epilogue::gelu_backward};
-  if (options_.fuse && products_->multiply(shape, {d_out, weight, d_wide, nullptr, const_cast<bfloat16*>(wide)})) return;
+  if (options_.fuse &&
+      products_->multiply(shape, {d_out, weight, d_wide, nullptr, const_cast<bfloat16*>(wide)}))
+    return;
   Compute::matmul_gelu_backward(rows, from, to, d_out, weight, wide, d_wide);
 }
 
 void CudaCompute::column_sums(const bfloat16* x, float* out, int rows, int width) {
   float* const partial = scratch(partial_, elements(column_parts, width));
-  gpu_.launch(Kernel::column_parts, {blocks(elements(1, width), columns_of_block), column_parts}, column_threads,
-              column_bytes, rows, width, x, partial);
+  gpu_.launch(Kernel::column_parts, {blocks(elements(1, width), columns_of_block), column_parts},
+              column_threads, column_bytes, rows, width, x, partial);
   float* const none = nullptr;
-  gpu_.launch(Kernel::sum_parts, {blocks(elements(1, width), 32)}, column_threads, column_bytes, column_parts, width,
-              width, static_cast<const float*>(partial), out, none);
+  gpu_.launch(Kernel::sum_parts, {blocks(elements(1, width), 32)}, column_threads, column_bytes, column_parts,
+              width, width, static_cast<const float*>(partial), out, none);
 }
 
 void CudaCompute::embed(const Token* tokens, const bfloat16* token_table, const bfloat16* position_table,
@@ -96,8 +101,8 @@ void CudaCompute::embed(const Token* tokens, const bfloat16* token_table, const 
   require(width % 8 == 0, fmt::format("on a GPU the width is a multiple of 8, and --width is {}", width));
   const int rows = batch * length;
   const void* const there = tokens_.send(tokens, static_cast<std::size_t>(rows) * sizeof(Token));
-  gpu_.launch(Kernel::embed, {blocks(elements(rows, width) / 8, 256)}, 256, 0, rows, length, width, there, token_table,
-              position_table, out);
+  gpu_.launch(Kernel::embed, {blocks(elements(rows, width) / 8, 256)}, 256, 0, rows, length, width, there,
+              token_table, position_table, out);
 }
 
 void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table,
@@ -106,38 +111,42 @@ void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, flo
   const auto& distinct = token_order_.distinct;
   const auto &begins = token_order_.begins, &order = token_order_.order;
   // begins, order, distinct: side by side, so that each is aligned.
-  const std::size_t begins_bytes = begins.size() * sizeof begins[0], order_bytes = order.size() * sizeof order[0];
+  const std::size_t begins_bytes = begins.size() * sizeof begins[0],
+                    order_bytes = order.size() * sizeof order[0];
   order_bytes_.resize(begins_bytes + order_bytes + distinct.size() * sizeof distinct[0]);
   std::memcpy(order_bytes_.data(), begins.data(), begins_bytes);
   std::memcpy(order_bytes_.data() + begins_bytes, order.data(), order_bytes);
-  std::memcpy(order_bytes_.data() + begins_bytes + order_bytes, distinct.data(), distinct.size() * sizeof distinct[0]);
-  const auto* const there = static_cast<const std::byte*>(order_.send(order_bytes_.data(), order_bytes_.size()));
+  std::memcpy(order_bytes_.data() + begins_bytes + order_bytes, distinct.data(),
+              distinct.size() * sizeof distinct[0]);
+  const auto* const there =
+      static_cast<const std::byte*>(order_.send(order_bytes_.data(), order_bytes_.size()));
   gpu_.launch(Kernel::embed_tokens_backward, {distinct.size(), blocks(elements(1, width), columns_of_block)},
-              column_threads, column_bytes, width, there + begins_bytes + order_bytes, there, there + begins_bytes,
-              d_out, d_token_table);
+              column_threads, column_bytes, width, there + begins_bytes + order_bytes, there,
+              there + begins_bytes, d_out, d_token_table);
   gpu_.clear(d_position_table, elements(positions, width) * sizeof(float));
-  gpu_.launch(Kernel::embed_positions_backward, {blocks(elements(length, width) / 8, 256)}, 256, 0, batch, length,
-              width, d_out, d_position_table);
+  gpu_.launch(Kernel::embed_positions_backward, {blocks(elements(length, width) / 8, 256)}, 256, 0, batch,
+              length, width, d_out, d_position_table);
 }
 
 void CudaCompute::layer_norm(const bfloat16* x, const bfloat16* addend, bfloat16* sum, const bfloat16* gain,
-                             const bfloat16* bias, bfloat16* out, float* mean, float* rstd, int rows, int width) {
+                             const bfloat16* bias, bfloat16* out, float* mean, float* rstd, int rows,
+                             int width) {
   require(width % 8 == 0 && width <= widest_row,
           fmt::format("on a GPU rows are at most {} wide, and --width is {}", widest_row, width));
-  gpu_.launch(Kernel::layer_norm, {blocks(elements(rows, 1), norm_warps)}, norm_threads, 0, rows, width, x, addend, sum,
-              gain, bias, out, mean, rstd);
+  gpu_.launch(Kernel::layer_norm, {blocks(elements(rows, 1), norm_warps)}, norm_threads, 0, rows, width, x,
+              addend, sum, gain, bias, out, mean, rstd);
 }
 
-void CudaCompute::layer_norm_backward(const bfloat16* x, const bfloat16* gain, const float* mean, const float* rstd,
-                                      const bfloat16* d_out, bfloat16* d_x, float* d_gain, float* d_bias, int rows,
-                                      int width) {
+void CudaCompute::layer_norm_backward(const bfloat16* x, const bfloat16* gain, const float* mean,
+                                      const float* rstd, const bfloat16* d_out, bfloat16* d_x, float* d_gain,
+                                      float* d_bias, int rows, int width) {
   float* const partial = scratch(partial_, elements(norm_backward_blocks, 2 * width));
   const std::size_t pieces = blocks(elements(1, width), norm_columns);
   gpu_.launch(Kernel::layer_norm_backward, {norm_backward_blocks}, norm_threads,
-              norm_warps * 2 * pieces * norm_columns * sizeof(float), rows, width, x, gain, mean, rstd, d_out, d_x,
-              partial);
-  gpu_.launch(Kernel::sum_parts, {blocks(elements(2, width), 32)}, column_threads, column_bytes, norm_backward_blocks,
-              2 * width, width, static_cast<const float*>(partial), d_gain, d_bias);
+              norm_warps * 2 * pieces * norm_columns * sizeof(float), rows, width, x, gain, mean, rstd, d_out,
+              d_x, partial);
+  gpu_.launch(Kernel::sum_parts, {blocks(elements(2, width), 32)}, column_threads, column_bytes,
+              norm_backward_blocks, 2 * width, width, static_cast<const float*>(partial), d_gain, d_bias);
 }
 
 void CudaCompute::gelu(const bfloat16* x, bfloat16* out, std::size_t count) {
@@ -155,9 +164,10 @@ void CudaCompute::attention(const AttentionShape& s, const bfloat16* qkv, bfloat
           fmt::format("on a GPU attention heads are {} wide, and {} of --heads {} of --width {}", head_width,
                       s.heads > 0 ? s.width / s.heads : 0, s.heads, s.width));
   const auto length = static_cast<std::size_t>(s.length);
-  gpu_.launch(Kernel::attention,
-              {blocks(length, query_rows), static_cast<std::size_t>(s.heads), static_cast<std::size_t>(s.batch)},
-              attention_threads, attention_forward_bytes, s.length, qkv, out, log_sum);
+  gpu_.launch(
+      Kernel::attention,
+      {blocks(length, query_rows), static_cast<std::size_t>(s.heads), static_cast<std::size_t>(s.batch)},
+      attention_threads, attention_forward_bytes, s.length, qkv, out, log_sum);
 }
 
 void CudaCompute::attention_backward(const AttentionShape& s, const bfloat16* qkv, const bfloat16* out,
@@ -165,15 +175,17 @@ void CudaCompute::attention_backward(const AttentionShape& s, const bfloat16* qk
   float* const dots = scratch(dots_, elements(s.batch * s.length, s.heads));
   const Grid grid{blocks(static_cast<std::size_t>(s.length), tile_rows), static_cast<std::size_t>(s.heads),
                   static_cast<std::size_t>(s.batch)};
-  gpu_.launch(Kernel::attention_queries_backward, grid, attention_threads, attention_queries_bytes, s.length, qkv, out,
-              log_sum, d_out, d_qkv, dots);
-  gpu_.launch(Kernel::attention_keys_backward, grid, attention_threads, attention_keys_bytes, s.length, qkv, log_sum,
-              d_out, static_cast<const float*>(dots), d_qkv);
+  gpu_.launch(Kernel::attention_queries_backward, grid, attention_threads, attention_queries_bytes, s.length,
+              qkv, out, log_sum, d_out, d_qkv, dots);
+  gpu_.launch(Kernel::attention_keys_backward, grid, attention_threads, attention_keys_bytes, s.length, qkv,
+              log_sum, d_out, static_cast<const float*>(dots), d_qkv);
 }
 
 void CudaCompute::unfold(const ConvolutionShape&, const bfloat16*, bfloat16*) { refuse_images(); }
 void CudaCompute::fold(const ConvolutionShape&, const bfloat16*, bfloat16*) { refuse_images(); }
-void CudaCompute::max_pool_relu(const PoolShape&, const bfloat16*, const bfloat16*, bfloat16*) { refuse_images(); }
+void CudaCompute::max_pool_relu(const PoolShape&, const bfloat16*, const bfloat16*, bfloat16*) {
+  refuse_images();
+}
 void CudaCompute::max_pool_relu_backward(const PoolShape&, const bfloat16*, const bfloat16*, const bfloat16*,
                                          const bfloat16*, bfloat16*) {
   refuse_images();

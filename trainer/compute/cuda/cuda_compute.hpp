@@ -14,13 +14,14 @@
 
 namespace muster::compute::cuda {
 
-/// A GPT's arithmetic on this process's GPU, in bfloat16 with float sums: matrix products by cuBLASLt, everything else by
-/// kernels of our own. Calls enqueue their work and return; loss(), outcome(), sum_of_squares() and the memory's copies
-/// wait. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
+/// A GPT's arithmetic on this process's GPU, in bfloat16 with float sums: matrix products by cuBLASLt,
+/// everything else by kernels of our own. Calls enqueue their work and return; loss(), outcome(),
+/// sum_of_squares() and the memory's copies wait. No sum is formed by atomics: equal calls on equal GPUs give
+/// equal bits.
 ///
 /// Heads are 64 wide; widths of rows are multiples of 8, and of LayerNorm's at most 2048.
-/// @throws Error(Fault::device) with CUDA's or cuBLASLt's reason; Error(Fault::usage) for another geometry, and for the
-/// operations of image models.
+/// @throws Error(Fault::device) with CUDA's or cuBLASLt's reason; Error(Fault::usage) for another geometry,
+/// and for the operations of image models.
 class CudaCompute final : public Compute<bfloat16> {
  public:
   struct Options {
@@ -36,21 +37,23 @@ class CudaCompute final : public Compute<bfloat16> {
   std::string describe() const override;
   Memory& memory() override { return gpu_; }
   Stream stream() const override { return gpu_.stream(); }
+  void wait() override { gpu_.synchronize(); }
 
   void matmul(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, const bfloat16* bias,
               bfloat16* c) override;
-  void weight_gradient(int rows, int from, int to, const bfloat16* input, const bfloat16* d_out, float* d_weight,
-                       float* d_bias) override;
-  void matmul_gelu(int rows, int from, int to, const bfloat16* input, const bfloat16* weight, const bfloat16* bias,
-                   bfloat16* wide, bfloat16* out) override;
+  void weight_gradient(int rows, int from, int to, const bfloat16* input, const bfloat16* d_out,
+                       float* d_weight, float* d_bias) override;
+  void matmul_gelu(int rows, int from, int to, const bfloat16* input, const bfloat16* weight,
+                   const bfloat16* bias, bfloat16* wide, bfloat16* out) override;
   void matmul_gelu_backward(int rows, int from, int to, const bfloat16* d_out, const bfloat16* weight,
                             const bfloat16* wide, bfloat16* d_wide) override;
-  void embed(const Token* tokens, const bfloat16* token_table, const bfloat16* position_table, bfloat16* out, int batch,
-             int length, int width) override;
-  void embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table, float* d_position_table,
-                      int batch, int length, int positions, int width) override;
-  void layer_norm(const bfloat16* x, const bfloat16* addend, bfloat16* sum, const bfloat16* gain, const bfloat16* bias,
-                  bfloat16* out, float* mean, float* rstd, int rows, int width) override;
+  void embed(const Token* tokens, const bfloat16* token_table, const bfloat16* position_table, bfloat16* out,
+             int batch, int length, int width) override;
+  void embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table,
+                      float* d_position_table, int batch, int length, int positions, int width) override;
+  void layer_norm(const bfloat16* x, const bfloat16* addend, bfloat16* sum, const bfloat16* gain,
+                  const bfloat16* bias, bfloat16* out, float* mean, float* rstd, int rows,
+                  int width) override;
   void layer_norm_backward(const bfloat16* x, const bfloat16* gain, const float* mean, const float* rstd,
                            const bfloat16* d_out, bfloat16* d_x, float* d_gain, float* d_bias, int rows,
                            int width) override;
@@ -58,8 +61,8 @@ class CudaCompute final : public Compute<bfloat16> {
   void gelu_backward(const bfloat16* x, bfloat16* d_inout, std::size_t count) override;
   void fill_zero(bfloat16* x, std::size_t count) override;
   void attention(const AttentionShape& shape, const bfloat16* qkv, bfloat16* out, float* log_sum) override;
-  void attention_backward(const AttentionShape& shape, const bfloat16* qkv, const bfloat16* out, const float* log_sum,
-                          const bfloat16* d_out, bfloat16* d_qkv) override;
+  void attention_backward(const AttentionShape& shape, const bfloat16* qkv, const bfloat16* out,
+                          const float* log_sum, const bfloat16* d_out, bfloat16* d_qkv) override;
   /// A multiple of 64, so that products with the table of tokens are aligned.
   int row_of_logits(int classes) const override { return (classes + 63) / 64 * 64; }
   void classify(bfloat16* logits, const Token* targets, int rows, int classes, float gradient_scale) override;
@@ -68,7 +71,8 @@ class CudaCompute final : public Compute<bfloat16> {
   void begin_step(std::size_t chunks) override;
   void look_at(const float* gradient, std::size_t count) override;
   void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) override;
-  std::optional<double> decide(const float* slots, const float* gradients, std::size_t count, double clip) override;
+  std::optional<double> decide(const float* slots, const float* gradients, std::size_t count,
+                               double clip) override;
   StepOutcome outcome() override;
   double sum_of_squares(const float* x, std::size_t count) override;
   void adamw(const AdamwStep& step, float* parameter, const float* gradient, float* moment1, float* moment2,
@@ -77,11 +81,13 @@ class CudaCompute final : public Compute<bfloat16> {
 
   void unfold(const ConvolutionShape& shape, const bfloat16* images, bfloat16* columns) override;
   void fold(const ConvolutionShape& shape, const bfloat16* d_columns, bfloat16* d_images) override;
-  void max_pool_relu(const PoolShape& shape, const bfloat16* images, const bfloat16* scale, bfloat16* out) override;
+  void max_pool_relu(const PoolShape& shape, const bfloat16* images, const bfloat16* scale,
+                     bfloat16* out) override;
   void max_pool_relu_backward(const PoolShape& shape, const bfloat16* images, const bfloat16* scale,
                               const bfloat16* out, const bfloat16* d_out, bfloat16* d_images) override;
   void relu(const bfloat16* x, const bfloat16* scale, bfloat16* out, std::size_t count) override;
-  void relu_backward(const bfloat16* out, const bfloat16* scale, bfloat16* d_inout, std::size_t count) override;
+  void relu_backward(const bfloat16* out, const bfloat16* scale, bfloat16* d_inout,
+                     std::size_t count) override;
   std::int64_t count_right(const bfloat16* logits, const Token* targets, int rows, int classes) override;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loss, norm, decision and update on the GPU. The host learns of them in loss(), outcome() and sum_of_squares().
+// Loss, norm, decision and update on the GPU. The host learns of them in loss(), outcome() and
+// sum_of_squares().
 #include <algorithm>
 #include <cstring>
 
@@ -39,7 +40,8 @@ CudaCompute::~CudaCompute() {
   gpu_.driver().stream_synchronize(gpu_.stream());  // what is under way may write to what goes now
 }
 
-void CudaCompute::classify(bfloat16* logits, const Token* targets, int rows, int classes, float gradient_scale) {
+void CudaCompute::classify(bfloat16* logits, const Token* targets, int rows, int classes,
+                           float gradient_scale) {
   const void* const there = targets_.send(targets, static_cast<std::size_t>(rows) * sizeof(Token));
   float* const losses = scratch(losses_, static_cast<std::size_t>(rows));
   gpu_.launch(Kernel::cross_entropy, {static_cast<std::size_t>(rows)}, classifier_threads, sum_bytes, classes,
@@ -78,8 +80,9 @@ void CudaCompute::look_at(const float* gradient, std::size_t count) {
 
 void CudaCompute::end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) {
   auto* const state = reinterpret_cast<StepState*>(step_.data());
-  gpu_.launch(Kernel::end_chunk, {1}, 32, 0, static_cast<const double*>(&state->loss), scale, stop ? 1.0f : 0.0f,
-              failed ? 1.0f : 0.0f, &state->not_finite, chunk_flags_.data() + chunk, slots);
+  gpu_.launch(Kernel::end_chunk, {1}, 32, 0, static_cast<const double*>(&state->loss), scale,
+              stop ? 1.0f : 0.0f, failed ? 1.0f : 0.0f, &state->not_finite, chunk_flags_.data() + chunk,
+              slots);
 }
 
 void CudaCompute::enqueue_squares(const float* x, std::size_t count) {
@@ -93,12 +96,13 @@ std::optional<double> CudaCompute::decide(const float* slots, const float* gradi
                                           double clip) {
   auto* const state = reinterpret_cast<StepState*>(step_.data());
   enqueue_squares(gradients, count);
-  gpu_.launch(Kernel::decide, {1}, 32, 0, static_cast<const double*>(&state->squares), slots, static_cast<float>(clip),
-              state->slots, &state->decision);
+  gpu_.launch(Kernel::decide, {1}, 32, 0, static_cast<const double*>(&state->squares), slots,
+              static_cast<float>(clip), state->slots, &state->decision);
   // Told already while the update goes on.
   gpu_.download(told_->data(), state, sizeof *state);
-  gpu_.download(static_cast<std::byte*>(told_->data()) + sizeof *state, chunk_flags_.data(), chunks_ * sizeof(float));
-  return 1;
+  gpu_.download(static_cast<std::byte*>(told_->data()) + sizeof *state, chunk_flags_.data(),
+                chunks_ * sizeof(float));
+  return 0;
 }
 
 StepOutcome CudaCompute::outcome() {
@@ -106,7 +110,8 @@ StepOutcome CudaCompute::outcome() {
   StepState state;
   std::memcpy(&state, told_->data(), sizeof state);
   std::vector<float> flags(chunks_);
-  std::memcpy(flags.data(), static_cast<const std::byte*>(told_->data()) + sizeof state, chunks_ * sizeof(float));
+  std::memcpy(flags.data(), static_cast<const std::byte*>(told_->data()) + sizeof state,
+              chunks_ * sizeof(float));
   StepOutcome step;
   step.loss = static_cast<double>(state.slots[loss_slot]);
   step.gradient_norm = state.decision.norm;
@@ -136,8 +141,8 @@ void CudaCompute::adamw(const AdamwStep& step, float* parameter, const float* gr
                               static_cast<float>(1 / step.correction2),
                               static_cast<float>(step.epsilon),
                               static_cast<float>(1 - step.learning_rate * step.weight_decay)};
-  gpu_.launch(Kernel::adamw, {update_blocks(count)}, element_threads, 0, count, scalars, &state->decision, parameter,
-              gradient, moment1, moment2, rounded);
+  gpu_.launch(Kernel::adamw, {update_blocks(count)}, element_threads, 0, count, scalars, &state->decision,
+              parameter, gradient, moment1, moment2, rounded);
 }
 
 void CudaCompute::round(const float* parameter, bfloat16* rounded, std::size_t count) {

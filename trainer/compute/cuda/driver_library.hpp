@@ -9,8 +9,8 @@
 
 namespace muster::compute::cuda {
 
-/// The functions of the CUDA driver that the trainer calls, loaded while it runs: one program for machines with
-/// and without a GPU.
+/// The functions of the CUDA driver that the trainer calls, loaded while it runs: one program for machines
+/// with and without a GPU.
 struct DriverLibrary {
   /// libcuda.so.1, or what MUSTER_CUDA_LIBRARY names.
   /// @throws Error(Fault::device)

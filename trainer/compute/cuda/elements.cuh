@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is computed for each element by itself. Arrays begin at multiples of 16 bytes; `count` is a multiple of 8
-// where 16-bit numbers come in.
+// What is computed for each element by itself. Arrays begin at multiples of 16 bytes; `count` is a multiple
+// of 8 where 16-bit numbers come in.
 #pragma once
 
 #include "compute/cuda/groups.cuh"
 
 namespace muster::compute::cuda {
 
-/// GELU with tanh (Hendrycks and Gimpel, arXiv 1606.08415) as x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3).
+/// GELU with tanh (Hendrycks and Gimpel, arXiv 1606.08415) as x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715
+/// x^3).
 __device__ inline float gelu_gate(float x) {
   const float u = 0.7978845608028654f * x * (1.0f + 0.044715f * x * x);
   return 1.0f / (1.0f + exponential(-2.0f * u));

@@ -15,16 +15,17 @@ extern "C" __global__ void __launch_bounds__(256)
   const std::size_t row = i / in_row, column = i % in_row * 8;
   float token[8], position[8];
   load_eight(token_table + tokens[row] * static_cast<std::size_t>(width) + column, token);
-  load_eight(position_table + row % static_cast<std::size_t>(length) * static_cast<std::size_t>(width) + column,
-             position);
+  load_eight(
+      position_table + row % static_cast<std::size_t>(length) * static_cast<std::size_t>(width) + column,
+      position);
 #pragma unroll
   for (int j = 0; j < 8; ++j) token[j] += position[j];
   store_eight(out + row * static_cast<std::size_t>(width) + column, token);
 }
 
-/// Adds the rows of d_out to their tokens' rows of d_token_table, each token's by one block: order[begins[i]] …
-/// order[begins[i + 1] - 1] are the rows that hold token distinct[i], in ascending order. Grid: (distinct tokens,
-/// blocks of 256 columns). Shared memory: column_sums_bytes.
+/// Adds the rows of d_out to their tokens' rows of d_token_table, each token's by one block: order[begins[i]]
+/// … order[begins[i + 1] - 1] are the rows that hold token distinct[i], in ascending order. Grid: (distinct
+/// tokens, blocks of 256 columns). Shared memory: column_sums_bytes.
 extern "C" __global__ void __launch_bounds__(column_threads)
     muster_embed_tokens_backward(int width, const std::uint16_t* distinct, const std::uint32_t* begins,
                                  const std::uint32_t* order, const Narrow* d_out, float* d_token_table) {
@@ -35,7 +36,8 @@ extern "C" __global__ void __launch_bounds__(column_threads)
   float sums[8] = {};
   if (column < width) {
 #pragma unroll 4
-    for (std::uint32_t i = begins[blockIdx.x] + static_cast<std::uint32_t>(warp()); i < end; i += column_warps) {
+    for (std::uint32_t i = begins[blockIdx.x] + static_cast<std::uint32_t>(warp()); i < end;
+         i += column_warps) {
       float part[8];
       load_eight(d_out + order[i] * static_cast<std::size_t>(width) + column, part);
 #pragma unroll
@@ -49,12 +51,14 @@ extern "C" __global__ void __launch_bounds__(column_threads)
   if (to >= width) return;
   float total = 0;
   for (int w = 0; w < column_warps; ++w) total += all[(w * 8 + mine % 8) * warp_size + mine / 8];
-  d_token_table[distinct[blockIdx.x] * static_cast<std::size_t>(width) + static_cast<std::size_t>(to)] += total;
+  d_token_table[distinct[blockIdx.x] * static_cast<std::size_t>(width) + static_cast<std::size_t>(to)] +=
+      total;
 }
 
 /// d_position_table[position] += the sum over the batch of d_out. A thread has eight columns of a position.
 extern "C" __global__ void __launch_bounds__(256)
-    muster_embed_positions_backward(int batch, int length, int width, const Narrow* d_out, float* d_position_table) {
+    muster_embed_positions_backward(int batch, int length, int width, const Narrow* d_out,
+                                    float* d_position_table) {
   const std::size_t size = static_cast<std::size_t>(length) * static_cast<std::size_t>(width);
   const std::size_t at = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * 8;
   if (at >= size) return;

@@ -18,9 +18,10 @@ constexpr std::size_t shared_bytes_for_all = 48 << 10;
 
 Gpu::Gpu() {
   if (kernel_binary() == nullptr) {
-    throw Error(Fault::usage,
-                "this muster-train was built without nvcc and has no kernels for a GPU: pass --device=cpu, or "
-                "build it where CUDA's compiler is");
+    throw Error(
+        Fault::usage,
+        "this muster-train was built without nvcc and has no kernels for a GPU: pass --device=cpu, or "
+        "build it where CUDA's compiler is");
   }
   use_context();
   driver_.require(driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
@@ -53,16 +54,18 @@ void Gpu::use_context() {
   driver_.require(driver_.device_get_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
                   "no compute capability");
   if (major < 8) {
-    throw Error(Fault::device,
-                fmt::format("{} has compute capability {}: training needs 8.0, for bfloat16; pass --device=cpu",
-                            name_, major));
+    throw Error(
+        Fault::device,
+        fmt::format("{} has compute capability {}: training needs 8.0, for bfloat16; pass --device=cpu",
+                    name_, major));
   }
 }
 
 void Gpu::load_kernels() {
   driver_.require(driver_.module_load_data(&module_, kernel_binary()), "its kernels cannot be loaded");
   for (std::size_t i = 0; i < functions_.size(); ++i) {
-    driver_.require(driver_.module_get_function(&functions_[i].handle, module_, kernel_names[i]), kernel_names[i]);
+    driver_.require(driver_.module_get_function(&functions_[i].handle, module_, kernel_names[i]),
+                    kernel_names[i]);
     functions_[i].shared_bytes = shared_bytes_for_all;
   }
 }
@@ -72,10 +75,11 @@ void* Gpu::allocate(std::size_t bytes) {
   CUdeviceptr memory = 0;
   const CUresult result = driver_.mem_alloc(&memory, bytes);
   if (result != CUDA_SUCCESS) {
-    throw Error(Fault::device, fmt::format("no {:.1f} GiB of GPU memory beside {:.1f} GiB that are taken: CUDA says: {}; "
-                                           "try a smaller --batch",
-                                           static_cast<double>(bytes) / 0x1p30, static_cast<double>(allocated_) / 0x1p30,
-                                           driver_.reason(result)));
+    throw Error(Fault::device,
+                fmt::format("no {:.1f} GiB of GPU memory beside {:.1f} GiB that are taken: CUDA says: {}; "
+                            "try a smaller --batch",
+                            static_cast<double>(bytes) / 0x1p30, static_cast<double>(allocated_) / 0x1p30,
+                            driver_.reason(result)));
   }
   void* const block = reinterpret_cast<void*>(memory);
   blocks_.emplace_back(block, bytes);
@@ -86,8 +90,8 @@ void* Gpu::allocate(std::size_t bytes) {
 }
 
 void Gpu::free(void* memory) noexcept {
-  const auto found =
-      std::find_if(blocks_.begin(), blocks_.end(), [memory](const auto& block) { return block.first == memory; });
+  const auto found = std::find_if(blocks_.begin(), blocks_.end(),
+                                  [memory](const auto& block) { return block.first == memory; });
   if (found == blocks_.end()) return;
   driver_.stream_synchronize(stream_);
   driver_.mem_free(reinterpret_cast<CUdeviceptr>(memory));
@@ -103,17 +107,20 @@ std::size_t Gpu::free_bytes() const {
 
 void Gpu::clear(void* memory, std::size_t bytes) {
   if (bytes == 0) return;
-  driver_.require(driver_.memset_bytes(reinterpret_cast<CUdeviceptr>(memory), 0, bytes, stream_), "clearing memory");
+  driver_.require(driver_.memset_bytes(reinterpret_cast<CUdeviceptr>(memory), 0, bytes, stream_),
+                  "clearing memory");
 }
 
 void Gpu::upload(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  driver_.require(driver_.memcpy_to_device(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_), "a copy to it");
+  driver_.require(driver_.memcpy_to_device(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_),
+                  "a copy to it");
 }
 
 void Gpu::download(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  driver_.require(driver_.memcpy_to_host(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_), "a copy from it");
+  driver_.require(driver_.memcpy_to_host(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+                  "a copy from it");
 }
 
 // From memory that is not pinned CUDA copies through its own, piece by piece.
@@ -129,19 +136,22 @@ void Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
 
 void Gpu::synchronize() { driver_.require(driver_.stream_synchronize(stream_), "computing"); }
 
-void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes, void** arguments) {
+void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
+                           void** arguments) {
   const auto number = static_cast<std::size_t>(kernel);
   Function& function = functions_[number];
   if (shared_bytes > function.shared_bytes) {
-    driver_.require(driver_.function_set_attribute(function.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                   static_cast<int>(shared_bytes)),
-                    kernel_names[number]);
+    driver_.require(
+        driver_.function_set_attribute(function.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                       static_cast<int>(shared_bytes)),
+        kernel_names[number]);
     function.shared_bytes = shared_bytes;
   }
-  driver_.require(driver_.launch_kernel(function.handle, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
-                                        static_cast<unsigned>(grid.z), static_cast<unsigned>(threads), 1, 1,
-                                        static_cast<unsigned>(shared_bytes), stream_, arguments, nullptr),
-                  kernel_names[number]);
+  driver_.require(
+      driver_.launch_kernel(function.handle, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+                            static_cast<unsigned>(grid.z), static_cast<unsigned>(threads), 1, 1,
+                            static_cast<unsigned>(shared_bytes), stream_, arguments, nullptr),
+      kernel_names[number]);
 }
 
 Pinned::Pinned(Gpu& gpu, std::size_t bytes) : gpu_(gpu) {

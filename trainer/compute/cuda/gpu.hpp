@@ -17,14 +17,15 @@ struct Grid {
   std::size_t x = 1, y = 1, z = 1;
 };
 
-/// This process's GPU: its memory, a stream of the trainer's own and the trainer's kernels. Everything is enqueued on
-/// the stream in the order of calls; only functions that say so wait. Not thread-safe.
+/// This process's GPU: its memory, a stream of the trainer's own and the trainer's kernels. Everything is
+/// enqueued on the stream in the order of calls; only functions that say so wait. Not thread-safe.
 ///
 /// @throws Error(Fault::device) with CUDA's reason, each function.
 class Gpu final : public Memory {
  public:
   /// On the context that is current in this thread, as Job::join() leaves it; without one, on device 0.
-  /// @throws Error(Fault::usage) in a build without kernels; Error(Fault::device) when the GPU is too old for them.
+  /// @throws Error(Fault::usage) in a build without kernels; Error(Fault::device) when the GPU is too old for
+  /// them.
   Gpu();
   ~Gpu() override;
   Gpu(const Gpu&) = delete;
@@ -58,7 +59,8 @@ class Gpu final : public Memory {
 
   /// `threads`: of a block; `arguments`: exactly of the kernel's types.
   template <typename... Arguments>
-  void launch(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes, Arguments... arguments) {
+  void launch(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
+              Arguments... arguments) {
     std::array<void*, sizeof...(Arguments)> addresses{&arguments...};
     launch_addresses(kernel, grid, threads, shared_bytes, addresses.data());
   }
@@ -66,7 +68,8 @@ class Gpu final : public Memory {
  private:
   void use_context();
   void load_kernels();
-  void launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes, void** arguments);
+  void launch_addresses(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
+                        void** arguments);
 
   DriverLibrary driver_;
   std::string name_;

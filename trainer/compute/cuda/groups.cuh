@@ -12,7 +12,9 @@ constexpr int element_threads = 256;
 template <int grain, typename Use>
 __device__ inline void for_each_group(std::size_t count, Use use) {
   const std::size_t stride = std::size_t{gridDim.x} * blockDim.x * grain;
-  for (std::size_t at = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * grain; at < count; at += stride) use(at);
+  for (std::size_t at = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * grain; at < count;
+       at += stride)
+    use(at);
 }
 
 struct alignas(16) FourFloats {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels say to the GPU beyond C++: 16-bit numbers, tensor cores, copies into shared memory. Sources of the
-// register layouts: PTX ISA 8.5, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
+// What kernels say to the GPU beyond C++: 16-bit numbers, tensor cores, copies into shared memory. Sources of
+// the register layouts: PTX ISA 8.5, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
 #pragma once
 
 #ifdef __CUDACC__
@@ -50,8 +50,10 @@ __device__ inline float power_of_two(float x) {
 }
 
 /// c += a·b on 16x8 accumulators, a 16x16 by rows, b 16x8 by columns.
-__device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+__device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                    std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -76,7 +78,8 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], const Ei
 /// 16 bytes from global to shared memory, beside what follows; zeros unless `there`.
 __device__ inline void copy_async(EightNarrow* shared, const void* global, bool there) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(there ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
+               "r"(there ? 16 : 0)
                : "memory");
 }
 /// Ends a group of copies.
@@ -89,7 +92,9 @@ __device__ inline void await_copies() {
 
 #endif
 
-__device__ inline Narrow narrow(float value) { return {static_cast<std::uint16_t>(narrow_pair(value, 0.0f))}; }
+__device__ inline Narrow narrow(float value) {
+  return {static_cast<std::uint16_t>(narrow_pair(value, 0.0f))};
+}
 
 __device__ inline void load_eight(const Narrow* from, float (&to)[8]) {
   const EightNarrow eight = *reinterpret_cast<const EightNarrow*>(from);
@@ -123,8 +128,8 @@ __device__ inline float largest_of_warp(float value) {
   return value;
 }
 
-/// The sum over the block, the same on every thread, in a fixed order. `shared`: a value for each warp, free to
-/// use; nobody reads it when it returns.
+/// The sum over the block, the same on every thread, in a fixed order. `shared`: a value for each warp, free
+/// to use; nobody reads it when it returns.
 template <typename Value>
 __device__ inline Value sum_of_block(Value value, Value* shared) {
   value = sum_of_warp(value);

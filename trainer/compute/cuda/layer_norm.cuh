@@ -17,8 +17,8 @@ constexpr float norm_epsilon = 1e-5f;
 
 /// Rows of norm_warps warps per block. sum = x + addend unless addend is null.
 extern "C" __global__ void __launch_bounds__(norm_threads)
-    muster_layer_norm(int rows, int width, const Narrow* x, const Narrow* addend, Narrow* sum, const Narrow* gain,
-                      const Narrow* bias, Narrow* out, float* mean, float* rstd) {
+    muster_layer_norm(int rows, int width, const Narrow* x, const Narrow* addend, Narrow* sum,
+                      const Narrow* gain, const Narrow* bias, Narrow* out, float* mean, float* rstd) {
   const int row = static_cast<int>(blockIdx.x) * norm_warps + warp();
   if (row >= rows) return;
   const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
@@ -66,10 +66,11 @@ extern "C" __global__ void __launch_bounds__(norm_threads)
   }
 }
 
-/// One row of the backward pass: d_x grows, and this lane's parts of d gain and d bias, which lie in `sums` as
-/// [gain or bias][piece][element][lane].
-__device__ inline void norm_row_backward(int width, int pieces, const Narrow* x, const Narrow* gain, float average,
-                                         float scale, const Narrow* d_out, Narrow* d_x, float* sums) {
+/// One row of the backward pass: d_x grows, and this lane's parts of d gain and d bias, which lie in `sums`
+/// as [gain or bias][piece][element][lane].
+__device__ inline void norm_row_backward(int width, int pieces, const Narrow* x, const Narrow* gain,
+                                         float average, float scale, const Narrow* d_out, Narrow* d_x,
+                                         float* sums) {
   float hat[norm_pieces][8], d[norm_pieces][8];
   float total = 0, dot = 0;
 #pragma unroll
@@ -105,8 +106,8 @@ __device__ inline void norm_row_backward(int width, int pieces, const Narrow* x,
   }
 }
 
-/// d_x += d LayerNorm / d x; partial: [blocks, 2, width], each block's share of d gain and d bias. Shared memory:
-/// norm_backward_bytes(width).
+/// d_x += d LayerNorm / d x; partial: [blocks, 2, width], each block's share of d gain and d bias. Shared
+/// memory: norm_backward_bytes(width).
 extern "C" __global__ void __launch_bounds__(norm_threads)
     muster_layer_norm_backward(int rows, int width, const Narrow* x, const Narrow* gain, const float* mean,
                                const float* rstd, const Narrow* d_out, Narrow* d_x, float* partial) {

@@ -12,7 +12,7 @@ namespace muster::compute::cuda {
 namespace {
 
 /// What NVIDIA recommends for Hopper, more than for others (cuBLAS documentation, cublasSetWorkspace).
-constexpr std::size_t workspace_bytes = 32 << 20;
+constexpr std::uint64_t workspace_bytes = 32 << 20;
 constexpr int most_algorithms = 8, runs_to_time = 3;
 
 cublasLtEpilogue_t name_of(Epilogue epilogue) {
@@ -109,32 +109,43 @@ void Products::choose(Plan& plan, const ProductOperands& operands) {
   plan.set_memory(operands);
   cublasLtMatmulPreference_t preference = nullptr;
   cublas_.require(cublas_.preference_create(&preference), "a preference");
-  const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, decltype(cublas_.preference_destroy)> owner(
-      preference, cublas_.preference_destroy);
-  const std::uint64_t most = workspace_bytes;
-  cublas_.require(
-      cublas_.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
-      "a preference");
+  const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
+                        decltype(cublas_.preference_destroy)>
+      owner(preference, cublas_.preference_destroy);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+  // Tensors begin on cache lines of floats: their rounded copies, at multiples of 32 bytes.
+  for (const auto alignment :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set_preference(preference, alignment, std::uint32_t{16});
   std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> found{};
   int count = 0;
   const cublasStatus_t status =
-      cublas_.find_algorithms(handle_, plan.product, plan.first, plan.second, plan.result, plan.result, preference,
-                              measure_ ? most_algorithms : 1, found.data(), &count);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0) return;
-  plan.algorithm = found[0].algo;
-  // A product that adds would add several times.
-  if (!measure_ || plan.shape.accumulate) return;
+      cublas_.find_algorithms(handle_, plan.product, plan.first, plan.second, plan.result, plan.result,
+                              preference, most_algorithms, found.data(), &count);
+  if (status != CUBLAS_STATUS_SUCCESS) return;
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < count; ++i) {
-    const double seconds = time_of(plan, found[static_cast<std::size_t>(i)].algo, operands);
-    if (seconds >= best) continue;
-    best = seconds;
-    plan.algorithm = found[static_cast<std::size_t>(i)].algo;
+    const cublasLtMatmulAlgo_t& algorithm = found[static_cast<std::size_t>(i)].algo;
+    // A product that adds would add several times.
+    const bool runs = plan.shape.accumulate || run(plan, algorithm, operands) == CUBLAS_STATUS_SUCCESS;
+    if (!runs) continue;
+    const bool times = measure_ && !plan.shape.accumulate;
+    const double seconds = times ? time_of(plan, algorithm, operands) : 0;
+    if (seconds < best) plan.algorithm = algorithm;
+    best = std::min(best, seconds);
+    if (!times) return;
   }
 }
 
-double Products::time_of(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductOperands& operands) {
-  if (run(plan, algorithm, operands) != CUBLAS_STATUS_SUCCESS) return std::numeric_limits<double>::infinity();
+template <typename Value>
+void Products::set_preference(cublasLtMatmulPreference_t preference,
+                              cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
+  cublas_.require(cublas_.preference_set(preference, attribute, &value, sizeof value), "a preference");
+}
+
+double Products::time_of(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                         const ProductOperands& operands) {
   Mark begin(gpu_), end(gpu_);
   begin.set();
   for (int i = 0; i < runs_to_time; ++i) run(plan, algorithm, operands);
@@ -146,9 +157,9 @@ double Products::time_of(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm
 cublasStatus_t Products::run(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                              const ProductOperands& operands) {
   const float one = 1, before = plan.shape.accumulate ? 1 : 0;
-  return cublas_.multiply(handle_, plan.product, &one, operands.b, plan.first, operands.a, plan.second, &before,
-                          operands.c, plan.result, operands.c, plan.result, &algorithm, workspace_, workspace_bytes,
-                          gpu_.stream());
+  return cublas_.multiply(handle_, plan.product, &one, operands.b, plan.first, operands.a, plan.second,
+                          &before, operands.c, plan.result, operands.c, plan.result, &algorithm, workspace_,
+                          workspace_bytes, gpu_.stream());
 }
 
 bool Products::multiply(const ProductShape& shape, const ProductOperands& operands) {

@@ -35,12 +35,13 @@ struct ProductOperands {
   void* before_gelu = nullptr;
 };
 
-/// Matrix products of cuBLASLt. For each shape descriptors are made and an algorithm is chosen once. Not thread-safe.
+/// Matrix products of cuBLASLt. For each shape descriptors are made and an algorithm is chosen once. Not
+/// thread-safe.
 class Products {
  public:
-  /// `measure`: of the algorithms that cuBLASLt proposes take the one that was the fastest at the first call, which then
-  /// waits; another start may then choose another one, whose sums are rounded in another order. Otherwise take the
-  /// first, which is the same at every start on the same GPU.
+  /// `measure`: of the algorithms that cuBLASLt proposes take the one that was the fastest at the first call,
+  /// which then waits; another start may then choose another one, whose sums are rounded in another order.
+  /// Otherwise take the first that runs, which is the same at every start on the same GPU.
   Products(Gpu& gpu, bool measure);
   ~Products();
   Products(const Products&) = delete;
@@ -55,7 +56,11 @@ class Products {
   struct Plan;
   Plan& plan_for(const ProductShape& shape, const ProductOperands& operands);
   void choose(Plan& plan, const ProductOperands& operands);
-  cublasStatus_t run(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductOperands& operands);
+  template <typename Value>
+  void set_preference(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+                      Value value);
+  cublasStatus_t run(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                     const ProductOperands& operands);
   double time_of(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductOperands& operands);
 
   Gpu& gpu_;

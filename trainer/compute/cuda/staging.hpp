@@ -8,9 +8,9 @@
 
 namespace muster::compute::cuda {
 
-/// Small arrays of the host's on their way to the GPU: each is put into pinned memory, so that the caller may go on, and
-/// copied by the stream. Two take turns; the third call waits until the first one's copy is done, which it is as long
-/// as the host is no more than a step ahead.
+/// Small arrays of the host's on their way to the GPU: each is put into pinned memory, so that the caller may
+/// go on, and copied by the stream. Two take turns; the third call waits until the first one's copy is done,
+/// which it is as long as the host is no more than a step ahead.
 class Staging {
  public:
   explicit Staging(Gpu& gpu) : gpu_(gpu) {}

@@ -8,8 +8,8 @@
 
 namespace muster::compute::cuda {
 
-/// Rows by the token that they hold: order[begins[i]] … order[begins[i + 1] - 1] hold distinct[i], in ascending order,
-/// so that sums over them have the same bits each time.
+/// Rows by the token that they hold: order[begins[i]] … order[begins[i + 1] - 1] hold distinct[i], in
+/// ascending order, so that sums over them have the same bits each time.
 struct TokenOrder {
   std::vector<Token> distinct;
   std::vector<std::uint32_t> begins, order;

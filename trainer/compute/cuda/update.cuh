@@ -61,7 +61,8 @@ extern "C" __global__ void muster_end_chunk(const double* loss, double scale, fl
   *not_finite = 0.0f;
 }
 
-/// Decides about an update by the reduced slots, which it copies to `told`, and the sum of the gradients' squares.
+/// Decides about an update by the reduced slots, which it copies to `told`, and the sum of the gradients'
+/// squares.
 extern "C" __global__ void muster_decide(const double* squares, const float* slots, float clip, float* told,
                                          Decision* decision) {
   if (threadIdx.x != 0) return;
@@ -74,26 +75,28 @@ extern "C" __global__ void muster_decide(const double* squares, const float* slo
   decision->apply = finite ? 1 : 0;
 }
 
-/// parameter is the master; copy, its rounded copy that the model computes with.
+/// parameter is the master; copy, unless it is null, its rounded copy that the model computes with.
 extern "C" __global__ void __launch_bounds__(element_threads)
-    muster_adamw(std::size_t count, UpdateScalars s, const Decision* decision, float* parameter, const float* gradient,
-                 float* moment1, float* moment2, Narrow* copy) {
+    muster_adamw(std::size_t count, UpdateScalars s, const Decision* decision, float* parameter,
+                 const float* gradient, float* moment1, float* moment2, Narrow* copy) {
   if (decision->apply == 0) return;
   const float scale = decision->gradient_scale;
   for_each_group<4>(count, [=](std::size_t at) {
     const FourFloats g = load_four(gradient, at, count);
-    FourFloats p = load_four(parameter, at, count), m = load_four(moment1, at, count), v = load_four(moment2, at, count);
+    FourFloats p = load_four(parameter, at, count), m = load_four(moment1, at, count),
+               v = load_four(moment2, at, count);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float clipped = g.of[i] * scale;
       m.of[i] = s.beta1 * m.of[i] + (1.0f - s.beta1) * clipped;
       v.of[i] = s.beta2 * v.of[i] + (1.0f - s.beta2) * clipped * clipped;
-      p.of[i] = p.of[i] * s.decay - s.step_size * m.of[i] / (sqrtf(v.of[i] * s.inverse_correction2) + s.epsilon);
+      p.of[i] =
+          p.of[i] * s.decay - s.step_size * m.of[i] / (sqrtf(v.of[i] * s.inverse_correction2) + s.epsilon);
     }
     store_four(parameter, at, count, p);
     store_four(moment1, at, count, m);
     store_four(moment2, at, count, v);
-    store_four(copy, at, count, p);
+    if (copy != nullptr) store_four(copy, at, count, p);
   });
 }
 

@@ -35,8 +35,8 @@ struct Forward {
 };
 Forward forward(const Sizes& s, const std::vector<Narrow>& qkv, bool last_thread_first = false) {
   Forward result{std::vector<Narrow>(s.rows() * s.width()), std::vector<float>(s.sums())};
-  run(muster_attention, s.launch(query_rows, attention_forward_bytes, last_thread_first), s.length, qkv.data(),
-      result.out.data(), result.log_sum.data());
+  run(muster_attention, s.launch(query_rows, attention_forward_bytes, last_thread_first), s.length,
+      qkv.data(), result.out.data(), result.log_sum.data());
   return result;
 }
 
@@ -44,10 +44,10 @@ std::vector<Narrow> backward(const Sizes& s, const std::vector<Narrow>& qkv, con
                              const std::vector<Narrow>& d_out, bool last_thread_first = false) {
   std::vector<Narrow> d_qkv(qkv.size(), rounded(777));
   std::vector<float> dots(s.sums());
-  run(muster_attention_queries_backward, s.launch(tile_rows, attention_queries_bytes, last_thread_first), s.length,
-      qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv.data(), dots.data());
-  run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, last_thread_first), s.length, qkv.data(),
-      saved.log_sum.data(), d_out.data(), dots.data(), d_qkv.data());
+  run(muster_attention_queries_backward, s.launch(tile_rows, attention_queries_bytes, last_thread_first),
+      s.length, qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv.data(), dots.data());
+  run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, last_thread_first), s.length,
+      qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv.data());
   return d_qkv;
 }
 
@@ -61,9 +61,11 @@ Exact exact_forward(const Sizes& s, const std::vector<double>& qkv) {
   return result;
 }
 
-/// Of every element of d_qkv: the sum of the sizes of what is added up for it, where weights and d scores are rounded.
-std::vector<double> sizes_of_gradient(const Sizes& s, const std::vector<double>& qkv, const std::vector<double>& out,
-                                      const std::vector<double>& log_sum, const std::vector<double>& d_out) {
+/// Of every element of d_qkv: the sum of the sizes of what is added up for it, where weights and d scores are
+/// rounded.
+std::vector<double> sizes_of_gradient(const Sizes& s, const std::vector<double>& qkv,
+                                      const std::vector<double>& out, const std::vector<double>& log_sum,
+                                      const std::vector<double>& d_out) {
   std::vector<double> sizes(qkv.size());
   const std::size_t width = s.width(), length = static_cast<std::size_t>(s.length);
   for (std::size_t task = 0; task < s.sums() / length; ++task) {
@@ -157,7 +159,8 @@ TEST_CASE("a query that is not a number spoils its own row and no other", "[gpu 
   const Sizes s{1, 80, 1};
   auto qkv = random_qkv(s);
   const Forward whole = forward(s, qkv);
-  for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     qkv[70 * 3 * s.width() + 5] = rounded(bad);
     const Forward found = forward(s, qkv);
     for (std::size_t i = 0; i < found.out.size(); ++i) {

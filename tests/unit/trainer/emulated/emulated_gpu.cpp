@@ -37,14 +37,14 @@ struct Copy {
 struct Thread {
   Fibre fibre;
   Index index;
-  State state = State::ready;
+  State state = State::done;
   void* posted = nullptr;
   Act act = nullptr;
   std::vector<std::vector<Copy>> copies;  ///< groups, the last one not ended
 };
 
 Fibre scheduler{nullptr, {}, {}, true, nullptr};  // the stack of launch()
-std::vector<std::unique_ptr<Thread>> threads;  // kept from launch to launch
+std::vector<std::unique_ptr<Thread>> threads;     // kept from launch to launch
 Thread* current = nullptr;
 std::size_t thread_count = 0;
 std::vector<unsigned char> shared;
@@ -55,11 +55,13 @@ std::string fault;
 const void* home = nullptr;  // launch()'s stack, as it is told when the first fibre leaves it
 std::size_t home_bytes = 0;
 void leave(Fibre& from, const Fibre& to) {
-  __sanitizer_start_switch_fiber(&from.sanitizer, to.stack ? to.stack.get() : home, to.stack ? stack_bytes : home_bytes);
+  __sanitizer_start_switch_fiber(&from.sanitizer, to.stack ? to.stack.get() : home,
+                                 to.stack ? stack_bytes : home_bytes);
 }
 void arrive(Fibre& at) {
   const bool from_home = &at != &scheduler;
-  __sanitizer_finish_switch_fiber(at.sanitizer, from_home ? &home : nullptr, from_home ? &home_bytes : nullptr);
+  __sanitizer_finish_switch_fiber(at.sanitizer, from_home ? &home : nullptr,
+                                  from_home ? &home_bytes : nullptr);
 }
 #else
 void leave(Fibre&, const Fibre&) {}
@@ -80,16 +82,21 @@ void switch_to(Fibre& from, Fibre& to) {
 
 void run_thread() {
   arrive(current->fibre);
-  (*body)();
-  current->state = State::done;
-  switch_to(current->fibre, scheduler);
+  for (;;) {  // a thread of each block
+    (*body)();
+    current->state = State::done;
+    switch_to(current->fibre, scheduler);
+  }
 }
 
 void prepare(Thread& thread, unsigned number) {
+  const bool was_left_waiting = thread.state != State::done;
   thread.index = {number, 0, 0};
   thread.state = State::ready;
-  thread.copies.assign(1, {});
+  thread.copies.resize(1);
+  thread.copies[0].clear();
   Fibre& fibre = thread.fibre;
+  if (fibre.begun && !was_left_waiting) return;
   if (!fibre.stack) fibre.stack = std::make_unique<unsigned char[]>(stack_bytes);
   fibre.begun = false;
   getcontext(&fibre.start);
@@ -186,7 +193,9 @@ void together(void* mine, Act act) {
   for (std::size_t i = 0; i < lanes.size(); ++i) threads[first + i]->state = State::ready;
 }
 
-void copy_later(void* to, const void* from, bool there) { current->copies.back().push_back({to, from, there}); }
+void copy_later(void* to, const void* from, bool there) {
+  current->copies.back().push_back({to, from, there});
+}
 
 void end_group_of_copies() { current->copies.emplace_back(); }
 

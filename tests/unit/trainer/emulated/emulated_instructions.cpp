@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doubles of the instructions that kernels say in PTX, with the layouts of registers that the PTX ISA gives them.
+// The doubles of the instructions that kernels say in PTX, with the layouts of registers that the PTX ISA
+// gives them.
 #include <cstring>
 
 #include "compute/cuda/instructions.cuh"
@@ -16,8 +17,8 @@ struct Product {
   std::uint32_t b[2];
 };
 
-/// Lane l holds of a: rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next, and both again 8 columns on; of b the
-/// rows as a's columns, column l / 4; of c: a's rows, columns 2 (l % 4) and the next.
+/// Lane l holds of a: rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next, and both again 8 columns on;
+/// of b the rows as a's columns, column l / 4; of c: a's rows, columns 2 (l % 4) and the next.
 void multiply_add_of_warp(const emulated::Lanes& lanes) {
   float a[16][16], b[16][8];
   for (int l = 0; l < 32; ++l) {
@@ -57,7 +58,8 @@ void load_matrices_of_warp(const emulated::Lanes& lanes) {
   for (int l = 0; l < 32; ++l) {
     for (int matrix = 0; matrix < 4; ++matrix) {
       const int row = l / 4, column = l % 4 * 2;
-      const std::uint32_t low = transposed ? element(lanes, matrix, column, row) : element(lanes, matrix, row, column);
+      const std::uint32_t low =
+          transposed ? element(lanes, matrix, column, row) : element(lanes, matrix, row, column);
       const std::uint32_t high =
           transposed ? element(lanes, matrix, column + 1, row) : element(lanes, matrix, row, column + 1);
       static_cast<Matrices*>(lanes[static_cast<std::size_t>(l)])->to[matrix] = low | high << 16;

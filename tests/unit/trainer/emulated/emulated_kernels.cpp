@@ -21,12 +21,14 @@ struct Emulated;
 template <typename... Parameters, void (*kernel)(Parameters...)>
 struct Emulated<kernel> {
   static void run(const FakeLaunch& launch, void** arguments) {
-    emulated::launch({{launch.blocks[0], launch.blocks[1], launch.blocks[2]}, launch.threads, launch.shared_bytes},
-                     [=] { call(kernel, arguments, std::index_sequence_for<Parameters...>{}); });
+    emulated::launch(
+        {{launch.blocks[0], launch.blocks[1], launch.blocks[2]}, launch.threads, launch.shared_bytes},
+        [=] { call(kernel, arguments, std::index_sequence_for<Parameters...>{}); });
   }
 };
 
-#define MUSTER_EMULATED(name) {#name, Emulated<name>::run}
+#define MUSTER_EMULATED(name) \
+  { #name, Emulated < name> ::run }
 constexpr FakeKernel kernels[] = {MUSTER_EMULATED(muster_embed),
                                   MUSTER_EMULATED(muster_embed_tokens_backward),
                                   MUSTER_EMULATED(muster_embed_positions_backward),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test double of cuBLASLt: plain products on host memory, with the epilogues that the trainer asks for, as NVIDIA's
-// documentation describes them. It refuses what the real one refuses of that: types, alignments, dimensions that do not
-// fit. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but the bias.
+// A test double of cuBLASLt: plain products on host memory, with the epilogues that the trainer asks for, as
+// NVIDIA's documentation describes them. It refuses what the real one refuses of that: types, alignments,
+// dimensions that do not fit. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but the bias.
 #include <cublasLt.h>
 
 #include <cmath>
@@ -45,9 +45,7 @@ void write(void* memory, cudaDataType type, std::size_t at, float value) {
 
 bool aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
 
-float gelu(float x) {
-  return 0.5f * x * (1 + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-}
+float gelu(float x) { return 0.5f * x * (1 + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x))); }
 float gelu_slope(float x) {
   const float t = std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x));
   return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
@@ -74,18 +72,21 @@ float after(const Product& product, float value, std::uint64_t row, std::uint64_
     write(product.aux, CUDA_R_16BF, aux, value);
     return gelu(value);
   }
-  if (product.epilogue == CUBLASLT_EPILOGUE_DGELU) return value * gelu_slope(read(product.aux, CUDA_R_16BF, aux));
+  if (product.epilogue == CUBLASLT_EPILOGUE_DGELU)
+    return value * gelu_slope(read(product.aux, CUDA_R_16BF, aux));
   return value;
 }
 
 bool fits(const Product& product, const Operand& a, const Operand& b, const Matrix& d) {
-  const bool gelu = product.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || product.epilogue == CUBLASLT_EPILOGUE_DGELU;
+  const bool gelu =
+      product.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || product.epilogue == CUBLASLT_EPILOGUE_DGELU;
   if (gelu && (product.aux == nullptr || product.aux_stride % 8 != 0 || d.type != CUDA_R_16BF)) return false;
-  if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB && (product.bias == nullptr || product.bias_type != d.type))
+  if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB &&
+      (product.bias == nullptr || product.bias_type != d.type))
     return false;
-  return a.matrix.type == CUDA_R_16BF && b.matrix.type == CUDA_R_16BF && a.columns() == b.rows() && a.rows() == d.rows &&
-         b.columns() == d.columns && aligned(a.memory) && aligned(b.memory) && a.matrix.stride % 8 == 0 &&
-         b.matrix.stride % 8 == 0 && d.stride % 8 == 0;
+  return a.matrix.type == CUDA_R_16BF && b.matrix.type == CUDA_R_16BF && a.columns() == b.rows() &&
+         a.rows() == d.rows && b.columns() == d.columns && aligned(a.memory) && aligned(b.memory) &&
+         a.matrix.stride % 8 == 0 && b.matrix.stride % 8 == 0 && d.stride % 8 == 0;
 }
 
 template <typename T>
@@ -118,8 +119,9 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cublasLtMatmulDescAttributes_t attribute,
-                                              const void* value, std::size_t bytes) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              std::size_t bytes) {
   auto& product = of<Product>(handle);
   const auto set = [&](auto& to) {
     if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
@@ -146,8 +148,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cubla
   }
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* matrix, cudaDataType type, std::uint64_t rows,
-                                          std::uint64_t columns, std::int64_t stride) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* matrix, cudaDataType type,
+                                          std::uint64_t rows, std::uint64_t columns, std::int64_t stride) {
   *matrix = reinterpret_cast<cublasLtMatrixLayout_t>(new Matrix{type, rows, columns, stride});
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -164,13 +166,15 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete reinterpret_cast<int*>(preference);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
-                                                    const void*, std::size_t) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t, const void*,
+                                                    std::size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int asked,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   const char* const mode = std::getenv("FAKE_CUBLASLT");
@@ -185,8 +189,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_matrix, const void* b, cublasLtMatrixLayout_t b_matrix,
                               const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
-                              cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t*, void*, std::size_t,
-                              cudaStream_t) {
+                              cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t*, void*,
+                              std::size_t, cudaStream_t) {
   const auto& product = of<Product>(handle);
   const Matrix& to = of<Matrix>(d_matrix);
   const Operand first{a, of<Matrix>(a_matrix), product.first == CUBLAS_OP_T};

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "catch.hpp"
@@ -47,7 +48,8 @@ std::vector<double> exact(const std::vector<Number>& values) {
 
 /// The largest |found - expected| / bound.
 template <typename Number>
-double worst(const std::vector<Number>& found, const std::vector<double>& expected, const std::vector<double>& bound) {
+double worst(const std::vector<Number>& found, const std::vector<double>& expected,
+             const std::vector<double>& bound) {
   double most = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double ratio = std::abs(exact(found[i]) - expected[i]) / bound[i];

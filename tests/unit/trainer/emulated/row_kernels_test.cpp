@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerNorm, embeddings, sums of columns, the classifier and element-wise kernels, on the double of a GPU, against the
-// CPU's in double.
+// LayerNorm, embeddings, sums of columns, the classifier and element-wise kernels, on the double of a GPU,
+// against the CPU's in double.
 #include <limits>
 
 #include "compute/cuda/classifier.cuh"
@@ -15,7 +15,9 @@ using CpuDouble = muster::compute::cpu::CpuCompute<double>;
 
 namespace {
 
-unsigned groups(std::size_t count, std::size_t each) { return static_cast<unsigned>((count + each - 1) / each); }
+unsigned groups(std::size_t count, std::size_t each) {
+  return static_cast<unsigned>((count + each - 1) / each);
+}
 constexpr std::size_t warps_bytes = 32 * sizeof(double);
 
 CpuDouble cpu() { return CpuDouble({1, false, nullptr}); }
@@ -28,9 +30,9 @@ Norm normalize(int rows, int width, const std::vector<Narrow>& x, const std::vec
                const std::vector<Narrow>& gain, const std::vector<Narrow>& bias) {
   Norm norm{x, x, std::vector<float>(static_cast<std::size_t>(rows)), {}};
   norm.rstd = norm.mean;
-  run(muster_layer_norm, {{groups(static_cast<std::size_t>(rows), norm_warps)}, norm_threads}, rows, width, x.data(),
-      addend.empty() ? nullptr : addend.data(), norm.sum.data(), gain.data(), bias.data(), norm.out.data(),
-      norm.mean.data(), norm.rstd.data());
+  run(muster_layer_norm, {{groups(static_cast<std::size_t>(rows), norm_warps)}, norm_threads}, rows, width,
+      x.data(), addend.empty() ? nullptr : addend.data(), norm.sum.data(), gain.data(), bias.data(),
+      norm.out.data(), norm.mean.data(), norm.rstd.data());
   return norm;
 }
 
@@ -39,17 +41,18 @@ struct NormGradient {
   std::vector<float> d_gain, d_bias;
 };
 NormGradient normalize_backward(int rows, int width, const std::vector<Narrow>& gain, const Norm& norm,
-                                const std::vector<Narrow>& d_out, const std::vector<Narrow>& d_x, unsigned blocks,
-                                bool last_thread_first) {
+                                const std::vector<Narrow>& d_out, const std::vector<Narrow>& d_x,
+                                unsigned blocks, bool last_thread_first) {
   const auto size = static_cast<std::size_t>(width);
   NormGradient result{d_x, std::vector<float>(size), std::vector<float>(size)};
   std::vector<float> partial(blocks * 2 * size);
   const std::size_t pieces = (size + piece_columns - 1) / piece_columns;
   run(muster_layer_norm_backward,
-      {{blocks}, norm_threads, norm_warps * 2 * pieces * piece_columns * sizeof(float), last_thread_first}, rows, width,
-      norm.sum.data(), gain.data(), norm.mean.data(), norm.rstd.data(), d_out.data(), result.d_x.data(), partial.data());
-  run(muster_sum_parts, {{groups(2 * size, 32)}, column_threads, column_sums_bytes, last_thread_first}, blocks,
-      2 * width, width, partial.data(), result.d_gain.data(), result.d_bias.data());
+      {{blocks}, norm_threads, norm_warps * 2 * pieces * piece_columns * sizeof(float), last_thread_first},
+      rows, width, norm.sum.data(), gain.data(), norm.mean.data(), norm.rstd.data(), d_out.data(),
+      result.d_x.data(), partial.data());
+  run(muster_sum_parts, {{groups(2 * size, 32)}, column_threads, column_sums_bytes, last_thread_first},
+      blocks, 2 * width, width, partial.data(), result.d_gain.data(), result.d_bias.data());
   return result;
 }
 
@@ -59,7 +62,8 @@ TEST_CASE("LayerNorm with the sum before it agrees with the CPU's in double", "[
   for (const int width : {64, 264, 1600}) {
     CAPTURE(width);
     const int rows = 5;
-    const std::size_t size = static_cast<std::size_t>(rows * width), columns = static_cast<std::size_t>(width);
+    const std::size_t size = static_cast<std::size_t>(rows * width),
+                      columns = static_cast<std::size_t>(width);
     const auto x = narrow_numbers(size, 1), addend = narrow_numbers(size, 2);
     const auto gain = narrow_numbers(columns, 3), bias = narrow_numbers(columns, 4);
     const Norm norm = normalize(rows, width, x, addend, gain, bias);
@@ -69,8 +73,8 @@ TEST_CASE("LayerNorm with the sum before it agrees with the CPU's in double", "[
     const auto sum = exact(norm.sum), g = exact(gain), b = exact(bias);
     std::vector<double> out(size), mean(5), rstd(5);
     auto computer = cpu();
-    computer.layer_norm(sum.data(), nullptr, nullptr, g.data(), b.data(), out.data(), mean.data(), rstd.data(), rows,
-                        width);
+    computer.layer_norm(sum.data(), nullptr, nullptr, g.data(), b.data(), out.data(), mean.data(),
+                        rstd.data(), rows, width);
     CHECK(worst(norm.out, out, bounds(out, half_unit, 2e-5)) <= 1);
     CHECK(worst(norm.mean, mean, bounds(mean, 1e-5, 1e-6)) < 1);
     CHECK(worst(norm.rstd, rstd, bounds(rstd, 1e-5, 0)) < 1);
@@ -79,24 +83,28 @@ TEST_CASE("LayerNorm with the sum before it agrees with the CPU's in double", "[
   }
 }
 
-TEST_CASE("gradients of LayerNorm agree with the CPU's in double and have the same bits in any order of threads",
-          "[gpu kernels]") {
+TEST_CASE(
+    "gradients of LayerNorm agree with the CPU's in double and have the same bits in any order of threads",
+    "[gpu kernels]") {
   for (const int width : {64, 264}) {
     CAPTURE(width);
     const int rows = 23;
-    const std::size_t size = static_cast<std::size_t>(rows * width), columns = static_cast<std::size_t>(width);
-    const auto x = narrow_numbers(size, 1), d_out = narrow_numbers(size, 2), d_before = narrow_numbers(size, 5);
+    const std::size_t size = static_cast<std::size_t>(rows * width),
+                      columns = static_cast<std::size_t>(width);
+    const auto x = narrow_numbers(size, 1), d_out = narrow_numbers(size, 2),
+               d_before = narrow_numbers(size, 5);
     const auto gain = narrow_numbers(columns, 3), bias = narrow_numbers(columns, 4);
     const Norm norm = normalize(rows, width, x, {}, gain, bias);
     Norm saved = norm;
     saved.sum = x;
     const auto found = normalize_backward(rows, width, gain, saved, d_out, d_before, 3, false);
-    const auto values = exact(x), g = exact(gain), mean = exact(norm.mean), rstd = exact(norm.rstd), d = exact(d_out);
+    const auto values = exact(x), g = exact(gain), mean = exact(norm.mean), rstd = exact(norm.rstd),
+               d = exact(d_out);
     auto d_x = exact(d_before);
     std::vector<double> d_gain(columns), d_bias(columns);
     auto computer = cpu();
-    computer.layer_norm_backward(values.data(), g.data(), mean.data(), rstd.data(), d.data(), d_x.data(), d_gain.data(),
-                                 d_bias.data(), rows, width);
+    computer.layer_norm_backward(values.data(), g.data(), mean.data(), rstd.data(), d.data(), d_x.data(),
+                                 d_gain.data(), d_bias.data(), rows, width);
     CHECK(worst(found.d_x, d_x, bounds(d_x, half_unit, 2e-5)) <= 1);
     CHECK(worst(found.d_gain, d_gain, bounds(d_gain, 1e-5, 1e-5)) < 1);
     CHECK(worst(found.d_bias, d_bias, bounds(d_bias, 1e-5, 1e-5)) < 1);
@@ -107,13 +115,15 @@ TEST_CASE("gradients of LayerNorm agree with the CPU's in double and have the sa
 }
 
 TEST_CASE("sums of columns are right for any number of rows and parts", "[gpu kernels]") {
-  for (const auto& [rows, width, parts] : {std::array{1, 8, 1}, std::array{37, 264, 2}, std::array{300, 72, 5}}) {
+  for (const auto& [rows, width, parts] :
+       {std::array{1, 8, 1}, std::array{37, 264, 2}, std::array{300, 72, 5}}) {
     CAPTURE(rows, width, parts);
     const auto columns = static_cast<std::size_t>(width);
     const auto x = narrow_numbers(static_cast<std::size_t>(rows) * columns, 1);
     std::vector<float> partial(static_cast<std::size_t>(parts) * columns), out(columns);
-    run(muster_column_parts, {{groups(columns, 256), static_cast<unsigned>(parts)}, column_threads, column_sums_bytes},
-        rows, width, x.data(), partial.data());
+    run(muster_column_parts,
+        {{groups(columns, 256), static_cast<unsigned>(parts)}, column_threads, column_sums_bytes}, rows,
+        width, x.data(), partial.data());
     run(muster_sum_parts, {{groups(columns, 32)}, column_threads, column_sums_bytes}, parts, width, width,
         partial.data(), out.data(), nullptr);
     std::vector<double> expected(columns);
@@ -131,8 +141,8 @@ TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]"
   for (std::size_t i = 0; i < rows; ++i) tokens[i] = static_cast<std::uint16_t>(i * i % 7 + (i == 5 ? 2 : 0));
   const auto table = narrow_numbers(vocabulary * columns, 1), positions = narrow_numbers(length * columns, 2);
   std::vector<Narrow> out(rows * columns);
-  run(muster_embed, {{groups(rows * columns / 8, 256)}, 256}, rows, length, width, tokens.data(), table.data(),
-      positions.data(), out.data());
+  run(muster_embed, {{groups(rows * columns / 8, 256)}, 256}, rows, length, width, tokens.data(),
+      table.data(), positions.data(), out.data());
   std::vector<double> expected(rows * columns);
   const auto t = exact(table), p = exact(positions);
   auto computer = cpu();
@@ -153,13 +163,13 @@ TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]"
   std::vector<float> d_positions(length * columns);
   auto d_table_expected = exact(d_table), d_positions_expected = exact(d_positions);
   const auto d = exact(out);
-  computer.embed_backward(tokens.data(), d.data(), d_table_expected.data(), d_positions_expected.data(), batch, length,
-                          width);
+  computer.embed_backward(tokens.data(), d.data(), d_table_expected.data(), d_positions_expected.data(),
+                          batch, length, width);
   run(muster_embed_tokens_backward,
-      {{static_cast<unsigned>(distinct.size()), groups(columns, 256)}, column_threads, column_sums_bytes}, width,
-      distinct.data(), begins.data(), order.data(), out.data(), d_table.data());
-  run(muster_embed_positions_backward, {{groups(length * columns / 8, 256)}, 256}, batch, length, width, out.data(),
-      d_positions.data());
+      {{static_cast<unsigned>(distinct.size()), groups(columns, 256)}, column_threads, column_sums_bytes},
+      width, distinct.data(), begins.data(), order.data(), out.data(), d_table.data());
+  run(muster_embed_positions_backward, {{groups(length * columns / 8, 256)}, 256}, batch, length, width,
+      out.data(), d_positions.data());
   CHECK(worst(d_table, d_table_expected, bounds(d_table_expected, 1e-5, 1e-5)) < 1);
   CHECK(worst(d_positions, d_positions_expected, bounds(d_positions_expected, 1e-5, 1e-5)) < 1);
 }
@@ -170,11 +180,11 @@ struct Classified {
   std::vector<Narrow> logits;
   std::vector<float> losses;
 };
-Classified classify(int classes, int stride, std::vector<Narrow> logits, const std::vector<std::uint16_t>& targets,
-                    float scale) {
+Classified classify(int classes, int stride, std::vector<Narrow> logits,
+                    const std::vector<std::uint16_t>& targets, float scale) {
   Classified result{std::move(logits), std::vector<float>(targets.size())};
-  run(muster_cross_entropy, {{static_cast<unsigned>(targets.size())}, classifier_threads, warps_bytes}, classes, stride,
-      result.logits.data(), targets.data(), scale, result.losses.data());
+  run(muster_cross_entropy, {{static_cast<unsigned>(targets.size())}, classifier_threads, warps_bytes},
+      classes, stride, result.logits.data(), targets.data(), scale, result.losses.data());
   return result;
 }
 
@@ -188,7 +198,8 @@ TEST_CASE("the classifier agrees with the CPU's in double", "[gpu kernels]") {
     const auto logits = narrow_numbers(3 * static_cast<std::size_t>(stride), 1, 4);
     std::vector<double> packed;
     for (std::size_t row = 0; row < 3; ++row) {
-      for (std::size_t i = 0; i < all; ++i) packed.push_back(exact(logits[row * static_cast<std::size_t>(stride) + i]));
+      for (std::size_t i = 0; i < all; ++i)
+        packed.push_back(exact(logits[row * static_cast<std::size_t>(stride) + i]));
     }
     auto gradient = packed;
     auto computer = cpu();
@@ -245,7 +256,8 @@ TEST_CASE("GELU and its gradient agree with the CPU's in double", "[gpu kernels]
   run(muster_gelu_backward, {{2}, element_threads}, x.size(), x.data(), d.data());
   CHECK(worst(out, expected, bounds(expected, 1.01 * half_unit, 1e-5)) < 1);
   // The CPU's bound on its exponent gives 1e20 a gradient of nothing like 1: there only being finite counts.
-  for (std::size_t i = 2; i < 4; ++i) CHECK(widen(d[i]) == widen(rounded(i == 2 ? exact(narrow_numbers(4, 2)[2]) : 0)));
+  for (std::size_t i = 2; i < 4; ++i)
+    CHECK(widen(d[i]) == widen(rounded(i == 2 ? exact(narrow_numbers(4, 2)[2]) : 0)));
   d[2] = d[3] = rounded(0), d_expected[2] = d_expected[3] = 0;
   CHECK(worst(d, d_expected, bounds(d_expected, 1.01 * half_unit, 1e-5)) < 1);
 }

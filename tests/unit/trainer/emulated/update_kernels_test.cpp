@@ -15,8 +15,10 @@ constexpr std::size_t warps_bytes = 32 * sizeof(double);
 double squares_of(const std::vector<float>& x, bool last_thread_first = false) {
   std::vector<double> partial(7);
   double sum = 1;
-  run(muster_squares, {{7}, norm_sum_threads, warps_bytes, last_thread_first}, x.size(), x.data(), partial.data());
-  run(muster_sum_squares, {{1}, norm_sum_threads, warps_bytes, last_thread_first}, 7, partial.data(), 1, &sum);
+  run(muster_squares, {{7}, norm_sum_threads, warps_bytes, last_thread_first}, x.size(), x.data(),
+      partial.data());
+  run(muster_sum_squares, {{1}, norm_sum_threads, warps_bytes, last_thread_first}, 7, partial.data(), 1,
+      &sum);
   return sum - 1;
 }
 
@@ -101,7 +103,8 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
   auto p = exact(parameter), m1 = exact(moment1), m2 = exact(moment2);
   const auto g = exact(gradient);
   muster::compute::AdamwStep step;
-  step.learning_rate = 0.01, step.beta1 = 0.9, step.beta2 = 0.99, step.epsilon = 1e-8, step.weight_decay = 0.1;
+  step.learning_rate = 0.01, step.beta1 = 0.9, step.beta2 = 0.99, step.epsilon = 1e-8,
+  step.weight_decay = 0.1;
   step.gradient_scale = 0.25, step.correction1 = 0.5, step.correction2 = 0.3;
   muster::compute::cpu::CpuCompute<double> cpu({1, false, nullptr});
   cpu.adamw(step, p.data(), g.data(), m1.data(), m2.data(), count);
@@ -125,8 +128,16 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
 }
 
 TEST_CASE("the double of a GPU finds threads that miss each other", "[gpu kernels]") {
-  CHECK_THROWS_AS(launch({{1, 1, 1}, 64, 0, false}, [] { if (threadIdx.x != 3) __syncthreads(); }), std::logic_error);
-  CHECK_THROWS_AS(launch({{1, 1, 1}, 32, 0, false}, [] { if (threadIdx.x != 3) __syncwarp(); }), std::logic_error);
+  CHECK_THROWS_AS(launch({{1, 1, 1}, 64, 0, false},
+                         [] {
+                           if (threadIdx.x != 3) __syncthreads();
+                         }),
+                  std::logic_error);
+  CHECK_THROWS_AS(launch({{1, 1, 1}, 32, 0, false},
+                         [] {
+                           if (threadIdx.x != 3) __syncwarp();
+                         }),
+                  std::logic_error);
   CHECK_THROWS_AS(launch({{1, 1, 1}, 32, 0, false},
                          [] {
                            if (threadIdx.x == 3)

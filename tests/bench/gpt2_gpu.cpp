@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPT-2's training on one GPU: bench_gpt2_gpu [MODEL [BATCH [STEPS]]], gpt2-124M and 64 sequences of 1024
+// tokens if not given. Whole steps as the trainer's (gradients, norm, decision, AdamW) on random tokens;
+// tokens/s and MFU by the median step, against a peak measured before and after; then the parts of a step,
+// each by itself. Exit code 77 without a GPU. GPT2_GPU_MEASURE=1: with cuBLASLt's fastest algorithms, as
+// timed, in place of its first; GPT2_GPU_FUSE=0: without its epilogues.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compute/cuda/cuda_compute.hpp"
+#include "measure_peak.hpp"
+#include "models/gpt.hpp"
+#include "muster/error.hpp"
+#include "muster/philox.hpp"
+#include "optimizer.hpp"
+
+using namespace muster;
+using compute::cuda::CudaCompute;
+using models::GptConfig;
+
+namespace {
+
+double seconds_of(const std::function<void()>& work, compute::Compute<bfloat16>& on) {
+  on.wait();
+  const auto from = std::chrono::steady_clock::now();
+  work();
+  on.wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+}
+
+std::vector<compute::Token> random_tokens(std::size_t count, int vocabulary, std::uint64_t stream) {
+  std::vector<compute::Token> tokens(count);
+  for (std::size_t i = 0; i < count; ++i)
+    tokens[i] =
+        static_cast<compute::Token>(uniform_bits(1, stream, i) % static_cast<std::uint64_t>(vocabulary));
+  return tokens;
+}
+
+/// A model with its optimizer, and steps as Replica takes them alone.
+class Training {
+ public:
+  Training(const GptConfig& config, int batch, CudaCompute& on)
+      : on_(on),
+        gpt_(config, batch, on, compute::step_slots),
+        adamw_(gpt_.tensors().table(), {}, on),
+        batch_(batch),
+        tokens_(random_tokens(rows() + 1, config.vocabulary, 1)) {
+    gpt_.tensors().initialize(1);
+    gpt_.tensors().round_parameters(on);
+  }
+  std::size_t rows() const {
+    return static_cast<std::size_t>(batch_) * static_cast<std::size_t>(gpt_.config().context);
+  }
+  compute::StepOutcome step() {
+    auto& tensors = gpt_.tensors();
+    const auto parts = tensors.extra_and_gradients();
+    on_.begin_step(1);
+    gpt_.gradients(
+        tokens_.data(), tokens_.data() + 1, batch_, gpt_.config().context, 1.0f / static_cast<float>(rows()),
+        [&](std::size_t tensor) { on_.look_at(parts[tensor + 1].data(), parts[tensor + 1].size()); });
+    on_.end_chunk(0, 1.0 / static_cast<double>(rows()), false, false, parts[0].data());
+    const auto gradients = tensors.gradients();
+    const auto norm = on_.decide(parts[0].data(), gradients.data(), gradients.size(), 1.0);
+    adamw_.update(tensors.parameters(), gradients, norm.value_or(0), 1e-4, steps_++, tensors.rounded());
+    return on_.outcome();
+  }
+
+ private:
+  CudaCompute& on_;
+  models::Gpt<bfloat16> gpt_;
+  Adamw<float> adamw_;
+  int batch_;
+  std::vector<compute::Token> tokens_;
+  std::int64_t steps_ = 0;
+};
+
+void say(const char* part, double seconds, int times, double flops, double step) {
+  std::printf("  %-34s %8.3f ms x %3d  %5.1f%% of a step", part, 1e3 * seconds, times,
+              100 * seconds * times / step);
+  if (flops > 0) std::printf("  %6.1f TFLOP/s", flops / seconds / 1e12);
+  std::printf("\n");
+}
+
+/// The operations of one layer and of the model's ends on buffers of their own.
+void time_parts(const GptConfig& c, int batch, CudaCompute& on, double step) {
+  const int rows = batch * c.context, w = c.width, v = on.row_of_logits(c.vocabulary);
+  const auto area = [](int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
+  compute::Arena<bfloat16> x(area(rows, w), on.gpu()), y(area(rows, w), on.gpu()), z(area(rows, w), on.gpu()),
+      wide(area(rows, 4 * w), on.gpu()), wide2(area(rows, 4 * w), on.gpu()), weight(area(v, w), on.gpu()),
+      logits(area(rows, v), on.gpu());
+  compute::Arena<float> gradient(area(v, w), on.gpu()), sums(area(rows, c.heads + 2), on.gpu());
+  const auto tokens = random_tokens(area(rows, 1), c.vocabulary, 2);
+  const compute::AttentionShape shape{batch, c.context, c.heads, w};
+  const double product = 2.0 * rows * w * w, attention = 2.0 * rows * w * c.context;  // causal: half of 4
+  const auto part = [&](const char* name, int times, double flops, const std::function<void()>& work) {
+    work();
+    constexpr int runs = 5;
+    const double all = seconds_of(
+        [&] {
+          for (int i = 0; i < runs; ++i) work();
+        },
+        on);
+    say(name, all / runs, times, flops, step);
+  };
+  const int layers = c.layers;
+  part("attention", layers, attention, [&] { on.attention(shape, wide.data(), x.data(), sums.data()); });
+  part("attention backward", layers, 2.5 * attention,
+       [&] { on.attention_backward(shape, wide.data(), x.data(), sums.data(), y.data(), wide2.data()); });
+  part("product, width to 3 width, bias", layers, 3 * product, [&] {
+    on.matmul({rows, 3 * w, w, false, true, true, false}, x.data(), weight.data(), weight.data(),
+              wide.data());
+  });
+  part("product with GELU", layers, 4 * product, [&] {
+    on.matmul_gelu(rows, w, 4 * w, x.data(), weight.data(), weight.data(), wide.data(), wide2.data());
+  });
+  part("product with GELU backward", layers, 4 * product,
+       [&] { on.matmul_gelu_backward(rows, 4 * w, w, x.data(), weight.data(), wide.data(), wide2.data()); });
+  part("weight and bias gradient, MLP", 2 * layers, 4 * product,
+       [&] { on.weight_gradient(rows, w, 4 * w, x.data(), wide.data(), gradient.data(), sums.data()); });
+  part("LayerNorm with sum", 2 * layers + 1, 0, [&] {
+    on.layer_norm(x.data(), y.data(), z.data(), weight.data(), weight.data(), y.data(), sums.data(),
+                  sums.data() + rows, rows, w);
+  });
+  part("LayerNorm backward", 2 * layers + 1, 0, [&] {
+    on.layer_norm_backward(x.data(), weight.data(), sums.data(), sums.data() + rows, y.data(), z.data(),
+                           gradient.data(), gradient.data() + w, rows, w);
+  });
+  part("product to logits", 1, 2.0 * rows * w * v, [&] {
+    on.matmul({rows, v, w, false, true, false, false}, x.data(), weight.data(), nullptr, logits.data());
+  });
+  part("classifier", 1, 0, [&] { on.classify(logits.data(), tokens.data(), rows, c.vocabulary, 1e-5f); });
+  part("embedding backward", 1, 0, [&] {
+    on.embed_backward(tokens.data(), x.data(), gradient.data(), gradient.data(), batch, c.context, c.context,
+                      w);
+  });
+}
+
+void bench(const std::string& name, int batch, int steps) {
+  const auto config = models::gpt_preset(name);
+  if (!config)
+    throw Error(Fault::usage, name + " is no model: gpt2-124M, gpt2-350M, gpt2-774M or gpt2-1558M");
+  const char* const measure = std::getenv("GPT2_GPU_MEASURE");
+  const char* const fuse = std::getenv("GPT2_GPU_FUSE");
+  CudaCompute on(
+      {.measure_products = measure != nullptr && *measure == '1', .fuse = fuse == nullptr || *fuse != '0'});
+  const double peak_before = measure_peak(on);
+  double median = 0;
+  {
+    Training training(*config, batch, on);
+    double loss = 0;
+    std::vector<double> seconds;
+    for (int i = -3; i < steps; ++i) {  // the first ones warm up
+      const double took = seconds_of([&] { loss = training.step().loss; }, on);
+      if (i >= 0) seconds.push_back(took);
+    }
+    std::nth_element(seconds.begin(), seconds.begin() + steps / 2, seconds.end());
+    median = seconds[static_cast<std::size_t>(steps / 2)];
+    const double rate = static_cast<double>(training.rows()) / median;
+    const double peak = std::max(peak_before, measure_peak(on));
+    std::printf(
+        "%s on %s\n%d sequences of %d tokens, %d steps: %.2f ms, %.0f tokens/s, MFU %.1f%% of %.0f TFLOP/s "
+        "measured, "
+        "last loss %.3f, %.1f GiB\n",
+        name.c_str(), on.describe().c_str(), batch, config->context, steps, 1e3 * median, rate,
+        100 * rate * models::gpt_flops_per_token(*config) / peak, peak / 1e12, loss,
+        static_cast<double>(on.gpu().most_allocated()) / 0x1p30);
+    time_parts(*config, batch, on, median);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    bench(argc > 1 ? argv[1] : "gpt2-124M", argc > 2 ? std::atoi(argv[2]) : 64,
+          argc > 3 ? std::atoi(argv[3]) : 20);
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+    return error.fault() == Fault::device && argc < 2 ? 77 : error.exit_code();
+  }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "compute/compute.hpp"
+
+namespace muster::compute::cuda {
+
+/// This process's GPU, ready to compute.
+struct OpenedGpu {
+  std::unique_ptr<Compute<bfloat16>> compute;
+  std::uint64_t free_bytes = 0;  ///< for a model
+};
+
+/// False in a build without nvcc.
+bool has_kernels() noexcept;
+/// After Job::join(), which chooses the GPU.
+/// @throws Error(Fault::device) with the loader's or CUDA's reason.
+OpenedGpu open_gpu();
+
+}  // namespace muster::compute::cuda

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of a build without CUDA's headers.
+#include "compute/cuda/open.hpp"
+#include "muster/error.hpp"
+
+namespace muster::compute::cuda {
+
+bool has_kernels() noexcept { return false; }
+
+OpenedGpu open_gpu() {
+  throw Error(Fault::usage, "this muster-train was built without CUDA: pass --device=cpu");
+}
+
+}  // namespace muster::compute::cuda
