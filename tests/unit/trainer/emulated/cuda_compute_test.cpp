@@ -14,8 +14,8 @@ using muster::models::GptConfig;
 
 namespace {
 
-const GptConfig config{2, 2, 128, 70, 250};
-constexpr int batch = 2, length = 70;
+const GptConfig config{2, 1, 64, 70, 250};
+constexpr int batch = 1, length = 70;
 
 struct Pass {
   double loss = 0;

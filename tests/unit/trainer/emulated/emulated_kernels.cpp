@@ -29,32 +29,32 @@ struct Emulated<kernel> {
 
 #define MUSTER_EMULATED(name) \
   { #name, Emulated < name> ::run }
-constexpr FakeKernel kernels[] = {MUSTER_EMULATED(muster_embed),
-                                  MUSTER_EMULATED(muster_embed_tokens_backward),
-                                  MUSTER_EMULATED(muster_embed_positions_backward),
-                                  MUSTER_EMULATED(muster_layer_norm),
-                                  MUSTER_EMULATED(muster_layer_norm_backward),
-                                  MUSTER_EMULATED(muster_column_parts),
-                                  MUSTER_EMULATED(muster_sum_parts),
-                                  MUSTER_EMULATED(muster_attention),
-                                  MUSTER_EMULATED(muster_attention_queries_backward),
-                                  MUSTER_EMULATED(muster_attention_keys_backward),
-                                  MUSTER_EMULATED(muster_cross_entropy),
-                                  MUSTER_EMULATED(muster_sum_losses),
-                                  MUSTER_EMULATED(muster_gelu),
-                                  MUSTER_EMULATED(muster_gelu_backward),
-                                  MUSTER_EMULATED(muster_round),
-                                  MUSTER_EMULATED(muster_squares),
-                                  MUSTER_EMULATED(muster_sum_squares),
-                                  MUSTER_EMULATED(muster_find_not_finite),
-                                  MUSTER_EMULATED(muster_end_chunk),
-                                  MUSTER_EMULATED(muster_decide),
-                                  MUSTER_EMULATED(muster_adamw)};
+constexpr FakeKernel trainer_kernels[] = {MUSTER_EMULATED(muster_embed),
+                                          MUSTER_EMULATED(muster_embed_tokens_backward),
+                                          MUSTER_EMULATED(muster_embed_positions_backward),
+                                          MUSTER_EMULATED(muster_layer_norm),
+                                          MUSTER_EMULATED(muster_layer_norm_backward),
+                                          MUSTER_EMULATED(muster_column_parts),
+                                          MUSTER_EMULATED(muster_sum_parts),
+                                          MUSTER_EMULATED(muster_attention),
+                                          MUSTER_EMULATED(muster_attention_queries_backward),
+                                          MUSTER_EMULATED(muster_attention_keys_backward),
+                                          MUSTER_EMULATED(muster_cross_entropy),
+                                          MUSTER_EMULATED(muster_sum_losses),
+                                          MUSTER_EMULATED(muster_gelu),
+                                          MUSTER_EMULATED(muster_gelu_backward),
+                                          MUSTER_EMULATED(muster_round),
+                                          MUSTER_EMULATED(muster_squares),
+                                          MUSTER_EMULATED(muster_sum_squares),
+                                          MUSTER_EMULATED(muster_find_not_finite),
+                                          MUSTER_EMULATED(muster_end_chunk),
+                                          MUSTER_EMULATED(muster_decide),
+                                          MUSTER_EMULATED(muster_adamw)};
 
 }  // namespace
 
 const FakeKernel* find_more_kernels(const char* name) {
-  for (const FakeKernel& kernel : kernels) {
+  for (const FakeKernel& kernel : trainer_kernels) {
     if (std::strcmp(kernel.name, name) == 0) return &kernel;
   }
   return nullptr;

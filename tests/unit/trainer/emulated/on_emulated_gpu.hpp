@@ -17,6 +17,8 @@ using muster::compute::cuda::Narrow;
 
 /// Half of the distance between 1 and the next bfloat16: the largest relative error of rounding once.
 constexpr double half_unit = 0x1p-8;
+/// Shared memory for a sum over a block.
+constexpr std::size_t warps_bytes = 32 * sizeof(double);
 
 template <typename... Parameters, typename... Arguments>
 void run(void (*kernel)(Parameters...), const Launch& how, Arguments... arguments) {

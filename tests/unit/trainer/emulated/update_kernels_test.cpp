@@ -10,8 +10,6 @@ using namespace muster::compute::cuda;
 
 namespace {
 
-constexpr std::size_t warps_bytes = 32 * sizeof(double);
-
 double squares_of(const std::vector<float>& x, bool last_thread_first = false) {
   std::vector<double> partial(7);
   double sum = 1;
@@ -107,7 +105,7 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
   step.weight_decay = 0.1;
   step.gradient_scale = 0.25, step.correction1 = 0.5, step.correction2 = 0.3;
   muster::compute::cpu::CpuCompute<double> cpu({1, false, nullptr});
-  cpu.adamw(step, p.data(), g.data(), m1.data(), m2.data(), count);
+  cpu.adamw(step, p.data(), g.data(), m1.data(), m2.data(), nullptr, count);
 
   std::vector<Narrow> copy(count, rounded(7));
   const UpdateScalars scalars{0.9f, 0.99f, 0.01f / 0.5f, 1 / 0.3f, 1e-8f, 1 - 0.01f * 0.1f};
