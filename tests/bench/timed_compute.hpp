@@ -77,11 +77,10 @@ class TimedCompute final : public muster::compute::Compute<Real> {
                           const Sum* log_sum, const Real* d_out, Real* d_qkv) override {
     time(Phase::attention, [&] { inner_.attention_backward(shape, qkv, out, log_sum, d_out, d_qkv); });
   }
-  double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
-                       Sum gradient_scale) override {
-    return time(Phase::classifier,
-                [&] { return inner_.cross_entropy(logits, targets, rows, classes, gradient_scale); });
+  void classify(Real* logits, const Token* targets, int rows, int classes, Sum gradient_scale) override {
+    time(Phase::classifier, [&] { inner_.classify(logits, targets, rows, classes, gradient_scale); });
   }
+  double loss() override { return inner_.loss(); }
   double sum_of_squares(const Sum* x, std::size_t count) override {
     return time(Phase::finite_and_norm, [&] { return inner_.sum_of_squares(x, count); });
   }

@@ -14,25 +14,6 @@ constexpr std::size_t attention_queries_bytes = (2 + 2 * 2) * tile_size * sizeof
 constexpr std::size_t attention_keys_bytes =
     (2 + 2 * 2) * tile_size * sizeof(EightNarrow) + 2 * 2 * tile_rows * sizeof(float);
 
-/// The geometry that both kernels share: qkv and d_qkv [batch, length, 3, heads, 64], out and d_out [batch,
-/// length, heads, 64], log_sum and dots [batch, heads, length].
-struct Head {
-  std::ptrdiff_t in_qkv, in_out, in_sums;  ///< where it begins
-  std::ptrdiff_t qkv_stride, out_stride;
-  int width;
-};
-__device__ inline Head this_head(int length) {
-  const int heads = static_cast<int>(gridDim.y), width = heads * 64;
-  const auto sequence = static_cast<std::ptrdiff_t>(blockIdx.z);
-  const int column = static_cast<int>(blockIdx.y) * 64;
-  return {sequence * length * 3 * width + column,
-          sequence * length * width + column,
-          (sequence * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length,
-          3 * std::ptrdiff_t{width},
-          width,
-          width};
-}
-
 /// dots[row] = out[row]·d_out[row] of 64 rows, which is what a row's scores' gradients have in common. Two
 /// threads have a row.
 __device__ inline float dot_of_row(const Rows& out, const Rows& d_out, int row) {
@@ -70,6 +51,21 @@ __device__ inline void scores_backward(float (&scores)[8][4], float (&d_scores)[
   }
 }
 
+/// This lane's two rows' dots, which go to memory too, and log sums times log2 e. Two neighbours have a row
+/// of the warp's 16; each lane takes its accumulators' rows from them.
+__device__ inline void prepare_rows(const Rows& out, const Rows& d_out, const float* log_sum, int warp_first,
+                                    float* dots, float (&dot)[2], float (&log2_sum)[2]) {
+  const int own_row = warp_first + lane() / 2;
+  const float own_dot = dot_of_row(out, d_out, own_row);
+  if (lane() % 2 == 0 && own_row < out.length) dots[own_row] = own_dot;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int in_warp = accumulator_row() + 8 * half;
+    dot[half] = __shfl_sync(all_lanes, own_dot, 2 * in_warp);
+    log2_sum[half] = warp_first + in_warp < out.length ? log_sum[warp_first + in_warp] * log2_e : 0.0f;
+  }
+}
+
 /// d query and dots. Grid: (blocks of 64 queries, heads, batch).
 extern "C" __global__ void __launch_bounds__(attention_threads)
     muster_attention_queries_backward(int length, const Narrow* qkv, const Narrow* out, const float* log_sum,
@@ -77,48 +73,29 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   MUSTER_SHARED_BYTES(shared);
   EightNarrow* const queries = reinterpret_cast<EightNarrow*>(shared);
   EightNarrow* const d_rows = queries + tile_size;
-  EightNarrow* const keys = d_rows + tile_size;
-  EightNarrow* const values = keys + 2 * tile_size;
   const Head head = this_head(length);
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * tile_rows;
+  const int tiles = first / tile_rows + 1, warp_first = first + warp() * 16;
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
-  const Rows key{query.first + head.width, head.qkv_stride, length};
-  const Rows value{key.first + head.width, head.qkv_stride, length};
-  const Rows result{out + head.in_out, head.out_stride, length},
-      d_result{d_out + head.in_out, head.out_stride, length};
-  const int tiles = first / tile_rows + 1;
-  const int warp_first = first + warp() * 16;
+  const Rows d_result{d_out + head.in_out, head.out_stride, length};
+  const TilePair pair{d_rows + tile_size,
+                      d_rows + 3 * tile_size,
+                      {query.first + head.width, head.qkv_stride, length},
+                      {query.first + 2 * head.width, head.qkv_stride, length}};
 
   begin_tile(queries, query, first, tile_rows);
   begin_tile(d_rows, d_result, first, tile_rows);
-  begin_tile(keys, key, 0, tile_rows);
-  begin_tile(values, value, 0, tile_rows);
+  begin_tiles(pair, 0);
   end_copies();
-  // Two neighbours have a row of this warp's 16; each lane then takes its accumulators' rows from them.
-  const int own_row = warp_first + lane() / 2;
-  const float own_dot = dot_of_row(result, d_result, own_row);
-  if (lane() % 2 == 0 && own_row < length) dots[head.in_sums + own_row] = own_dot;
   float dot[2], log2_sum[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int in_warp = accumulator_row() + 8 * half;
-    dot[half] = __shfl_sync(all_lanes, own_dot, 2 * in_warp);
-    log2_sum[half] =
-        warp_first + in_warp < length ? log_sum[head.in_sums + warp_first + in_warp] * log2_e : 0.0f;
-  }
+  prepare_rows({out + head.in_out, head.out_stride, length}, d_result, log_sum + head.in_sums, warp_first,
+               dots + head.in_sums, dot, log2_sum);
   const float scale = 0.125f, factor = scale * log2_e;
   std::uint32_t q[1][4][4], d[1][4][4];
   float sums[1][8][4];
   clear(sums);
   for (int tile = 0; tile < tiles; ++tile) {
-    const int now = tile % 2 * tile_size, next = (tile + 1) % 2 * tile_size;
-    if (tile + 1 < tiles) {
-      begin_tile(keys + next, key, (tile + 1) * tile_rows, tile_rows);
-      begin_tile(values + next, value, (tile + 1) * tile_rows, tile_rows);
-    }
-    end_copies();
-    await_copies<1>();
-    __syncthreads();
+    const int now = turn_tiles(pair, tile, tiles);
     if (tile == 0) {
       load_operand(q[0], queries, warp() * 16);
       load_operand(d[0], d_rows, warp() * 16);
@@ -126,29 +103,29 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
     float scores[1][8][4], d_scores[1][8][4];
     clear(scores);
     clear(d_scores);
-    multiply_by_rows(scores, q, keys + now);
-    multiply_by_rows(d_scores, d, values + now);
+    multiply_by_rows(scores, q, pair.first + now);
+    multiply_by_rows(d_scores, d, pair.second + now);
     scores_backward(scores[0], d_scores[0], log2_sum, dot, warp_first, tile * tile_rows, factor);
     std::uint32_t operand[1][4][4];
     round_operand(operand[0], d_scores[0]);
-    multiply_by_tile(sums, operand, keys + now);
+    multiply_by_tile(sums, operand, pair.first + now);
     __syncthreads();
   }
   store_rows(d_qkv + head.in_qkv, head.qkv_stride, warp_first, length, sums[0], scale, scale);
 }
 
-/// Begins to copy 64 rows of queries and d out, and takes their log sums (times log2 e) and dots.
-__device__ inline void begin_query_tile(EightNarrow* queries, EightNarrow* d_rows, float* log2_sums,
-                                        float* row_dots, const Rows& query, const Rows& d_result,
-                                        const float* log_sum, const float* dots, int first) {
-  begin_tile(queries, query, first, tile_rows);
-  begin_tile(d_rows, d_result, first, tile_rows);
-  const int i = static_cast<int>(threadIdx.x) % tile_rows;
-  const bool there = first + i < query.length;
+/// Of the queries of a tile: log sums times log2 e, and dots; two tiles' take turns, as the tiles do.
+struct QueryNumbers {
+  float *log2_sums, *dots;
+};
+__device__ inline void take_numbers(const QueryNumbers& to, const float* log_sum, const float* dots, int tile,
+                                    int length) {
+  const int i = static_cast<int>(threadIdx.x) % tile_rows, at = tile % 2 * tile_rows + i;
+  const int row = tile * tile_rows + i;
   if (static_cast<int>(threadIdx.x) < tile_rows) {
-    log2_sums[i] = there ? log_sum[first + i] * log2_e : 0.0f;
+    to.log2_sums[at] = row < length ? log_sum[row] * log2_e : 0.0f;
   } else {
-    row_dots[i] = there ? dots[first + i] : 0.0f;
+    to.dots[at] = row < length ? dots[row] : 0.0f;
   }
 }
 
@@ -170,6 +147,25 @@ __device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_s
   }
 }
 
+/// Adds what this warp's 16 keys get from 64 queries.
+__device__ inline void meet_queries(float (&d_key)[1][8][4], float (&d_value)[1][8][4],
+                                    const std::uint32_t (&k)[1][4][4], const std::uint32_t (&v)[1][4][4],
+                                    const EightNarrow* queries, const EightNarrow* d_rows,
+                                    const float* log2_sums, const float* dots, bool on_diagonal,
+                                    float factor) {
+  float scores[1][8][4], d_scores[1][8][4];
+  clear(scores);
+  clear(d_scores);
+  multiply_by_rows(scores, k, queries);
+  multiply_by_rows(d_scores, v, d_rows);
+  turned_scores_backward(scores[0], d_scores[0], log2_sums, dots, on_diagonal, factor);
+  std::uint32_t operand[1][4][4];
+  round_operand(operand[0], scores[0]);
+  multiply_by_tile(d_value, operand, d_rows);
+  round_operand(operand[0], d_scores[0]);
+  multiply_by_tile(d_key, operand, queries);
+}
+
 /// d key and d value, after dots are there. Grid: (blocks of 64 keys, heads, batch).
 extern "C" __global__ void __launch_bounds__(attention_threads)
     muster_attention_keys_backward(int length, const Narrow* qkv, const float* log_sum, const Narrow* d_out,
@@ -177,57 +173,37 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   MUSTER_SHARED_BYTES(shared);
   EightNarrow* const keys = reinterpret_cast<EightNarrow*>(shared);
   EightNarrow* const values = keys + tile_size;
-  EightNarrow* const queries = values + tile_size;
-  EightNarrow* const d_rows = queries + 2 * tile_size;
-  float* const log2_sums = reinterpret_cast<float*>(d_rows + 2 * tile_size);
-  float* const row_dots = log2_sums + 2 * tile_rows;
   const Head head = this_head(length);
   // The first keys meet most queries.
-  const int first = static_cast<int>(blockIdx.x) * tile_rows;
+  const int first_tile = static_cast<int>(blockIdx.x), tiles = (length + tile_rows - 1) / tile_rows;
+  const int first = first_tile * tile_rows, warp_first = first + warp() * 16;
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
-  const Rows key{query.first + head.width, head.qkv_stride, length};
-  const Rows value{key.first + head.width, head.qkv_stride, length};
-  const Rows d_result{d_out + head.in_out, head.out_stride, length};
-  log_sum += head.in_sums;
-  dots += head.in_sums;
+  const TilePair pair{
+      values + tile_size, values + 3 * tile_size, query, {d_out + head.in_out, head.out_stride, length}};
+  float* const sums = reinterpret_cast<float*>(values + 5 * tile_size);
+  const QueryNumbers numbers{sums, sums + 2 * tile_rows};
 
-  begin_tile(keys, key, first, tile_rows);
-  begin_tile(values, value, first, tile_rows);
-  begin_query_tile(queries, d_rows, log2_sums, row_dots, query, d_result, log_sum, dots, first);
+  begin_tile(keys, {query.first + head.width, head.qkv_stride, length}, first, tile_rows);
+  begin_tile(values, {query.first + 2 * head.width, head.qkv_stride, length}, first, tile_rows);
+  begin_tiles(pair, first_tile);
   end_copies();
   const float scale = 0.125f, factor = scale * log2_e;
   std::uint32_t k[1][4][4], v[1][4][4];
   float d_key[1][8][4], d_value[1][8][4];
   clear(d_key);
   clear(d_value);
-  for (int from = first, turn = 0; from < length; from += tile_rows, turn ^= 1) {
-    const int now = turn * tile_size, next = (turn ^ 1) * tile_size;
-    if (from + tile_rows < length)
-      begin_query_tile(queries + next, d_rows + next, log2_sums + (turn ^ 1) * tile_rows,
-                       row_dots + (turn ^ 1) * tile_rows, query, d_result, log_sum, dots, from + tile_rows);
-    end_copies();
-    await_copies<1>();
-    __syncthreads();
-    if (from == first) {
+  for (int tile = first_tile; tile < tiles; ++tile) {
+    take_numbers(numbers, log_sum + head.in_sums, dots + head.in_sums, tile, length);
+    const int now = turn_tiles(pair, tile, tiles), turn = tile % 2 * tile_rows;
+    if (tile == first_tile) {
       load_operand(k[0], keys, warp() * 16);
       load_operand(v[0], values, warp() * 16);
     }
-    float scores[1][8][4], d_scores[1][8][4];
-    clear(scores);
-    clear(d_scores);
-    multiply_by_rows(scores, k, queries + now);
-    multiply_by_rows(d_scores, v, d_rows + now);
-    turned_scores_backward(scores[0], d_scores[0], log2_sums + turn * tile_rows, row_dots + turn * tile_rows,
-                           from == first, factor);
-    std::uint32_t operand[1][4][4];
-    round_operand(operand[0], scores[0]);
-    multiply_by_tile(d_value, operand, d_rows + now);
-    round_operand(operand[0], d_scores[0]);
-    multiply_by_tile(d_key, operand, queries + now);
+    meet_queries(d_key, d_value, k, v, pair.first + now, pair.second + now, numbers.log2_sums + turn,
+                 numbers.dots + turn, tile == first_tile, factor);
     __syncthreads();
   }
   Narrow* const d_first = d_qkv + head.in_qkv;
-  const int warp_first = first + warp() * 16;
   store_rows(d_first + head.width, head.qkv_stride, warp_first, length, d_key[0], scale, scale);
   store_rows(d_first + 2 * head.width, head.qkv_stride, warp_first, length, d_value[0], 1.0f, 1.0f);
 }

@@ -72,27 +72,42 @@ __device__ inline void finish_rows(Narrow* out, std::ptrdiff_t stride, float* lo
   store_rows(out, stride, first, length, c, inverse[0], inverse[1]);
 }
 
+/// Adds what this warp's queries get from 64 keys.
+__device__ inline void meet_keys(float (&sums)[query_parts][8][4], Softmax (&softmax)[query_parts],
+                                 const std::uint32_t (&q)[query_parts][4][4], const EightNarrow* keys,
+                                 const EightNarrow* values, int first_query, int first_key, float factor) {
+  float scores[query_parts][8][4];
+  clear(scores);
+  multiply_by_rows(scores, q, keys);
+  std::uint32_t weights[query_parts][4][4];
+#pragma unroll
+  for (int part = 0; part < query_parts; ++part) {
+    weigh(scores[part], sums[part], softmax[part], first_query + 16 * part, first_key, factor);
+    round_operand(weights[part], scores[part]);
+  }
+  multiply_by_tile(sums, weights, values);
+}
+
 /// qkv: [batch, length, 3, heads, 64], out: [batch, length, heads, 64], log_sum: [batch, heads, length].
 /// Grid: (blocks of 128 queries, heads, batch).
 extern "C" __global__ void __launch_bounds__(attention_threads)
     muster_attention(int length, const Narrow* qkv, Narrow* out, float* log_sum) {
   MUSTER_SHARED_BYTES(shared);
-  EightNarrow* queries = reinterpret_cast<EightNarrow*>(shared);
-  EightNarrow* const keys = queries + 2 * tile_size;
-  EightNarrow* const values = keys + 2 * tile_size;
-  const int heads = static_cast<int>(gridDim.y), width = heads * 64;
-  const auto sequence = static_cast<std::ptrdiff_t>(blockIdx.z) * length;
-  const int column = static_cast<int>(blockIdx.y) * 64;
+  EightNarrow* const queries = reinterpret_cast<EightNarrow*>(shared);
+  const Head head = this_head(length);
   // The last queries meet most keys: they come first.
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * query_rows;
-  const Rows query{qkv + sequence * 3 * width + column, 3 * std::ptrdiff_t{width}, length};
-  const Rows key{query.first + width, query.stride, length}, value{key.first + width, query.stride, length};
-  const int tiles = ((first + query_rows < length ? first + query_rows : length) + tile_rows - 1) / tile_rows;
+  const int end = first + query_rows < length ? first + query_rows : length;
+  const int tiles = (end + tile_rows - 1) / tile_rows;
   const int warp_first = first + warp() * warp_queries;
+  const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
+  const TilePair pair{queries + 2 * tile_size,
+                      queries + 4 * tile_size,
+                      {query.first + head.width, head.qkv_stride, length},
+                      {query.first + 2 * head.width, head.qkv_stride, length}};
 
   begin_tile(queries, query, first, query_rows);
-  begin_tile(keys, key, 0, tile_rows);
-  begin_tile(values, value, 0, tile_rows);
+  begin_tiles(pair, 0);
   end_copies();
   const float scale = 0.125f, factor = scale * log2_e;  // 1 / sqrt(64)
   std::uint32_t q[query_parts][4][4];
@@ -101,39 +116,19 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   Softmax softmax[query_parts];
   for (Softmax& part : softmax) part = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
   for (int tile = 0; tile < tiles; ++tile) {
-    const int now = tile % 2 * tile_size, next = (tile + 1) % 2 * tile_size;
-    if (tile + 1 < tiles) {
-      begin_tile(keys + next, key, (tile + 1) * tile_rows, tile_rows);
-      begin_tile(values + next, value, (tile + 1) * tile_rows, tile_rows);
-    }
-    end_copies();
-    await_copies<1>();
-    __syncthreads();
+    const int now = turn_tiles(pair, tile, tiles);
     if (tile == 0) {
 #pragma unroll
       for (int part = 0; part < query_parts; ++part)
         load_operand(q[part], queries, warp() * warp_queries + 16 * part);
     }
-    if (tile * tile_rows < warp_first + warp_queries) {
-      float scores[query_parts][8][4];
-      clear(scores);
-      multiply_by_rows(scores, q, keys + now);
-      std::uint32_t weights[query_parts][4][4];
-#pragma unroll
-      for (int part = 0; part < query_parts; ++part) {
-        weigh(scores[part], sums[part], softmax[part], warp_first + 16 * part, tile * tile_rows, factor);
-        round_operand(weights[part], scores[part]);
-      }
-      multiply_by_tile(sums, weights, values + now);
-    }
+    if (tile * tile_rows < warp_first + warp_queries)
+      meet_keys(sums, softmax, q, pair.first + now, pair.second + now, warp_first, tile * tile_rows, factor);
     __syncthreads();
   }
-  float* const head_log_sum =
-      log_sum +
-      (static_cast<std::ptrdiff_t>(blockIdx.z) * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length;
 #pragma unroll
   for (int part = 0; part < query_parts; ++part)
-    finish_rows(out + sequence * width + column, width, head_log_sum, warp_first + 16 * part, length,
+    finish_rows(out + head.in_out, head.out_stride, log_sum + head.in_sums, warp_first + 16 * part, length,
                 sums[part], softmax[part], scale);
 }
 

@@ -20,6 +20,25 @@ struct Rows {
   int length;             ///< rows
 };
 
+/// The geometry that all kernels share: qkv and d_qkv [batch, length, 3, heads, 64], out and d_out [batch,
+/// length, heads, 64], log_sum and dots [batch, heads, length].
+struct Head {
+  std::ptrdiff_t in_qkv, in_out, in_sums;  ///< where it begins
+  std::ptrdiff_t qkv_stride, out_stride;
+  int width;
+};
+__device__ inline Head this_head(int length) {
+  const int heads = static_cast<int>(gridDim.y), width = heads * 64;
+  const auto sequence = static_cast<std::ptrdiff_t>(blockIdx.z);
+  const int column = static_cast<int>(blockIdx.y) * 64;
+  return {sequence * length * 3 * width + column,
+          sequence * length * width + column,
+          (sequence * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length,
+          3 * std::ptrdiff_t{width},
+          width,
+          width};
+}
+
 /// A row's pieces are exchanged by the row's number, so that eight rows' pieces lie in different banks.
 __device__ inline int place(int row, int piece) { return row * eights + (piece ^ (row & 7)); }
 
@@ -31,6 +50,25 @@ __device__ inline void begin_tile(EightNarrow* tile, const Rows& from, int first
     copy_async(tile + place(row, piece), from.first + (there ? first + row : 0) * from.stride + 8 * piece,
                there);
   }
+}
+
+/// Tiles that are used one after the other, each while the next is copied: of two arrays, in two places each.
+struct TilePair {
+  EightNarrow *first, *second;
+  Rows first_rows, second_rows;
+};
+__device__ inline void begin_tiles(const TilePair& pair, int tile) {
+  const int at = tile % 2 * tile_size;
+  begin_tile(pair.first + at, pair.first_rows, tile * tile_rows, tile_rows);
+  begin_tile(pair.second + at, pair.second_rows, tile * tile_rows, tile_rows);
+}
+/// Begins to copy the tiles after number `tile` of `tiles` and waits until that one is there. Returns where.
+__device__ inline int turn_tiles(const TilePair& pair, int tile, int tiles) {
+  if (tile + 1 < tiles) begin_tiles(pair, tile + 1);
+  end_copies();
+  await_copies<1>();
+  __syncthreads();
+  return tile % 2 * tile_size;
 }
 
 /// 16 rows of a tile from `row` on, all 64 columns, as the first operand.

@@ -8,8 +8,6 @@ namespace muster::compute::cuda {
 
 constexpr int column_threads = 256;
 constexpr int column_warps = column_threads / warp_size;
-/// Parts into which rows are cut, fixed as norm_backward_blocks is.
-constexpr int column_parts = 64;
 constexpr std::size_t column_sums_bytes = column_warps * 8 * warp_size * sizeof(float);
 
 /// partial[part, column] = sum of the part's rows of x. Grid: (blocks of 256 columns, parts).

@@ -45,18 +45,6 @@ extern "C" __global__ void __launch_bounds__(element_threads)
   });
 }
 
-extern "C" __global__ void __launch_bounds__(element_threads)
-    muster_add_rows(std::size_t count, const Narrow* x, const Narrow* addend, Narrow* out) {
-  for_each_group<8>(count, [=](std::size_t at) {
-    float left[8], right[8];
-    load_eight(x + at, left);
-    load_eight(addend + at, right);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) left[i] += right[i];
-    store_eight(out + at, left);
-  });
-}
-
 /// out = x, rounded to nearest even. Any count.
 extern "C" __global__ void __launch_bounds__(element_threads)
     muster_round(std::size_t count, const float* x, Narrow* out) {

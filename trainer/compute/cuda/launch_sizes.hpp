@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How kernels are launched; the kernels' files say the same to themselves, which a test compares.
+// How kernels are launched; what their files say too the tests compare.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,14 @@ inline constexpr int head_width = 64, widest_row = 2048;
 inline constexpr int attention_threads = 128, query_rows = 128, tile_rows = 64;
 inline constexpr std::size_t attention_forward_bytes = 48 << 10, attention_queries_bytes = 48 << 10,
                              attention_keys_bytes = (48 << 10) + 1024;
-inline constexpr int norm_threads = 128, norm_warps = 4, norm_columns = 256, norm_backward_blocks = 512;
-inline constexpr int column_threads = 256, columns_of_block = 256, column_parts = 64;
+inline constexpr int norm_threads = 128, norm_warps = 4, norm_columns = 256;
+inline constexpr int column_threads = 256, columns_of_block = 256;
 inline constexpr std::size_t column_bytes = 8 << 10;
 inline constexpr int classifier_threads = 512, sum_threads = 1024;
-inline constexpr int element_threads = 256, norm_sum_threads = 256, norm_sum_blocks = 1024;
+inline constexpr int element_threads = 256, norm_sum_threads = 256;
+/// Of sums in two steps: parts whose number follows neither from the rows nor from the GPU, so that the bits
+/// do not.
+inline constexpr int norm_backward_blocks = 512, column_parts = 64, norm_sum_blocks = 1024;
 inline constexpr std::size_t sum_bytes = 32 * sizeof(double);
 
 }  // namespace muster::compute::cuda::sizes

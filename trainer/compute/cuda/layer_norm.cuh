@@ -11,8 +11,6 @@ constexpr int norm_warps = norm_threads / warp_size;
 /// A lane has up to so many pieces of eight elements of a row in registers: widths up to 2048.
 constexpr int norm_pieces = 8;
 constexpr int piece_columns = 8 * warp_size;  ///< of all lanes' pieces of one number
-/// Of the backward pass: however many rows there are and whatever the GPU, so that sums have the same bits.
-constexpr int norm_backward_blocks = 512;
 constexpr float norm_epsilon = 1e-5f;
 
 /// Rows of norm_warps warps per block. sum = x + addend unless addend is null.

@@ -9,8 +9,6 @@
 namespace muster::compute::cuda {
 
 constexpr int norm_sum_threads = 256;
-/// Of muster_squares, fixed so that the norm has the same bits on every GPU.
-constexpr int norm_sum_blocks = 1024;
 
 /// partial[block] = the block's share of the sum of squares.
 extern "C" __global__ void __launch_bounds__(norm_sum_threads)

@@ -5,11 +5,20 @@
 
 #include "compute/cuda/attention_backward.cuh"
 #include "compute/cuda/attention_forward.cuh"
+#include "compute/cuda/launch_sizes.hpp"
 #include "on_emulated_gpu.hpp"
 
 using namespace emulated;
 using namespace muster::compute::cuda;
 using muster::compute::AttentionShape;
+
+// The host launches the kernels as they expect it.
+static_assert(sizes::attention_threads == attention_threads);
+static_assert(sizes::query_rows == query_rows);
+static_assert(sizes::tile_rows == tile_rows);
+static_assert(sizes::attention_forward_bytes == attention_forward_bytes);
+static_assert(sizes::attention_queries_bytes == attention_queries_bytes);
+static_assert(sizes::attention_keys_bytes == attention_keys_bytes);
 
 namespace {
 

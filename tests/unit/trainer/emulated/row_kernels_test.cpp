@@ -6,12 +6,23 @@
 #include "compute/cuda/classifier.cuh"
 #include "compute/cuda/elements.cuh"
 #include "compute/cuda/embedding.cuh"
+#include "compute/cuda/launch_sizes.hpp"
 #include "compute/cuda/layer_norm.cuh"
 #include "on_emulated_gpu.hpp"
 
 using namespace emulated;
 using namespace muster::compute::cuda;
 using CpuDouble = muster::compute::cpu::CpuCompute<double>;
+
+// The host launches the kernels as they expect it.
+static_assert(sizes::norm_threads == norm_threads);
+static_assert(sizes::norm_warps == norm_warps);
+static_assert(sizes::column_threads == column_threads);
+static_assert(sizes::classifier_threads == classifier_threads);
+static_assert(sizes::sum_threads == sum_threads);
+static_assert(sizes::element_threads == element_threads);
+static_assert(sizes::norm_columns == piece_columns && sizes::widest_row == norm_pieces * piece_columns);
+static_assert(sizes::column_bytes == column_sums_bytes);
 
 namespace {
 
@@ -260,11 +271,7 @@ TEST_CASE("GELU and its gradient agree with the CPU's in double", "[gpu kernels]
   CHECK(worst(d, d_expected, bounds(d_expected, 1.01 * half_unit, 1e-5)) < 1);
 }
 
-TEST_CASE("sums and roundings of any length", "[gpu kernels]") {
-  const auto x = narrow_numbers(1000, 1), y = narrow_numbers(1000, 2);
-  std::vector<Narrow> sum(x.size());
-  run(muster_add_rows, {{1}, element_threads}, x.size(), x.data(), y.data(), sum.data());
-  for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(sum[i].bits == rounded(exact(x[i]) + exact(y[i])).bits);
+TEST_CASE("roundings of any length", "[gpu kernels]") {
   for (const std::size_t count : {1u, 3u, 1027u}) {
     const auto from = float_numbers(count, 3);
     std::vector<Narrow> to(count);

@@ -2,11 +2,15 @@
 // What ends a step, on the double of a GPU: norm, decision and AdamW.
 #include <limits>
 
+#include "compute/cuda/launch_sizes.hpp"
 #include "compute/cuda/update.cuh"
 #include "on_emulated_gpu.hpp"
 
 using namespace emulated;
 using namespace muster::compute::cuda;
+
+// The host launches the kernels as they expect it.
+static_assert(sizes::norm_sum_threads == norm_sum_threads);
 
 namespace {
 
