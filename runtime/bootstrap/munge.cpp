@@ -53,7 +53,7 @@ struct Work {
 class Munge : public Seal {
  public:
   explicit Munge(const Deadline& deadline)
-      : library_(std::make_shared<Library>()), patience_(std::min(munged_time, deadline.remaining() / 4)) {
+      : library_(std::make_shared<Library>()), patience_(std::min(munged_time, deadline.remaining() / 2)) {
     // As whom MUNGE knows this process: in a user namespace that is not what getuid() says.
     user_ = decode(encode({}, nullptr)).uid;
   }
