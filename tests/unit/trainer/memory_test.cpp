@@ -18,11 +18,11 @@ using namespace muster;
 
 namespace {
 
-std::unique_ptr<Workload> text_workload(const TemporaryFolder& folder, const models::GptConfig& config) {
+std::unique_ptr<Workload> text_workload(const TemporaryFolder& folder, const models::GptConfig& shape) {
   Options options;
   write_file(folder / "text", std::string(4000, 'a'));
   options.data = (folder / "text").string();
-  options.model = config;
+  options.model = shape;
   return read_workload(options);
 }
 
