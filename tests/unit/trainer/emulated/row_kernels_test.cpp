@@ -74,7 +74,8 @@ TEST_CASE("LayerNorm with the sum before it agrees with the CPU's in double", "[
     const int rows = 5;
     const std::size_t size = static_cast<std::size_t>(rows * width),
                       columns = static_cast<std::size_t>(width);
-    const auto x = narrow_numbers(size, 1), addend = narrow_numbers(size, 2);
+    const double spread = width == 64 ? 0.002 : 1;  // the smaller one's variance is like epsilon
+    const auto x = narrow_numbers(size, 1, spread), addend = narrow_numbers(size, 2, spread);
     const auto gain = narrow_numbers(columns, 3), bias = narrow_numbers(columns, 4);
     const Norm norm = normalize(rows, width, x, addend, gain, bias);
     std::vector<double> sums;
@@ -126,7 +127,7 @@ TEST_CASE(
 
 TEST_CASE("sums of columns are right for any number of rows and parts", "[gpu kernels]") {
   for (const auto& [rows, width, parts] :
-       {std::array{1, 8, 1}, std::array{37, 264, 2}, std::array{300, 72, 5}}) {
+       {std::array{1, 8, 1}, std::array{37, 264, 2}, std::array{300, 72, 21}}) {
     CAPTURE(rows, width, parts);
     const auto columns = static_cast<std::size_t>(width);
     const auto x = narrow_numbers(static_cast<std::size_t>(rows) * columns, 1);
