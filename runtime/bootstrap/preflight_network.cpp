@@ -104,7 +104,8 @@ void check_adapter_counts(const std::vector<const Record*>& hosts, const std::ve
   std::map<std::size_t, std::vector<const Record*>> counts;
   for (const Record* host : hosts) counts[usable_adapters_of(host->surroundings).size()].push_back(host);
   if (counts.size() < 2) return;
-  auto const most = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+  // From the largest count on: of two hosts the one that lacks some stands out.
+  auto const most = std::max_element(counts.rbegin(), counts.rend(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
   // A host without one would use sockets while the others wait for it on InfiniBand or RoCE.
