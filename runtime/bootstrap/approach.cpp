@@ -53,7 +53,11 @@ std::vector<Endpoint> endpoints_at(const std::string& host, const std::vector<st
 
 const std::vector<Endpoint>& Approach::endpoints(const Deadline& deadline) {
   if (!plan_.local_name.empty()) {
-    endpoints_ = {control::local_endpoint(plan_.local_name)};
+    // What is to be said of the first is said last.
+    if (endpoints_.empty()) {
+      endpoints_ = control::local_endpoints(plan_.local_name);
+      std::reverse(endpoints_.begin(), endpoints_.end());
+    }
     return endpoints_;
   }
   if (endpoints_.empty()) endpoints_ = endpoints_at(plan_.leader_host, plan_.ports, deadline, last_);

@@ -19,6 +19,15 @@ std::uint16_t port_of(const Endpoint& endpoint) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(endpoint.data())->sin_port);
 }
 
+bool is_held_by_this_user(asio::io_context& io, const Endpoint& endpoint) {
+  Socket socket(io);
+  socket.open(endpoint.protocol());
+  socket.non_blocking(true);  // nobody need accept
+  asio::error_code error;
+  socket.connect(endpoint, error);
+  return !error && is_own_user(socket);
+}
+
 }  // namespace
 
 Door::Door(asio::io_context& io, const std::vector<std::uint16_t>& ports) : acceptor_(io), pause_(io) {
@@ -37,12 +46,21 @@ Door::Door(asio::io_context& io, const std::vector<std::uint16_t>& ports) : acce
 }
 
 Door::Door(asio::io_context& io, const std::string& name) : acceptor_(io), pause_(io) {
-  try {
-    listen(local_endpoint(name), false);
-  } catch (const asio::system_error& error) {
-    throw Error(Fault::system, fmt::format("cannot listen on the UNIX socket @{} for the other ranks: {}",
-                                           name, error.code().message()));
+  std::string why;
+  for (const auto& endpoint : local_endpoints(name)) {
+    try {
+      listen(endpoint, false);
+      return;
+    } catch (const asio::system_error& error) {
+      asio::error_code ignored;
+      acceptor_.close(ignored);
+      why = error.code().message();
+      if (error.code() != asio::error::address_in_use || is_held_by_this_user(io, endpoint)) break;
+      why += ", by other users, as are the others that were tried";
+    }
   }
+  throw Error(Fault::system,
+              fmt::format("cannot listen on the UNIX socket @{} for the other ranks: {}", name, why));
 }
 
 void Door::listen_on(std::uint16_t port) {

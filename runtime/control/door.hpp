@@ -31,8 +31,8 @@ class Door {
   /// IPv4.
   /// @throws Error(Fault::system) when none is.
   Door(asio::io_context& io, const std::vector<std::uint16_t>& ports);
-  /// Listens on a UNIX socket of this name in the abstract namespace.
-  /// @throws Error(Fault::system)
+  /// Listens on the first of the local_endpoints() of this name that no other user holds.
+  /// @throws Error(Fault::system) when they hold all, or another process of this user's has that one.
   Door(asio::io_context& io, const std::string& name);
 
   /// 0 for a UNIX socket.

@@ -37,6 +37,13 @@ Endpoint local_endpoint(const std::string& name) {
   return asio::local::stream_protocol::endpoint(path);
 }
 
+std::vector<Endpoint> local_endpoints(const std::string& name) {
+  constexpr int count = 8;
+  std::vector<Endpoint> endpoints{local_endpoint(name)};
+  for (int i = 2; i <= count; ++i) endpoints.push_back(local_endpoint(fmt::format("{}/{}", name, i)));
+  return endpoints;
+}
+
 bool is_local(const Endpoint& endpoint) { return endpoint.protocol().family() == AF_UNIX; }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <asio.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace muster::control {
 
@@ -19,6 +20,10 @@ Endpoint with_port(const Endpoint& endpoint, std::uint16_t port);
 /// A UNIX socket in Linux's abstract namespace (unix(7)): it is no file, and ends with the process. A name
 /// over 100 bytes is cut and completed by its hash.
 Endpoint local_endpoint(const std::string& name);
+
+/// Where to listen under a name that others can guess: the name's own socket, and a few more for when other
+/// users hold that one.
+std::vector<Endpoint> local_endpoints(const std::string& name);
 
 bool is_local(const Endpoint& endpoint);
 

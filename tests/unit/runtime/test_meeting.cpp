@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that meet without PMIx.
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <atomic>
 
 #include "control/connect.hpp"
+#include "control/door.hpp"
 #include "control/gate.hpp"
 #include "meetings.hpp"
 
@@ -13,6 +17,68 @@ TEST_CASE("ranks meet and everybody gets every record") {
   std::vector<MeetingPlan> plans;
   for (int r = 0; r < 9; ++r) plans.push_back(plan_of(job, r, 9));
   check_complete(meet(plans, 10s));
+}
+
+namespace {
+
+// A process of another user, which holds a few of the names that a job's rank 0 listens on: it answers nobody,
+// and does not even listen on every other one.
+class Squatter {
+ public:
+  Squatter(const std::string& name, std::size_t count) {
+    int ready[2];
+    REQUIRE(pipe(ready) == 0);
+    process_ = fork();
+    if (process_ == 0) {
+      bool held = setuid(65534) == 0;
+      auto const endpoints = control::local_endpoints(name);
+      for (std::size_t i = 0; i < count && i < endpoints.size(); ++i) {
+        int const socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+        held = held && bind(socket, endpoints[i].data(), static_cast<socklen_t>(endpoints[i].size())) == 0;
+        held = held && (i % 2 == 1 || listen(socket, 8) == 0);
+      }
+      held = write(ready[1], held ? "y" : "n", 1) == 1 && held;
+      for (;;) pause();
+    }
+    char held = 'n';
+    REQUIRE(read(ready[0], &held, 1) == 1);
+    close(ready[0]);
+    close(ready[1]);
+    REQUIRE(held == 'y');
+  }
+  ~Squatter() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  pid_t process_ = -1;
+};
+
+}  // namespace
+
+TEST_CASE("a job meets although another user holds the name that it meets under") {
+  if (geteuid() != 0) {
+    WARN("not tested: only root can start a process of another user");
+    return;
+  }
+  auto const job = new_job();
+  Squatter const squatter("muster/" + job, 4);
+  check_complete(meet({plan_of(job, 0, 3), plan_of(job, 1, 3), plan_of(job, 2, 3)}, 10s));
+}
+
+TEST_CASE("who finds every name held by another user says so; this user's own other job keeps its name") {
+  if (geteuid() == 0) {
+    auto const job = new_job();
+    Squatter const squatter("muster/" + job, 100);
+    auto const outcome = meet({plan_of(job, 0, 1)}, 10s)[0];
+    REQUIRE(outcome.error);
+    CHECK(has(outcome.error->what(), "Address already in use, by other users"));
+  }
+  auto const job = new_job();
+  asio::io_context io;
+  control::Door const first(io, job);
+  CHECK_THROWS_WITH(control::Door(io, job), Catch::Matchers::EndsWith("Address already in use"));
 }
 
 TEST_CASE("with a key that all know, ranks meet on the first port that is free") {
