@@ -60,12 +60,25 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
   [[ "$output" == *9.7.0* && "$output" == *0.1.0* ]]
 }
 
+# on_placed_gpus OPTION...: two ranks with a GPU each, without saying on what to compute.
+on_placed_gpus() {
+  run lab exec salloc --quiet -N1 -n2 --gpus-per-task=1 --muster srun --mpi=pmix --kill-on-bad-exit=1 muster-train "$@" --output "$(folder)"
+}
+
 @test "a GPU that was placed but that CUDA cannot use is an error, not a silent run on the CPU" {
   # shellcheck disable=SC2086
-  run lab exec salloc --quiet -N1 -n2 --gpus-per-task=1 --muster srun --mpi=pmix --kill-on-bad-exit=1 muster-train $small --output "$(folder)"
+  on_placed_gpus ${small/--heads 2 --width 32/--heads 1 --width 64}
+  [[ "$output" != *"built without nvcc"* ]] || skip "this build has no kernels for a GPU, and says so"
   [ "$status" != 0 ]
   [[ "$output" == *"--device=cpu"* ]]
   [ ! -e "$(folder)/checkpoints" ]
+}
+
+@test "what a GPU cannot train is trained on the CPU, and said" {
+  # shellcheck disable=SC2086
+  on_placed_gpus $small
+  [ "$status" = 0 ]
+  [ "$(grep -c 'note: computing on the CPU: ' <<<"$output")" = 1 ]
 }
 
 @test "a missing data file and an empty one are named on one line, and the job ends" {
