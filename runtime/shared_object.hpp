@@ -8,6 +8,10 @@
 
 #include "muster/error.hpp"
 
+#define MUSTER_TEXT(name) #name
+/// A function's name as text, after its header may have renamed it: cuda.h makes cuMemAlloc cuMemAlloc_v2.
+#define MUSTER_SYMBOL(name) MUSTER_TEXT(name)
+
 namespace muster::detail {
 
 /// A library that is loaded while the program runs, so that one libmuster works with or without it. Never

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paths in float and bfloat16 (oneDNN where it was found, each instruction set, several threads) against
 // double.
-#include <cmath>
-
 #include "catch.hpp"
 #include "model_fixture.hpp"
+#include "relative_distance.hpp"
 
 using muster::compute::cpu::CpuCompute;
 using muster::models::Gpt;
@@ -36,15 +35,6 @@ Result run(muster::compute::Compute<Real>& compute, bool rounded = false) {
                                          typename Gpt<Real>::Sum(1.0 / (batch * 48)));
   result.gradients.assign(model.tensors().gradients().begin(), model.tensors().gradients().end());
   return result;
-}
-
-double relative_distance(const double* a, const double* b, std::size_t count) {
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference / size);
 }
 
 }  // namespace

@@ -7,11 +7,8 @@
 
 namespace muster::compute::cuda {
 
-#define MUSTER_TEXT(name) #name
-#define MUSTER_NAME(name) MUSTER_TEXT(name)
-
 CublasLibrary::CublasLibrary()
-    : object("MUSTER_CUBLASLT_LIBRARY", "libcublasLt.so." MUSTER_NAME(CUBLAS_VER_MAJOR),
+    : object("MUSTER_CUBLASLT_LIBRARY", "libcublasLt.so." MUSTER_SYMBOL(CUBLAS_VER_MAJOR),
              "the trainer needs cuBLASLt for --device=cuda: load CUDA's module, or name the file in "
              "MUSTER_CUBLASLT_LIBRARY") {
   object.find(create, "cublasLtCreate");

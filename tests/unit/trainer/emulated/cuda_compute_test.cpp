@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole passes of a GPT through CudaCompute against the CPU's.
-#include <cmath>
-
 #include "catch.hpp"
 #include "gpu_or_doubles.hpp"
 #include "model_fixture.hpp"
 #include "optimizer.hpp"
+#include "relative_distance.hpp"
 
 using muster::bfloat16;
 using muster::compute::cuda::CudaCompute;
@@ -51,15 +50,6 @@ Pass pass(muster::compute::Compute<Real>& compute) {
   compute.memory().copy_out(gradients.data(), model.tensors().gradients().data(), size * sizeof(Sum));
   result.gradients.assign(gradients.begin(), gradients.end());
   return result;
-}
-
-double relative_distance(const double* a, const double* b, std::size_t count) {
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference / size);
 }
 
 }  // namespace
