@@ -122,15 +122,18 @@ void MpiCommunicator::give_core_away(unsigned looks) {
 }
 
 void MpiCommunicator::require_hope(unsigned looks, std::optional<Deadline>& deadline) {
-  if (!deadline) deadline.emplace(group_.timeout());
-  // Where others have the core between two looks, few of them make a long time.
-  bool const look_at_clock = state_->yield || looks >= spins || looks % 256 == 255;
-  if (look_at_clock) group_.waiting(*deadline);
+  // Where others have the core between two looks, few of them make a long time; otherwise reading the clock
+  // would take its part of a short message's time.
+  bool const look_at_clock = state_->yield || looks >= spins;
+  if (look_at_clock) {
+    if (!deadline) deadline.emplace(group_.timeout());
+    group_.waiting(*deadline);
+  }
   if (!interrupted_ && !group_.failed() && (!look_at_clock || !deadline->passed())) return;
   broken_ = true;
   if (interrupted_) throw Error(Fault::usage, "the operation was interrupted by its own rank");
   group_.check();
-  group_.stalled(deadline->length());
+  group_.stalled(group_.timeout());
 }
 
 // Whoever has the lock may be in a split that never ends.
