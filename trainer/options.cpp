@@ -137,8 +137,7 @@ void add_machine_options(CLI::App& app, Options& o) {
              "Compute threads per rank; 0: OMP_NUM_THREADS, else this rank's fair share of its CPUs")
       ->check(CLI::Range(0, 4096));
   add_switch(app, group, "mfu", o.mfu,
-             "Measure at start, for a tenth of a second, what these processors reach, and tell how much of "
-             "it is used");
+             "Measure at start, for 0.3 s, what these processors reach, and tell how much of it is used");
 }
 
 void require(bool fine, const std::string& text) {

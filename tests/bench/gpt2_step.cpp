@@ -85,7 +85,7 @@ void measure(const char* dtype, int steps, int threads, const std::string& folde
   Job job = Job::join({.device = Device::cpu});
   compute::cpu::CpuCompute<Real> device({threads, true, nullptr});
   const auto workload = random_tokens(folder);
-  const double peak = std::max(measure_peak(device), measure_peak(device));
+  const double peak = measure_peak(device);
   const Times times = train<Real>(job.host_world(), *workload, device, steps, [&] {
     return processor ? seconds_of(CLOCK_PROCESS_CPUTIME_ID) / threads : seconds_of(CLOCK_MONOTONIC);
   });
