@@ -37,12 +37,11 @@ std::string progress_text(std::int64_t step, std::int64_t steps, double loss, co
                            format_duration(pace.recent_step_seconds() * static_cast<double>(steps - step)));
 }
 
-Progress::Progress(bool speaks, double seconds_between_lines, std::int64_t first_step, std::int64_t steps,
-                   Pace pace, std::string things)
+Progress::Progress(bool speaks, double seconds_between_lines, std::int64_t steps, Pace pace,
+                   std::string things)
     : speaks_(speaks),
       terminal_(output_is_terminal()),
       between_(seconds_between_lines),
-      first_step_(first_step),
       steps_(steps),
       pace_(std::move(pace)),
       things_(std::move(things)),
@@ -57,7 +56,7 @@ double Progress::step(std::int64_t step, double loss, std::int64_t tokens, doubl
   before_pause_ = 0;
   mark_ = now;
   pace_.add(tokens, seconds, exposed);
-  smoothed_loss_ = step == first_step_ + 1 ? loss : 0.9 * smoothed_loss_ + 0.1 * loss;
+  smoothed_loss_ = smoothed_loss_ ? 0.9 * *smoothed_loss_ + 0.1 * loss : loss;
   due_ = step == steps_ || seconds_between(last_due_, now) >= between_;
   if (due_) last_due_ = now;
   if (speaks_) show(step, now);
@@ -65,7 +64,7 @@ double Progress::step(std::int64_t step, double loss, std::int64_t tokens, doubl
 }
 
 void Progress::show(std::int64_t step, Clock::time_point now) {
-  const std::string text = progress_text(step, steps_, smoothed_loss_, pace_, things_);
+  const std::string text = progress_text(step, steps_, *smoothed_loss_, pace_, things_);
   if (terminal_) {
     if (step != steps_ && seconds_between(last_drawn_, now) < redraw_seconds) return;
     last_drawn_ = now;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "pace.hpp"
@@ -22,7 +23,7 @@ std::string progress_text(std::int64_t step, std::int64_t steps, double loss, co
 class Progress {
  public:
   /// `pace` counts from its first step on. `things` are what it counts.
-  Progress(bool speaks, double seconds_between_lines, std::int64_t first_step, std::int64_t steps, Pace pace,
+  Progress(bool speaks, double seconds_between_lines, std::int64_t steps, Pace pace,
            std::string things = "tokens");
   ~Progress();
   Progress(const Progress&) = delete;
@@ -49,13 +50,13 @@ class Progress {
 
   bool speaks_, terminal_;
   double between_;
-  std::int64_t first_step_, steps_;
+  std::int64_t steps_;
   Pace pace_;
   std::string things_;
   double before_pause_ = 0;  ///< seconds of the step that goes on
   Clock::time_point mark_, last_due_, last_drawn_{};
   bool updating_line_ = false, due_ = false;
-  double smoothed_loss_ = 0;
+  std::optional<double> smoothed_loss_;  ///< of this start's steps that were not skipped
 };
 
 }  // namespace muster

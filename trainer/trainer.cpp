@@ -40,8 +40,8 @@ int Run::train() {
   watch_for_interrupts();
   try {
     prepare();
-    Progress progress(first(), options_.log_every, first_step_, options_.steps,
-                      Pace(flops_per_prediction_, peak_flops_), things());
+    Progress progress(first(), options_.log_every, options_.steps, Pace(flops_per_prediction_, peak_flops_),
+                      things());
     if (owes_validation()) validate(progress);
     if (signal_ == 0) loop(progress);
     if (signal_ == 0 && validated_step_ != state_.step) validate(progress);

@@ -106,7 +106,7 @@ TEST_CASE("a signal cuts a validation, which is made when the run goes on: nothi
 }
 
 TEST_CASE("the time of a skipped step is no other step's", "[run_again]") {
-  Progress progress(false, 1000, 0, 10, Pace(), "tokens");
+  Progress progress(false, 1000, 10, Pace(), "tokens");
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto before = std::chrono::steady_clock::now();
   progress.skip();
