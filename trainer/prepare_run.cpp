@@ -24,7 +24,7 @@ std::string shared_settings(const Options& options) {
   std::string text;
   for (const Setting& setting : settings_of(options)) {
     const bool own = setting.group == "Machine" || setting.name == "data" || setting.name == "output" ||
-                     setting.name == "status" || setting.name == "status" || setting.name == "log-every";
+                     setting.name == "status" || setting.name == "log-every";
     if (!own) text += fmt::format("{}={}\n", setting.name, setting.value);
   }
   return text;

@@ -48,8 +48,11 @@ TEST_CASE("one run at a time trains into a folder", "[run_again]") {
   const Options options = small_run(folder);
   std::filesystem::create_directories(options.output);
   const FolderLock lock(options.output);
+  const auto output = std::filesystem::path(options.output);
+  write_status(output / "status.json", {RunStatus::State::running, 7, 9, {}});
   CHECK(code_of(options) == 64);
-  CHECK_FALSE(std::filesystem::exists(std::filesystem::path(options.output) / "metrics.jsonl"));
+  CHECK_FALSE(std::filesystem::exists(output / "metrics.jsonl"));
+  CHECK(last_line(output / "status.json").at("state") == "running");  // the first run's
 }
 
 TEST_CASE("a killed process keeps nobody out of its folder", "[run_again]") {
