@@ -3,12 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "atomic_file.hpp"
 
 namespace muster {
+namespace {
+
+/// JSON has finite numbers only.
+std::string loss_text(double loss) { return std::isfinite(loss) ? fmt::format("{:.6f}", loss) : "null"; }
+
+}  // namespace
 
 Metrics::Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_step) {
   AtomicFile file(path);
@@ -63,9 +70,10 @@ void Metrics::skipped(std::int64_t step) {
 void Metrics::validation(std::int64_t step, double loss, std::int64_t count,
                          std::optional<std::int64_t> right) {
   history_.validation_loss.push_back({step, loss});
-  file_->add(fmt::format(R"({{"step":{},"validation_loss":{:.6f},"validation_count":{}{}}})"
+  file_->add(fmt::format(R"({{"step":{},"validation_loss":{},"validation_count":{}{}}})"
                          "\n",
-                         step, loss, count, right ? fmt::format(R"(,"validation_right":{})", *right) : ""));
+                         step, loss_text(loss), count,
+                         right ? fmt::format(R"(,"validation_right":{})", *right) : ""));
 }
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "atomic_file.hpp"
@@ -34,8 +35,9 @@ void add_losses(Summary& summary, const Metrics::History& history) {
   const auto& validation = history.validation_loss;
   if (validation.empty()) return;
   summary.validation_loss = validation.back().y;
-  const auto best = std::min_element(validation.begin(), validation.end(),
-                                     [](const Point& a, const Point& b) { return a.y < b.y; });
+  const auto best = std::min_element(
+      validation.begin(), validation.end(),
+      [](const Point& a, const Point& b) { return a.y < b.y || (std::isnan(b.y) && !std::isnan(a.y)); });
   summary.best_validation_loss = best->y;
   summary.best_validation_step = best->x;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -62,6 +63,15 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
   const std::string text = read_file(path);
   CHECK(std::count(text.begin(), text.end(), '\n') == 4);
   CHECK(text.find("9.000000") != std::string::npos);
+}
+
+TEST_CASE("a validation loss that is no number is null, for JSON has none of these", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  Metrics metrics(path, false, 0);
+  metrics.validation(1, std::numeric_limits<double>::quiet_NaN(), 100);
+  metrics.flush();
+  CHECK(nlohmann::json::parse(read_file(path)).at("validation_loss").is_null());
 }
 
 TEST_CASE("metrics that cannot be written are an error", "[metrics]") {
