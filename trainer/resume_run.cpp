@@ -19,7 +19,7 @@ std::string differing_options(const TrainingState& mine, const TrainingState& fo
   std::string options;
   if (found.seed != mine.seed) options += " --seed";
   if (found.batch != mine.batch) options += " --batch";
-  if (found.data_hash != mine.data_hash) options += " --data";
+  if (found.data_hash != mine.data_hash) options += " --data (or --validation-fraction)";
   return options;
 }
 
@@ -41,6 +41,24 @@ void require_model(const TrainingState& mine, const TrainingState& found, const 
               fmt::format("{} holds another model ({}) than the options ask for ({}): use the same, another "
                           "--output, or --resume=off",
                           where.string(), found.model, mine.model));
+}
+
+/// What a run has left beside its checkpoints, to where these were moved.
+void copy_results(const fs::path& from, const fs::path& to) {
+  for (const char* name : {"metrics.jsonl", "summary.json", "report.html", "loss.svg"}) {
+    std::error_code error;
+    if (!fs::exists(from / name, error)) continue;
+    fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing, error);
+    if (error) {
+      throw Error(Fault::system, fmt::format("cannot copy {} to {}: {}", (from / name).string(), to.string(),
+                                             error.message()));
+    }
+  }
+}
+
+bool is_directly_in(const fs::path& folder, const fs::path& path) {
+  std::error_code ignored;
+  return fs::weakly_canonical(path, ignored).parent_path() == fs::weakly_canonical(folder, ignored);
 }
 
 }  // namespace
@@ -71,23 +89,31 @@ std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
       fmt::print("note: the checkpoint was made with other values of{}\n", differences);
   }
   // What lies there belongs to another course of the run and must not be taken for its newest.
-  if (const auto aside = checkpoints_.set_aside())
-    fmt::print("earlier checkpoints of this folder are now in {}\n", aside->string());
+  if (const auto aside = checkpoints_.set_aside()) {
+    copy_results(folder(), *aside);
+    fmt::print("earlier checkpoints of this folder are now in {}, beside the results\n", aside->string());
+  }
   return found;
 }
 
 void Run::resume() {
+  const bool newest = options_.resume == "auto";
+  // Of the same course, whose metrics go on.
+  const bool own = newest || is_directly_in(checkpoints_path_, options_.resume);
   agreement_.on_first_rank([&] {
     checkpoints_.open();
-    const auto found = options_.resume == "auto" ? newest_checkpoint() : named_checkpoint();
+    const auto found = newest ? newest_checkpoint() : named_checkpoint();
     if (!found) return;
     const std::string differences = differing_bits(state_, found->state);
     state_.step = found->state.step;
     state_.samples = found->state.samples;
     state_.skipped = found->state.skipped;
     resumed_ = true;
-    if (state_.skipped == 0) good_checkpoint_ = found->path;
     fmt::print("resuming {} after step {}\n", found->path.string(), state_.step);
+    // Started again, it goes on from its own: it has one from the first step on.
+    const fs::path path =
+        newest ? found->path : checkpoints_.save(state_, replica_->table(), writer_->room());
+    if (state_.skipped == 0) good_checkpoint_ = path;
     if (!differences.empty())
       fmt::print("note: the checkpoint was made with {}: what follows has other bits\n", differences);
   });
@@ -97,14 +123,14 @@ void Run::resume() {
   state_.samples = position[1];
   state_.skipped = position[2];
   resumed_ = position[3] != 0;
-  if (resumed_ && options_.resume == "auto") asked_step_ = state_.step;
+  if (resumed_) asked_step_ = state_.step;
   if (resumed_) {
     replica_->spread(first() ? writer_->room() : TrainingTensors{});
   } else {
     replica_->broadcast();
   }
   agreement_.on_first_rank([&] {
-    metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_, state_.step);
+    metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_ && own, state_.step);
     if (options_.tensorboard) events_ = std::make_unique<EventFile>(folder() / "tensorboard", state_.step);
   });
 }

@@ -7,6 +7,7 @@
 
 #include "data/files.hpp"
 #include "data/shard.hpp"
+#include "hash.hpp"
 #include "muster/error.hpp"
 
 namespace muster::data {
@@ -51,6 +52,8 @@ Corpus Corpus::read(const std::string& where, double validation_fraction, std::u
   } else {
     corpus.take_apart(std::move(training), std::move(held_out), where);
   }
+  const std::uint64_t to_train_on = corpus.training_.size();
+  corpus.hash_ = hash_bytes(&to_train_on, sizeof to_train_on, corpus.hash_);
   if (most_held_out > 0 && corpus.held_out_size_ > most_held_out) {
     corpus.held_out_size_ = most_held_out;
     corpus.held_out_ = corpus.held_out_.part(0, most_held_out + 1);

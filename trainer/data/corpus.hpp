@@ -24,7 +24,7 @@ class Corpus {
 
   std::uint64_t size() const noexcept { return training_.size() + held_out_size_; }
   std::size_t file_count() const noexcept { return file_count_; }
-  /// Of sizes and contents (MappedFile::fingerprint()).
+  /// Of sizes and contents (MappedFile::fingerprint()), and of where the held-out part begins.
   std::uint64_t hash() const noexcept { return hash_; }
   bool of_shards() const noexcept { return of_shards_; }
   const TokenSequence& training() const noexcept { return training_; }

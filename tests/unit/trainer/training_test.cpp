@@ -234,6 +234,9 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
   options = good;
   options.model.layers = 2;
   CHECK(code_of(options) == 64);
+  options = good;
+  options.validation_fraction = 0.05;  // it would train on what was held out
+  CHECK(code_of(options) == 64);
   CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
 
   SECTION("asked by name, it starts from another run's parameters; that run's checkpoints are set aside") {
@@ -243,8 +246,28 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
     options.resume = checkpoint_of(good, 60).string();
     CHECK(code_of(options) == 0);
     CHECK(std::filesystem::exists(checkpoint_of(good, 70)));
-    CHECK_FALSE(std::filesystem::exists(checkpoint_of(good, 60)));
+    CHECK(Checkpoint(checkpoint_of(good, 60)).state().seed == 8);
     CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
+    CHECK(last_line(folder / "run/checkpoints.before-1/metrics.jsonl").at("step") == 60);
+    CHECK(read_file(folder / "run/metrics.jsonl").find("{\"step\":20,") != std::string::npos);
+  }
+  SECTION("what started from another run's checkpoint goes on from its own, however early it ends") {
+    options = good;
+    options.steps = 65;
+    options.checkpoint_every = 0;
+    options.output = (folder / "other").string();
+    options.resume = checkpoint_of(good, 60).string();
+    Options killed = options;
+    options.status = (folder / "none/status").string();  // it cannot be written: the run ends before its first step
+    CHECK(code_of(options) == 71);
+    killed.resume = "auto";
+    CHECK(code_of(killed) == 0);
+    CHECK(last_line(folder / "other/metrics.jsonl").at("step") == 65);
+    CHECK(read_file(folder / "other/metrics.jsonl").find("{\"step\":20,") == std::string::npos);
+    options = good;
+    options.steps = 65;
+    CHECK(code_of(options) == 0);
+    CHECK(bytes_of(checkpoint_of(killed, 65)) == bytes_of(checkpoint_of(good, 65)));
   }
   SECTION("anew") {
     options = good;
@@ -252,6 +275,7 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
     CHECK(code_of(options) == 0);
     CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
     CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
+    CHECK(std::filesystem::exists(folder / "run/checkpoints.before-1/report.html"));
   }
 }
 
