@@ -11,6 +11,7 @@
 #include "muster/error.hpp"
 #include "muster/version.hpp"
 #include "nearest_name.hpp"
+#include "parse_command.hpp"
 #include "settings.hpp"
 
 namespace muster {
@@ -19,7 +20,11 @@ namespace {
 constexpr const char* footer =
     "Each setting is also a line of a TOML file (--config FILE: learning-rate = 0.01) and a variable\n"
     "(MUSTER_TRAIN_LEARNING_RATE=0.01). The command line counts first, then the environment, then the file.\n"
-    "Settings that are not known are refused. See muster-train(1).";
+    "Settings that are not known are refused.\n\n"
+    "To begin with:\n"
+    "  muster-train make-data language --output language\n"
+    "  muster-train --data language --output run --steps 500\n"
+    "Ctrl-C saves it, and the same command goes on from there. Then open run/report.html. More: muster-train(1).";
 
 struct CommandLine {
   Options options;
@@ -69,18 +74,6 @@ void declare_command_line(CLI::App& app, CommandLine& line) {
       ->group("Settings");
 }
 
-[[noreturn]] void refuse_extra(const std::string& argument, const CLI::App& app) {
-  if (!argument.starts_with("-") || argument == "-")
-    refuse(fmt::format("unexpected argument '{}'", argument));
-  const std::string name = argument.substr(0, argument.find('='));
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
-  }
-  const auto meant = nearest_name(name, names);
-  refuse(fmt::format("unknown option {}{}", name, meant ? "; did you mean " + *meant + "?" : ""));
-}
-
 /// An option that lost its value takes the next one for it.
 void refuse_swallowed_options(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
@@ -99,7 +92,7 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
     throw;
   } catch (const CLI::ExtrasError&) {
     refuse_swallowed_options(app);
-    refuse_extra(app.remaining().front(), app);
+    refuse(unknown_text(app.remaining().front(), app, {"make-data", "scaling"}));
   } catch (const CLI::ParseError& error) {
     refuse(first_line(error.what()));
   }

@@ -100,6 +100,8 @@ TEST_CASE("what is not known is refused with the nearest name and its place", "[
         std::string("unknown option --lerning-rate; did you mean --learning-rate?") + help);
   CHECK(complaint({"--setps=3"}) == std::string("unknown option --setps; did you mean --steps?") + help);
   CHECK(complaint({"--qwertyuiop"}) == std::string("unknown option --qwertyuiop") + help);
+  CHECK(complaint({"make-dta", "digits"}) ==
+        std::string("unexpected argument 'make-dta'; did you mean make-data?") + help);
   CHECK(complaint({"more"}) == std::string("unexpected argument 'more'") + help);
   CHECK(complaint({"--output", "--steps", "5"}) ==
         std::string("--output wants a value and got --steps") + help);
