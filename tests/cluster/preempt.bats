@@ -5,17 +5,32 @@
 load setup
 load preemption
 
+# stand_in: in muster-train's place, a program that only leaves the status and the exit code of runs that end badly, another one at each start.
+stand_in() {
+  cat <<'PROGRAM'
+#!/bin/bash
+ends=(lost:2:75 unfinished:2:0 lost:1:75 running:2:137 lost:2:75 lost:2:75 running:2:137 finished:3:0)
+IFS=: read -r state checkpoint code <<<"${ends[SLURM_RESTART_COUNT]}"
+for argument in "$@"; do status=${argument#--status=}; done
+echo "{\"state\":\"$state\",\"step\":9,\"steps\":10,\"checkpoint\":\"step-$checkpoint\"}" >"$status"
+exit "$code"
+PROGRAM
+}
+
 setup_file() {
   export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs
   mkdir "$RUNS"
   lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)"
   for name in whole term usr2 requeued cancelled lost; do submit "$name"; done
+  stand_in > "$RUNS/stand-in"
+  chmod +x "$RUNS/stand-in"
+  MUSTER_TRAIN=$RUNS/stand-in submit doomed --nodes=1
   training term && lab exec scancel --signal=TERM "$(job term)"
   training usr2 && lab exec scancel --signal=USR2 "$(job usr2)"
   training requeued && lab exec scontrol requeue "$(job requeued)"
   training cancelled && lab exec scancel "$(job cancelled)"
   training lost && lose_rank lost
-  await_end whole term usr2 requeued cancelled lost
+  await_end whole term usr2 requeued cancelled lost doomed
 }
 teardown_file() { lab_down; }
 
@@ -29,4 +44,14 @@ teardown_file() { lab_down; }
   cat "$RUNS/cancelled.log"
   [ "$(state cancelled)" = CANCELLED ]
   [ "$(grep -c 'start number' "$RUNS/cancelled.log")" = 1 ]
+}
+
+@test "ranks that are lost again and again: requeued three times where no checkpoint and no signal comes in between, then ended with a line" {
+  cat "$RUNS/doomed.log"
+  [ "$(state doomed)" = FAILED ]
+  [ "$(grep -c 'start number' "$RUNS/doomed.log")" = 7 ]
+  [ "$(grep -c 'goes back into the queue' "$RUNS/doomed.log")" = 6 ]
+  [ "$(grep -c 'lost ranks four times' "$RUNS/doomed.log")" = 1 ]
+  lab exec scontrol --oneliner show job "$(job doomed)" | grep -q ' ExitCode=137:0 '
+  ! compgen -G "$RUNS/muster-train-$(job doomed).status*"
 }

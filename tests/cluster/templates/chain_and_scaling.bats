@@ -10,13 +10,17 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-@test "array-chain: a link that is stopped leaves the rest to the next one, and a third has nothing to do" {
-  OUTPUT=run submit array-chain --array=1-3%1 -- --steps=1500 --checkpoint-every=100
-  for _ in $(seq 400); do [ ! -e "$folder/run/checkpoints/step-00000100" ] || break; sleep 0.1; done
+@test "array-chain: a link that is stopped or loses a rank leaves the rest to the next one, and a fourth has nothing to do" {
+  OUTPUT=run submit array-chain --array=1-4%1 -- --steps=1500 --checkpoint-every=100
+  for _ in $(seq 400); do ! compgen -G "$folder/run/checkpoints/step-????????" >/dev/null || break; sleep 0.1; done
   lab exec scancel --signal=TERM "${job}_1" || true  # it delivers the signal, tries again and then finds the link ended
+  for _ in $(seq 400); do ! grep -q '^resuming' "$folder/job.log" || break; sleep 0.1; done
+  # shellcheck disable=SC2016  # expanded on the node
+  lab node n1 bash -c 'kill -KILL "$(pgrep --newest --exact muster-train)"'
   finished
-  [ "$(grep -c '^link . of job' "$folder/job.log")" = 2 ]
+  [ "$(grep -c '^link . of job' "$folder/job.log")" = 3 ]
   [ "$(grep -c 'link 1 was stopped with a checkpoint' "$folder/job.log")" = 1 ]
+  [ "$(grep -c 'link 2 lost a rank' "$folder/job.log")" = 1 ]
   trained "$folder/run" 4 2
   [ "$(told steps "$folder/run")" = 1500 ]
   [ "$(told first_step "$folder/run")" -gt 0 ]
