@@ -21,9 +21,9 @@ show='echo "$SLURM_PROCID inside=$(cat /in-container 2>/dev/null)"
 @test "in a container that pyxis made first, placement, environment and devices are as outside" {
   in_job --muster=strict srun bash -c "$show" | grep -E ' (MUSTER_|CUDA|LOCAL|cpus|policy|opens)' | sort >"$BATS_TEST_TMPDIR/outside"
   plugstack "required $MUSTER_BUILD/lib/spank_container.so" "required $(plugin)"
-  run in_job --muster=strict srun bash -c "$show"
+  run in_job --muster=strict srun --container-image=here bash -c "$show"
   [ "$status" = 0 ]
-  [ "$(value inside)" = "yes yes yes yes" ]
+  [ "$(value inside)" = "here here here here" ]
   [ "$(value sysfs)" = "0 0 0 0" ]
   [ "$(value opens)" = "01 01 01 01" ]
   [ "$(value cpus)" = "$(value MUSTER_CPUS)" ]
@@ -33,9 +33,9 @@ show='echo "$SLURM_PROCID inside=$(cat /in-container 2>/dev/null)"
 
 @test "in a container without the GPUs' device files each task is still told its own GPU" {
   plugstack "required $MUSTER_BUILD/lib/spank_container.so no-devices" "required $(plugin)"
-  run in_job --muster=strict srun bash -c "$show"
+  run in_job --muster=strict srun --container-image=here bash -c "$show"
   [ "$status" = 0 ]
-  [ "$(value inside)" = "yes yes yes yes" ]
+  [ "$(value inside)" = "here here here here" ]
   [ "$(value opens)" = "   " ]
   [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | sort -u | grep -c '^GPU-')" = 4 ]
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for pyxis, which Debian does not have: as pyxis, it lets a task enter its container in task_init,
-// between Slurm's own binding and the plugins listed after it. The container is another root folder in
-// another mount namespace: the host's programs, no /sys, no /proc/driver, and with the argument `no-devices`
-// none of the GPUs' device files. In plugstack.conf: required spank_container.so [no-devices]
+// Stands in for pyxis, which Debian does not have: as pyxis, it knows --container-image, --container-mounts=SRC[:DST],…
+// and --container-workdir, and with an image lets a task enter its container in task_init, between Slurm's own
+// binding and the plugins listed after it. The container is another root folder in another mount namespace: the
+// host's programs, /in-container with the image's name, no /sys, no /proc/driver, and with the argument
+// `no-devices` none of the GPUs' device files. In plugstack.conf: required spank_container.so [no-devices]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -28,6 +30,20 @@ SPANK_PLUGIN(container, 1)
 #pragma GCC visibility pop
 
 namespace {
+
+/// By the numbers of the options' callbacks.
+enum { image, mounts, workdir, option_count };
+std::string asked[option_count];
+// Slurm wants texts that can be written to.
+char image_name[] = "container-image", image_argument[] = "NAME", image_usage[] = "the container's image",
+     mounts_name[] = "container-mounts", mounts_argument[] = "SRC[:DST],...",
+     mounts_usage[] = "folders of the host in the container", workdir_name[] = "container-workdir",
+     workdir_argument[] = "PATH", workdir_usage[] = "where tasks start";
+
+int take_option(int which, const char* value, int) {
+  asked[which] = value;
+  return 0;
+}
 
 namespace fs = std::filesystem;
 
@@ -60,15 +76,27 @@ void enter_container(bool with_devices) {
     std::ofstream(root / "dev/null");
     must(mount("/dev/null", (root / "dev/null").c_str(), nullptr, MS_BIND, nullptr), "mount /dev/null");
   }
-  std::ofstream(root / "in-container") << "yes\n";
+  std::ofstream(root / "in-container") << asked[image] << '\n';
+  std::istringstream all(asked[mounts]);
+  for (std::string entry; std::getline(all, entry, ',');) {
+    const std::string source = entry.substr(0, entry.find(':')), target = entry.substr(entry.find(':') + 1);
+    attach(source.c_str(), root.string() + target, nullptr, MS_BIND | MS_REC);
+  }
   must(chroot(root.c_str()), "chroot");
-  must(chdir("/"), "chdir");
+  must(chdir(asked[workdir].empty() ? "/" : asked[workdir].c_str()), "the container's working folder");
 }
 
 }  // namespace
 
 #pragma GCC visibility push(default)
+spank_option spank_options[] = {
+    {image_name, image_argument, image_usage, 1, image, take_option},
+    {mounts_name, mounts_argument, mounts_usage, 1, mounts, take_option},
+    {workdir_name, workdir_argument, workdir_usage, 1, workdir, take_option},
+    SPANK_OPTIONS_TABLE_END};
+
 extern "C" int slurm_spank_task_init(spank_t, int count, char* arguments[]) {
+  if (asked[image].empty()) return 0;
   try {
     enter_container(count == 0 || std::strcmp(arguments[0], "no-devices") != 0);
     return 0;

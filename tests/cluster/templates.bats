@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The templates of sbatch/ on a real two-node Slurm of two GPUs a node, with the sizes of that. train: train.bats; array-chain and scaling-study:
-# templates/chain_and_scaling.bats; tensorflow, jax and horovod: frameworks/pypi.bats. pyxis needs pyxis, which Debian does not have: it is
-# only linted.
+# templates/chain_and_scaling.bats; tensorflow, jax and horovod: frameworks/pypi.bats; preemptible: preempt.bats. Apptainer and pyxis are not in Debian: stand-ins.
 load setup
 load templates/submit
 
@@ -23,6 +22,7 @@ teardown_file() { lab_down; }
   [ "$(grep -o 'class="host"' "$folder/muster-run/report.html" | wc -l)" = 2 ]
   grep -q 'placed by Muster' "$folder/muster-run/report.html"
   grep -q 'GPU 0000:' "$folder/muster-run/report.html"
+  for part in '>Loss<' '>Throughput<' '>Exposed communication<' '<h2>Machine<' '>measured peak<' 'over Open MPI'; do grep -q "$part" "$folder/muster-run/report.html"; done
 }
 
 @test "every layout that multi-node has as a comment is one that sbatch takes" {
@@ -59,6 +59,19 @@ STANDIN
   IMAGE=image.sif PATH=$BATS_TEST_TMPDIR/bin:$PATH run_template apptainer printenv MUSTER_GPUS
   [ "$(grep -c 'in image.sif$' "$folder/job.log")" = 4 ]
   [ "$(grep -c '^0000:' "$folder/job.log")" = 4 ]
+}
+
+@test "pyxis: the command runs in the container that srun's options name, placed (a stand-in for pyxis: spank_container.cpp)" {
+  local plugstack=/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf before
+  before=$(<"$plugstack")
+  printf '%s\n' "required $MUSTER_BUILD/lib/spank_container.so" "$before" >"$plugstack"
+  # shellcheck disable=SC2016  # expanded in each task
+  IMAGE='registry#image:1' run_template pyxis bash -c 'echo "rank $RANK of $WORLD_SIZE in $(</in-container) at $PWD on ${MUSTER_GPUS:?}"; : > "mounted$RANK"'
+  printf '%s\n' "$before" >"$plugstack"
+  for rank in 0 1 2 3; do
+    grep -qE "^rank $rank of 4 in registry#image:1 at $folder on 0000:" "$folder/job.log"
+    [ -e "$folder/mounted$rank" ]
+  done
 }
 
 @test "templates that want something to run say so" {

@@ -15,19 +15,27 @@ ranks_of() {
   [ "$status" = 0 ]
   for rank in 0 1 2 3; do grep -qE "^$1 .*rank $rank of 4 sum 6$" <<<"$output"; done
 }
+# needs FILE…: the test is skipped where tests/cluster/frameworks/install has not put them.
+needs() {
+  local file
+  for file in "$@"; do [ -x "$file" ] || skip "$file is missing: run tests/cluster/frameworks/install, which gets it from PyPI"; done
+}
 python() { printf '%s/frameworks/%s/bin/python3' "$MUSTER_BUILD" "$1"; }
 script() { printf '%s/tests/cluster/frameworks/%s.py' "$REPOSITORY" "$1"; }
 
 @test "TensorFlow: MultiWorkerMirroredStrategy, also with ranks dealt to the nodes in turn" {
+  needs "$(python pypi)"
   ranks_of tensorflow "$(python pypi)" "$(script tensorflow_workers)"
   ranks_of tensorflow --distribution=cyclic "$(python pypi)" "$(script tensorflow_workers)"
 }
 
 @test "JAX: jax.distributed.initialize() without arguments" {
+  needs "$(python pypi)"
   ranks_of jax "$(python pypi)" "$(script jax_processes)"
 }
 
 @test "JAX: a process is given the devices that CUDA shows it, where Slurm's local rank would name one that it has not" {
+  needs "$(python pypi)"
   run on_lab srun -N1 -n2 --gpus-per-task=1 --muster "$(python pypi)" -c '
 import os, jax
 from jax._src.xla_bridge import CUDA_VISIBLE_DEVICES
@@ -39,10 +47,12 @@ print("rank", jax.process_index(), "devices", CUDA_VISIBLE_DEVICES.value, "shown
 }
 
 @test "Horovod: its MPI controller under srun --mpi=pmix" {
+  needs "$(python horovod)"
   ranks_of 'horovod [^ ]+ \(mpi\)' --mpi=pmix "$(python horovod)" "$(script horovod_allreduce)"
 }
 
 @test "the templates tensorflow, jax and horovod start plain scripts of theirs" {
+  needs "$(python pypi)" "$(python horovod)"
   for framework in tensorflow:pypi:tensorflow_workers jax:pypi:jax_processes horovod:horovod:horovod_allreduce; do
     IFS=: read -r name environment program <<<"$framework"
     PYTHON=$(python "$environment") run_template "$name" "$(script "$program")"
@@ -51,9 +61,11 @@ print("rank", jax.process_index(), "devices", CUDA_VISIBLE_DEVICES.value, "shown
 }
 
 # recoverable: it leaves the ranks beside a lost one alone.
-by_prterun() { timeout 60 "$MUSTER_BUILD/frameworks/prrte/bin/prterun" --allow-run-as-root --runtime-options recoverable --map-by :OVERSUBSCRIBE -n 4 "$@"; }
+prterun=$MUSTER_BUILD/frameworks/prrte/bin/prterun
+by_prterun() { timeout 60 "$prterun" --allow-run-as-root --runtime-options recoverable --map-by :OVERSUBSCRIBE -n 4 "$@"; }
 
 @test "prterun: ranks join over its PMIx" {
+  needs "$prterun"
   run by_prterun "$MUSTER_BUILD/bin/joining_ranks"
   echo "$output"
   [ "$status" = 0 ]
@@ -61,6 +73,7 @@ by_prterun() { timeout 60 "$MUSTER_BUILD/frameworks/prrte/bin/prterun" --allow-r
 }
 
 @test "prterun: the others name a rank that is killed and end, each by itself" {
+  needs "$prterun"
   # A file for each line: prterun does not forward all that is written right before the end.
   # shellcheck disable=SC2016
   by_prterun sh -c '"$0" "$1" steady barrier 2>>"$2.said"; echo "rank $PMIX_RANK ended $?" >>"$2.ended"' \
@@ -79,6 +92,7 @@ by_prterun() { timeout 60 "$MUSTER_BUILD/frameworks/prrte/bin/prterun" --allow-r
 }
 
 @test "prterun: the host communicator says whose Open MPI it wants when prterun is of another" {
+  needs "$prterun"
   run by_prterun "$MUSTER_BUILD/bin/failing_ranks" nothing
   tr -d '\0' <<<"$output"
   [ "$status" = 78 ]
