@@ -22,6 +22,34 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace {
+
+/// "--lr" of "--learning-rate".
+std::string initials(std::string_view name) {
+  const std::size_t dashes = std::min(name.find_first_not_of('-'), name.size());
+  std::string out(name.substr(0, dashes));
+  for (std::size_t i = dashes; i < name.size(); ++i) {
+    if (name[i] != '-' && (i == dashes || name[i - 1] == '-')) out += name[i];
+  }
+  return out;
+}
+
+/// The only name that begins with what was given, or that it is the initials of.
+std::optional<std::string> abbreviated_name(std::string_view given, const std::vector<std::string>& names) {
+  if (given.find_first_not_of('-') == given.npos) return std::nullopt;
+  std::optional<std::string> meant;
+  for (const std::string& name : names) {
+    const std::string letters = initials(name);
+    const bool by_initials = given == letters && name.find('-', name.find_first_not_of('-')) != name.npos;
+    if (!name.starts_with(given) && !by_initials) continue;
+    if (meant) return std::nullopt;
+    meant = name;
+  }
+  return meant;
+}
+
+}  // namespace
+
 std::optional<std::string> nearest_name(std::string_view given, const std::vector<std::string>& names) {
   constexpr std::size_t longest = 64;  // no name is longer, and the time grows with the square
   if (given.size() > longest) return std::nullopt;
@@ -32,7 +60,7 @@ std::optional<std::string> nearest_name(std::string_view given, const std::vecto
     if (distance > std::max<std::size_t>(2, name.size() / 3) || distance >= name.size()) continue;
     if (!nearest || distance < least) nearest = name, least = distance;
   }
-  return nearest;
+  return nearest ? nearest : abbreviated_name(given, names);
 }
 
 }  // namespace muster

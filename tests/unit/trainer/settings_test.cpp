@@ -185,5 +185,10 @@ TEST_CASE("names near to others", "[settings]") {
   CHECK(edit_distance("ca", "abc") == 3);  // optimal string alignment: no letter is touched twice
   CHECK(nearest_name("wdth", {"heads", "width"}) == std::string("width"));
   CHECK_FALSE(nearest_name("x", {"a", "bb"}));
+  const std::vector<std::string> long_names{"--learning-rate", "--checkpoint-every", "--beta1", "--beta2"};
+  CHECK(nearest_name("--lr", long_names) == std::string("--learning-rate"));
+  CHECK(nearest_name("--checkpoint", long_names) == std::string("--checkpoint-every"));
+  CHECK_FALSE(nearest_name("--b", long_names));
+  CHECK_FALSE(nearest_name("--", long_names));
   CHECK_FALSE(nearest_name(std::string(10'000, 'a'), {"a"}));
 }
