@@ -2,6 +2,7 @@
 #include "parse_command.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -19,12 +20,13 @@ const CLI::App& named_command(const CLI::App& app) {
 
 std::string text_of_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string text = error.what();
-  if (const auto extra = app.remaining(true); !extra.empty()) {
-    std::vector<std::string> commands;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-      commands.push_back(command->get_name());
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    commands.push_back(command->get_name());
+  if (const auto extra = app.remaining(true); !extra.empty())
     text = unknown_text(extra.front(), named_command(app), commands);
-  }
+  else if (!commands.empty() && &named_command(app) == &app)
+    text = fmt::format("name one of: {}", fmt::join(commands, ", "));
   text = text.substr(0, text.find('\n'));
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
