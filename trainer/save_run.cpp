@@ -8,6 +8,8 @@
 
 namespace muster {
 
+namespace fs = std::filesystem;
+
 std::string Run::name_good_checkpoint() const {
   return good_checkpoint_.empty() ? "nothing was saved before"
                                   : fmt::format("{} is good", good_checkpoint_.string());
@@ -71,7 +73,10 @@ void Run::tell_failure(const std::exception& error) noexcept {
   try {
     tell_status(exit_code_of(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed);
   } catch (const std::exception&) {
-    // The reason for the end was said; a script that finds no status does not start the run again either.
+    // A full disk, for instance. The reason for the end was said; a script that finds no status does not start the
+    // run again.
+    std::error_code ignored;
+    fs::remove(status_path_, ignored);
   }
 }
 

@@ -220,6 +220,23 @@ TEST_CASE("a checkpoint that cannot be written beside training ends the run soon
   CHECK(std::filesystem::is_empty(folder / "run/checkpoints"));
 }
 
+TEST_CASE("where not even a status can be written, no status says that the run goes on", "[training]") {
+  const TemporaryFolder folder;
+  const Options options = small_run(folder);
+  std::filesystem::create_directory(options.output);
+  write_file(folder / "run/status.json", "{\"state\":\"running\"}\n");
+  struct rlimit before {};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  struct rlimit nothing = before;
+  nothing.rlim_cur = 0;
+  ::signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &nothing) == 0);
+  const int code = code_of(options);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(code == 71);
+  CHECK_FALSE(std::filesystem::exists(folder / "run/status.json"));
+}
+
 TEST_CASE("a run is not mistaken for another", "[training]") {
   const TemporaryFolder folder;
   const Options good = small_run(folder);
