@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interrupt.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <initializer_list>
 
 namespace muster {
 namespace {
 
-volatile std::sig_atomic_t received = 0;
+std::atomic<int> received{0};
+static_assert(std::atomic<int>::is_always_lock_free);  // safe in a handler
 
 void install(int signal, void (*handler)(int)) {
   struct sigaction action {};
@@ -35,13 +37,25 @@ bool is_free(int signal) {
 
 }  // namespace
 
-void watch_for_interrupts() {
+InterruptWatch::InterruptWatch() {
   received = 0;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR2}) install(signal, remember_signal);
   if (is_free(SIGUSR1)) install(SIGUSR1, remember_signal);
+  taker_ = std::thread([this] { ended_.acquire(); });  // with the mask from before
+  sigset_t kept_away;
+  sigfillset(&kept_away);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+    sigdelset(&kept_away, fault);
+  pthread_sigmask(SIG_BLOCK, &kept_away, &before_);
 }
 
-int interrupt_received() noexcept { return static_cast<int>(received); }
+InterruptWatch::~InterruptWatch() {
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  ended_.release();
+  taker_.join();
+}
+
+int interrupt_received() noexcept { return received; }
 
 bool is_preemption(int signal) noexcept { return signal != 0 && signal != SIGINT; }
 

@@ -73,8 +73,8 @@ void Run::tell_failure(const std::exception& error) noexcept {
   try {
     tell_status(exit_code_of(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed);
   } catch (const std::exception&) {
-    // A full disk, for instance. The reason for the end was said; a script that finds no status does not start the
-    // run again.
+    // A full disk, for instance. The reason for the end was said; a script that finds no status does not start
+    // the run again.
     std::error_code ignored;
     fs::remove(status_path_, ignored);
   }

@@ -37,7 +37,7 @@ Run::Run(const Options& options, Job& job)
       checkpoints_(checkpoints_path_, options.keep) {}
 
 int Run::train() {
-  watch_for_interrupts();
+  const InterruptWatch watch;
   try {
     prepare();
     Progress progress(first(), options_.log_every, options_.steps, Pace(flops_per_prediction_, peak_flops_),

@@ -2,6 +2,7 @@
 // The whole loop, as a job of one rank.
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -181,6 +182,25 @@ TEST_CASE("a signal stops a run after a step, with a checkpoint from which it en
   }
 }
 
+TEST_CASE("signals that come while matrices are multiplied change no bit", "[training]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  CHECK(train_alone(options) == 0);
+  const std::string whole = bytes_of(checkpoint_of(options, 60));
+  options.output = (folder / "again").string();
+  struct sigaction nothing {}, before {};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  REQUIRE(::sigaction(SIGALRM, &nothing, &before) == 0);
+  const struct itimerval often {{0, 200}, {0, 200}}, never {};
+  REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  const int code = code_of(options);
+  REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);
+  REQUIRE(::sigaction(SIGALRM, &before, nullptr) == 0);
+  CHECK(code == 0);
+  CHECK(bytes_of(checkpoint_of(options, 60)) == whole);
+}
+
 TEST_CASE("a run whose newest checkpoint is damaged goes on from the one before, with the same bytes",
           "[training]") {
   const TemporaryFolder folder;
@@ -229,6 +249,7 @@ TEST_CASE("where not even a status can be written, no status says that the run g
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   struct rlimit nothing = before;
   nothing.rlim_cur = 0;
+  std::fflush(stdout);
   ::signal(SIGXFSZ, SIG_IGN);
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &nothing) == 0);
   const int code = code_of(options);
@@ -275,7 +296,7 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
     options.output = (folder / "other").string();
     options.resume = checkpoint_of(good, 60).string();
     Options killed = options;
-    options.status = (folder / "none/status").string();  // it cannot be written: the run ends before its first step
+    options.status = (folder / "none/status").string();  // cannot be written: it ends before its first step
     CHECK(code_of(options) == 71);
     killed.resume = "auto";
     CHECK(code_of(killed) == 0);
