@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hears what two nodes say to each other: join_listener.py HOST OTHER READY STOP WORD..., on HOST.
+"""Hears what two nodes say to each other: join_listener.py HOST OTHER READY STOP [WORD...], on HOST.
 
 Takes every TCP payload between the two, but for slurmd's own, from the network interface; writes the file READY when it listens. When the
-file STOP is there, says how much it heard, whether a greeting of Muster's was in it, and which of the words were, in any case of letters."""
+file STOP is there, says how much it heard, whether a greeting of Muster's was in it, and which of the words were, in any case of letters; and writes
+what the first said that greeted into STOP."""
 import os
 import socket
 import struct
@@ -42,4 +43,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as interf
             streams[heard[0]] = streams.get(heard[0], b"") + heard[1]
 everything = b"\n".join(streams.values())
 found = [word for word in WORDS if word.lower().encode() in everything.lower()]
+greeted = [said for said in streams.values() if said.startswith(GREETING)]
+with open(STOP, "wb") as file:
+    file.write(greeted[0] if greeted else b"")
 print(f"listener: {len(everything)} bytes, greeting: {GREETING in everything}, plain text: {' '.join(found) or 'none'}")

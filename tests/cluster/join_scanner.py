@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A scanner on the network while a job joins: join_scanner.py HOST PORT RECORDER FILE, where rank 0 listens on HOST:PORT.
+"""A scanner on the network while a job joins or runs: join_scanner.py HOST PORT RECORD FILE, where rank 0 listens on HOST:PORT.
 
-Sits on port RECORDER in between for one rank and records what it says. Then scans ports with what scanners say, sends the recorded handshake
-again (as it was, its frames too, and the greeting of another rank with the old proof), fills rank 0's gate with connections that say nothing
-or half a greeting, and writes FILE. Says how much of it was cut off without a welcome; holds its connections until it is ended."""
+RECORD is a port, on which the scanner sits in between for one rank and records what it says, or a file that has what a rank said
+(join_listener.py wrote it). Then scans ports with what scanners say, sends the recorded handshake again (as it was, its frames too, and the
+greeting of another rank with the old proof), fills rank 0's gate with connections that say nothing or half a greeting, and writes FILE. Says
+how much of it was cut off without a welcome; holds its connections, and makes new ones in their place, until it is ended or nobody listens.
+Its waits are long, since a busy machine may take long for each step: what they wait for is what counts."""
 import os
 import socket
 import sys
 import threading
 import time
 
-HOST, PORT, RECORDER, FILE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+HOST, PORT, RECORD, FILE = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 GREETING, ANSWER, PROOF = 44, 64, 32
+PATIENCE = 60
 recorded = bytearray()
 
 
@@ -27,17 +30,18 @@ def hand_on(source, target, record):
         pass
 
 
-def connect(port, timeout=6):
-    for _ in range(200):
+def connect(port):
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
         try:
-            return socket.create_connection((HOST, port), timeout=timeout)
+            return socket.create_connection((HOST, port), timeout=PATIENCE)
         except OSError:
             time.sleep(0.05)
     sys.exit("scanner: nobody listens")
 
 
 def record():
-    listener = socket.create_server(("", RECORDER))
+    listener = socket.create_server(("", int(RECORD)))
     while True:
         rank, _ = listener.accept()
         leader = connect(PORT)
@@ -67,7 +71,7 @@ def scan():
     """Every port of a range with what scanners say first."""
     words = (b"", b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"SSH-2.0-scan\r\n", os.urandom(64))
     found = 0
-    for port in range(PORT - 200, PORT + 200):
+    for port in range(PORT - 200, min(PORT + 200, 65536)):
         for word in words if port == PORT else words[:1]:
             with socket.socket() as stream:
                 stream.settimeout(1)
@@ -77,8 +81,12 @@ def scan():
     return found
 
 
-threading.Thread(target=record, daemon=True).start()
-until = time.monotonic() + 20
+if RECORD.isdigit():
+    threading.Thread(target=record, daemon=True).start()
+else:
+    with open(RECORD, "rb") as heard:
+        recorded.extend(heard.read())
+until = time.monotonic() + PATIENCE
 while len(recorded) < GREETING + PROOF + 20:
     if time.monotonic() > until:
         sys.exit("scanner: no handshake to record")

@@ -7,12 +7,14 @@
 //   late:R    rank R joins 5 s after the others
 //   killed    the last rank is killed after the join
 //   slowly    every rank stays in the job for 1 s
-//   patiently the join may take 60 s and not 2
+//   patiently the join may take 100 s and not 2
+//   until:FILE  patiently, and every rank stays, in barriers, until FILE is there and for 100 barriers more
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -38,6 +40,18 @@ void stop_while_joining() {
   }).detach();
 }
 
+// Rank 0 looks for `file` and tells the others by another one beside it, which it makes while nobody looks.
+void meet_until(muster::Job& job, const std::string& file) {
+  auto const told = file + ".seen";
+  while (access(told.c_str(), F_OK) != 0) {
+    job.barrier("looked", 10s);
+    if (job.rank() == 0 && access(file.c_str(), F_OK) == 0) std::ofstream(told) << "\n";
+    std::this_thread::sleep_for(10ms);
+    job.barrier("told", 10s);
+  }
+  for (int i = 0; i < 100; ++i) job.barrier("more", 10s);
+}
+
 int run(const std::string& what, const std::string& stopped) {
   if (stopped.starts_with("stopped:")) {
     if (is_rank(stopped.substr(8))) {
@@ -52,12 +66,15 @@ int run(const std::string& what, const std::string& stopped) {
   }
   if (what.starts_with("late:") && is_rank(what.substr(5))) std::this_thread::sleep_for(5s);
   if (what.starts_with("ended:") && is_rank(what.substr(6))) return 0;
-  auto job = muster::Job::join({.deadline = what == "patiently" ? 60s : 2s, .device = muster::Device::cpu});
+  bool const until = what.starts_with("until:");
+  bool const patiently = until || what == "patiently";
+  auto job = muster::Job::join({.deadline = patiently ? 100s : 2s, .device = muster::Device::cpu});
   job.barrier("meet", 10s);
   if (job.rank() == 0)
     std::printf("joined through %s: %d ranks on %d hosts\n", job.bootstrap(), job.size(), job.host_count());
   std::fflush(stdout);
   if (what == "killed" && job.rank() == job.size() - 1) kill(getpid(), SIGKILL);
+  if (until) meet_until(job, what.substr(6));
   if (what == "slowly") std::this_thread::sleep_for(1s);
   if (what == "killed") std::this_thread::sleep_for(5s);
   job.barrier("part", 10s);
