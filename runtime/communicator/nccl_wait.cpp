@@ -33,12 +33,15 @@ void rest(Deadline::Clock::time_point since) {
 }  // namespace
 
 Nccl::~Nccl() {
+  bool const failed = group_.failed() || !state_->open;
+  // Whatever told the program of it, which now drops its communicators one by one.
+  if (comm_ != nullptr && failed && !state_->survives) state_->abort(state_->living());
   {
     std::lock_guard const lock(state_->mutex);
     std::erase(state_->all, this);
   }
   if (comm_ != nullptr) {
-    if (group_.failed() || !state_->open) {
+    if (failed) {
       abort();
     } else {
       begin_finish();
@@ -62,7 +65,8 @@ void Nccl::accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& dead
   if (result != ncclSuccess) give_up(result);
 }
 
-// Throws what `why` throws, with every communicator of this process aborted unless the job may go on with them.
+// Throws what `why` throws, with every communicator of this process aborted unless the job may go on with
+// them.
 template <typename Throw>
 void Nccl::abort_all(Throw why) {
   try {
@@ -174,6 +178,7 @@ void NcclState::abort(const std::vector<Nccl*>& which) noexcept {
   {
     std::lock_guard const lock(mutex);  // not while the watch looks
     for (Nccl* one : which) {
+      if (std::find(all.begin(), all.end(), one) == all.end()) continue;  // another thread has dropped it
       if (auto call = one->begin_abort()) begun.push_back(std::move(*call));
     }
   }

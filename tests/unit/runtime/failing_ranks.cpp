@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job in which something goes wrong on the last rank: failing_ranks WHAT. The other ranks print one line in
-// all, which the tests look for, and end with the error's exit code.
+// A job in which something goes wrong on the last rank: failing_ranks WHAT [doubles]. The other ranks print one
+// line in all, which the tests look for, and end with the error's exit code. With "doubles" on GPUs, test doubles
+// of CUDA and NCCL; then each rank that is not killed says so, too, unless its communicators were aborted at once.
 //   absent       never joins
 //   killed       is killed after the first all-reduce
 //   leaves       ends with exit code 0, connected
@@ -13,14 +14,17 @@
 //   lonely       rank 0 waits for a message that the last rank does not send
 //   init_killed  is killed inside MPI_Init, init_hangs: stays there; split_killed and split_hangs: inside
 //                MPI_Comm_split; finalize_hangs: inside MPI_Finalize
-//   reducing     is killed while gradients are reduced beside the program; unready: stays away there
+//   reducing     is killed while gradients are reduced beside the program; unready: stays away there;
+//                abandons: gives up the job there
 //   threads_missing  its MPI does not have the threads that are needed
+#include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -49,12 +53,18 @@ void all_reduce(muster::Communicator& world) {
 }
 
 // Steps of a backward pass with nothing to compute; the last rank fails in the middle of one.
-void reduce_gradients(muster::Communicator& world, bool last, bool killed) {
+void reduce_gradients(muster::Job& job, muster::Communicator& world, const std::string& what) {
+  bool const last = job.rank() == job.size() - 1;
+  auto const part = world.split(0);
   muster::Reducer reducer(world, std::vector<std::size_t>(50, 20'000), {.bucket_bytes = 100'000});
   for (int step = 0; step < 1000; ++step) {
     for (std::size_t i = reducer.parameters(); i-- > 0;) {
       if (last && step == 5 && i == 20) {
-        if (killed) kill(getpid(), SIGKILL);
+        if (what == "reducing") kill(getpid(), SIGKILL);
+        if (what == "abandons") {
+          job.abandon();
+          throw std::runtime_error("the last rank gives the job up");
+        }
         std::this_thread::sleep_for(20s);
       }
       reducer.ready(i);
@@ -63,12 +73,30 @@ void reduce_gradients(muster::Communicator& world, bool last, bool killed) {
   }
 }
 
-int run(const std::string& what) {
+// NCCL's double, on which all has been waited for that was begun.
+class NcclDouble {
+ public:
+  NcclDouble() : library_(dlopen(std::getenv("MUSTER_NCCL_LIBRARY"), RTLD_NOW)) {}
+
+  bool aborted_at_once(int communicators) const {
+    return ask("fake_nccl_aborted") == communicators && ask("fake_nccl_most_aborting") == communicators &&
+           ask("fake_nccl_live") == 0;
+  }
+
+ private:
+  int ask(const char* function) const { return reinterpret_cast<int (*)()>(dlsym(library_, function))(); }
+
+  void* library_;
+};
+
+int run(const std::string& what, bool doubles) {
   if (what == "absent" && am_last()) {
     std::this_thread::sleep_for(20s);
     return 0;
   }
-  auto const device = what == "device" ? muster::Device::automatic : muster::Device::cpu;
+  auto const device = doubles            ? muster::Device::cuda
+                      : what == "device" ? muster::Device::automatic
+                                         : muster::Device::cpu;
   auto job = muster::Job::join({.deadline = 3s, .operation_timeout = 2s, .device = device});
   if (auto const at = what.find('_'); at != std::string::npos && am_last()) {
     setenv("FAILING_IN", what.substr(0, at).c_str(), 1);
@@ -83,7 +111,7 @@ int run(const std::string& what) {
     world.recv(std::span<float>(values), job.size() - 1);
   }
   bool const last = job.rank() == job.size() - 1;
-  if (what == "reducing" || what == "unready") reduce_gradients(world, last, what == "reducing");
+  if (what == "reducing" || what == "unready" || what == "abandons") reduce_gradients(job, world, what);
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "apart" && !last) job.barrier("epoch", 1s);
@@ -109,5 +137,12 @@ int run(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return exit_code_of("failing_ranks", [&] { return run(argc > 1 ? argv[1] : ""); });
+  std::string const what = argc > 1 ? argv[1] : "";
+  std::optional<NcclDouble> nccl;
+  if (argc > 2) nccl.emplace();
+  int const code = exit_code_of("failing_ranks", [&] { return run(what, nccl.has_value()); });
+  // The world, its part and the reducer's own.
+  if (nccl && !nccl->aborted_at_once(3))
+    std::fprintf(stderr, "failing_ranks: its communicators were not aborted at once\n");
+  return code;
 }

@@ -22,6 +22,25 @@ TEST_CASE("communicators are aborted together, not one after another") {
   CHECK(count("fake_nccl_live") == 0);  // waited for
 }
 
+TEST_CASE("of a job that has failed the first communicator that its program drops takes the others with it") {
+  Fakes const fakes("", "slow_abort");
+  Star star(2);
+  star.on_each([&](int rank, control::Plane& plane) {
+    auto const gpu = detail::open_gpu("", 0, "rank");
+    std::vector<Communicator> made;
+    made.emplace_back(gpu->world(detail::Group(context_of(star, rank, 10s), "world"), Deadline(10s)));
+    for (int i = 0; i < 3; ++i) made.push_back(made.front().split(0));
+    if (rank == 1) made.clear();  // in order
+    plane.barrier("made", 10s);
+    if (rank == 1) return plane.abandon();
+    // Told by the control plane, not by NCCL's call.
+    CHECK(error_of([&] { plane.barrier("met", 10s); }).fault() == Fault::lost_rank);
+    made.pop_back();
+    CHECK(count("fake_nccl_most_aborting") == 4);
+    CHECK(count("fake_nccl_live") == 0);  // waited for
+  });
+}
+
 TEST_CASE("leaving ends the communicators together, not one after another") {
   Fakes const fakes("", "slow_destroy");
   int const aborted = count("fake_nccl_aborted");
