@@ -34,10 +34,11 @@ std::atomic<int> stream_queries{0};
 std::atomic<int> asked_in_capture{0};
 
 // Ranks may be threads of one process: held inside each function of the driver that touches what follows.
+// That stays to the end, for a job may be a static object and what a reducer in trouble leaves is no leak.
 std::mutex driver;
-std::string written;
-auto& numbers = *new std::map<void*, int>;  // what a reducer in trouble leaves is no leak at the end
-std::map<void*, int> recorded;
+auto& written = *new std::string;
+auto& numbers = *new std::map<void*, int>;
+auto& recorded = *new std::map<void*, int>;
 int records = 0;
 int live = 0;
 auto& shared_bytes_allowed = *new std::map<CUfunction, unsigned>;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A test double of NCCL on host memory. By itself every rank keeps its own data, for worlds of one and for
 // what goes wrong before ranks exchange anything. With FAKE_NCCL_FOLDER, a folder that is empty at the job's
-// start, ranks that are processes or threads do exchange it (fake_nccl_exchange.hpp), messages in groups in
-// which every rank has some, and the communicator is in progress meanwhile. What goes wrong is chosen with
+// start, ranks that are processes or threads do exchange it (fake_nccl_exchange.hpp), messages by
+// themselves or in groups in which every rank has some, and the communicator is in progress meanwhile. What
+// goes wrong is chosen with
 //   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
 //               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
 //               "slow_abort", "slow_destroy" (each takes 300 ms), "shared_gpu" (init finds another rank on

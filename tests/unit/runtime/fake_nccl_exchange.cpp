@@ -18,39 +18,7 @@
 
 namespace {
 
-constexpr std::size_t place_bytes = std::size_t{8} << 20;  // the file has holes where nothing was written
-
-template <typename T>
-void combine(T* into, const std::byte* from, std::size_t count, ncclRedOp_t op) {
-  for (std::size_t i = 0; i < count; ++i) {
-    T other;
-    std::memcpy(&other, from + i * sizeof(T), sizeof(T));
-    switch (op) {
-      case ncclProd:
-        into[i] = static_cast<T>(into[i] * other);
-        break;
-      case ncclMax:
-        into[i] = std::max(into[i], other);
-        break;
-      case ncclMin:
-        into[i] = std::min(into[i], other);
-        break;
-      default:  // sum, average
-        into[i] = static_cast<T>(into[i] + other);
-    }
-  }
-}
-
-// In the order of the ranks, the same on all of them.
-template <typename T>
-void reduce_all(const std::vector<const std::byte*>& places, void* out, std::size_t count, ncclRedOp_t op) {
-  std::vector<T> result(count);
-  std::memcpy(result.data(), places.front(), count * sizeof(T));
-  for (std::size_t rank = 1; rank < places.size(); ++rank) combine(result.data(), places[rank], count, op);
-  if (op == ncclAvg)
-    for (T& value : result) value = static_cast<T>(value / static_cast<T>(places.size()));
-  std::memcpy(out, result.data(), count * sizeof(T));
-}
+constexpr std::size_t place_bytes = std::size_t{16} << 20;  // the file has holes where nothing was written
 
 }  // namespace
 
@@ -59,30 +27,16 @@ struct FakeExchange::Head {
   std::atomic<std::uint64_t> arrivals;  // at all meetings so far
   // By rank, once it is in its shrink: whom it excludes, a bit for each rank. Never none.
   std::array<std::atomic<std::uint64_t>, 64> excluded;
+  // By sender, a message outside of groups, until it is received: to whom, and 1 more; how long.
+  std::array<std::atomic<int>, 64> letter_to;
+  std::array<std::size_t, 64> letter_bytes;
 };
-
-std::size_t bytes_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclInt8:
-    case ncclUint8:
-      return 1;
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    case ncclInt32:
-    case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    default:
-      return 8;
-  }
-}
 
 FakeExchange::FakeExchange(std::string path, int rank, int ranks)
     : path_(std::move(path)),
       rank_(rank),
       ranks_(ranks),
-      size_(place_bytes * (1 + static_cast<std::size_t>(ranks))) {
+      size_(place_bytes * (1 + 2 * static_cast<std::size_t>(ranks))) {
   int const file = open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   void* memory = MAP_FAILED;
   if (file >= 0 && ftruncate(file, static_cast<off_t>(size_)) == 0)
@@ -101,16 +55,21 @@ std::byte* FakeExchange::place(int rank) const {
   return reinterpret_cast<std::byte*>(head_) + place_bytes * (1 + static_cast<std::size_t>(rank));
 }
 
+template <typename Condition>
+bool FakeExchange::wait_until(Condition condition) const {
+  while (!condition()) {
+    if (abandoned_) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds{20});
+  }
+  return true;
+}
+
 ncclResult_t FakeExchange::meet() {
   // Whoever gave up arrives nowhere: the others would go on without those that are gone.
   if (abandoned_) return ncclRemoteError;
   auto const due = ++meetings_ * static_cast<std::uint64_t>(ranks_);
   ++head_->arrivals;
-  while (head_->arrivals < due) {
-    if (abandoned_) return ncclRemoteError;
-    std::this_thread::sleep_for(std::chrono::microseconds{20});
-  }
-  return ncclSuccess;
+  return wait_until([&] { return head_->arrivals >= due; }) ? ncclSuccess : ncclRemoteError;
 }
 
 ncclResult_t FakeExchange::put(const void* mine, std::size_t bytes) {
@@ -123,22 +82,7 @@ ncclResult_t FakeExchange::reduce_part(std::size_t first, void* out, std::size_t
                                        ncclRedOp_t op) {
   std::vector<const std::byte*> places;
   for (int rank = 0; rank < ranks_; ++rank) places.push_back(place(rank) + first * bytes_of(type));
-  switch (type) {
-    case ncclFloat32:
-      reduce_all<float>(places, out, count, op);
-      return ncclSuccess;
-    case ncclFloat64:
-      reduce_all<double>(places, out, count, op);
-      return ncclSuccess;
-    case ncclInt32:
-      reduce_all<std::int32_t>(places, out, count, op);
-      return ncclSuccess;
-    case ncclInt64:
-      reduce_all<std::int64_t>(places, out, count, op);
-      return ncclSuccess;
-    default:
-      return ncclInvalidArgument;  // not needed so far
-  }
+  return reduce_places(places, out, count, type, op);
 }
 
 ncclResult_t FakeExchange::all_reduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
@@ -218,6 +162,27 @@ ncclResult_t FakeExchange::messages(const std::vector<FakeMessage>& sends,
   }
   ncclResult_t const over = meet();
   return result == ncclSuccess ? over : result;
+}
+
+ncclResult_t FakeExchange::send(const FakeMessage& message) {
+  auto const self = static_cast<std::size_t>(rank_);
+  if (message.bytes > place_bytes) return ncclInvalidArgument;
+  auto& to = head_->letter_to.at(self);
+  if (!wait_until([&] { return to == 0; })) return ncclRemoteError;
+  if (message.bytes > 0) std::memcpy(place(ranks_ + rank_), message.from, message.bytes);
+  head_->letter_bytes.at(self) = message.bytes;
+  to = message.peer + 1;
+  return ncclSuccess;
+}
+
+ncclResult_t FakeExchange::recv(const FakeMessage& message) {
+  auto const from = static_cast<std::size_t>(message.peer);
+  auto& to = head_->letter_to.at(from);
+  if (!wait_until([&] { return to == rank_ + 1; })) return ncclRemoteError;
+  if (head_->letter_bytes.at(from) != message.bytes) return ncclInvalidUsage;
+  if (message.bytes > 0) std::memcpy(message.to, place(ranks_ + message.peer), message.bytes);
+  to = 0;
+  return ncclSuccess;
 }
 
 ncclResult_t FakeExchange::split(int color, int key, std::unique_ptr<FakeExchange>& part) {

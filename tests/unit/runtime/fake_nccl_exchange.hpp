@@ -43,6 +43,9 @@ class FakeExchange {
   ncclResult_t all_gather(const void* in, void* out, std::size_t bytes);
   /// One group's messages, in which every rank has some; those between two ranks in their order.
   ncclResult_t messages(const std::vector<FakeMessage>& sends, const std::vector<FakeMessage>& recvs);
+  /// A message outside of groups: of each sender one is under way at a time.
+  ncclResult_t send(const FakeMessage& message);
+  ncclResult_t recv(const FakeMessage& message);
   /// `part`: the ranks that gave the same color, ordered by key.
   ncclResult_t split(int color, int key, std::unique_ptr<FakeExchange>& part);
 
@@ -63,6 +66,9 @@ class FakeExchange {
   // them.
   ncclResult_t put(const void* mine, std::size_t bytes);
   ncclResult_t meet();
+  // False when the exchange was abandoned before.
+  template <typename Condition>
+  bool wait_until(Condition condition) const;
   ncclResult_t reduce_part(std::size_t first, void* out, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op);
 
@@ -78,3 +84,7 @@ class FakeExchange {
 
 /// Bytes of one element.
 std::size_t bytes_of(ncclDataType_t type);
+
+/// What the ranks' places hold as one, added in the order of the ranks.
+ncclResult_t reduce_places(const std::vector<const std::byte*>& places, void* out, std::size_t count,
+                           ncclDataType_t type, ncclRedOp_t op);

@@ -88,14 +88,16 @@ ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int t
                       cudaStream_t) {
   note("send", comm);
   if (chosen("fail_send")) return ncclInvalidArgument;
-  if (comm->exchange && depth == 0) return ncclInvalidUsage;
-  if (comm->exchange || to == 0) sends.push_back({to, from, nullptr, count * bytes_of(type)});
+  FakeMessage const message{to, from, nullptr, count * bytes_of(type)};
+  if (comm->exchange && depth == 0) return begin(comm, [=] { return comm->exchange->send(message); });
+  if (comm->exchange || to == 0) sends.push_back(message);
   return ncclSuccess;
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t) {
   note("recv", comm);
-  if (comm->exchange && depth == 0) return ncclInvalidUsage;
-  if (comm->exchange || from == 0) recvs.push_back({from, nullptr, to, count * bytes_of(type)});
+  FakeMessage const message{from, nullptr, to, count * bytes_of(type)};
+  if (comm->exchange && depth == 0) return begin(comm, [=] { return comm->exchange->recv(message); });
+  if (comm->exchange || from == 0) recvs.push_back(message);
   return ncclSuccess;
 }
 

@@ -18,7 +18,7 @@ using namespace reference;
 TEMPLATE_TEST_CASE("reductions equal a plain reference", "", float, double, bfloat16, half, std::int8_t,
                    std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;
-  auto world = job().host_world();
+  auto world = tested_world();
   for (Reduction op : all_reductions) {
     for (std::size_t count : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, std::size_t{70001}}) {
       INFO("count " << count << ", reduction " << static_cast<int>(op));
@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("reductions equal a plain reference", "", float, double, bflo
 TEMPLATE_TEST_CASE("copies carry every bit", "", float, double, bfloat16, half, std::int8_t, std::uint8_t,
                    std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;
-  auto world = job().host_world();
+  auto world = tested_world();
   for (std::size_t count : {std::size_t{1}, std::size_t{513}, std::size_t{1200000}}) {
     INFO("count " << count);
     for (int root = 0; root < world.size(); ++root) {
@@ -78,7 +78,7 @@ TEMPLATE_TEST_CASE("copies carry every bit", "", float, double, bfloat16, half, 
 TEMPLATE_TEST_CASE("shares of different lengths are gathered, some of them empty", "", float, bfloat16,
                    std::uint8_t, std::int64_t) {
   using T = TestType;
-  auto world = job().host_world();
+  auto world = tested_world();
   for (std::size_t unit : {std::size_t{1}, std::size_t{40000}}) {
     std::vector<std::size_t> counts;
     std::vector<T> expected;
@@ -101,7 +101,7 @@ TEMPLATE_TEST_CASE("shares of different lengths are gathered, some of them empty
 
 TEMPLATE_TEST_CASE("every rank's slices reach every rank", "", float, half, std::int8_t, double) {
   using T = TestType;
-  auto world = job().host_world();
+  auto world = tested_world();
   auto const ranks = static_cast<std::size_t>(world.size());
   for (std::size_t count : {std::size_t{1}, std::size_t{77}, std::size_t{300000}}) {
     auto const in = numbers<T>(world.rank(), count * ranks);
@@ -118,7 +118,7 @@ TEMPLATE_TEST_CASE("every rank's slices reach every rank", "", float, half, std:
 }
 
 TEST_CASE("a long all-reduce, in several pieces, is the same on every rank to the bit") {
-  auto world = job().host_world();
+  auto world = tested_world();
   std::size_t const count = 3 * (1u << 20) + 5;
   std::mt19937 random(static_cast<unsigned>(world.rank()));
   std::normal_distribution<float> normal;
@@ -142,7 +142,7 @@ TEST_CASE("a long all-reduce, in several pieces, is the same on every rank to th
 }
 
 TEST_CASE("16-bit floats round once per step") {
-  auto world = job().host_world();
+  auto world = tested_world();
   // 256 + 1 is no bfloat16: it rounds to 256 at each addition, in whatever order.
   std::vector<bfloat16> buffer(10, world.rank() == 0 ? bfloat16(256.0f) : bfloat16(0.0f));
   world.all_reduce(std::span<bfloat16>(buffer));

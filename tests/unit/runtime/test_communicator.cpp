@@ -13,7 +13,7 @@
 using namespace muster;
 
 TEST_CASE("split orders by key, then rank, and the parts work by themselves") {
-  auto world = job().host_world();
+  auto world = tested_world();
   auto half_world = world.split(world.rank() % 2, -world.rank());
   int const expected_size = (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2;
   REQUIRE(half_world.size() == expected_size);
@@ -33,7 +33,7 @@ TEST_CASE("split orders by key, then rank, and the parts work by themselves") {
 }
 
 TEST_CASE("two threads work at the same time, each on a communicator of its own") {
-  auto world = job().host_world();
+  auto world = tested_world();
   auto other = world.split(0);
   bool right = true;
   std::thread beside([&] {
@@ -58,7 +58,7 @@ TEST_CASE("two threads work at the same time, each on a communicator of its own"
 }
 
 TEST_CASE("empty buffers are fine, bad arguments are refused before anything is sent") {
-  auto world = job().host_world();
+  auto world = tested_world();
   std::vector<float> nothing;
   world.all_reduce(std::span<float>(nothing));
   std::vector<float> three(3);

@@ -12,7 +12,7 @@ using namespace muster;
 using namespace reference;
 
 TEST_CASE("messages go round the ring") {
-  auto world = job().host_world();
+  auto world = tested_world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
   int const previous = (world.rank() + world.size() - 1) % world.size();
@@ -29,7 +29,7 @@ TEST_CASE("messages go round the ring") {
 }
 
 TEST_CASE("grouped messages cannot lock each other, and collectives stand among them anywhere") {
-  auto world = job().host_world();
+  auto world = tested_world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
   int const previous = (world.rank() + world.size() - 1) % world.size();
@@ -54,7 +54,7 @@ TEST_CASE("grouped messages cannot lock each other, and collectives stand among 
 }
 
 TEST_CASE("a group that is left by an exception issues nothing and the communicator works on") {
-  auto world = job().host_world();
+  auto world = tested_world();
   std::vector<std::int32_t> one{1};
   if (world.size() > 1) {
     REQUIRE_THROWS_AS(world.grouped([&] {
@@ -77,7 +77,7 @@ TEST_CASE("a group that is left by an exception issues nothing and the communica
 }
 
 TEST_CASE("messages between two ranks leave the others' count of operations as it is") {
-  auto world = job().host_world();
+  auto world = tested_world();
   std::vector<std::int32_t> buffer{7};
   if (world.size() > 1 && world.rank() == 0) world.send(std::span<const std::int32_t>(buffer), 1);
   if (world.rank() == 1) world.recv(std::span<std::int32_t>(buffer), 0);
