@@ -33,12 +33,13 @@ typedef struct muster_reducer_options {
  * told by the next call; after it the reducer is of no use but to be freed. The communicator can be used at the
  * same time. */
 typedef struct muster_reducer muster_reducer;
-/* A reducer of `parameters` gradients of float32; sizes[i] is the number of elements of the i-th, and
- * gradients[i] where it lies: host memory, or on "nccl" GPU memory, which outlives the reducer. Gradients
- * that lie side by side in forward order are reduced where they are. `gradients` may be NULL: the reducer has
- * such memory of its own, zero at first. `options` may be NULL: the defaults. Sets *reducer, to NULL on
- * failure. Collective. MUSTER_USAGE on every rank when they have different sizes or options, or no
- * parameters. */
+/* A reducer of `parameters` gradients of float32, the only type that it has: numbers of another one behind
+ * these pointers would be added as if they were float32, unseen (muster_all_reduce() takes every type).
+ * sizes[i] is the number of elements of the i-th, and gradients[i] where it lies: host memory, or on "nccl"
+ * GPU memory, which outlives the reducer. Gradients that lie side by side in forward order are reduced where
+ * they are. `gradients` may be NULL: the reducer has such memory of its own, zero at first. `options` may be
+ * NULL: the defaults. Sets *reducer, to NULL on failure. Collective. MUSTER_USAGE on every rank when they have
+ * different sizes or options, or no parameters. */
 MUSTER_API int muster_reducer_new(muster_communicator* communicator, size_t parameters, const size_t* sizes,
                                   float* const* gradients, const muster_reducer_options* options,
                                   muster_reducer** reducer);

@@ -49,6 +49,10 @@ struct ReducerStatistics {
 
 /// Reduces gradients over a communicator while the backward pass goes on.
 ///
+/// Gradients are float32; spans of another type do not compile. They can travel as bfloat16
+/// (ReducerOptions::bfloat16). A program with gradients of another type converts them, or sums them with
+/// Communicator::all_reduce(), which takes every DataType.
+///
 /// The parameters are numbered in forward order. The backward pass calls ready(i) as soon as the gradient of
 /// parameter i is complete, usually from the last to the first; when all gradients of a bucket are, its
 /// reduction starts: on host memory in a thread of the reducer's own, on GPU memory on a CUDA stream of its
@@ -70,8 +74,8 @@ class MUSTER_EXPORT Reducer {
  public:
   /// With gradient memory of its own, on host or GPU as the communicator's: one block in forward order, so
   /// that every bucket is reduced where it lies; on GPU from ncclMemAlloc and registered with
-  /// ncclCommRegister where NCCL has them. `sizes`: elements of each parameter; gradient(i) is where its
-  /// gradient goes. Zero at first. Collective.
+  /// ncclCommRegister where NCCL has them. `sizes`: elements of each parameter, 4 bytes each; gradient(i) is
+  /// where its gradient goes. Zero at first. Collective.
   /// @throws Error(Fault::usage) when ranks have different sizes or options, or none at all.
   Reducer(const Communicator& world, std::span<const std::size_t> sizes, const ReducerOptions& options = {});
   /// With the caller's memory, which outlives the reducer. A bucket whose gradients lie side by side in

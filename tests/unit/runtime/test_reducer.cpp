@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "catch.hpp"
@@ -246,6 +247,14 @@ TEST_CASE("a bucket's size is measured, and MUSTER_BUCKET_BYTES of rank 0 comes 
   CHECK(error.repeated() == (world.rank() != 0));
   unsetenv("MUSTER_BUCKET_BYTES");
 }
+
+// Gradients are float32: another type does not compile.
+template <typename T>
+constexpr bool reduces_gradients_of =
+    std::is_constructible_v<Reducer, const Communicator&, const std::vector<std::span<T>>&>;
+static_assert(reduces_gradients_of<float>);
+static_assert(!reduces_gradients_of<double> && !reduces_gradients_of<bfloat16> &&
+              !reduces_gradients_of<half>);
 
 TEST_CASE("a reducer refuses what makes no sense, on every rank") {
   auto world = job().host_world();
