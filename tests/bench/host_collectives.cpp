@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host communicator's collectives beside Open MPI's blocking ones on MPI_COMM_WORLD: mpirun -n N
 // bench_host_collectives [SECONDS [MOST_BYTES [OPERATION…]]], in one process, on the same buffers, in turns;
-// SECONDS (0.5) for each size up to MOST_BYTES (256 MiB); OPERATION: all_reduce (default; in place),
-// broadcast, reduce (in place), all_gather, reduce_scatter, all_to_all. Prints medians of the slowest rank's
-// time, bus bandwidth as nccl-tests defines it (as it does bytes) and the median of the pairs' ratios ours /
-// raw with its 95% confidence interval (order statistics of the median). Exit code 1 when ours is slower by
-// more than 2% beyond that noise, the interval's lower end being above 1.02, at any size.
+// SECONDS (0.5) for each size up to MOST_BYTES (256 MiB); OPERATION: all_reduce (default), broadcast, reduce,
+// all_gather, reduce_scatter, all_to_all, with words behind it, each after a colon, in any order:
+//   float32, float64, bfloat16     the type (else float32, and of a plain all_reduce bfloat16 too)
+//   sum, max, min, product         of all_reduce, reduce and reduce_scatter (else sum)
+//   apart                          all_reduce into another buffer (else, and reduce always, in place)
+// such as all_reduce:apart, all_reduce:float64:max. Prints medians of the slowest rank's time, bus bandwidth
+// as nccl-tests defines it (as it does bytes) and the median of the pairs' ratios ours / raw with its 95%
+// confidence interval (order statistics of the median). Exit code 1 when ours is slower by more than 2%
+// beyond that noise, the interval's lower end being above 1.02, at any size.
 #include <mpi.h>
 
 #include <algorithm>
@@ -17,9 +21,11 @@
 #include <string>
 #include <vector>
 
+#include "host_operations.hpp"
 #include "muster/muster.hpp"
 
 using namespace muster;
+using namespace host_operations;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -29,18 +35,6 @@ constexpr int least_pairs = 11;
 constexpr int most_pairs = 301;
 // A sample is at least so long: many calls of a short all-reduce.
 constexpr double sample_us = 100;
-
-// What a user of MPI writes for a type that MPI lacks.
-void add_bfloat16(void* in, void* inout, int* length, MPI_Datatype*) {
-  auto const* const from = static_cast<const bfloat16*>(in);
-  auto* const to = static_cast<bfloat16*>(inout);
-  for (int i = 0; i < *length; ++i) to[i] = bfloat16(static_cast<float>(from[i]) + static_cast<float>(to[i]));
-}
-
-struct Raw {
-  MPI_Datatype type;
-  MPI_Op op;
-};
 
 // What both are asked for at one size.
 struct Calls {
@@ -113,8 +107,10 @@ bool compare(Communicator& world, const std::string& what, const Calls& both, do
 
 // Where ranks have shares, `bytes` are those of all shares together.
 template <typename T>
-Calls calls_of(Communicator& world, const std::string& operation, std::span<T> memory, std::span<T> other,
+Calls calls_of(Communicator& world, const Operation& operation, std::span<T> memory, std::span<T> other,
                const Raw& raw, std::size_t bytes) {
+  auto const& name = operation.name;
+  auto const op = operation.reduction;
   auto const ranks = static_cast<std::size_t>(world.size());
   std::span<T> const whole = memory.first(bytes / sizeof(T));
   auto const share = whole.size() / ranks;
@@ -126,47 +122,73 @@ Calls calls_of(Communicator& world, const std::string& operation, std::span<T> m
   auto const of_whole = static_cast<double>(whole.size_bytes());
   auto const of_shares = static_cast<double>(shares.size_bytes());
   MPI_Comm const comm = MPI_COMM_WORLD;
-  if (operation == "all_reduce")
-    return {of_whole, 2 * exchanged, [=, &world] { world.all_reduce(whole); },
+  if (operation.apart)
+    return {of_whole, 2 * exchanged,
+            [=, &world, out = other.first(whole.size())] {
+              world.all_reduce(std::span<const T>(whole), out, op);
+            },
+            [=] { MPI_Allreduce(whole.data(), other.data(), all, raw.type, raw.op, comm); }};
+  if (name == "all_reduce")
+    return {of_whole, 2 * exchanged, [=, &world] { world.all_reduce(whole, op); },
             [=] { MPI_Allreduce(MPI_IN_PLACE, whole.data(), all, raw.type, raw.op, comm); }};
-  if (operation == "broadcast")
+  if (name == "broadcast")
     return {of_whole, 1, [=, &world] { world.broadcast(whole, 0); },
             [=] { MPI_Bcast(whole.data(), all, raw.type, 0, comm); }};
-  if (operation == "reduce")
-    return {of_whole, 1, [=, &world] { world.reduce(whole, 0); },
+  if (name == "reduce")
+    return {of_whole, 1, [=, &world] { world.reduce(whole, 0, op); },
             [=, root = world.rank() == 0] {
               MPI_Reduce(root ? MPI_IN_PLACE : whole.data(), whole.data(), all, raw.type, raw.op, 0, comm);
             }};
-  if (operation == "all_gather")
+  if (name == "all_gather")
     return {of_shares, exchanged, [=, &world] { world.all_gather(shares.first(share), results); },
             [=] { MPI_Allgather(shares.data(), part, raw.type, results.data(), part, raw.type, comm); }};
-  if (operation == "reduce_scatter")
-    return {of_shares, exchanged, [=, &world] { world.reduce_scatter(shares, results.first(share)); },
+  if (name == "reduce_scatter")
+    return {of_shares, exchanged, [=, &world] { world.reduce_scatter(shares, results.first(share), op); },
             [=] { MPI_Reduce_scatter_block(shares.data(), results.data(), part, raw.type, raw.op, comm); }};
-  if (operation == "all_to_all")
+  if (name == "all_to_all")
     return {of_shares, exchanged, [=, &world] { world.all_to_all(shares, results); },
             [=] { MPI_Alltoall(shares.data(), part, raw.type, results.data(), part, raw.type, comm); }};
-  throw Error(Fault::usage, "no operation '" + operation +
+  throw Error(Fault::usage, "no operation '" + name +
                                 "': all_reduce, broadcast, reduce, all_gather, reduce_scatter or all_to_all");
 }
 
 template <typename T>
-int compare_all(Communicator& world, const std::string& operation, const Raw& raw, double seconds,
+int compare_all(Communicator& world, const Operation& operation, const Raw& raw, double seconds,
                 std::size_t most) {
   int slower = 0;
   std::vector<T> memory(most / sizeof(T));
-  bool const apart = operation != "all_reduce" && operation != "broadcast" && operation != "reduce";
-  std::vector<T> other(apart ? memory.size() : 0);
-  auto const what = operation + " " + name_of(DataTypeOf<T>::value);
-  for (std::size_t bytes = 4; bytes <= most; bytes *= 4) {
-    if (apart && bytes < sizeof(T) * static_cast<std::size_t>(world.size())) continue;
+  const auto& name = operation.name;
+  bool const shares = name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
+  std::vector<T> other(shares || operation.apart ? memory.size() : 0);
+  auto what = operation.text;
+  if (operation.type.empty()) what += std::string(" ") + name_of(DataTypeOf<T>::value);
+  for (std::size_t bytes = sizeof(float); bytes <= most; bytes *= 4) {
+    if (bytes < sizeof(T) * (shares ? static_cast<std::size_t>(world.size()) : 1)) continue;
     auto const calls = calls_of<T>(world, operation, memory, other, raw, bytes);
     slower += compare(world, what, calls, seconds) ? 1 : 0;
   }
   return slower;
 }
 
-int run(double seconds, std::size_t most, const std::vector<std::string>& operations) {
+int compare_types(Communicator& world, const Operation& operation, double seconds, std::size_t most) {
+  const auto& type = operation.type;
+  auto const op = op_of(operation.reduction);
+  int slower = 0;
+  if (type.empty() || type == "float32")
+    slower += compare_all<float>(world, operation, {MPI_FLOAT, op}, seconds, most);
+  if (type == "float64") slower += compare_all<double>(world, operation, {MPI_DOUBLE, op}, seconds, most);
+  if (type == "bfloat16" || (type.empty() && operation.name == "all_reduce")) {
+    Raw narrow = raw_bfloat16(operation.reduction);
+    slower += compare_all<bfloat16>(world, operation, narrow, seconds, most);
+    MPI_Op_free(&narrow.op);
+    MPI_Type_free(&narrow.type);
+  }
+  return slower;
+}
+
+int run(double seconds, std::size_t most, const std::vector<std::string>& asked) {
+  std::vector<Operation> operations;
+  for (const auto& text : asked) operations.push_back(read_operation(text));
   auto job = Job::join();
   auto world = job.host_world();
   if (job.size() == 1) throw Error(Fault::usage, "a world of one reduces nothing: start it with mpirun -n 2");
@@ -175,17 +197,8 @@ int run(double seconds, std::size_t most, const std::vector<std::string>& operat
     std::printf("%-23s %10s %12s %12s %9s %9s %7s  %-11s %5s\n", "operation, type", "bytes", "raw", "muster",
                 "raw", "muster", "ratio", "95%", "pairs");
   }
-  Raw narrow{};
-  MPI_Type_contiguous(2, MPI_BYTE, &narrow.type);
-  MPI_Type_commit(&narrow.type);
-  MPI_Op_create(&add_bfloat16, 1, &narrow.op);
   int slower = 0;
-  for (const auto& operation : operations) {
-    slower += compare_all<float>(world, operation, {MPI_FLOAT, MPI_SUM}, seconds, most);
-    if (operation == "all_reduce") slower += compare_all<bfloat16>(world, operation, narrow, seconds, most);
-  }
-  MPI_Op_free(&narrow.op);
-  MPI_Type_free(&narrow.type);
+  for (const auto& operation : operations) slower += compare_types(world, operation, seconds, most);
   job.leave();
   if (slower > 0 && job.rank() == 0) std::printf("slower than Open MPI in %d lines\n", slower);
   return slower > 0 ? 1 : 0;
