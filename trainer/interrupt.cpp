@@ -41,6 +41,7 @@ InterruptWatch::InterruptWatch() {
   received = 0;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR2}) install(signal, remember_signal);
   if (is_free(SIGUSR1)) install(SIGUSR1, remember_signal);
+  install(SIGPIPE, SIG_IGN);
   taker_ = std::thread([this] { ended_.acquire(); });  // with the mask from before
   sigset_t kept_away;
   sigfillset(&kept_away);

@@ -67,6 +67,16 @@ last=checkpoints/step-00000020/tensors.safetensors
 cmp "$folder/images1/$last" "$folder/images3/$last" || fail "mnist-cnn has other bits on 3 ranks"
 cmp "$folder/right1" "$folder/right3" || fail "3 ranks count other right images"
 
+# Nobody reads what it says any more.
+(
+  code=0
+  "$train" --data "$folder/text" --layers 1 --heads 2 --width 32 --context 24 --batch 7 --steps 20 --eval-every 1 --threads 1 --device cpu \
+    --output "$folder/unread" || code=$?
+  echo $code > "$folder/code"
+) | head -n 1 > "$folder/log"
+[ "$(cat "$folder/code")" -eq 0 ] || fail "a run whose output nobody reads ended with $(cat "$folder/code")"
+grep -q '"state":"finished"' "$folder/unread/status.json" || fail "a run whose output nobody reads did not finish"
+
 # A token beyond the vocabulary, found by one rank in the middle of a run: one line with file and position, on all ranks the same end.
 "$train" make-data language --format shards --output "$folder/language" --tokens 3000 > "$folder/log"
 code=0
