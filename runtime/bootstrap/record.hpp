@@ -28,7 +28,7 @@ struct Record {
   std::uint16_t port = 0;               ///< of rank 0's control plane, 0 on other ranks
   std::uint16_t reunion_port = 0;       ///< where those that are left after a loss come, 0 without
   std::vector<std::uint8_t>
-      key;  ///< the job's key, from rank 0 only. It travels in PMIx, which only the job's processes read
+      key;  ///< the job's key, from rank 0 only; PMIx keeps it from others, Slurm's sends it in plain text
   std::uint16_t witness_port = 0;         ///< where WitnessStand listens, 0 without one
   std::vector<std::uint8_t> witness_key;  ///< of WitnessStand
 };
