@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload.hpp"
 
+#include <filesystem>
+
 #include "image_workload.hpp"
 #include "models/mnist_cnn.hpp"
+#include "muster/error.hpp"
 #include "token_workload.hpp"
 
 namespace muster {
@@ -12,6 +15,11 @@ std::unique_ptr<Workload> read_workload(const Options& options) {
     using Cnn = models::MnistCnn<float>;
     return std::make_unique<ImageWorkload>(data::ImageSet::read(options.data, Cnn::side, Cnn::classes),
                                            options.seed);
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(options.data) / data::ImageSet::names[0], ignored)) {
+    throw Error(Fault::usage, "--data " + options.data +
+                                  ": MNIST's files are there, which are no text: pass --model=mnist-cnn");
   }
   return std::make_unique<TokenWorkload>(
       options.model,

@@ -371,6 +371,11 @@ TEST_CASE("runs that cannot start end with the code of their fault", "[training]
   options.data = (folder / "missing").string();
   CHECK(code_of(options) == 64);
   options = good;
+  std::filesystem::create_directory(folder / "images");
+  write_file(folder / "images/train-images-idx3-ubyte", std::string(1000, 'x'));
+  options.data = (folder / "images").string();  // as a text it would do
+  CHECK(code_of(options) == 64);
+  options = good;
   options.output = "/dev/full";
   CHECK(code_of(options) == 71);
   options = good;
