@@ -50,23 +50,25 @@ void Replica::connect() {
   reducer_.emplace(world_, model_->tensors().extra_and_gradients(), reducer_options(settings_));
 }
 
-Share Replica::samples_of(std::uint64_t chunk) const {
+Share Replica::samples_of(const BegunStep& step, std::uint64_t chunk) const {
   const auto batch = static_cast<std::uint64_t>(settings_.batch);
   const auto size = static_cast<std::uint64_t>(settings_.chunk);
-  if (size == 0) return share_of(batch, static_cast<int>(chunk), world_.size());
-  return {chunk * size, std::min((chunk + 1) * size, batch)};
+  const Share share = size == 0 ? share_of(batch, static_cast<int>(chunk), world_.size())
+                                : Share{chunk * size, std::min((chunk + 1) * size, batch)};
+  return {step.first_sample + share.begin, step.first_sample + share.end};
 }
 
 // Leaves the chunk's gradients and scalars with the reducer, which works on them already.
-void Replica::compute_chunk(std::size_t number, const Share& samples, const StepNotes& notes,
-                            StepResult& result) {
+void Replica::compute_chunk(std::uint64_t chunk, const StepNotes& notes, BegunStep& step) {
   // Scaled by the global count, the chunks' sums add up to the mean over the global batch, whatever their
   // sizes.
   const double scale = 1.0 / static_cast<double>(predictions_per_step());
+  auto& error = step.result.error;
   try {
+    const Share samples = samples_of(step, chunk);
     model_->take(samples.begin, samples.count());
-  } catch (const Error& error) {
-    result.error = error;  // told to all with this step, which nobody keeps
+  } catch (const Error& its) {
+    error = its;  // told to all with this step, which nobody keeps
   }
   const Stream stream = compute_.stream();
   model_->gradients(static_cast<float>(scale), [&](std::size_t tensor) {
@@ -74,54 +76,56 @@ void Replica::compute_chunk(std::size_t number, const Share& samples, const Step
     compute_.look_at(gradient.data(), gradient.size());
     reducer_->ready(tensor + 1, stream);
   });
-  compute_.end_chunk(number, scale, notes.stop, notes.failed || result.error, reducer_->gradient(0).data());
+  compute_.end_chunk(chunk - reducer_->chunks().begin, scale, notes.stop, notes.failed || error,
+                     reducer_->gradient(0).data());
   reducer_->ready(0, stream);
 }
 
-StepResult Replica::step(std::int64_t step, std::int64_t first_sample, double learning_rate,
+void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double learning_rate,
                          const StepNotes& notes) {
   if (!reducer_) connect();
-  StepResult result;
+  BegunStep step{++reduced_steps_, static_cast<std::uint64_t>(first_sample), {}};
   const Share mine = reducer_->chunks();
-  const auto samples = [&](std::uint64_t chunk) {
-    const Share share = samples_of(chunk);
-    const auto first = static_cast<std::uint64_t>(first_sample);
-    return Share{first + share.begin, first + share.end};
-  };
   compute_.begin_step(mine.count());
-  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk)
-    compute_chunk(chunk - mine.begin, samples(chunk), notes, result);
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, notes, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();
   const auto norm =
       compute_.decide(reducer_->gradient(0).data(), gradients.data(), gradients.size(), settings_.adamw.clip);
   if (norm) {
-    optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, step,
+    optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
                       model_->tensors().rounded());
-    if (sharded()) gather_parameters(result);
+    if (sharded()) gather_parameters(step.result);
   }
-  // Here the host waits for a device, and nowhere before.
-  world_.synchronize(compute_.stream());
-  const compute::StepOutcome outcome = compute_.outcome();
-  take_outcome(outcome, result);
-  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) {
-    if (outcome.chunk_is_finite[chunk - mine.begin]) continue;
-    if (result.not_finite.count() == 0) result.not_finite.begin = samples(chunk).begin;
-    result.not_finite.end = samples(chunk).end;
-  }
-  return result;
+  compute_.end_step();
+  under_way_.push_back(std::move(step));
 }
 
-void Replica::take_outcome(const compute::StepOutcome& outcome, StepResult& result) {
+StepResult Replica::end_step() {
+  // Here the host waits for a device, and nowhere before; the device has the next step by then.
+  world_.synchronize(compute_.outcome_stream());
+  const compute::StepOutcome outcome = compute_.outcome();
+  const BegunStep step = std::move(under_way_.front());
+  under_way_.pop_front();
+  StepResult result = step.result;
   result.loss = outcome.loss;
   result.gradient_norm = outcome.gradient_norm;
   result.finite = outcome.finite;
   result.any_stop = outcome.any_stop;
   result.any_failed = outcome.any_failed;
-  const ReducerStatistics reduced = reducer_->last_step();
-  result.exposed += reduced.exposed;
-  result.communication += reduced.communication;
-  result.gradient_bytes = reduced.bytes;
+  if (const auto reduced = reducer_->step(step.number)) {
+    result.exposed += reduced->exposed;
+    result.communication += reduced->communication;
+    result.gradient_bytes = reduced->bytes;
+  }
+  const Share mine = reducer_->chunks();
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) {
+    if (outcome.chunk_is_finite[chunk - mine.begin]) continue;
+    const Share samples = samples_of(step, chunk);
+    if (result.not_finite.count() == 0) result.not_finite.begin = samples.begin;
+    result.not_finite.end = samples.end;
+  }
+  return result;
 }
 
 void Replica::gather_parameters(StepResult& result) {

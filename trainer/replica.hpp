@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 
@@ -78,8 +79,23 @@ class Replica {
   /// The reverse: from all ranks, one after the other, to where `whole` has room for it on rank 0.
   void collect(const TrainingTensors& whole);
 
-  /// The update after `step` others, on the global samples [first_sample, first_sample + batch).
-  StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepNotes& notes);
+  /// Begins the update after `step` others, on the global samples [first_sample, first_sample + batch): on
+  /// the host it is done when this returns; a device that works by itself has then been asked for all of it,
+  /// and the host has not waited.
+  void begin_step(std::int64_t step, std::int64_t first_sample, double learning_rate, const StepNotes& notes);
+  /// What has become of the oldest step that was begun and not ended. Waits for the device, under the
+  /// communicator's deadline.
+  StepResult end_step();
+  /// Steps that were begun and not ended.
+  std::size_t under_way() const noexcept { return under_way_.size(); }
+  /// So many may be: on a device that works by itself one step may be begun before the one before is ended.
+  std::size_t most_under_way() const { return compute_.stream() != nullptr ? 2 : 1; }
+  /// Both, where nothing else is under way.
+  StepResult step(std::int64_t step, std::int64_t first_sample, double learning_rate,
+                  const StepNotes& notes) {
+    begin_step(step, first_sample, learning_rate, notes);
+    return end_step();
+  }
   /// What this rank's share of the held-out predictions gives; no communication. Throws as Model does.
   Validation validation_share(const Model::Cut& cut = Model::never) {
     return model_->validation_share(world_.rank(), world_.size(), settings_.chunk > 0, cut);
@@ -102,10 +118,15 @@ class Replica {
   }
 
  private:
+  struct BegunStep {
+    std::uint64_t number = 0;  ///< the reducer's
+    std::uint64_t first_sample = 0;
+    StepResult result;  ///< as far as it is known
+  };
+
   void connect();
-  Share samples_of(std::uint64_t chunk) const;
-  void compute_chunk(std::size_t number, const Share& samples, const StepNotes& notes, StepResult& result);
-  void take_outcome(const compute::StepOutcome& outcome, StepResult& result);
+  Share samples_of(const BegunStep& step, std::uint64_t chunk) const;
+  void compute_chunk(std::uint64_t chunk, const StepNotes& notes, BegunStep& step);
   bool sharded() const noexcept { return settings_.shard_optimizer && world_.size() > 1; }
   Share part_of(int rank) const;
   void gather_parameters(StepResult& result);
@@ -117,6 +138,8 @@ class Replica {
   std::unique_ptr<Model> model_;
   Adamw<float> optimizer_;
   std::optional<Reducer> reducer_;  ///< from the first step on; of the extra scalars and every tensor
+  std::uint64_t reduced_steps_ = 0;
+  std::deque<BegunStep> under_way_;
 };
 
 }  // namespace muster

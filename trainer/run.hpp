@@ -23,6 +23,7 @@
 #include "rank_facts.hpp"
 #include "replica.hpp"
 #include "run_status.hpp"
+#include "schedule.hpp"
 #include "summary.hpp"
 #include "workload.hpp"
 
@@ -51,6 +52,10 @@ class Run {
   void announce_memory() const;
 
   void loop(Progress& progress);
+  /// Begins the step after those that were.
+  void begin_step();
+  /// Ends the oldest steps until `left` are under way; true when a rank wants to stop.
+  bool end_steps(Progress& progress, std::size_t left);
   void record(Progress& progress, std::int64_t done, const StepResult& result, double learning_rate);
   void tell_skipped(Progress& progress, const StepResult& result);
   int stop_signal();
@@ -58,7 +63,13 @@ class Run {
   void validate(Progress& progress);
   /// The checkpoint is from after a step whose validation a signal cut.
   bool owes_validation();
-  bool is_due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
+  bool is_due(std::int64_t every) const { return is_due(every, state_.step); }
+  static bool is_due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
+  /// Something needs to know all about the first `step` steps before the next one begins.
+  bool is_awaited(std::int64_t step) const {
+    return step == options_.steps || is_due(options_.eval_every, step) ||
+           is_due(options_.checkpoint_every, step);
+  }
   void finish(Progress& progress);
   /// Copies what a checkpoint needs, which rank 0 then writes beside the steps that follow.
   void checkpoint(Progress& progress);
@@ -87,6 +98,7 @@ class Run {
   Communicator world_;
   Agreement agreement_;
   std::filesystem::path checkpoints_path_, metrics_path_, status_path_;
+  Schedule schedule_;
 
   std::unique_ptr<Workload> workload_;
   compute::cuda::OpenedGpu gpu_;  ///< until the replica is built; empty on the CPU
@@ -102,7 +114,7 @@ class Run {
   std::filesystem::path good_checkpoint_;  ///< the newest from before updates were skipped
   std::optional<Error> output_error_;      ///< what kept it from writing metrics or a checkpoint
 
-  TrainingState state_;
+  TrainingState state_;  ///< after the last step that has ended
   bool resumed_ = false;
   std::int64_t first_step_ = 0, validated_step_ = -1;
   std::int64_t asked_step_ = -1;  ///< of the last checkpoint that was begun

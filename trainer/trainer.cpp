@@ -9,7 +9,6 @@
 #include "not_finite.hpp"
 #include "plural.hpp"
 #include "run.hpp"
-#include "schedule.hpp"
 
 namespace muster {
 
@@ -34,6 +33,7 @@ Run::Run(const Options& options, Job& job)
       metrics_path_(fs::path(options.output) / "metrics.jsonl"),
       status_path_(options.status.empty() ? fs::path(options.output) / "status.json"
                                           : fs::path(options.status)),
+      schedule_{options.learning_rate, options.min_learning_rate, options.warmup, options.steps},
       checkpoints_(checkpoints_path_, options.keep) {}
 
 int Run::train() {
@@ -67,14 +67,39 @@ void Run::finish(Progress& progress) {
   });
 }
 
+// A GPU has the next step before it is asked what has become of the last one, so that it waits for nobody.
 void Run::loop(Progress& progress) {
-  const Schedule schedule{options_.learning_rate, options_.min_learning_rate, options_.warmup,
-                          options_.steps};
   while (state_.step < options_.steps) {
-    const double learning_rate = schedule.at(state_.step);
     look_after_writing(progress);
-    const StepResult result = replica_->step(state_.step, state_.samples, learning_rate,
-                                             {interrupt_received() != 0, output_error_.has_value()});
+    begin_step();
+    const auto under_way = replica_->under_way();
+    const bool awaited = is_awaited(state_.step + static_cast<std::int64_t>(under_way));
+    bool stop = end_steps(progress, awaited ? 0 : replica_->most_under_way() - 1);
+    if (stop) end_steps(progress, 0);  // the next one, begun on all ranks
+    if (stop && state_.step < options_.steps) {
+      signal_ = stop_signal();
+      return;
+    }
+    if (replica_->under_way() > 0) continue;
+    if (is_due(options_.eval_every)) validate(progress);
+    if (signal_ != 0) return;
+    // The last checkpoint from before the skipped updates is the one to go back to: none replaces it.
+    if (is_due(options_.checkpoint_every) && state_.skipped == 0) checkpoint(progress);
+  }
+}
+
+void Run::begin_step() {
+  const auto under_way = static_cast<std::int64_t>(replica_->under_way());
+  const std::int64_t step = state_.step + under_way;
+  replica_->begin_step(step, state_.samples + under_way * options_.batch, schedule_.at(step),
+                       {interrupt_received() != 0, output_error_.has_value()});
+}
+
+bool Run::end_steps(Progress& progress, std::size_t left) {
+  bool stop = false;
+  while (replica_->under_way() > left) {
+    const StepResult result = replica_->end_step();
+    const double learning_rate = schedule_.at(state_.step);
     ++state_.step;
     state_.samples += options_.batch;
     state_.skipped = result.finite ? 0 : state_.skipped + 1;
@@ -90,15 +115,9 @@ void Run::loop(Progress& progress) {
         if (result.error) throw *result.error;
       });
     }
-    if (result.any_stop && state_.step < options_.steps) {
-      signal_ = stop_signal();
-      return;
-    }
-    if (is_due(options_.eval_every)) validate(progress);
-    if (signal_ != 0) return;
-    // The last checkpoint from before the skipped updates is the one to go back to: none replaces it.
-    if (is_due(options_.checkpoint_every) && state_.skipped == 0) checkpoint(progress);
+    stop = stop || result.any_stop;
   }
+  return stop;
 }
 
 void Run::look_after_writing(Progress& progress) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,6 +38,8 @@ class BucketQueue {
   virtual void finish(Stream stream) = 0;
   /// Of the last step that is known to be done.
   virtual ReducerStatistics last_step() = 0;
+  /// Of this one; nothing when it is not known to be done, or others have come since.
+  virtual std::optional<ReducerStatistics> of_step(std::uint64_t step) = 0;
 };
 
 /// On host memory. `own`: a communicator that nobody else uses. Without `overlap`, buckets are reduced by

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buckets on GPU memory: enqueued on a stream of their own, and never waited for by the host.
+#include <array>
 #include <utility>
 
 #include "communicator/gpu_lane.hpp"
@@ -36,13 +37,29 @@ class GpuQueue : public BucketQueue {
     lane_->lead(stream);
     lane_->mark(first_mark() + 1, stream);
     now_.step = ++steps_;
-    look(before_);
-    before_ = std::exchange(now_, {});
+    finished_[steps_ % 2] = std::exchange(now_, {});
+    (void)last_step();
   }
 
   ReducerStatistics last_step() override {
-    look(before_);
+    for (auto const step : {steps_ - 1, steps_})
+      if (auto const known = of_step(step)) last_ = *known;
     return last_;
+  }
+
+  std::optional<ReducerStatistics> of_step(std::uint64_t step) override {
+    auto of = finished_[step % 2];
+    if (step == 0 || of.step != step) return std::nullopt;
+    auto const begin = first_mark(step);
+    auto const exposed = lane_->between(begin, begin + 1);
+    if (!exposed) return std::nullopt;
+    of.exposed = *exposed;
+    for (std::size_t i = 0; i < buckets_; ++i) {
+      auto const took = lane_->between(begin + 2 + 2 * i, begin + 3 + 2 * i);
+      if (!took) return std::nullopt;
+      of.communication += *took;
+    }
+    return of;
   }
 
  private:
@@ -53,27 +70,13 @@ class GpuQueue : public BucketQueue {
   void enqueue(std::size_t bucket) {
     auto const bytes = reduction_->bytes(bucket);
     observe::BucketSpan const span(*own_, bucket, bytes);
+    finished_[(steps_ + 1) % 2] = {};  // its marks are this step's now
     auto const mark = first_mark() + 2 + 2 * bucket;
     lane_->mark(mark, lane_->stream());
     reduction_->reduce(bucket);
     lane_->mark(mark + 1, lane_->stream());
     now_.bytes += bytes;
     ++now_.buckets;
-  }
-
-  // The times of a step, once all its marks are reached.
-  void look(ReducerStatistics step) {
-    if (step.step == 0 || step.step == last_.step) return;
-    auto const begin = first_mark(step.step);
-    auto const exposed = lane_->between(begin, begin + 1);
-    if (!exposed) return;
-    step.exposed = *exposed;
-    for (std::size_t i = 0; i < buckets_; ++i) {
-      auto const took = lane_->between(begin + 2 + 2 * i, begin + 3 + 2 * i);
-      if (!took) return;
-      step.communication += *took;
-    }
-    last_ = step;
   }
 
   std::shared_ptr<Collectives> own_;
@@ -83,7 +86,8 @@ class GpuQueue : public BucketQueue {
   std::unique_ptr<BucketReduction> reduction_;
   std::vector<std::size_t> waiting_;
   std::uint64_t steps_ = 0;
-  ReducerStatistics now_, before_, last_;
+  ReducerStatistics now_, last_;
+  std::array<ReducerStatistics, 2> finished_;  // the last two steps; their times are asked for
 };
 
 }  // namespace

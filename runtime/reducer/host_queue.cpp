@@ -86,6 +86,9 @@ class HostQueue : public BucketQueue {
   }
 
   ReducerStatistics last_step() override { return last_; }
+  std::optional<ReducerStatistics> of_step(std::uint64_t step) override {
+    return step == last_.step ? std::optional(last_) : std::nullopt;
+  }
 
  private:
   void work(std::size_t bucket) {

@@ -198,6 +198,9 @@ Share Reducer::chunks() const noexcept { return state_->chunks; }
 std::size_t Reducer::buckets() const noexcept { return state_->layout->buckets.size(); }
 std::size_t Reducer::bucket_bytes() const noexcept { return state_->bucket_bytes; }
 ReducerStatistics Reducer::last_step() const { return state_->queue->last_step(); }
+std::optional<ReducerStatistics> Reducer::step(std::uint64_t number) const {
+  return state_->queue->of_step(number);
+}
 
 void Reducer::ready(std::size_t parameter, Stream stream) {
   auto& s = *state_;

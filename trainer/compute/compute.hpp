@@ -58,8 +58,10 @@ struct AdamwStep {
 /// What is done with parameters and their gradients, whatever a model computes with. See Compute.
 ///
 /// A step's course: begin_step(); for each chunk a model's gradients, look_at() each as soon as it is
-/// complete, and end_chunk(); after the reduction decide(), adamw() where it says so, and outcome(). Only
-/// outcome() waits for a device that works by itself. What is not pure here is the host's way.
+/// complete, and end_chunk(); after the reduction decide(), adamw() where it says so, end_step(), and
+/// outcome(). Only outcome() waits for a device that works by itself, which the next step may be given
+/// before: one outcome, of the step before, may be owed when a step begins. What is not pure here is the
+/// host's way.
 template <typename Real>
 class UpdateCompute {
  public:
@@ -86,6 +88,11 @@ class UpdateCompute {
   /// clipping) and updates nothing when it may not.
   virtual std::optional<double> decide(const Real* slots, const Real* gradients, std::size_t count,
                                        double clip);
+  /// All of the step was asked for.
+  virtual void end_step() {}
+  /// Done once outcome() need not wait, for Communicator::synchronize(); null: it never waits.
+  virtual Stream outcome_stream() { return nullptr; }
+  /// Of the oldest step that it was not asked for yet.
   virtual StepOutcome outcome();
 
   /// Of the last cross-entropy: the sum over its rows. Waits.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "muster/communicator.hpp"
@@ -116,6 +117,10 @@ class MUSTER_EXPORT Reducer {
   std::size_t bucket_bytes() const noexcept;
   /// Of the last step; on GPU memory of the last one whose work is known to be done.
   ReducerStatistics last_step() const;
+  /// Of the step with this number, which is the last one or, for a program that enqueues a step on the GPU
+  /// before it looks at the one before, that one, until the first gradient of another is ready. Nothing of
+  /// others, and while its work is not known to be done.
+  std::optional<ReducerStatistics> step(std::uint64_t number) const;
 
  private:
   struct State;

@@ -3,11 +3,14 @@
 //   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
 //   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
 //   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails),
-//   "capturing" (every stream is), "no_kernels" (a module has none for this GPU), "hang" (cuInit never
-//   returns, and the end of the process waits for it)
-// What is enqueued is done at once; fake_cuda_log() tells it, streams and events by numbers from 1, the
-// default stream 0. An event's time is how many were recorded before it, in milliseconds. Of a module only
-// the first bytes are looked at; its kernels are those of fake_kernels.cpp, by their names.
+//   "late" (late_gpu.hpp), "capturing" (every stream is), "no_kernels" (a module has none for this GPU),
+//   "hang" (cuInit never returns, and the end of the process waits for it)
+// What is enqueued is done at once, unless it is late; fake_cuda_log() tells it, streams and events by
+// numbers from 1, the default stream 0, and where the host waits for what is late. An event's time is how
+// many were recorded before it, in milliseconds. Of a module only the first bytes are looked at; its kernels
+// are those of fake_kernels.cpp, by their names.
+#include "fake_cuda.hpp"
+
 #include <cuda.h>
 
 #include <atomic>
@@ -20,12 +23,10 @@
 #include <thread>
 
 #include "fake_kernels.hpp"
+#include "late_gpu.hpp"
 
 namespace {
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
+using fake_cuda::variable;
 
 // The only one, which a thread that works on the GPU must have made current.
 int the_context = 0;
@@ -45,7 +46,7 @@ auto& shared_bytes_allowed = *new std::map<CUfunction, unsigned>;
 int made = 0;
 
 // Of a stream or event; `driver` is held.
-int number_of(void* handle) { return handle == nullptr ? 0 : numbers[handle]; }
+std::string text_of(void* handle) { return handle == nullptr ? "0" : std::to_string(numbers[handle]); }
 
 template <typename Handle>
 CUresult make(Handle* handle) {
@@ -74,10 +75,33 @@ CUresult destroy(void* handle) {
 [[gnu::destructor]] void wait_at_end() {
   if (variable("FAKE_CUDA") == "hang") hang();
 }
-
 // `driver` is held.
 void write(const std::string& line) { written += line + "; "; }
 }  // namespace
+
+namespace fake_cuda {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool has_context() { return current != nullptr; }
+
+void tell_enqueued(const std::string& what, CUstream stream) {
+  std::lock_guard const lock(driver);
+  write(what + " on " + text_of(stream));
+}
+
+void host_waited(bool has, const char* call) {
+  if (!has) return;
+  std::lock_guard const lock(driver);
+  write(std::string("the host waits in ") + call);
+}
+
+}  // namespace fake_cuda
+
+using fake_cuda::host_waited;
 
 extern "C" {
 
@@ -141,41 +165,22 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemGetInfo(std::size_t* left, std::size_t* all) {
-  *left = std::size_t{8} << 30;
-  *all = std::size_t{9} << 30;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn work, void* data) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *memory = std::malloc(bytes);
+  late_gpu::enqueue(stream, [=] { work(data); });
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemFreeHost(void* memory) {
-  std::free(memory);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+CUresult cuStreamSynchronize(CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  host_waited(late_gpu::finish_stream(stream), "cuStreamSynchronize");
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+CUresult cuEventSynchronize(CUevent event) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  host_waited(late_gpu::finish_event(event), "cuEventSynchronize");
   return CUDA_SUCCESS;
-}
-
-CUresult cuStreamSynchronize(CUstream) {
-  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
-}
-
-CUresult cuEventSynchronize(CUevent) {
-  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
@@ -183,36 +188,29 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
-  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (variable("FAKE_CUDA") == "no_memory" && bytes >= 1u << 20) return CUDA_ERROR_OUT_OF_MEMORY;
-  *pointer = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes));
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemFree(CUdeviceptr pointer) {
-  std::free(reinterpret_cast<void*>(pointer));
-  return CUDA_SUCCESS;
-}
-
 int fake_cuda_stream_queries() { return stream_queries; }
 
-CUresult cuStreamQuery(CUstream) {
+CUresult cuStreamQuery(CUstream stream) {
   ++stream_queries;
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (variable("FAKE_CUDA") == "stream_error") return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (late_gpu::finish_stream(stream)) {
+    host_waited(true, "cuStreamQuery");
+    return CUDA_ERROR_NOT_READY;
+  }
   return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 /// How often it was asked for an event of a stream that is captured, which ends the real one's capture.
 int fake_cuda_asked_in_capture() { return asked_in_capture; }
 
-CUresult cuEventQuery(CUevent) {
+CUresult cuEventQuery(CUevent event) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (variable("FAKE_CUDA") == "capturing") {
     ++asked_in_capture;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
+  if (!late_gpu::event_is_done(event)) return CUDA_ERROR_NOT_READY;
   return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
@@ -253,15 +251,17 @@ CUresult cuEventDestroy(CUevent event) { return destroy(event); }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  late_gpu::record(event, stream);
   std::lock_guard const lock(driver);
   recorded[event] = ++records;
-  write("record " + std::to_string(number_of(event)) + " on " + std::to_string(number_of(stream)));
+  write("record " + text_of(event) + " on " + text_of(stream));
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  late_gpu::hold(stream, event);
   std::lock_guard const lock(driver);
-  write(std::to_string(number_of(stream)) + " waits for " + std::to_string(number_of(event)));
+  write(text_of(stream) + " waits for " + text_of(event));
   return CUDA_SUCCESS;
 }
 
@@ -269,38 +269,10 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   std::lock_guard const lock(driver);
   if (!recorded.contains(begin) || !recorded.contains(end)) return CUDA_ERROR_INVALID_HANDLE;
-  if (variable("FAKE_CUDA") == "stream_busy") return CUDA_ERROR_NOT_READY;
+  if (variable("FAKE_CUDA") == "stream_busy" || !late_gpu::event_is_done(begin) ||
+      !late_gpu::event_is_done(end))
+    return CUDA_ERROR_NOT_READY;
   *milliseconds = static_cast<float>(recorded[end] - recorded[begin]);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
-  std::lock_guard const lock(driver);
-  write("copy " + std::to_string(bytes) + " on " + std::to_string(number_of(stream)));
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
-  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
-  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
-  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
   return CUDA_SUCCESS;
 }
 
@@ -342,9 +314,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y,
       return CUDA_ERROR_INVALID_VALUE;
   }
   auto const* const kernel = reinterpret_cast<const FakeKernel*>(function);
-  kernel->run({{blocks, blocks_y, blocks_z}, threads, shared_bytes}, arguments);
+  late_gpu::enqueue(stream,
+                    kernel->prepare({{blocks, blocks_y, blocks_z}, threads, shared_bytes}, arguments));
   std::lock_guard const lock(driver);
-  write(std::string(kernel->name) + " on " + std::to_string(number_of(stream)));
+  write(std::string(kernel->name) + " on " + text_of(stream));
   return CUDA_SUCCESS;
 }
 

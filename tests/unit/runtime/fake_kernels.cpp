@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "reducer/elements.hpp"
 
@@ -11,45 +12,37 @@ using namespace muster::detail;
 
 namespace {
 
-template <typename T>
-T argument(void** arguments, int number) {
-  return *static_cast<T*>(arguments[number]);
+// `use`, of each element's number and the count, and of what the kernel takes after its count.
+template <auto use>
+struct ForEach;
+template <typename... Arguments, void (*use)(std::size_t, std::size_t, Arguments...)>
+struct ForEach<use> {
+  static std::function<void()> prepare(const FakeLaunch&, void** arguments) {
+    return prepare_numbered(arguments, std::index_sequence_for<Arguments...>{});
+  }
+  template <std::size_t... numbers>
+  static std::function<void()> prepare_numbered(void** arguments, std::index_sequence<numbers...>) {
+    auto const count = *static_cast<std::size_t*>(arguments[0]);
+    return [count, ... copies = *static_cast<Arguments*>(arguments[numbers + 1])] {
+      for (std::size_t i = 0; i < count; ++i) use(i, count, copies...);
+    };
+  }
+};
+
+void add(std::size_t i, std::size_t, float* to, const float* from) { add_element(to, from, i); }
+void divide(std::size_t i, std::size_t, float* values, float divisor) { divide_element(values, divisor, i); }
+void narrow(std::size_t i, std::size_t, std::uint16_t* to, const float* from) { narrow_element(to, from, i); }
+void widen(std::size_t i, std::size_t, float* to, const std::uint16_t* from) { widen_element(to, from, i); }
+void sum_shards(std::size_t i, std::size_t count, std::uint16_t* to, const std::uint16_t* from,
+                std::size_t shards, float divisor) {
+  sum_shards_element(to, from, shards, count, divisor, i);
 }
 
-template <typename Use>
-void for_each(void** arguments, Use use) {
-  auto const count = argument<std::size_t>(arguments, 0);
-  for (std::size_t i = 0; i < count; ++i) use(i);
-}
-
-void add(const FakeLaunch&, void** a) {
-  for_each(a, [=](std::size_t i) { add_element(argument<float*>(a, 1), argument<const float*>(a, 2), i); });
-}
-void divide(const FakeLaunch&, void** a) {
-  for_each(a, [=](std::size_t i) { divide_element(argument<float*>(a, 1), argument<float>(a, 2), i); });
-}
-void narrow(const FakeLaunch&, void** a) {
-  for_each(a, [=](std::size_t i) {
-    narrow_element(argument<std::uint16_t*>(a, 1), argument<const float*>(a, 2), i);
-  });
-}
-void widen(const FakeLaunch&, void** a) {
-  for_each(a, [=](std::size_t i) {
-    widen_element(argument<float*>(a, 1), argument<const std::uint16_t*>(a, 2), i);
-  });
-}
-void sum_shards(const FakeLaunch&, void** a) {
-  for_each(a, [=](std::size_t i) {
-    sum_shards_element(argument<std::uint16_t*>(a, 1), argument<const std::uint16_t*>(a, 2),
-                       argument<std::size_t>(a, 3), argument<std::size_t>(a, 0), argument<float>(a, 4), i);
-  });
-}
-
-constexpr FakeKernel kernels[] = {{"muster_add", add},
-                                  {"muster_divide", divide},
-                                  {"muster_narrow", narrow},
-                                  {"muster_widen", widen},
-                                  {"muster_sum_shards", sum_shards}};
+constexpr FakeKernel kernels[] = {{"muster_add", ForEach<add>::prepare},
+                                  {"muster_divide", ForEach<divide>::prepare},
+                                  {"muster_narrow", ForEach<narrow>::prepare},
+                                  {"muster_widen", ForEach<widen>::prepare},
+                                  {"muster_sum_shards", ForEach<sum_shards>::prepare}};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 struct FakeLaunch {
   unsigned blocks[3] = {1, 1, 1};
@@ -12,7 +13,8 @@ struct FakeLaunch {
 /// A kernel as the test double of CUDA runs it: on host memory, by the same lines for each element.
 struct FakeKernel {
   const char* name;
-  void (*run)(const FakeLaunch& launch, void** arguments);  ///< as cuLaunchKernel takes them
+  /// A launch, with a copy of the arguments as cuLaunchKernel takes them.
+  std::function<void()> (*prepare)(const FakeLaunch& launch, void** arguments);
 };
 
 /// Null when there is none of that name.

@@ -59,8 +59,24 @@ TEST_CASE(
     setenv("FAKE_CUDA", "stream_busy", 1);
     reducer.finish();
     CHECK(reducer.last_step().step == 1);
+    CHECK_FALSE(reducer.step(2));
     setenv("FAKE_CUDA", "", 1);
     CHECK(reducer.last_step().step == 2);
+    // A program that is a step ahead asks for the step before, until its marks are another's.
+    for (std::uint64_t const step : {1, 2}) {
+      auto const its = reducer.step(step);
+      REQUIRE(its);
+      CHECK(its->step == step);
+      CHECK(its->exposed == Approx(0.002));
+    }
+    CHECK_FALSE(reducer.step(0));
+    CHECK_FALSE(reducer.step(3));
+    reducer.ready(2);
+    CHECK_FALSE(reducer.step(1));
+    CHECK(reducer.step(2)->step == 2);
+    reducer.ready(1);
+    reducer.ready(0);
+    reducer.finish();
   }
   CHECK(count("fake_nccl_registrations") == 0);
   CHECK(count("fake_nccl_allocations") == 0);

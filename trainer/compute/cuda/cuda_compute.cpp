@@ -118,8 +118,11 @@ void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, flo
   std::memcpy(order_bytes_.data() + begins_bytes, order.data(), order_bytes);
   std::memcpy(order_bytes_.data() + begins_bytes + order_bytes, distinct.data(),
               distinct.size() * sizeof distinct[0]);
-  const auto* const there =
-      static_cast<const std::byte*>(order_.send(order_bytes_.data(), order_bytes_.size()));
+  // Room for rows that are all distinct: another step's text must not ask for more.
+  const std::size_t rows = order.size();
+  const auto* const there = static_cast<const std::byte*>(
+      order_.send(order_bytes_.data(), order_bytes_.size(),
+                  (rows + 1) * sizeof begins[0] + rows * (sizeof order[0] + sizeof distinct[0])));
   gpu_.launch(Kernel::embed_tokens_backward, {distinct.size(), blocks(elements(1, width), columns_of_block)},
               column_threads, column_bytes, width, there + begins_bytes + order_bytes, there,
               there + begins_bytes, d_out, d_token_table);

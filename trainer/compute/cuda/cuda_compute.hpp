@@ -16,8 +16,8 @@ namespace muster::compute::cuda {
 
 /// A GPT's arithmetic on this process's GPU, in bfloat16 with float sums: matrix products by cuBLASLt,
 /// everything else by kernels of our own. Calls enqueue their work and return; loss(), outcome(),
-/// sum_of_squares() and the memory's copies wait. No sum is formed by atomics: equal calls on equal GPUs give
-/// equal bits.
+/// sum_of_squares() and the memory's copies wait, and a call that needs more memory of its own than before,
+/// as those of the first step do. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
 ///
 /// Heads are 64 wide; widths of rows are multiples of 8, and of LayerNorm's at most 2048.
 /// @throws Error(Fault::device) with CUDA's or cuBLASLt's reason; Error(Fault::usage) for another geometry,
@@ -73,6 +73,8 @@ class CudaCompute final : public Compute<bfloat16> {
   void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) override;
   std::optional<double> decide(const float* slots, const float* gradients, std::size_t count,
                                double clip) override;
+  void end_step() override;
+  Stream outcome_stream() override;
   StepOutcome outcome() override;
   double sum_of_squares(const float* x, std::size_t count) override;
   void adamw(const AdamwStep& step, float* parameter, const float* gradient, float* moment1, float* moment2,
@@ -110,8 +112,17 @@ class CudaCompute final : public Compute<bfloat16> {
   struct StepState;
   Arena<std::byte> step_;
   Arena<float> chunk_flags_;
-  std::unique_ptr<Pinned> told_;  ///< what outcome() and loss() read
-  std::size_t told_bytes_ = 0, chunks_ = 0;
+  Pinned scalar_{gpu_, sizeof(double)};  ///< what loss() and sum_of_squares() read
+  /// What outcome() reads: of a step, and of the next one, which is begun before.
+  struct Told {
+    explicit Told(Gpu& gpu) : is_there(gpu) {}
+    std::unique_ptr<Pinned> memory;
+    std::size_t room = 0, chunks = 0;
+    Mark is_there;
+  };
+  Told told_[2]{Told(gpu_), Told(gpu_)};
+  std::uint64_t steps_begun_ = 0, outcomes_ = 0;  ///< their last bits say which
+  CUstream outcome_stream_ = nullptr;
 };
 
 }  // namespace muster::compute::cuda

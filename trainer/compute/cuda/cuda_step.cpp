@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss, norm, decision and update on the GPU. The host learns of them in loss(), outcome() and
-// sum_of_squares().
+// sum_of_squares(). What the host reads of a step and the next one lies apart: it may be one step ahead.
 #include <algorithm>
 #include <cstring>
 
@@ -33,11 +33,12 @@ CudaCompute::CudaCompute(const Options& options)
       products_(std::make_unique<Products>(gpu_, options.measure_products)),
       squares_(norm_sum_blocks, gpu_),
       step_(sizeof(StepState), gpu_) {
-  begin_step(1);
+  gpu_.driver().require(gpu_.driver().stream_create(&outcome_stream_, CU_STREAM_NON_BLOCKING), "no stream");
 }
 
 CudaCompute::~CudaCompute() {
   gpu_.driver().stream_synchronize(gpu_.stream());  // what is under way may write to what goes now
+  gpu_.driver().stream_destroy(outcome_stream_);
 }
 
 void CudaCompute::classify(bfloat16* logits, const Token* targets, int rows, int classes,
@@ -53,21 +54,23 @@ void CudaCompute::classify(bfloat16* logits, const Token* targets, int rows, int
 
 double CudaCompute::loss() {
   auto* const state = reinterpret_cast<StepState*>(step_.data());
-  gpu_.download(told_->data(), &state->loss, sizeof state->loss);
+  gpu_.download(scalar_.data(), &state->loss, sizeof state->loss);
   gpu_.synchronize();
   double loss = 0;
-  std::memcpy(&loss, told_->data(), sizeof loss);
+  std::memcpy(&loss, scalar_.data(), sizeof loss);
   return loss;
 }
 
 void CudaCompute::begin_step(std::size_t chunks) {
-  chunks_ = chunks;
   float* const flags = scratch(chunk_flags_, chunks);
   const std::size_t bytes = sizeof(StepState) + chunks * sizeof(float);
-  if (bytes > told_bytes_) {
-    told_ = std::make_unique<Pinned>(gpu_, bytes);
-    told_bytes_ = bytes;
+  for (Told& told : told_) {  // both, so that the second step asks for none
+    if (bytes <= told.room) continue;
+    told.memory = std::make_unique<Pinned>(gpu_, bytes);
+    told.room = bytes;
   }
+  told_[++steps_begun_ % 2].chunks = chunks;
+  for (Staging* const each : {&tokens_, &targets_, &order_}) each->take_turns(2 * chunks);
   gpu_.clear(flags, chunks * sizeof(float));
   gpu_.clear(step_.data(), step_.size());
 }
@@ -98,20 +101,29 @@ std::optional<double> CudaCompute::decide(const float* slots, const float* gradi
   enqueue_squares(gradients, count);
   gpu_.launch(Kernel::decide, {1}, 32, 0, static_cast<const double*>(&state->squares), slots,
               static_cast<float>(clip), state->slots, &state->decision);
-  // Told already while the update goes on.
-  gpu_.download(told_->data(), state, sizeof *state);
-  gpu_.download(static_cast<std::byte*>(told_->data()) + sizeof *state, chunk_flags_.data(),
-                chunks_ * sizeof(float));
+  const Told& told = told_[steps_begun_ % 2];
+  gpu_.download(told.memory->data(), state, sizeof *state);
+  gpu_.download(static_cast<std::byte*>(told.memory->data()) + sizeof *state, chunk_flags_.data(),
+                told.chunks * sizeof(float));
   return 0;
 }
 
+void CudaCompute::end_step() { told_[steps_begun_ % 2].is_there.set(); }
+
+// Neither the stream, which has the next step already, nor the mark: a communicator waits for streams.
+Stream CudaCompute::outcome_stream() {
+  told_[(outcomes_ + 1) % 2].is_there.hold(outcome_stream_);
+  return outcome_stream_;
+}
+
 StepOutcome CudaCompute::outcome() {
-  gpu_.synchronize();
+  Told& told = told_[++outcomes_ % 2];
+  told.is_there.wait();
   StepState state;
-  std::memcpy(&state, told_->data(), sizeof state);
-  std::vector<float> flags(chunks_);
-  std::memcpy(flags.data(), static_cast<const std::byte*>(told_->data()) + sizeof state,
-              chunks_ * sizeof(float));
+  std::memcpy(&state, told.memory->data(), sizeof state);
+  std::vector<float> flags(told.chunks);
+  std::memcpy(flags.data(), static_cast<const std::byte*>(told.memory->data()) + sizeof state,
+              told.chunks * sizeof(float));
   StepOutcome step;
   step.loss = static_cast<double>(state.slots[loss_slot]);
   step.gradient_norm = state.decision.norm;
@@ -125,10 +137,10 @@ StepOutcome CudaCompute::outcome() {
 double CudaCompute::sum_of_squares(const float* x, std::size_t count) {
   enqueue_squares(x, count);
   auto* const state = reinterpret_cast<StepState*>(step_.data());
-  gpu_.download(told_->data(), &state->squares, sizeof state->squares);
+  gpu_.download(scalar_.data(), &state->squares, sizeof state->squares);
   gpu_.synchronize();
   double sum = 0;
-  std::memcpy(&sum, told_->data(), sizeof sum);
+  std::memcpy(&sum, scalar_.data(), sizeof sum);
   return sum;
 }
 

@@ -171,6 +171,9 @@ void Mark::set() {
 void Mark::wait() {
   if (is_set_) gpu_.driver().require(gpu_.driver().event_synchronize(event_), "computing");
 }
+void Mark::hold(CUstream other) const {
+  gpu_.driver().require(gpu_.driver().stream_wait_event(other, event_, 0), "waiting for an event");
+}
 double Mark::since(const Mark& earlier) const {
   float milliseconds = 0;
   gpu_.driver().require(gpu_.driver().event_elapsed_time(&milliseconds, earlier.event_, event_), "a time");

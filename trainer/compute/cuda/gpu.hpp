@@ -109,6 +109,8 @@ class Mark {
   void set();
   /// Waits until the stream has come here; returns at once where it was never set.
   void wait();
+  /// What is enqueued on `other` from now on waits until the stream has come here.
+  void hold(CUstream other) const;
   /// Seconds from an earlier mark that was waited for, as this one.
   double since(const Mark& earlier) const;
 

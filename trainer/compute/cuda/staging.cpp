@@ -6,28 +6,32 @@
 namespace muster::compute::cuda {
 
 Staging::~Staging() {
-  for (Slot& slot : slots_) {
-    if (slot.copied) slot.copied->wait();
-  }
+  for (const auto& copied : copied_) copied->wait();
   gpu_.free(device_);
 }
 
-const void* Staging::send(const void* from, std::size_t bytes) {
-  Slot& slot = slots_[turn_ ^= 1];
-  if (slot.copied) slot.copied->wait();
-  if (bytes > slot.bytes) {
-    slot.host = std::make_unique<Pinned>(gpu_, bytes);
-    slot.bytes = bytes;
-  }
-  if (!slot.copied) slot.copied = std::make_unique<Mark>(gpu_);
-  if (bytes > device_bytes_) {
-    gpu_.free(device_);
-    device_ = gpu_.allocate(bytes);
-    device_bytes_ = bytes;
-  }
-  std::memcpy(slot.host->data(), from, bytes);
-  gpu_.upload(device_, slot.host->data(), bytes);
-  slot.copied->set();
+void Staging::take_turns(std::size_t places) {
+  if (places <= copied_.size()) return;
+  while (copied_.size() < places) copied_.push_back(std::make_unique<Mark>(gpu_));
+  make_room(room_);
+}
+
+void Staging::make_room(std::size_t bytes) {
+  for (const auto& copied : copied_) copied->wait();
+  gpu_.free(device_);
+  device_ = gpu_.allocate(bytes);
+  host_ = std::make_unique<Pinned>(gpu_, copied_.size() * bytes);
+  room_ = bytes;
+}
+
+const void* Staging::send(const void* from, std::size_t bytes, std::size_t most) {
+  if (most > room_) make_room(most);
+  turn_ = (turn_ + 1) % copied_.size();
+  copied_[turn_]->wait();
+  void* const place = static_cast<std::byte*>(host_->data()) + turn_ * room_;
+  std::memcpy(place, from, bytes);
+  gpu_.upload(device_, place, bytes);
+  copied_[turn_]->set();
   return device_;
 }
 

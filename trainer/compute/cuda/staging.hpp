@@ -3,35 +3,39 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "compute/cuda/gpu.hpp"
 
 namespace muster::compute::cuda {
 
 /// Small arrays of the host's on their way to the GPU: each is put into pinned memory, so that the caller may
-/// go on, and copied by the stream. Two take turns; the third call waits until the first one's copy is done,
-/// which it is as long as the host is no more than a step ahead.
+/// go on, and copied by the stream. Places take turns; a call waits until the copy from its place is done,
+/// which it is where there are as many places as calls in two steps, and the host is no more than a step
+/// ahead.
 class Staging {
  public:
-  explicit Staging(Gpu& gpu) : gpu_(gpu) {}
+  explicit Staging(Gpu& gpu) : gpu_(gpu) { take_turns(2); }
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Where it will be on the GPU, for what is enqueued before the next call.
-  const void* send(const void* from, std::size_t bytes);
+  /// At least so many places.
+  void take_turns(std::size_t places);
+  /// Where it will be on the GPU, for what is enqueued before the next call. `most`: bytes that a later call
+  /// may send; more than before waits for all that is enqueued.
+  const void* send(const void* from, std::size_t bytes, std::size_t most);
+  const void* send(const void* from, std::size_t bytes) { return send(from, bytes, bytes); }
 
  private:
-  struct Slot {
-    std::size_t bytes = 0;
-    std::unique_ptr<Pinned> host;
-    std::unique_ptr<Mark> copied;
-  };
+  void make_room(std::size_t bytes);
+
   Gpu& gpu_;
-  Slot slots_[2];
-  int turn_ = 0;
+  std::vector<std::unique_ptr<Mark>> copied_;  ///< by place
+  std::size_t turn_ = 0;
+  std::unique_ptr<Pinned> host_;  ///< for all places
   void* device_ = nullptr;
-  std::size_t device_bytes_ = 0;
+  std::size_t room_ = 0;  ///< bytes, of each
 };
 
 }  // namespace muster::compute::cuda

@@ -46,6 +46,7 @@ struct Thread {
 Fibre scheduler{nullptr, {}, {}, true, nullptr};  // the stack of launch()
 std::vector<std::unique_ptr<Thread>> threads;     // kept from launch to launch
 Thread* current = nullptr;
+std::array<int, 32> lanes_waiting{};  // by warp, for the others
 std::size_t thread_count = 0;
 std::vector<unsigned char> shared;
 const std::function<void()>* body = nullptr;
@@ -128,6 +129,7 @@ bool open_barrier() {
 
 void run_block(bool last_thread_first) {
   std::fill(shared.begin(), shared.end(), static_cast<unsigned char>(0xff));
+  lanes_waiting = {};
   for (unsigned i = 0; i < thread_count; ++i) prepare(*threads[i], i);
   for (;;) {
     bool ran = false;
@@ -180,17 +182,18 @@ void wait_for_block() { wait(State::at_block); }
 void together(void* mine, Act act) {
   current->posted = mine;
   current->act = act;
-  const std::size_t first = threadIdx.x / 32 * 32;
+  const std::size_t warp = threadIdx.x / 32;
+  if (++lanes_waiting[warp] < 32) return wait(State::in_warp);
+  lanes_waiting[warp] = 0;
   Lanes lanes{};
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const Thread& lane = *threads[first + i];
-    if (&lane != current && lane.state != State::in_warp) return wait(State::in_warp);
+    const Thread& lane = *threads[warp * 32 + i];
     if (lane.act != act) fault = "lanes of a warp wait for different things";
     lanes[i] = lane.posted;
   }
   if (!fault.empty()) return wait(State::in_warp);
   act(lanes);
-  for (std::size_t i = 0; i < lanes.size(); ++i) threads[first + i]->state = State::ready;
+  for (std::size_t i = 0; i < lanes.size(); ++i) threads[warp * 32 + i]->state = State::ready;
 }
 
 void copy_later(void* to, const void* from, bool there) {

@@ -12,23 +12,25 @@ namespace {
 using namespace muster::compute::cuda;
 
 template <typename... Parameters, std::size_t... numbers>
-void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<numbers...>) {
-  kernel(*static_cast<std::remove_cv_t<Parameters>*>(arguments[numbers])...);
+auto copies_of(void (*)(Parameters...), void** arguments, std::index_sequence<numbers...>) {
+  return std::tuple(*static_cast<std::remove_cv_t<Parameters>*>(arguments[numbers])...);
 }
 
 template <auto kernel>
 struct Emulated;
 template <typename... Parameters, void (*kernel)(Parameters...)>
 struct Emulated<kernel> {
-  static void run(const FakeLaunch& launch, void** arguments) {
-    emulated::launch(
-        {{launch.blocks[0], launch.blocks[1], launch.blocks[2]}, launch.threads, launch.shared_bytes},
-        [=] { call(kernel, arguments, std::index_sequence_for<Parameters...>{}); });
+  static std::function<void()> prepare(const FakeLaunch& launch, void** arguments) {
+    const emulated::Launch how{
+        {launch.blocks[0], launch.blocks[1], launch.blocks[2]}, launch.threads, launch.shared_bytes};
+    return [how, copies = copies_of(kernel, arguments, std::index_sequence_for<Parameters...>{})] {
+      emulated::launch(how, [&] { std::apply(kernel, copies); });
+    };
   }
 };
 
 #define MUSTER_EMULATED(name) \
-  { #name, Emulated < name> ::run }
+  { #name, Emulated < name> ::prepare }
 constexpr FakeKernel trainer_kernels[] = {MUSTER_EMULATED(muster_embed),
                                           MUSTER_EMULATED(muster_embed_tokens_backward),
                                           MUSTER_EMULATED(muster_embed_positions_backward),

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A test double of cuBLASLt: plain products on host memory, with the epilogues that the trainer asks for, as
 // NVIDIA's documentation describes them. It refuses what the real one refuses of that: types, alignments,
-// dimensions that do not fit. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but the bias.
+// dimensions that do not fit. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but the bias. A
+// product is computed when the double of CUDA comes to it (cuLaunchHostFunc).
 #include <cublasLt.h>
+#include <cuda.h>
+#include <dlfcn.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -87,6 +91,49 @@ bool fits(const Product& product, const Operand& a, const Operand& b, const Matr
   return a.matrix.type == CUDA_R_16BF && b.matrix.type == CUDA_R_16BF && a.columns() == b.rows() &&
          a.rows() == d.rows && b.columns() == d.columns && aligned(a.memory) && aligned(b.memory) &&
          a.matrix.stride % 8 == 0 && b.matrix.stride % 8 == 0 && d.stride % 8 == 0;
+}
+
+/// A product that was asked for.
+struct Call {
+  Product product;
+  const void *a, *b, *c;
+  void* d;
+  Matrix a_matrix, b_matrix, d_matrix;
+  float scale = 0, before = 0;
+
+  Operand first() const { return {a, a_matrix, product.first == CUBLAS_OP_T}; }
+  Operand second() const { return {b, b_matrix, product.second == CUBLAS_OP_T}; }
+};
+
+void compute(const Call& call) {
+  const Operand first = call.first(), second = call.second();
+  const auto& [type, height, width, stride] = call.d_matrix;
+  const std::uint64_t depth = first.columns();
+  std::vector<float> rows(height * depth);
+  for (std::uint64_t i = 0; i < height; ++i) {
+    for (std::uint64_t k = 0; k < depth; ++k) rows[i * depth + k] = first.at(i, k);
+  }
+  std::vector<float> column(depth);
+  for (std::uint64_t j = 0; j < width; ++j) {
+    float total = 0;
+    for (std::uint64_t k = 0; k < depth; ++k) total += column[k] = second.at(k, j);
+    if (call.product.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+      write(call.product.bias, call.product.bias_type, j, total);
+    for (std::uint64_t i = 0; i < height; ++i) {
+      float sum = 0;
+      for (std::uint64_t k = 0; k < depth; ++k) sum += rows[i * depth + k] * column[k];
+      const std::size_t at = i + j * static_cast<std::uint64_t>(stride);
+      sum = call.scale * sum + (call.before != 0 ? call.before * read(call.c, type, at) : 0);
+      write(call.d, type, at, after(call.product, sum, i, j));
+    }
+  }
+}
+
+/// cuLaunchHostFunc() of the double of CUDA, which is loaded already.
+decltype(::cuLaunchHostFunc)* launch_on_host() {
+  void* const cuda = dlopen(std::getenv("MUSTER_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+  return cuda != nullptr ? reinterpret_cast<decltype(::cuLaunchHostFunc)*>(dlsym(cuda, "cuLaunchHostFunc"))
+                         : nullptr;
 }
 
 template <typename T>
@@ -190,34 +237,20 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               cublasLtMatrixLayout_t a_matrix, const void* b, cublasLtMatrixLayout_t b_matrix,
                               const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
                               cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t*, void*,
-                              std::size_t, cudaStream_t) {
-  const auto& product = of<Product>(handle);
-  const Matrix& to = of<Matrix>(d_matrix);
-  const Operand first{a, of<Matrix>(a_matrix), product.first == CUBLAS_OP_T};
-  const Operand second{b, of<Matrix>(b_matrix), product.second == CUBLAS_OP_T};
-  if (!fits(product, first, second, to) || !aligned(d)) return CUBLAS_STATUS_INVALID_VALUE;
-  float scale = 0, before = 0;
-  std::memcpy(&scale, alpha, sizeof scale);
-  std::memcpy(&before, beta, sizeof before);
-  const std::uint64_t depth = first.columns();
-  std::vector<float> rows(to.rows * depth);
-  for (std::uint64_t i = 0; i < to.rows; ++i) {
-    for (std::uint64_t k = 0; k < depth; ++k) rows[i * depth + k] = first.at(i, k);
-  }
-  std::vector<float> column(depth);
-  for (std::uint64_t j = 0; j < to.columns; ++j) {
-    float total = 0;
-    for (std::uint64_t k = 0; k < depth; ++k) total += column[k] = second.at(k, j);
-    if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB) write(product.bias, product.bias_type, j, total);
-    for (std::uint64_t i = 0; i < to.rows; ++i) {
-      float sum = 0;
-      for (std::uint64_t k = 0; k < depth; ++k) sum += rows[i * depth + k] * column[k];
-      const std::size_t at = i + j * static_cast<std::uint64_t>(to.stride);
-      sum = scale * sum + (before != 0 ? before * read(c, to.type, at) : 0);
-      write(d, to.type, at, after(product, sum, i, j));
-    }
-  }
-  return CUBLAS_STATUS_SUCCESS;
+                              std::size_t, cudaStream_t stream) {
+  static auto* const later = launch_on_host();
+  auto call = std::make_unique<Call>(Call{of<Product>(handle), a, b, c, d, of<Matrix>(a_matrix),
+                                          of<Matrix>(b_matrix), of<Matrix>(d_matrix)});
+  if (!fits(call->product, call->first(), call->second(), call->d_matrix) || !aligned(d))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&call->scale, alpha, sizeof call->scale);
+  std::memcpy(&call->before, beta, sizeof call->before);
+  const auto work = [](void* data) { compute(*std::unique_ptr<Call>(static_cast<Call*>(data))); };
+  if (later == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  // The work's from here on.
+  return later(reinterpret_cast<CUstream>(stream), work, call.release()) == CUDA_SUCCESS
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

@@ -208,6 +208,7 @@ muster::compute::StepOutcome step(Both& on, OnDevice<float>& slots, OnDevice<flo
   scalars.correction1 = 0.1, scalars.correction2 = 0.01;
   on.gpu.adamw(scalars, parameters.data(), gradients.data(), moments.data(),
                moments.data() + moments.size() / 2, rounded.data(), parameters.size());
+  on.gpu.end_step();
   return on.gpu.outcome();
 }
 

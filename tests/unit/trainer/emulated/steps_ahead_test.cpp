@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps on a GPU that does everything as late as it may: what the host asks it for without waiting, and what
+// it learns of which step.
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "catch.hpp"
+#include "gpu_or_doubles.hpp"
+#include "replica.hpp"
+#include "small_run.hpp"
+
+using namespace muster;
+using namespace small_run_of_one;
+using compute::cuda::CudaCompute;
+using compute::cuda::Pinned;
+
+namespace {
+
+/// What the double of CUDA was asked for since the last time.
+std::string asked_of_cuda() {
+  void* const cuda = dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(cuda != nullptr);
+  const std::string log = reinterpret_cast<const char* (*)()>(dlsym(cuda, "fake_cuda_log"))();
+  reinterpret_cast<void (*)()>(dlsym(cuda, "fake_cuda_forget"))();
+  return log;
+}
+
+int occurrences(const std::string& text, const std::string& of) {
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(of, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+Options tiny_run(const TemporaryFolder& folder) {
+  Options options = small_run(folder);
+  write_file(folder / "text", read_file(folder / "text").substr(0, 600));  // the double takes its time
+  options.model = {1, 1, 64, 8};
+  options.batch = 4;
+  options.eval_every = options.checkpoint_every = 0;
+  options.device = Device::cuda;
+  return options;
+}
+
+/// The doubles, in which a job of one rank has a GPU and NCCL.
+struct OnJobOfDoubles {
+  explicit OnJobOfDoubles(const char* cuda) : doubles("", cuda) {
+    setenv("MUSTER_NCCL_LIBRARY", FAKE_NCCL_FILE, 1);
+  }
+  ~OnJobOfDoubles() { unsetenv("MUSTER_NCCL_LIBRARY"); }
+  OnDoubles doubles;
+};
+
+/// A replica on them.
+struct OneReplica {
+  explicit OneReplica(const char* cuda, int chunk = 0,
+                      std::chrono::milliseconds timeout = std::chrono::minutes(1))
+      : on(cuda),
+        job(Job::join({.operation_timeout = timeout, .device = Device::cuda})),
+        options(tiny_run(folder)),
+        workload(read_workload(options)),
+        replica({options.adamw, options.batch, 3, chunk}, *workload, compute, job.world(), job.host_world()) {
+    replica.initialize();
+  }
+  void begin(std::int64_t step) { replica.begin_step(step, step * options.batch, 1e-3, {}); }
+
+  OnJobOfDoubles on;
+  TemporaryFolder folder;
+  Job job;
+  Options options;
+  std::unique_ptr<Workload> workload;
+  CudaCompute compute{{}};
+  Replica replica;
+};
+
+/// All that is told of a step.
+std::vector<double> numbers_of(const StepResult& result) {
+  CHECK(result.finite);
+  CHECK(result.communication > 0);
+  return {result.loss, result.gradient_norm, result.communication, result.exposed,
+          static_cast<double>(result.gradient_bytes)};
+}
+
+int train_on_doubles(const Options& options, const char* cuda) {
+  const OnJobOfDoubles on(cuda);
+  Job job = Job::join({.device = Device::cuda});
+  int code = 0;
+  try {
+    code = train(options, job);
+  } catch (const EndedTogether& ended) {
+    code = ended.exit_code();
+  }
+  job.leave();
+  return code;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a step is asked for without waiting, before the host waits for the last one, and has the same bits",
+    "[gpu steps]") {
+  constexpr std::int64_t steps = 4;
+  std::vector<std::vector<double>> alone, ahead;
+  std::uint64_t parameters = 0;
+  {
+    OneReplica one("", 2);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      one.begin(step);
+      alone.push_back(numbers_of(one.replica.end_step()));
+    }
+    parameters = one.replica.parameter_hash();
+    one.job.leave();
+  }
+  OneReplica one("late", 2);
+  REQUIRE(one.replica.most_under_way() == 2);
+  one.begin(0);  // asks for memory
+  for (std::int64_t step = 1; step < steps; ++step) {
+    CAPTURE(step);
+    asked_of_cuda();
+    one.begin(step);
+    const std::string asked = asked_of_cuda();
+    CHECK(occurrences(asked, "muster_embed on") == 2);
+    CHECK(occurrences(asked, "muster_adamw on") > 5);
+    CHECK(occurrences(asked, "the host waits") == 0);
+    ahead.push_back(numbers_of(one.replica.end_step()));
+    const std::string waited = asked_of_cuda();
+    CHECK(occurrences(waited, "muster_") == 0);
+    CHECK(occurrences(waited, "the host waits in cuStreamQuery") == 1);  // as communicators do
+    CHECK(occurrences(waited, "the host waits") == 1);
+  }
+  ahead.push_back(numbers_of(one.replica.end_step()));
+  CHECK(occurrences(asked_of_cuda(), "the host waits") == 1);  // not before: it was under way still
+  CHECK(ahead == alone);
+  CHECK(one.replica.parameter_hash() == parameters);
+  one.job.leave();
+}
+
+TEST_CASE("of steps that are under way together the one that is not finite is named, with its samples",
+          "[gpu steps]") {
+  OneReplica one("late", 2);
+  REQUIRE(one.replica.step(0, 0, 1e-3, {}).finite);
+  float* const parameter = one.replica.tensors().parameters.data();
+  Pinned good(one.compute.gpu(), sizeof(float)), bad(one.compute.gpu(), sizeof(float));
+  one.compute.memory().copy_out(good.data(), parameter, sizeof(float));
+  *static_cast<float*>(bad.data()) = std::numeric_limits<float>::quiet_NaN();
+  const auto put = [&](const Pinned& value) {
+    one.compute.gpu().upload(parameter, value.data(), sizeof(float));
+    one.replica.broadcast();  // to the rounded copy
+  };
+  one.begin(1);
+  put(bad);
+  one.replica.begin_step(2, 8, 1e-3, {.stop = true});
+  const StepResult first = one.replica.end_step();
+  put(good);
+  one.begin(3);
+  const StepResult second = one.replica.end_step(), third = one.replica.end_step();
+  CHECK(first.finite);
+  CHECK_FALSE(first.any_stop);
+  CHECK_FALSE(second.finite);
+  CHECK(second.any_stop);
+  CHECK(second.not_finite.begin >= 8);
+  CHECK(second.not_finite.end == 12);
+  CHECK(third.finite);
+  CHECK_FALSE(third.any_stop);
+  CHECK(third.not_finite.count() == 0);
+  one.job.leave();
+}
+
+TEST_CASE("the wait for a step that never ends has the communicator's deadline", "[gpu steps]") {
+  OneReplica one("", 0, std::chrono::milliseconds(200));
+  one.begin(0);
+  setenv("FAKE_CUDA", "stream_busy", 1);
+  CHECK_THROWS_WITH(one.replica.end_step(), Catch::Contains("not done after 200 ms"));
+  setenv("FAKE_CUDA", "", 1);
+}
+
+TEST_CASE(
+    "a run on a late GPU that is stopped and goes on ends with the bytes of one that waits for every step",
+    "[gpu steps]") {
+  const TemporaryFolder folder;
+  Options options = tiny_run(folder);
+  options.steps = 7;
+  options.checkpoint_every = 5;
+  options.eval_every = 6;
+  CHECK(train_on_doubles(options, "") == 0);
+  const auto bytes = [&](std::int64_t step) { return bytes_of(checkpoint_of(options, step)); };
+  const std::string at_5 = bytes(5), at_7 = bytes(7);
+
+  options.output = (folder / "late").string();
+  options.status = (folder / "status").string();
+  std::thread sender([&] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto trains = [&] {
+      return std::filesystem::exists(options.status) && last_line(options.status).at("state") == "running";
+    };
+    while (!trains() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::kill(::getpid(), SIGTERM);
+  });
+  CHECK(train_on_doubles(options, "late") == 0);
+  sender.join();
+  const auto status = last_line(options.status);
+  CHECK(status.at("state") == "unfinished");
+  const std::int64_t step = status.at("step");
+  CHECK(step < 7);
+  CHECK(last_line(folder / "late/metrics.jsonl").at("step") == step);
+  CHECK(status.at("checkpoint") == checkpoint_of(options, step).string());
+  CHECK(train_on_doubles(options, "late") == 0);
+  CHECK(bytes(5) == at_5);
+  CHECK(bytes(7) == at_7);
+}
+
+TEST_CASE("a run that diverges on a late GPU counts and names its steps as one that waits for each",
+          "[gpu steps]") {
+  const TemporaryFolder folder;
+  Options options = tiny_run(folder);
+  options.validation_fraction = 0;
+  options.learning_rate = 1e30;
+  options.adamw.clip = 0;
+  options.steps = 4;
+  options.stop_after_skipped = 100;
+  CHECK(train_on_doubles(options, "") == 0);
+  const std::string whole = bytes_of(checkpoint_of(options, 4));
+  const std::int64_t skipped = Checkpoint(checkpoint_of(options, 4)).state().skipped;
+  REQUIRE(skipped >= 3);
+  options.output = (folder / "late").string();
+  CHECK(train_on_doubles(options, "late") == 0);
+  CHECK(bytes_of(checkpoint_of(options, 4)) == whole);
+  CHECK(occurrences(read_file(folder / "late/metrics.jsonl"), "skipped") == skipped);
+
+  options.output = (folder / "given up").string();
+  options.stop_after_skipped = 2;
+  CHECK(train_on_doubles(options, "late") == 1);
+  const std::int64_t last = 4 - skipped + 2;
+  CHECK(last_line(folder / "given up/status.json").at("step") == last);
+  CHECK(last_line(folder / "given up/metrics.jsonl").at("step") == last);
+}
