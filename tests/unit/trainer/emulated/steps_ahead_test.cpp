@@ -36,6 +36,18 @@ int occurrences(const std::string& text, const std::string& of) {
   return count;
 }
 
+/// Waits of a communicator between the first `count` launches of this kernel and the next ones.
+std::vector<int> waits_after_each(const std::string& log, const std::string& launch, std::size_t count) {
+  std::vector<int> waits;
+  std::size_t at = log.find(launch);
+  while (waits.size() < count && at != std::string::npos) {
+    const std::size_t next = log.find(launch, at + 1);
+    waits.push_back(occurrences(log.substr(at, next - at), "the host waits in cuStreamQuery"));
+    at = next;
+  }
+  return waits;
+}
+
 Options tiny_run(const TemporaryFolder& folder) {
   Options options = small_run(folder);
   write_file(folder / "text", read_file(folder / "text").substr(0, 600));  // the double takes its time
@@ -214,8 +226,9 @@ TEST_CASE(
   CHECK(bytes(7) == at_7);
 }
 
-TEST_CASE("a run that diverges on a late GPU counts and names its steps as one that waits for each",
-          "[gpu steps]") {
+TEST_CASE(
+    "a run on a late GPU is a step ahead, and counts and names the steps that diverge as one that waits",
+    "[gpu steps]") {
   const TemporaryFolder folder;
   Options options = tiny_run(folder);
   options.validation_fraction = 0;
@@ -228,7 +241,10 @@ TEST_CASE("a run that diverges on a late GPU counts and names its steps as one t
   const std::int64_t skipped = Checkpoint(checkpoint_of(options, 4)).state().skipped;
   REQUIRE(skipped >= 3);
   options.output = (folder / "late").string();
+  asked_of_cuda();
   CHECK(train_on_doubles(options, "late") == 0);
+  // It waits for a step once it has begun the next.
+  CHECK(waits_after_each(asked_of_cuda(), "muster_embed on", 3) == std::vector{0, 1, 1});
   CHECK(bytes_of(checkpoint_of(options, 4)) == whole);
   CHECK(occurrences(read_file(folder / "late/metrics.jsonl"), "skipped") == skipped);
 
