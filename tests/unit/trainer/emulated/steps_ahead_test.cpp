@@ -200,6 +200,9 @@ TEST_CASE(
   options.eval_every = 6;
   CHECK(train_on_doubles(options, "") == 0);
   const auto bytes = [&](std::int64_t step) { return bytes_of(checkpoint_of(options, step)); };
+  // What is due between steps is done there, after the step before it and no other.
+  CHECK(Checkpoint(checkpoint_of(options, 5)).state().step == 5);
+  CHECK(occurrences(read_file(folder / "run/metrics.jsonl"), "\"step\":6,\"validation_loss\"") == 1);
   const std::string at_5 = bytes(5), at_7 = bytes(7);
 
   options.output = (folder / "late").string();
