@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The progress line as a terminal gets it.
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 
 #include "catch.hpp"
@@ -44,11 +44,17 @@ class OutputTerminal {
   OutputTerminal(const OutputTerminal&) = delete;
   OutputTerminal& operator=(const OutputTerminal&) = delete;
 
-  std::string received() {
+  /// What has come, up to `end`: the kernel brings it here by and by.
+  std::string received(const std::string& end) {
     std::fflush(stdout);
-    std::string text(4096, '\0');
-    const ssize_t length = ::read(keyboard_side_, text.data(), text.size());
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    std::string text;
+    struct pollfd come {keyboard_side_, POLLIN, 0};
+    while (!text.ends_with(end) && ::poll(&come, 1, 10'000) == 1) {
+      char part[4096];
+      const ssize_t length = ::read(keyboard_side_, part, sizeof part);
+      if (length <= 0) break;
+      text.append(part, static_cast<std::size_t>(length));
+    }
     return text;
   }
 
@@ -71,7 +77,7 @@ TEST_CASE("on a terminal the progress line is written over itself, and other lin
       progress.line("a line that stays");
       progress.step(4, 1.0, 100, 0);
     }
-    text = terminal.received();
+    text = terminal.received(erase + "\n");
   }
   CAPTURE(text);
   CHECK(text.starts_with("\rstep 2/4  loss 2.0000  "));
