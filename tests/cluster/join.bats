@@ -222,16 +222,34 @@ without_munge() {
   [[ "$output" == *"strangers: 5 of 5 cut off"* ]]
 }
 
+# waited_for CONDITION: for as long as a busy machine may take.
+waited_for() {
+  local i
+  for i in {1..600}; do eval "$1" && return; sleep 0.1; done
+  echo "in 60 s never: $1"
+  return 1
+}
+
 @test "a port scan, replayed handshakes and a flood of half-open connections during a join do no harm" {
-  # Rank 1 starts the scanner beside it, rank 2 comes through its recorder, rank 3 when all of it is under way, however long a busy machine takes.
+  # Rank 1 starts the scanner beside it when rank 2 has said its hello, rank 3 comes when all of it is under way, however long a busy machine takes.
+  local file=$BATS_TEST_TMPDIR
+  lab node n0 python3 "$REPOSITORY/tests/cluster/join_listener.py" n0 n1 "$file/ready" "$file/said" 3>&- &
+  waited_for '[ -e "$file/ready" ]'
   # shellcheck disable=SC2016 # the inner shell expands it
   LAB_DEADLINE=240 run -0 lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 \
-    env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 WORLD_SIZE=4 SHARED="$BATS_TEST_TMPDIR" bash -c '
+    env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 WORLD_SIZE=4 SHARED="$file" bash -c '
       export RANK=$SLURM_PROCID
+      waited_for() { for i in {1..600}; do eval "$1" && return; sleep 0.1; done; }
+      scan() {
+        waited_for "grep -q \"hello said\" \"$SHARED/rank2\" 2>/dev/null"
+        touch "$SHARED/said"
+        waited_for "[ -s \"$SHARED/said\" ]"
+        exec python3 '"$REPOSITORY"'/tests/cluster/join_scanner.py n0 12070 "$SHARED/said" "$SHARED/scanned"
+      }
       case $RANK in
-        1) python3 '"$REPOSITORY"'/tests/cluster/join_scanner.py n0 12070 12090 "$SHARED/scanned" & scanner=$! ;;
-        2) export MUSTER_PORT=12090 ;;
-        3) for i in {1..800}; do [ -e "$SHARED/scanned" ] && break; sleep 0.1; done ;;
+        1) scan & scanner=$! ;;
+        2) export MUSTER_LOG=debug; exec 2>"$SHARED/rank2" ;;
+        3) waited_for "[ -e \"$SHARED/scanned\" ]" ;;
       esac
       '"$(program)"' patiently
       status=$?
@@ -241,13 +259,6 @@ without_munge() {
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
 }
 
-# waited_for CONDITION: for as long as a busy machine may take.
-waited_for() {
-  local i
-  for i in {1..600}; do eval "$1" && return; sleep 0.1; done
-  echo "in 60 s never: $1"
-  return 1
-}
 # listening NODE: the ports on which the node's joining_ranks listen, one a line. They inherit one of slurmstepd's.
 listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9]+ +[0-9]+ +[^ ]*:([0-9]+) .*"joining_ranks".*/\1/p'; }
 

@@ -2,32 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scanner on the network while a job joins or runs: join_scanner.py HOST PORT RECORD FILE, where rank 0 listens on HOST:PORT.
 
-RECORD is a port, on which the scanner sits in between for one rank and records what it says, or a file that has what a rank said
-(join_listener.py wrote it). Then scans ports with what scanners say, sends the recorded handshake again (as it was, its frames too, and the
-greeting of another rank with the old proof), fills rank 0's gate with connections that say nothing or half a greeting, and writes FILE. Says
-how much of it was cut off without a welcome; holds its connections, and makes new ones in their place, until it is ended or nobody listens.
+RECORD is a file that has what a rank said (join_listener.py wrote it). Scans ports with what scanners say, sends the recorded handshake again
+(as it was, its frames too, and the greeting of another rank with the old proof), fills rank 0's gate with connections that say nothing or half
+a greeting, and writes FILE. Says how much of it was cut off without a welcome; holds its connections, and makes new ones in their place, until
+it is ended or nobody listens.
 Its waits are long, since a busy machine may take long for each step: what they wait for is what counts."""
 import os
 import socket
 import sys
-import threading
 import time
 
 HOST, PORT, RECORD, FILE = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 GREETING, ANSWER, PROOF = 44, 64, 32
 PATIENCE = 60
-recorded = bytearray()
-
-
-def hand_on(source, target, record):
-    try:
-        while data := source.recv(65536):
-            if record:
-                recorded.extend(data)
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
 
 
 def connect(port):
@@ -38,16 +25,6 @@ def connect(port):
         except OSError:
             time.sleep(0.05)
     sys.exit("scanner: nobody listens")
-
-
-def record():
-    listener = socket.create_server(("", int(RECORD)))
-    while True:
-        rank, _ = listener.accept()
-        leader = connect(PORT)
-        leader.settimeout(None)  # rank 0 says nothing until the last rank has come
-        for arguments in ((rank, leader, True), (leader, rank, False)):
-            threading.Thread(target=hand_on, args=arguments, daemon=True).start()
 
 
 def is_cut_off(parts):
@@ -81,21 +58,12 @@ def scan():
     return found
 
 
-if RECORD.isdigit():
-    threading.Thread(target=record, daemon=True).start()
-else:
-    with open(RECORD, "rb") as heard:
-        recorded.extend(heard.read())
-until = time.monotonic() + PATIENCE
-while len(recorded) < GREETING + PROOF + 20:
-    if time.monotonic() > until:
-        sys.exit("scanner: no handshake to record")
-    time.sleep(0.01)
-time.sleep(0.2)
+with open(RECORD, "rb") as heard:
+    recorded = heard.read()
 found = scan()
-greeting, proof = bytes(recorded[:GREETING]), bytes(recorded[GREETING : GREETING + PROOF])
+greeting, proof = recorded[:GREETING], recorded[GREETING : GREETING + PROOF]
 other = greeting[:8] + b"\x03\x00\x00\x00" + greeting[12:]
-replays = [[greeting, proof], [greeting, bytes(recorded[GREETING:])], [other, proof], [bytes(recorded)], [recorded[GREETING:]]]
+replays = [[greeting, proof], [greeting, recorded[GREETING:]], [other, proof], [recorded], [recorded[GREETING:]]]
 cut_off = sum(is_cut_off(parts) for parts in replays)
 held = []
 for i in range(600):
