@@ -239,7 +239,7 @@ waited_for() {
   LAB_DEADLINE=240 run -0 lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 \
     env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 WORLD_SIZE=4 SHARED="$file" bash -c '
       export RANK=$SLURM_PROCID
-      waited_for() { for i in {1..600}; do eval "$1" && return; sleep 0.1; done; }
+      '"$(declare -f waited_for)"'
       scan() {
         waited_for "grep -q \"hello said\" \"$SHARED/rank2\" 2>/dev/null"
         touch "$SHARED/said"

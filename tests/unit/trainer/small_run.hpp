@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "agreement.hpp"
 #include "checkpoint_folder.hpp"
@@ -55,6 +60,19 @@ inline std::string bytes_of(const std::filesystem::path& checkpoint) {
 inline nlohmann::json last_line(const std::filesystem::path& path) {
   const std::string text = read_file(path);
   return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
+}
+
+/// Sends this process the signal when options.status says that it trains, or after a minute.
+inline std::thread signal_once_it_trains(const Options& options, int signal) {
+  return std::thread([status = options.status, signal] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto trains = [&] {
+      return std::filesystem::exists(status) && last_line(status).at("state") == "running";
+    };
+    while (!trains() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::kill(::getpid(), signal);
+  });
 }
 
 /// What it ends with, whether it is thrown or returned.

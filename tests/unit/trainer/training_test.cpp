@@ -3,12 +3,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "agreement.hpp"
 #include "catch.hpp"
@@ -159,15 +156,7 @@ TEST_CASE("a signal stops a run after a step, with a checkpoint from which it en
   for (const int signal : {SIGTERM, SIGUSR2, SIGUSR1, SIGINT}) {
     CAPTURE(signal);
     options.output = (folder / ("stopped" + std::to_string(signal))).string();
-    std::thread sender([&] {
-      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-      const auto trains = [&] {
-        return std::filesystem::exists(options.status) && last_line(options.status).at("state") == "running";
-      };
-      while (!trains() && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      ::kill(::getpid(), signal);
-    });
+    std::thread sender = signal_once_it_trains(options, signal);
     CHECK(train_alone(options) == (signal == SIGINT ? 128 + SIGINT : 0));
     sender.join();
     const auto status = last_line(options.status);

@@ -3,11 +3,9 @@
 // it learns of which step.
 #include <dlfcn.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <limits>
-#include <thread>
 
 #include "catch.hpp"
 #include "gpu_or_doubles.hpp"
@@ -214,15 +212,7 @@ TEST_CASE(
 
   options.output = (folder / "late").string();
   options.status = (folder / "status").string();
-  std::thread sender([&] {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    const auto trains = [&] {
-      return std::filesystem::exists(options.status) && last_line(options.status).at("state") == "running";
-    };
-    while (!trains() && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ::kill(::getpid(), SIGTERM);
-  });
+  std::thread sender = signal_once_it_trains(options, SIGTERM);
   CHECK(train_on_doubles(options, "late") == 0);
   sender.join();
   const auto status = last_line(options.status);
