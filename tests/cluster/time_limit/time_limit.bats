@@ -20,4 +20,7 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-@test "a time limit: signalled before, saved, requeued by its own script, the same bytes" { starts=several went_on limited "stopped by signal 15"; }
+@test "a time limit: signalled before, saved, requeued by its own script, the same bytes" {
+  starts=several went_on limited "stopped by signal 15"
+  [ "$(grep -c 'start number' "$RUNS/limited.log")" -ge 2 ]
+}
