@@ -55,7 +55,11 @@ CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstre
 CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
   if (variable("FAKE_CUDA") == "no_memory" && bytes >= 1u << 20) return CUDA_ERROR_OUT_OF_MEMORY;
-  *pointer = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes));
+  // As the real one's, at a multiple of 256 bytes, and with whatever was there.
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 256, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::memset(memory, 0xff, bytes);
+  *pointer = reinterpret_cast<CUdeviceptr>(memory);
   return CUDA_SUCCESS;
 }
 

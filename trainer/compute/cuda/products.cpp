@@ -14,6 +14,8 @@ namespace {
 /// What NVIDIA recommends for Hopper, more than for others (cuBLAS documentation, cublasSetWorkspace).
 constexpr std::uint64_t workspace_bytes = 32 << 20;
 constexpr int most_algorithms = 8, runs_to_time = 3;
+/// Of all operands. Tensors begin on cache lines of floats: their rounded copies, at multiples of 32 bytes.
+constexpr std::uint32_t least_alignment = 16;
 
 cublasLtEpilogue_t name_of(Epilogue epilogue) {
   switch (epilogue) {
@@ -106,27 +108,32 @@ Products::Plan& Products::plan_for(const ProductShape& shape, const ProductOpera
 }
 
 void Products::choose(Plan& plan, const ProductOperands& operands) {
-  plan.set_memory(operands);
+  // The alignment of these two is taken from their addresses (cublasLt.h), and this plan is for all layers'.
+  void* const as_aligned = reinterpret_cast<void*>(std::uintptr_t{least_alignment});
+  plan.set_memory({.bias = operands.bias != nullptr ? as_aligned : nullptr,
+                   .before_gelu = operands.before_gelu != nullptr ? as_aligned : nullptr});
   cublasLtMatmulPreference_t preference = nullptr;
   cublas_.require(cublas_.preference_create(&preference), "a preference");
   const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
                         decltype(cublas_.preference_destroy)>
       owner(preference, cublas_.preference_destroy);
   set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
-  // Tensors begin on cache lines of floats: their rounded copies, at multiples of 32 bytes.
   for (const auto alignment :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    set_preference(preference, alignment, std::uint32_t{16});
+    set_preference(preference, alignment, least_alignment);
   std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> found{};
   int count = 0;
   const cublasStatus_t status =
       cublas_.find_algorithms(handle_, plan.product, plan.first, plan.second, plan.result, plan.result,
                               preference, most_algorithms, found.data(), &count);
   if (status != CUBLAS_STATUS_SUCCESS) return;
+  plan.set_memory(operands);
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < count; ++i) {
-    const cublasLtMatmulAlgo_t& algorithm = found[static_cast<std::size_t>(i)].algo;
+    const cublasLtMatmulHeuristicResult_t& proposed = found[static_cast<std::size_t>(i)];
+    if (proposed.state != CUBLAS_STATUS_SUCCESS) continue;
+    const cublasLtMatmulAlgo_t& algorithm = proposed.algo;
     // A product that adds would add several times.
     const bool runs = plan.shape.accumulate || run(plan, algorithm, operands) == CUBLAS_STATUS_SUCCESS;
     if (!runs) continue;

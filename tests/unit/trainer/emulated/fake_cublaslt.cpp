@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A test double of cuBLASLt: plain products on host memory, with the epilogues that the trainer asks for, as
 // NVIDIA's documentation describes them. It refuses what the real one refuses of that: types, alignments,
-// dimensions that do not fit. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but the bias. A
-// product is computed when the double of CUDA comes to it (cuLaunchHostFunc).
+// dimensions that do not fit, operands that are less aligned than was said when the algorithm was asked for.
+// The first algorithm that it proposes is none. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but
+// the bias. A product is computed when the double of CUDA comes to it (cuLaunchHostFunc).
 #include <cublasLt.h>
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -47,7 +49,22 @@ void write(void* memory, cudaDataType type, std::size_t at, float value) {
   }
 }
 
-bool aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
+bool aligned(const void* memory, std::uint64_t to = 16) {
+  return reinterpret_cast<std::uintptr_t>(memory) % to == 0;
+}
+
+/// What an algorithm may rely on, and whether it is one.
+struct Algorithm {
+  std::uint32_t a = 256, b = 256, c = 256, d = 256;  ///< bytes, as the real one assumes unless it is told
+  std::uint32_t bias = 0, aux = 0;                   ///< by their addresses when it was asked for
+  std::uint32_t usable = 0;
+};
+static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
+
+std::uint32_t alignment_of(const void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & -address, 256));
+}
 
 float gelu(float x) { return 0.5f * x * (1 + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x))); }
 float gelu_slope(float x) {
@@ -84,13 +101,24 @@ float after(const Product& product, float value, std::uint64_t row, std::uint64_
 bool fits(const Product& product, const Operand& a, const Operand& b, const Matrix& d) {
   const bool gelu =
       product.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || product.epilogue == CUBLASLT_EPILOGUE_DGELU;
-  if (gelu && (product.aux == nullptr || product.aux_stride % 8 != 0 || d.type != CUDA_R_16BF)) return false;
+  if (gelu && (product.aux == nullptr || product.aux_stride % 8 != 0 ||
+               product.aux_stride < static_cast<std::int64_t>(d.rows) || d.type != CUDA_R_16BF))
+    return false;
   if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB &&
       (product.bias == nullptr || product.bias_type != d.type))
     return false;
   return a.matrix.type == CUDA_R_16BF && b.matrix.type == CUDA_R_16BF && a.columns() == b.rows() &&
          a.rows() == d.rows && b.columns() == d.columns && aligned(a.memory) && aligned(b.memory) &&
          a.matrix.stride % 8 == 0 && b.matrix.stride % 8 == 0 && d.stride % 8 == 0;
+}
+
+bool fits(const Algorithm& with, const Product& product, const void* a, const void* b, const void* c,
+          const void* d) {
+  const auto as_asked = [](const void* memory, std::uint32_t alignment) {
+    return memory == nullptr || (alignment != 0 && aligned(memory, alignment));
+  };
+  return with.usable != 0 && aligned(a, with.a) && aligned(b, with.b) && aligned(c, with.c) &&
+         aligned(d, with.d) && as_asked(product.bias, with.bias) && as_asked(product.aux, with.aux);
 }
 
 /// A product that was asked for.
@@ -206,39 +234,61 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t matrix) {
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new int);
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Algorithm);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete reinterpret_cast<int*>(preference);
+  delete reinterpret_cast<Algorithm*>(preference);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                    cublasLtMatmulPreferenceAttributes_t, const void*,
-                                                    std::size_t) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, std::size_t bytes) {
+  auto& wanted = of<Algorithm>(handle);
+  std::uint32_t* const to = attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES   ? &wanted.a
+                            : attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ? &wanted.b
+                            : attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES ? &wanted.c
+                            : attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES ? &wanted.d
+                                                                                      : nullptr;
+  if (to == nullptr) return CUBLAS_STATUS_SUCCESS;
+  if (bytes != sizeof *to) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(to, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int asked,
+                                              cublasLtMatmulPreference_t preference, int asked,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   const char* const mode = std::getenv("FAKE_CUBLASLT");
-  const auto epilogue = of<Product>(handle).epilogue;
+  const auto& product = of<Product>(handle);
+  const auto epilogue = product.epilogue;
   const bool is_plain = epilogue == CUBLASLT_EPILOGUE_DEFAULT || epilogue == CUBLASLT_EPILOGUE_BIAS;
   *count = 0;
   if (!is_plain && mode != nullptr && std::string(mode) == "plain") return CUBLAS_STATUS_NOT_SUPPORTED;
-  for (; *count < asked && *count < 2; ++*count) results[*count] = {};
+  auto algorithm = of<Algorithm>(preference);
+  algorithm.bias = alignment_of(product.bias);
+  algorithm.aux = alignment_of(product.aux);
+  for (; *count < asked && *count < 3; ++*count) {
+    algorithm.usable = *count == 0 ? 0 : 1;
+    results[*count] = {};
+    results[*count].state = *count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    std::memcpy(&results[*count].algo, &algorithm, sizeof algorithm);
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_matrix, const void* b, cublasLtMatrixLayout_t b_matrix,
                               const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
-                              cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t*, void*,
-                              std::size_t, cudaStream_t stream) {
+                              cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t* with,
+                              void* workspace, std::size_t, cudaStream_t stream) {
   static auto* const later = launch_on_host();
+  Algorithm algorithm;
+  std::memcpy(&algorithm, with, sizeof algorithm);
+  if (!fits(algorithm, of<Product>(handle), a, b, c, d) || !aligned(workspace, 256))
+    return CUBLAS_STATUS_INVALID_VALUE;
   auto call = std::make_unique<Call>(Call{of<Product>(handle), a, b, c, d, of<Matrix>(a_matrix),
                                           of<Matrix>(b_matrix), of<Matrix>(d_matrix)});
   if (!fits(call->product, call->first(), call->second(), call->d_matrix) || !aligned(d))
