@@ -75,6 +75,11 @@ CUresult destroy(void* handle) {
 [[gnu::destructor]] void wait_at_end() {
   if (variable("FAKE_CUDA") == "hang") hang();
 }
+// What a kernel did wrong every later wait tells.
+CUresult result_of_waiting() {
+  return variable("FAKE_CUDA") == "stream_error" ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+}
+
 // `driver` is held.
 void write(const std::string& line) { written += line + "; "; }
 }  // namespace
@@ -174,13 +179,13 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn work, void* data) {
 CUresult cuStreamSynchronize(CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   host_waited(late_gpu::finish_stream(stream), "cuStreamSynchronize");
-  return CUDA_SUCCESS;
+  return result_of_waiting();
 }
 
 CUresult cuEventSynchronize(CUevent event) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   host_waited(late_gpu::finish_event(event), "cuEventSynchronize");
-  return CUDA_SUCCESS;
+  return result_of_waiting();
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
@@ -193,7 +198,7 @@ int fake_cuda_stream_queries() { return stream_queries; }
 CUresult cuStreamQuery(CUstream stream) {
   ++stream_queries;
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (variable("FAKE_CUDA") == "stream_error") return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (result_of_waiting() != CUDA_SUCCESS) return result_of_waiting();
   if (late_gpu::finish_stream(stream)) {
     host_waited(true, "cuStreamQuery");
     return CUDA_ERROR_NOT_READY;

@@ -195,6 +195,13 @@ TEST_CASE("the wait for a step that never ends has the communicator's deadline",
   setenv("FAKE_CUDA", "", 1);
 }
 
+TEST_CASE("a GPU that fails ends the step with CUDA's reason, and nothing ends the process", "[gpu steps]") {
+  OneReplica one("");
+  one.begin(0);
+  setenv("FAKE_CUDA", "stream_error", 1);  // to the end: what is destroyed waits for copies
+  CHECK_THROWS_WITH(one.replica.end_step(), Catch::Contains("an illegal memory access was encountered"));
+}
+
 TEST_CASE(
     "a run on a late GPU that is stopped and goes on ends with the bytes of one that waits for every step",
     WHOLE_RUN) {
