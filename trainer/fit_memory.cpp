@@ -37,7 +37,8 @@ Replica::Settings Run::replica_settings() const {
           options_.seed,
           options_.deterministic ? options_.chunk : 0,
           options_.shard_optimizer,
-          options_.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float)};
+          options_.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
+          job_.on_gpu()};
 }
 
 void Run::require_memory() {

@@ -14,6 +14,8 @@ namespace {
 
 constexpr int smallest_product = 256, largest_product = 8192, grain = 128;
 constexpr double seconds_in_all = 0.3, seconds_of_one = 0.0025;
+/// However long the operands of a fast GPU's products took to make.
+constexpr std::size_t least_products = 20;
 
 /// FLOP/s of each product, until the time is over.
 template <typename Real>
@@ -70,7 +72,7 @@ double measure_peak(compute::Compute<Real>& compute) {
   std::vector<double> rates;
   do {
     rates.push_back(products.once());
-  } while (std::chrono::steady_clock::now() < until);
+  } while (rates.size() < least_products || std::chrono::steady_clock::now() < until);
   const auto high = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() * 9 / 10);
   std::nth_element(rates.begin(), high, rates.end());
   return *high;

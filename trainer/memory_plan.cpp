@@ -25,7 +25,8 @@ MemorySegments plan_memory(const Workload& workload, const Replica::Settings& se
     }
     segments.push_back({"sums of chunks", Reducer::memory_bytes(sizes, options, rank, ranks)});
   }
-  if (rank == 0) segments.push_back({"copy for checkpoints", 3 * table.arena_size * sizeof(float)});
+  if (rank == 0 && !settings.on_device)
+    segments.push_back({"copy for checkpoints", 3 * table.arena_size * sizeof(float)});
   return segments;
 }
 

@@ -56,6 +56,8 @@ class Replica {
     bool shard_optimizer = false;
     /// For plan_memory(): of a number that the model computes in.
     std::size_t real_bytes = sizeof(float);
+    /// For plan_memory(): of a device, whose memory has no copy for checkpoints; the host's has it.
+    bool on_device = false;
   };
   /// Scalars that travel before the gradients.
   static constexpr std::size_t extra_slots = compute::step_slots;

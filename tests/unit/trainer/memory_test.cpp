@@ -94,6 +94,9 @@ TEST_CASE("a replica and its checkpoints ask for what was predicted, to the byte
         room.parameters.size_bytes() + room.moment1.size_bytes() + room.moment2.size_bytes());
   CHECK(total_bytes(plan) - bytes_of(plan, "copy for checkpoints") == replica.bytes());
   CHECK(bytes_of(plan, "moments") == 2 * bytes_of(plan, "parameters"));
+  auto on_device = settings;
+  on_device.on_device = true;
+  CHECK(total_bytes(plan_memory(*workload, on_device, 0, 1)) == replica.bytes());
   job.leave();
 }
 
