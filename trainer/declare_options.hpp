@@ -8,6 +8,7 @@
 #include <string>
 
 #include "options.hpp"
+#include "value_check.hpp"
 
 namespace muster {
 
@@ -41,6 +42,7 @@ inline CLI::Option* add_switch(CLI::App& app, const char* group, const std::stri
                                const char* description) {
   return app.add_flag("--" + name + ",!--no-" + name, value, description)
       ->group(group)
+      ->check(one_of({"true", "false", "on", "off", "yes", "no", "1", "0"}))
       ->default_function([&value] { return std::string(value ? "true" : "false"); })
       ->capture_default_str();
 }

@@ -13,6 +13,8 @@
 #include "data/shard.hpp"
 #include "muster/error.hpp"
 #include "parse_command.hpp"
+#include "plain_formatter.hpp"
+#include "value_check.hpp"
 
 namespace muster {
 namespace {
@@ -28,7 +30,7 @@ struct DigitOptions {
 struct LanguageOptions {
   std::string output = "language", format = "text";
   std::int64_t tokens = 1'000'000;
-  int symbols = 27, order = 2;
+  int symbols = 27, order = 1;
   std::uint64_t seed = 1;
 };
 
@@ -114,13 +116,13 @@ void write_language(const LanguageOptions& o) {
 void add_digits(CLI::App& app, DigitOptions& o) {
   app.add_option("--output", o.output, "Folder for the four files; created")->capture_default_str();
   app.add_option("--train", o.training, "Images to train on")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--held-out", o.held_out, "Images to validate with")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--seed", o.seed, "Another one draws other digits")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(whole_number(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
       ->capture_default_str();
 }
 
@@ -129,19 +131,19 @@ void add_language(CLI::App& app, LanguageOptions& o) {
   app.add_option("--format", o.format,
                  "language.txt, or shards of tokens, the last tenth apart to validate with")
       ->type_name("text|shards")
-      ->check(CLI::IsMember({"text", "shards"}).description(""))
+      ->check(one_of({"text", "shards"}))
       ->capture_default_str();
   app.add_option("--tokens", o.tokens, "Length")
-      ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000'000}))
+      ->check(whole_number(std::int64_t{100}, std::int64_t{1'000'000'000}))
       ->capture_default_str();
   app.add_option("--symbols", o.symbols, "Different tokens")
-      ->check(CLI::Range(2, compute::most_tokens_in_vocabulary))
+      ->check(whole_number(2, compute::most_tokens_in_vocabulary))
       ->capture_default_str();
   app.add_option("--order", o.order, "Earlier tokens that the next one depends on")
-      ->check(CLI::Range(1, 16))
+      ->check(whole_number(1, 16))
       ->capture_default_str();
   app.add_option("--seed", o.seed, "Another one makes another language")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(whole_number(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
       ->capture_default_str();
 }
 
@@ -156,6 +158,7 @@ int make_data(int argc, const char* const* argv) {
   CLI::App* language_app = app.add_subcommand(
       "language", "A language whose entropy rate is known, and so the least loss of any model");
   app.require_subcommand(1);
+  app.formatter(std::make_shared<PlainFormatter>());
   add_digits(*digits_app, digits);
   add_language(*language_app, language);
   if (!parse_command(app, argc, argv)) return 0;

@@ -48,6 +48,36 @@ std::optional<std::string> abbreviated_name(std::string_view given, const std::v
   return meant;
 }
 
+std::vector<std::string_view> words_of(std::string_view name) {
+  std::vector<std::string_view> words;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find('-'), name.size());
+    if (end > 0) words.push_back(name.substr(0, end));
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  return words;
+}
+
+/// The only name with the most words in common, its first one among them or all of it: --batch of
+/// "--batch-size", --eval-every of "--eval-interval", --steps of "--max-steps".
+std::optional<std::string> name_with_words_of(std::string_view given, const std::vector<std::string>& names) {
+  const auto wanted = words_of(given);
+  const auto is_wanted = [&](std::string_view word) {
+    return std::find(wanted.begin(), wanted.end(), word) != wanted.end();
+  };
+  std::optional<std::string> best;
+  std::ptrdiff_t most = 0;
+  for (const std::string& name : names) {
+    const auto words = words_of(name);
+    const auto shared = std::count_if(words.begin(), words.end(), is_wanted);
+    const bool all = shared == static_cast<std::ptrdiff_t>(words.size());
+    if (shared == 0 || shared < most || !(all || is_wanted(words.front()))) continue;
+    best = shared == most ? std::nullopt : std::optional(name);
+    most = shared;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view given, const std::vector<std::string>& names) {
@@ -60,7 +90,8 @@ std::optional<std::string> nearest_name(std::string_view given, const std::vecto
     if (distance > std::max<std::size_t>(2, name.size() / 3) || distance >= name.size()) continue;
     if (!nearest || distance < least) nearest = name, least = distance;
   }
-  return nearest ? nearest : abbreviated_name(given, names);
+  if (!nearest) nearest = abbreviated_name(given, names);
+  return nearest ? nearest : name_with_words_of(given, names);
 }
 
 }  // namespace muster

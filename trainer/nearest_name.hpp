@@ -14,7 +14,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The name that was probably meant, when one is near enough: at most a third of its letters, and at least
 /// two, may be wrong. Of equally near ones the first; without any, the only one that begins so or has these
-/// initials.
+/// initials, or that has the most words in common with it.
 std::optional<std::string> nearest_name(std::string_view given, const std::vector<std::string>& names);
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "muster/version.hpp"
 #include "nearest_name.hpp"
 #include "parse_command.hpp"
+#include "plain_formatter.hpp"
 #include "settings.hpp"
 
 namespace muster {
@@ -24,27 +25,14 @@ constexpr const char* footer =
     "To begin with:\n"
     "  muster-train make-data language --output language\n"
     "  muster-train --data language --output run --steps 500\n"
-    "Ctrl-C saves it, and the same command goes on from there. Then open run/report.html. More: muster-train(1).";
+    "Ctrl-C saves it, and the same command goes on from there. Then open run/report.html, or run/loss.svg, "
+    "whose\n"
+    "curve comes down to the entropy rate that make-data has printed. More: muster-train(1).";
 
 struct CommandLine {
   Options options;
   std::string config;
   bool print_config = false;
-};
-
-/// Help without CLI11's mark of the words that switch something off, and with a range's type once.
-class PlainFormatter : public CLI::Formatter {
- public:
-  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
-    return CLI::detail::find_and_replace(CLI::Formatter::make_option_name(option, is_positional), "{false}",
-                                         "");
-  }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    const std::string text = CLI::Formatter::make_option_opts(option);
-    const std::size_t colon = text.find(':'), range = text.find(" in [");
-    if (colon == std::string::npos || range == std::string::npos || range < colon) return text;
-    return text.substr(0, colon) + text.substr(range);
-  }
 };
 
 [[noreturn]] void refuse(std::string text) {
@@ -93,6 +81,9 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
   } catch (const CLI::ExtrasError&) {
     refuse_swallowed_options(app);
     refuse(unknown_text(app.remaining().front(), app, {"make-data", "scaling"}));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = first_line(error.what());
+    refuse(text.substr(0, text.find(':')) + " wants a value");
   } catch (const CLI::ParseError& error) {
     refuse(first_line(error.what()));
   }
@@ -111,8 +102,9 @@ void check_given(const GivenSetting& given) {
   app.set_help_flag();
   declare_options(app, scratch);
   const CLI::Option* option = app.get_option_no_throw("--" + given.name);
-  if (option == nullptr || option->get_single_name() != given.name) {
-    const bool in_environment = given.where.starts_with(settings_variable_prefix);
+  const bool in_environment = given.where.starts_with(settings_variable_prefix);
+  const bool other_case = in_environment && given.where != variable_of(given.name);
+  if (option == nullptr || option->get_single_name() != given.name || other_case) {
     const auto meant = nearest_name(given.name, setting_names());
     const std::string hint =
         meant ? "; did you mean " + (in_environment ? variable_of(*meant) : *meant) + "?" : "";
@@ -121,6 +113,9 @@ void check_given(const GivenSetting& given) {
   }
   if (given.is_boolean && option->get_items_expected_max() > 0)
     refuse(fmt::format("{}: {} is no switch: it wants a value", given.where, given.name));
+  const bool is_switch = option->get_items_expected_max() == 0;
+  if (is_switch && given.value.empty())
+    refuse(fmt::format("{}: {} wants true or false", given.where, given.name));
   std::vector<std::string> arguments = as_arguments(given);
   std::reverse(arguments.begin(), arguments.end());
   try {

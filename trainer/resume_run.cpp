@@ -80,6 +80,13 @@ std::optional<CheckpointFolder::Found> Run::newest_checkpoint() {
 std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
   std::optional<CheckpointFolder::Found> found;
   if (options_.resume != "off") {
+    std::error_code ignored;
+    if (!fs::exists(options_.resume, ignored)) {
+      throw Error(Fault::usage,
+                  fmt::format("--resume {}: there is no such folder: name a checkpoint's (step-…), "
+                              "or pass auto or off",
+                              options_.resume));
+    }
     const Checkpoint checkpoint{fs::path(options_.resume)};
     require_model(state_, checkpoint.state(), options_.resume);
     checkpoint.read(replica_->table(), writer_->room());

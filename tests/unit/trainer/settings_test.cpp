@@ -2,6 +2,7 @@
 // Settings from files and the environment: which counts, how they are told, and how mistakes are.
 #include "settings.hpp"
 
+#include <fmt/format.h>
 #include <stdlib.h>
 
 #include <sstream>
@@ -67,21 +68,21 @@ TEST_CASE("the command line counts before the environment, that before the file,
   const TemporaryFolder folder;
   const std::string path = (folder / "run.toml").string();
   write_file(path,
-             "# four settings\nsteps = 10\nwarmup = 11\nlearning-rate = 0.125\ndeterministic = true\noutput "
+             "# four settings\nsteps = 10\nwarmup = 7\nlearning-rate = 0.125\ndeterministic = true\noutput "
              "= 'a \"b\"'\n");
   const Options from_file = read({"--config", path});
   CHECK(from_file.steps == 10);
-  CHECK(from_file.warmup == 11);
+  CHECK(from_file.warmup == 7);
   CHECK(from_file.learning_rate == 0.125);
   CHECK(from_file.deterministic);
   CHECK(from_file.output == "a \"b\"");
   CHECK(from_file.batch == Options{}.batch);
 
   const Variable config("MUSTER_TRAIN_CONFIG", path);
-  const Variable steps("MUSTER_TRAIN_STEPS", "20"), warmup("MUSTER_TRAIN_WARMUP", "21");
+  const Variable steps("MUSTER_TRAIN_STEPS", "20"), warmup("MUSTER_TRAIN_WARMUP", "19");
   const Options all = read({"--steps=30", "--no-deterministic"});
   CHECK(all.steps == 30);
-  CHECK(all.warmup == 21);
+  CHECK(all.warmup == 19);
   CHECK(all.learning_rate == 0.125);
   CHECK_FALSE(all.deterministic);
   CHECK(all.origins.at("steps") == "command line");
@@ -111,6 +112,11 @@ TEST_CASE("what is not known is refused with the nearest name and its place", "[
           std::string("unknown variable MUSTER_TRAIN_BACTH; did you mean MUSTER_TRAIN_BATCH?") + help);
   }
   {
+    const Variable wrong("MUSTER_TRAIN_batch", "3");
+    CHECK(complaint({}) ==
+          std::string("unknown variable MUSTER_TRAIN_batch; did you mean MUSTER_TRAIN_BATCH?") + help);
+  }
+  {
     const Variable wrong("MUSTER_TRAIN_STEPS", "many");
     CHECK(complaint({}).starts_with("MUSTER_TRAIN_STEPS: "));
     CHECK(complaint({"--steps=3"}).starts_with("MUSTER_TRAIN_STEPS: "));
@@ -122,12 +128,62 @@ TEST_CASE("what is not known is refused with the nearest name and its place", "[
   CHECK(complaint_of_file("no-deterministic = true\n").starts_with(":1: unknown setting 'no-deterministic'"));
   CHECK(complaint_of_file("config = 'x'\n").starts_with(":1: unknown setting 'config'"));
   CHECK(complaint_of_file("help = true\n").starts_with(":1: unknown setting 'help'"));
-  CHECK(complaint_of_file("steps = 1\nbatch = 0\n").starts_with(":2: --batch: Value 0 not in range"));
+  CHECK(complaint_of_file("steps = 1\nbatch = 0\n")
+            .starts_with(":2: --batch: '0' is no whole number from 1 to 1048576"));
   CHECK(complaint_of_file("steps = true\n") ==
         std::string(":1: steps is no switch: it wants a value") + help);
   CHECK(complaint_of_file("deterministic = 'perhaps'\n").starts_with(":1: "));
   CHECK(complaint_of_file("output = ''\nsteps = 5\n").starts_with("--output must name a folder"));
   CHECK(complaint_of_file("heads = 3\n").starts_with("--width 128 cannot be divided"));
+}
+
+TEST_CASE("values that are none of their kind are told as they were given, with their place", "[settings]") {
+  const auto told = [](const std::string& text) { return text + help; };
+  for (const char* text : {"1e3", "12.5", "0x10", "1k", "nan", "99999999999999999999", " 3", "0"})
+    CHECK(complaint({std::string("--batch=") + text}) ==
+          told(fmt::format("--batch: '{}' is no whole number from 1 to 1048576", text)));
+  CHECK(complaint({"--seed=99999999999999999999"}) ==
+        told("--seed: '99999999999999999999' is no whole number from 0 to 18446744073709551615"));
+  CHECK(complaint({"--log-every=nan"}) == told("--log-every: 'nan' is no number from 0 to 86400"));
+  CHECK(complaint({"--learning-rate=1,5"}) == told("--learning-rate: '1,5' is no number above 0"));
+  CHECK(complaint({"--batch="}) == told("--batch wants a value"));
+  CHECK(complaint({"--model=gpt2-124m"}).ends_with(told("mnist-cnn; did you mean gpt2-124M?")));
+  CHECK(complaint({"--deterministic=2"}).starts_with("--deterministic: '2' is none of true, false"));
+  CHECK(complaint_of_file("mfu = 3.0\n").starts_with(":1: --mfu: '3' is none of"));
+  CHECK(complaint_of_file("\nlearning-rate = inf\n") ==
+        told(":2: --learning-rate: 'inf' is no number above 0"));
+  const Variable empty("MUSTER_TRAIN_MFU", "");
+  CHECK(complaint({}) == told("MUSTER_TRAIN_MFU: mfu wants true or false"));
+}
+
+TEST_CASE("settings that contradict others, or would have no effect beside them, are refused", "[settings]") {
+  const auto told = [](const std::string& text) { return text + help; };
+  CHECK(complaint({"--warmup=100", "--steps=50"}) ==
+        told("--warmup 100 is longer than --steps 50: give fewer steps of warm-up, or more steps"));
+  CHECK(complaint({"--steps=50"}) == "accepted");  // a default is nobody's wish: the run tells
+  CHECK(complaint_of_file("warmup = 9\nsteps = 8\n").find(":1) is longer than --steps 8 (") !=
+        std::string::npos);
+  CHECK(complaint({"--learning-rate=5e-5"}) ==
+        told("--min-learning-rate 0.0001 (the default) is above --learning-rate 5e-05: give a lower one"));
+  CHECK(
+      complaint({"--validation-fraction=0", "--eval-every=5"}) ==
+      told("--eval-every 5 has no effect with --validation-fraction 0, which holds nothing out: leave one of "
+           "them out"));
+  CHECK(complaint({"--validation-fraction=0", "--validation-tokens=5"})
+            .starts_with("--validation-tokens 5 has"));
+  CHECK(complaint({"--validation-fraction=0", "--eval-every=0"}) == "accepted");
+  CHECK(complaint({"--model=mnist-cnn", "--validation-fraction=0.1"}) ==
+        told("--validation-fraction 0.1 has no effect with mnist-cnn, whose files say what is held out: "
+             "leave it "
+             "out"));
+  CHECK(complaint({"--chunk=1"}) ==
+        told("--chunk 1 has a meaning with --deterministic only: leave it out, or add that"));
+  CHECK(complaint({"--device=cuda", "--threads=2"}) ==
+        told("--threads 2 has no effect with --device=cuda: leave it out"));
+  // What --print-config has printed is read again: defaults in a file are nobody's wish either.
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--steps=50"}, {"--validation-fraction=0"}, {"--model=mnist-cnn"}, {"--device=cuda"}})
+    CHECK(complaint_of_file(settings_as_toml(read(arguments))) == "accepted");
 }
 
 TEST_CASE("files that are no settings files are refused with their line", "[settings]") {
@@ -190,5 +246,16 @@ TEST_CASE("names near to others", "[settings]") {
   CHECK(nearest_name("--checkpoint", long_names) == std::string("--checkpoint-every"));
   CHECK_FALSE(nearest_name("--b", long_names));
   CHECK_FALSE(nearest_name("--", long_names));
+  const std::vector<std::string> settings{"--batch",
+                                          "--steps",
+                                          "--eval-every",
+                                          "--learning-rate",
+                                          "--min-learning-rate",
+                                          "--validation-tokens",
+                                          "--validation-fraction"};
+  CHECK(nearest_name("--batch-size", settings) == std::string("--batch"));
+  CHECK(nearest_name("--max-steps", settings) == std::string("--steps"));
+  CHECK(nearest_name("--eval-interval", settings) == std::string("--eval-every"));
+  CHECK_FALSE(nearest_name("--rate", settings));
   CHECK_FALSE(nearest_name(std::string(10'000, 'a'), {"a"}));
 }

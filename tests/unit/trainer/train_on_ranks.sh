@@ -78,7 +78,7 @@ cmp "$folder/right1" "$folder/right3" || fail "3 ranks count other right images"
 grep -q '"state":"finished"' "$folder/unread/status.json" || fail "a run whose output nobody reads did not finish"
 
 # A token beyond the vocabulary, found by one rank in the middle of a run: one line with file and position, on all ranks the same end.
-"$train" make-data language --format shards --output "$folder/language" --tokens 3000 > "$folder/log"
+"$train" make-data language --format shards --output "$folder/language" --tokens 3000 --order 2 > "$folder/log"
 code=0
 run 3 --vocabulary 9 --data "$folder/language" --output "$folder/tokens" > "$folder/log" 2>&1 || code=$?
 [ $code -eq 64 ] || fail "tokens beyond the vocabulary ended with $code, not 64"
