@@ -50,6 +50,45 @@ TEST_CASE("a chart is well-formed and within its frame", "[chart]") {
   }
 }
 
+TEST_CASE("a chart's axis begins at zero where it should, and larger numbers stand higher", "[chart]") {
+  Chart chart{"title", "", "step", "per cent", {{"exposed", {{0, 0.01}, {5, 0.02}, {10, 0.02}}}}};
+  chart.series[0].style = Series::Style::dashed;
+  chart.from_zero = true;
+  chart.scale = 100;
+  chart.height = 280;
+  const std::string svg = draw_chart(chart);
+  double x[3] = {}, y[3] = {}, zero = 0, low = 0;
+  const std::size_t line = svg.find("dashed\" points=\"");
+  REQUIRE(line != std::string::npos);
+  REQUIRE(std::sscanf(svg.c_str() + line + 16, "%lf,%lf %lf,%lf %lf,%lf", x, y, x + 1, y + 1, x + 2, y + 2) ==
+          6);
+  CHECK(x[1] - x[0] == Approx(x[2] - x[1]).margin(0.2));
+  CHECK(y[1] == y[2]);
+  const auto height_of = [&](const std::string& label, double& at) {
+    const std::size_t text = svg.find("text-anchor=\"end\">" + label + "<");
+    REQUIRE(text != std::string::npos);
+    REQUIRE(std::sscanf(svg.c_str() + svg.rfind("y=\"", text), "y=\"%lf", &at) == 1);
+    at -= 4;  // of the text's line
+  };
+  height_of("0", zero);
+  height_of("1", low);
+  CHECK(y[0] == Approx(low).margin(0.2));
+  CHECK(zero - y[1] == Approx(2 * (zero - y[0])).margin(0.4));
+  CHECK(zero > y[0]);
+}
+
+TEST_CASE("of many points a chart draws means", "[chart]") {
+  Chart chart{"title", "", "step", "loss", {{"training", {}}}};
+  for (int i = 0; i < 4000; ++i) chart.series[0].points.push_back({i, i % 2 == 0 ? 1.0 : 3.0});
+  chart.series.push_back({"mean", {{0, 2.0}, {4000, 2.0}}, Series::Style::dashed, 2});
+  chart.series.push_back({"frame", {{0, 1.0}, {4000, 3.0}}, Series::Style::dashed, 2});
+  const std::string svg = draw_chart(chart);
+  double x = 0, mean = 0, training = 0;
+  REQUIRE(std::sscanf(svg.c_str() + svg.find("points=\"") + 8, "%lf,%lf", &x, &training) == 2);
+  REQUIRE(std::sscanf(svg.c_str() + svg.find("dashed\" points=\"") + 16, "%lf,%lf", &x, &mean) == 2);
+  CHECK(training == Approx(mean).margin(0.2));
+}
+
 TEST_CASE("the checker of this test finds malformed pictures", "[plot]") {
   CHECK(count_elements("<a><b/></a>") == 2);
   for (const char* bad : {"<a><b></a>", "<a x=\"1></a>", "<a>&</a>", "<a"}) CHECK(count_elements(bad) == -1);

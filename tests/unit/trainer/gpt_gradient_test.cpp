@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every tensor's gradient against central differences in double.
 #include <cmath>
+#include <set>
 
 #include "catch.hpp"
 #include "finite_differences.hpp"
@@ -58,6 +59,40 @@ TEST_CASE("gradients of positions beyond a shorter sequence are zero", "[gradien
     const double gradient = model.tensors().gradients()[positions.offset + j];
     CHECK((gradient != 0) == (j < 5 * 16));
   }
+}
+
+TEST_CASE("GPT-2's initial weights, which of them decay, and its need of FLOPs", "[model]") {
+  const GptConfig config{2, 2, 48, 40};
+  auto compute = test_compute<double>();
+  Gpt<double> model(config, 1, compute);
+  model.tensors().initialize(1);
+  std::set<double> first;
+  const auto& table = model.tensors().table();
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) {
+    const auto& tensor = table.tensors[i];
+    CAPTURE(tensor.name);
+    const bool matrix = tensor.shape.size() == 2;
+    CHECK(tensor.decay == matrix);
+    double sum = 0, squares = 0;
+    for (std::size_t j = 0; j < tensor.count; ++j) {
+      sum += model.tensors().parameter(i)[j];
+      squares += std::pow(model.tensors().parameter(i)[j], 2);
+    }
+    const auto count = static_cast<double>(tensor.count);
+    if (!matrix) {
+      CHECK(sum == (tensor.name.ends_with("gain") ? count : 0));
+      continue;
+    }
+    // What is added to the residual stream begins smaller, by the root of how often that is.
+    const bool adds = tensor.name.ends_with("output.weight") || tensor.name.ends_with("project.weight");
+    CHECK(std::sqrt(squares / count) == Approx(adds ? 0.01 : 0.02).epsilon(0.1));
+    CHECK(std::abs(sum / count) < 0.003);
+    CHECK(first.insert(model.tensors().parameter(i)[0] / tensor.initial_spread).second);
+  }
+  // Forward 2 a weight of a matrix, and 2 each for scores and values over the whole context; backward twice
+  // that (PaLM, arXiv 2204.02311, appendix B).
+  const double weights = 2 * 12 * 48 * 48 + 256 * 48, attention = 2 * (2 * 48 * 40 + 2 * 48 * 40);
+  CHECK(muster::models::gpt_flops_per_token(config) == 3 * (2 * weights + attention));
 }
 
 TEST_CASE("a prediction does not depend on later tokens", "[model]") {

@@ -135,6 +135,52 @@ TEST_CASE("dropout and images follow the sample's number, not who takes it nor w
   CHECK(losses.count(loss_of(*one)) == 0);
 }
 
+TEST_CASE("images are normalized as in Horovod's example, and nothing is dropped in validation", "[images]") {
+  const TemporaryFolder folder;
+  const ImageWorkload workload(drawn_images(folder, 20, 1), 5);
+  const auto set = data::ImageSet::read(folder.path(), 28, 10);
+  auto compute = test_compute<float>();
+  const auto model = workload.build(compute, 2, 0);
+  model->tensors().initialize(1);
+  model->take(0, 2);  // its dropout is not the validation's
+  const Validation found = model->validation_share(0, 1, false);
+  models::MnistCnn<float> network(1, compute);
+  network.tensors().initialize(1);
+  std::vector<float> pixels;
+  for (const std::uint8_t pixel : set.held_out.pixels(0))
+    pixels.push_back(static_cast<float>((pixel / 255.0 - 0.1307) / 0.3081));
+  const compute::Token label = set.held_out.label(0);
+  CHECK(found.loss.value() == Approx(network.loss(pixels.data(), &label, 1).loss).epsilon(1e-5));
+}
+
+TEST_CASE("dropout leaves out half of the channels and half of the hidden units, each by itself",
+          "[images]") {
+  const TemporaryFolder folder;
+  const ImageWorkload workload(drawn_images(folder, 20, 1), 5);
+  auto compute = test_compute<float>();
+  const auto model = workload.build(compute, 1, 0);
+  model->tensors().initialize(1);
+  const auto gradient = [&](std::size_t tensor, std::size_t at) {
+    return model->tensors().gradient(tensor)[at];
+  };
+  int channels = 0, units = 0, units_alone = 0;
+  for (std::uint64_t sample = 0; sample < 20; ++sample) {
+    model->take(sample, 1);
+    model->gradients(1.0f, [](std::size_t) {});
+    for (std::size_t i = 0; i < 20; ++i) {
+      const bool channel = gradient(3, i) != 0, unit = gradient(6, i) != 0;  // conv2.bias, fc2.weight
+      channels += channel;
+      units += unit;
+      units_alone += unit && !channel;
+    }
+  }
+  CHECK(channels > 100);  // of 400
+  CHECK(channels < 260);
+  CHECK(units > 40);  // ReLU leaves out others
+  CHECK(units < 260);
+  CHECK(units_alone > units / 4);
+}
+
 TEST_CASE("the network learns to read drawn digits that it has not seen", "[images]") {
   const TemporaryFolder folder;
   const ImageWorkload workload(drawn_images(folder, 1000, 200), 5);

@@ -49,6 +49,17 @@ TEST_CASE("AdamW follows its definition", "[optimizer]") {
   CHECK(parameters[2] == 0);  // gaps between tensors stay zero
 }
 
+TEST_CASE("the norm is that of all elements, however many there are", "[optimizer]") {
+  auto compute = test_compute<double>();
+  std::vector<double> gradients(50'001);
+  double expected = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    gradients[i] = 1e-3 * static_cast<double>(i);
+    expected += gradients[i] * gradients[i];
+  }
+  CHECK(norm_of(compute, gradients) == Approx(std::sqrt(expected)).epsilon(1e-12));
+}
+
 TEST_CASE("clipping by the global norm", "[optimizer]") {
   const auto table = two_tensors();
   auto compute = test_compute<double>();

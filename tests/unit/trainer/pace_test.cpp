@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pace.hpp"
 
+#include <chrono>
+#include <thread>
+
 #include "catch.hpp"
 #include "measure_peak.hpp"
 #include "model_fixture.hpp"
@@ -42,6 +45,50 @@ TEST_CASE("the measured peak is one that this machine can have", "[pace]") {
   const double peak = measure_peak(compute);
   CHECK(peak > 1e7);
   CHECK(peak < 1e15);
+}
+
+TEST_CASE("what is no training is no part of a step, and what came before it is", "[pace]") {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+  };
+  const auto sleep = [&] {
+    const auto from = Clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return seconds_since(from);
+  };
+  const auto begun = Clock::now();
+  Progress progress(false, 1000, 10, Pace());
+  const double before = sleep();
+  progress.pause();
+  const double paused = sleep();
+  progress.go_on();
+  const double first = progress.step(1, 1.0, 10, 0), all = seconds_since(begun);
+  CHECK(first >= before);
+  CHECK(first <= all - paused);
+  const double second = progress.step(2, 1.0, 10, 0);
+  CHECK(first + second <= seconds_since(begun) - paused);  // nothing of it counts twice
+}
+
+TEST_CASE("a log line is due once in so many seconds", "[pace]") {
+  using Clock = std::chrono::steady_clock;
+  const double between = 0.02;
+  std::int64_t step = 0;
+  Progress progress(false, between, 1'000'000, Pace());
+  bool seen = false;
+  for (int i = 0; i < 100 && !seen; ++i) {
+    const auto from = Clock::now();
+    progress.step(++step, 1.0, 10, 0);
+    const bool first = progress.due();
+    progress.step(++step, 1.0, 10, 0);
+    const bool soon = std::chrono::duration<double>(Clock::now() - from).count() < between;
+    if (first && soon) {
+      CHECK_FALSE(progress.due());
+      seen = true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  CHECK(seen);
 }
 
 TEST_CASE("durations for people", "[pace]") {

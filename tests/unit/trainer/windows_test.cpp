@@ -36,6 +36,13 @@ TEST_CASE("an epoch takes every window once, in another order each time", "[wind
   }
 }
 
+TEST_CASE("windows begin elsewhere in each epoch, at any place of a context", "[windows]") {
+  const Windows all(100000, 64, 42);
+  std::set<std::uint64_t> offsets;
+  for (std::uint64_t epoch = 0; epoch < 200; ++epoch) offsets.insert(all.start(epoch * all.per_epoch()) % 64);
+  CHECK(offsets.size() > 50);  // 200 draws of 64 miss some three
+}
+
 TEST_CASE("the global batch is the same for any number of ranks", "[windows]") {
   const Windows all(50000, 64, 7), same(50000, 64, 7), other(50000, 64, 8);
   const int batch = 13;
