@@ -20,11 +20,13 @@ __device__ inline float dot_of_row(const Rows& out, const Rows& d_out, int row) 
   float dot = 0;
   if (row < out.length) {
     const int begin = static_cast<int>(threadIdx.x) % 2 * 32;
+    const Narrow* const left = out.first + static_cast<std::ptrdiff_t>(row) * out.stride + begin;
+    const Narrow* const right = d_out.first + static_cast<std::ptrdiff_t>(row) * d_out.stride + begin;
 #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       float a[8], b[8];
-      load_eight(out.first + row * out.stride + begin + i, a);
-      load_eight(d_out.first + row * d_out.stride + begin + i, b);
+      load_eight(left + i, a);
+      load_eight(right + i, b);
 #pragma unroll
       for (int j = 0; j < 8; ++j) dot += a[j] * b[j];
     }
@@ -37,16 +39,17 @@ __device__ inline float dot_of_row(const Rows& out, const Rows& d_out, int row) 
 __device__ inline void scores_backward(float (&scores)[8][4], float (&d_scores)[8][4],
                                        const float (&log2_sum)[2], const float (&dot)[2], int first_query,
                                        int first_key, float factor) {
-  const bool on_diagonal = first_key + tile_rows - 1 > first_query;
+  if (first_key + tile_rows - 1 > first_query) {
+    const auto hidden = [=](int query, int key) { return first_key + key > first_query + query; };
+    set_where(scores, -INFINITY, hidden);
+    set_where(d_scores, 0.0f, hidden);
+  }
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int query = first_query + accumulator_row() + j / 2 * 8;
-      const bool hidden = on_diagonal && first_key + accumulator_column(n) + j % 2 > query;
-      const float weight = hidden ? 0.0f : power_of_two(scores[n][j] * factor - log2_sum[j / 2]);
-      scores[n][j] = weight;
-      d_scores[n][j] = hidden ? 0.0f : weight * (d_scores[n][j] - dot[j / 2]);
+      scores[n][j] = power_of_two(scores[n][j] * factor - log2_sum[j / 2]);
+      d_scores[n][j] = scores[n][j] * (d_scores[n][j] - dot[j / 2]);
     }
   }
 }
@@ -66,8 +69,9 @@ __device__ inline void prepare_rows(const Rows& out, const Rows& d_out, const fl
   }
 }
 
-/// d query and dots. Grid: (blocks of 64 queries, heads, batch).
-extern "C" __global__ void __launch_bounds__(attention_threads)
+/// d query and dots. Grid: (blocks of 64 queries, heads, batch). Three blocks share a multiprocessor: 168
+/// registers for each thread.
+extern "C" __global__ void __launch_bounds__(attention_threads, 3)
     muster_attention_queries_backward(int length, const Narrow* qkv, const Narrow* out, const float* log_sum,
                                       const Narrow* d_out, Narrow* d_qkv, float* dots) {
   MUSTER_SHARED_BYTES(shared);
@@ -83,8 +87,8 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
                       {query.first + head.width, head.qkv_stride, length},
                       {query.first + 2 * head.width, head.qkv_stride, length}};
 
-  begin_tile(queries, query, first, tile_rows);
-  begin_tile(d_rows, d_result, first, tile_rows);
+  begin_tile(queries, query, first);
+  begin_tile(d_rows, d_result, first);
   begin_tiles(pair, 0);
   end_copies();
   float dot[2], log2_sum[2];
@@ -114,35 +118,34 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   store_rows(d_qkv + head.in_qkv, head.qkv_stride, warp_first, length, sums[0], scale, scale);
 }
 
-/// Of the queries of a tile: log sums times log2 e, and dots; two tiles' take turns, as the tiles do.
-struct QueryNumbers {
-  float *log2_sums, *dots;
-};
-__device__ inline void take_numbers(const QueryNumbers& to, const float* log_sum, const float* dots, int tile,
-                                    int length) {
-  const int i = static_cast<int>(threadIdx.x) % tile_rows, at = tile % 2 * tile_rows + i;
-  const int row = tile * tile_rows + i;
-  if (static_cast<int>(threadIdx.x) < tile_rows) {
-    to.log2_sums[at] = row < length ? log_sum[row] * log2_e : 0.0f;
-  } else {
-    to.dots[at] = row < length ? dots[row] : 0.0f;
-  }
+/// Of the queries of a tile this thread's number: the first 64 threads have log sums times log2 e, the others
+/// dots. In shared memory two tiles' take turns, as the tiles do: [64 log sums, 64 dots] of each.
+__device__ inline float number_of_query(const float* log_sum, const float* dots, int tile, int length) {
+  const bool has_dot = threadIdx.x >= unsigned{tile_rows};
+  const int row = tile * tile_rows + static_cast<int>(threadIdx.x % unsigned{tile_rows});
+  if (row >= length) return 0.0f;
+  return has_dot ? dots[row] : log_sum[row] * log2_e;
 }
+struct alignas(8) TwoFloats {
+  float of[2];
+};
 
 /// As scores_backward(), but rows are keys and columns are queries.
 __device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_scores)[8][4],
-                                              const float* log2_sums, const float* dots, bool on_diagonal,
-                                              float factor) {
+                                              const float* numbers, bool on_diagonal, float factor) {
+  if (on_diagonal) {
+    const auto hidden = [](int key, int query) { return warp() * 16 + key > query; };
+    set_where(scores, -INFINITY, hidden);
+    set_where(d_scores, 0.0f, hidden);
+  }
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
+    const auto* const of_queries = reinterpret_cast<const TwoFloats*>(numbers + accumulator_column(n));
+    const TwoFloats log2_sum = of_queries[0], dot = of_queries[tile_rows / 2];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int query = accumulator_column(n) + j % 2;
-      const int key = warp() * 16 + accumulator_row() + j / 2 * 8;
-      const bool hidden = on_diagonal && key > query;
-      const float weight = hidden ? 0.0f : power_of_two(scores[n][j] * factor - log2_sums[query]);
-      scores[n][j] = weight;
-      d_scores[n][j] = hidden ? 0.0f : weight * (d_scores[n][j] - dots[query]);
+      scores[n][j] = power_of_two(scores[n][j] * factor - log2_sum.of[j % 2]);
+      d_scores[n][j] = scores[n][j] * (d_scores[n][j] - dot.of[j % 2]);
     }
   }
 }
@@ -151,14 +154,13 @@ __device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_s
 __device__ inline void meet_queries(float (&d_key)[1][8][4], float (&d_value)[1][8][4],
                                     const std::uint32_t (&k)[1][4][4], const std::uint32_t (&v)[1][4][4],
                                     const EightNarrow* queries, const EightNarrow* d_rows,
-                                    const float* log2_sums, const float* dots, bool on_diagonal,
-                                    float factor) {
+                                    const float* numbers, bool on_diagonal, float factor) {
   float scores[1][8][4], d_scores[1][8][4];
   clear(scores);
   clear(d_scores);
   multiply_by_rows(scores, k, queries);
   multiply_by_rows(d_scores, v, d_rows);
-  turned_scores_backward(scores[0], d_scores[0], log2_sums, dots, on_diagonal, factor);
+  turned_scores_backward(scores[0], d_scores[0], numbers, on_diagonal, factor);
   std::uint32_t operand[1][4][4];
   round_operand(operand[0], scores[0]);
   multiply_by_tile(d_value, operand, d_rows);
@@ -180,11 +182,10 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
   const TilePair pair{
       values + tile_size, values + 3 * tile_size, query, {d_out + head.in_out, head.out_stride, length}};
-  float* const sums = reinterpret_cast<float*>(values + 5 * tile_size);
-  const QueryNumbers numbers{sums, sums + 2 * tile_rows};
+  float* const numbers = reinterpret_cast<float*>(values + 5 * tile_size);
 
-  begin_tile(keys, {query.first + head.width, head.qkv_stride, length}, first, tile_rows);
-  begin_tile(values, {query.first + 2 * head.width, head.qkv_stride, length}, first, tile_rows);
+  begin_tile(keys, {query.first + head.width, head.qkv_stride, length}, first);
+  begin_tile(values, {query.first + 2 * head.width, head.qkv_stride, length}, first);
   begin_tiles(pair, first_tile);
   end_copies();
   const float scale = 0.125f, factor = scale * log2_e;
@@ -192,15 +193,20 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   float d_key[1][8][4], d_value[1][8][4];
   clear(d_key);
   clear(d_value);
+  const auto number = [=](int tile) {
+    return number_of_query(log_sum + head.in_sums, dots + head.in_sums, tile, length);
+  };
+  float next = number(first_tile);
   for (int tile = first_tile; tile < tiles; ++tile) {
-    take_numbers(numbers, log_sum + head.in_sums, dots + head.in_sums, tile, length);
-    const int now = turn_tiles(pair, tile, tiles), turn = tile % 2 * tile_rows;
+    float* const turn = numbers + tile % 2 * attention_threads;
+    turn[threadIdx.x] = next;
+    const int now = turn_tiles(pair, tile, tiles);
+    if (tile + 1 < tiles) next = number(tile + 1);  // on its way while this tile is worked on
     if (tile == first_tile) {
       load_operand(k[0], keys, warp() * 16);
       load_operand(v[0], values, warp() * 16);
     }
-    meet_queries(d_key, d_value, k, v, pair.first + now, pair.second + now, numbers.log2_sums + turn,
-                 numbers.dots + turn, tile == first_tile, factor);
+    meet_queries(d_key, d_value, k, v, pair.first + now, pair.second + now, turn, tile == first_tile, factor);
     __syncthreads();
   }
   Narrow* const d_first = d_qkv + head.in_qkv;

@@ -24,18 +24,15 @@ struct Softmax {
 /// largest. `first_query`, `first_key`: of these 16x64 scores.
 __device__ inline void weigh(float (&scores)[8][4], float (&out)[8][4], Softmax& softmax, int first_query,
                              int first_key, float factor) {
-  const bool on_diagonal = first_key + tile_rows - 1 > first_query;
+  if (first_key + tile_rows - 1 > first_query)
+    set_where(scores, -INFINITY, [=](int query, int key) { return first_key + key > first_query + query; });
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int query = first_query + accumulator_row() + 8 * half;
     float largest = softmax.largest[half];
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
-      for (int j = 2 * half; j < 2 * half + 2; ++j) {
-        if (on_diagonal && first_key + accumulator_column(n) + j % 2 > query) scores[n][j] = -INFINITY;
-        largest = fmaxf(largest, scores[n][j]);
-      }
+      for (int j = 2 * half; j < 2 * half + 2; ++j) largest = fmaxf(largest, scores[n][j]);
     }
     // A row's columns lie with four neighbours.
     largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, 1));
@@ -106,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
                       {query.first + head.width, head.qkv_stride, length},
                       {query.first + 2 * head.width, head.qkv_stride, length}};
 
-  begin_tile(queries, query, first, query_rows);
+  begin_tile<query_rows>(queries, query, first);
   begin_tiles(pair, 0);
   end_copies();
   const float scale = 0.125f, factor = scale * log2_e;  // 1 / sqrt(64)

@@ -16,15 +16,15 @@ constexpr float natural_log_of_2 = 0.6931471805599453f;
 /// Where one head of one sequence lies in memory.
 struct Rows {
   const Narrow* first;
-  std::ptrdiff_t stride;  ///< elements from row to row
-  int length;             ///< rows
+  int stride;  ///< elements from row to row
+  int length;  ///< rows
 };
 
 /// The geometry that all kernels share: qkv and d_qkv [batch, length, 3, heads, 64], out and d_out [batch,
 /// length, heads, 64], log_sum and dots [batch, heads, length].
 struct Head {
   std::ptrdiff_t in_qkv, in_out, in_sums;  ///< where it begins
-  std::ptrdiff_t qkv_stride, out_stride;
+  int qkv_stride, out_stride;
   int width;
 };
 __device__ inline Head this_head(int length) {
@@ -34,7 +34,7 @@ __device__ inline Head this_head(int length) {
   return {sequence * length * 3 * width + column,
           sequence * length * width + column,
           (sequence * heads + static_cast<std::ptrdiff_t>(blockIdx.y)) * length,
-          3 * std::ptrdiff_t{width},
+          3 * width,
           width,
           width};
 }
@@ -42,14 +42,19 @@ __device__ inline Head this_head(int length) {
 /// A row's pieces are exchanged by the row's number, so that eight rows' pieces lie in different banks.
 __device__ inline int place(int row, int piece) { return row * eights + (piece ^ (row & 7)); }
 
-/// Begins to copy `count` rows from `first` on; zeros stand for rows beyond the last.
-__device__ inline void begin_tile(EightNarrow* tile, const Rows& from, int first, int count) {
-  for (int i = static_cast<int>(threadIdx.x); i < count * eights; i += attention_threads) {
-    const int row = i / eights, piece = i % eights;
-    const bool there = first + row < from.length;
-    copy_async(tile + place(row, piece), from.first + (there ? first + row : 0) * from.stride + 8 * piece,
-               there);
-  }
+/// Begins to copy `rows` rows from `first` on; zeros stand for rows beyond the last.
+template <int rows = tile_rows>
+__device__ inline void begin_tile(EightNarrow* tile, const Rows& from, int first) {
+  constexpr int at_once = attention_threads / eights;
+  static_assert(at_once % 8 == 0);  // so that a thread's pieces have one place in their rows
+  const int row = static_cast<int>(threadIdx.x / unsigned{eights});
+  const int piece = static_cast<int>(threadIdx.x % unsigned{eights});
+  EightNarrow* const to = tile + place(row, piece);
+  const Narrow* const at = from.first + static_cast<std::ptrdiff_t>(first + row) * from.stride + 8 * piece;
+#pragma unroll
+  for (int i = 0; i < rows; i += at_once)
+    copy_async(to + i * eights, at + static_cast<std::ptrdiff_t>(i) * from.stride,
+               first + row + i < from.length);
 }
 
 /// Tiles that are used one after the other, each while the next is copied: of two arrays, in two places each.
@@ -59,8 +64,8 @@ struct TilePair {
 };
 __device__ inline void begin_tiles(const TilePair& pair, int tile) {
   const int at = tile % 2 * tile_size;
-  begin_tile(pair.first + at, pair.first_rows, tile * tile_rows, tile_rows);
-  begin_tile(pair.second + at, pair.second_rows, tile * tile_rows, tile_rows);
+  begin_tile(pair.first + at, pair.first_rows, tile * tile_rows);
+  begin_tile(pair.second + at, pair.second_rows, tile * tile_rows);
 }
 /// Begins to copy the tiles after number `tile` of `tiles` and waits until that one is there. Returns where.
 __device__ inline int turn_tiles(const TilePair& pair, int tile, int tiles) {
@@ -144,6 +149,18 @@ __device__ inline void clear(float (&c)[count][8][4]) {
 /// columns accumulator_column(n) and the next, c[n][2] and c[n][3] eight rows below.
 __device__ inline int accumulator_row() { return lane() / 4; }
 __device__ inline int accumulator_column(int n) { return 8 * n + lane() % 4 * 2; }
+
+/// c = value where hidden(row, column) of the 16x64. Only tiles on the diagonal have such places.
+template <typename Hidden>
+__device__ inline void set_where(float (&c)[8][4], float value, Hidden hidden) {
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (hidden(accumulator_row() + j / 2 * 8, accumulator_column(n) + j % 2)) c[n][j] = value;
+    }
+  }
+}
 
 /// 16 rows of factor * c, rounded, those below `length` only.
 __device__ inline void store_rows(Narrow* to, std::ptrdiff_t stride, int first, int length,

@@ -26,8 +26,8 @@ struct alignas(16) EightNarrow {
 constexpr int warp_size = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
 
-__device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
-__device__ inline int warp() { return static_cast<int>(threadIdx.x) / warp_size; }
+__device__ inline int lane() { return static_cast<int>(threadIdx.x % unsigned{warp_size}); }
+__device__ inline int warp() { return static_cast<int>(threadIdx.x / unsigned{warp_size}); }
 
 __device__ inline float widen_low(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float widen_high(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
@@ -75,7 +75,7 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], const Ei
                : "memory");
 }
 
-/// 16 bytes from global to shared memory, beside what follows; zeros unless `there`.
+/// 16 bytes from global to shared memory, beside what follows; unless `there`, zeros, and nothing is read.
 __device__ inline void copy_async(EightNarrow* shared, const void* global, bool there) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),

@@ -13,7 +13,7 @@ inline constexpr std::size_t attention_forward_bytes = 48 << 10, attention_queri
 inline constexpr int norm_threads = 128, norm_warps = 4, norm_columns = 256;
 inline constexpr int column_threads = 256, columns_of_block = 256;
 inline constexpr std::size_t column_bytes = 8 << 10;
-inline constexpr int classifier_threads = 512, sum_threads = 1024;
+inline constexpr int classifier_threads = 1024, sum_threads = 1024;
 inline constexpr int element_threads = 256, norm_sum_threads = 256;
 /// Of sums in two steps: parts whose number follows neither from the rows nor from the GPU, so that the bits
 /// do not.

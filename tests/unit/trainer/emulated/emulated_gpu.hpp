@@ -15,7 +15,7 @@
 
 #define __global__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define MUSTER_SHARED_BYTES(name) unsigned char* const name = emulated::shared_memory()
 
 namespace emulated {
