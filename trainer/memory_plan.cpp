@@ -17,7 +17,7 @@ MemorySegments plan_memory(const Workload& workload, const Replica::Settings& se
   segments.push_back({"moments", 2 * moments * sizeof(float)});
   if (settings.chunk > 0) {
     ReducerOptions options = Replica::reducer_options(settings);
-    options.bucket_bytes = 4u << 20;
+    if (options.bucket_bytes == 0) options.bucket_bytes = 4u << 20;
     std::vector<std::size_t> sizes;
     for (std::size_t i = 0; i < table.tensors.size(); ++i) {
       const std::size_t next = i + 1 < table.tensors.size() ? table.tensors[i + 1].offset : table.arena_size;
@@ -25,6 +25,7 @@ MemorySegments plan_memory(const Workload& workload, const Replica::Settings& se
     }
     segments.push_back({"sums of chunks", Reducer::memory_bytes(sizes, options, rank, ranks)});
   }
+  // A device's lies in the host's memory.
   if (rank == 0 && !settings.on_device)
     segments.push_back({"copy for checkpoints", 3 * table.arena_size * sizeof(float)});
   return segments;

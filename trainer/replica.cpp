@@ -6,6 +6,13 @@
 #include <vector>
 
 namespace muster {
+namespace {
+
+/// What PyTorch's DistributedDataParallel takes, too: a millisecond or less on the links between GPUs.
+constexpr std::size_t device_bucket_bytes = 25u << 20;
+
+}  // namespace
+
 template <typename Real>
 Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
                  Communicator world, std::optional<Communicator> host)
@@ -38,6 +45,9 @@ ReducerOptions Replica::reducer_options(const Settings& settings) {
   const auto batch = static_cast<std::uint64_t>(settings.batch);
   const auto chunk = static_cast<std::uint64_t>(settings.chunk);
   if (chunk > 0) options.chunks = (batch + chunk - 1) / chunk;
+  // In which order NCCL adds follows from an element's place in the bucket: sizes that are measured at each
+  // start would give a resumed run other bits.
+  if (settings.on_device) options.bucket_bytes = device_bucket_bytes;
   return options;
 }
 

@@ -56,7 +56,7 @@ class Replica {
     bool shard_optimizer = false;
     /// For plan_memory(): of a number that the model computes in.
     std::size_t real_bytes = sizeof(float);
-    /// For plan_memory(): of a device, whose memory has no copy for checkpoints; the host's has it.
+    /// The tensors lie in a device's memory, and are reduced there.
     bool on_device = false;
   };
   /// Scalars that travel before the gradients.

@@ -195,6 +195,13 @@ TEST_CASE("the wait for a step that never ends has the communicator's deadline",
   setenv("FAKE_CUDA", "", 1);
 }
 
+TEST_CASE("on a device buckets have one size at every start, without --deterministic too", "[gpu steps]") {
+  Replica::Settings settings;
+  CHECK(Replica::reducer_options(settings).bucket_bytes == 0);  // measured
+  settings.on_device = true;
+  CHECK(Replica::reducer_options(settings).bucket_bytes > 0);
+}
+
 TEST_CASE("a GPU that fails ends the step with CUDA's reason, and nothing ends the process", "[gpu steps]") {
   OneReplica one("");
   one.begin(0);
