@@ -55,7 +55,7 @@ bool aligned(const void* memory, std::uint64_t to = 16) {
 
 /// What an algorithm may rely on, and whether it is one.
 struct Algorithm {
-  std::uint32_t a = 256, b = 256, c = 256, d = 256;  ///< bytes, as the real one assumes unless it is told
+  std::uint32_t operands[4] = {256, 256, 256, 256};  ///< bytes, as the real one assumes unless it is told
   std::uint32_t bias = 0, aux = 0;                   ///< by their addresses when it was asked for
   std::uint32_t usable = 0;
 };
@@ -117,8 +117,9 @@ bool fits(const Algorithm& with, const Product& product, const void* a, const vo
   const auto as_asked = [](const void* memory, std::uint32_t alignment) {
     return memory == nullptr || (alignment != 0 && aligned(memory, alignment));
   };
-  return with.usable != 0 && aligned(a, with.a) && aligned(b, with.b) && aligned(c, with.c) &&
-         aligned(d, with.d) && as_asked(product.bias, with.bias) && as_asked(product.aux, with.aux);
+  const auto& [of_a, of_b, of_c, of_d] = with.operands;
+  return with.usable != 0 && aligned(a, of_a) && aligned(b, of_b) && aligned(c, of_c) && aligned(d, of_d) &&
+         as_asked(product.bias, with.bias) && as_asked(product.aux, with.aux);
 }
 
 /// A product that was asked for.
@@ -244,15 +245,10 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes) {
-  auto& wanted = of<Algorithm>(handle);
-  std::uint32_t* const to = attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES   ? &wanted.a
-                            : attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ? &wanted.b
-                            : attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES ? &wanted.c
-                            : attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES ? &wanted.d
-                                                                                      : nullptr;
-  if (to == nullptr) return CUBLAS_STATUS_SUCCESS;
-  if (bytes != sizeof *to) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(to, value, bytes);
+  constexpr int first = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;  // B, C and D follow
+  if (attribute < first || attribute > first + 3) return CUBLAS_STATUS_SUCCESS;
+  if (bytes != sizeof(std::uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&of<Algorithm>(handle).operands[attribute - first], value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -263,13 +259,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   const char* const mode = std::getenv("FAKE_CUBLASLT");
   const auto& product = of<Product>(handle);
-  const auto epilogue = product.epilogue;
-  const bool is_plain = epilogue == CUBLASLT_EPILOGUE_DEFAULT || epilogue == CUBLASLT_EPILOGUE_BIAS;
+  const bool is_plain =
+      product.epilogue == CUBLASLT_EPILOGUE_DEFAULT || product.epilogue == CUBLASLT_EPILOGUE_BIAS;
   *count = 0;
   if (!is_plain && mode != nullptr && std::string(mode) == "plain") return CUBLAS_STATUS_NOT_SUPPORTED;
   auto algorithm = of<Algorithm>(preference);
-  algorithm.bias = alignment_of(product.bias);
-  algorithm.aux = alignment_of(product.aux);
+  algorithm.bias = alignment_of(product.bias), algorithm.aux = alignment_of(product.aux);
   for (; *count < asked && *count < 3; ++*count) {
     algorithm.usable = *count == 0 ? 0 : 1;
     results[*count] = {};
@@ -285,9 +280,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t* with,
                               void* workspace, std::size_t, cudaStream_t stream) {
   static auto* const later = launch_on_host();
-  Algorithm algorithm;
-  std::memcpy(&algorithm, with, sizeof algorithm);
-  if (!fits(algorithm, of<Product>(handle), a, b, c, d) || !aligned(workspace, 256))
+  if (!fits(*reinterpret_cast<const Algorithm*>(with), of<Product>(handle), a, b, c, d) ||
+      !aligned(workspace, 256))
     return CUBLAS_STATUS_INVALID_VALUE;
   auto call = std::make_unique<Call>(Call{of<Product>(handle), a, b, c, d, of<Matrix>(a_matrix),
                                           of<Matrix>(b_matrix), of<Matrix>(d_matrix)});
