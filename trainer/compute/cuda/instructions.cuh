@@ -96,19 +96,25 @@ __device__ inline Narrow narrow(float value) {
   return {static_cast<std::uint16_t>(narrow_pair(value, 0.0f))};
 }
 
-__device__ inline void load_eight(const Narrow* from, float (&to)[8]) {
-  const EightNarrow eight = *reinterpret_cast<const EightNarrow*>(from);
+__device__ inline EightNarrow take_eight(const Narrow* from) {
+  return *reinterpret_cast<const EightNarrow*>(from);
+}
+__device__ inline void widen_eight(const EightNarrow& eight, float (&to)[8]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     to[2 * i] = widen_low(eight.pairs[i]);
     to[2 * i + 1] = widen_high(eight.pairs[i]);
   }
 }
-__device__ inline void store_eight(Narrow* to, const float (&from)[8]) {
+__device__ inline void load_eight(const Narrow* from, float (&to)[8]) { widen_eight(take_eight(from), to); }
+__device__ inline EightNarrow narrow_eight(const float (&from)[8]) {
   EightNarrow eight;
 #pragma unroll
   for (int i = 0; i < 4; ++i) eight.pairs[i] = narrow_pair(from[2 * i], from[2 * i + 1]);
-  *reinterpret_cast<EightNarrow*>(to) = eight;
+  return eight;
+}
+__device__ inline void store_eight(Narrow* to, const float (&from)[8]) {
+  *reinterpret_cast<EightNarrow*>(to) = narrow_eight(from);
 }
 
 /// e^x.

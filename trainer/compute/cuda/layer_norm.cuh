@@ -13,6 +13,43 @@ constexpr int norm_pieces = 8;
 constexpr int piece_columns = 8 * warp_size;  ///< of all lanes' pieces of one number
 constexpr float norm_epsilon = 1e-5f;
 
+/// Calls use(column, elements) for this lane's pieces of a row.
+template <typename Use>
+__device__ inline void for_each_piece(int width, const EightNarrow (&row)[norm_pieces], Use use) {
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column >= width) continue;
+    float part[8];
+    widen_eight(row[piece], part);
+    use(column, part);
+  }
+}
+
+/// row += addend, which goes to `sum` too. What is normalized is what the backward pass finds: the rounded
+/// sum.
+__device__ inline void add_to_row(int width, EightNarrow (&row)[norm_pieces], const Narrow* addend,
+                                  Narrow* sum) {
+  EightNarrow right[norm_pieces];
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column < width) right[piece] = take_eight(addend + column);
+  }
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column >= width) continue;
+    float a[8], b[8];
+    widen_eight(row[piece], a);
+    widen_eight(right[piece], b);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) a[i] += b[i];
+    row[piece] = narrow_eight(a);
+    *reinterpret_cast<EightNarrow*>(sum + column) = row[piece];
+  }
+}
+
 /// Rows of norm_warps warps per block. sum = x + addend unless addend is null.
 extern "C" __global__ void __launch_bounds__(norm_threads)
     muster_layer_norm(int rows, int width, const Narrow* x, const Narrow* addend, Narrow* sum,
@@ -20,44 +57,34 @@ extern "C" __global__ void __launch_bounds__(norm_threads)
   const int row = static_cast<int>(blockIdx.x) * norm_warps + warp();
   if (row >= rows) return;
   const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
-  float kept[norm_pieces][8];
-  float total = 0;
+  // All of it is asked for before any is used.
+  EightNarrow kept[norm_pieces];
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
-    if (column >= width) continue;
-    load_eight(x + at + column, kept[piece]);
-    if (addend != nullptr) {
-      float right[8];
-      load_eight(addend + at + column, right);
-      // What is normalized is what the backward pass finds: the rounded sum.
-#pragma unroll
-      for (int i = 0; i < 8; ++i) kept[piece][i] = widen(narrow(kept[piece][i] + right[i]));
-      store_eight(sum + at + column, kept[piece]);
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) total += kept[piece][i];
+    if (column < width) kept[piece] = take_eight(x + at + column);
   }
+  if (addend != nullptr) add_to_row(width, kept, addend + at, sum + at);
+  float total = 0;
+  for_each_piece(width, kept, [&](int, const float(&part)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) total += part[i];
+  });
   const float average = sum_of_warp(total) / static_cast<float>(width);
   float squares = 0;
+  for_each_piece(width, kept, [&](int, const float(&part)[8]) {
 #pragma unroll
-  for (int piece = 0; piece < norm_pieces; ++piece) {
-    if (piece * piece_columns + 8 * lane() >= width) continue;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) squares += (kept[piece][i] - average) * (kept[piece][i] - average);
-  }
+    for (int i = 0; i < 8; ++i) squares += (part[i] - average) * (part[i] - average);
+  });
   const float scale = 1.0f / sqrtf(sum_of_warp(squares) / static_cast<float>(width) + norm_epsilon);
-#pragma unroll
-  for (int piece = 0; piece < norm_pieces; ++piece) {
-    const int column = piece * piece_columns + 8 * lane();
-    if (column >= width) continue;
+  for_each_piece(width, kept, [&](int column, const float(&part)[8]) {
     float g[8], b[8];
     load_eight(gain + column, g);
     load_eight(bias + column, b);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) g[i] = (kept[piece][i] - average) * scale * g[i] + b[i];
+    for (int i = 0; i < 8; ++i) g[i] = (part[i] - average) * scale * g[i] + b[i];
     store_eight(out + at + column, g);
-  }
+  });
   if (lane() == 0) {
     mean[row] = average;
     rstd[row] = scale;
@@ -69,25 +96,39 @@ extern "C" __global__ void __launch_bounds__(norm_threads)
 __device__ inline void norm_row_backward(int width, int pieces, const Narrow* x, const Narrow* gain,
                                          float average, float scale, const Narrow* d_out, Narrow* d_x,
                                          float* sums) {
-  float hat[norm_pieces][8], d[norm_pieces][8];
+  // All of it is asked for before any is used, and kept as it comes: what follows from it is soon computed
+  // again.
+  EightNarrow of_x[norm_pieces], of_d_out[norm_pieces], of_d_x[norm_pieces];
+#pragma unroll
+  for (int piece = 0; piece < norm_pieces; ++piece) {
+    const int column = piece * piece_columns + 8 * lane();
+    if (column >= width) continue;
+    of_x[piece] = take_eight(x + column);
+    of_d_out[piece] = take_eight(d_out + column);
+    of_d_x[piece] = take_eight(d_x + column);
+  }
+  // x normalized, and d of it.
+  const auto widen_piece = [&](int piece, float(&hat)[8], float(&d)[8]) {
+    widen_eight(of_x[piece], hat);
+    widen_eight(of_d_out[piece], d);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) hat[i] = (hat[i] - average) * scale;
+  };
   float total = 0, dot = 0;
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
     if (column >= width) continue;
-    float g[8];
-    load_eight(x + column, hat[piece]);
-    load_eight(d_out + column, d[piece]);
+    float g[8], hat[8], d[8];
     load_eight(gain + column, g);
+    widen_piece(piece, hat, d);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      hat[piece][i] = (hat[piece][i] - average) * scale;
       float* const d_gain = sums + (piece * 8 + i) * warp_size + lane();
-      *d_gain += d[piece][i] * hat[piece][i];
-      d_gain[pieces * piece_columns] += d[piece][i];
-      d[piece][i] *= g[i];
-      total += d[piece][i];
-      dot += d[piece][i] * hat[piece][i];
+      *d_gain += d[i] * hat[i];
+      d_gain[pieces * piece_columns] += d[i];
+      total += d[i] * g[i];
+      dot += d[i] * g[i] * hat[i];
     }
   }
   total = sum_of_warp(total) / static_cast<float>(width);
@@ -96,17 +137,19 @@ __device__ inline void norm_row_backward(int width, int pieces, const Narrow* x,
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
     if (column >= width) continue;
-    float grown[8];
-    load_eight(d_x + column, grown);
+    float g[8], hat[8], d[8], grown[8];
+    load_eight(gain + column, g);
+    widen_piece(piece, hat, d);
+    widen_eight(of_d_x[piece], grown);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) grown[i] += (d[piece][i] - total - hat[piece][i] * dot) * scale;
+    for (int i = 0; i < 8; ++i) grown[i] += (d[i] * g[i] - total - hat[i] * dot) * scale;
     store_eight(d_x + column, grown);
   }
 }
 
 /// d_x += d LayerNorm / d x; partial: [blocks, 2, width], each block's share of d gain and d bias. Shared
 /// memory: norm_backward_bytes(width).
-extern "C" __global__ void __launch_bounds__(norm_threads)
+extern "C" __global__ void __launch_bounds__(norm_threads, 4)
     muster_layer_norm_backward(int rows, int width, const Narrow* x, const Narrow* gain, const float* mean,
                                const float* rstd, const Narrow* d_out, Narrow* d_x, float* partial) {
   MUSTER_SHARED_BYTES(shared);
