@@ -28,21 +28,27 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
     const std::size_t end = std::min(points.size(), i + group);
     double sum = 0;
     for (std::size_t j = i; j < end; ++j) sum += points[j].y;
-    out.push_back({points[(i + end - 1) / 2].x, sum / static_cast<double>(end - i)});
+    const std::size_t at =
+        end == points.size() ? end - 1 : (i + end - 1) / 2;  // the axis goes to the last one
+    out.push_back({points[at].x, sum / static_cast<double>(end - i)});
   }
   return out;
 }
 
-/// Mean over a window centred on each point, a fortieth of the points wide and narrower towards both ends, so
-/// that it does not lag.
+/// Mean over a window centred on each point, whose weights fall to both sides, so that a single high point is
+/// no step. It is a twentieth of the points wide and narrower towards both ends, so that it does not lag.
 std::vector<Point> smoothed(const std::vector<Point>& points) {
-  const std::size_t reach = points.size() / 80;
+  const std::size_t reach = points.size() / 40;
   std::vector<Point> out = points;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t half = std::min({reach, i, points.size() - 1 - i});
-    double sum = 0;
-    for (std::size_t j = i - half; j <= i + half; ++j) sum += points[j].y;
-    out[i].y = sum / static_cast<double>(2 * half + 1);
+    double sum = 0, weights = 0;
+    for (std::size_t j = i - half; j <= i + half; ++j) {
+      const auto weight = static_cast<double>(half + 1 - (j < i ? i - j : j - i));
+      sum += weight * points[j].y;
+      weights += weight;
+    }
+    out[i].y = sum / weights;
   }
   return out;
 }
@@ -55,6 +61,14 @@ double tick_size(double range, int parts) {
     if (factor * power >= rough * (1 - 1e-9)) return factor * power;
   }
   return 10 * power;
+}
+
+/// A number at an axis whose largest one is `largest`, in thousands or millions where that is shorter.
+std::string tick_text(double value, double largest) {
+  if (std::abs(value) < 1e-12) return "0";
+  if (largest >= 1e7) return fmt::format("{:.6g}M", value / 1e6);
+  if (largest >= 1e4) return fmt::format("{:.6g}k", value / 1e3);
+  return fmt::format("{:.6g}", value);
 }
 
 struct Frame {
@@ -70,9 +84,10 @@ Frame frame_of(const Chart& chart) {
   bool any = false;
   for (const Series& series : chart.series) {
     for (const auto& point : series.points) {
+      frame.last = std::max(frame.last, static_cast<double>(point.x));
+      if (series.style == Series::Style::events) continue;
       frame.low = any ? std::min(frame.low, point.y) : point.y;
       frame.high = any ? std::max(frame.high, point.y) : point.y;
-      frame.last = std::max(frame.last, static_cast<double>(point.x));
       any = true;
     }
   }
@@ -88,12 +103,13 @@ Frame frame_of(const Chart& chart) {
 std::string horizontal_grid(const Frame& frame, double scale) {
   std::string out;
   const double tick = tick_size((frame.high - frame.low) * scale, frame.height > 400 ? 9 : 5) / scale;
+  const double largest = std::max(std::abs(frame.low), std::abs(frame.high)) * scale;
   for (double value = std::ceil(frame.low / tick) * tick; value <= frame.high; value += tick) {
     out += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", left,
                        chart_width - right, frame.y(value), frame.y(value));
-    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{:.6g}</text>)"
+    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)"
                        "\n",
-                       left - 10, frame.y(value) + 4, std::abs(value) < 1e-12 ? 0.0 : value * scale);
+                       left - 10, frame.y(value) + 4, tick_text(value * scale, largest));
   }
   return out;
 }
@@ -104,9 +120,10 @@ std::string axes(const Frame& frame, const Chart& chart) {
   for (double step = 0; step <= frame.last * (1 + 1e-9); step += step_tick) {
     out += fmt::format(R"(<line class="axis" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)",
                        frame.x(step), frame.floor(), frame.floor() + 5);
-    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{:.0f}</text>)"
-                       "\n",
-                       frame.x(step), frame.floor() + 20, step);
+    out +=
+        fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)"
+                    "\n",
+                    frame.x(step), frame.floor() + 20, tick_text(step, frame.last >= 1e5 ? frame.last : 0));
   }
   out += fmt::format(R"(<line class="axis" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", left,
                      chart_width - right, frame.floor(), frame.floor());
@@ -128,23 +145,45 @@ std::string curve(const Frame& frame, const std::vector<Point>& points, const st
   return out + "\"/>\n";
 }
 
-std::string draw_series(const Frame& frame, const Series& series) {
-  const std::string colour = fmt::format("line{}", series.colour);
-  switch (series.style) {
-    case Series::Style::smoothed:
-      return curve(frame, series.points, colour + " pale") + curve(frame, smoothed(series.points), colour);
-    case Series::Style::dashed:
-      return curve(frame, series.points, colour + " dashed");
-    case Series::Style::marked:
-      break;
-  }
-  std::string out = curve(frame, series.points, colour);
+std::string marks(const Frame& frame, const Series& series) {
+  std::string out;
   for (const auto& point : series.points) {
     out += fmt::format(R"(<circle class="mark{}" cx="{:.1f}" cy="{:.1f}" r="3.5"/>)"
                        "\n",
                        series.colour, frame.x(static_cast<double>(point.x)), frame.y(point.y));
   }
   return out;
+}
+
+/// Strokes that would cover each other are one.
+std::string strokes(const Frame& frame, const Series& series) {
+  std::string out;
+  double last = -1;
+  for (const auto& point : series.points) {
+    const double x = frame.x(static_cast<double>(point.x));
+    if (last >= 0 && x - last < 2) continue;
+    last = x;
+    out += fmt::format(R"(<line class="line{0}" x1="{1:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{3:.1f}"/>)"
+                       "\n",
+                       series.colour, x, frame.floor() - 14, frame.floor());
+  }
+  return out;
+}
+
+std::string draw_series(const Frame& frame, const Series& series) {
+  const std::string colour = fmt::format("line{}", series.colour);
+  switch (series.style) {
+    case Series::Style::smoothed:
+      if (series.points.size() == 1) return marks(frame, series);  // a line of one point is not seen
+      return curve(frame, series.points, colour + " pale") + curve(frame, smoothed(series.points), colour);
+    case Series::Style::dashed:
+      return curve(frame, series.points, colour + " dashed");
+    case Series::Style::events:
+      return strokes(frame, series);
+    case Series::Style::marked:
+      break;
+  }
+  return curve(frame, series.points, colour) + marks(frame, series);
 }
 
 std::string legend(const std::vector<Series>& all) {
@@ -200,12 +239,14 @@ std::string svg_style() {
   return "svg text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#444}"
          "svg .title{font-size:18px;font-weight:600;fill:#222}"
          ".paper{fill:#fff}.grid{stroke:#e6e6e6}.axis{stroke:#888}"
-         "polyline{fill:none;stroke-linejoin:round;stroke-width:2}.pale{stroke-width:1;opacity:.3}"
+         "polyline,.line3{fill:none;stroke-linejoin:round;stroke-width:2}.pale{stroke-width:1;opacity:.3}"
          ".dashed{stroke-dasharray:7 5}"
-         ".line1{stroke:#2f6db3}.line2{stroke:#c8553d}.mark1{fill:#2f6db3}.mark2{fill:#c8553d}\n"
+         ".line1{stroke:#2f6db3}.line2{stroke:#c8553d}.line3{stroke:#b58a1f}.mark1{fill:#2f6db3}.mark2{fill:#"
+         "c8553d}\n"
          "@media (prefers-color-scheme:dark){svg text{fill:#b9bec5}svg .title{fill:#eceff3}"
          ".paper{fill:#171a1f}.grid{stroke:#2b3038}.axis{stroke:#767d88}"
-         ".line1{stroke:#6ca6e8}.line2{stroke:#ee8f73}.mark1{fill:#6ca6e8}.mark2{fill:#ee8f73}}\n";
+         ".line1{stroke:#6ca6e8}.line2{stroke:#ee8f73}.line3{stroke:#e0b64e}.mark1{fill:#6ca6e8}.mark2{fill:#"
+         "ee8f73}}\n";
 }
 
 std::string escaped_xml(const std::string& text) {

@@ -17,12 +17,13 @@ struct Series {
   enum class Style {
     smoothed,  ///< a pale line, and a strong one of means over a window
     marked,    ///< a line with a mark on each point
-    dashed
+    dashed,
+    events  ///< a stroke at the horizontal axis for each x; y has no meaning
   };
   std::string name;  ///< for the legend
   std::vector<Point> points;
   Style style = Style::smoothed;
-  int colour = 1;  ///< 1 or 2
+  int colour = 1;  ///< 1, 2, or 3 for events
 };
 
 struct Chart {

@@ -92,8 +92,10 @@ void EventFile::training(const StepRecord& r) {
   record(event_at(r.step) + message(summary, values));
 }
 
-void EventFile::validation(std::int64_t step, double loss) {
-  record(event_at(step) + message(summary, scalar("loss/validation", loss)));
+void EventFile::validation(std::int64_t step, double loss, std::optional<double> accuracy) {
+  std::string values = scalar("loss/validation", loss);
+  if (accuracy) values += scalar("accuracy/validation", *accuracy);
+  record(event_at(step) + message(summary, values));
 }
 
 }  // namespace muster

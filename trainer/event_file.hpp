@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "append_file.hpp"
@@ -20,7 +21,8 @@ class EventFile {
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   void training(const StepRecord& record);
-  void validation(std::int64_t step, double loss);
+  /// `accuracy`: the share that was right, where the model counts that.
+  void validation(std::int64_t step, double loss, std::optional<double> accuracy = {});
   /// Writes what was added since the last flush.
   void flush() { file_.flush(); }
 

@@ -42,6 +42,9 @@ std::string Metrics::keep_earlier(const std::filesystem::path& path, std::int64_
           std::pair{"tokens_per_second", &history_.tokens_per_second}, std::pair{"mfu", &history_.mfu}}) {
       if (const auto value = number(record, key)) points->push_back({step, *value});
     }
+    const auto right = number(record, "validation_right"), of = number(record, "validation_count");
+    if (right && of && *of > 0) history_.validation_accuracy.push_back({step, *right / *of});
+    if (record.contains("skipped")) history_.skipped.push_back({step, 0});
     const auto exposed = number(record, "exposed_ms"), whole = number(record, "step_ms");
     if (exposed && whole && *whole > 0) history_.exposed_share.push_back({step, *exposed / *whole});
     kept += line + '\n';
@@ -62,6 +65,7 @@ void Metrics::training(const StepRecord& r) {
 }
 
 void Metrics::skipped(std::int64_t step) {
+  history_.skipped.push_back({step, 0});
   file_->add(fmt::format(R"({{"step":{},"skipped":true}})"
                          "\n",
                          step));
@@ -70,6 +74,8 @@ void Metrics::skipped(std::int64_t step) {
 void Metrics::validation(std::int64_t step, double loss, std::int64_t count,
                          std::optional<std::int64_t> right) {
   history_.validation_loss.push_back({step, loss});
+  if (right)
+    history_.validation_accuracy.push_back({step, static_cast<double>(*right) / static_cast<double>(count)});
   file_->add(fmt::format(R"({{"step":{},"validation_loss":{},"validation_count":{}{}}})"
                          "\n",
                          step, loss_text(loss), count,

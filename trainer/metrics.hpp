@@ -45,7 +45,9 @@ class Metrics {
   /// Over the whole run, earlier starts included.
   struct History {
     std::vector<Point> training_loss, validation_loss;
+    std::vector<Point> validation_accuracy;  ///< the share that was right, where the model counts that
     std::vector<Point> tokens_per_second, exposed_share, mfu;
+    std::vector<Point> skipped;  ///< steps without an update; y is 0
   };
   const History& history() const noexcept { return history_; }
 

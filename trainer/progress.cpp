@@ -28,11 +28,15 @@ std::string format_duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
+std::string format_loss(double loss) {
+  return std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "not finite";
+}
+
 std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Pace& pace,
                           const std::string& things) {
   const double rate = pace.recent_tokens_per_second();
   std::string out = fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s", step, steps, loss, rate, things);
-  if (const auto mfu = pace.mfu(rate)) out += fmt::format("  MFU {:.0f}%", 100 * *mfu);
+  if (const auto mfu = pace.mfu(rate)) out += fmt::format("  MFU {:.{}f}%", 100 * *mfu, *mfu < 0.1 ? 1 : 0);
   return out + fmt::format("  exposed {:.1f}%  {} left", 100 * pace.recent_exposed_share(),
                            format_duration(pace.recent_step_seconds() * static_cast<double>(steps - step)));
 }

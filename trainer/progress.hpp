@@ -13,6 +13,9 @@ namespace muster {
 /// "1h02m", "3m07s" or "9s".
 std::string format_duration(double seconds);
 
+/// 4 digits after the point, or "not finite".
+std::string format_loss(double loss);
+
 /// "step 20/100  loss 2.4012  8123 tokens/s  MFU 41%  exposed 2.1%  3m07s left"; without MFU where it is not
 /// known.
 std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Pace& pace,

@@ -21,11 +21,12 @@ constexpr const char* page_style =
     "body{margin:0;background:#f4f5f7;color:#222;font:15px/1.5 system-ui,'DejaVu Sans',sans-serif}"
     "main{max-width:944px;margin:0 auto;padding:28px 16px 48px}"
     "h1{font-size:26px;margin:0 0 2px}h2{font-size:18px;margin:34px 0 10px}p{margin:0 0 18px;color:#555}"
-    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:12px}"
+    ".tiles{display:grid;grid-auto-flow:column;grid-auto-columns:auto;gap:12px}.tile b{white-space:nowrap}"
+    "@media (max-width:760px){.tiles{grid-auto-flow:row;grid-template-columns:repeat(3,1fr)}}"
     ".tile,.card{background:#fff;border:1px solid #e1e4e8;border-radius:8px}"
-    ".tile{padding:12px 14px}.tile b{display:block;font-size:22px;font-weight:600}.tile "
+    ".tile{padding:12px}.tile b{display:block;font-size:20px;font-weight:600}.tile "
     "span{font-size:13px;color:#666}"
-    ".card{padding:10px;margin-bottom:14px;overflow-x:auto}svg{display:block;max-width:100%;height:auto}"
+    ".card{padding:10px;margin-bottom:14px;overflow-x:auto}svg{display:block;width:100%;height:auto}"
     "table{border-collapse:collapse;width:100%;font-size:14px}"
     "th,td{text-align:left;padding:4px 10px;border-bottom:1px solid #e8eaed;vertical-align:top}"
     "tr.group "
@@ -59,12 +60,14 @@ std::string things_of(const Summary& s) { return s.unit == "image" ? "images" : 
 
 std::string tiles(const Summary& s) {
   std::string out = "<div class=\"tiles\">\n";
-  if (s.validation_loss) out += tile(fmt::format("{:.4f}", *s.validation_loss), "validation loss");
+  if (s.validation_accuracy) out += tile(percent(*s.validation_accuracy), "right in validation");
+  if (s.validation_loss) out += tile(format_loss(*s.validation_loss), "validation loss");
   if (s.training_loss) out += tile(fmt::format("{:.4f}", *s.training_loss), "training loss");
   out += tile(fmt::format("{} / {}", s.steps, s.wanted_steps), "steps");
   out += tile(fmt::format("{:.0f}", s.tokens_per_second), things_of(s) + "/s (median)");
   if (s.mfu) out += tile(percent(*s.mfu), "MFU");
-  out += tile(percent(s.exposed_share), "exposed communication");
+  if (s.world_size > 1) out += tile(percent(s.exposed_share), "exposed communication");
+  if (s.skipped_updates > 0) out += tile(fmt::format("{}", s.skipped_updates), "updates skipped");
   out += tile(format_duration(s.wall_seconds), "wall time");
   return out + "</div>\n";
 }
@@ -156,8 +159,13 @@ Chart loss_chart(const Metrics::History& history, const std::string& title, cons
                  const std::string& unit) {
   Chart chart{title, subtitle, "step", "loss (nats per " + unit + ")", {{"training", history.training_loss}}};
   if (!history.validation_loss.empty()) {
-    chart.series.push_back({fmt::format("validation (last {:.4f})", history.validation_loss.back().y),
-                            history.validation_loss, Series::Style::marked, 2});
+    chart.series.push_back(
+        {fmt::format("validation (last {})", format_loss(history.validation_loss.back().y)),
+         history.validation_loss, Series::Style::marked, 2});
+  }
+  if (!history.skipped.empty()) {
+    chart.series.push_back({fmt::format("skipped updates ({})", history.skipped.size()), history.skipped,
+                            Series::Style::events, 3});
   }
   return chart;
 }

@@ -86,7 +86,7 @@ class Run {
   Summary summary(const Progress& progress, const std::string& ended) const;
   /// Writes the pictures of what there is now, whenever it is called.
   std::function<void()> pictures(const Progress& progress, const std::string& ended) const;
-  void write_results(const Progress& progress);
+  void write_results(const Progress& progress, const std::string& ended);
   Replica::Settings replica_settings() const;
   bool first() const { return world_.rank() == 0; }
   /// What the rates count: tokens (a text's are bytes) or images.

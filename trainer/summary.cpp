@@ -64,6 +64,8 @@ std::string as_json(const Summary& s) {
                                     {"validation_loss", or_null(s.validation_loss)},
                                     {"best_validation_loss", or_null(s.best_validation_loss)},
                                     {"best_validation_step", s.best_validation_step},
+                                    {"validation_accuracy", or_null(s.validation_accuracy)},
+                                    {"skipped_updates", s.skipped_updates},
                                     {"tokens_per_step", s.tokens_per_step},
                                     {"tokens_per_second", s.tokens_per_second},
                                     {"step_seconds", s.step_seconds},

@@ -26,6 +26,8 @@ struct Summary {
   std::optional<double> training_loss;  ///< mean over the last steps
   std::optional<double> validation_loss, best_validation_loss;
   std::int64_t best_validation_step = 0;
+  std::optional<double> validation_accuracy;  ///< the last share that was right, where the model counts that
+  std::int64_t skipped_updates = 0;           ///< in the whole run
 
   double wall_seconds = 0;                         ///< since the ranks have joined
   double training_seconds = 0;                     ///< of them, in steps

@@ -60,7 +60,7 @@ void Run::finish(Progress& progress) {
     if (signal_ != 0)
       progress.line(
           fmt::format("stopped by signal {} after step {}: start it again to go on", signal_, state_.step));
-    write_results(progress);
+    write_results(progress, signal_ == 0 ? "finished" : fmt::format("stopped by signal {}", signal_));
     tell_status(signal_ == 0             ? RunStatus::State::finished
                 : is_preemption(signal_) ? RunStatus::State::unfinished
                                          : RunStatus::State::stopped);
@@ -166,6 +166,11 @@ void Run::tell_skipped(Progress& progress, const StepResult& result) {
     }
     flush_records();
     settle(progress, true);
+    try {
+      write_results(progress, fmt::format("stopped: {} in a row skipped", plural(state_.skipped, "update")));
+    } catch (const Error& error) {
+      progress.line(fmt::format("warning: {}", error.what()));  // why the run ends counts more
+    }
     throw TrainingFailure(fmt::format("{}{} in a row: stopped; {}; try a lower --learning-rate", what,
                                       state_.skipped, name_good_checkpoint()));
   });
@@ -203,14 +208,17 @@ void Run::validate(Progress& progress) {
   replica_->add_up(found);
   const double loss = found.loss.value();
   const auto count = static_cast<std::int64_t>(found.loss.weight);
-  progress.line(fmt::format("validation loss {:.4f} nats/{} over {} {}s{}, after step {}", loss,
+  progress.line(fmt::format("validation loss {} nats/{} over {} {}s{}, after step {}", format_loss(loss),
                             workload_->unit(), count, workload_->unit(), accuracy_text(found.accuracy),
                             state_.step));
   if (first()) {
     std::optional<std::int64_t> right;
     if (found.accuracy.weight > 0) right = static_cast<std::int64_t>(found.accuracy.sum);
     metrics_->validation(state_.step, loss, count, right);
-    if (events_) events_->validation(state_.step, loss);
+    if (events_) {
+      events_->validation(state_.step, loss,
+                          right ? std::optional(found.accuracy.value()) : std::optional<double>());
+    }
   }
   validated_step_ = state_.step;
   progress.go_on();

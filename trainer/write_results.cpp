@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string_view>
 
 #include "atomic_file.hpp"
@@ -32,6 +33,9 @@ void add_losses(Summary& summary, const Metrics::History& history) {
     for (std::size_t i = training.size() - count; i < training.size(); ++i) sum += training[i].y;
     summary.training_loss = sum / static_cast<double>(count);
   }
+  summary.skipped_updates = static_cast<std::int64_t>(history.skipped.size());
+  if (!history.validation_accuracy.empty())
+    summary.validation_accuracy = history.validation_accuracy.back().y;
   const auto& validation = history.validation_loss;
   if (validation.empty()) return;
   summary.validation_loss = validation.back().y;
@@ -97,14 +101,15 @@ std::function<void()> Run::pictures(const Progress& progress, const std::string&
   };
 }
 
-void Run::write_results(const Progress& progress) {
-  const std::string ended = signal_ == 0 ? "finished" : fmt::format("stopped by signal {}", signal_);
+void Run::write_results(const Progress& progress, const std::string& ended) {
   flush_records();
   pictures(progress, ended)();
   write_whole(folder() / "summary.json", as_json(summary(progress, ended)));
-  fmt::print("metrics    {}\ncheckpoint {}\nsummary    {}\nreport     {}\n", metrics_path_.string(),
-             checkpoints_.path_of(state_.step).string(), (folder() / "summary.json").string(),
+  fmt::print("metrics    {}\n", metrics_path_.string());
+  if (!good_checkpoint_.empty()) fmt::print("checkpoint {}\n", good_checkpoint_.string());
+  fmt::print("summary    {}\nreport     {}\n", (folder() / "summary.json").string(),
              (folder() / "report.html").string());
+  std::fflush(stdout);
 }
 
 }  // namespace muster

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chart.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <sstream>
+#include <vector>
 
 #include "catch.hpp"
 #include "count_elements.hpp"
@@ -87,6 +90,49 @@ TEST_CASE("of many points a chart draws means", "[chart]") {
   REQUIRE(std::sscanf(svg.c_str() + svg.find("points=\"") + 8, "%lf,%lf", &x, &training) == 2);
   REQUIRE(std::sscanf(svg.c_str() + svg.find("dashed\" points=\"") + 16, "%lf,%lf", &x, &mean) == 2);
   CHECK(training == Approx(mean).margin(0.2));
+}
+
+TEST_CASE("a run of one step, and steps without an update, are seen in a chart", "[chart]") {
+  Chart chart{"one", "", "step", "loss", {{"training", {{1, 5.5}}}}};
+  const std::string one = draw_chart(chart);
+  CHECK(one.find("<circle class=\"mark1\"") != std::string::npos);
+  chart.series[0].points = {{1, 5.5}, {2, 5.0}};
+  CHECK(draw_chart(chart).find("<circle") == std::string::npos);
+  chart.series.push_back({"skipped updates", {{3, 0}, {4, 0}}, Series::Style::events, 3});
+  const std::string with_skipped = draw_chart(chart);
+  const auto stroke =
+      with_skipped.find("<line class=\"line3\" x1=\"852.0\"");  // the last step, at the right end
+  CHECK(stroke != std::string::npos);
+  CHECK(with_skipped.find(">5.2<") != std::string::npos);
+  CHECK(with_skipped.find(">1<") != std::string::npos);
+  CHECK(with_skipped.find(">0.5<") == std::string::npos);  // the events have no height
+}
+
+TEST_CASE("large numbers at an axis are short, and the axis ends at the last step", "[chart]") {
+  Chart chart{"speed", "", "step", "tokens/s", {{"tokens/s", {}}}};
+  chart.from_zero = true;
+  for (int i = 1; i <= 1000; ++i) chart.series[0].points.push_back({i, 600'000.0});
+  const std::string svg = draw_chart(chart);
+  CHECK(svg.find(">600k<") != std::string::npos);
+  CHECK(svg.find(">600000<") == std::string::npos);
+  CHECK(svg.find(">1000<") != std::string::npos);
+}
+
+TEST_CASE("one high point among many is smoothed to a peak and not to a step", "[chart]") {
+  Chart chart{"spike", "", "step", "loss", {{"training", {}}}};
+  for (int i = 1; i <= 400; ++i) chart.series[0].points.push_back({i, i == 200 ? 9.0 : 1.0});
+  const std::string svg = draw_chart(chart);
+  const std::size_t strong = svg.find("<polyline class=\"line1\" points=\"");
+  REQUIRE(strong != std::string::npos);
+  std::istringstream points(svg.substr(svg.find("points=\"", strong) + 8));
+  std::vector<double> heights;
+  for (std::string point; points >> point && point.find(',') != std::string::npos && point[0] != '"';)
+    heights.push_back(std::stod(point.substr(point.find(',') + 1)));
+  REQUIRE(heights.size() == 400);
+  const auto highest = std::min_element(heights.begin(), heights.end());  // y points down
+  CHECK(highest - heights.begin() == 199);
+  CHECK(*highest < *(highest + 1));
+  CHECK(*(highest + 1) < *(highest + 2));
 }
 
 TEST_CASE("the checker of this test finds malformed pictures", "[plot]") {

@@ -123,7 +123,7 @@ TEST_CASE("event files are framed and encoded as TensorBoard reads them", "[even
     EventFile events(folder.path(), 6);
     events.training({7, 1.5, 0.001, 0.25, 100, 0.5, 0.125, 0.75});
     events.training({300, 2.5, 0.001, 0.25, 100, 0.5, 0.125, std::nullopt});
-    events.validation(300, 1.25);
+    events.validation(300, 1.25, 0.5);
     events.flush();
   }
   const auto events = frames(only_file(folder.path()));
@@ -153,7 +153,7 @@ TEST_CASE("event files are framed and encoded as TensorBoard reads them", "[even
                                                    {"exposed_communication", 0.25f},
                                                    {"mfu", 0.75f}});
   CHECK(scalars[1].count("mfu") == 0);
-  CHECK(scalars[2] == std::map<std::string, float>{{"loss/validation", 1.25f}});
+  CHECK(scalars[2] == std::map<std::string, float>{{"loss/validation", 1.25f}, {"accuracy/validation", 0.5f}});
 }
 
 TEST_CASE("an event file that cannot be written is an error", "[events]") {

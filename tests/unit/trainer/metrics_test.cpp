@@ -65,6 +65,23 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
   CHECK(text.find("9.000000") != std::string::npos);
 }
 
+TEST_CASE("what was right and what was skipped is kept, also over a resumption", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const auto check = [](const Metrics::History& history) {
+    REQUIRE(history.validation_accuracy.size() == 1);
+    CHECK(history.validation_accuracy[0].y == 0.75);
+    REQUIRE(history.skipped.size() == 1);
+    CHECK(history.skipped[0].x == 2);
+  };
+  Metrics metrics(path, false, 0);
+  metrics.skipped(2);
+  metrics.validation(3, 1.0, 400, 300);
+  metrics.flush();
+  check(metrics.history());
+  check(Metrics(path, true, 3).history());
+}
+
 TEST_CASE("a validation loss that is no number is null, for JSON has none of these", "[metrics]") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";

@@ -177,11 +177,14 @@ TEST_CASE("signals that come while matrices are multiplied change no bit", "[tra
   CHECK(train_alone(options) == 0);
   const std::string whole = bytes_of(checkpoint_of(options, 60));
   options.output = (folder / "again").string();
-  struct sigaction nothing {}, before {};
+  struct sigaction nothing {
+  }, before{};
   nothing.sa_handler = [](int) {};
   nothing.sa_flags = SA_RESTART;
   REQUIRE(::sigaction(SIGALRM, &nothing, &before) == 0);
-  const struct itimerval often {{0, 200}, {0, 200}}, never {};
+  const struct itimerval often {
+    {0, 200}, { 0, 200 }
+  }, never{};
   REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
   const int code = code_of(options);
   REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);
@@ -351,6 +354,15 @@ TEST_CASE("a diverging run skips so many updates, stops, and says so", "[trainin
   const std::int64_t step = last.at("step");
   CHECK(status.at("step") == step);
   CHECK(status.at("checkpoint") == checkpoint_of(options, step - options.stop_after_skipped).string());
+  // It leaves as much to look at as one that has finished.
+  const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
+  CHECK(summary.at("ended").get<std::string>().starts_with("stopped: "));
+  CHECK(summary.at("skipped_updates") == options.stop_after_skipped);
+  CHECK(summary.at("checkpoint") == status.at("checkpoint"));
+  const std::string report = read_file(folder / "run/report.html");
+  CHECK(report.find("updates skipped") != std::string::npos);
+  CHECK(report.find("nan") == std::string::npos);
+  CHECK(read_file(folder / "run/loss.svg").find("skipped updates (") != std::string::npos);
 }
 
 TEST_CASE("runs that cannot start end with the code of their fault", "[training]") {
