@@ -73,6 +73,9 @@ void Metrics::skipped(std::int64_t step) {
 
 void Metrics::validation(std::int64_t step, double loss, std::int64_t count,
                          std::optional<std::int64_t> right) {
+  // A run that is started again after its last step makes its last validation again.
+  const auto& told = history_.validation_loss;
+  if (!told.empty() && told.back().x == step && std::abs(told.back().y - loss) < 1e-6) return;
   history_.validation_loss.push_back({step, loss});
   if (right)
     history_.validation_accuracy.push_back({step, static_cast<double>(*right) / static_cast<double>(count)});

@@ -37,7 +37,8 @@ class Metrics {
   void training(const StepRecord& record);
   /// A step whose update was skipped, since its loss or gradients were not finite.
   void skipped(std::int64_t step);
-  /// Over `count` predictions, `right` of which are right, where the model counts that.
+  /// Over `count` predictions, `right` of which are right, where the model counts that. Told again with the
+  /// same loss, as a finished run does that is started again, it adds nothing.
   void validation(std::int64_t step, double loss, std::int64_t count, std::optional<std::int64_t> right = {});
   /// Writes what was added since the last flush.
   void flush() { file_->flush(); }

@@ -86,6 +86,21 @@ TEST_CASE("of damaged checkpoints each is told of and the one before is taken", 
   CHECK(kept.skipped.size() == 2);
 }
 
+TEST_CASE("a checkpoint of which a bit has changed is told of too, and the one before is taken",
+          "[checkpoint_folder]") {
+  KeptCheckpoints kept;
+  auto folder = kept.open(3);
+  for (const std::int64_t step : {10, 20}) kept.save(folder, step);
+  const auto tensors = folder.path_of(20) / "tensors.safetensors";
+  std::string bytes = read_file(tensors);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(tensors, bytes);
+  CHECK(kept.newest(folder) == 10);
+  REQUIRE(kept.skipped.size() == 1);
+  CHECK(kept.skipped[0].find(folder.path_of(20).string()) != std::string::npos);
+  CHECK(kept.skipped[0].find("hash") != std::string::npos);
+}
+
 TEST_CASE("one that was being written, and other files, are no checkpoints", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(2);

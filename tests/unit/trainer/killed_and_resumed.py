@@ -5,7 +5,7 @@
 killed_and_resumed.py MUSTER_TRAIN [--mpirun MPIRUN] [--times N] [--steps N] [--seed S]
 
 Each run is killed one to four times, mostly somewhere in a random one of the steps that are left and else while it starts: one of its ranks, or all of them with their launcher. Three kinds take
-turns: one rank; two ranks; and, with --deterministic, another number of ranks at every start. Both files of the last checkpoint must be equal byte for byte; between different
+turns: one rank; two ranks; and, with --deterministic, another number of ranks at every start. Both files of the last checkpoint must be equal byte for byte, and all metrics but times; between different
 numbers of ranks the tensors must be, the state says the number.
 """
 import argparse
@@ -23,7 +23,8 @@ import time
 MOST_KILLS = 4
 DEADLINE = 120  # seconds that any start may take
 OPTIONS = ["--layers=1", "--heads=2", "--width=32", "--context=24", "--batch=7", "--warmup=5", "--threads=1",
-           "--device=cpu", "--no-mfu", "--no-tensorboard", "--eval-every=10", "--checkpoint-every=1", "--log-every=0"]
+           "--device=cpu", "--no-mfu", "--no-tensorboard", "--eval-every=10", "--checkpoint-every=1", "--log-every=1000"]
+METRICS = ["step", "train_loss", "learning_rate", "gradient_norm", "validation_loss", "validation_count"]
 
 
 class Kind:
@@ -126,7 +127,10 @@ def result_of(arguments, folder, kind):
     if len(kind.ranks) > 1:
         fields = json.loads(state)
         state = (fields["step"], fields["samples"], fields["skipped"], fields["tensor_hash"])
-    return (checkpoint / "tensors.safetensors").read_bytes(), state
+    # Metrics but for times: every step once, those that were told and lost with a kill again.
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    numbers = [{key: line[key] for key in METRICS if key in line} for line in metrics]
+    return (checkpoint / "tensors.safetensors").read_bytes(), state, numbers
 
 
 def fail(folder, text):

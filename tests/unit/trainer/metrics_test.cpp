@@ -61,6 +61,8 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
   resumed.training(step_of(4, 9.0));
   resumed.flush();
   const std::string text = read_file(path);
+  CHECK(history.training_loss.back().y == 9.0);
+  CHECK(history.mfu.back().x == 4);
   CHECK(std::count(text.begin(), text.end(), '\n') == 4);
   CHECK(text.find("9.000000") != std::string::npos);
 }
@@ -80,6 +82,25 @@ TEST_CASE("what was right and what was skipped is kept, also over a resumption",
   metrics.flush();
   check(metrics.history());
   check(Metrics(path, true, 3).history());
+}
+
+TEST_CASE("a validation that is made again after the last step is no second line", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  {
+    Metrics metrics(path, false, 0);
+    metrics.validation(5, 1.23456789, 100);
+    metrics.flush();
+  }
+  const std::string once = read_file(path);
+  Metrics again(path, true, 5);
+  again.validation(5, 1.23456789, 100);
+  again.flush();
+  CHECK(read_file(path) == once);
+  CHECK(again.history().validation_loss.size() == 1);
+  again.validation(5, 1.3, 50);  // of other held-out data
+  again.flush();
+  CHECK(read_file(path).size() > once.size());
 }
 
 TEST_CASE("a validation loss that is no number is null, for JSON has none of these", "[metrics]") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mnist_cnn.hpp"
 
+#include <array>
 #include <cmath>
 
 #include "catch.hpp"
@@ -94,6 +95,16 @@ TEST_CASE("the network on images in float agrees with double, threads and oneDNN
       CHECK(std::sqrt(difference / size) < 1e-4);
     }
   }
+}
+
+TEST_CASE("an image is right when its label has the largest of all logits, the first of equal ones",
+          "[mnist-cnn]") {
+  auto compute = test_compute<float>();
+  const float logits[] = {0, 1, 2, 2, 1, 0, 3, 3, 0};
+  for (const auto& [labels, right] :
+       {std::pair{std::array<Token, 3>{2, 0, 0}, 3}, std::pair{std::array<Token, 3>{2, 1, 1}, 1},
+        std::pair{std::array<Token, 3>{0, 2, 2}, 0}, std::pair{std::array<Token, 3>{1, 0, 1}, 1}})
+    CHECK(compute.count_right(logits, labels.data(), 3, 3) == right);
 }
 
 TEST_CASE("a NaN among the pixels shows in the loss", "[mnist-cnn]") {

@@ -74,6 +74,13 @@ TEST_CASE("clipping by the global norm", "[optimizer]") {
   scaled.update(b, unit, norm_of(compute, unit), 0.01, 0);
   CHECK(clipped.moment1()[0] == Approx(scaled.moment1()[0]).epsilon(1e-12));
   CHECK(a[17] == Approx(b[17]).epsilon(1e-12));
+  // What is not too large is left alone.
+  Adamw<double> unclipped(table, {0.9, 0.99, 1e-8, 0.1, 0}, compute), beneath(table, settings, compute);
+  unit[0] = 0.3, unit[17] = 0.4;
+  unclipped.update(a, unit, norm_of(compute, unit), 0.01, 0);
+  beneath.update(b, unit, norm_of(compute, unit), 0.01, 0);
+  CHECK(beneath.moment1()[0] == unclipped.moment1()[0]);
+  CHECK(beneath.moment1()[0] == Approx(0.1 * 0.3).epsilon(1e-12));
   large[1] = std::numeric_limits<double>::quiet_NaN();
   CHECK_FALSE(std::isfinite(norm_of(compute, large)));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <vector>
 
 #include "agreement.hpp"
 #include "memory_plan.hpp"
@@ -49,6 +50,9 @@ void skip_one(Job& job, Communicator world, const Workload& workload, int chunk,
   require(agreement.differing_ranks(replica.parameter_hash()).empty(), rank, "the ranks are the same");
 }
 
+/// Steps that waited for their reduction not just as long as it took.
+int told_apart = 0;
+
 /// What a checkpoint holds.
 struct Whole {
   std::vector<float> parameters, moment1, moment2;
@@ -88,6 +92,7 @@ Whole train(Communicator world, const Workload& workload, const Stretch& stretch
   for (int step = stretch.from; step < stretch.to; ++step) {
     const StepResult result = replica.step(step, step * batch, 1e-2, {});
     require(result.finite, world.rank(), "a step is finite");
+    told_apart += result.exposed != result.communication ? 1 : 0;
     require(result.gathered_bytes == (in_parts ? arena * sizeof(float) : 0), world.rank(),
             "bytes are counted");
   }
@@ -146,6 +151,10 @@ int main() {
     skip_one(job, three, *workload, 2, "sample 13");
   }
   shard(job, *workload);
+  require(told_apart > 0, job.rank(), "what was waited for is another time than the reduction's");
+  const auto differing =
+      Agreement(job.host_world()).differing_ranks(job.rank() == 2 || job.rank() == 5 ? 7 : 8);
+  require(differing == std::vector<int>{2, 5}, job.rank(), "ranks that differ from rank 0 are named");
   job.leave();
   return failures == 0 ? 0 : 1;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs that end early and start again, or at once.
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include "catch.hpp"
 #include "folder_lock.hpp"
+#include "interrupt.hpp"
 #include "muster/error.hpp"
 #include "progress.hpp"
 #include "run_status.hpp"
@@ -73,6 +75,27 @@ TEST_CASE("a killed process keeps nobody out of its folder", "[run_again]") {
   CHECK_NOTHROW(FolderLock(folder.path()));
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+TEST_CASE("the first signal is remembered, and the second one ends the process at once", "[run_again]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const InterruptWatch watch;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    ::kill(::getpid(), SIGTERM);
+    while (interrupt_received() != SIGTERM && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (interrupt_received() != SIGTERM) ::_exit(1);
+    ::kill(::getpid(), SIGINT);
+    while (std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::_exit(2);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CAPTURE(status);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
 }
 
 TEST_CASE("a signal cuts a validation, which is made when the run goes on: nothing is missing",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scaling.hpp"
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
@@ -27,6 +28,17 @@ void write_run(const std::filesystem::path& folder, const ScalingRun& run) {
                                                      {"communication_seconds", run.communication_seconds},
                                                      {"gradient_bytes", run.gradient_bytes}}
                                           .dump());
+}
+
+/// The height of the last of a drawn line's two points; higher ones are smaller numbers.
+double last_height(const std::string& picture, const std::string& line) {
+  const std::size_t at = picture.find("<polyline class=\"" + line + "\" points=\"");
+  REQUIRE(at != std::string::npos);
+  double x[2] = {}, y[2] = {};
+  REQUIRE(std::sscanf(picture.c_str() + picture.find("points", at) + 8, "%lf,%lf %lf,%lf", x, y, x + 1,
+                      y + 1) == 4);
+  CHECK(x[1] > x[0]);
+  return y[1];
 }
 
 }  // namespace
@@ -101,4 +113,27 @@ TEST_CASE("muster-train scaling reads runs, and refuses those that cannot be com
   CHECK(code({one.c_str()}) == 64);
   write_run(folder / "2", run_of(2, 2, 0));
   CHECK(code({two.c_str()}) == 64);
+}
+
+TEST_CASE("muster-train scaling draws what was measured beside what is predicted", "[scaling]") {
+  const TemporaryFolder folder;
+  write_run(folder / "1", run_of(1, 1, 0.3));
+  write_run(folder / "2", run_of(2, 2, 0.4));
+  write_run(folder / "whole", {3, 3, 1000, 0.2, 0, 0, 100e6});
+  const std::string one = (folder / "1").string(), svg = (folder / "s.svg").string();
+  const auto picture = [&](const std::string& other, const char* gbits) {
+    std::vector<const char*> arguments{"scaling", "--output", svg.c_str(), other.c_str(), one.c_str()};
+    if (gbits != nullptr) arguments.push_back(gbits);
+    CHECK(scaling_command(static_cast<int>(arguments.size()), arguments.data()) == 0);
+    return read_file(svg);
+  };
+  const std::string two = (folder / "2").string(), free = picture(two, nullptr);
+  CHECK(free.find("weak scaling") != std::string::npos);
+  CHECK(last_height(free, "line1") > last_height(free, "line2 dashed") + 50);  // 75% and 100%
+  // 100 MB take 0.4 s with 2 Gbit/s, of which the backward pass hides 0.2 s: 60%.
+  const std::string slow = picture(two, "--link-gbits=2");
+  CHECK(slow.find("2 Gbit/s between hosts") != std::string::npos);
+  CHECK(last_height(slow, "line2 dashed") > last_height(slow, "line1") + 30);
+  CHECK(last_height(slow, "line1") == last_height(free, "line1"));
+  CHECK(picture((folder / "whole").string(), nullptr).find("strong scaling") != std::string::npos);
 }

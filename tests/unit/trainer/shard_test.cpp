@@ -194,4 +194,10 @@ TEST_CASE("large files are mapped and fingerprinted by blocks", "[shard]") {
   const data::MappedFile large(folder / "large");
   fs::resize_file(folder / "large", (std::uintmax_t{8} << 20) + 1);
   CHECK(data::MappedFile(folder / "large").fingerprint(0) != large.fingerprint(0));
+  // The first of its blocks is at its begin and the last one at its end.
+  for (const std::streamoff at : {1000, (8 << 20) - 1000}) {
+    const std::uint64_t before = data::MappedFile(folder / "large").fingerprint(0);
+    std::fstream(folder / "large", std::ios::in | std::ios::out | std::ios::binary).seekp(at) << 'x';
+    CHECK(data::MappedFile(folder / "large").fingerprint(0) != before);
+  }
 }

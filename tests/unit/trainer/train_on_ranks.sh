@@ -67,6 +67,34 @@ last=checkpoints/step-00000020/tensors.safetensors
 cmp "$folder/images1/$last" "$folder/images3/$last" || fail "mnist-cnn has other bits on 3 ranks"
 cmp "$folder/right1" "$folder/right3" || fail "3 ranks count other right images"
 
+# What a summary says of several ranks: their peaks together, and communication of one step, which takes no longer than the step.
+python3 - "$folder/run3/summary.json" << 'END' || fail "the summary of three ranks"
+import json, sys
+s = json.load(open(sys.argv[1]))
+peaks = [rank["peak_flops"] for rank in s["machine"]["ranks"]]
+assert len(peaks) == 3 and min(peaks) > 0 and abs(s["peak_flops"] - sum(peaks)) <= 1e-9 * sum(peaks), (s["peak_flops"], peaks)
+assert 0 < s["communication_seconds"] <= s["training_seconds"] / 40, (s["communication_seconds"], s["training_seconds"])
+END
+
+# A signal that reaches one rank stops all of them after the same step; also while they validate.
+for every in 0 1; do
+  name=$folder/signal$every
+  run 3 --steps 100000 --eval-every $every --checkpoint-every 0 --no-mfu --output "$name" > "$folder/log" 2>&1 &
+  started=$!
+  i=0
+  until grep -qs '"state":"running"' "$name/status.json" || [ $i -eq 600 ]; do
+    sleep 0.1
+    i=$((i + 1))
+  done
+  sleep 0.3
+  kill -USR2 "$(pgrep -f "^$train .*--output $name\$" | tail -n 1)"
+  code=0
+  wait $started || code=$?
+  [ $code -eq 0 ] || fail "ranks of which one got a signal ended with $code"
+  grep -q 'stopped by signal 12 after step' "$folder/log" || fail "no line about one rank's signal"
+  grep -q '"state":"unfinished"' "$name/status.json" || fail "one rank's signal left the run in another state"
+done
+
 # Nobody reads what it says any more.
 (
   code=0
@@ -111,3 +139,9 @@ timeout 100 "$mpirun" --bind-to none -n 1 env MUSTER_TRAIN_SEED=1 "$train" --dat
 [ $code -eq 64 ] || fail "ranks with different settings ended with $code, not 64"
 [ "$(grep -c '^muster-train: rank 1 was started with other options than rank 0' "$folder/log")" -eq 1 ] ||
   fail "not exactly one line about different settings"
+sed 's/line 300 /line 30O /' "$folder/text" > "$folder/other"
+code=0
+timeout 100 "$mpirun" --bind-to none -n 1 "$train" --data "$folder/text" --output "$folder/texts" --device cpu : \
+  -n 1 "$train" --data "$folder/other" --output "$folder/texts" --device cpu > "$folder/log" 2>&1 || code=$?
+[ $code -eq 64 ] || fail "ranks with different data ended with $code, not 64"
+[ "$(grep -c '^muster-train: rank 1 read other data from .* than rank 0' "$folder/log")" -eq 1 ] || fail "not exactly one line about different data"
