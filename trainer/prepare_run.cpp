@@ -10,6 +10,7 @@
 #include "measure_peak.hpp"
 #include "plural.hpp"
 #include "run.hpp"
+#include "setting_notes.hpp"
 #include "settings.hpp"
 #include "threads.hpp"
 
@@ -162,12 +163,8 @@ void Run::announce() {
   }
   announce_memory();
   fmt::print("data {}, {}\n", options_.data, workload_->data_line());
-  if (options_.warmup > options_.steps) {
-    fmt::print("note: --warmup {} is longer than --steps {}: the learning rate comes up to {:.3g} only\n",
-               options_.warmup, options_.steps, schedule_.at(options_.steps - 1));
-  }
-  if (options_.shard_optimizer && world_.size() == 1)
-    fmt::print("note: --shard-optimizer has no effect on 1 rank\n");
+  for (const std::string& note : setting_notes(options_, world_.size(), workload_->samples_per_epoch()))
+    fmt::print("note: {}\n", note);
   if (first_step_ >= options_.steps) {
     fmt::print(
         "all {} steps are done already: raise --steps to train on, or pass --resume=off to start anew\n",

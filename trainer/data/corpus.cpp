@@ -9,6 +9,7 @@
 #include "data/shard.hpp"
 #include "hash.hpp"
 #include "muster/error.hpp"
+#include "plural.hpp"
 
 namespace muster::data {
 namespace {
@@ -73,8 +74,10 @@ void Corpus::cut(const TokenSequence& all, double validation_fraction, const std
   if (all.empty()) refuse_corpus(where, "it is empty");
   held_out_size_ = static_cast<std::uint64_t>(static_cast<double>(all.size()) * validation_fraction);
   if (validation_fraction > 0 && held_out_size_ == 0) {
-    refuse_corpus(where, fmt::format("it has only {} {}, too few to hold out {:g} of them", all.size(),
-                                     of_shards_ ? "tokens" : "bytes", validation_fraction));
+    refuse_corpus(where,
+                  fmt::format("it has only {}, too few to hold out {:g} of them",
+                              plural(static_cast<std::int64_t>(all.size()), of_shards_ ? "token" : "byte"),
+                              validation_fraction));
   }
   const std::uint64_t training_size = all.size() - held_out_size_;
   training_ = all.part(0, training_size);

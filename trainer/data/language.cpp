@@ -22,10 +22,11 @@ std::uint64_t states_of(int symbols, int order) {
   const auto base = static_cast<std::uint64_t>(std::max(symbols, 0));
   for (int i = 0; i < order && states <= Language::most_probabilities; ++i) states *= base;
   if (symbols < 2 || order < 1 || states > Language::most_probabilities / base) {
-    throw Error(Fault::usage,
-                fmt::format("a language of {} symbols and order {}: at least 2 and 1, and at most {} "
-                            "probabilities, are needed",
-                            symbols, order, Language::most_probabilities));
+    throw Error(
+        Fault::usage,
+        fmt::format("--symbols {} and --order {}: at least 2 and 1 are needed, and at most {} probabilities "
+                    "(symbols to the power of order + 1): give less of one",
+                    symbols, order, Language::most_probabilities));
   }
   return states;
 }

@@ -65,4 +65,7 @@ TEST_CASE("unusable data gets one line that names it", "[corpus]") {
     CHECK(text.find((folder / name).string()) != std::string::npos);
   }
   CHECK(message("/dev/null").find("neither") != std::string::npos);
+  CHECK(message(folder / "missing").find("muster-train make-data writes some") != std::string::npos);
+  write_file(folder / "tiny", "a");
+  CHECK(message(folder / "tiny").find("it has only 1 byte, too few") != std::string::npos);
 }
