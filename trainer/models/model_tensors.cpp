@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compute/cpu/split.hpp"
 #include "muster/philox.hpp"
 
 namespace muster::models {
@@ -42,6 +43,18 @@ std::vector<std::span<Real>> ModelTensors<Real>::extra_and_gradients() noexcept 
   return parts;
 }
 
+namespace {
+
+/// Element `index` of tensor number `number`.
+double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t number, std::size_t index) {
+  if (tensor.initial_spread <= 0) return tensor.initial_value;
+  if (tensor.distribution == Distribution::normal) return tensor.initial_spread * normal(seed, number, index);
+  const auto bits = static_cast<double>(uniform_bits(seed, number, index) >> 11);
+  return tensor.initial_spread * (bits * 0x1p-52 - 1);
+}
+
+}  // namespace
+
 template <typename Real>
 void ModelTensors<Real>::initialize(std::uint64_t seed) {
   compute::Arena<Real> elsewhere(memory_.is_host() ? 0 : table_.arena_size);
@@ -49,14 +62,11 @@ void ModelTensors<Real>::initialize(std::uint64_t seed) {
   for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
     const Tensor& tensor = table_.tensors[i];
     Real* to = parameters + tensor.offset;
-    for (std::size_t j = 0; j < tensor.count; ++j) {
-      double value = tensor.initial_value;
-      if (tensor.initial_spread > 0 && tensor.distribution == Distribution::normal)
-        value = tensor.initial_spread * normal(seed, i, j);
-      else if (tensor.initial_spread > 0)
-        value = tensor.initial_spread * (static_cast<double>(uniform_bits(seed, i, j) >> 11) * 0x1p-52 - 1);
-      to[j] = Real(value);
-    }
+    // On all processors that this rank may use: the others wait for it.
+    const auto fill = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t j = begin; j < end; ++j) to[j] = Real(initial_element(tensor, seed, i, j));
+    };
+    compute::cpu::split(omp_get_num_procs(), tensor.count, 1, tensor.count, fill);
   }
   memory_.copy_in(parameters_.data(), elsewhere.data(), elsewhere.size() * sizeof(Real));
 }
