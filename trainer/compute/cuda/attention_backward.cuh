@@ -118,13 +118,12 @@ extern "C" __global__ void __launch_bounds__(attention_threads, 3)
   store_rows(d_qkv + head.in_qkv, head.qkv_stride, warp_first, length, sums[0], scale, scale);
 }
 
-/// Of the queries of a tile this thread's number: the first 64 threads have log sums times log2 e, the others
-/// dots. In shared memory two tiles' take turns, as the tiles do: [64 log sums, 64 dots] of each.
+/// Of the queries of a tile this thread's number: the first 64 threads have log sums, the others dots. In
+/// shared memory two tiles' take turns, as the tiles do: [64 log sums times log2 e, 64 dots] of each.
+__device__ inline bool has_dot() { return threadIdx.x >= unsigned{tile_rows}; }
 __device__ inline float number_of_query(const float* log_sum, const float* dots, int tile, int length) {
-  const bool has_dot = threadIdx.x >= unsigned{tile_rows};
   const int row = tile * tile_rows + static_cast<int>(threadIdx.x % unsigned{tile_rows});
-  if (row >= length) return 0.0f;
-  return has_dot ? dots[row] : log_sum[row] * log2_e;
+  return row < length ? (has_dot() ? dots : log_sum)[row] : 0.0f;
 }
 struct alignas(8) TwoFloats {
   float of[2];
@@ -199,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   float next = number(first_tile);
   for (int tile = first_tile; tile < tiles; ++tile) {
     float* const turn = numbers + tile % 2 * attention_threads;
-    turn[threadIdx.x] = next;
+    turn[threadIdx.x] = next * (has_dot() ? 1.0f : log2_e);
     const int now = turn_tiles(pair, tile, tiles);
     if (tile + 1 < tiles) next = number(tile + 1);  // on its way while this tile is worked on
     if (tile == first_tile) {
