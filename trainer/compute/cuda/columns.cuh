@@ -19,6 +19,7 @@ extern "C" __global__ void __launch_bounds__(column_threads)
   float sums[8] = {};
   if (column < width) {
     const int step = column_warps * static_cast<int>(gridDim.y);
+#pragma unroll 4
     for (int row = static_cast<int>(blockIdx.y) * column_warps + warp(); row < rows; row += step) {
       float part[8];
       load_eight(x + static_cast<std::ptrdiff_t>(row) * width + column, part);
