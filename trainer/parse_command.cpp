@@ -25,6 +25,8 @@ std::string text_of_error(const CLI::App& app, const CLI::ParseError& error) {
     commands.push_back(command->get_name());
   if (const auto extra = app.remaining(true); !extra.empty())
     text = unknown_text(extra.front(), named_command(app), commands);
+  else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    text = wants_a_value(text);
   else if (!commands.empty() && &named_command(app) == &app)
     text = fmt::format("name one of: {}", fmt::join(commands, ", "));
   text = text.substr(0, text.find('\n'));
@@ -50,6 +52,10 @@ std::string unknown_text(const std::string& argument, const CLI::App& app,
   const std::string what =
       is_option ? "unknown option " + name : fmt::format("unexpected argument '{}'", name);
   return what + (meant ? "; did you mean " + *meant + "?" : "");
+}
+
+std::string wants_a_value(const std::string& mismatch) {
+  return mismatch.substr(0, mismatch.find(':')) + " wants a value";
 }
 
 bool parse_command(CLI::App& app, int argc, const char* const* argv) {

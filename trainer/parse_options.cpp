@@ -82,8 +82,7 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
     refuse_swallowed_options(app);
     refuse(unknown_text(app.remaining().front(), app, {"make-data", "scaling"}));
   } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = first_line(error.what());
-    refuse(text.substr(0, text.find(':')) + " wants a value");
+    refuse(wants_a_value(error.what()));
   } catch (const CLI::ParseError& error) {
     refuse(first_line(error.what()));
   }

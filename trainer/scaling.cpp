@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "muster/error.hpp"
+#include "plural.hpp"
 
 namespace muster {
 namespace {
@@ -50,7 +51,8 @@ std::vector<ScalingPoint> compare_runs(std::vector<ScalingRun> runs, double link
   }
   for (std::size_t i = 1; i < runs.size(); ++i) {
     if (runs[i].ranks == runs[i - 1].ranks)
-      throw Error(Fault::usage, fmt::format("two runs have {} ranks: give one of each size", runs[i].ranks));
+      throw Error(Fault::usage,
+                  fmt::format("two runs have {}: give one of each size", plural(runs[i].ranks, "rank")));
   }
   const ScalingRun& first = runs.front();
   const double seconds_per_token = first.step_seconds * (1 - std::clamp(first.exposed_share, 0.0, 1.0)) *

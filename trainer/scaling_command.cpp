@@ -13,6 +13,7 @@
 #include "muster/error.hpp"
 #include "parse_command.hpp"
 #include "scaling.hpp"
+#include "value_check.hpp"
 
 namespace muster {
 namespace {
@@ -98,9 +99,8 @@ int scaling_command(int argc, const char* const* argv) {
   app.add_option(
          "--link-gbits", gbits,
          "Gbit/s of a host's link, for the prediction; without it, what the runs' own reductions reached")
-      ->check(CLI::PositiveNumber);
+      ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   if (!parse_command(app, argc, argv)) return 0;
-  if (!std::isfinite(gbits)) throw Error(Fault::usage, "--link-gbits wants a number");
   std::vector<ScalingRun> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));
   const double link_rate = gbits > 0 ? gbits * bytes_per_gbit : link_rate_of(runs);

@@ -87,6 +87,12 @@ std::string as_json(const Summary& s) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
+bool is_summary_of(const std::string& text, const std::string& ended, std::int64_t steps) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  return json.is_object() && json.value("ended", nlohmann::json()) == ended &&
+         json.value("steps", nlohmann::json()) == steps;
+}
+
 std::string format_flops(double flops) {
   for (const auto& [unit, name] : {std::pair{1e15, "PFLOP/s"}, std::pair{1e12, "TFLOP/s"}}) {
     if (flops >= unit) return fmt::format("{:.3g} {}", flops / unit, name);

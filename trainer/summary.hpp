@@ -49,6 +49,9 @@ struct Summary {
 /// One JSON object; muster-train(1) lists its keys.
 std::string as_json(const Summary& summary);
 
+/// True when the text is a summary of a run that has ended so after so many steps.
+bool is_summary_of(const std::string& text, const std::string& ended, std::int64_t steps);
+
 /// 4.2e11 as "420 GFLOP/s".
 std::string format_flops(double flops);
 

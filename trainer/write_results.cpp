@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "atomic_file.hpp"
@@ -24,6 +26,12 @@ void write_whole(const fs::path& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+/// Nothing where there is no such file.
+std::string earlier_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void add_losses(Summary& summary, const Metrics::History& history) {
@@ -103,8 +111,13 @@ std::function<void()> Run::pictures(const Progress& progress, const std::string&
 
 void Run::write_results(const Progress& progress, const std::string& ended) {
   flush_records();
-  pictures(progress, ended)();
-  write_whole(folder() / "summary.json", as_json(summary(progress, ended)));
+  // A finished run that is started again, by a requeued job for instance, has no figures of speed to tell.
+  const bool stands = state_.step == first_step_ &&
+                      is_summary_of(earlier_text(folder() / "summary.json"), ended, state_.step);
+  if (!stands) {
+    pictures(progress, ended)();
+    write_whole(folder() / "summary.json", as_json(summary(progress, ended)));
+  }
   fmt::print("metrics    {}\n", metrics_path_.string());
   if (!good_checkpoint_.empty()) fmt::print("checkpoint {}\n", good_checkpoint_.string());
   fmt::print("summary    {}\nreport     {}\n", (folder() / "summary.json").string(),

@@ -57,6 +57,25 @@ TEST_CASE("one run at a time trains into a folder", "[run_again]") {
   CHECK(last_line(output / "status.json").at("state") == "running");  // the first run's
 }
 
+TEST_CASE("a finished run that is started again leaves what it has told as it is", "[run_again]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.steps = 20;
+  CHECK(train_alone(options) == 0);
+  const auto told = [&] {
+    return read_file(folder / "run/summary.json") + read_file(folder / "run/report.html");
+  };
+  const std::string first = told();
+  CHECK(train_alone(options) == 0);
+  CHECK(told() == first);
+  options.steps = 25;
+  CHECK(train_alone(options) == 0);
+  CHECK(nlohmann::json::parse(read_file(folder / "run/summary.json")).at("steps") == 25);
+  write_file(folder / "run/summary.json", "{");  // from a run that was killed before it had told anything
+  CHECK(train_alone(options) == 0);
+  CHECK(nlohmann::json::parse(read_file(folder / "run/summary.json")).at("ended") == "finished");
+}
+
 TEST_CASE("a killed process keeps nobody out of its folder", "[run_again]") {
   const TemporaryFolder folder;
   int ready[2];

@@ -108,7 +108,8 @@ TEST_CASE("muster-train scaling reads runs, and refuses those that cannot be com
   CHECK(code({}) == 64);
   CHECK(code({one.c_str(), one.c_str()}) == 64);
   CHECK(code({"/nonexistent"}) == 71);
-  CHECK(code({"--link-gbits=-1", one.c_str()}) == 64);
+  for (const char* rate : {"--link-gbits=-1", "--link-gbits=nan", "--link-gbits=10G"})
+    CHECK(code({rate, one.c_str()}) == 64);
   write_file(folder / "1/summary.json", "{\"world_size\":1}");
   CHECK(code({one.c_str()}) == 64);
   write_run(folder / "2", run_of(2, 2, 0));
