@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256)
 /// Adds the rows of d_out to their tokens' rows of d_token_table, each token's by one block: order[begins[i]]
 /// … order[begins[i + 1] - 1] are the rows that hold token distinct[i], in ascending order. Grid: (distinct
 /// tokens, blocks of 256 columns). Shared memory: column_sums_bytes.
-extern "C" __global__ void __launch_bounds__(column_threads)
+extern "C" __global__ void __launch_bounds__(column_threads, 6)
     muster_embed_tokens_backward(int width, const std::uint16_t* distinct, const std::uint32_t* begins,
                                  const std::uint32_t* order, const Narrow* d_out, float* d_token_table) {
   MUSTER_SHARED_BYTES(shared);
@@ -35,14 +35,8 @@ extern "C" __global__ void __launch_bounds__(column_threads)
   const int column = static_cast<int>(blockIdx.y) * 8 * warp_size + 8 * lane();
   float sums[8] = {};
   if (column < width) {
-#pragma unroll 4
-    for (std::uint32_t i = begins[blockIdx.x] + static_cast<std::uint32_t>(warp()); i < end;
-         i += column_warps) {
-      float part[8];
-      load_eight(d_out + order[i] * static_cast<std::size_t>(width) + column, part);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) sums[j] += part[j];
-    }
+    add_rows<4>(sums, d_out + column, width, begins[blockIdx.x] + static_cast<std::uint32_t>(warp()), end,
+                column_warps, [=](std::uint32_t i) { return order[i]; });
   }
 #pragma unroll
   for (int j = 0; j < 8; ++j) all[(warp() * 8 + j) * warp_size + lane()] = sums[j];
