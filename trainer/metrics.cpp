@@ -36,10 +36,9 @@ std::string Metrics::keep_earlier(const std::filesystem::path& path, std::int64_
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number_integer()) continue;
     const auto step = record["step"].get<std::int64_t>();
     if (step > resumed_step) continue;
-    for (auto [key, points] :
-         {std::pair{"train_loss", &history_.training_loss},
-          std::pair{"validation_loss", &history_.validation_loss},
-          std::pair{"tokens_per_second", &history_.tokens_per_second}, std::pair{"mfu", &history_.mfu}}) {
+    for (auto [key, points] : {std::pair{"train_loss", &history_.training_loss},
+                               std::pair{"validation_loss", &history_.validation_loss},
+                               std::pair{"tokens_per_second", &history_.tokens_per_second}}) {
       if (const auto value = number(record, key)) points->push_back({step, *value});
     }
     const auto right = number(record, "validation_right"), of = number(record, "validation_count");
@@ -56,7 +55,6 @@ void Metrics::training(const StepRecord& r) {
   history_.training_loss.push_back({r.step, r.loss});
   history_.tokens_per_second.push_back({r.step, r.tokens_per_second()});
   history_.exposed_share.push_back({r.step, r.exposed_share()});
-  if (r.mfu) history_.mfu.push_back({r.step, *r.mfu});
   file_->add(fmt::format(
       R"({{"step":{},"train_loss":{:.6f},"learning_rate":{:.6g},"gradient_norm":{:.6g},"tokens_per_second":{:.0f},"step_ms":{:.3f},"exposed_ms":{:.3f}{}}})"
       "\n",
@@ -71,11 +69,11 @@ void Metrics::skipped(std::int64_t step) {
                          step));
 }
 
-void Metrics::validation(std::int64_t step, double loss, std::int64_t count,
+bool Metrics::validation(std::int64_t step, double loss, std::int64_t count,
                          std::optional<std::int64_t> right) {
   // A run that is started again after its last step makes its last validation again.
   const auto& told = history_.validation_loss;
-  if (!told.empty() && told.back().x == step && std::abs(told.back().y - loss) < 1e-6) return;
+  if (!told.empty() && told.back().x == step && std::abs(told.back().y - loss) < 1e-6) return false;
   history_.validation_loss.push_back({step, loss});
   if (right)
     history_.validation_accuracy.push_back({step, static_cast<double>(*right) / static_cast<double>(count)});
@@ -83,6 +81,7 @@ void Metrics::validation(std::int64_t step, double loss, std::int64_t count,
                          "\n",
                          step, loss_text(loss), count,
                          right ? fmt::format(R"(,"validation_right":{})", *right) : ""));
+  return true;
 }
 
 }  // namespace muster

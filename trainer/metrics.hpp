@@ -39,7 +39,8 @@ class Metrics {
   void skipped(std::int64_t step);
   /// Over `count` predictions, `right` of which are right, where the model counts that. Told again with the
   /// same loss, as a finished run does that is started again, it adds nothing.
-  void validation(std::int64_t step, double loss, std::int64_t count, std::optional<std::int64_t> right = {});
+  /// @returns whether it was added.
+  bool validation(std::int64_t step, double loss, std::int64_t count, std::optional<std::int64_t> right = {});
   /// Writes what was added since the last flush.
   void flush() { file_->flush(); }
 
@@ -47,7 +48,7 @@ class Metrics {
   struct History {
     std::vector<Point> training_loss, validation_loss;
     std::vector<Point> validation_accuracy;  ///< the share that was right, where the model counts that
-    std::vector<Point> tokens_per_second, exposed_share, mfu;
+    std::vector<Point> tokens_per_second, exposed_share;
     std::vector<Point> skipped;  ///< steps without an update; y is 0
   };
   const History& history() const noexcept { return history_; }

@@ -71,9 +71,13 @@ void add_training_options(CLI::App& app, Options& o) {
       ->check(whole_number(1, 1 << 20));
   add_option(app, group, "--steps", o.steps, "Updates in the whole run")
       ->check(whole_number(std::int64_t{1}, most_steps));
-  add_option(app, group, "--learning-rate", o.learning_rate, "Peak learning rate")
+  add_option(
+      app, group, "--learning-rate", o.learning_rate,
+      "Peak learning rate; GPT-2's sizes have lower ones as long as none is given, 6e-4 (124M) to 2e-4 "
+      "(1558M)")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
-  add_option(app, group, "--min-learning-rate", o.min_learning_rate, "Learning rate at the last step")
+  add_option(app, group, "--min-learning-rate", o.min_learning_rate,
+             "Learning rate at the last step; for GPT-2's sizes a tenth of their peak")
       ->check(not_negative());
   add_option(app, group, "--warmup", o.warmup,
              "Steps of linear rise to the peak; a half cosine falls after them")
@@ -194,6 +198,22 @@ void choose_model(Options& o) {
              shape.vocabulary.value_or(preset->vocabulary)};
 }
 
+/// For sizes of GPT-2 the peak of GPT-3's nearest size, which falls to a tenth (Brown et al. 2020, table 2.1
+/// and appendix B).
+std::optional<double> gpt2_peak_rate(const std::string& model_name) {
+  static const std::map<std::string, double> rates{
+      {"gpt2-124M", 6e-4}, {"gpt2-350M", 3e-4}, {"gpt2-774M", 2.5e-4}, {"gpt2-1558M", 2e-4}};
+  const auto found = rates.find(model_name);
+  return found == rates.end() ? std::nullopt : std::optional(found->second);
+}
+
+void choose_learning_rate(Options& o) {
+  const auto peak = gpt2_peak_rate(o.model_name);
+  if (!peak) return;
+  if (!o.origins.contains("learning-rate")) o.learning_rate = *peak;
+  if (!o.origins.contains("min-learning-rate")) o.min_learning_rate = *peak / 10;
+}
+
 /// What somebody has asked for and would not get, because of something else.
 void refuse_without_effect(const Options& o) {
   const Options defaults;
@@ -234,6 +254,7 @@ void declare_options(CLI::App& app, Options& options) {
 
 void settle_options(Options& o) {
   choose_model(o);
+  choose_learning_rate(o);
   require(o.model.width % o.model.heads == 0,
           fmt::format("--width {} cannot be divided into --heads {} of equal width", o.model.width,
                       o.model.heads));

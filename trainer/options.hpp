@@ -64,7 +64,7 @@ struct Options {
 /// @throws muster::Error with one line for people: usage, or system when the file cannot be read.
 std::optional<Options> parse_options(int argc, const char* const* argv);
 
-/// Sets `model` from the name and the shape.
+/// Sets `model` from the name and the shape, and the learning rates that `origins` does not have by the name.
 /// @throws muster::Error(Fault::usage) when values contradict each other.
 void settle_options(Options& options);
 

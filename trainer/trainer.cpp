@@ -214,8 +214,8 @@ void Run::validate(Progress& progress) {
   if (first()) {
     std::optional<std::int64_t> right;
     if (found.accuracy.weight > 0) right = static_cast<std::int64_t>(found.accuracy.sum);
-    metrics_->validation(state_.step, loss, count, right);
-    if (events_) {
+    const bool is_new = metrics_->validation(state_.step, loss, count, right);
+    if (is_new && events_) {
       events_->validation(state_.step, loss,
                           right ? std::optional(found.accuracy.value()) : std::optional<double>());
     }

@@ -156,6 +156,17 @@ TEST_CASE("values that are none of their kind are told as they were given, with 
   CHECK(complaint({}) == told("MUSTER_TRAIN_MFU: mfu wants true or false"));
 }
 
+TEST_CASE("a size of GPT-2 has its own learning rates, unless others are given", "[settings]") {
+  CHECK(read({"--model=small"}).learning_rate == 3e-3);
+  const Options smallest = read({"--model=gpt2-124M"}), largest = read({"--model=gpt2-1558M"});
+  CHECK(smallest.learning_rate == 6e-4);
+  CHECK(smallest.min_learning_rate == 6e-4 / 10);
+  CHECK(largest.learning_rate == 2e-4);
+  const Options given = read({"--model=gpt2-350M", "--learning-rate=3e-3", "--min-learning-rate=1e-4"});
+  CHECK(given.learning_rate == 3e-3);
+  CHECK(given.min_learning_rate == 1e-4);
+}
+
 TEST_CASE("settings that contradict others, or would have no effect beside them, are refused", "[settings]") {
   const auto told = [](const std::string& text) { return text + help; };
   CHECK(complaint({"--warmup=100", "--steps=50"}) ==
