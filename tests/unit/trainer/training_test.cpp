@@ -2,14 +2,11 @@
 // The whole loop, as a job of one rank.
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "agreement.hpp"
 #include "catch.hpp"
-#include "checkpoint_folder.hpp"
 #include "count_elements.hpp"
 #include "model_fixture.hpp"
 #include "replica.hpp"
@@ -143,56 +140,6 @@ TEST_CASE("training goes on from a checkpoint with the same bits", "[training]")
   job.leave();
 }
 
-TEST_CASE("a signal stops a run after a step, with a checkpoint from which it ends as if never stopped",
-          "[training]") {
-  const TemporaryFolder folder;
-  Options options = small_run(folder);
-  options.steps = 400;
-  options.eval_every = options.checkpoint_every = 0;
-  CHECK(train_alone(options) == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 400));
-
-  options.status = (folder / "status").string();
-  for (const int signal : {SIGTERM, SIGUSR2, SIGUSR1, SIGINT}) {
-    CAPTURE(signal);
-    options.output = (folder / ("stopped" + std::to_string(signal))).string();
-    std::thread sender = signal_once_it_trains(options, signal);
-    CHECK(train_alone(options) == (signal == SIGINT ? 128 + SIGINT : 0));
-    sender.join();
-    const auto status = last_line(options.status);
-    CHECK(status.at("state") == (signal == SIGINT ? "stopped" : "unfinished"));
-    const std::int64_t step = status.at("step");
-    CHECK(step < 400);
-    CHECK(last_line(std::filesystem::path(options.output) / "metrics.jsonl").at("step") == step);
-    CHECK(status.at("checkpoint") == checkpoint_of(options, step).string());
-    CHECK(train_alone(options) == 0);
-    CHECK(bytes_of(checkpoint_of(options, 400)) == whole);
-    CHECK(last_line(options.status).at("state") == "finished");
-  }
-}
-
-TEST_CASE("signals that come while matrices are multiplied change no bit", "[training]") {
-  const TemporaryFolder folder;
-  Options options = small_run(folder);
-  CHECK(train_alone(options) == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 60));
-  options.output = (folder / "again").string();
-  struct sigaction nothing {
-  }, before{};
-  nothing.sa_handler = [](int) {};
-  nothing.sa_flags = SA_RESTART;
-  REQUIRE(::sigaction(SIGALRM, &nothing, &before) == 0);
-  const struct itimerval often {
-    {0, 200}, { 0, 200 }
-  }, never{};
-  REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
-  const int code = code_of(options);
-  REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);
-  REQUIRE(::sigaction(SIGALRM, &before, nullptr) == 0);
-  CHECK(code == 0);
-  CHECK(bytes_of(checkpoint_of(options, 60)) == whole);
-}
-
 TEST_CASE("a run whose newest checkpoint is damaged goes on from the one before, with the same bytes",
           "[training]") {
   const TemporaryFolder folder;
@@ -299,70 +246,6 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
     CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
     CHECK(std::filesystem::exists(folder / "run/checkpoints.before-1/report.html"));
   }
-}
-
-TEST_CASE("an update that is not finite is skipped, and training goes on from the same parameters",
-          "[training]") {
-  const TemporaryFolder folder;
-  const Options options = small_run(folder);
-  Job job = Job::join({.device = Device::cpu});
-  auto compute = test_compute<float>();
-  const auto workload = read_workload(options);
-  const int chunk = GENERATE(0, 2);
-  Replica replica({options.adamw, options.batch, 3, chunk}, *workload, compute, job.host_world());
-  replica.initialize();
-  REQUIRE(replica.step(0, 0, 1e-3, {}).finite);
-  const std::uint64_t before = replica.parameter_hash();
-  const TrainingTensors tensors = replica.tensors();
-  const std::vector<float> moment(tensors.moment2.begin(), tensors.moment2.end());
-  const float good = tensors.parameters[0];
-  tensors.parameters[0] = std::numeric_limits<float>::quiet_NaN();
-  const StepResult result = replica.step(1, 5, 1e-3, {true, true});
-  CHECK_FALSE(result.finite);
-  CHECK(result.any_stop);
-  CHECK(result.any_failed);
-  // The token of that row may be in some chunks only.
-  CHECK(result.not_finite.count() > 0);
-  CHECK(result.not_finite.begin >= 5);
-  CHECK(result.not_finite.end <= 10);
-  tensors.parameters[0] = good;
-  CHECK(replica.parameter_hash() == before);
-  CHECK(std::equal(moment.begin(), moment.end(), tensors.moment2.begin()));
-  CHECK(replica.step(2, 10, 1e-3, {}).finite);
-  CHECK(replica.parameter_hash() != before);
-  job.leave();
-}
-
-TEST_CASE("a diverging run skips so many updates, stops, and says so", "[training]") {
-  const TemporaryFolder folder;
-  Options options = small_run(folder);
-  options.learning_rate = 1e30;
-  options.adamw.clip = 0;
-  options.checkpoint_every = 1;
-  options.stop_after_skipped = GENERATE(1, 3);
-  try {
-    train_alone(options);
-    FAIL("went on");
-  } catch (const EndedTogether& ended) {
-    CHECK(ended.exit_code() == 1);
-  }
-  const auto last = last_line(folder / "run/metrics.jsonl");
-  CHECK(last.at("skipped") == true);
-  const auto status = last_line(folder / "run/status.json");
-  CHECK(status.at("state") == "failed");
-  // The checkpoint that it points at is from before the first skipped update.
-  const std::int64_t step = last.at("step");
-  CHECK(status.at("step") == step);
-  CHECK(status.at("checkpoint") == checkpoint_of(options, step - options.stop_after_skipped).string());
-  // It leaves as much to look at as one that has finished.
-  const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
-  CHECK(summary.at("ended").get<std::string>().starts_with("stopped: "));
-  CHECK(summary.at("skipped_updates") == options.stop_after_skipped);
-  CHECK(summary.at("checkpoint") == status.at("checkpoint"));
-  const std::string report = read_file(folder / "run/report.html");
-  CHECK(report.find("updates skipped") != std::string::npos);
-  CHECK(report.find("nan") == std::string::npos);
-  CHECK(read_file(folder / "run/loss.svg").find("skipped updates (") != std::string::npos);
 }
 
 TEST_CASE("runs that cannot start end with the code of their fault", "[training]") {
