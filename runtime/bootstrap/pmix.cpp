@@ -114,9 +114,9 @@ void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
   attendance.seen_on_host[mine.hello.host] = processes;
   attendance.size = size_;
   attendance.started_together = job_name().starts_with("slurm.pmix.");
-  std::lock_guard const lock(replies->mutex);
+  auto const hellos = replies->so_far();
   for (int r = 0; r < size_; ++r) {
-    auto const& hello = replies->values[static_cast<std::size_t>(r)];
+    auto const& hello = hellos[static_cast<std::size_t>(r)];
     if (hello) attendance.present.insert(r);
     attendance.host_of.push_back(hello ? decode(*hello).hello.host : client_.host_of(r));
   }

@@ -25,6 +25,11 @@ std::optional<std::size_t> PmixReplies::wait_for_first(const Deadline& deadline)
   return std::nullopt;
 }
 
+std::vector<std::optional<Bytes>> PmixReplies::so_far() {
+  std::lock_guard lock(mutex);
+  return values;
+}
+
 void PmixReplies::note(std::size_t index, pmix_status_t status, std::optional<Bytes> value) {
   std::lock_guard lock(mutex);
   if (status != PMIX_SUCCESS) failure = status;

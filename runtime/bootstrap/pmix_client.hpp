@@ -28,6 +28,8 @@ struct PmixReplies {
   /// Until the first of them came, or all others, or the deadline passed. The index of the first that is
   /// there.
   std::optional<std::size_t> wait_for_first(const Deadline& deadline);
+  /// A copy: PMIx's thread waits for `mutex`, and whoever holds it must not wait for PMIx.
+  std::vector<std::optional<Bytes>> so_far();
   void note(std::size_t index, pmix_status_t status, std::optional<Bytes> value);
 
   std::mutex mutex;
