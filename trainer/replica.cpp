@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-/// What PyTorch's DistributedDataParallel takes, too: a millisecond or less on the links between GPUs.
+/// What PyTorch's DistributedDataParallel takes, too: half a millisecond at 50 GB/s.
 constexpr std::size_t device_bucket_bytes = 25u << 20;
 
 }  // namespace

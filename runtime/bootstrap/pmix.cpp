@@ -83,8 +83,7 @@ std::pair<int, std::optional<Record>> Pmix::speaker() {
   auto const replies = client_.get(first_ranks(std::min(rank(), speakers)));
   auto const index = replies->wait_for_first(Deadline(naming_grace));
   if (!index) return {rank(), std::nullopt};
-  std::lock_guard const lock(replies->mutex);
-  return {static_cast<int>(*index), decode(*replies->values[*index])};
+  return {static_cast<int>(*index), decode(*replies->so_far()[*index])};
 }
 
 // Of each host the lowest rank that is there tells the one that speaks what runs on it.
@@ -137,10 +136,10 @@ std::vector<Record> Pmix::exchange(const Record& mine, const Deadline& deadline)
   stand_.reset();
   auto const replies = client_.get(first_ranks(size_));
   replies->wait(Deadline(std::max(deadline.remaining(), milliseconds{1000})));
-  std::lock_guard const lock(replies->mutex);
+  auto const hellos = replies->so_far();
   std::vector<Record> records;
   for (int r = 0; r < size_; ++r) {
-    auto const& bytes = replies->values[static_cast<std::size_t>(r)];
+    auto const& bytes = hellos[static_cast<std::size_t>(r)];
     if (!bytes) throw Error(Fault::system, fmt::format("join: PMIx lost the hello of rank {}", r));
     records.push_back(decode(*bytes));
     if (records.back().hello.rank != r)

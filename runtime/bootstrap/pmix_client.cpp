@@ -13,29 +13,35 @@ using Bytes = PmixReplies::Bytes;
 std::string reason_of(pmix_status_t status) { return PMIx_Error_string(status); }
 
 bool PmixReplies::wait(const Deadline& deadline) {
-  std::unique_lock lock(mutex);
-  return changed.wait_until(lock, deadline.when(), [&] { return awaited == 0; });
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline.when(), [&] { return awaited_ == 0; });
 }
 
 std::optional<std::size_t> PmixReplies::wait_for_first(const Deadline& deadline) {
-  std::unique_lock lock(mutex);
-  changed.wait_until(lock, deadline.when(), [&] { return awaited == 0 || (!values.empty() && values[0]); });
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i]) return i;
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline.when(),
+                      [&] { return awaited_ == 0 || (!values_.empty() && values_[0]); });
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    if (values_[i]) return i;
   return std::nullopt;
 }
 
 std::vector<std::optional<Bytes>> PmixReplies::so_far() {
-  std::lock_guard lock(mutex);
-  return values;
+  std::lock_guard lock(mutex_);
+  return values_;
+}
+
+pmix_status_t PmixReplies::failure() {
+  std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 void PmixReplies::note(std::size_t index, pmix_status_t status, std::optional<Bytes> value) {
-  std::lock_guard lock(mutex);
-  if (status != PMIX_SUCCESS) failure = status;
-  values[index] = std::move(value);
-  --awaited;
-  changed.notify_all();
+  std::lock_guard lock(mutex_);
+  if (status != PMIX_SUCCESS) failure_ = status;
+  values_[index] = std::move(value);
+  --awaited_;
+  changed_.notify_all();
 }
 
 namespace {
@@ -149,9 +155,9 @@ bool PmixClient::fence(const Deadline& deadline) {
     throw Error(Fault::system, "join: PMIx refused the fence: " + reason_of(status));
   callback.release();  // fence_done owns it now
   if (!replies->wait(deadline)) return false;
-  if (replies->failure != PMIX_SUCCESS) {
+  if (auto const failure = replies->failure(); failure != PMIX_SUCCESS) {
     throw Error(Fault::system,
-                "join: the PMIx fence failed (a rank or its node ended?): " + reason_of(replies->failure),
+                "join: the PMIx fence failed (a rank or its node ended?): " + reason_of(failure),
                 rank() != 0);
   }
   return true;

@@ -18,25 +18,29 @@ namespace muster::bootstrap {
 std::string reason_of(pmix_status_t status);
 
 /// What callbacks on PMIx's own thread write and we wait for. Kept alive by whoever comes last.
-struct PmixReplies {
+class PmixReplies {
+ public:
   using Bytes = std::vector<std::uint8_t>;
 
-  explicit PmixReplies(std::size_t count) : awaited(count), values(count) {}
+  explicit PmixReplies(std::size_t count) : awaited_(count), values_(count) {}
 
   /// Until all came; false when the deadline passed first.
   bool wait(const Deadline& deadline);
   /// Until the first of them came, or all others, or the deadline passed. The index of the first that is
   /// there.
   std::optional<std::size_t> wait_for_first(const Deadline& deadline);
-  /// A copy: PMIx's thread waits for `mutex`, and whoever holds it must not wait for PMIx.
+  /// A copy, since PMIx's own thread waits for the lock: whoever held it must not wait for PMIx.
   std::vector<std::optional<Bytes>> so_far();
+  /// The last that was no success.
+  pmix_status_t failure();
   void note(std::size_t index, pmix_status_t status, std::optional<Bytes> value);
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::size_t awaited;
-  std::vector<std::optional<Bytes>> values;
-  pmix_status_t failure = PMIX_SUCCESS;
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t awaited_;
+  std::vector<std::optional<Bytes>> values_;
+  pmix_status_t failure_ = PMIX_SUCCESS;
 };
 
 /// A connected PMIx client: what its server told it, one hello for all ranks and the fence that spreads it.

@@ -7,6 +7,17 @@
 #include "muster/philox.hpp"
 
 namespace muster::models {
+namespace {
+
+/// Element `index` of tensor number `number`.
+double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t number, std::size_t index) {
+  if (tensor.initial_spread <= 0) return tensor.initial_value;
+  if (tensor.distribution == Distribution::normal) return tensor.initial_spread * normal(seed, number, index);
+  const auto bits = static_cast<double>(uniform_bits(seed, number, index) >> 11);
+  return tensor.initial_spread * (bits * 0x1p-52 - 1);
+}
+
+}  // namespace
 
 void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation,
                        double value, Distribution distribution) {
@@ -42,18 +53,6 @@ std::vector<std::span<Real>> ModelTensors<Real>::extra_and_gradients() noexcept 
   }
   return parts;
 }
-
-namespace {
-
-/// Element `index` of tensor number `number`.
-double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t number, std::size_t index) {
-  if (tensor.initial_spread <= 0) return tensor.initial_value;
-  if (tensor.distribution == Distribution::normal) return tensor.initial_spread * normal(seed, number, index);
-  const auto bits = static_cast<double>(uniform_bits(seed, number, index) >> 11);
-  return tensor.initial_spread * (bits * 0x1p-52 - 1);
-}
-
-}  // namespace
 
 template <typename Real>
 void ModelTensors<Real>::initialize(std::uint64_t seed) {
