@@ -33,11 +33,10 @@ void require(bool fine, const std::string& what) {
 
 }  // namespace
 
-template <typename Number>
-Number* CudaCompute::scratch(Arena<Number>& arena, std::size_t count) {
+float* CudaCompute::scratch(Arena<float>& arena, std::size_t count) {
   if (arena.size() < count) {
     arena = {};
-    arena = Arena<Number>(count, gpu_);
+    arena = Arena<float>(count, gpu_);
   }
   return arena.data();
 }

@@ -93,8 +93,7 @@ class CudaCompute final : public Compute<bfloat16> {
   std::int64_t count_right(const bfloat16* logits, const Token* targets, int rows, int classes) override;
 
  private:
-  template <typename Number>
-  Number* scratch(Arena<Number>& arena, std::size_t count);
+  float* scratch(Arena<float>& arena, std::size_t count);
   void multiply(const ProductShape& shape, const ProductOperands& operands);
   void column_sums(const bfloat16* x, float* out, int rows, int width);
   void enqueue_squares(const float* x, std::size_t count);
