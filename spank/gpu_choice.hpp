@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "placement/node.hpp"
 #include "placement/place.hpp"
 
 namespace muster::spank {
@@ -15,31 +14,31 @@ namespace muster::spank {
 struct GpuChoice {
   std::vector<int> minors;  ///< the GPUs that Slurm or the user left to this task; empty: no choice was made,
                             ///< the plan decides
-  bool set_by_slurm = false;  ///< CUDA_VISIBLE_DEVICES names GPUs of the step by Slurm's numbers, those of the
-                              ///< device files, while CUDA counts in PCI order: it is to be said by UUID
+  bool set_by_slurm = false;  ///< CUDA_VISIBLE_DEVICES names GPUs of the step by Slurm's numbers, those of
+                              ///< the device files, while CUDA counts in PCI order: it is to be said by UUID
 };
 
-/// step: the step's GPUs on this node; visible: those this task may open; cuda_devices: the task's
-/// CUDA_VISIBLE_DEVICES. confined: Slurm hides the GPUs that are not the step's, and then counts
+/// A GPU of the step, as Slurm may name it in CUDA_VISIBLE_DEVICES.
+struct StepGpu {
+  int minor = -1;    ///< N of /dev/nvidiaN
+  std::string uuid;  ///< what gres.conf's env_uuid names (Slurm 26.05); empty: unknown
+};
+
+/// step: the step's GPUs on this node, ascending by minor; visible: those this task may open; cuda_devices:
+/// the task's CUDA_VISIBLE_DEVICES. confined: Slurm hides the GPUs that are not the step's, and then counts
 /// CUDA_VISIBLE_DEVICES from 0 among the step's own.
-GpuChoice gpu_choice(const std::vector<int>& step, const std::vector<int>& visible,
+GpuChoice gpu_choice(const std::vector<StepGpu>& step, const std::vector<int>& visible,
                      const std::optional<std::string>& cuda_devices, bool confined);
 
-/// Whether Slurm's binding of GPUs to tasks (SLURMD_TRES_BIND, e.g. "gpu:per_task:1", or "gpu:closest") gives
-/// each GPU to one task only.
-bool deals_each_gpu_once(const std::string& binding);
+/// The rows of the plan that a task with these GPUs would have, the best first: those for exactly these GPUs,
+/// its own first or else by turns, so that tasks on one GPU begin at different ones; then those whose GPUs
+/// are all among them; then its own. With gpus empty its own row alone.
+std::vector<int> wanted_rows(const placement::Placement& plan, int local_rank,
+                             const std::vector<placement::PlacedGpu>& gpus);
 
-/// The task's placement with `gpus` (ascending) instead of the planned ones. When each GPU is dealt to one
-/// task only, the cores, memory and NIC are those planned for exactly these GPUs; otherwise, or when no task
-/// was to have them, the planned ones stay. The planned row as it is when `gpus` is empty or as planned.
-placement::TaskPlacement row_for(const placement::Placement& plan, const placement::Node& node,
-                                 int local_rank, const std::vector<placement::PciAddress>& gpus,
-                                 bool dealt_once);
-
-/// The task's placement when it has these MIG instances (their names in the plan) instead of the planned
-/// ones: all but the local rank of the task that they were planned for. The planned row when `instances` is
-/// empty or was not planned for anyone.
-placement::TaskPlacement row_with(const placement::Placement& plan, int local_rank,
-                                  const std::vector<std::string>& instances);
+/// The row of the plan for a task that has these GPUs, which may be others than the row was planned for: then
+/// nothing is known of how near they are. Empty gpus: those of the row.
+placement::TaskPlacement row_with(const placement::Placement& plan, int row, int local_rank,
+                                  const std::vector<placement::PlacedGpu>& gpus);
 
 }  // namespace muster::spank

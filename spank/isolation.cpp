@@ -20,6 +20,8 @@ constexpr std::string_view task_sharing = "allow-task-sharing";
 // srun's manual since 23.11: --gpus-per-task of the job implies this value and hands it on; it is nobody's
 // choice.
 constexpr std::string_view implied_binding = "gres/gpu:per_task:";
+// Likewise --ntasks-per-gpu's.
+constexpr std::string_view implied_single = "gres/gpu:single:";
 
 bool chose_binding(const ReadVariable& read) {
   const char* binding = read("SLURM_TRES_BIND");
@@ -96,9 +98,11 @@ OwnShare own_share(const char* mark, const char* binding, const char* cuda_devic
   return share;
 }
 
-bool dealt_by_default(const char* mark, const char* binding) {
-  return mark != nullptr && std::string_view(mark).starts_with("SLURM_GRES_FLAGS:") && binding != nullptr &&
-         std::string_view(binding).starts_with(implied_binding);
+bool dealt_by_default(const char* mark, const char* binding, bool tasks_per_gpu) {
+  if (mark == nullptr || binding == nullptr || !std::string_view(mark).starts_with("SLURM_GRES_FLAGS:"))
+    return false;
+  const std::string_view implied(binding);
+  return implied.starts_with(implied_binding) || (tasks_per_gpu && implied.starts_with(implied_single));
 }
 
 std::vector<int> allowed_minors(const std::vector<int>& minors, const std::string& folder) {

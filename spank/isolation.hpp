@@ -54,8 +54,9 @@ OwnShare own_share(const char* mark, const char* binding, const char* cuda_devic
 
 /// Whether the GPUs that Slurm names for each task are only dealt in the order of their numbers because
 /// isolation was lifted by the flag and nobody bound the GPUs otherwise: Muster then deals them as it plans.
-/// mark, binding: as in own_share(). Pure.
-bool dealt_by_default(const char* mark, const char* binding);
+/// mark, binding: as in own_share(). tasks_per_gpu: --ntasks-per-gpu, which implies a binding to single GPUs.
+/// Pure.
+bool dealt_by_default(const char* mark, const char* binding, bool tasks_per_gpu);
 
 /// Which of the GPU device files /dev/nvidia<minor> this process may open. One that is missing while others
 /// are there (a container) is not allowed; where none is there, nothing is hidden and all are.

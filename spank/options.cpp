@@ -11,8 +11,8 @@ namespace muster::spank {
 namespace {
 
 constexpr std::string_view all_words =
-    "auto, strict, off, gpu=, cpu=, nic= or env= with on or off, memory= with prefer, bind or off, report, "
-    "explain, json[=FILE], tasks-per-gpu=K";
+    "auto, strict, off, gpu=, cpu=, nic=, ranks= or env= with on or off, visible= with own or node, memory= "
+    "with prefer, bind or off, report, explain, json[=FILE], tasks-per-gpu=K";
 constexpr int most_tasks_per_gpu = 1024;  // far above CUDA's own limit of 48 or 60 clients of one MPS server
 
 std::string quoted(std::string_view word) {
@@ -70,6 +70,12 @@ MemoryPolicy memory_of(const Word& word) {
   refuse(word.text, "memory=prefer, memory=bind or memory=off");
 }
 
+Visible visible_of(const Word& word) {
+  if (word.value == "own") return Visible::own;
+  if (word.value == "node") return Visible::node;
+  refuse(word.text, "visible=own or visible=node");
+}
+
 int count_of(const Word& word) {
   int count = 0;
   const char* end = word.value.data() + word.value.size();
@@ -84,6 +90,7 @@ std::optional<bool>* switch_for(Words& words, std::string_view key) {
   if (key == "cpu") return &words.cpu;
   if (key == "nic") return &words.nic;
   if (key == "env") return &words.env;
+  if (key == "ranks") return &words.ranks;
   return nullptr;
 }
 
@@ -104,6 +111,8 @@ void take(Words& words, const Word& word) {
     words.mode = mode;
   else if (word.key == "memory")
     words.memory = memory_of(word);
+  else if (word.key == "visible")
+    words.visible = visible_of(word);
   else if (word.key == "tasks-per-gpu")
     words.tasks_per_gpu = count_of(word);
   else if (auto* part = switch_for(words, word.key))
@@ -164,6 +173,10 @@ Words parse_words(std::string_view list, bool defaults) {
   check(parts, defaults);
   if (words.env == false && words.nic == true) contradict("env=off", "nic=on");
   if (words.env == false && words.gpu == true) contradict("env=off", "gpu=on");
+  if (words.env == false && words.ranks == true) contradict("env=off", "ranks=on");
+  if (words.visible && (words.env == false || words.gpu == false))
+    contradict(words.gpu == false ? "gpu=off" : "env=off",
+               words.visible == Visible::own ? "visible=own" : "visible=node");
   if (defaults && (words.report || words.explain || words.json || words.tasks_per_gpu > 0))
     throw std::invalid_argument(quoted(list) +
                                 " is no default: report, explain, json and tasks-per-gpu are for users");
@@ -196,6 +209,8 @@ Wish resolve(const std::optional<Words>& option, const Settings& settings) {
   wish.parts.env = pick(own.env, defaults.env, true);
   wish.parts.gpu = wish.parts.env && pick(own.gpu, defaults.gpu, true);
   wish.parts.nic = wish.parts.env && pick(own.nic, defaults.nic, true);
+  wish.parts.ranks = wish.parts.env && pick(own.ranks, defaults.ranks, true);
+  wish.visible = own.visible ? own.visible : defaults.visible;
   wish.parts.cpu = pick(own.cpu, defaults.cpu, true);
   wish.parts.memory = pick(own.memory, defaults.memory, MemoryPolicy::prefer);
   wish.report = own.report;
@@ -212,6 +227,9 @@ bool is_switched_off(const Parts& parts, std::string_view variable) {
   if (!parts.env) return true;
   if (!parts.gpu &&
       among({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "JAX_LOCAL_DEVICE_IDS", "MUSTER_GPUS"}))
+    return true;
+  if (!parts.ranks && among({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                             "MASTER_PORT", "TF_CONFIG"}))
     return true;
   if (!parts.cpu && among({"OMP_NUM_THREADS", "MUSTER_CPUS"})) return true;
   if (parts.memory == MemoryPolicy::off && variable == "MUSTER_MEMORY") return true;

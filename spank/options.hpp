@@ -22,20 +22,28 @@ enum class MemoryPolicy {
   bind,    ///< memory of the chosen domains only
 };
 
+/// Which GPUs CUDA shows a task.
+enum class Visible {
+  own,   ///< its own alone
+  node,  ///< all GPUs of the step on the node, in an order in which a task's own stand at its local rank
+};
+
 /// What of a placement is applied to the tasks.
 struct Parts {
   bool gpu = true;  ///< narrow CUDA_VISIBLE_DEVICES to the task's own GPUs
   bool cpu = true;  ///< bind to the cores; else Slurm's affinity stays
   MemoryPolicy memory = MemoryPolicy::prefer;
-  bool nic = true;  ///< the variables that name network devices
-  bool env = true;  ///< any variable at all
+  bool nic = true;    ///< the variables that name network devices
+  bool env = true;    ///< any variable at all
+  bool ranks = true;  ///< RANK and the like, by which frameworks find each other
 };
 
 /// One comma list, as it was written: what it does not mention is unset.
 struct Words {
   std::optional<Mode> mode;
-  std::optional<bool> gpu, cpu, nic, env;
+  std::optional<bool> gpu, cpu, nic, env, ranks;
   std::optional<MemoryPolicy> memory;
+  std::optional<Visible> visible;
   bool report = false;
   bool explain = false;
   std::optional<std::string> json;  ///< the file; empty: the plugin names it
@@ -73,6 +81,7 @@ struct Wish {
   Mode mode = Mode::off;
   bool asked = false;  ///< by the user; a default leaves steps without GPUs alone
   Parts parts;
+  std::optional<Visible> visible;  ///< unset: as Slurm would show the GPUs
   bool report = false;
   bool explain = false;
   std::optional<std::string> json;

@@ -27,6 +27,32 @@ void add_host(std::string& path, const std::string& host) {
   path.insert(dot == std::string::npos || dot <= name ? path.size() : dot, "-" + host);
 }
 
+// -1 and errno when there is none.
+int open_folder(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+// Returns what is wrong; empty: written.
+std::string replace_file(int folder, const std::string& name, const std::string& text, mode_t mask) {
+  struct stat status {};
+  if (fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode))
+    return "there is something of this name that is not a regular file";
+  const std::string temporary = "." + name + "." + std::to_string(getpid());
+  unlinkat(folder, temporary.c_str(), 0);  // of a process that was killed
+  const int descriptor =
+      openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor < 0) return std::strerror(errno);
+  const bool written = placement::write_all(descriptor, text) && fchmod(descriptor, 0666 & ~mask) == 0;
+  int error = errno;
+  const bool closed = close(descriptor) == 0;
+  if (closed && written && renameat(folder, temporary.c_str(), folder, name.c_str()) == 0) return {};
+  if (written) error = errno;
+  unlinkat(folder, temporary.c_str(), 0);
+  return std::strerror(error);
+}
+
 }  // namespace
 
 std::string plan_file_path(const PlanFileName& name) {
@@ -37,11 +63,21 @@ std::string plan_file_path(const PlanFileName& name) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
     switch (next) {
-      case 'j': path += std::to_string(name.job); break;
-      case 's': path += std::to_string(name.step); break;
-      case 'N': path += name.host; break;
-      case '%': path += '%'; break;
-      default: path += pattern[i]; continue;
+      case 'j':
+        path += std::to_string(name.job);
+        break;
+      case 's':
+        path += std::to_string(name.step);
+        break;
+      case 'N':
+        path += name.host;
+        break;
+      case '%':
+        path += '%';
+        break;
+      default:
+        path += pattern[i];
+        continue;
     }
     has_host = has_host || next == 'N';
     ++i;
@@ -59,21 +95,27 @@ mode_t user_umask(const std::optional<std::string>& slurm_umask) {
   return error == std::errc() && stop == end && mask <= 0777 ? mask : usual;
 }
 
-void write_plan_file(const std::string& path, const std::string& text, mode_t mask) {
-  struct stat status {};
-  if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    fail(path, "there is something of this name that is not a regular file");
-  const std::size_t name = path.rfind('/') + 1;  // 0 when there is no folder
-  std::string temporary(path, 0, name);
-  temporary.append(".").append(path, name).append(".XXXXXX");
-  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) fail(path, std::strerror(errno));
-  const bool written = placement::write_all(descriptor, text) && fchmod(descriptor, 0666 & ~mask) == 0;
-  const int error = errno;
-  if (close(descriptor) == 0 && written && rename(temporary.c_str(), path.c_str()) == 0) return;
-  const int late_error = errno;
-  unlink(temporary.c_str());
-  fail(path, std::strerror(written ? late_error : error));
+PlanFile::PlanFile(std::string path) : path_(std::move(path)), folder_(open_folder(path_)) {
+  struct stat root {};
+  if (stat("/", &root) != 0) return;
+  root_device_ = root.st_dev;
+  root_inode_ = root.st_ino;
+}
+
+PlanFile::~PlanFile() {
+  if (folder_ >= 0) close(folder_);
+}
+
+void PlanFile::write(const std::string& text, mode_t mask) const {
+  struct stat root {};
+  const bool in_container =
+      stat("/", &root) == 0 && (root.st_dev != root_device_ || root.st_ino != root_inode_);
+  const int folder = in_container ? folder_ : open_folder(path_);
+  if (folder < 0) fail(path_, in_container ? "the node has no such folder" : std::strerror(errno));
+  const std::string name = path_.substr(path_.rfind('/') + 1);
+  const std::string problem = replace_file(folder, name, text, mask);
+  if (!in_container) close(folder);
+  if (!problem.empty()) fail(path_, problem);
 }
 
 }  // namespace muster::spank

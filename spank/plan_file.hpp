@@ -18,18 +18,37 @@ struct PlanFileName {
   bool one_node = true;  ///< the step has no other node
 };
 
-/// Where a node's plan goes. In FILE %j is the job, %s the step, %N the host and %% a percent sign, as in srun's
-/// own file names; of several nodes each has a file of its own, so where %N is missing the host is put before
-/// the extension. An ending / means a folder. The default name is muster-JOB.STEP-HOST.json. Pure.
+/// Where a node's plan goes. In FILE %j is the job, %s the step, %N the host and %% a percent sign, as in
+/// srun's own file names; of several nodes each has a file of its own, so where %N is missing the host is put
+/// before the extension. An ending / means a folder. The default name is muster-JOB.STEP-HOST.json. Pure.
 std::string plan_file_path(const PlanFileName& name);
 
-/// The user's umask as Slurm hands it on in SLURM_UMASK, in octal digits; 0022 when it is not there or no umask.
+/// The user's umask as Slurm hands it on in SLURM_UMASK, in octal digits; 0022 when it is not there or no
+/// umask.
 mode_t user_umask(const std::optional<std::string>& slurm_umask);
 
-/// Writes a file of mode 0666 & ~mask as the effective user: under a temporary name beside it, renamed when it
-/// is complete. An existing regular file is replaced, a symbolic link is not followed.
-/// @throws std::runtime_error with one line that names the file when it cannot be written, or when something
-/// that is not a regular file has the name.
-void write_plan_file(const std::string& path, const std::string& text, mode_t mask);
+/// A plan's file, named before the tasks start and written in one of them.
+class PlanFile {
+ public:
+  /// In user_init. Holds on to the folder as the node sees it, where there is one.
+  explicit PlanFile(std::string path);
+  PlanFile(const PlanFile&) = delete;
+  PlanFile& operator=(const PlanFile&) = delete;
+  ~PlanFile();
+
+  /// Writes a file of mode 0666 & ~mask as the effective user: under a temporary name beside it, renamed when
+  /// it is complete. An existing regular file is replaced, a symbolic link is not followed. The folder is the
+  /// one that the caller sees, where Slurm may have given the job a /tmp of its own; only within a container,
+  /// which has a root folder of its own, it is the node's.
+  /// @throws std::runtime_error with one line that names the file when it cannot be written, or when
+  /// something that is not a regular file has the name.
+  void write(const std::string& text, mode_t mask) const;
+
+ private:
+  std::string path_;
+  int folder_ = -1;
+  dev_t root_device_ = 0;
+  ino_t root_inode_ = 0;
+};
 
 }  // namespace muster::spank

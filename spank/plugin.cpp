@@ -75,7 +75,8 @@ bool register_option(spank_t spank) noexcept {
   static char name[] = "muster", argument[] = "auto|strict|off,WORD...",
               usage[] =
                   "Place each task on its GPU, cores, memory and NIC. WORDs: report, explain, json[=FILE]; "
-                  "gpu=, cpu=, nic=, env= on|off; memory=prefer|bind|off; tasks-per-gpu=K. See muster(7)";
+                  "gpu=, cpu=, nic=, ranks=, env= on|off; memory=prefer|bind|off; visible=own|node; "
+                  "tasks-per-gpu=K. See muster(7)";
   static spank_option option = {name, argument, usage, 2 /* the argument is optional */, 0, on_option};
   if (spank_option_register(spank, &option) == ESPANK_SUCCESS) return true;
   slurm_error("muster: Slurm refused the option --muster; is another plugin using that name?");

@@ -116,8 +116,8 @@ void add_heterogeneous(spank_t spank, SlurmFacts& facts) {
   for (int& rank : facts.ranks) rank = components.first_rank < 0 ? -1 : rank + components.first_rank;
 }
 
-// A binding that says which CPUs, or that there is to be none. The others (threads, which --hint=nomultithread
-// implies, cores, sockets, ldoms) only say how coarse Slurm's own choice is to be.
+// A binding that says which CPUs, or that there is to be none. The others (threads, which
+// --hint=nomultithread implies, cores, sockets, ldoms) only say how coarse Slurm's own choice is to be.
 std::string named_cpus(const std::string& binding) {
   const bool named = binding.starts_with("map_") || binding.starts_with("mask_") ||
                      binding.starts_with("rank") || binding == "none";
@@ -153,10 +153,7 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
       static_cast<int>(item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));
   // srun of 22.05 and 23.02 does not follow the job's -c, which is still what the user wants for a task.
   facts.cpus_asked = count_of(job_variable(spank, "SLURM_CPUS_PER_TASK").value_or(""));
-  facts.gpus_per_task = count_of(job_variable(spank, "SLURM_GPUS_PER_TASK").value_or(""));
-  facts.shares_gpus = job_variable(spank, "SLURM_SHARDS_ON_NODE") ||
-                      job_variable(spank, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") ||
-                      job_variable(spank, "SLURM_NTASKS_PER_GPU");
+  facts.gpu_request = read_gpu_request([&](const std::string& name) { return job_variable(spank, name); });
   facts.gpus = step_gpus(job_variable(spank, "SLURM_STEP_GPUS").value_or(""));
   facts.cuda_devices = step_gpus(job_variable(spank, "CUDA_VISIBLE_DEVICES").value_or(""));
   facts.cpus = own_cpus();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu_request.hpp"
 #include "placement/cpu_set.hpp"
 #include "rank_layout.hpp"
 
@@ -18,14 +19,13 @@ struct SlurmFacts {
   std::uint32_t uid = 0;
   std::uint32_t job_id = 0;
   std::uint32_t step_id = 0;
-  std::string host;          ///< this node, as gethostname() says
-  int local_tasks = 0;       ///< tasks of the step on this node
-  int world_size = 0;        ///< tasks of the step
-  std::vector<int> ranks;    ///< ranks[local rank] = rank; -1: only the tasks' environment says it
-  int cpus_per_task = 0;     ///< as Slurm counts CPUs; 1 also when nobody asked
-  int cpus_asked = 0;        ///< what -c of the step, else of the job around it, asked for; 0: nothing
-  int gpus_per_task = 0;     ///< 0: not said
-  bool shares_gpus = false;  ///< shards, MPS or --ntasks-per-gpu: several tasks to a GPU
+  std::string host;        ///< this node, as gethostname() says
+  int local_tasks = 0;     ///< tasks of the step on this node
+  int world_size = 0;      ///< tasks of the step
+  std::vector<int> ranks;  ///< ranks[local rank] = rank; -1: only the tasks' environment says it
+  int cpus_per_task = 0;   ///< as Slurm counts CPUs; 1 also when nobody asked
+  int cpus_asked = 0;      ///< what -c of the step, else of the job around it, asked for; 0: nothing
+  GpuRequest gpu_request;
   /// The step's GPUs on this node as Slurm names them: N of /dev/nvidiaN, or for MIG instances a number of
   /// Slurm's own or a UUID.
   std::vector<std::string> gpus;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "gpu_request.hpp"
 #include "handed_on.hpp"
 
 namespace muster::spank {
@@ -73,6 +74,8 @@ std::optional<int> gpus_per_task_of_components(const std::vector<std::string>& c
 
 int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariable& read) {
   if (const auto own = value_of(options, "--gpus-per-task")) return count_of(*own);
+  if (const auto own = value_of(options, "--tres-per-task")) return gpus_in_tres(*own);
+  if (const char* of_job = read("SLURM_TRES_PER_TASK")) return gpus_in_tres(of_job);
   if (const char* of_job = read("SLURM_GPUS_PER_TASK")) return count_of(of_job);
   return 0;
 }

@@ -47,6 +47,12 @@ std::vector<int> minors_of(const std::vector<std::string>& names) {
   return minors;
 }
 
+bool is_among(const placement::PlacedGpu& gpu, const std::vector<placement::PlacedGpu>& list) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& one) {
+    return one.pci == gpu.pci && (!gpu.mig || one.uuid == gpu.uuid);
+  });
+}
+
 }  // namespace
 
 Step::Step(SlurmFacts facts, const Wish& wish) : facts_(std::move(facts)), wish_(wish) {}
@@ -61,10 +67,12 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
   step->find_gpus();
   step->placement_ = placement::place(step->node_, request_for(step->node_, step->facts_, wish, step->gpus_));
   step->leave_cpus_to_user();
+  step->claims_ = RowClaims(step->placement_.tasks.size());
   step->environment_ = TaskEnvironment(spank, step->facts_, step->wish_.parts, settings.profiles);
   step->tell(step->environment_.complaints());
+  step->prepare_publication(spank);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  if (wish.report || wish.explain || wish.json) step->publish(spank, took.count());
+  step->plan_milliseconds_ = took.count();
   return step;
 }
 
@@ -87,15 +95,27 @@ void Step::tell(const std::vector<std::string>& complaints) const {
   }
 }
 
-// Which GPUs, and which instances of those in MIG mode, are the step's. Of instances Slurm gives no file
-// name; they are those that may be opened, if there are as many of them as Slurm says.
 void Step::find_gpus() {
-  const auto all = facts_.gpus.empty() ? std::vector<MigInstance>() : read_mig_instances();
-  if (all.empty()) {
+  const auto instances = facts_.gpus.empty() ? std::vector<MigInstance>() : read_mig_instances();
+  if (instances.empty())
     minors_ = minors_of(facts_.gpus);
-    gpus_.whole = addresses_of(minors_);
-    return;
+  else
+    find_instances(instances);
+  gpus_.whole = addresses_of(minors_);
+  for (const int minor : minors_) {
+    const auto* gpu = node_.find_gpu(addresses_of({minor}).front());
+    step_gpus_.push_back({gpu->pci, gpu->uuid, gpu->domain});
   }
+  for (const auto& one : instances_) {
+    const auto parent = addresses_of({one.gpu_minor}).front();
+    gpus_.instances.push_back({one.label(), parent});
+    step_gpus_.push_back({parent, one.label(), node_.find_gpu(parent)->domain, true});
+  }
+}
+
+// Which instances of GPUs in MIG mode are the step's. Slurm gives them no file name; they are those that may
+// be opened, if there are as many of them as Slurm says.
+void Step::find_instances(const std::vector<MigInstance>& all) {
   const auto split = [&](int minor) {
     return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.gpu_minor == minor; });
   };
@@ -110,9 +130,6 @@ void Step::find_gpus() {
         std::to_string(instances_.size()) + " MIG instances and " + std::to_string(minors_.size()) +
         " whole GPUs may be opened, so which are the step's cannot be told (ConstrainDevices=yes "
         "in cgroup.conf?)");
-  gpus_.whole = addresses_of(minors_);
-  for (const auto& one : instances_)
-    gpus_.instances.push_back({one.label(), addresses_of({one.gpu_minor}).front()});
 }
 
 std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const {
@@ -131,48 +148,7 @@ std::vector<PciAddress> Step::addresses_of(const std::vector<int>& minors) const
   return addresses;
 }
 
-std::vector<std::string> Step::own_instances(const std::optional<std::string>& cuda_devices) const {
-  std::vector<std::string> own;
-  for (const auto& one : instances_)
-    if (may_use(one)) own.push_back(one.label());
-  if (own.size() < instances_.size() || !cuda_devices || !minors_.empty()) return own;
-  // Not isolated: Slurm's choice is in CUDA_VISIBLE_DEVICES, at the same places as in the step's.
-  own.clear();
-  std::istringstream names(*cuda_devices);
-  for (std::string name; std::getline(names, name, ',');) {
-    const auto at = std::find(facts_.cuda_devices.begin(), facts_.cuda_devices.end(), name);
-    const auto index = static_cast<std::size_t>(at - facts_.cuda_devices.begin());
-    if (index < instances_.size()) own.push_back(instances_[index].label());
-  }
-  return own;
-}
-
-placement::TaskPlacement Step::row_of(spank_handle* spank, int local_rank, int rank,
-                                      const std::vector<int>& visible, const GpuChoice& choice) const {
-  if (!instances_.empty())
-    return row_with(placement_, local_rank, own_instances(job_variable(spank, "CUDA_VISIBLE_DEVICES")));
-  const placement::TaskPlacement task =
-      row_for(placement_, node_, local_rank, addresses_of(choice.minors),
-              deals_each_gpu_once(job_variable(spank, "SLURMD_TRES_BIND").value_or("")));
-  // Said by one task of the step, not on each of a thousand nodes.
-  if (rank == 0 && visible.size() < minors_.size() && facts_.local_tasks > 1)
-    slurm_spank_log("muster: %s", isolation_notice(facts_.host, static_cast<int>(visible.size()),
-                                                   static_cast<int>(minors_.size()))
-                                      .c_str());
-  if (rank == 0 && (wish_.report || wish_.explain) && !choice.minors.empty())
-    slurm_spank_log(
-        "muster: Slurm bound the tasks to GPUs itself, so a rank may have another GPU than in the table; the "
-        "cores, memory and NIC of a GPU's row go to the task that has the GPU (MUSTER_GPUS tells)");
-  return task;
-}
-
-bool Step::is_dealt_by_default(spank_handle* spank) const {
-  const auto mark = job_variable(spank, lift_mark), binding = job_variable(spank, "SLURMD_TRES_BIND");
-  return wish_.parts.gpu && wish_.parts.env && mark && binding &&
-         dealt_by_default(mark->c_str(), binding->c_str());
-}
-
-void Step::apply(spank_handle* spank) const {
+void Step::apply(spank_handle* spank) {
   int local_rank = -1;
   if (spank_get_item(spank, S_TASK_ID, &local_rank) != ESPANK_SUCCESS || local_rank < 0 ||
       local_rank >= facts_.local_tasks)
@@ -184,21 +160,24 @@ void Step::apply(spank_handle* spank) const {
   if (rank < 0)
     throw std::runtime_error("Slurm does not say the rank of local task " + std::to_string(local_rank));
 
-  const std::vector<int> visible = allowed_minors(minors_);
-  GpuChoice choice = gpu_choice(minors_, visible, job_variable(spank, "CUDA_VISIBLE_DEVICES"),
-                                devices_confined(node_, minors_));
-  if (choice.set_by_slurm && is_dealt_by_default(spank) &&
-      choice.minors.size() == placement_.tasks.at(static_cast<std::size_t>(local_rank)).gpus.size())
-    choice.minors.clear();
-  const placement::TaskPlacement task = row_of(spank, local_rank, rank, visible, choice);
+  const FoundGpus found = find_own(spank, local_rank);
+  const auto task_index = static_cast<std::size_t>(local_rank);
+  ClaimedRow claimed;
+  claimed.rank = rank;
+  claimed.row = claims_.claim(task_index, wanted_rows(placement_, local_rank, found.own));
+  for (std::size_t i = 0; i < std::min(step_gpus_.size(), ClaimedRow::most_gpus); ++i)
+    claimed.gpus[i] = is_among(step_gpus_[i], found.own);
+  if (claims_.arrive(task_index, claimed)) publish(spank, found);
+  if (rank == 0) warn(found);
+  const placement::TaskPlacement task = row_with(placement_, claimed.row, local_rank, found.own);
   bind(task, rank);
   if (!wish_.parts.env) return;
   if (facts_.heterogeneous && facts_.components.empty() && rank == 0)
     slurm_spank_log(
         "muster: Slurm does not tell the components of this heterogeneous step where rank 0 is, so "
         "MASTER_ADDR and MASTER_PORT are not set; set them, or start components as a heterogeneous job");
-  environment_.apply(
-      spank, environment_.decide(spank, task, rank, addresses_of(visible), choice.set_by_slurm), rank);
+  environment_.apply(spank, environment_.decide(spank, task, rank, shown_to(task, found)), rank);
+  if (wish_.parts.gpu && is_dealt_by_default(spank)) name_own_gpus(spank, task);
 }
 
 void Step::bind(const placement::TaskPlacement& task, int rank) const {

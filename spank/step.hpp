@@ -12,10 +12,14 @@
 #include "placement/node.hpp"
 #include "placement/place.hpp"
 #include "placement/report.hpp"
+#include "plan_file.hpp"
+#include "report_address.hpp"
+#include "row_claims.hpp"
 #include "slurm_facts.hpp"
 #include "step_request.hpp"
 #include "task_environment.hpp"
 #include "topology_cache.hpp"
+#include "visible_gpus.hpp"
 
 namespace muster::spank {
 
@@ -23,31 +27,47 @@ namespace muster::spank {
 class Step {
  public:
   /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
-  /// Publishes the plan as the wish says: the node's report, its JSON.
   /// @throws std::exception with one line that says what is wrong and what to do.
   static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish, const Settings& settings,
                                     TopologyCache& cache);
 
-  /// In task_init, in the task's own process: CPUs, memory policy, environment.
+  /// In task_init, in the task's own process: CPUs, memory policy, environment. The last task of the node
+  /// publishes what all have, as the wish says: the node's report, its JSON.
   /// @throws std::exception when Slurm does not say which task this is.
-  void apply(spank_handle* spank) const;
+  void apply(spank_handle* spank);
 
   /// Whether the step has MIG instances: Slurm says in CUDA_VISIBLE_DEVICES which is whose, and that stays.
   bool has_instances() const { return !instances_.empty(); }
 
  private:
+  /// What this task finds of the step's GPUs.
+  struct FoundGpus {
+    std::vector<int> openable;              // minors of whole GPUs
+    bool isolated = false;                  // some of the step's cannot be opened
+    bool replaceable = false;               // CUDA_VISIBLE_DEVICES is Slurm's, and another may take its place
+    std::vector<placement::PlacedGpu> own;  // Slurm's choice for this task; empty: the plan decides
+  };
+
   Step(SlurmFacts facts, const Wish& wish);
-  placement::NodeReport report(spank_handle* spank, double plan_milliseconds) const;
+  void prepare_publication(spank_handle* spank);
+  placement::NodeReport report(spank_handle* spank, const placement::Placement& actual,
+                               const FoundGpus& found) const;
   void leave_cpus_to_user();
   void tell(const std::vector<std::string>& complaints) const;
-  void publish(spank_handle* spank, double plan_milliseconds) const;
-  std::string plan_json(spank_handle* spank) const;
+  void publish(spank_handle* spank, const FoundGpus& found) const;
+  placement::Placement actual_placement() const;
+  std::string plan_json(spank_handle* spank, const placement::Placement& actual,
+                        const FoundGpus& found) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void find_gpus();
-  std::vector<std::string> own_instances(const std::optional<std::string>& cuda_devices) const;
-  placement::TaskPlacement row_of(spank_handle* spank, int local_rank, int rank,
-                                  const std::vector<int>& visible, const GpuChoice& choice) const;
+  void find_instances(const std::vector<MigInstance>& all);
+  FoundGpus find_own(spank_handle* spank, int local_rank) const;
+  FoundGpus find_own_instances(spank_handle* spank) const;
+  VisibleChoice choose(const FoundGpus& found) const;
+  ShownGpus shown_to(const placement::TaskPlacement& task, const FoundGpus& found) const;
   bool is_dealt_by_default(spank_handle* spank) const;
+  void warn(const FoundGpus& found) const;
+  void name_own_gpus(spank_handle* spank, const placement::TaskPlacement& task) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 
   SlurmFacts facts_;
@@ -55,9 +75,14 @@ class Step {
   placement::Node node_;
   std::vector<int> minors_;  // of the step's whole GPUs
   std::vector<MigInstance> instances_;
-  StepGpus gpus_;  // both, as placement has them
+  StepGpus gpus_;                                // both, as placement has them
+  std::vector<placement::PlacedGpu> step_gpus_;  // both, whole ones first
   placement::Placement placement_;
   TaskEnvironment environment_;
+  RowClaims claims_;
+  double plan_milliseconds_ = 0;
+  std::optional<ReportAddress> report_address_;
+  std::optional<PlanFile> plan_file_;
 };
 
 }  // namespace muster::spank

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step tells of its plan, as the user wished: a table, the reasons, a file.
-#include "gpu_choice.hpp"
+// What a step shows of its placement, as the user wished: a table, the reasons, a file. By the last task of a
+// node, which knows what all have, as the user and where the user's program will see files.
 #include "placement/report_json.hpp"
 #include "plan_file.hpp"
 #include "step.hpp"
@@ -12,38 +12,67 @@ extern "C" {
 
 namespace muster::spank {
 
-placement::NodeReport Step::report(spank_handle* spank, double plan_milliseconds) const {
-  auto report = placement::node_report(node_, placement_, facts_.ranks, plan_milliseconds);
+// In user_init: what is not there any more in the tasks.
+void Step::prepare_publication(spank_handle* spank) {
+  report_address_ = take_report_address(spank);
+  if (!wish_.json) return;
+  std::uint32_t nodes = 0;
+  spank_get_item(spank, S_JOB_NNODES, &nodes);
+  plan_file_.emplace(plan_file_path({*wish_.json, facts_.job_id, facts_.step_id, facts_.host, nodes == 1}));
+}
+
+placement::Placement Step::actual_placement() const {
+  placement::Placement actual;
+  actual.warnings = placement_.warnings;
+  for (std::size_t task = 0; task < placement_.tasks.size(); ++task) {
+    const ClaimedRow& claimed = claims_.of(task);
+    std::vector<placement::PlacedGpu> gpus;
+    for (std::size_t i = 0; i < step_gpus_.size() && i < ClaimedRow::most_gpus; ++i)
+      if (claimed.gpus[i]) gpus.push_back(step_gpus_[i]);
+    actual.tasks.push_back(row_with(placement_, claimed.row, static_cast<int>(task), gpus));
+  }
+  return actual;
+}
+
+placement::NodeReport Step::report(spank_handle* spank, const placement::Placement& actual,
+                                   const FoundGpus& found) const {
+  std::vector<int> ranks;
+  for (std::size_t task = 0; task < actual.tasks.size(); ++task) ranks.push_back(claims_.of(task).rank);
+  auto report = placement::node_report(node_, actual, ranks, plan_milliseconds_);
+  if (wish_.parts.gpu && !step_gpus_.empty()) {
+    const VisibleChoice choice = choose(found);
+    report.shown =
+        choice.visible == Visible::own ? "its own GPUs" : "all GPUs of the step, its own at its local rank";
+    report.shown_reason = choice.reason;
+    if (const auto warning = index_warning(choice.visible, actual); !warning.empty())
+      report.warnings.push_back(warning);
+  }
   for (std::size_t task = 0; wish_.explain && task < report.rows.size(); ++task) {
-    const auto lines = environment_.explain(spank, placement_.tasks[task], report.rows[task].rank);
+    const auto lines = environment_.explain(spank, actual.tasks[task], report.rows[task].rank);
     report.rows[task].reasons.insert(report.rows[task].reasons.end(), lines.begin(), lines.end());
   }
   return report;
 }
 
-// The tasks are not there yet, nor what Slurm adds to each one's environment.
-std::string Step::plan_json(spank_handle* spank) const {
-  const auto gpus = addresses_of(minors_);
-  const auto choice =
-      gpu_choice(minors_, minors_, job_variable(spank, "CUDA_VISIBLE_DEVICES"), false);
-  std::vector<std::vector<placement::Variable>> environments(placement_.tasks.size());
+std::string Step::plan_json(spank_handle* spank, const placement::Placement& actual,
+                            const FoundGpus& found) const {
+  std::vector<std::vector<placement::Variable>> environments(actual.tasks.size());
   for (std::size_t i = 0; wish_.parts.env && i < environments.size(); ++i)
     environments[i] =
-        environment_.decide(spank, placement_.tasks[i], facts_.ranks[i], gpus, choice.set_by_slurm).set;
-  return placement::report_json(node_, placement_, environments);
+        environment_.decide(spank, actual.tasks[i], claims_.of(i).rank, shown_to(actual.tasks[i], found)).set;
+  return placement::report_json(node_, actual, environments);
 }
 
-void Step::publish(spank_handle* spank, double plan_milliseconds) const {
-  if (wish_.report || wish_.explain) deliver_report(spank, report(spank, plan_milliseconds), wish_.explain);
-  if (!wish_.json) return;
-  std::uint32_t nodes = 0;
-  spank_get_item(spank, S_JOB_NNODES, &nodes);
-  try {
-    write_plan_file(plan_file_path({*wish_.json, facts_.job_id, facts_.step_id, facts_.host, nodes == 1}),
-                    plan_json(spank), user_umask(job_variable(spank, "SLURM_UMASK")));
-  } catch (const std::exception& error) {  // no reason to end a step
-    slurm_spank_log("muster: %s: %s", facts_.host.c_str(), error.what());
-  }
+// A failure here is no reason to end a step.
+void Step::publish(spank_handle* spank, const FoundGpus& found) const try {
+  if (!wish_.report && !wish_.explain && !plan_file_) return;
+  const placement::Placement actual = actual_placement();
+  if (wish_.report || wish_.explain)
+    deliver_report(report_address_, report(spank, actual, found), wish_.explain);
+  if (plan_file_)
+    plan_file_->write(plan_json(spank, actual, found), user_umask(job_variable(spank, "SLURM_UMASK")));
+} catch (const std::exception& error) {
+  slurm_spank_log("muster: %s: %s", facts_.host.c_str(), error.what());
 }
 
 }  // namespace muster::spank

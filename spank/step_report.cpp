@@ -30,10 +30,15 @@ void expect_reports(spank_handle* spank, bool explain) {
   }
 }
 
-void deliver_report(spank_handle* spank, const placement::NodeReport& report, bool explain) {
+std::optional<ReportAddress> take_report_address(spank_handle* spank) {
   const auto text = job_variable(spank, report_address_variable);
-  const auto address = ReportAddress::parse(text.value_or(""));
-  if (text) spank_unsetenv(spank, report_address_variable);
+  if (!text) return std::nullopt;
+  spank_unsetenv(spank, report_address_variable);
+  return ReportAddress::parse(*text);
+}
+
+void deliver_report(const std::optional<ReportAddress>& address, const placement::NodeReport& report,
+                    bool explain) {
   if (address && send_report(*address, report)) return;
   std::string table = placement::merge_reports({report}, 1, explain);
   table.pop_back();                      // the log ends the line

@@ -48,15 +48,15 @@ placement::Request request_for(const Node& node, const SlurmFacts& facts, const 
   request.gpus = gpus.whole;
   request.mig = gpus.instances;
   const int count = static_cast<int>(gpus.whole.size() + gpus.instances.size());
-  // SLURM_GPUS_PER_TASK may be left over from the job when this step asked otherwise; what Slurm allotted
-  // decides.
-  if (count > 0 && facts.gpus_per_task * facts.local_tasks <= count && count >= facts.local_tasks)
-    request.gpus_per_task = facts.gpus_per_task;
+  // The count may be the job's when this step asked otherwise; what Slurm allotted decides.
+  const int per_task = facts.gpu_request.per_task;
+  if (count > 0 && long{per_task} * facts.local_tasks <= count && count >= facts.local_tasks)
+    request.gpus_per_task = per_task;
   else if (count > 0 && count < facts.local_tasks)
     request.gpus_per_task = 1;  // place() refuses this with the figures, unless they may be shared
   request.tasks_per_gpu = std::max(wish.tasks_per_gpu, 1);
   // Shards, MPS and --ntasks-per-gpu say that tasks share GPUs, and Slurm has dealt them accordingly.
-  if (wish.tasks_per_gpu == 0 && facts.shares_gpus && count > 0)
+  if (wish.tasks_per_gpu == 0 && facts.gpu_request.shared && count > 0)
     request.tasks_per_gpu = std::max(1, (facts.local_tasks + count - 1) / count);
   request.cpus_per_task = cpus_per_task(facts, request.cpus);
   request.hardware_threads = request.cpus_per_task * facts.local_tasks > cores_among(node, request.cpus);

@@ -79,6 +79,8 @@ TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, c
                                  const std::string& profiles)
     : host_(facts.host), parts_(parts) {
   if (!parts.env) return;
+  // A step of one task starts what has ranks of its own: mpirun, torchrun, submitit's launcher.
+  parts_.ranks = parts.ranks && facts.world_size > 1;
   job_.world_size = facts.world_size;
   job_.local_world_size = facts.local_tasks;
   const RankLayout layout = read_layout(spank, facts);
@@ -162,15 +164,16 @@ void TaskEnvironment::find_tensorflow(const RankLayout& layout) {
 
 placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
                                                      const placement::TaskPlacement& task, int rank,
-                                                     std::vector<placement::PciAddress> visible_gpus,
-                                                     bool cuda_devices_by_slurm) const {
+                                                     const ShownGpus& shown) const {
   placement::JobFacts job = job_;
   job.rank = rank;
   job.local_rank = task.local_rank;
-  job.visible_gpus = std::move(visible_gpus);
+  job.visible_gpus = shown.openable;
+  job.shown_gpus = shown.list;
+  job.first_own = shown.first_own;
   const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
   std::vector<std::string> not_from_user;
-  if (cuda_devices_by_slurm)
+  if (shown.replaceable)
     not_from_user.push_back("CUDA_VISIBLE_DEVICES");
   else if (!placement::set_by_outer_step(lookup).contains("CUDA_VISIBLE_DEVICES"))
     job.cuda_visible_devices = lookup("CUDA_VISIBLE_DEVICES");
@@ -184,7 +187,7 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
 std::vector<std::string> TaskEnvironment::explain(spank_handle* spank, const placement::TaskPlacement& task,
                                                   int rank) const {
   if (!parts_.env) return {};
-  const auto change = decide(spank, task, rank, {}, true);
+  const auto change = decide(spank, task, rank, {{}, true, task.gpus, 0});
   std::vector<std::string> lines;
   const auto add = [&](const std::vector<placement::Variable>& variables, bool valued) {
     constexpr std::size_t longest = 60;
@@ -202,10 +205,18 @@ std::vector<std::string> TaskEnvironment::explain(spank_handle* spank, const pla
 }
 
 void TaskEnvironment::apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const {
+  const auto stale =
+      placement::set_by_outer_step([&](const std::string& name) { return job_variable(spank, name); });
   for (const auto& variable : change.set)
     if (spank_setenv(spank, variable.name.c_str(), variable.value.c_str(), 1) != ESPANK_SUCCESS)
       slurm_spank_log("muster: rank %d on %s: %s could not be set", rank, host_.c_str(),
                       variable.name.c_str());
+  const auto is_set_now = [&](const std::string& name) {
+    return std::any_of(change.set.begin(), change.set.end(),
+                       [&](const auto& one) { return one.name == name; });
+  };
+  for (const std::string& name : stale)
+    if (!is_set_now(name)) spank_unsetenv(spank, name.c_str());
 }
 
 }  // namespace muster::spank

@@ -19,6 +19,14 @@ namespace muster::spank {
 /// outer step.
 void forget_outer_step(spank_handle* spank);
 
+/// The GPUs that CUDA is to show a task.
+struct ShownGpus {
+  std::vector<placement::PciAddress> openable;  ///< those that the task can open
+  bool replaceable = false;                     ///< CUDA_VISIBLE_DEVICES is Slurm's, not the user's
+  std::vector<placement::PlacedGpu> list;       ///< in CUDA's order; empty: what Slurm shows stays
+  int first_own = 0;                            ///< index in it of the first of the task's own
+};
+
 class TaskEnvironment {
  public:
   TaskEnvironment() = default;
@@ -31,18 +39,15 @@ class TaskEnvironment {
   const std::vector<std::string>& complaints() const { return complaints_; }
 
   /// What is set and what is left alone for one task. In task_init it decides on the task's own environment;
-  /// in user_init on the job's, which lacks what Slurm adds for each task (CUDA_VISIBLE_DEVICES among them).
-  /// visible_gpus: those that the task can open. cuda_devices_by_slurm: CUDA_VISIBLE_DEVICES is Slurm's and
-  /// may be narrowed.
+  /// for another task of the node it is what that task's would say, too.
   placement::EnvironmentChange decide(spank_handle* spank, const placement::TaskPlacement& task, int rank,
-                                      std::vector<placement::PciAddress> visible_gpus,
-                                      bool cuda_devices_by_slurm) const;
+                                      const ShownGpus& shown) const;
 
-  /// In user_init, for --muster=explain: a line for each variable, without ranks and the GPUs' own, which
-  /// Slurm settles later.
+  /// For --muster=explain: a line for each variable, without those that differ from rank to rank.
   std::vector<std::string> explain(spank_handle* spank, const placement::TaskPlacement& task, int rank) const;
 
-  /// In task_init: sets what decide() said. A variable that cannot be set is one line in the log.
+  /// In task_init: sets what decide() said, and takes out what an outer step of ours set and this one does
+  /// not. A variable that cannot be set is one line in the log.
   void apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const;
 
  private:

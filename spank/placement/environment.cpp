@@ -29,23 +29,26 @@ std::string verbs_devices(const std::vector<PlacedNic>& nics) {
   return list;
 }
 
-/// The task's GPUs as CUDA should see them; empty: cannot be said, or Slurm has said it (MIG instances).
+/// The GPUs that CUDA should show the task; empty: cannot be said, or what is set already stays.
 Variable visible_devices(const TaskPlacement& task, const JobFacts& facts) {
-  Variable variable{"CUDA_VISIBLE_DEVICES", "", "the task's GPUs by UUID"};
+  const std::vector<PlacedGpu>& shown = facts.shown_gpus ? *facts.shown_gpus : task.gpus;
+  const std::string whose =
+      shown.size() == task.gpus.size() ? "the task's GPUs" : "the step's GPUs on this node";
+  Variable variable{"CUDA_VISIBLE_DEVICES", "", whose + " by UUID"};
   const auto is_instance = [](const PlacedGpu& gpu) { return gpu.mig; };
-  if (std::any_of(task.gpus.begin(), task.gpus.end(), is_instance)) return variable;
+  if (!facts.shown_gpus && std::any_of(shown.begin(), shown.end(), is_instance)) return variable;
   const bool uuids =
-      std::all_of(task.gpus.begin(), task.gpus.end(), [](const PlacedGpu& gpu) { return !gpu.uuid.empty(); });
+      std::all_of(shown.begin(), shown.end(), [](const PlacedGpu& gpu) { return !gpu.uuid.empty(); });
   std::vector<PciAddress> visible = facts.visible_gpus;
   if (visible.empty()) {
-    for (const auto& gpu : task.gpus) visible.push_back(gpu.pci);
+    for (const auto& gpu : shown) visible.push_back(gpu.pci);
   }
   std::sort(visible.begin(), visible.end());
   if (!uuids) {
-    variable.reason = "the task's GPUs by index in PCI order among the " + std::to_string(visible.size()) +
+    variable.reason = whose + " by index in PCI order among the " + std::to_string(visible.size()) +
                       " that it can open; UUIDs unknown";
   }
-  for (const auto& gpu : task.gpus) {
+  for (const auto& gpu : shown) {
     const auto at = std::find(visible.begin(), visible.end(), gpu.pci);
     if (!uuids && at == visible.end()) return {variable.name, "", ""};
     append(variable.value, uuids ? gpu.uuid : std::to_string(at - visible.begin()));
@@ -106,16 +109,18 @@ void add_tensorflow(const JobFacts& facts, std::vector<Variable>& variables) {
                        "every rank's node, ports " + facts.ports.origin});
 }
 
-/// JAX under Slurm takes the GPU that has the number of the local rank, of those that CUDA shows; a task is
-/// shown its own only.
+/// JAX under Slurm takes the GPU that has the number of the local rank, of those that CUDA shows.
 void add_jax_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<Variable>& variables) {
   auto count = static_cast<long>(task.gpus.size());
-  if (const auto& shown = facts.cuda_visible_devices)
+  long first = facts.first_own;
+  if (const auto& shown = facts.cuda_visible_devices) {
     count = shown->empty() ? 0 : 1 + std::count(shown->begin(), shown->end(), ',');
+    first = 0;
+  }
   std::string ids;
-  for (long id = 0; id < count; ++id) append(ids, std::to_string(id));
+  for (long id = first; id < first + count; ++id) append(ids, std::to_string(id));
   if (!task.gpus.empty() && count > 0)
-    variables.push_back({"JAX_LOCAL_DEVICE_IDS", ids, "all GPUs that CUDA shows the task"});
+    variables.push_back({"JAX_LOCAL_DEVICE_IDS", ids, "the task's GPUs among those that CUDA shows it"});
 }
 
 void add_mirror(const TaskPlacement& task, std::vector<Variable>& variables) {

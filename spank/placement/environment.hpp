@@ -44,6 +44,10 @@ struct JobFacts {
   std::vector<PciAddress>
       visible_gpus;  ///< GPUs that the task could open, in any order: CUDA's indices count among them
                      ///< when a UUID is unknown. Empty: the task's own GPUs only
+  std::optional<std::vector<PlacedGpu>>
+      shown_gpus;     ///< what CUDA is to show the task, in this order; empty: what it shows already stays;
+                      ///< nullopt: the task's own, but for MIG instances, whose names for CUDA Slurm has
+  int first_own = 0;  ///< index among them of the first of the task's own
   std::optional<std::string> cuda_visible_devices;  ///< the task's CUDA_VISIBLE_DEVICES that stays as it is
 };
 

@@ -94,6 +94,7 @@ struct Block {
 };
 
 bool alike(const NodeReport& a, const NodeReport& b, bool explain) {
+  if (a.shown != b.shown) return false;
   return std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), b.rows.end(),
                     [explain](const ReportRow& one, const ReportRow& other) {
                       return one.local_rank == other.local_rank && one.gpus == other.gpus &&
@@ -140,6 +141,9 @@ std::string block_text(const Block& block, bool explain) {
     add_placement_cells(lines.back(), rows[i]);
   }
   text += aligned(lines);
+  if (!block.first().shown.empty())
+    text += "CUDA shows each task " + block.first().shown +
+            (explain ? " (" + block.first().shown_reason + ")" : std::string()) + "\n";
   if (explain) text += reasons_of(block.first(), "local rank") + left_out_of(block.first());
   return text;
 }
@@ -166,7 +170,7 @@ std::string heading(const std::vector<NodeReport>& reports, int expected) {
 
 NodeReport node_report(const Node& node, const Placement& placement, const std::vector<int>& ranks,
                        double plan_milliseconds) {
-  NodeReport report{node.host, {}, {}, placement.warnings, plan_milliseconds};
+  NodeReport report{node.host, {}, {}, placement.warnings, "", "", plan_milliseconds};
   for (std::size_t i = 0; i < placement.tasks.size(); ++i) {
     const auto& task = placement.tasks[i];
     ReportRow row;

@@ -30,6 +30,8 @@ struct NodeReport {
   std::vector<ReportRow> rows;
   std::vector<std::string> left_out;  ///< "mlx5_0:1, mlx5_3:1: port is not active", one line for each reason
   std::vector<std::string> warnings;  ///< one line each
+  std::string shown;                  ///< which GPUs CUDA shows each task, in words; empty: not known
+  std::string shown_reason;           ///< why
   double plan_milliseconds = 0;
 };
 

@@ -80,7 +80,7 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 }
 
 @test "two steps of a job get different ports" {
-  run in_job --muster bash -c 'for i in 1 2; do srun -n1 -N1 bash -c "echo 0 p$i=\$MASTER_PORT"; done'
+  run in_job --muster bash -c 'for i in 1 2; do srun -n2 -N1 bash -c "echo \$SLURM_PROCID p$i=\$MASTER_PORT"; done'
   [ "$status" = 0 ]
   [ -n "$(value p1)" ] && [ "$(value p1)" != "$(value p2)" ]
 }

@@ -41,12 +41,20 @@ no_collector_left() {
   [ "$(grep -c '^n1: rank 1$' <<<"$output")" = 1 ]
 }
 
-@test "where Slurm binds the GPUs itself one line says so, for the step and not for each task" {
-  run lab exec srun -N2 -n4 --gres=gpu:2 --gpu-bind=per_task:1 --muster=report bash -c 'echo "gpu $MUSTER_GPUS"'
-  [ "$(grep -c '^gpu 0000:' <<<"$output")" = 4 ]
-  [ "$(grep -c '^muster: .*Slurm bound the tasks to GPUs itself' <<<"$output")" = 1 ]
-  [ "$(grep -c '^muster: rank' <<<"$output")" = 0 ]
-  [ "$(titles)" = 1 ]
+@test "where Slurm binds the GPUs itself the table says what each task has" {
+  for binding in per_task:1 map_gpu:1,0; do
+    run lab exec srun -N2 -n4 --gres=gpu:2 --gpu-bind=$binding --muster=report bash -c 'echo "$SLURM_PROCID has=$MUSTER_GPUS"
+      echo "$SLURM_PROCID bound=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"'
+    [ "$status" = 0 ]
+    [ "$(titles)" = 1 ]
+    # Both nodes deal alike, so the table is one block; local rank, ranks, GPU and CPUs stand first in each line.
+    for local in 0 1; do
+      row=$(grep -E "^$local +$local,$((local + 2)) " <<<"$output")
+      [ "$(awk '{ print $3 }' <<<"$row")" = "$(value has | cut -d' ' -f$((local + 1)))" ]
+      [ "$(awk '{ print $4 }' <<<"$row")" = "$(value bound | cut -d' ' -f$((local + 1)))" ]
+    done
+    [ "$(value has | tr ' ' '\n' | sort -u | wc -l)" = 2 ]
+  done
 }
 
 @test "the tasks do not see where the report went, and --export=NONE does not lose it" {

@@ -38,95 +38,98 @@ placement::Placement plan_of(const placement::Node& node) {
 }  // namespace
 
 TEST_CASE("Under isolation the devices that open are the choice") {
-  const GpuChoice choice = gpu_choice({2, 3}, {3}, "0", true);
+  const GpuChoice choice = gpu_choice({{2, ""}, {3, ""}}, {3}, "0", true);
   CHECK(choice.minors == std::vector<int>{3});
   CHECK_FALSE(choice.set_by_slurm);
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES that lists all of the step's GPUs is Slurm's, and the plan decides") {
-  const GpuChoice choice = gpu_choice({2, 3}, {2, 3}, "0,1", true);
-  CHECK(choice.minors.empty());
-  CHECK(choice.set_by_slurm);
+  for (const char* all : {"0,1", "GPU-b,GPU-a"}) {
+    const GpuChoice choice = gpu_choice({{2, "GPU-a"}, {3, "GPU-b"}}, {2, 3}, all, true);
+    CHECK(choice.minors.empty());
+    CHECK(choice.set_by_slurm);
+  }
 }
 
 TEST_CASE("A part of the step's GPUs in CUDA_VISIBLE_DEVICES is a choice that holds") {
-  CHECK(gpu_choice({2, 3}, {2, 3}, "1", true).minors == std::vector<int>{3});
-  CHECK(gpu_choice({2, 3}, {2, 3}, "3", false).minors == std::vector<int>{3});
-  CHECK(gpu_choice({2, 3}, {2, 3}, "1", true).set_by_slurm);
-  CHECK(gpu_choice({2, 3}, {2, 3}, "3", false).set_by_slurm);
+  const std::vector<StepGpu> step = {{2, "GPU-a"}, {3, "GPU-b"}};
+  for (const auto& [listed, confined] : std::vector<std::pair<const char*, bool>>{
+           {"1", true}, {"3", false}, {"GPU-b", true}, {"GPU-b", false}}) {
+    CHECK(gpu_choice(step, {2, 3}, listed, confined).minors == std::vector<int>{3});
+    CHECK(gpu_choice(step, {2, 3}, listed, confined).set_by_slurm);
+  }
 }
 
 TEST_CASE("Without a usable CUDA_VISIBLE_DEVICES the plan decides") {
   for (const auto& text : {std::optional<std::string>(), std::optional<std::string>(""),
                            std::optional<std::string>("NoDevFiles"), std::optional<std::string>("GPU-1234"),
-                           std::optional<std::string>("9")}) {
-    const GpuChoice choice = gpu_choice({0, 1}, {0, 1}, text, false);
+                           std::optional<std::string>("GPU-a,"), std::optional<std::string>("9")}) {
+    const GpuChoice choice = gpu_choice({{0, "GPU-a"}, {1, "GPU-b"}}, {0, 1}, text, false);
     CHECK(choice.minors.empty());
     CHECK_FALSE(choice.set_by_slurm);
   }
 }
 
-TEST_CASE("A task that Slurm bound to another GPU takes that GPU's cores") {
+namespace {
+
+std::vector<placement::PlacedGpu> of(const placement::Node& node, std::initializer_list<std::size_t> which) {
+  std::vector<placement::PlacedGpu> gpus;
+  for (const auto i : which) gpus.push_back({node.gpus[i].pci, node.gpus[i].uuid, node.gpus[i].domain});
+  return gpus;
+}
+
+}  // namespace
+
+TEST_CASE("A task that Slurm bound to another GPU wants that GPU's row") {
   const placement::Node node = two_gpus();
   const placement::Placement plan = plan_of(node);
-  CHECK(row_for(plan, node, 0, {}, true).cpus == placement::CpuSet{0});
-  CHECK(row_for(plan, node, 0, {node.gpus[0].pci}, true).cpus == placement::CpuSet{0});
-  const auto moved = row_for(plan, node, 0, {node.gpus[1].pci}, true);
+  CHECK(wanted_rows(plan, 0, {}) == std::vector<int>{0});
+  CHECK(wanted_rows(plan, 0, of(node, {0})) == std::vector<int>{0, 0});
+  CHECK(wanted_rows(plan, 0, of(node, {1})) == std::vector<int>{1, 0});
+  const auto moved = row_with(plan, 1, 0, of(node, {1}));
   CHECK(moved.cpus == placement::CpuSet{1});
   CHECK(moved.local_rank == 0);
   REQUIRE(moved.gpus.size() == 1);
   CHECK(moved.gpus[0].uuid == node.gpus[1].uuid);
 }
 
-TEST_CASE("Two tasks that Slurm swapped still have disjoint cores") {
+TEST_CASE("Tasks on one GPU begin at different rows of it") {
   const placement::Node node = two_gpus();
-  const placement::Placement plan = plan_of(node);
-  CHECK_FALSE(row_for(plan, node, 0, {node.gpus[1].pci}, true)
-                  .cpus.intersects(row_for(plan, node, 1, {node.gpus[0].pci}, true).cpus));
+  placement::Placement plan = plan_of(node);
+  // 4 tasks on 2 GPUs: rows 0 and 1 have the first GPU, 2 and 3 the second; Slurm deals them the other way.
+  plan.tasks = {plan.tasks[0], plan.tasks[0], plan.tasks[1], plan.tasks[1]};
+  CHECK(wanted_rows(plan, 0, of(node, {1})).front() == 2);
+  CHECK(wanted_rows(plan, 1, of(node, {1})).front() == 3);
+  CHECK(wanted_rows(plan, 2, of(node, {0})).front() == 0);
+  CHECK(wanted_rows(plan, 3, of(node, {0})).front() == 1);
 }
 
-TEST_CASE("Tasks that share GPUs never share cores") {
+TEST_CASE("A task with GPUs that nobody was to have together takes the row of one of them") {
   const placement::Node node = two_gpus();
   const placement::Placement plan = plan_of(node);
-  const auto both = {node.gpus[0].pci, node.gpus[1].pci};
   for (int task : {0, 1}) {
-    // --gpu-bind=closest: both tasks see both GPUs; --gpu-bind=single:2: both see the first.
-    const auto closest = row_for(plan, node, task, both, false);
-    CHECK(closest.cpus == placement::CpuSet{task});
-    CHECK(closest.gpus.size() == 2);
-    const auto single = row_for(plan, node, task, {node.gpus[0].pci}, false);
-    CHECK(single.cpus == placement::CpuSet{task});
-    CHECK(single.gpus.front().pci == node.gpus[0].pci);
+    const auto both = of(node, {0, 1});
+    CHECK(wanted_rows(plan, task, both).front() == task);
+    const auto row = row_with(plan, task, task, both);
+    CHECK(row.cpus == placement::CpuSet{task});
+    CHECK(row.gpus.size() == 2);
+    CHECK(row.gpu_cpu == placement::Distance::unknown);
   }
 }
 
-TEST_CASE("GPUs that no task was to have together leave the cores as planned") {
-  const placement::Node node = two_gpus();
-  const placement::Placement plan = plan_of(node);
-  CHECK(row_for(plan, node, 1, {node.gpus[0].pci, node.gpus[1].pci}, true).cpus == placement::CpuSet{1});
-}
-
-TEST_CASE("A task that Slurm gave another MIG instance takes that instance's cores") {
+TEST_CASE("A task that Slurm gave another MIG instance wants that instance's row") {
   placement::Placement plan;
+  const auto instance = [](int number) {
+    return placement::PlacedGpu{{}, "gpu0/gi" + std::to_string(number) + "/ci0", 0, true};
+  };
   for (int task = 0; task < 3; ++task) {
     placement::TaskPlacement row;
     row.local_rank = task;
     row.cpus = placement::CpuSet{task};
-    row.gpus = {{{}, "gpu0/gi" + std::to_string(task) + "/ci0", 0, true}};
+    row.gpus = {instance(task)};
     plan.tasks.push_back(row);
   }
-  const auto moved = row_with(plan, 0, {"gpu0/gi2/ci0"});
-  CHECK(moved.local_rank == 0);
-  CHECK(moved.cpus == placement::CpuSet{2});
-  CHECK(row_with(plan, 1, {}).cpus == placement::CpuSet{1});
-  CHECK(row_with(plan, 1, {"gpu0/gi1/ci0"}).cpus == placement::CpuSet{1});
-  CHECK(row_with(plan, 1, {"gpu0/gi0/ci0", "gpu0/gi1/ci0"}).cpus == placement::CpuSet{1});
-}
-
-TEST_CASE("Only per-task binding deals each GPU once") {
-  CHECK(deals_each_gpu_once(""));
-  CHECK(deals_each_gpu_once("gpu:per_task:1"));
-  CHECK_FALSE(deals_each_gpu_once("gpu:closest"));
-  CHECK_FALSE(deals_each_gpu_once("gpu:single:2"));
-  CHECK_FALSE(deals_each_gpu_once("gpu:map_gpu:0,0"));
+  CHECK(wanted_rows(plan, 0, {instance(2)}).front() == 2);
+  CHECK(wanted_rows(plan, 1, {}).front() == 1);
+  CHECK(row_with(plan, 2, 0, {instance(2)}).cpus == placement::CpuSet{2});
 }

@@ -92,11 +92,13 @@ TEST_CASE("A task that is not placed gets the GPUs that Slurm would have given i
 }
 
 TEST_CASE("Under the flag, Slurm's dealing by number gives way only where nobody bound the GPUs") {
-  CHECK(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:per_task:1"));
-  CHECK_FALSE(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:map_gpu:1,0"));
-  CHECK_FALSE(dealt_by_default("SLURM_GRES_FLAGS:0", nullptr));
-  CHECK_FALSE(dealt_by_default("SLURM_GPU_BIND:1", "gres/gpu:per_task:1"));
-  CHECK_FALSE(dealt_by_default(nullptr, "gres/gpu:per_task:1"));
+  CHECK(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:per_task:1", false));
+  CHECK(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:single:2", true));
+  CHECK_FALSE(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:single:2", false));
+  CHECK_FALSE(dealt_by_default("SLURM_GRES_FLAGS:0", "gres/gpu:map_gpu:1,0", false));
+  CHECK_FALSE(dealt_by_default("SLURM_GRES_FLAGS:0", nullptr, false));
+  CHECK_FALSE(dealt_by_default("SLURM_GPU_BIND:1", "gres/gpu:per_task:1", false));
+  CHECK_FALSE(dealt_by_default(nullptr, "gres/gpu:per_task:1", false));
 }
 
 TEST_CASE("Where nothing was lifted, or Slurm binds all the same, a task keeps what it has") {

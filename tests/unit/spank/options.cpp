@@ -79,6 +79,27 @@ TEST_CASE("However long a word is, its refusal stays a line") {
   CHECK(refusal(std::string(1 << 20, 'x').c_str()).size() < 400);
 }
 
+TEST_CASE("Which GPUs CUDA shows, and whether ranks are set, are the user's or the administrator's to say") {
+  CHECK_FALSE(resolve(parse_words("auto"), {}).visible);
+  CHECK(resolve(parse_words("visible=own"), {}).visible == Visible::own);
+  CHECK(resolve(parse_words("visible=node"), parse_settings({"default=auto,visible=own"})).visible ==
+        Visible::node);
+  CHECK(resolve(parse_words("auto"), parse_settings({"default=auto,visible=own"})).visible == Visible::own);
+  CHECK(resolve(parse_words("auto"), {}).parts.ranks);
+  const Parts without = resolve(parse_words("ranks=off"), {}).parts;
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"})
+    CHECK(is_switched_off(without, name));
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "NCCL_IB_HCA", "OMP_NUM_THREADS", "JAX_LOCAL_DEVICE_IDS",
+                           "JAX_COORDINATOR_ADDRESS", "MUSTER_GPUS"})
+    CHECK_FALSE(is_switched_off(without, name));
+  CHECK_THROWS_WITH(parse_words("visible=all"),
+                    "'visible=all' is not known: use visible=own or visible=node");
+  CHECK_THROWS(parse_words("gpu=off,visible=node"));
+  CHECK_THROWS(parse_words("env=off,visible=own"));
+  CHECK_THROWS(parse_words("env=off,ranks=on"));
+}
+
 TEST_CASE("Words that contradict each other are both named") {
   CHECK(refusal("auto,report,strict") == "'auto' and 'strict' contradict each other: use one");
   CHECK(refusal("cpu=on,cpu=off") == "'cpu=on' and 'cpu=off' contradict each other: use one");

@@ -42,9 +42,9 @@ TEST_CASE("A plan's file is named after job, step and host") {
 TEST_CASE("A plan's file is complete or not there, and replaces regular files only") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "plan.json";
-  write_plan_file(path, "one", 0022);
+  PlanFile(path).write("one", 0022);
   CHECK(content(path) == "one");
-  write_plan_file(path, "two", 0022);
+  PlanFile(path).write("two", 0022);
   CHECK(content(path) == "two");
   struct stat status {};
   REQUIRE(stat(path.c_str(), &status) == 0);
@@ -57,9 +57,9 @@ TEST_CASE("A plan's file is complete or not there, and replaces regular files on
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   const std::string link = folder.path() / "link", itself = folder.path();
   for (const auto& odd : {link, pipe, itself})
-    CHECK_THROWS_WITH(write_plan_file(odd, "text", 0022),
-                      Catch::Matchers::ContainsSubstring("not a regular file") &&
-                          Catch::Matchers::ContainsSubstring(odd));
+    CHECK_THROWS_WITH(
+        PlanFile(odd).write("text", 0022),
+        Catch::Matchers::ContainsSubstring("not a regular file") && Catch::Matchers::ContainsSubstring(odd));
   CHECK(content(other) == "precious");
   CHECK(files_in(folder.path()) == 4);
 }
@@ -75,7 +75,7 @@ TEST_CASE("A plan's file has the mode that the user's umask leaves") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "plan.json";
   for (const mode_t mask : {0077, 0002, 0}) {
-    write_plan_file(path, "text", mask);
+    PlanFile(path).write("text", mask);
     struct stat status {};
     REQUIRE(stat(path.c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == (0666 & ~mask));
@@ -83,9 +83,9 @@ TEST_CASE("A plan's file has the mode that the user's umask leaves") {
 }
 
 TEST_CASE("Where a plan's file cannot be written, one line says why and nothing is left") {
-  CHECK_THROWS_WITH(write_plan_file("/nowhere/plan.json", "text", 0022),
+  CHECK_THROWS_WITH(PlanFile("/nowhere/plan.json").write("text", 0022),
                     "the plan cannot be written to /nowhere/plan.json: No such file or directory");
   // A file system that is full or refuses: /proc takes no new files.
-  CHECK_THROWS_WITH(write_plan_file("/proc/plan.json", "text", 0022),
+  CHECK_THROWS_WITH(PlanFile("/proc/plan.json").write("text", 0022),
                     Catch::Matchers::ContainsSubstring("/proc/plan.json"));
 }

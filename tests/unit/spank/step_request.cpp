@@ -64,7 +64,7 @@ TEST_CASE("The step's own cores narrow what the process may run on, when they ar
 TEST_CASE("GPUs per task hold unless they are left over from the job") {
   const auto node = eight_cores();
   SlurmFacts facts = facts_of(2);
-  facts.gpus_per_task = 2;
+  facts.gpu_request.per_task = 2;
   CHECK(request_for(node, facts, {}, gpus(4)).gpus_per_task == 2);
   CHECK(request_for(node, facts, {}, gpus(2)).gpus_per_task == 0);
   CHECK(request_for(node, facts, {}, {}).gpus_per_task == 0);
@@ -78,7 +78,7 @@ TEST_CASE("Tasks share a GPU when the user says so, or when Slurm's shards or MP
   wish.tasks_per_gpu = 3;
   CHECK(request_for(node, facts_of(4), wish, gpus(2)).tasks_per_gpu == 3);
   SlurmFacts shards = facts_of(5);
-  shards.shares_gpus = true;
+  shards.gpu_request.shared = true;
   CHECK(request_for(node, shards, {}, gpus(2)).tasks_per_gpu == 3);
   CHECK(request_for(node, shards, wish, gpus(2)).tasks_per_gpu == 3);
   CHECK(request_for(node, shards, {}, {}).tasks_per_gpu == 1);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which task of the node takes which row of the plan. A task learns only in its own process which GPUs Slurm
+// left to it, so the tasks settle it among themselves, in memory that they share until they become the user's
+// program: no two take the same row, so none share cores, and nobody waits.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <vector>
+
+namespace muster::spank {
+
+/// What one task has.
+struct ClaimedRow {
+  static constexpr std::size_t most_gpus = 256;  // of a node, with 7 MIG instances to each of 36 GPUs
+  int row = -1;                                  ///< of the plan; -1: the task has not come yet
+  int rank = -1;                                 ///< of the task in the step
+  std::bitset<most_gpus> gpus;  ///< places in the step's list of GPUs; none: those of the row
+};
+
+class RowClaims {
+ public:
+  RowClaims() = default;
+  /// In user_init, before the tasks are forked. @throws std::bad_alloc
+  explicit RowClaims(std::size_t tasks);
+  RowClaims(RowClaims&& other) noexcept;
+  RowClaims& operator=(RowClaims&& other) noexcept;
+  ~RowClaims();
+
+  /// In a task: takes the first row of `wanted` that no other task has, else the first free one. Returns it.
+  int claim(std::size_t task, const std::vector<int>& wanted);
+
+  /// Writes down what the task has. True for the last task of the node, which from then on may read what all
+  /// have.
+  bool arrive(std::size_t task, const ClaimedRow& claimed);
+
+  const ClaimedRow& of(std::size_t task) const;
+
+ private:
+  struct Shared;
+  Shared* shared_ = nullptr;
+  std::size_t tasks_ = 0;
+};
+
+}  // namespace muster::spank

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu_request.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "catch.hpp"
+#include "lift_mark.hpp"
+
+using namespace muster::spank;
+
+namespace {
+
+GpuRequest request_of(const std::map<std::string, std::string>& environment) {
+  return read_gpu_request([&](const std::string& name) -> std::optional<std::string> {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("The GPUs in a list of trackable resources, in every spelling of Slurm's releases") {
+  const auto [tres, count] = GENERATE(table<std::string, int>({
+      {"gres:gpu:1", 1},
+      {"gres/gpu=1", 1},
+      {"gres/gpu:2", 2},
+      {"gres/gpu", 1},
+      {"gres/gpu:a100", 1},
+      {"gres/gpu:a100=2", 2},
+      {"gres/gpu:a100:2", 2},
+      {"gres:gpu:a100:2", 2},
+      {"cpu=4,gres/gpu=2", 2},
+      {"gres/gpu:a100=1,gres/gpu:h100=2,mem=1G", 3},
+      {"cpu=4", 0},
+      {"gres/shard=2", 0},
+      {"gres/gpumem=80", 0},
+      {"", 0},
+      {",,,", 0},
+      {"gres/gpu=99999999999999999999", 0},
+      {"gres/gpu=65536,gres/gpu=65536", 65536},
+  }));
+  INFO(tres);
+  CHECK(gpus_in_tres(tres) == count);
+}
+
+TEST_CASE("The step's own count of GPUs a task wins over the job's") {
+  CHECK(request_of({{"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
+  CHECK(request_of({{"SLURM_GPUS_PER_TASK", "2"}, {"SLURM_TRES_PER_TASK", "gres/gpu=1"}}).per_task == 1);
+  // 22.05, where the plugin lifted the isolation, and where it did not.
+  CHECK(request_of({{lift_mark, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task == 1);
+  CHECK(request_of({{"SLURMD_TRES_BIND", "gpu:per_task:3"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 3);
+  CHECK(request_of({{lift_mark, "SLURM_GRES_FLAGS:0"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
+  CHECK(request_of({}).per_task == 0);
+}
+
+TEST_CASE("Where Slurm shows each task its own GPUs, and where it shows all of them") {
+  for (const char* binding : {"gpu:per_task:1", "gres/gpu:per_task:1", "gpu:closest", "gres/gpu:single:2",
+                              "gpu:map_gpu:1,0", "gres/nic:none+gres/gpu:per_task:1"})
+    CHECK(request_of({{"SLURMD_TRES_BIND", binding}}).bound);
+  for (const char* binding : {"gpu:none", "gres/gpu:none", "", "gres/nic:closest"})
+    CHECK_FALSE(request_of({{"SLURMD_TRES_BIND", binding}}).bound);
+  CHECK_FALSE(request_of({}).bound);
+  CHECK(request_of({{lift_mark, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).bound);
+  CHECK(request_of({{"SLURM_SHARDS_ON_NODE", "4"}}).bound);
+}
+
+TEST_CASE("Several tasks to a GPU, as the job or the step itself asked for them") {
+  for (const char* name : {"SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_TRES"}) {
+    CHECK(request_of({{name, "2"}}).shared);
+    CHECK(request_of({{name, "2"}}).tasks_per_gpu);
+  }
+  CHECK(request_of({{"SLURM_SHARDS_ON_NODE", "4"}}).shared);
+  CHECK_FALSE(request_of({{"SLURM_SHARDS_ON_NODE", "4"}}).tasks_per_gpu);
+  CHECK_FALSE(request_of({}).shared);
+}
