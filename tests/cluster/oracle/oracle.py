@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Starts random steps with --muster and again without, and judges what each task got.
+
+Usage (on the lab's controller): oracle.py --seed S --cases N [--only K] FOLDER; all nodes see the FOLDER
+
+The judge knows the options, what each task finds (the device files that it can open, its variables, its CPUs and memory policy), the
+table that srun printed, and what Slurm alone gives the tasks of the same step. It knows nothing of the plugin's ways. It prints a line
+for each case that is wrong, with the command to repeat it, and ends with exit code 1 if there was one.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SECONDS = 60  # for one step, on a busy machine
+
+
+class Case:
+    """The options of a job and of its one step. GPUS is the lab's count for each node."""
+    GPUS = 4
+
+    def __init__(self, seed, number):
+        choose = random.Random(f"{seed}.{number}")
+        self.nodes = choose.choice([1, 1, 2])
+        self.per_node = choose.choice([1, 2, 2, 3, 4])
+        self.tasks = self.nodes * self.per_node
+        self.job = [f"-N{self.nodes}", f"--ntasks-per-node={self.per_node}"]
+        self.step = []
+        self.bind = None    # the user's --gpu-bind
+        self.words = []
+        self.overcommit = False
+        self.choose_gpus(choose)
+        self.choose_rest(choose)
+
+    def choose_gpus(self, choose):
+        kind = choose.choice(["per task", "per task", "gres", "gres", "per node", "total", "step's own", "tasks per gpu"])
+        each = choose.choice([1, 1, 1, 2])
+        while each * self.per_node > self.GPUS:
+            each = 1
+        count = choose.randint(self.per_node, self.GPUS)
+        if kind == "per task":
+            self.job.append(f"--gpus-per-task={each}")
+        elif kind == "gres":
+            self.job.append(f"--gres=gpu:{count}")
+        elif kind == "per node":
+            self.job.append(f"--gpus-per-node={count}")
+        elif kind == "total":
+            self.job.append(f"--gpus={self.nodes * count}")
+        elif kind == "step's own":
+            self.job.append(f"--gres=gpu:{self.GPUS}")
+            self.step.append(f"--gpus-per-task={each}")
+        else:
+            self.per_node = 2 * choose.choice([1, 2])
+            self.tasks = self.nodes * self.per_node
+            self.job = [f"-N{self.nodes}", f"--ntasks-per-node={self.per_node}", f"--gres=gpu:{self.per_node // 2}"]
+            self.words.append("tasks-per-gpu=2")
+        self.kind, self.each, self.count = kind, each, count
+
+    def choose_rest(self, choose):
+        if self.kind in ("gres", "per node", "total") and choose.random() < 0.5:
+            order = [choose.randrange(self.count) for _ in range(self.per_node)]
+            if choose.random() < 0.7:
+                order = choose.sample(range(self.count), self.per_node)
+            self.bind = choose.choice(["none", "closest", "single:1", "per_task:1", "map_gpu:" + ",".join(map(str, order)),
+                                       "mask_gpu:" + ",".join(hex(1 << gpu) for gpu in order)])
+            self.step.append(f"--gpu-bind={self.bind}")
+        if choose.random() < 0.2:
+            self.step.append("--distribution=cyclic")
+        if choose.random() < 0.15:
+            self.step.append("--cpu-bind=none")
+        if choose.random() < 0.15:
+            self.step.append("--mem-bind=local")
+        if choose.random() < 0.3:
+            self.words.append("visible=" + choose.choice(["own", "node"]))
+
+    def command(self, muster, folder):
+        words = ",".join(["strict", "report"] + self.words) if muster else "off"
+        return ["salloc", "--quiet", *self.job, "srun", *self.step, f"--muster={words}", sys.executable, f"{HERE}/probe.py", folder]
+
+
+class Step:
+    """What a step printed."""
+
+    def __init__(self, case, muster, folder):
+        with tempfile.TemporaryDirectory(dir=folder) as tasks:
+            try:
+                done = subprocess.run(case.command(muster, tasks), capture_output=True, text=True, timeout=SECONDS)
+                self.code, self.errors = done.returncode, done.stderr
+            except subprocess.TimeoutExpired:
+                self.code, self.errors = 124, f"did not end in {SECONDS} s"
+            self.tasks = []
+            for rank in sorted(os.listdir(tasks), key=int):
+                with open(f"{tasks}/{rank}") as file:
+                    self.tasks.append(json.load(file))
+
+    def table(self):
+        """Rank → (GPUs, CPUs, memory) of the printed table."""
+        rows, titles = {}, "local rank  rank"
+        inside = False
+        for line in self.errors.splitlines():
+            if line.startswith(titles):
+                inside = True
+            elif inside and re.match(r"\d+ +\d", line):
+                _, ranks, gpus, cpus, memory = line.split()[:5]
+                rows.update({int(rank): (gpus, cpus, memory) for rank in ranks.split(",")})
+            else:
+                inside = False
+        return rows
+
+
+def numbers(text):
+    """0-2,5 and 0-6:2 → a set."""
+    found = set()
+    for part in filter(None, (text or "").split(",")):
+        ends, _, stride = part.partition(":")
+        first, _, last = ends.partition("-")
+        found.update(range(int(first), int(last or first) + 1, int(stride or 1)))
+    return found
+
+
+def shown(task):
+    """The PCI addresses that CUDA would show this task, in its order; None when the list cannot be read."""
+    text = task["environment"]["CUDA_VISIBLE_DEVICES"]
+    if text is None:
+        return None
+    by_uuid = {gpu["uuid"]: gpu["pci"] for gpu in task["gpus"]}
+    if text.startswith("GPU-"):
+        return [by_uuid[uuid] for uuid in text.split(",")]
+    # Slurm counts among the device files that the task may open.
+    openable = [gpu["pci"] for gpu in sorted(task["gpus"], key=lambda gpu: gpu["minor"]) if gpu["opens"]]
+    if not all(part.isdigit() and int(part) < len(openable) for part in text.split(",")):
+        return None
+    return [openable[int(part)] for part in text.split(",")]
+
+
+def own(task):
+    return list(filter(None, (task["environment"]["MUSTER_GPUS"] or "").split(",")))
+
+
+def judge_task(case, task, alone, table, wrong):
+    openable = {gpu["pci"] for gpu in task["gpus"] if gpu["opens"]}
+    mine, visible = own(task), shown(task)
+    name = f"rank {task['rank']}"
+    if not mine:
+        return wrong.append(f"{name} has no GPU")
+    if not set(mine) <= openable:
+        wrong.append(f"{name} cannot open its own GPU {mine}")
+    if visible is None or not set(mine) <= set(visible):
+        wrong.append(f"{name}: CUDA_VISIBLE_DEVICES {visible} lacks its own GPU {mine}")
+        return None
+    places = ",".join(str(i) for i, pci in enumerate(visible) if pci in mine)
+    if task["environment"]["JAX_LOCAL_DEVICE_IDS"] != places:
+        wrong.append(f"{name}: JAX_LOCAL_DEVICE_IDS {task['environment']['JAX_LOCAL_DEVICE_IDS']}, its own are {places}")
+    if "--cpu-bind=none" not in case.step and numbers(task["cpus"]) != numbers(task["environment"]["MUSTER_CPUS"]):
+        wrong.append(f"{name} runs on CPUs {task['cpus']}, not on {task['environment']['MUSTER_CPUS']}")
+    if "--mem-bind=local" not in case.step and not re.fullmatch(
+            rf"prefer(=relative|=static|\(many\))?:{task['environment']['MUSTER_MEMORY'].split(',')[0]}.*", task["policy"]):
+        wrong.append(f"{name}: memory policy {task['policy']}, not of domain {task['environment']['MUSTER_MEMORY']}")
+    row = table.get(task["rank"])
+    if row is None:
+        wrong.append(f"{name} is not in the table")
+    else:
+        if row[0].split(",") != mine:
+            wrong.append(f"{name} has {mine}, the table says {row[0]}")
+        if "--cpu-bind=none" not in case.step and numbers(row[1]) != numbers(task["cpus"]):
+            wrong.append(f"{name} runs on CPUs {task['cpus']}, the table says {row[1]}")
+    judge_against_slurm(case, task, alone, name, mine, visible, wrong)
+    return None
+
+
+def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
+    """alone: the same task as Slurm alone starts it."""
+    slurms = shown(alone)
+    if slurms is None:
+        return
+    step_gpus = {gpu["pci"] for gpu in alone["gpus"] if gpu["opens"]}
+    if case.bind not in (None, "none") and set(slurms) < step_gpus | {"more"} and len(slurms) < case.count:
+        if sorted(slurms) != sorted(mine):
+            wrong.append(f"{name} has {mine} where --gpu-bind={case.bind} gives it {slurms}")
+    asked = [word for word in case.words if word.startswith("visible=")]
+    if not asked and "tasks-per-gpu=2" not in case.words and len(visible) != len(slurms):
+        wrong.append(f"{name} is shown {len(visible)} GPUs, by Slurm alone {len(slurms)}")
+    if asked == ["visible=own"] and visible != mine and sorted(visible) != sorted(mine):
+        wrong.append(f"{name} is shown {visible}, its own are {mine}")
+
+
+def judge_node(case, tasks, wrong):
+    """What must hold between the tasks of one node."""
+    if "tasks-per-gpu=2" not in case.words and case.bind in (None, "none", "per_task:1"):
+        all_gpus = [pci for task in tasks for pci in own(task)]
+        if len(all_gpus) != len(set(all_gpus)):
+            wrong.append(f"two tasks of {tasks[0]['host']} have one GPU: {all_gpus}")
+    lists = [shown(task) for task in tasks]
+    wide = len(tasks) > 1 and all(visible and len(visible) > len(own(task)) for task, visible in zip(tasks, lists))
+    if wide and any(visible != lists[0] for visible in lists):
+        wrong.append(f"the tasks of {tasks[0]['host']} are shown different lists of GPUs")
+    sizes = {len(own(task)) for task in tasks}
+    for task, visible in zip(tasks, lists):
+        if wide and len(sizes) == 1:
+            first = next(iter(sizes)) * task["local"]
+            if visible[first:first + len(own(task))] != own(task):
+                wrong.append(f"rank {task['rank']}: its own GPUs {own(task)} are not at index {first} of {visible}")
+
+
+def judge(case, step, alone):
+    wrong = []
+    if (step.code == 0) != (alone.code == 0):
+        if step.code == 78 and len(re.findall("^muster: ", step.errors, re.M)) >= 1:
+            return ["refused"] if needs_refusal(alone) else [f"strict refuses it: {step.errors.strip()[:300]}"]
+        return [f"exit code {step.code}, by Slurm alone {alone.code}: {step.errors.strip()[:300]}"]
+    if alone.code != 0:
+        return ["refused"]
+    if len(step.tasks) != len(alone.tasks):
+        return [f"{len(step.tasks)} tasks, by Slurm alone {len(alone.tasks)}"]
+    table = step.table()
+    for task, other in zip(step.tasks, alone.tasks):
+        judge_task(case, task, other, table, wrong)
+    for host in sorted({task["host"] for task in step.tasks}):
+        judge_node(case, [task for task in step.tasks if task["host"] == host], wrong)
+    return wrong
+
+
+def needs_refusal(alone):
+    """Whether some node has fewer GPUs than tasks, of which Slurm alone makes nothing but a strict plan must refuse."""
+    for host in {task["host"] for task in alone.tasks}:
+        tasks = [task for task in alone.tasks if task["host"] == host]
+        if sum(gpu["opens"] for gpu in tasks[0]["gpus"]) < len(tasks):
+            return True
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--only", type=int, help="one case of the seed")
+    parser.add_argument("folder", help="where tasks leave what they find")
+    options = parser.parse_args()
+    numbers_of_cases = range(options.cases) if options.only is None else [options.only]
+    bad = refused = 0
+    for number in numbers_of_cases:
+        case = Case(options.seed, number)
+        step, alone = Step(case, True, options.folder), Step(case, False, options.folder)
+        wrong = judge(case, step, alone)
+        if wrong == ["refused"]:
+            refused += 1
+        elif wrong:
+            bad += 1
+            print(f"case {number}: {' '.join(case.command(True, 'FOLDER'))}")
+            for line in wrong:
+                print(f"  {line}")
+            sys.stdout.flush()
+    print(f"seed {options.seed}: {len(numbers_of_cases)} steps, {refused} refused, {bad} wrong")
+    sys.exit(1 if bad or refused * 2 > len(numbers_of_cases) else 0)
+
+
+if __name__ == "__main__":
+    main()
