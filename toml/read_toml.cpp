@@ -2,18 +2,101 @@
 #include "toml/read_toml.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace muster {
 namespace {
 
-// TOML has no such characters, and toml++ 3.3 takes some of them for impossible: it ends the process.
-bool is_odd(unsigned char c) { return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f; }
+// toml++ goes as deep into its own calls as a document is nested, and a plugin has no stack to waste.
+constexpr int most_brackets = 32, most_key_parts = 32;
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
+/// Looks at a document before toml++ 3.3 and 3.4 do: their test of a letter for being a space has undefined
+/// behaviour for most letters from U+00A1 to U+0499 and some others, and they have no limit for dotted keys.
+/// TOML has such letters in strings and comments alone, where toml++ makes this test only behind a backslash.
+class Precheck {
+ public:
+  explicit Precheck(std::string_view text) : text_(text) {}
+
+  void run() {
+    const auto is_odd = [](unsigned char c) {
+      return (c < 0x20 && !is_space(static_cast<char>(c))) || c == 0x7f;
+    };
+    if (std::any_of(text_.begin(), text_.end(), is_odd))
+      throw NotToml(0, "has control characters; not a text file");
+    if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte order mark
+    while (at_ < text_.size()) step();
+  }
+
+ private:
+  void step() {
+    const char c = text_[at_];
+    if (c == '#') {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+    } else if (c == '"' || c == '\'') {
+      if (std::string_view("\n=[,{.").find(before_) == std::string_view::npos)
+        refuse("a quotation mark inside a word");
+      pass_string(c);
+      before_ = c;
+    } else {
+      if (!is_ascii(c)) refuse("a letter beyond ASCII outside of quotation marks");
+      count(c);
+      if (c != ' ' && c != '\t') before_ = c;
+      ++at_;
+    }
+  }
+
+  void count(char c) {
+    if (c == '[' || c == '{') ++brackets_;
+    if (c == ']' || c == '}') --brackets_;
+    if (brackets_ > most_brackets) refuse("brackets in more than 32 levels");
+    if (std::string_view("\n=[,{").find(c) != std::string_view::npos) key_parts_ = 1;
+    if (c == '.' && ++key_parts_ > most_key_parts) refuse("a key of more than 32 parts");
+  }
+
+  // Ends behind the string; behind its line or the text where it has no end.
+  void pass_string(char quote) {
+    const std::string three(3, quote);
+    const bool lines = text_.substr(at_, 3) == three;
+    for (at_ += lines ? 3 : 1; at_ < text_.size() && (lines || text_[at_] != '\n'); ++at_) {
+      if (quote == '"' && text_[at_] == '\\') {
+        pass_escape();
+      } else if (!lines && text_[at_] == quote) {
+        ++at_;
+        return;
+      } else if (lines && text_.substr(at_, 3) == three) {
+        // Up to two quotation marks right before the three belong to the string.
+        at_ = std::min({text_.find_first_not_of(quote, at_), at_ + 5, text_.size()});
+        return;
+      }
+    }
+  }
+
+  // From a backslash to the last character that belongs to it: the spaces and line ends behind it do.
+  void pass_escape() {
+    if (++at_ == text_.size()) return;
+    while (is_space(text_[at_]) && at_ + 1 < text_.size() && is_space(text_[at_ + 1])) ++at_;
+    const std::size_t next = is_space(text_[at_]) ? at_ + 1 : at_;
+    if (next < text_.size() && !is_ascii(text_[next])) refuse("a letter beyond ASCII behind a backslash");
+  }
+
+  [[noreturn]] void refuse(const char* why) const {
+    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+    throw NotToml(static_cast<std::uint32_t>(line), why);
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  char before_ = '\n';  // the last character that is no space
+  int brackets_ = 0, key_parts_ = 1;
+};
 
 }  // namespace
 
 toml::table read_toml(const std::string& text) {
-  if (std::any_of(text.begin(), text.end(), is_odd))
-    throw NotToml(0, "has control characters; not a text file");
+  Precheck(text).run();
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {

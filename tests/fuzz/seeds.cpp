@@ -145,6 +145,9 @@ void seed_texts() {
   seed("fuzz_profile", "profile",
        std::string("[match]\npartition = [\"gpu*\", \"x\"]\nvendor = \"Dell*\"\n[environment]\nNCCL_DEBUG = "
                    "\"WARN\"\nNCCL_IB_HCA = false\nN = 1\n"));
+  seed("fuzz_profile", "strings",
+       std::string("[environment] # \u03ff\n'\u03ff' = \"\"\"\u03ff \\\n  a\"\"\"\"\nA.B.\"\u00a0\" = "
+                   "'''\n\u03ff'''\nC = [{a = 'x', b.c = [[1.5, 2]]}]\n"));
 }
 
 void seed_training_data() {

@@ -41,26 +41,35 @@ TEST_CASE("control characters in a profile are refused: the parser would end the
   CHECK(complaint("[environment]\nA = \"\x7f\"\n") == "x.conf: has control characters; not a text file");
 }
 
-TEST_CASE("letters outside ASCII stand in texts and comments only") {
-  const std::string no_key =
-      "Error while parsing root table: expected keys, tables, whitespace or comments, saw '\u03ff'";
-  CHECK(complaint("\u03ff") == "x.conf, line 1: " + no_key);
-  CHECK(complaint("[environment]\nA = '''\na''' # '\n\u03ff = 'b'\n") == "x.conf, line 4: " + no_key);
-  const std::string no_end =
-      "x.conf, line 2: Error while parsing key-value pair: expected a comment or whitespace, saw '\u03ff'";
-  CHECK(complaint("[environment]\nA = \"a\" \u03ff\n") == no_end);
-  CHECK(complaint("[environment]\nA = \"\"\"a\"\"\"\" \u03ff\n") == no_end);
-  CHECK(complaint("[environment]\n\u00a0 A = 'b'\n") ==
-        R"(x.conf, line 2: Error while parsing root table: expected space or tab, saw '\u00A0')");
-  CHECK(complaint("[match]\npartition = [\"gpu*\",9\"N\u00f3 =1") ==
-        R"(x.conf, line 2: Error while parsing decimal integer: expected digit, saw '"')");
-  CHECK(complaint("[match]\npartition = -'['x\u0651'") ==
-        "x.conf, line 2: Error while parsing value: could not determine value type");
+TEST_CASE("letters beyond ASCII stand in strings and comments only") {
+  const std::string where = ": a letter beyond ASCII outside of quotation marks";
+  CHECK(complaint("\u03ff") == "x.conf, line 1" + where);
+  CHECK(complaint("[environment]\nA = '''\na''' # '\n\u03ff = 'b'\n") == "x.conf, line 4" + where);
+  CHECK(complaint("[environment]\nA = \"a\" \u03ff\n") == "x.conf, line 2" + where);
+  CHECK(complaint("[environment]\nA = \"\"\"a\"\"\"\" \u03ff\n") == "x.conf, line 2" + where);
+  CHECK(complaint("[environment]\n\u00a0 A = 'b'\n") == "x.conf, line 2" + where);
+  const std::string quotes = "x.conf, line 2: a quotation mark inside a word";
+  CHECK(complaint("[match]\npartition = [\"gpu*\",9\"N\u00f3 =1") == quotes);
+  CHECK(complaint("[match]\npartition = -'['x\u0651'") == quotes);
+  const std::string escape = ": a letter beyond ASCII behind a backslash";
+  CHECK(complaint("[environment]\nA = \"\"\"\n\\\u03ff\"\"\"\n") == "x.conf, line 3" + escape);
+  CHECK(complaint("[environment]\nA = \"\"\"a \\  \n\n \u03ff\"\"\"\n") == "x.conf, line 4" + escape);
   const Profile profile = parse_profile(
       "\xef\xbb\xbf# \xcf\xbf '\n[environment]\nA = \"\\\"\xcf\xbf#\" # \"\xcf\xbf\nB = '\xcf\xbf\\'\n"
       "C = '''\n\xcf\xbf''\n'''''\nD = \"\"\"\xcf\xbf\\\"\"\"\"\"\"\n",
       "x.conf");
   CHECK(profile.settings.size() == 4);
+}
+
+TEST_CASE("what is nested deeper than any file of ours is refused, for the parser would run out of stack") {
+  std::string key = "a";
+  while (key.size() < 400'000) key += ".a";
+  const std::string parts = ": a key of more than 32 parts", levels = ": brackets in more than 32 levels";
+  CHECK(complaint("[match]\n" + key + " = 1\n") == "x.conf, line 2" + parts);
+  CHECK(complaint("\n[" + key + "]\n") == "x.conf, line 2" + parts);
+  CHECK(complaint("x = {" + key + " = 1}\n") == "x.conf, line 1" + parts);
+  CHECK(complaint("x = " + std::string(400'000, '[') + "\n") == "x.conf, line 1" + levels);
+  CHECK(complaint("[match]\nx = [" + std::string(32, '{') + "\n") == "x.conf, line 2" + levels);
 }
 
 TEST_CASE("what the parser does not foresee is refused like any other mistake") {
