@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --build build --target package`: Debian packages, and RPMs with their specs where rpmbuild is, into build/packages.
+# The target `package`: Debian packages, and RPMs with their specs where rpmbuild is, into the build folder's packages/.
 # One package for each component: muster-slurm-plugin, libmuster, libmuster-dev, muster-trainer.
 
 # A SPANK plugin works with the Slurm release series that it was built for and no other: Slurm compares major and minor version
@@ -12,6 +12,10 @@ if(SLURM_VERSION MATCHES "^([0-9]+)\\.([0-9]+)")
   set(slurm_after ${CMAKE_MATCH_1}.${next})
 endif()
 
+# The target `package` is our own: CMake's would build the tests too, and gives all packages one version. CMake makes its own where this
+# file lies, as in a build folder of an earlier configuration.
+file(REMOVE ${CMAKE_BINARY_DIR}/CPackConfig.cmake)
+
 set(CPACK_GENERATOR "")
 find_program(MUSTER_SHLIBDEPS dpkg-shlibdeps)
 find_program(MUSTER_FILE file)  # CPack asks it which files dpkg-shlibdeps is to look at
@@ -23,21 +27,29 @@ if(MUSTER_RPMBUILD)
   list(APPEND CPACK_GENERATOR RPM)
 endif()
 list(JOIN CPACK_GENERATOR " and " kinds)
-if(NOT CPACK_GENERATOR)
-  muster_note("packages (`--target package`)" "" " needs dpkg-dev and file, or rpm")
+set(obstacle "")
+if(NOT MUSTER_SYSTEM)
+  set(obstacle "needs -DMUSTER_SYSTEM=ON: cmake --workflow --preset package")
+elseif(NOT CPACK_GENERATOR)
+  set(obstacle "needs dpkg-dev and file, or rpm-build")
+endif()
+if(obstacle)
+  muster_note("packages" "" " ${obstacle}")
+  add_custom_target(package COMMAND ${CMAKE_COMMAND} -E echo "package: ${obstacle}" COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
   return()
 endif()
-muster_note("packages (`--target package`)" "${kinds}" "")
+muster_note("packages" "${kinds}" "")
 
 set(muster_package_plugin muster-slurm-plugin)
 set(muster_package_runtime libmuster)
 set(muster_package_development libmuster-dev)
 set(muster_package_trainer muster-trainer)
 
-# Two builds for two Slurm releases are two versions of the package, and one follows the other when Slurm is upgraded.
+# Two builds of the plugin for two Slurm releases are two versions of its package, and one follows the other when Slurm is upgraded.
 set(muster_release 1)
+set(muster_plugin_release ${muster_release})
 if(slurm_series)
-  string(APPEND muster_release "+slurm${slurm_series}")
+  string(APPEND muster_plugin_release "+slurm${slurm_series}")
 endif()
 
 set(MUSTER_PACKAGE_CONTACT "Muster developers <muster@muster.invalid>" CACHE STRING "Maintainer of the packages: Name <address>")
@@ -45,15 +57,24 @@ set(CPACK_PACKAGE_CONTACT ${MUSTER_PACKAGE_CONTACT})
 
 # The licence and the changelogs of each package, which `cmake --install` leaves alone.
 string(TIMESTAMP muster_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
-foreach(file changelog.Debian copyright shlibs)
-  configure_file(packages/${file}.in ${CMAKE_CURRENT_BINARY_DIR}/${file} @ONLY)
-endforeach()
-foreach(component plugin runtime development trainer)
-  if(component STREQUAL plugin AND NOT TARGET spank_muster)
-    continue()
+configure_file(packages/copyright.in ${CMAKE_CURRENT_BINARY_DIR}/copyright @ONLY)
+configure_file(packages/shlibs.in ${CMAKE_CURRENT_BINARY_DIR}/shlibs @ONLY)
+set(muster_components runtime development trainer)
+set(package_targets libmuster muster-train)
+if(TARGET muster)
+  list(APPEND package_targets muster)
+endif()
+if(TARGET spank_muster)
+  list(PREPEND muster_components plugin)
+  list(APPEND package_targets spank_muster spank_muster_step)
+endif()
+foreach(component ${muster_components})
+  set(package_release ${muster_release})
+  if(component STREQUAL plugin)
+    set(package_release ${muster_plugin_release})
   endif()
-  list(APPEND CPACK_COMPONENTS_ALL ${component})
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/copyright ${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian
+  configure_file(packages/changelog.Debian.in ${CMAKE_CURRENT_BINARY_DIR}/${component}/changelog.Debian @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/copyright ${CMAKE_CURRENT_BINARY_DIR}/${component}/changelog.Debian
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${muster_package_${component}} COMPONENT ${component} EXCLUDE_FROM_ALL)
   install(FILES ${CMAKE_SOURCE_DIR}/docs/CHANGELOG.md RENAME changelog
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${muster_package_${component}} COMPONENT ${component} EXCLUDE_FROM_ALL)
@@ -91,4 +112,16 @@ set(muster_text_trainer "The program muster-train and a job script that runs it.
 
 include(${CMAKE_CURRENT_LIST_DIR}/packages/debian.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/packages/rpm.cmake)
+set(CPACK_OUTPUT_CONFIG_FILE ${CMAKE_CURRENT_BINARY_DIR}/cpack.cmake)
 include(CPack)
+
+# CPack knows one release for all packages of a run.
+set(runs COMMAND ${CMAKE_CPACK_COMMAND} --config ${CPACK_OUTPUT_CONFIG_FILE}
+  -D "CPACK_COMPONENTS_ALL=runtime\;development\;trainer" -D CPACK_DEBIAN_PACKAGE_RELEASE=${muster_release}
+  -D CPACK_RPM_PACKAGE_RELEASE=${muster_release})
+if(TARGET spank_muster)
+  list(APPEND runs COMMAND ${CMAKE_CPACK_COMMAND} --config ${CPACK_OUTPUT_CONFIG_FILE}
+    -D CPACK_COMPONENTS_ALL=plugin -D CPACK_DEBIAN_PACKAGE_RELEASE=${muster_plugin_release}
+    -D CPACK_RPM_PACKAGE_RELEASE=${muster_plugin_release})
+endif()
+add_custom_target(package ${runs} DEPENDS ${package_targets} COMMENT "Making the packages" USES_TERMINAL VERBATIM)

@@ -2,7 +2,6 @@
 # What is RPM's own; included by packages.cmake. Names are those of SchedMD's and EPEL's packages.
 set(CPACK_RPM_COMPONENT_INSTALL ON)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
-set(CPACK_RPM_PACKAGE_RELEASE ${muster_release})
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_PACKAGE_AUTOREQ ON)
 set(CPACK_PACKAGE_RELOCATABLE OFF)
@@ -22,7 +21,7 @@ if(slurm_series)
   set(CPACK_RPM_PLUGIN_PACKAGE_REQUIRES "slurm >= ${slurm_series}, slurm < ${slurm_after}")
 endif()
 # Folders that belong to the system or to Slurm.
-set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /etc /etc/slurm /etc/slurm/plugstack.conf.d ${MUSTER_SLURM_CONF_DIR}
-  ${MUSTER_SLURM_CONF_DIR}/plugstack.conf.d ${MUSTER_SLURM_PLUGIN_DIR} /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} /usr/share/man
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /etc /etc/slurm /etc/slurm/plugstack.conf.d ${slurm_conf_dir}
+  ${slurm_conf_dir}/plugstack.conf.d ${slurm_plugin_dir} /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} /usr/share/man
   /usr/share/man/man1 /usr/share/man/man5 /usr/share/man/man7 /usr/share/man/man8
   /usr/${CMAKE_INSTALL_LIBDIR}/cmake /usr/${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -4,35 +4,67 @@
 load setup
 
 setup_file() {
-  export build=${MUSTER_BUILD:-build}
+  export build=$MUSTER_BUILD
   export root=$BATS_FILE_TMPDIR/root
   DESTDIR=$root cmake --install "$build" --prefix /usr > "$BATS_FILE_TMPDIR/install.log"
+  lab_up --nodes 2 --gpus 2
 }
 teardown_file() { lab_down; }
 
-@test "the plugin, its configuration, library, headers, programs, templates and man pages are installed" {
-  plugin_dir=$(sed -n 's/^MUSTER_SLURM_PLUGIN_DIR:PATH=//p' "$build/CMakeCache.txt")
-  [ -s "$root$plugin_dir/spank_muster.so" ]
-  [ -s "$root$plugin_dir/spank_muster_step.so" ]
-  [ -s "$root/etc/slurm/plugstack.conf.d/muster.conf" ]
+# install_as UID PREFIX [DESTDIR]: cmake --install with every file system read-only but for PREFIX, for what CMake writes into the build
+# folder, and for those of the kernel. Another user may read everything, in case the build folder lies below a private one.
+install_as() {
+  mkdir "$2" "$BATS_TEST_TMPDIR/own"
+  chown "$1" "$2"
+  # shellcheck disable=SC2016  # expanded by that shell
+  unshare --mount bash -ec '
+    mount -t tmpfs own "$4/own" && mkdir "$4/own/changes" "$4/own/work"
+    mount -t overlay own -o "lowerdir=$3,upperdir=$4/own/changes,workdir=$4/own/work" "$3"
+    chown "$1" "$3" && rm -f "$3/install_manifest.txt"
+    mount --bind "$2" "$2"
+    findmnt --noheadings --raw --output TARGET | while read -r folder; do
+      case $folder in "$2" | "$3" | "$4/own" | /proc* | /sys* | /dev*) ;; *) mount -o remount,bind,ro "$folder" ;; esac
+    done
+    cd /
+    exec setpriv --reuid "$1" --clear-groups --inh-caps=-all,+dac_read_search --ambient-caps=-all,+dac_read_search \
+      cmake --install "$3" --prefix "$2"' - "$1" "$2" "$build" "$BATS_TEST_TMPDIR"
+}
+
+@test "the plugin, its configuration, library, headers, programs, templates, man pages and documents are installed" {
   for file in bin/muster bin/muster-train include/muster/muster.hpp include/muster/version.hpp include/muster/muster.h share/muster/muster.f90 share/muster/sbatch/train.sbatch \
     share/man/man1/muster.1 share/man/man1/muster-train.1 share/man/man5/muster.conf.5 share/man/man7/muster.7 share/man/man8/spank_muster.8 \
-    share/muster/profiles/aws-efa.conf; do
+    share/muster/profiles/aws-efa.conf etc/slurm/plugstack.conf.d/zz-muster.conf share/doc/muster/failures.md; do
     [ -s "$root/usr/$file" ] || { echo "missing: $file"; false; }
   done
-  [ -n "$(find "$root/usr/lib" -name 'libmuster.so')" ]
-  [ -n "$(find "$root/usr/lib" -name 'muster.pc')" ]
+  for file in slurm/spank_muster.so slurm/spank_muster_step.so libmuster.so muster.pc; do
+    [ -n "$(find "$root/usr/lib" -path "*/$file")" ] || { echo "missing: $file"; false; }
+  done
 }
 
-@test "the plugin is installed where this machine's Slurm looks" {
-  plugin_dir=$(sed -n 's/^MUSTER_SLURM_PLUGIN_DIR:PATH=//p' "$build/CMakeCache.txt")
-  [ -e "$plugin_dir/auth_munge.so" ]
+@test "any user installs below a prefix, and nothing is written outside of it" {
+  for user in 65534 0; do
+    rm -rf "$BATS_TEST_TMPDIR/own"
+    run -0 install_as $user "$BATS_TEST_TMPDIR/prefix-$user"
+    [ -z "$(find "$BATS_TEST_TMPDIR/prefix-$user" ! -user $user)" ]
+    [ "$(cd "$BATS_TEST_TMPDIR/prefix-$user" && find . -type f | sort)" = "$(cd "$root/usr" && find . -type f | sort)" ]
+  done
 }
 
-@test "an administrator's edited muster.conf is kept" {
-  echo '# edited' > "$root/etc/slurm/plugstack.conf.d/muster.conf"
+@test "below a prefix the line for plugstack.conf names the plugin's whole path, and Slurm loads it from there" {
+  cmake --install "$build" --prefix "$BATS_TEST_TMPDIR/prefix" > /dev/null
+  echo "include $BATS_TEST_TMPDIR/prefix/etc/slurm/plugstack.conf.d/*.conf" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
+  run -0 --separate-stderr lab exec srun -N1 -n1 --gpus-per-task=1 --muster bash -c 'echo "gpu $MUSTER_GPUS"'
+  [[ "$output" == "gpu 0000:"* ]]
+  : >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
+  # DESTDIR is where the files are put, not where they will be.
+  plugin=$(cd "$root" && find usr -name spank_muster.so)
+  grep -qx "optional /$plugin default=off" "$root/usr/etc/slurm/plugstack.conf.d/zz-muster.conf"
+}
+
+@test "an administrator's edited zz-muster.conf is kept" {
+  echo '# edited' > "$root/usr/etc/slurm/plugstack.conf.d/zz-muster.conf"
   DESTDIR=$root cmake --install "$build" --prefix /usr > /dev/null
-  [ "$(cat "$root/etc/slurm/plugstack.conf.d/muster.conf")" = '# edited' ]
+  [ "$(cat "$root/usr/etc/slurm/plugstack.conf.d/zz-muster.conf")" = '# edited' ]
 }
 
 @test "no installed text names the source or build folder" {
@@ -51,7 +83,6 @@ teardown_file() { lab_down; }
   [ "$status" = 0 ]
   [[ "$output" == *"rank 0 of 2: sum 3"* ]]
   [[ "$output" == *"rank 1 of 2: sum 3"* ]]
-  lab_up --nodes 2 --gpus 0
   run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$(sort <<<"$output")" = "$(printf 'rank %s of 4: sum 10\n' 0 1 2 3)" ]
 }

@@ -6,10 +6,8 @@ load setup
 
 setup_file() {
   export PACKAGES=$BATS_FILE_TMPDIR/packages MACHINE=$BATS_FILE_TMPDIR/machine
-  # The same as cmake --build build --target package, but into a folder of our own.
-  [ -e "$MUSTER_BUILD/CPackConfig.cmake" ] || { echo "$MUSTER_BUILD was configured without dpkg-dev and rpm: configure it again" >&2; return 1; }
-  cpack --config "$MUSTER_BUILD/CPackConfig.cmake" -B "$PACKAGES" > "$BATS_FILE_TMPDIR/cpack.log" 2>&1 || { cat "$BATS_FILE_TMPDIR/cpack.log"; return 1; }
-  mkdir "$MACHINE"
+  mkdir "$PACKAGES" "$MACHINE"
+  make_packages > "$BATS_FILE_TMPDIR/packages.log" 2>&1 || { tail -n 30 "$BATS_FILE_TMPDIR/packages.log"; return 1; }
   unshare --mount setpriv --pdeathsig KILL bash tests/cluster/clean_machine.bash "$MACHINE" "$REPOSITORY" "$MUSTER_BUILD" \
     > "$BATS_FILE_TMPDIR/machine.log" 2>&1 3>&- &
   export MACHINE_PID=$!
@@ -20,6 +18,18 @@ setup_file() {
 teardown_file() {
   lab down
   kill "$MACHINE_PID"
+}
+
+# make_packages: the target `package` in a copy of the build folder that is configured as the preset package does it. Nothing is compiled again.
+make_packages() {
+  mkdir "$BATS_FILE_TMPDIR/own"
+  # shellcheck disable=SC2016  # expanded by that shell
+  unshare --mount bash -ec '
+    mount -t tmpfs own "$2" && mkdir "$2/changes" "$2/work"
+    mount -t overlay own -o "lowerdir=$1,upperdir=$2/changes,workdir=$2/work" "$1"
+    cmake -D MUSTER_SYSTEM=ON -D MUSTER_TESTS=OFF "$1"
+    cmake --build "$1" --target package
+    cp "$1"/packages/*.* "$3"' - "$MUSTER_BUILD" "$BATS_FILE_TMPDIR/own" "$PACKAGES"
 }
 
 # In place of setup.bash's: the lab lives on the clean machine.
@@ -36,6 +46,27 @@ changed() {
 }
 # slurm_series: major and minor version of this machine's Slurm, from its package.
 slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plugins | grep -oE '^[0-9]+\.[0-9]+'; }
+
+@test "the preset package makes them without building or looking for anything of the tests" {
+  cmake --preset package -B "$BATS_TEST_TMPDIR/fresh" -D CMAKE_DISABLE_FIND_PACKAGE_Catch2=ON > /dev/null
+  run -0 ninja -C "$BATS_TEST_TMPDIR/fresh" -t inputs package
+  [[ "$output" == *"$PWD/spank/plugin.cpp"* && "$output" == *"bin/muster-train"* ]]
+  [ -z "$(grep -E "^($PWD/)?tests/" <<<"$output")" ]
+  grep -qx 'MUSTER_SYSTEM:.*=ON' "$BATS_TEST_TMPDIR/fresh/CMakeCache.txt"
+}
+
+@test "without MUSTER_SYSTEM the target package says what to do" {
+  cmake -S . -B "$BATS_TEST_TMPDIR/plain" -G Ninja > /dev/null
+  run ! ninja -C "$BATS_TEST_TMPDIR/plain" package
+  grep -qx 'package: needs -DMUSTER_SYSTEM=ON: cmake --workflow --preset package' <<<"$output"
+}
+
+@test "only the plugin's version names the Slurm release" {
+  for name in libmuster-dev libmuster muster-trainer; do [[ "$(field $name Version)" =~ ^[0-9.]+-[0-9]+$ ]]; done
+  [[ "$(field muster-slurm-plugin Version)" =~ ^[0-9.]+-[0-9]+\+slurm$(slurm_series)$ ]]
+  dpkg-deb --fsys-tarfile "$(package muster-slurm-plugin)" | tar -xO ./usr/share/doc/muster-slurm-plugin/changelog.Debian.gz | zcat \
+    | grep -qF "($(field muster-slurm-plugin Version))"
+}
 
 @test "four packages, each with its own files, owned by root and writable by nobody else" {
   [ "$(cd "$PACKAGES" && echo *.deb | sed 's/_[^ ]*//g')" = "libmuster-dev libmuster muster-slurm-plugin muster-trainer" ]
@@ -54,8 +85,22 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
 
 @test "every file of the plugin package under /etc is a configuration file that dpkg keeps" {
   listed=$(dpkg-deb --contents "$(package muster-slurm-plugin)" | awk '$1 ~ /^-/ && $6 ~ /^\.\/etc\// { print substr($6, 2) }' | sort)
-  [[ "$listed" == *plugstack.conf.d/muster.conf* ]]
+  [[ "$listed" == */etc/slurm/plugstack.conf.d/zz-muster.conf* ]]
   [ "$(dpkg-deb --info "$(package muster-slurm-plugin)" conffiles | sort)" = "$listed" ]
+}
+
+@test "the plugin is where this machine's Slurm looks for plugins, and its line names the file alone" {
+  folder=$(dirname "$(dpkg --listfiles slurm-wlm-basic-plugins | grep '/auth_munge.so$')")
+  for file in spank_muster.so spank_muster_step.so; do dpkg-deb --contents "$(package muster-slurm-plugin)" | grep -q " \.$folder/$file$"; done
+  dpkg-deb --fsys-tarfile "$(package muster-slurm-plugin)" | tar -xO ./etc/slurm/plugstack.conf.d/zz-muster.conf \
+    | grep -qx 'optional spank_muster.so default=off'
+}
+
+@test "the documents are in a package" {
+  dpkg-deb --contents "$(package libmuster)" >"$BATS_TEST_TMPDIR/listing"
+  for file in docs/*.md docs/*.svg; do
+    [ "$file" = docs/CHANGELOG.md ] || grep -q " ./usr/share/doc/muster/$(basename "$file")$" "$BATS_TEST_TMPDIR/listing"
+  done
 }
 
 @test "the plugin needs libc and just the Slurm series that it was built for, and not the runtime" {
@@ -111,10 +156,18 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   [[ "$output" == *"gpu unset"* ]]
 }
 
+@test "Slurm reads the line after that of pyxis" {
+  # It names each line that it cannot read.
+  machine sh -c 'cd /etc/slurm/plugstack.conf.d && echo unreadable > pyxis.conf && echo unreadable >> zz-muster.conf'
+  run -0 lab exec srun -N1 -n1 true
+  machine sh -c 'cd /etc/slurm/plugstack.conf.d && rm pyxis.conf && sed -i "\$d" zz-muster.conf'
+  [ "$(sed -n 's|^srun: .*spank: .*/\(.*\.conf\):.*|\1|p' <<<"$output" | paste -sd' ')" = "pyxis.conf zz-muster.conf" ] || { echo "$output"; false; }
+}
+
 @test "installed over itself, an edited configuration file is kept" {
-  machine sh -c 'echo "# edited" >> /etc/slurm/plugstack.conf.d/muster.conf'
+  machine sh -c 'echo "# edited" >> /etc/slurm/plugstack.conf.d/zz-muster.conf'
   machine dpkg --no-triggers --install "$(package muster-slurm-plugin)" < /dev/null
-  [ "$(machine tail -n 1 /etc/slurm/plugstack.conf.d/muster.conf)" = "# edited" ]
+  [ "$(machine tail -n 1 /etc/slurm/plugstack.conf.d/zz-muster.conf)" = "# edited" ]
 }
 
 @test "the trainer's package: a short training by the installed template with the installed program" {
@@ -144,7 +197,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   machine sh -c 'mkdir /run/muster && echo kept > /run/muster/topology'
   machine dpkg --no-triggers --remove muster-trainer libmuster-dev libmuster muster-slurm-plugin
   left=$(changed | grep -v '^etc/slurm/plugstack.conf$')
-  [ "$left" = "$(dpkg-deb --info "$(package muster-slurm-plugin)" conffiles | sed 's|^/||' | sort)" ]
+  echo "left: $left";   [ "$left" = "$(dpkg-deb --info "$(package muster-slurm-plugin)" conffiles | sed 's|^/||' | sort)" ]
   machine dpkg --no-triggers --purge muster-slurm-plugin
   machine sh -c '[ ! -e /run/muster ]'
   [ "$(changed)" = etc/slurm/plugstack.conf ]
@@ -160,7 +213,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   grep -qx "slurm < ${series%.*}.$(printf %02d $((10#${series#*.} + 1)))" <<<"$requires"
   [[ "$requires" != *libmuster* && "$requires" != *libstdc++* ]]
   grep -qx 'libmuster.so.0()(64bit)' <<<"$(rpm --query --requires --package "$PACKAGES"/muster-trainer-*.rpm)"
-  [[ "$(rpm --query --configfiles --package "$PACKAGES"/muster-slurm-plugin-*.rpm)" == */plugstack.conf.d/muster.conf* ]]
+  [[ "$(rpm --query --configfiles --package "$PACKAGES"/muster-slurm-plugin-*.rpm)" == */plugstack.conf.d/zz-muster.conf* ]]
   # Folders of the system are not theirs.
   for file in "$PACKAGES"/*.rpm; do
     [ -z "$(rpm --query --list --package "$file" | grep -xE '/etc|/etc/slurm|/usr/lib|/usr/lib/[^/]*|.*/(slurm|slurm-wlm|man[1-8]|pkgconfig)')" ]
