@@ -144,15 +144,25 @@ Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int d
 void set_near_domains(const Node& node, const std::vector<int>& near, int& domain,
                       std::vector<int>& near_domains) {
   domain = near.size() == 1 ? near.front() : -1;
-  const auto with_cpus = std::count_if(node.domains.begin(), node.domains.end(),
-                                       [](const NumaDomain& other) { return !other.cpus.empty(); });
-  near_domains = near.size() > 1 && static_cast<long>(near.size()) < with_cpus ? near : std::vector<int>();
+  const auto processors =
+      std::count_if(node.domains.begin(), node.domains.end(),
+                    [](const NumaDomain& other) { return !other.cpus.empty() || other.cpus_hidden; });
+  near_domains = near.size() > 1 && static_cast<long>(near.size()) < processors ? near : std::vector<int>();
 }
 
 void note_other_gpus(Node& node, int amd_gpus) {
   if (amd_gpus == 0) return;
   node.notes.push_back(std::to_string(amd_gpus) + " AMD GPU" + (amd_gpus == 1 ? "" : "s") +
                        " left out: Muster places NVIDIA GPUs");
+}
+
+void note_hidden_cpus(Node& node) {
+  CpuSet hidden;
+  for (const auto& domain : node.domains)
+    if (domain.cpus_hidden) hidden.add(domain.id);
+  if (hidden.empty()) return;
+  node.notes.push_back("the file leaves out the CPUs of NUMA domain" +
+                       std::string(hidden.size() > 1 ? "s " : " ") + hidden.to_list());
 }
 
 void finish(Node& node) {

@@ -32,13 +32,15 @@ struct Core {
   CpuSet cpus;
 };
 
-/// One NUMA domain. A domain without CPUs (a GPU's memory on Grace and POWER9, CXL) is never chosen for a
-/// task's memory.
+/// One NUMA domain. A domain of memory alone (a GPU's on Grace and POWER9, CXL) is chosen for a task's memory
+/// only where there is no other.
 struct NumaDomain {
   int id = 0;                                 ///< the operating system's number; need not be contiguous
   CpuSet cpus;                                ///< empty for memory-only domains
   std::optional<std::uint64_t> memory_bytes;  ///< unset: unknown
   bool gpu_memory = false;                    ///< the memory of a GPU
+  bool cpus_hidden =
+      false;  ///< it has CPUs that the source does not show: cpus is empty, its memory ordinary
   std::vector<int> distances;  ///< to domains[i] of the node (10 = local, as in ACPI's SLIT); empty: unknown
 };
 
@@ -116,12 +118,15 @@ Distance device_distance(const PciPath& a, const std::vector<int>& near_a, const
 Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int domain_b);
 
 /// What a reader found a device to be near to, as domain and near_domains of a Gpu or Nic. A device that is
-/// near to every domain with CPUs, of several, is near to none in particular.
+/// near to every processor's domain, of several, is near to none in particular.
 void set_near_domains(const Node& node, const std::vector<int>& near, int& domain,
                       std::vector<int>& near_domains);
 
 /// Notes GPUs that are there but not dealt out: CUDA, NCCL and so all of this are NVIDIA's.
 void note_other_gpus(Node& node, int amd_gpus);
+
+/// Notes the domains whose CPUs a file leaves out.
+void note_hidden_cpus(Node& node);
 
 /// Brings a freshly read node into canonical order (as stated at the members) and decides which NICs are
 /// usable, so that the result does not depend on the order in which the machine listed things. A domain has

@@ -49,20 +49,20 @@ int nearest_domain(const Node& node, int from, Accept accept) {
   return best;
 }
 
-bool has_cpus(const NumaDomain& domain) { return !domain.cpus.empty(); }
+bool is_processors(const NumaDomain& domain) { return !domain.cpus.empty() || domain.cpus_hidden; }
 
 void add_once(std::vector<int>& list, int value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
 }
 
-/// Where memory should come from: per home the nearest domain that has CPUs and memory of its own.
+/// Where memory should come from: per home the nearest domain of a processor's that has memory.
 std::vector<int> choose_memory(const Node& node, const Request& request, const std::vector<int>& homes) {
   const auto allowed = [&](const NumaDomain& domain) {
     return request.memory.empty() ||
            std::find(request.memory.begin(), request.memory.end(), domain.id) != request.memory.end();
   };
   const auto ordinary = [&](const NumaDomain& domain) {
-    return allowed(domain) && has_cpus(domain) && !domain.gpu_memory &&
+    return allowed(domain) && is_processors(domain) && !domain.gpu_memory &&
            domain.memory_bytes != std::uint64_t{0};
   };
   std::vector<int> memory;
@@ -153,14 +153,16 @@ std::vector<std::vector<Home>> homes_of_tasks(const Node& node,
   return of_tasks;
 }
 
-/// The domains to take memory from: the GPUs' own; of several that a GPU is near to, those where the cores
-/// are; without a GPU whose locality is known, where the cores are.
+/// The domains to take memory from: the GPUs' own, also where their CPUs are hidden; of several that a GPU is
+/// near to, those where the cores are; without a GPU whose locality is known, where the cores are.
 std::vector<int> memory_sources(const Node& node, const CpuSet& cpus, const std::vector<Home>& homes) {
   const auto with_cpus = domains_of(node, cpus);
   if (homes.empty()) return with_cpus;
   std::vector<int> sources;
   for (const auto& home : homes) {
     const auto before = sources.size();
+    for (const int domain : home.hidden) add_once(sources, domain);
+    if (!home.hidden.empty()) continue;
     for (const int domain : with_cpus) {
       const bool near = std::find(home.near.begin(), home.near.end(), domain) != home.near.end();
       if (home.near.size() > 1 && near) add_once(sources, domain);
@@ -174,16 +176,18 @@ std::vector<int> memory_sources(const Node& node, const CpuSet& cpus, const std:
 void bind_task(const Node& node, const Request& request, const std::vector<Home>& homes,
                const CpuShares& shares, TaskPlacement& task) {
   for (const auto& core : node.cores) task.cores += core.cpus.intersects(task.cpus) ? 1 : 0;
-  std::vector<int> near;
+  std::vector<int> near, hidden;
   for (const auto& home : homes) {
     for (const int domain : home.near) add_once(near, domain);
+    for (const int domain : home.hidden) add_once(hidden, domain);
   }
   CpuSet near_cpus;
   for (const int domain : near) near_cpus |= node.find_domain(domain)->cpus;
-  if (!near.empty()) task.gpu_cpu = task.cpus.is_subset_of(near_cpus) ? Distance::node : Distance::sys;
+  const bool local = hidden.empty() && task.cpus.is_subset_of(near_cpus);
+  if (!near.empty()) task.gpu_cpu = local ? Distance::node : Distance::sys;
   const auto sources = memory_sources(node, task.cpus, homes);
   task.memory = choose_memory(node, request, sources);
-  task.reasons.push_back(explain_cpus(node, task, near, shares));
+  task.reasons.push_back(explain_cpus(node, task, near, hidden, shares));
   task.reasons.push_back(explain_memory(task, sources, !near.empty()));
 }
 

@@ -37,10 +37,12 @@ std::vector<int> domains_of(const Node& node, const CpuSet& cpus) {
 }
 
 std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& near,
-                         const CpuShares& shares) {
+                         const std::vector<int>& hidden, const CpuShares& shares) {
   if (near.empty() && task.gpus.empty()) return "no GPU: cores shared out evenly";
   if (near.empty()) {
-    return "the machine does not say which of its " + std::to_string(node.domains.size()) +
+    const auto with_cpus = std::count_if(node.domains.begin(), node.domains.end(),
+                                         [](const NumaDomain& domain) { return !domain.cpus.empty(); });
+    return "the machine does not say which of its " + std::to_string(with_cpus) +
            " NUMA domains the GPU is near to: cores shared out evenly";
   }
   std::string text;
@@ -48,14 +50,18 @@ std::string explain_cpus(const Node& node, const TaskPlacement& task, const std:
     int cores = 0;
     for (const auto& core : node.cores)
       cores += core.domain == domain && core.cpus.intersects(task.cpus) ? 1 : 0;
-    const bool own = std::find(near.begin(), near.end(), domain) != near.end();
+    const bool own = hidden.empty() && std::find(near.begin(), near.end(), domain) != near.end();
     text += (text.empty() ? "" : ", ") + plural(cores, "core") + " on NUMA " + std::to_string(domain);
     if (own) {
       text += node.domains.size() == 1 ? " (the only one)" : " (the GPU's)";
     } else {
+      const auto& wanted = hidden.empty() ? near : hidden;
       int distance = std::numeric_limits<int>::max();
-      for (const int from : near) distance = std::min(distance, node.domain_distance(from, domain));
-      text += " (distance " + std::to_string(distance) + ": none left on " + joined(near) + ")";
+      for (const int from : wanted) distance = std::min(distance, node.domain_distance(from, domain));
+      text += " (distance " + std::to_string(distance) + ": ";
+      text += hidden.empty() ? "none left on " + joined(near)
+                             : "the CPUs of " + joined(hidden) + " are not known";
+      text += ")";
     }
   }
   if (shares.idle_cores == 0) return text;

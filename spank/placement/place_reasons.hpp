@@ -17,9 +17,10 @@ std::string plural(long count, const std::string& noun);
 /// Ids of the domains that the CPUs lie on, the one with the most first.
 std::vector<int> domains_of(const Node& node, const CpuSet& cpus);
 
-/// near: the domains that the task's GPUs are near to, each once; empty: unknown, or no GPU.
+/// near: the domains that the task's GPUs are near to, each once; empty: unknown, or no GPU. hidden: the
+/// GPUs' own where their CPUs are hidden.
 std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& near,
-                         const CpuShares& shares);
+                         const std::vector<int>& hidden, const CpuShares& shares);
 /// sources: the domains wanted; of_gpus: because the GPUs are near to them.
 std::string explain_memory(const TaskPlacement& task, const std::vector<int>& sources, bool of_gpus);
 std::string explain_nics(const Node& node, const TaskPlacement& task);

@@ -61,6 +61,22 @@ hwloc_obj_t own_domain(hwloc_topology_t topology, hwloc_const_bitmap_t cpus) {
   return best;
 }
 
+/// A processor's domain whose CPUs the export leaves out: it, or what it belongs to, had some. Of several
+/// that belong to the same processor, the ordinary one is the first that is not a GPU's.
+bool has_hidden_cpus(hwloc_obj_t object) {
+  const auto is_empty = [](hwloc_const_bitmap_t set) {
+    return set == nullptr || hwloc_bitmap_iszero(set) != 0;
+  };
+  const hwloc_obj_t above = object->parent;
+  if (is_gpu_memory(object) || !is_empty(object->cpuset) || above == nullptr) return false;
+  if (is_empty(object->complete_cpuset) && !is_empty(above->cpuset)) return false;
+  for (hwloc_obj_t other = above->memory_first_child; other != nullptr; other = other->next_sibling) {
+    const bool is_before = other->type == HWLOC_OBJ_NUMANODE && other->os_index < object->os_index;
+    if (is_before && is_empty(other->cpuset) && !is_gpu_memory(other)) return false;
+  }
+  return true;
+}
+
 void read_domains(hwloc_topology_t topology, Node& node) {
   for (hwloc_obj_t object = nullptr;
        (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, object)) != nullptr;) {
@@ -68,6 +84,7 @@ void read_domains(hwloc_topology_t topology, Node& node) {
     domain.id = static_cast<int>(object->os_index);
     domain.memory_bytes = object->attr->numanode.local_memory;
     domain.gpu_memory = is_gpu_memory(object);
+    domain.cpus_hidden = has_hidden_cpus(object);
     node.domains.push_back(std::move(domain));
   }
   // Some old exports tell the memory of no domain, and hwloc then says 0.
@@ -165,6 +182,7 @@ Node to_node(hwloc_topology_t topology, std::string source) {
         ": the topology has no cores, or cores without a NUMA domain; export it anew with lstopo --of xml.");
   }
   read_hwloc_devices(topology, node);
+  note_hidden_cpus(node);
   finish(node);
   return node;
 }

@@ -25,12 +25,13 @@ template <typename Device>
 void read_locality(hwloc_topology_t topology, hwloc_obj_t object, const Node& node, Device& device) {
   const hwloc_obj_t ancestor = hwloc_get_non_io_ancestor_obj(topology, object);
   if (ancestor == nullptr || ancestor->nodeset == nullptr) return;
-  std::vector<int> near;
+  std::vector<int> near, hidden;
   for (const auto& domain : node.domains) {
-    if (!domain.cpus.empty() && hwloc_bitmap_isset(ancestor->nodeset, static_cast<unsigned>(domain.id)))
-      near.push_back(domain.id);
+    if (!hwloc_bitmap_isset(ancestor->nodeset, static_cast<unsigned>(domain.id))) continue;
+    if (!domain.cpus.empty()) near.push_back(domain.id);
+    if (domain.cpus_hidden) hidden.push_back(domain.id);
   }
-  set_near_domains(node, near, device.domain, device.near_domains);
+  set_near_domains(node, near.empty() ? hidden : near, device.domain, device.near_domains);
 }
 
 /// pci: hwloc's attributes of a PCI device (the type has a name in C only).
@@ -39,7 +40,8 @@ PciAddress address_of(const Attributes& pci) {
   return {pci.domain, pci.bus, pci.dev, pci.func};
 }
 
-/// hwloc takes the numbers of its enumerations from the file as they stand there, also those that none of them has.
+/// hwloc takes the numbers of its enumerations from the file as they stand there, also those that none of
+/// them has.
 template <typename Enumeration>
 bool is(const Enumeration& read, Enumeration value) {
   return std::memcmp(&read, &value, sizeof value) == 0;

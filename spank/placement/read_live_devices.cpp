@@ -116,18 +116,20 @@ void read_live_gpus(const Sysfs& sysfs, Node& node) {
 void read_locality(const Sysfs& sysfs, const std::string& folder, const Node& node, int& domain,
                    std::vector<int>& near_domains) {
   const auto number = sysfs.number(folder + "/numa_node");
-  if (number && *number >= 0 && node.find_domain(static_cast<int>(*number)) != nullptr) {
-    domain = static_cast<int>(*number);
-    return;
-  }
+  const NumaDomain* own = number && *number >= 0 ? node.find_domain(static_cast<int>(*number)) : nullptr;
+  if (own != nullptr) domain = own->id;
+  if (own != nullptr && !own->cpus.empty()) return;
+  // Of a domain of memory alone the CPUs may say more.
   auto local = sysfs.list(folder + "/local_cpulist");
   if (!local) local = sysfs.mask(folder + "/local_cpus");
-  if (!local) return;
   std::vector<int> near;
   for (const auto& other : node.domains) {
-    if (other.cpus.intersects(*local)) near.push_back(other.id);
+    if (local && other.cpus.intersects(*local)) near.push_back(other.id);
   }
-  set_near_domains(node, near, domain, near_domains);
+  if (near.empty()) return;
+  int of_cpus = -1;
+  set_near_domains(node, near, of_cpus, near_domains);
+  if (of_cpus >= 0 || !near_domains.empty()) domain = of_cpus;
 }
 
 }  // namespace muster::placement

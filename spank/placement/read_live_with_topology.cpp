@@ -78,9 +78,8 @@ void override_locality(Node& live, const Node& given) {
   finish(live);
 }
 
-Node read_live_with_topology(const std::string& root, const std::string& file,
-                             Node (*read_file)(const std::string& path)) {
-  const Node given = read_file(file);
+Node read_live_with_topology(const std::string& root, const std::string& file) {
+  const Node given = read_nccl_locality(file);
   Node live = read_live(root);
   override_locality(live, given);
   return live;

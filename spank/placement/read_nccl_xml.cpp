@@ -41,6 +41,7 @@ class NcclReader {
     }
     if (node_.domains.empty()) fail("has no <cpu> element");
     if (extent_ == Extent::node && node_.cores.empty()) fail("has no <cpu> element with an affinity mask");
+    if (extent_ == Extent::node) note_hidden_cpus(node_);
     note_other_gpus(node_, amd_gpus_);
   }
 
@@ -63,10 +64,11 @@ class NcclReader {
       fail("has two <cpu> elements for NUMA domain " + std::to_string(id));
     const auto affinity = cpu.attribute("affinity");
     try {
-      if (affinity || extent_ == Extent::node) domain.cpus = CpuSet::parse_mask(affinity.value());
+      if (affinity) domain.cpus = CpuSet::parse_mask(affinity.value());
     } catch (const Error& error) {
       fail("<cpu> element " + std::to_string(id) + ": " + error.what());
     }
+    domain.cpus_hidden = !affinity;
     if (domain.cpus.intersects(node_.cpus())) fail("<cpu> elements share CPUs");
     const int package = static_cast<int>(node_.domains.size());
     for (const int number : domain.cpus.to_vector())

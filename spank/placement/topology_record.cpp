@@ -37,11 +37,12 @@ Json core_json(const Core& core) {
 }
 
 Json domain_json(const NumaDomain& numa) {
-  const auto& [id, cpus, memory_bytes, gpu_memory, distances] = numa;
+  const auto& [id, cpus, memory_bytes, gpu_memory, cpus_hidden, distances] = numa;
   return {{"id", id},
           {"cpus", cpus.to_list()},
           {"memory_bytes", memory_bytes ? Json(*memory_bytes) : Json(nullptr)},
           {"gpu_memory", gpu_memory},
+          {"cpus_hidden", cpus_hidden},
           {"distances", distances}};
 }
 
@@ -100,6 +101,7 @@ NumaDomain to_domain(const Json& json) {
     throw Error("not a size");
   }
   domain.gpu_memory = json.at("gpu_memory").get<bool>();
+  domain.cpus_hidden = json.at("cpus_hidden").get<bool>();
   for (const auto& distance : array(json.at("distances"))) domain.distances.push_back(number(distance));
   return domain;
 }

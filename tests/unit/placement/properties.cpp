@@ -211,9 +211,13 @@ std::set<int> near_of(const Node& node, const TaskPlacement& task) {
     if (has_cpus(gpu.domain)) {
       near.insert(gpu.domain);
     } else if (gpu.domain >= 0) {
-      near.insert(*std::min_element(with_cpus.begin(), with_cpus.end(), [&](int a, int b) {
-        return node.domain_distance(gpu.domain, a) < node.domain_distance(gpu.domain, b);
-      }));
+      int least = 1 << 30;
+      for (const int id : with_cpus) least = std::min(least, node.domain_distance(gpu.domain, id));
+      std::set<int> nearest;
+      for (const int id : with_cpus)
+        if (node.domain_distance(gpu.domain, id) == least) nearest.insert(id);
+      if (nearest.size() > 1 && nearest.size() == with_cpus.size()) return {};
+      near.merge(nearest);
     } else if (with_cpus.size() == 1) {
       near.insert(with_cpus.front());
     } else if (gpu.near_domains.empty()) {

@@ -168,8 +168,14 @@ TEST_CASE("Memory is never a GPU's nor a domain without any") {
     memory.gpu_memory = id < 4;
     node.domains.push_back(memory);
   }
-  for (auto& domain : node.domains) domain.distances.assign(10, domain.id < 2 ? 40 : 80);
-  for (std::size_t i = 0; i < 10; ++i) node.domains[i].distances[i] = 10;
+  for (auto& domain : node.domains) {
+    domain.distances.clear();
+    for (int other = 0; other < 10; ++other) {
+      const bool far = domain.id % 2 != other % 2;
+      const bool memory = domain.id > 1 || other > 1;
+      domain.distances.push_back(domain.id == other ? 10 : 40 + (far ? 40 : 0) + (memory ? 40 : 0));
+    }
+  }
   add_gpu(node, 2, 0x10);  // the driver may report the GPU's own memory as its domain
   add_gpu(node, 1, 0x20);
   auto placement = plan(node, 2);

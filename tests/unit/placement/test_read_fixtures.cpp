@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 Node fixture(const std::string& name) {
-  return read_topology_file(std::string(MUSTER_FIXTURES) + "/" + name + ".hwloc.xml");
+  return read_topology_file(MUSTER_FIXTURES "/" + name + ".hwloc.xml");
 }
 
 Placement checked_placement(const Node& node) {
@@ -73,6 +73,27 @@ TEST_CASE("A domain that the exporting process could not see has cores, but no m
   Request request;
   request.cpus = CpuSet{0};
   CHECK(place(node, request).tasks[0].memory == std::vector<int>{1});
+}
+
+TEST_CASE("An export that leaves out CPUs: memory is the GPU's own, cores are the nearest that are left") {
+  const Node node = fixture("restricted-export");
+  CHECK(node.cpus().to_list() == "0-1");
+  CHECK_THAT(node.notes.at(0), ContainsSubstring("leaves out the CPUs of NUMA domains 1-3"));
+  REQUIRE(node.gpus.size() == 2);
+  CHECK(node.gpus[0].domain == 1);
+  CHECK(node.gpus[1].domain == 3);
+  Request request;
+  request.gpus = addresses(node);
+  request.tasks = 2;
+  const auto placement = place(node, request);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const auto& task = placement.tasks[rank];
+    CHECK(task.cpus == CpuSet{static_cast<int>(rank)});
+    CHECK(task.gpu_cpu == Distance::sys);
+    CHECK(task.memory == std::vector<int>{node.gpus[rank].domain});
+    CHECK(task.nics.at(0).name == "mlx5_" + std::to_string(rank));
+    CHECK(task.gpu_nic == Distance::phb);
+  }
 }
 
 TEST_CASE("Only NVIDIA's GPUs are dealt out, and a Slingshot adapter counts though hwloc does not name it") {

@@ -65,6 +65,23 @@ TEST_CASE("Interfaces of the socket transport are not RDMA, and fused ports are 
   CHECK(node.nics[2].usable);
 }
 
+TEST_CASE("A domain without affinity lends cores from the nearest one, and memory stays on the GPU's") {
+  const Node node = read("<cpu numaid=\"0\" affinity=\"f\">" + pci("0000:01:00.0", "0x030200") +
+                         "</cpu><cpu numaid=\"1\">" + pci("0000:81:00.0", "0x030200") + "</cpu>");
+  CHECK(node.domains.at(1).cpus_hidden);
+  CHECK_THAT(node.notes.at(0), ContainsSubstring("leaves out the CPUs of NUMA domain 1"));
+  Request request;
+  request.tasks = 2;
+  request.gpus = addresses(node);
+  const auto placement = place(node, request);
+  CHECK(placement.tasks[0].gpu_cpu == Distance::node);
+  CHECK(placement.tasks[1].gpu_cpu == Distance::sys);
+  CHECK(placement.tasks[1].cpus.to_list() == "2-3");
+  CHECK(placement.tasks[0].memory == std::vector<int>{0});
+  CHECK(placement.tasks[1].memory == std::vector<int>{1});
+  CHECK(placement.tasks[1].reasons[0] == "2 cores on NUMA 0 (distance 20: the CPUs of 1 are not known)");
+}
+
 TEST_CASE("A file that does not say a NUMA domain leaves the live one") {
   const TemporaryFolder tree;
   write_machine(tree);

@@ -70,7 +70,8 @@ TEST_CASE("A topology file gives a virtual machine the locality that its PCI tre
 }
 
 // As Amazon's file for g5.48xlarge (aws-ofi-nccl, topology/g5.48xl-topo.xml) is written.
-TEST_CASE("A topology file without affinities and classes gives the locality of whatever is at its addresses") {
+TEST_CASE(
+    "A topology file without affinities and classes gives the locality of whatever is at its addresses") {
   const TemporaryFolder tree;
   write_virtual_machine(tree);
   const std::string root = tree.path().string();
@@ -88,8 +89,15 @@ TEST_CASE("A topology file without affinities and classes gives the locality of 
   CHECK(node.nics[1].domain == 1);
   CHECK(node.domains[0].cpus.to_list() == "0-1,4-5");
   CHECK_THAT(notes(node), ContainsSubstring("names device 0009:00:00.0, not found"));
-  // By itself it describes no machine.
-  CHECK_THROWS_WITH(read_nccl_xml(file), ContainsSubstring("is not a CPU mask"));
+  // By itself it describes no machine; on this one the CPUs are known.
+  CHECK_THROWS_WITH(read_nccl_xml(file), ContainsSubstring("no <cpu> element with an affinity mask"));
+  CHECK(read_topology_file(file, root).gpus.at(0).domain == 1);
+  CHECK(read_topology_file(file, root).cpus() == node.cpus());
+  const TemporaryFolder other;
+  write_cpus(other);
+  CHECK_THROWS_WITH(read_topology_file(file, other.path().string()),
+                    ContainsSubstring("does not say which CPUs its NUMA domains have") &&
+                        ContainsSubstring("plan on such a machine"));
   CHECK_THROWS_WITH(read_nccl_locality(tree.write("empty.xml", "<system/>")),
                     ContainsSubstring("has no <cpu> element"));
 }
@@ -130,8 +138,4 @@ TEST_CASE("Errors of a topology file are one line that names it") {
       "type=\"Machine\">&x;</object></topology>";
   CHECK_THROWS_WITH(read_topology_file(tree.write("entity.xml", entity)),
                     ContainsSubstring("defines XML entities"));
-  const std::string hwloc =
-      tree.write("hwloc.xml", "<topology version=\"2.0\"><object type=\"Machine\"/></topology>");
-  CHECK_THROWS_WITH(read_live_with_topology(root, hwloc, read_topology_file),
-                    ContainsSubstring("hwloc.xml: "));
 }

@@ -49,6 +49,64 @@ void write_nic(const TemporaryFolder& tree, const std::string& name, const std::
   tree.write(folder + "/ports/1/rate", rate + "\n");
 }
 
+namespace {
+
+/// 10 from itself, 40 between processors, 80 and 120 between a processor and a GPU, 160 between GPUs.
+int grace_distance(const Grace& grace, int from, int to) {
+  if (from == to) return 10;
+  if (!grace.distances) return 20;
+  const auto processor = [&](int id) {
+    return id < grace.processors ? id : (id - grace.processors) / 8 / grace.gpus_per_processor;
+  };
+  const int gpus = (from >= grace.processors ? 1 : 0) + (to >= grace.processors ? 1 : 0);
+  if (gpus == 0) return 40;
+  if (gpus == 2) return 160;
+  return processor(from) == processor(to) ? 80 : 120;
+}
+
+void write_grace_domains(const TemporaryFolder& tree, const Grace& grace) {
+  const int domains = grace.processors * (1 + 8 * grace.gpus_per_processor);
+  tree.write("sys/devices/system/cpu/online", "0-" + std::to_string(72 * grace.processors - 1) + "\n");
+  tree.write("sys/devices/system/node/online", "0-" + std::to_string(domains - 1) + "\n");
+  for (int id = 0; id < domains; ++id) {
+    const std::string folder = "sys/devices/system/node/node" + std::to_string(id);
+    const bool processor = id < grace.processors;
+    const std::string cpus =
+        processor ? std::to_string(72 * id) + "-" + std::to_string(72 * id + 71) : std::string();
+    const bool has_memory = processor || (id - grace.processors) % 8 == 0;
+    tree.write(folder + "/cpulist", cpus + "\n");
+    tree.write(folder + "/meminfo", "Node " + std::to_string(id) +
+                                        " MemTotal:       " + (has_memory ? "100663296" : "0") + " kB\n");
+    std::string distances;
+    for (int other = 0; other < domains; ++other)
+      distances += (other == 0 ? "" : " ") + std::to_string(grace_distance(grace, id, other));
+    tree.write(folder + "/distance", distances + "\n");
+    if (!processor) continue;
+    const std::string topology = "sys/devices/system/cpu/cpu" + std::to_string(72 * id) + "/topology/";
+    tree.write(topology + "core_siblings_list", cpus + "\n");
+    tree.write(topology + "physical_package_id", std::to_string(id) + "\n");
+  }
+}
+
+}  // namespace
+
+void write_grace(const TemporaryFolder& tree, const Grace& grace) {
+  write_grace_domains(tree, grace);
+  for (int gpu = 0; gpu < grace.processors * grace.gpus_per_processor; ++gpu) {
+    const int processor = gpu / grace.gpus_per_processor;
+    const int memory = grace.processors + 8 * gpu;
+    // 0008:01:00.0, 0009:01:00.0, 0018:01:00.0, ...: each GPU is the only device of a PCI domain.
+    const std::string bus =
+        "00" + std::to_string(processor) + std::to_string(8 + gpu % grace.gpus_per_processor);
+    const std::string address = bus + ":01:00.0";
+    write_device(tree, "pci" + bus + ":00", bus + ":00:00.0/", address,
+                 std::to_string(grace.gpus_on_own_memory ? memory : processor));
+    write_gpu(tree, address, "GPU-" + std::to_string(gpu), gpu);
+    tree.write("proc/driver/nvidia/gpus/" + address + "/numa_status",
+               "Node: " + std::to_string(memory) + "\nStatus: online\n");
+  }
+}
+
 void write_machine(const TemporaryFolder& tree) {
   write_cpus(tree);
   tree.write("proc/sys/kernel/hostname", "n17\n");

@@ -19,6 +19,16 @@ void write_gpu(const TemporaryFolder& tree, const std::string& address, const st
 /// An RDMA device with one port.
 void write_nic(const TemporaryFolder& tree, const std::string& name, const std::string& address,
                const std::string& layer, const std::string& state, const std::string& rate);
+/// How the kernel of a Grace machine shows it.
+struct Grace {
+  int processors = 1;
+  int gpus_per_processor = 1;
+  bool gpus_on_own_memory = false;  ///< numa_node is the GPU's own memory and not the processor's
+  bool distances = true;            ///< false: all 20, as without a table of the firmware's
+};
+/// Processors of 72 cores, GPUs whose memory is a NUMA domain beside seven empty ones for MIG instances.
+void write_grace(const TemporaryFolder& tree, const Grace& grace);
+
 /// All of it: two GPUs and one that the driver excludes, an InfiniBand port and an Ethernet port.
 void write_machine(const TemporaryFolder& tree);
 
