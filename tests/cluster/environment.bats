@@ -121,7 +121,7 @@ for rank in range(8):
 
 @test "ports that Slurm reserved are used" {
   MUSTER_LAB=$MUSTER_LAB-ports
-  "$LAB_COMMAND" up --owner "$$" --nodes 1 --gpus 0 --plugin "$(plugin)" --slurm-conf MpiParams=ports=12000-12099
+  "$LAB_COMMAND" up --owner "$$" --nodes 1 --gpus 0 --plugin "$(plugin)" --etc <(echo MpiParams=ports=12000-12099)
   run --separate-stderr "$LAB_COMMAND" exec srun -n2 --resv-ports=4 --muster bash -c "$show" - SLURM_STEP_RESV_PORTS MASTER_PORT JAX_COORDINATOR_ADDRESS TF_CONFIG
   "$LAB_COMMAND" down
   [ "$status" = 0 ]

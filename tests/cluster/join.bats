@@ -4,7 +4,7 @@
 # not get in.
 load setup
 
-setup_file() { lab_up --nodes 2 --gpus 0 --slurm-conf MpiParams=ports=12000-12099; }
+setup_file() { lab_up --nodes 2 --gpus 0 --etc <(echo MpiParams=ports=12000-12099); }
 teardown_file() { lab_down; }
 
 program() { echo "$MUSTER_BUILD/bin/joining_ranks"; }

@@ -164,7 +164,8 @@ up --nodes 2 --gpus 2 --plugin-args x
 up --nodes 2 --gpus 2 --owner nobody
 up --nodes 2 --gpus 2 --owner 999999999
 up --nodes 2 --gpus 2 --name A/b
-up --nodes 2 --gpus 2 --slurm-conf KillWait
+up --nodes 2 --gpus 2 --etc /no/such/file
+up --nodes 2 --gpus 2 --etc /etc/hostname
 up --nodes 2 --gpus 2 --share /no/such/folder
 up --nodes 2 --gpus 2 --name $name
 node
@@ -191,18 +192,23 @@ END
   # Both labs work side by side.
   run -0 --separate-stderr on_lab srun -N2 hostname
   lab --name "$name" down
-  run ! lab up --name "$name" --owner "$$" --nodes 1 --gpus 1 --slurm-conf SelectType=select/nonsense
+  run ! lab up --name "$name" --owner "$$" --nodes 1 --gpus 1 --etc <(echo SelectType=select/nonsense)
   [[ $output == *"last lines of ctl.slurmctld"*"select/nonsense"*"lab: did not come up"* ]]
   [[ ! -e /run/muster-lab/$name ]]
 }
 
-@test "more CPUs than the machine has, and lines for slurm.conf" {
+@test "more CPUs than the machine has, and a folder of lines for slurm.conf and of another file" {
   local name=large.$$
-  lab up --name "$name" --owner "$$" --nodes 2 --gpus 4 --cpus $(($(nproc --all) + 6)) --slurm-conf KillWait=7
+  mkdir "$BATS_TEST_TMPDIR/etc"
+  printf '# Longer than the lab has it.\n\nKillWait=7\nTopologyPlugin=topology/tree\n' >"$BATS_TEST_TMPDIR/etc/slurm.conf"
+  echo 'SwitchName=one Nodes=n[0-1]' >"$BATS_TEST_TMPDIR/etc/topology.conf"
+  lab up --name "$name" --owner "$$" --nodes 2 --gpus 4 --cpus $(($(nproc --all) + 6)) --etc "$BATS_TEST_TMPDIR/etc"
   run -0 --separate-stderr lab --name "$name" exec srun -N2 -n8 --gpus-per-task=1 hostname
   [[ $(sort <<<"$output" | uniq -c | tr -s ' ') == $' 4 n0\n 4 n1' ]]
   run -0 lab --name "$name" exec scontrol show config
   [[ $output =~ KillWait\ +=\ 7\ sec ]]
+  run -0 lab --name "$name" exec scontrol show topology
+  [[ $output == *"SwitchName=one "*"Nodes=n[0-1]"* ]]
   lab --name "$name" down
 }
 

@@ -13,7 +13,7 @@ setup_file() {
   export MACHINE_PID=$!
   for ((i = 0; i < 100; i++)); do [ -e "$MACHINE/ready" ] && break; sleep 0.1; done
   [ -e "$MACHINE/ready" ] || { cat "$BATS_FILE_TMPDIR/machine.log"; return 1; }
-  lab_up --nodes 2 --gpus 2 --slurm-conf PlugStackConfig=/etc/slurm/plugstack.conf
+  lab_up --nodes 2 --gpus 2 --etc <(echo PlugStackConfig=/etc/slurm/plugstack.conf)
 }
 teardown_file() {
   lab down

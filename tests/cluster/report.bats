@@ -7,7 +7,7 @@ setup_file() {
   # The nodes wait with a step as long as the file `hold` is there.
   printf '#!/bin/bash\nfor i in {1..100}; do [ -e %q ] || exit 0; sleep 0.1; done\n' "$BATS_FILE_TMPDIR/hold" >"$BATS_FILE_TMPDIR/prolog"
   chmod +x "$BATS_FILE_TMPDIR/prolog"
-  lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --slurm-conf "Prolog=$BATS_FILE_TMPDIR/prolog"
+  lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --etc <(echo "Prolog=$BATS_FILE_TMPDIR/prolog")
 }
 teardown_file() { lab_down; }
 

@@ -11,7 +11,7 @@ whole_number() {
 }
 
 # Wishes that do not outlive lab up; the lab_* settings are in state.bash.
-verbose='' isolate=auto owner_pid=$PPID slurm_conf_lines=()
+verbose='' isolate=auto owner_pid=$PPID etc='' slurm_conf_lines=()
 lab_deadline=${MUSTER_LAB_DEADLINE:-30}
 # The signal that came, whether the lab's folder is ours, and whether all is done.
 pending='' claimed='' finished=''
@@ -19,7 +19,7 @@ pending='' claimed='' finished=''
 up_options() {
   while (($# > 0)); do
     case $1 in
-      --nodes | --gpus | --cpus | --shards | --mig | --name | --plugin | --plugin-args | --owner | --share | --slurm-conf)
+      --nodes | --gpus | --cpus | --shards | --mig | --name | --plugin | --plugin-args | --owner | --share | --etc)
         (($# > 1)) || up_usage "$1 wants a value"
         ;;&
       --nodes) lab_nodes=$2 ;;
@@ -32,7 +32,7 @@ up_options() {
       --plugin-args) lab_plugin_args=$2 ;;
       --owner) owner_pid=$2 ;;
       --share) lab_share+=("$2") ;;
-      --slurm-conf) slurm_conf_lines+=("$2") ;;
+      --etc) etc=$2 ;;
       --isolate) isolate=on ;;
       --no-isolate) isolate=off ;;
       --verbose) verbose=1 ;;
@@ -56,15 +56,13 @@ up_options() {
 }
 
 up_check_values() {
-  local extra folder
+  local folder
   [[ -n $lab_plugin || -z $lab_plugin_args ]] || up_usage "--plugin-args without --plugin"
   if [[ -n $lab_plugin ]]; then
     [[ -f $lab_plugin ]] || die "no plugin at $lab_plugin (build it, or name another with --plugin)"
     lab_plugin=$(readlink -f -- "$lab_plugin")
   fi
-  for extra in "${slurm_conf_lines[@]}"; do
-    [[ $extra =~ ^[A-Za-z]+=[^$'\n']+$ ]] || up_usage "--slurm-conf wants one line Name=value, not \"$extra\""
-  done
+  [[ -z $etc ]] || up_read_etc
   for folder in "${lab_share[@]}"; do
     [[ -d $folder ]] || die "--share $folder: no such folder"
   done
@@ -74,6 +72,20 @@ up_check_values() {
     [[ $owner_pid =~ ^[0-9]{1,9}$ ]] || up_usage "--owner wants a process id or none, not \"$owner_pid\""
     lab_owner=$(process_mark "$owner_pid") || die "the owner, process $owner_pid, is not running (--owner)"
   fi
+}
+
+# up_read_etc: the lines for slurm.conf, without comments. Read once: FILE may be a pipe.
+up_read_etc() {
+  local file=$etc extra
+  if [[ -d $etc ]]; then
+    file=$etc/slurm.conf
+    [[ -e $file ]] || return 0
+  fi
+  [[ -r $file ]] || die "--etc: cannot read $file"
+  mapfile -t slurm_conf_lines < <(grep -vE '^[[:space:]]*(#|$)' -- "$file")
+  for extra in "${slurm_conf_lines[@]}"; do
+    [[ $extra =~ ^[A-Za-z]+=.+$ ]] || up_usage "--etc: each line of $file must be Name=value, not \"$extra\""
+  done
 }
 
 # Isolation of devices and cores needs a cgroup hierarchy that we may write.
@@ -150,6 +162,7 @@ up_write() {
   write_gres_conf "$state"
   write_cgroup_conf "$state"
   write_plugstack "$state"
+  [[ ! -d $etc ]] || find "$etc" -maxdepth 1 -type f ! -name slurm.conf -exec cp -t "$state/etc" -- {} +
 }
 
 phase() {
