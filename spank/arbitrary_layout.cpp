@@ -54,14 +54,10 @@ void tell_arbitrary_layout(spank_handle* spank) {
   id.step_het_comp = NO_VAL;
   const Layout layout(slurm_job_step_layout_get(&id), &slurm_job_step_layout_free);
   if (layout == nullptr || layout->tasks == nullptr || layout->tids == nullptr) return;
-  std::string text = std::to_string(job_id) + "." + std::to_string(step);
-  char before = ':';
-  for (const std::uint32_t node : nodes_of_ranks(*layout)) {
-    text += before;
-    text += std::to_string(node);
-    before = ',';
-  }
-  setenv(told_variable, text.c_str(), 1);
+  // A longer variable would keep every task from starting; without it the nodes say that the layout is not
+  // known.
+  if (const std::string text = told_text(job_id, step, nodes_of_ranks(*layout)); !text.empty())
+    setenv(told_variable, text.c_str(), 1);
 }
 
 }  // namespace muster::spank

@@ -10,6 +10,7 @@ namespace muster::spank {
 namespace {
 
 constexpr std::size_t most_hosts = 65536;
+constexpr std::size_t longest_name = 255;  // of a name in the DNS (RFC 1035, section 2.3.4)
 using Names = std::vector<std::string>;
 
 bool is_number(std::string_view text) {
@@ -58,7 +59,9 @@ std::optional<Names> expand_word(std::string_view word) {
   while (!word.empty()) {
     const std::size_t open = word.find('[');
     if (word.substr(0, open).find(']') != std::string_view::npos) return std::nullopt;
-    for (auto& name : names) name += word.substr(0, open);
+    const std::string_view plain = word.substr(0, open);
+    if (names.front().size() + plain.size() > longest_name) return std::nullopt;
+    for (auto& name : names) name += plain;
     if (open == std::string_view::npos) break;
     const std::size_t close = word.find(']', open);
     if (close == std::string_view::npos) return std::nullopt;

@@ -19,7 +19,9 @@ void append(std::string& list, const std::string& item) {
 Components find_components(const HeterogeneousStep& step) {
   const auto hosts = expand_host_list(step.whole.node_list);
   const auto counts = expand_counts(step.whole.tasks_per_node);
-  if (!hosts || !counts || hosts->size() != counts->size() || step.own_group >= step.groups.size()) return {};
+  if (!hosts || !counts || hosts->size() != counts->size() || step.own_group >= step.groups.size() ||
+      step.groups.size() > most_groups)
+    return {};
   std::map<std::string, int> tasks_on;
   for (std::size_t i = 0; i < hosts->size(); ++i) tasks_on[(*hosts)[i]] = (*counts)[i];
 
@@ -31,6 +33,8 @@ Components find_components(const HeterogeneousStep& step) {
     for (const auto& host : expand_host_list(step.groups[group]).value_or(std::vector<std::string>{})) {
       const auto at = tasks_on.find(host);
       if (at == tasks_on.end()) continue;
+      // A node is in one component only, so that there are never more ranks than the step has.
+      if (ranks + shape.world_size + at->second > step.whole.world_size) return {};
       append(shape.node_list, host);
       append(shape.tasks_per_node, std::to_string(at->second));
       shape.world_size += at->second;

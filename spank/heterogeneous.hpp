@@ -19,6 +19,9 @@ struct HeterogeneousStep {
   std::size_t own_group = 0;  ///< the index of this component among them
 };
 
+/// Slurm's own limit (its MAX_HET_JOB_COMPS).
+inline constexpr std::size_t most_groups = 128;
+
 struct Components {
   std::vector<StepShape> shapes;  ///< those that take part, in the order of their ranks; empty: not known
   int first_rank = -1;            ///< the rank of this component's first task; -1: not known

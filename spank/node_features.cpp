@@ -46,11 +46,13 @@ std::optional<std::string> value_of(const std::string& word, const char* name) {
 }
 
 /// Every line of a file with the lines that go on after a backslash joined, includes in their place.
-void for_each_line(const std::string& path, int depth, const std::function<void(const Names&)>& use) {
-  constexpr std::size_t longest = 16 * 1024 * 1024;
+/// bytes_left: of all files together; a file that is longer is passed over.
+void for_each_line(const std::string& path, int depth, std::size_t& bytes_left,
+                   const std::function<void(const Names&)>& use) {
   constexpr int deepest = 8;
-  const auto file = placement::read_regular_file(path, longest);
+  const auto file = placement::read_regular_file(path, bytes_left);
   if (!file) return;
+  bytes_left -= file->text.size();
   std::istringstream lines(file->text);
   std::string whole;
   for (std::string line; std::getline(lines, line);) {
@@ -63,7 +65,7 @@ void for_each_line(const std::string& path, int depth, const std::function<void(
     whole.clear();
     if (words.size() >= 2 && same(words[0], "Include") && depth < deepest)
       for_each_line(words[1].starts_with('/') ? words[1] : path.substr(0, path.rfind('/') + 1) + words[1],
-                    depth + 1, use);
+                    depth + 1, bytes_left, use);
     else if (!words.empty())
       use(words);
   }
@@ -88,7 +90,8 @@ std::optional<Names> features_in(const Names& line) {
 
 std::vector<std::string> node_features(const std::string& slurm_conf, const std::string& node) {
   Names by_default, found;
-  for_each_line(slurm_conf, 0, [&](const Names& line) {
+  std::size_t bytes_left = 16 * 1024 * 1024;
+  for_each_line(slurm_conf, 0, bytes_left, [&](const Names& line) {
     const auto names = value_of(line[0], "NodeName");
     if (!names) return;
     const auto features = features_in(line);

@@ -10,7 +10,7 @@ namespace muster::spank {
 
 /// The words of Features= (or Feature=) for a node, from a configuration file and what it includes;
 /// NodeName=DEFAULT counts for the lines after it. Empty: none, or the file cannot be read. Includes are
-/// followed eight deep; their relative paths begin at the including file's folder.
+/// followed eight deep and up to 16 MiB in all; their relative paths begin at the including file's folder.
 std::vector<std::string> node_features(const std::string& slurm_conf, const std::string& node);
 
 /// The slurm.conf that this slurmstepd's slurmd uses: SLURM_CONF, else the first that exists of

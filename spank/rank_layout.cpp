@@ -26,12 +26,24 @@ std::optional<int> positive(std::string_view text) {
 Layout deal(const std::vector<int>& counts, int chunk) {
   chunk = std::max(chunk, 1);
   Layout ranks(counts.size());
-  const int all = std::accumulate(counts.begin(), counts.end(), 0);
-  for (int rank = 0; rank < all;)
-    for (std::size_t node = 0; node < counts.size(); ++node)
-      for (int k = 0; k < chunk && static_cast<int>(ranks[node].size()) < counts[node]; ++k)
-        ranks[node].push_back(rank++);
+  const auto is_full = [&](std::size_t node) { return static_cast<int>(ranks[node].size()) >= counts[node]; };
+  std::vector<std::size_t> open(counts.size());
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  // Full nodes are taken out, so that the time is that of the ranks and not of all nodes in every turn.
+  for (int rank = 0; !open.empty(); std::erase_if(open, is_full))
+    for (const std::size_t node : open)
+      for (int k = 0; k < chunk && !is_full(node); ++k) ranks[node].push_back(rank++);
   return ranks;
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t longest = 200;
+  return text.size() > longest ? text.substr(0, longest) + "..." : text;
+}
+
+std::string too_many(long ranks) {
+  return std::to_string(ranks) + " ranks are more than the " + std::to_string(most_ranks) +
+         " that Muster lays out";
 }
 
 /// "2,0,0,1": rank 0 on node 2 … Empty when it is not well formed or gives other counts.
@@ -90,6 +102,20 @@ std::optional<std::size_t> RankLayout::node_of(int rank) const {
   return std::nullopt;
 }
 
+std::string told_text(std::uint32_t job_id, std::uint32_t step_id, const std::vector<std::uint32_t>& nodes) {
+  constexpr std::size_t longest = 128 * 1024;  // MAX_ARG_STRLEN of linux/binfmts.h with pages of 4 KiB
+  constexpr std::size_t name = std::char_traits<char>::length(told_variable) + 2;  // with = and the null
+  std::string text = std::to_string(job_id) + "." + std::to_string(step_id);
+  char before = ':';
+  for (const std::uint32_t node : nodes) {
+    text += before;
+    text += std::to_string(node);
+    before = ',';
+    if (text.size() + name > longest) return {};
+  }
+  return text;
+}
+
 std::string told_of(const std::string& text, std::uint32_t job_id, std::uint32_t step_id) {
   const std::string prefix = std::to_string(job_id) + "." + std::to_string(step_id) + ":";
   return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string();
@@ -97,6 +123,7 @@ std::string told_of(const std::string& text, std::uint32_t job_id, std::uint32_t
 
 std::optional<std::vector<int>> expand_counts(std::string_view text) {
   std::vector<int> counts;
+  long ranks = 0;
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
     std::string_view part = text.substr(0, comma);
@@ -111,6 +138,8 @@ std::optional<std::vector<int>> expand_counts(std::string_view text) {
     const auto count = positive(part);
     constexpr std::size_t most_nodes = 65536;
     if (!count || counts.size() + static_cast<std::size_t>(times) > most_nodes) return std::nullopt;
+    ranks += long{*count} * times;
+    if (ranks > most_ranks) return std::nullopt;
     counts.insert(counts.end(), static_cast<std::size_t>(times), *count);
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
@@ -119,13 +148,18 @@ std::optional<std::vector<int>> expand_counts(std::string_view text) {
 
 RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
   RankLayout layout;
+  if (shape.world_size > most_ranks) {
+    layout.unknown = too_many(shape.world_size);
+    return layout;
+  }
   const auto hosts = expand_host_list(shape.node_list);
   const auto counts = expand_counts(shape.tasks_per_node);
   if (hosts) layout.hosts = *hosts;
   if (!hosts || hosts->empty() || !counts || counts->size() != hosts->size() ||
       std::accumulate(counts->begin(), counts->end(), 0L) != shape.world_size) {
-    layout.unknown = "Slurm's list of nodes (" + shape.node_list + ") and of tasks a node (" +
-                     shape.tasks_per_node + ") do not give " + std::to_string(shape.world_size) + " ranks";
+    layout.unknown = "Slurm's list of nodes (" + shortened(shape.node_list) + ") and of tasks a node (" +
+                     shortened(shape.tasks_per_node) + ") do not give " + std::to_string(shape.world_size) +
+                     " ranks";
     return layout;
   }
   layout.ranks = deal_as_asked(shape, *counts, layout.unknown);
@@ -141,10 +175,16 @@ RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
 RankLayout lay_out_components(const std::vector<StepShape>& components, const std::vector<int>& own_ranks) {
   RankLayout layout;
   int first = 0;
+  const long all = std::accumulate(components.begin(), components.end(), 0L,
+                                   [](long sum, const StepShape& shape) { return sum + shape.world_size; });
   bool known = !components.empty();
   if (!known)
     layout.unknown =
         "Slurm does not tell the components of this heterogeneous step which ranks the others have";
+  if (all > most_ranks) {
+    layout.unknown = too_many(all);
+    return layout;
+  }
   for (const StepShape& shape : components) {
     const auto hosts = expand_host_list(shape.node_list).value_or(std::vector<std::string>{});
     Layout ranks = deal_as_asked(shape, expand_counts(shape.tasks_per_node).value_or(std::vector<int>{}),
@@ -160,7 +200,10 @@ RankLayout lay_out_components(const std::vector<StepShape>& components, const st
     known = false;
     layout.unknown = "this node's ranks are not those of its heterogeneous step's distribution";
   }
-  if (!known) layout.ranks.clear();
+  if (known) return layout;
+  layout.ranks.clear();
+  if (layout.unknown.empty())
+    layout.unknown = "the nodes and tasks of this heterogeneous step's components do not fit each other";
   return layout;
 }
 

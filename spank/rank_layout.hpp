@@ -25,6 +25,9 @@ struct StepShape {
 /// Where srun tells the layout of a step that was dealt by --distribution=arbitrary: "JOB.STEP:2,0,0,1".
 constexpr const char* told_variable = "MUSTER_STEP_LAYOUT";
 
+/// What srun puts into that variable; empty when the text would be longer than Linux lets one variable be.
+std::string told_text(std::uint32_t job_id, std::uint32_t step_id, const std::vector<std::uint32_t>& nodes);
+
 /// What srun told of this step; empty when the text is of another one.
 std::string told_of(const std::string& text, std::uint32_t job_id, std::uint32_t step_id);
 
@@ -42,7 +45,11 @@ RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks);
 /// The same for the components of a heterogeneous step, whose ranks follow one another.
 RankLayout lay_out_components(const std::vector<StepShape>& components, const std::vector<int>& own_ranks);
 
-/// "2(x3),1" → 2 2 2 1; nullopt when it is not well formed.
+/// The most ranks of a step that a layout is made for: what says how many there are comes with the step's
+/// environment, which users can forge.
+inline constexpr int most_ranks = 1 << 20;
+
+/// "2(x3),1" → 2 2 2 1; nullopt when it is not well formed or comes to more than most_ranks.
 std::optional<std::vector<int>> expand_counts(std::string_view text);
 
 }  // namespace muster::spank

@@ -4,7 +4,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -29,6 +31,14 @@ Value item(spank_t spank, spank_item_t which, const char* what) {
   if (error != ESPANK_SUCCESS)
     throw std::runtime_error(std::string("Slurm does not say ") + what + ": " + spank_strerror(error));
   return value;
+}
+
+int count_item(spank_t spank, spank_item_t which, const char* what) {
+  const auto count = item<std::uint32_t>(spank, which, what);
+  if (count > static_cast<std::uint32_t>(std::numeric_limits<int>::max()))
+    throw std::runtime_error("Slurm counts " + std::to_string(count) + " as " + what +
+                             ", more than there can be");
+  return static_cast<int>(count);
 }
 
 std::vector<int> ranks_of_local_tasks(spank_t spank, int local_tasks) {
@@ -85,6 +95,9 @@ std::optional<placement::CpuSet> numbers(const std::string& text) {
 }
 
 std::vector<std::string> step_gpus(const std::string& text) {
+  constexpr std::ptrdiff_t most_gpus = 1024;  // of a node, MIG instances counted; the text may be the user's own
+  if (std::count(text.begin(), text.end(), ',') >= most_gpus)
+    throw std::runtime_error("Slurm names more than " + std::to_string(most_gpus) + " GPUs of this node");
   std::vector<std::string> gpus;
   std::istringstream parts(text == "NoDevFiles" ? "" : text);
   for (std::string part; std::getline(parts, part, ',');) gpus.push_back(part);
@@ -144,10 +157,8 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   facts.job_id = item<std::uint32_t>(spank, S_JOB_ID, "the job");
   facts.step_id = item<std::uint32_t>(spank, S_JOB_STEPID, "the step");
   facts.host = own_host();
-  facts.local_tasks =
-      static_cast<int>(item<std::uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT, "the tasks on this node"));
-  facts.world_size =
-      static_cast<int>(item<std::uint32_t>(spank, S_JOB_TOTAL_TASK_COUNT, "the tasks of the step"));
+  facts.local_tasks = count_item(spank, S_JOB_LOCAL_TASK_COUNT, "the tasks on this node");
+  facts.world_size = count_item(spank, S_JOB_TOTAL_TASK_COUNT, "the tasks of the step");
   facts.ranks = ranks_of_local_tasks(spank, facts.local_tasks);
   facts.cpus_per_task =
       static_cast<int>(item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));

@@ -104,6 +104,7 @@ int count_of(const std::string& request) {
     int count = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
     if (error != std::errc() || end != digits.data() + digits.size() || count < 1) return 0;
+    if (count > most_counted - total) return 0;
     total += count;
   }
   return total;

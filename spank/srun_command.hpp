@@ -34,7 +34,9 @@ constexpr const char* inherited_cpu_binding = "SLURM_MUSTER_INHERITED_CPU_BIND";
 /// is nobody's choice for the new step.
 bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read);
 
-/// A count as Slurm writes requests: "2", "a100:2", "a100:1,h100:1" → 2; 0 when there is none.
+/// A count as Slurm writes requests: "2", "a100:2", "a100:1,h100:1" → 2; 0 when there is none, or when it is
+/// above most_counted.
+inline constexpr int most_counted = 1 << 24;
 int count_of(const std::string& request);
 
 }  // namespace muster::spank

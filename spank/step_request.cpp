@@ -59,7 +59,8 @@ placement::Request request_for(const Node& node, const SlurmFacts& facts, const 
   if (wish.tasks_per_gpu == 0 && facts.gpu_request.shared && count > 0)
     request.tasks_per_gpu = std::max(1, (facts.local_tasks + count - 1) / count);
   request.cpus_per_task = cpus_per_task(facts, request.cpus);
-  request.hardware_threads = request.cpus_per_task * facts.local_tasks > cores_among(node, request.cpus);
+  request.hardware_threads =
+      long{request.cpus_per_task} * facts.local_tasks > cores_among(node, request.cpus);
   return request;
 }
 

@@ -9,6 +9,7 @@
 #include "placement/nccl_conf.hpp"
 #include "placement/socket_interface.hpp"
 #include "profiles.hpp"
+#include "tensorflow_step.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -143,23 +144,9 @@ void TaskEnvironment::find_frameworks(spank_handle* spank, const SlurmFacts& fac
 
 void TaskEnvironment::find_tensorflow(const RankLayout& layout) {
   if (job_.world_size < 2) return;  // without TF_CONFIG a single process is a cluster of one
-  std::string missing = layout.unknown;
-  std::vector<std::string> hosts(static_cast<std::size_t>(job_.world_size));
-  std::vector<int> ports(hosts.size());
-  for (std::size_t node = 0; node < layout.ranks.size(); ++node) {
-    if (layout.ranks[node].size() > job_.ports.workers.size())
-      missing = layout.hosts[node] + " has more tasks than the " + std::to_string(job_.ports.workers.size()) +
-                " ports for them";
-    for (std::size_t local = 0; missing.empty() && local < layout.ranks[node].size(); ++local) {
-      const auto rank = static_cast<std::size_t>(layout.ranks[node][local]);
-      hosts[rank] = layout.hosts[node];
-      ports[rank] = job_.ports.workers[local];
-    }
-  }
-  if (missing.empty()) job_.tensorflow_cluster = placement::tensorflow_cluster(hosts, ports);
-  if (missing.empty() && job_.tensorflow_cluster.empty())
-    missing = "every rank's host and port do not fit into 128 KiB, the most that Linux takes in one variable";
-  if (!missing.empty()) left_out_.push_back({"TF_CONFIG", "", missing});
+  TensorflowStep step = tensorflow_step(layout, job_.world_size, job_.ports.workers);
+  job_.tensorflow_cluster = std::move(step.cluster);
+  if (!step.missing.empty()) left_out_.push_back({"TF_CONFIG", "", std::move(step.missing)});
 }
 
 placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,

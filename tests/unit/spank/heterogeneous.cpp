@@ -43,3 +43,12 @@ TEST_CASE("What Slurm does not say is not guessed") {
   CHECK(wrong.ranks.empty());
   CHECK_FALSE(wrong.unknown.empty());
 }
+
+TEST_CASE("Components never come to more ranks than the step has") {
+  // A group that names one node again and again, and more groups than Slurm takes.
+  std::string again = "n0";
+  for (int i = 0; i < 60000; ++i) again += ",n0";
+  CHECK(find_components({{"n[0-1]", "500000(x2)", "", "", 1000000}, {again, again}, 0}).shapes.empty());
+  const std::vector<std::string> many(most_groups + 1, "n0");
+  CHECK(find_components({{"n0", "1", "", "", 1}, many, 0}).shapes.empty());
+}

@@ -9,7 +9,9 @@ using Names = std::vector<std::string>;
 using Layout = std::vector<std::vector<int>>;
 
 TEST_CASE("Slurm's lists of nodes") {
-  const auto expanded = [](const char* list) { return expand_host_list(list).value_or(Names{"malformed"}); };
+  const auto expanded = [](const std::string& list) {
+    return expand_host_list(list).value_or(Names{"malformed"});
+  };
   CHECK(expanded("n[07-09,12],x1") == Names{"n07", "n08", "n09", "n12", "x1"});
   CHECK(expanded("r[0-1]n[0-3]") == Names{"r0n0", "r0n1", "r0n2", "r0n3", "r1n0", "r1n1", "r1n2", "r1n3"});
   CHECK(expanded("n[1-2][3-4]") == Names{"n13", "n14", "n23", "n24"});
@@ -23,6 +25,10 @@ TEST_CASE("Slurm's lists of nodes") {
   for (const char* wrong : {"n[1-2", "n[2-1]", "n[]", "n[a-b]", "n[1-]", "n[1--2]", "n[0-65536]",
                             "n[0-999][0-999]", "n1]", "n[1,[2]]", "n[99999999999999999999]"})
     CHECK(expanded(wrong) == Names{"malformed"});
+  // Every name of a range would have the length of the longest.
+  CHECK(expanded(std::string(255, 'n')).front().size() == 255);
+  CHECK(expanded(std::string(256, 'n').append("[0-65535]")) == Names{"malformed"});
+  CHECK(expanded(std::string("n[0-9]").append(255, 'n')) == Names{"malformed"});
 }
 
 TEST_CASE("Slurm's counts of tasks") {
@@ -31,6 +37,9 @@ TEST_CASE("Slurm's counts of tasks") {
   CHECK(expand_counts("4,3,1") == Counts{4, 3, 1});
   for (const char* wrong : {"2(x", "2(x0)", "(x2)", "-1", "2(x99999999)", "2,,1", "a"})
     CHECK_FALSE(expand_counts(wrong));
+  CHECK(expand_counts("1048576"));
+  for (const char* too_many : {"1048577", "524288(x2),1", "2147483647(x65536)"})
+    CHECK_FALSE(expand_counts(too_many));
 }
 
 namespace {
@@ -92,4 +101,29 @@ TEST_CASE("A layout that is not sure is not given, but the nodes are") {
   // There n0 has rank 0 either way and could not notice, so no node takes the word for it.
   CHECK_FALSE(why(shape("1,2,2", 5, "cyclic"), {1, 3}).empty());
   CHECK_FALSE(why(shape("1,2,2", 5, "cyclic"), {0}).empty());
+}
+
+// One node with nearly all ranks: going through all nodes in each of its turns would take a minute.
+TEST_CASE("A layout takes time by its ranks, however they are spread") {
+  StepShape uneven{"n[0-65535]", "983041,1(x65535)", "cyclic", "", 1 << 20, ""};
+  const RankLayout layout = lay_out(uneven, {1});
+  REQUIRE(layout.ranks.size() == 65536);
+  CHECK(layout.ranks[0].back() == (1 << 20) - 1);
+}
+
+TEST_CASE("A step of more ranks than any machine has is not laid out") {
+  const RankLayout layout = lay_out({"n[0-1]", "2147483647(x2)", "", "", 2147483647, ""}, {0});
+  CHECK(layout.ranks.empty());
+  CHECK(layout.unknown == "2147483647 ranks are more than the 1048576 that Muster lays out");
+  const StepShape component{"n0", "1048576", "", "", 1 << 20, ""};
+  CHECK(lay_out_components({component, component}, {0}).ranks.empty());
+  CHECK(lay_out_components({component}, {0}).unknown ==
+        "this node's ranks are not those of its heterogeneous step's distribution");
+}
+
+TEST_CASE("What srun says of a layout by host file fits into a variable, or is not said") {
+  CHECK(told_text(7, 1, {2, 0, 0, 1}) == "7.1:2,0,0,1");
+  CHECK(told_of(told_text(7, 1, {2, 0}), 7, 1) == "2,0");
+  CHECK_FALSE(told_text(7, 1, std::vector<std::uint32_t>(65000, 1)).empty());
+  CHECK(told_text(7, 1, std::vector<std::uint32_t>(66000, 1)).empty());
 }

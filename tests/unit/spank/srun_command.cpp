@@ -83,6 +83,9 @@ TEST_CASE("Counts as Slurm writes them") {
   CHECK(count_of("2") == 2);
   CHECK(count_of("a100:2") == 2);
   for (const char* none : {"", "x", "0", "-1", "2x", "a100:", "1,x"}) CHECK(count_of(none) == 0);
+  CHECK(count_of("16777216") == most_counted);
+  for (const char* absurd : {"16777217", "2147483647,2147483647", "99999999999"})
+    CHECK(count_of(absurd) == 0);
 }
 
 TEST_CASE("A binding that Slurm gave the task around srun is told from one that the user wants") {

@@ -83,3 +83,12 @@ TEST_CASE("Tasks share a GPU when the user says so, or when Slurm's shards or MP
   CHECK(request_for(node, shards, wish, gpus(2)).tasks_per_gpu == 3);
   CHECK(request_for(node, shards, {}, {}).tasks_per_gpu == 1);
 }
+
+TEST_CASE("Absurd counts do not overflow") {
+  const auto node = eight_cores();
+  SlurmFacts facts = facts_of(4);
+  facts.gpu_request.per_task = facts.cpus_per_task = facts.cpus_asked = 1 << 30;  // times 4 is 0 in an int
+  const auto request = request_for(node, facts, {}, gpus(4));
+  CHECK(request.gpus_per_task == 0);
+  CHECK(request.hardware_threads);
+}

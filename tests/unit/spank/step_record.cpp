@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catch.hpp"
+#include "record.hpp"
+#include "step.hpp"
+
+using namespace muster;
+using namespace muster::spank;
+
+namespace {
+enum class Colour { red, green };
+struct Pair {
+  Colour colour = Colour::red;
+  std::optional<int> number;
+  std::vector<std::string> words;
+  placement::CpuSet cpus;
+  bool yes = false;
+  friend bool operator==(const Pair&, const Pair&) = default;
+};
+}  // namespace
+
+namespace muster::spank {
+template <>
+constexpr Colour highest_of<Colour>() {
+  return Colour::green;
+}
+template <typename Record>
+void fields(Record& record, Of<Record, Pair>& pair) {
+  auto& [colour, number, words, cpus, yes] = pair;
+  record(colour, number, words, cpus, yes);
+}
+}  // namespace muster::spank
+
+TEST_CASE("What is written into a record is read from it") {
+  const std::vector<Pair> pairs = {{}, {Colour::green, -7, {"", std::string("a\0b", 3)}, {0, 5, 700}, true}};
+  RecordWriter writer;
+  writer(pairs, std::string("end"));
+  const std::string bytes = writer.take();
+  std::vector<Pair> read;
+  std::string end;
+  RecordReader reader(bytes);
+  reader(read, end);
+  CHECK_NOTHROW(reader.end());
+  CHECK(read == pairs);
+  CHECK(end == "end");
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    RecordReader cut(std::string_view(bytes).substr(0, size));
+    CHECK_THROWS_WITH(cut(read, end), "the plan's record is damaged");
+  }
+}
+
+TEST_CASE("A record's counts and enumerators are checked before they are used") {
+  std::vector<std::string> words;
+  const std::string huge(4, '\xff');
+  CHECK_THROWS(RecordReader(huge)(words));
+  Colour colour = Colour::red;
+  for (const int number : {2, -1}) {
+    std::string bytes(sizeof number, '\0');
+    std::memcpy(bytes.data(), &number, sizeof number);
+    CHECK_THROWS(RecordReader(bytes)(colour));
+  }
+  bool yes = false;
+  CHECK_THROWS(RecordReader("\2")(yes));
+  CHECK_THROWS(RecordReader("more").end());
+}
