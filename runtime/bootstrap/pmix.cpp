@@ -10,6 +10,7 @@
 
 #include "bootstrap/membership.hpp"
 #include "bootstrap/missing.hpp"
+#include "bootstrap/open_mpi_process.hpp"
 #include "bootstrap/pmix_client.hpp"
 #include "bootstrap/slurm.hpp"
 #include "bootstrap/testimony.hpp"
@@ -179,6 +180,7 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
     return nullptr;
   }
   joined = true;
+  name_open_mpi_process(*self);
   auto membership = std::make_unique<Pmix>(*self);
   log::set_rank(membership->rank());
   log::debug("join: PMIx: connected to {}, {} ranks", membership->job_name(), membership->size());

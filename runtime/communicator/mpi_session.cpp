@@ -27,6 +27,8 @@ void tune(bool yield) {
   // not there.
   set_default("OMPI_MCA_btl_base_warn_component_unused", "0");
   set_default("OMPI_MCA_opal_warn_on_missing_libcuda", "0");
+  // From Open MPI 5 on MPI_Init then returns its error, which becomes our line; before, it ends the process.
+  set_default("OMPI_MCA_mpi_initial_errhandler", "mpi_errors_return");
 }
 
 // Every rank may meet it, or this one alone: one of them says it.

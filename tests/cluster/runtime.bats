@@ -70,6 +70,14 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [[ "$(said)" == *all_reduce*"not entered by rank 3 "* ]]
 }
 
+@test "an Open MPI that cannot start is one line for the job" {
+  [[ $(mpirun --version) != *" 4."* ]] || skip "Open MPI 4 ends the process inside MPI_Init"
+  run lab exec env OMPI_MCA_btl=nosuch srun -N2 -w 'n[0-1]' -n4 --mpi=pmix --kill-on-bad-exit=0 "$(program failing_ranks)" killed
+  [ "$status" != 0 ]
+  [ "$(said | wc -l)" = 1 ]
+  [[ "$(said)" == *"MPI_Init failed with code "*" on rank "* ]]
+}
+
 # two_on_one_gpu VARIABLE=VALUE...: a job of two ranks on one host and one GPU, on the test doubles of CUDA and NCCL.
 two_on_one_gpu() {
   local doubles=$MUSTER_BUILD/tests/unit/runtime
@@ -108,6 +116,6 @@ shared_gpu='ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refus
   printf '#!/bin/sh\n[ "$SLURMD_NODENAME" != n1 ] || exec unshare --time --monotonic 1000 %s "$@"\nexec %s "$@"\n' "$observed" "$observed" >"$ranks"
   chmod +x "$ranks"
   for what in steps metrics; do
-    TMPDIR=$BATS_TEST_TMPDIR AHEAD='n1 1000' run -0 python3 "$check" "$ranks" "$what" "$LAB_COMMAND" exec srun -N2 --mpi=pmix --kill-on-bad-exit=0 -n 4
+    TMPDIR=$BATS_TEST_TMPDIR AHEAD='n1 1000' run -0 python3 "$check" "$ranks" "$what" "$LAB_COMMAND" exec srun -N2 -w 'n[0-1]' --mpi=pmix --kill-on-bad-exit=0 -n 4
   done
 }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/open_mpi_process.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include "log.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+// How opal_process_info begins in Open MPI 5 and 6 (opal/util/proc.h, which is not installed).
+struct ProcessInfo {
+  std::uint32_t job, rank;
+  pmix_proc_t process;
+};
+
+// Open MPI 4 has something else there, and an MPI that is initialised the process's name.
+bool is_unnamed(const ProcessInfo& info) {
+  if (info.job != UINT32_MAX || info.rank != UINT32_MAX || info.process.rank != PMIX_RANK_INVALID)
+    return false;
+  return std::all_of(std::begin(info.process.nspace), std::end(info.process.nspace),
+                     [](char c) { return c == 0; });
+}
+
+}  // namespace
+
+void name_open_mpi_process(const pmix_proc_t& self) {
+  auto* const info = static_cast<ProcessInfo*>(dlsym(RTLD_DEFAULT, "opal_process_info"));
+  if (info == nullptr || !is_unnamed(*info)) return;
+  info->process = self;
+  log::debug("join: Open MPI has this process's name from PMIx");
+}
+
+}  // namespace muster::bootstrap
