@@ -129,7 +129,7 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 
 @test "every symbol that the plugin needs is libc's or Slurm's: loading is lazy, so a missing one would show only when a job calls it" {
   needed=$(nm -D --undefined-only "$(plugin)" | awk '$1 == "U" && $2 !~ /@/ { print $2 }' | sort -u)
-  offered=$(nm -D --defined-only "$(find /usr/lib -name libslurmfull.so | head -n 1)" | awk '{ print $3 }' | sort -u)
+  offered=$(nm -D --defined-only "$(ldd "$(command -v srun)" | awk '/libslurmfull/ { print $3 }')" | awk '{ print $3 }' | sort -u)
   [ -n "$needed" ]
   run comm -23 <(echo "$needed") <(echo "$offered")
   [ -z "$output" ]

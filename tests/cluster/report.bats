@@ -150,7 +150,9 @@ step_while_collector() {
   cd "$BATS_TEST_TMPDIR"
   chmod go+x "$BATS_RUN_TMPDIR"
   mkdir there && chown nobody there
-  run in_job --uid=nobody --chdir="$PWD/there" --muster=json srun --chdir="$PWD/there" bash -c 'echo "job $SLURM_JOB_ID"'
+  # salloc itself as that user: its --uid is gone in Slurm 24.11.
+  run lab exec setpriv --reuid=nobody --regid=nogroup --clear-groups salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 \
+    --chdir="$PWD/there" --muster=json srun --chdir="$PWD/there" bash -c 'echo "job $SLURM_JOB_ID"'
   [ "$status" = 0 ]
   [[ "$output" != *"muster"* ]]
   job=$(sed -n 's/^job //p' <<<"$output" | head -n 1)
