@@ -11,11 +11,14 @@
 
 bats_require_minimum_version 1.5.0
 
+# A lab comes up in three seconds; on a busy machine it may take longer.
+export MUSTER_LAB_DEADLINE=${MUSTER_LAB_DEADLINE:-120}
+
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MUSTER_BUILD=$(cd "$REPOSITORY" && readlink -m -- "${MUSTER_BUILD:-build}")
 LAB_COMMAND=$REPOSITORY/tests/lab/lab
 # A command on the lab that takes longer has failed, in seconds.
-LAB_DEADLINE=${LAB_DEADLINE:-120}
+LAB_DEADLINE=${LAB_DEADLINE:-240}
 export REPOSITORY MUSTER_BUILD LAB_COMMAND LAB_DEADLINE
 
 # lab …: the lab command, for this file's lab once lab_up was called. In the foreground group, so that Ctrl-C reaches it.
@@ -38,6 +41,15 @@ lab_down() {
 # on_lab CMD…: on the controller. on_node NODE CMD…: on a node.
 on_lab() { lab exec "$@"; }
 on_node() { lab node "$@"; }
+
+# wait_until CONDITION: for as long as a busy machine may take; a line says which condition never came.
+wait_until() {
+  local limit=$((SECONDS + 120))
+  until eval "$1"; do
+    [ $SECONDS -lt $limit ] || { echo "not in 120 s: $1" >&2; return 1; }
+    sleep 0.1
+  done
+}
 
 # killed_by_9: how the runtime's line tells of a rank that was killed with SIGKILL and was not its host's leader, as an extended regular expression.
 # Kernels before 6.15 may tell only the parent.

@@ -2,8 +2,9 @@
 // A SPANK plugin that stands in front of another one, hands every hook on, and does harm in one of them.
 // In plugstack.conf: required spank_fault.so HARM PLUGIN [ARGUMENT…]. HARM is
 //   kill-task      SIGKILL to local task 0 in its task_init, before PLUGIN's
-//   slow-plan      user_init takes 2 s before PLUGIN's begins
-//   starve=BYTES   in PLUGIN's user_init malloc finds about BYTES more and then nothing
+//   slow-plan=FILE user_init writes FILE and waits, for 100 s at most, until it is gone before PLUGIN's
+//   begins starve=BYTES   in PLUGIN's user_init malloc finds about BYTES more and then nothing
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -57,6 +58,11 @@ class Famine {
   Block* blocks_ = nullptr;
 };
 
+void wait_until_gone(const char* file) {
+  close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  for (int i = 0; i < 10000 && access(file, F_OK) == 0; ++i) usleep(10'000);
+}
+
 int hand_on(const char* name, spank_t spank, int count, char* arguments[]) {
   if (count < in_front::own_arguments) {
     slurm_error("fault: which harm and which plugin?");
@@ -67,7 +73,7 @@ int hand_on(const char* name, spank_t spank, int count, char* arguments[]) {
   if (harm == "kill-task" && hook == "slurm_spank_task_init" &&
       spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && task == 0)
     raise(SIGKILL);
-  if (harm == "slow-plan" && hook == "slurm_spank_user_init") sleep(2);
+  if (harm.starts_with("slow-plan=") && hook == "slurm_spank_user_init") wait_until_gone(arguments[0] + 10);
   if (harm.starts_with("starve=") && hook == "slurm_spank_user_init") {
     const Famine famine(std::strtoul(arguments[0] + 7, nullptr, 10));
     return in_front::call(name, spank, count, arguments);
