@@ -60,7 +60,10 @@ int run(const std::string& what) {
     for (;;) step(world, values);
   }
   if (what == "asks") {
-    if (job.rank() == 0) std::printf("%s", muster::prometheus_text({job.metrics_of(job.size() - 1)}).c_str());
+    job.barrier("stepped");  // the root of a broadcast does not wait for the others
+    if (job.rank() == 0)
+      std::printf(
+          "%s", muster::prometheus_text({job.metrics_of(job.size() - 1, std::chrono::seconds(60))}).c_str());
     job.barrier("asked");
   }
   auto part = world.split(job.rank() % 2);
