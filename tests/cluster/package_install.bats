@@ -11,7 +11,7 @@ setup_file() {
   unshare --mount setpriv --pdeathsig KILL bash tests/cluster/clean_machine.bash "$MACHINE" "$REPOSITORY" "$MUSTER_BUILD" \
     > "$BATS_FILE_TMPDIR/machine.log" 2>&1 3>&- &
   export MACHINE_PID=$!
-  for ((i = 0; i < 100; i++)); do [ -e "$MACHINE/ready" ] && break; sleep 0.1; done
+  wait_until '[ -e "$MACHINE/ready" ] || ! kill -0 "$MACHINE_PID" 2>/dev/null'
   [ -e "$MACHINE/ready" ] || { cat "$BATS_FILE_TMPDIR/machine.log"; return 1; }
   lab_up --nodes 2 --gpus 2 --etc <(echo PlugStackConfig=/etc/slurm/plugstack.conf)
 }
@@ -35,7 +35,7 @@ make_packages() {
 # In place of setup.bash's: the lab lives on the clean machine.
 lab() { timeout --foreground --kill-after=5 "$LAB_DEADLINE" nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$LAB_COMMAND" "$@"; }
 # machine CMD…: on the clean machine. (dpkg: --no-triggers, since ldconfig and man-db go through the whole machine.)
-machine() { timeout --foreground 60 nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$@"; }
+machine() { timeout --foreground "$LAB_DEADLINE" nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$@"; }
 # package NAME: its file.
 package() { echo "$PACKAGES/$1"_*.deb; }
 # field PACKAGE FIELD

@@ -115,7 +115,9 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 }
 
 @test "a job that got the second half of the GPUs is placed on just those" {
-  run lab exec bash -c 'srun -N1 -w n0 -n1 --gres=gpu:1 -c1 sleep 3 & sleep 1; srun -N1 -w n0 -n1 --gres=gpu:1 -c1 --muster bash -c "grep -h Minor /proc/driver/nvidia/gpus/\$MUSTER_GPUS/information"; wait'
+  run lab exec bash -c "$(declare -f wait_until)"'
+    srun -N1 -w n0 -n1 --gres=gpu:1 -c1 sleep 300 & wait_until "[ -n \"\$(squeue -h -t R)\" ]"
+    srun -N1 -w n0 -n1 --gres=gpu:1 -c1 --muster bash -c "grep -h Minor /proc/driver/nvidia/gpus/\$MUSTER_GPUS/information"; code=$?; scancel -u root; wait; exit $code'
   [ "$status" = 0 ]
   [[ "$output" == *"Device Minor:"*1* ]]
 }

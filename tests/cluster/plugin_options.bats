@@ -15,8 +15,8 @@ have='echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/
 
 # not_drained: no node was taken out of service by what went before.
 not_drained() {
-  run lab exec sinfo --noheader --format=%T
-  [ "$output" = idle ] || [ "$output" = completing ]
+  run -0 lab exec sinfo --noheader --format=%T
+  [[ "$output" != *drain* && "$output" != *down* ]]
 }
 
 # other_lab ARGS COMMAND: runs a command in a second lab whose plugin has these arguments.

@@ -17,20 +17,12 @@ state() { lab exec scontrol --oneliner show job "$(job "$1")" | sed -n 's/.* Job
 
 # training NAME: waits until it trains.
 training() {
-  local limit=$((SECONDS + 60))
-  until grep -qs '"state":"running"' "$RUNS/muster-train-$(job "$1").status"; do
-    [ $SECONDS -lt $limit ] || { echo "$1 does not train after 60 s" >&2; cat "$RUNS/$1.log" >&2; return 1; }
-    sleep 0.05
-  done
+  wait_until "grep -qs '\"state\":\"running\"' '$RUNS/muster-train-$(job "$1").status'" || { cat "$RUNS/$1.log" >&2; return 1; }
 }
 
 # lose_rank NAME: kills the rank on the second node with SIGKILL, once there is a checkpoint.
 lose_rank() {
-  local limit=$((SECONDS + 60))
-  until compgen -G "$RUNS/$1/checkpoints/step-*/state.json" >/dev/null; do
-    [ $SECONDS -lt $limit ] || { echo "$1 has no checkpoint after 60 s" >&2; return 1; }
-    sleep 0.05
-  done
+  wait_until "compgen -G '$RUNS/$1/checkpoints/step-*/state.json' >/dev/null"
   # shellcheck disable=SC2016  # expanded on the node
   lab node n1 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train .*--output $1 ")"' - "$RUNS/$1"
 }

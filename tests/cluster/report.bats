@@ -5,23 +5,17 @@ load setup
 
 setup_file() {
   # The nodes wait with a step as long as the file `hold` is there.
-  printf '#!/bin/bash\nfor i in {1..100}; do [ -e %q ] || exit 0; sleep 0.1; done\n' "$BATS_FILE_TMPDIR/hold" >"$BATS_FILE_TMPDIR/prolog"
+  printf '#!/bin/bash\nfor i in {1..1000}; do [ -e %q ] || exit 0; sleep 0.1; done\n' "$BATS_FILE_TMPDIR/hold" >"$BATS_FILE_TMPDIR/prolog"
   chmod +x "$BATS_FILE_TMPDIR/prolog"
-  lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --etc <(echo "Prolog=$BATS_FILE_TMPDIR/prolog")
+  lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --etc <(printf '%s\n' "Prolog=$BATS_FILE_TMPDIR/prolog" MessageTimeout=100)
 }
 teardown_file() { lab_down; }
 
 titles() { grep -c '^local rank  rank ' <<<"$output"; }
 # The collecting process calls itself muster-report.
 collectors() { on_node ctl bash -c 'cat /proc/[0-9]*/comm 2>/dev/null | grep -cx muster-report || true'; }
-# no_collector_left: within the second that the process may take to notice that srun is gone.
-no_collector_left() {
-  for _ in {1..20}; do
-    [ "$(collectors)" != 0 ] || return 0
-    sleep 0.1
-  done
-  return 1
-}
+# The process notices by itself that srun is gone.
+no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
 
 @test "two alike nodes are one block of one table" {
   run in_job --muster=report srun true
@@ -34,7 +28,9 @@ no_collector_left() {
 
 @test "nodes that were allotted other CPUs have blocks of their own, in one table" {
   # Of n0 one core and one GPU are taken, so its share differs from n1's.
-  run lab exec bash -c 'srun -N1 -n1 -w n0 -c1 --gres=gpu:1 sleep 5 & for i in {1..50}; do [ -n "$(squeue -h -t R)" ] && break; sleep 0.1; done
+  # shellcheck disable=SC2016  # the inner shell expands it
+  run lab exec bash -c "$(declare -f wait_until)"'
+    srun -N1 -n1 -w n0 -c1 --gres=gpu:1 sleep 300 & wait_until "[ -n \"\$(squeue -h -t R)\" ]"
     srun -N2 -n2 -c1 --gres=gpu:1 --muster=report true; scancel -u root; wait'
   [ "$(grep -c '^muster [0-9.]*: 2 tasks on 2 nodes' <<<"$output")" = 1 ]
   [ "$(grep -c '^n0: rank 0$' <<<"$output")" = 1 ]
@@ -66,14 +62,10 @@ no_collector_left() {
 # step_while_collector STATE: a step that starts on the nodes when its collector got the signal STOP or KILL; its output is $output.
 step_while_collector() {
   touch "$BATS_FILE_TMPDIR/hold"
-  lab exec timeout 20 srun -N2 -n4 --gres=gpu:2 --muster=report true >"$BATS_TEST_TMPDIR/output" 2>&1 &
-  local srun=$! collector=
-  for _ in {1..100}; do
-    collector=$(on_node ctl bash -c 'grep -lx muster-report /proc/[0-9]*/comm 2>/dev/null' | tr -dc '[:digit:]') || true
-    [ -z "$collector" ] || break
-    sleep 0.1
-  done
-  [ -n "$collector" ]
+  lab exec timeout 200 srun -N2 -n4 --gres=gpu:2 --muster=report true >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  local srun=$! collector
+  wait_until '[ "$(collectors)" = 1 ]'
+  collector=$(on_node ctl bash -c 'grep -lx muster-report /proc/[0-9]*/comm 2>/dev/null' | tr -dc '[:digit:]')
   on_node ctl kill -s "$1" "$collector"
   rm "$BATS_FILE_TMPDIR/hold"
   wait "$srun"
@@ -91,22 +83,18 @@ step_while_collector() {
 
 @test "a collector that does not answer in time does not print what the nodes have printed" {
   step_while_collector STOP
-  sleep 0.5
   [ "$(titles)" = 2 ]
   [ "$(grep -c '^n0: ranks 0-1$' <<<"$output")" = 1 ]
 }
 
 @test "Ctrl-C in a running step: the table is there once, and no process stays" {
   local srun
-  lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 30' >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 300' >"$BATS_TEST_TMPDIR/output" 2>&1 &
   srun=$!
-  for _ in {1..100}; do
-    ! grep -q '^1 .*0000:' "$BATS_TEST_TMPDIR/output" || break
-    sleep 0.1
-  done
-  on_node ctl bash -c "kill -INT $(<"$BATS_TEST_TMPDIR/pid"); sleep 0.2; kill -INT $(<"$BATS_TEST_TMPDIR/pid")"
-  run timeout 10 tail --pid="$srun" -f /dev/null
-  [ "$status" = 0 ]
+  wait_until 'grep -q "^1 .*0000:" "$BATS_TEST_TMPDIR/output"'
+  # Two within a second end it.
+  wait_until 'on_node ctl bash -c "kill -INT $(<"$BATS_TEST_TMPDIR/pid"); sleep 0.2; kill -INT $(<"$BATS_TEST_TMPDIR/pid")" 2>/dev/null
+    ! kill -0 "$srun" 2>/dev/null'
   no_collector_left
   output=$(<"$BATS_TEST_TMPDIR/output")
   [ "$(titles)" = 1 ]
@@ -114,15 +102,12 @@ step_while_collector() {
 
 @test "srun killed before the nodes start takes the collector with it" {
   touch "$BATS_FILE_TMPDIR/hold"
-  lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 30' >"$BATS_TEST_TMPDIR/output" 2>&1 &
+  lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 300' >"$BATS_TEST_TMPDIR/output" 2>&1 &
   local srun=$!
-  for _ in {1..100}; do
-    [ "$(collectors)" = 0 ] || break
-    sleep 0.1
-  done
-  [ "$(collectors)" = 1 ]
-  # Nothing of srun's but its standard error: beside that /dev/null twice, the listening socket and the pipe.
-  [ "$(on_node ctl bash -c 'ls /proc/"$(basename "$(dirname "$(grep -lx muster-report /proc/[0-9]*/comm)")")"/fd | wc -l')" = 5 ]
+  wait_until '[ "$(collectors)" = 1 ]'
+  # Soon nothing of srun's but its standard error: beside that /dev/null twice, the listening socket and the pipe.
+  # shellcheck disable=SC2016  # the inner shell expands it
+  wait_until '[ "$(on_node ctl bash -c '\''ls "$(dirname "$(grep -lx muster-report /proc/[0-9]*/comm)")"/fd | wc -l'\'')" = 5 ]'
   on_node ctl kill -KILL "$(<"$BATS_TEST_TMPDIR/pid")"
   no_collector_left
   rm "$BATS_FILE_TMPDIR/hold"
@@ -131,7 +116,7 @@ step_while_collector() {
 }
 
 @test "a pipe behind srun ends with it, and no process stays" {
-  run timeout 20 "$LAB_COMMAND" exec bash -c 'srun -N2 -n2 --muster=report true 2>&1 | cat'
+  run lab exec bash -c 'srun -N2 -n2 --muster=report true 2>&1 | cat'
   [ "$status" = 0 ]
   [ "$(titles)" = 1 ]
   no_collector_left

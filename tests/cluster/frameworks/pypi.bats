@@ -79,10 +79,7 @@ by_prterun() { timeout 60 "$prterun" --allow-run-as-root --runtime-options recov
   by_prterun sh -c '"$0" "$1" steady barrier 2>>"$2.said"; echo "rank $PMIX_RANK ended $?" >>"$2.ended"' \
     "$MUSTER_BUILD/bin/surviving_ranks" "prterun.$$" "$BATS_TEST_TMPDIR/job" >"$BATS_TEST_TMPDIR/log" 2>&1 &
   local job=$!
-  for ((i = 0; i < 300; ++i)); do
-    if grep -aq steady "$BATS_TEST_TMPDIR/log"; then break; fi
-    sleep 0.1
-  done
+  wait_until 'grep -aq steady "$BATS_TEST_TMPDIR/log"'
   # Its shell too, or that would end as if nothing were amiss.
   pgrep -f "bin/surviving_ranks prterun.$$ " | xargs -I{} grep -azl '^PMIX_RANK=3$' /proc/{}/environ | cut -d/ -f3 | xargs kill -KILL
   wait "$job" || true

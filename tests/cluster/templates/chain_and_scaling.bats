@@ -12,10 +12,10 @@ teardown_file() { lab_down; }
 
 @test "array-chain: a link that is stopped or loses a rank leaves the rest to the next one, and a fourth has nothing to do" {
   OUTPUT=run submit array-chain --array=1-4%1 -- --steps=3000 --checkpoint-every=100
-  for _ in $(seq 400); do ! compgen -G "$folder/run/checkpoints/step-????????" >/dev/null || break; sleep 0.1; done
+  wait_until 'compgen -G "$folder/run/checkpoints/step-????????" >/dev/null'
   # It delivers the signal, tries again for a while and then finds the link ended: the next one trains by then.
   lab exec scancel --signal=TERM "${job}_1" >/dev/null 2>&1 3>&- &
-  for _ in $(seq 400); do ! grep -q '^resuming' "$folder/job.log" || break; sleep 0.1; done
+  wait_until 'grep -q "^resuming" "$folder/job.log"'
   # shellcheck disable=SC2016  # expanded on the node
   lab node n1 bash -c 'kill -KILL "$(pgrep --newest --exact muster-train)"'
   wait $! || true

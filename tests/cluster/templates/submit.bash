@@ -20,11 +20,7 @@ submit() {
 }
 # finished: waits until nothing of the job is left, and shows its log. (sbatch --wait looks every ten seconds only.)
 finished() {
-  local -i tries=400
-  while [ -n "$(lab exec squeue --noheader --jobs="$job" 2>/dev/null)" ]; do
-    ((--tries > 0)) || return 1
-    sleep 0.2
-  done
+  wait_until '[ -z "$(lab exec squeue --noheader --jobs="$job" 2>/dev/null)" ]'
   cat "$folder/job.log"
 }
 # run_template …: submits and waits; it must have succeeded.
