@@ -39,7 +39,9 @@ void reduce(const muster::Communicator& world) {
 }
 
 int run(const std::string& what) {
-  auto job = muster::Job::join({.deadline = std::chrono::seconds(60), .device = muster::Device::cpu});
+  auto job = muster::Job::join({.deadline = std::chrono::seconds(60),
+                                .silence = std::chrono::seconds(60),
+                                .device = muster::Device::cpu});
   auto world = job.world();
   std::vector<float> values(1000);
   bool const last = job.rank() == job.size() - 1;

@@ -17,6 +17,8 @@ muster::Job& job() {
     joined.emplace(
         muster::Job::join({.deadline = std::chrono::seconds(60),
                            .operation_timeout = std::chrono::seconds(60),
+                           // A busy machine may give a rank no CPU for more than the usual ten.
+                           .silence = std::chrono::seconds(60),
                            .device = on_gpus() ? muster::Device::cuda : muster::Device::automatic}));
   return *joined;
 }
