@@ -120,6 +120,19 @@ caps='for f in /dev/nvidia-caps/*; do { : < $f; } 2>&1 | grep -q "No such device
   [ "$(value MUSTER_GPUS)" = "0000:41:00.0 0000:41:00.0 0000:01:00.0 0000:01:00.0" ]
 }
 
+@test "MIG instances that Slurm shows to every task: in rank order, each task's own at its local rank, or its own alone" {
+  jax='echo "$SLURM_PROCID jax=$JAX_LOCAL_DEVICE_IDS"'
+  other_lab --gpus 2 --mig 2 --cpus 8 -- srun -n4 --gres=gpu:4 --muster=strict bash -c "$show; $jax"
+  [ "$status" = 0 ]
+  # Slurm's instances 0 and 1 are parts of the GPU at 41, 2 and 3 of the one at 01.
+  [ "$(value MUSTER_GPUS)" = "0000:01:00.0 0000:01:00.0 0000:41:00.0 0000:41:00.0" ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "2,3,0,1 2,3,0,1 2,3,0,1 2,3,0,1" ]
+  [ "$(value jax)" = "0 1 2 3" ]
+  other_lab --gpus 2 --mig 2 --cpus 8 -- srun -n4 --gres=gpu:4 --muster=strict,visible=own bash -c "$show; $jax"
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "2 3 0 1" ]
+  [ "$(value jax)" = "0 0 0 0" ]
+}
+
 @test "three MIG instances of one step on a node with four: the ones that it got" {
   other_lab --gpus 2 --mig 2 --cpus 8 -- srun -n3 --gpus-per-task=1 --muster=strict bash -c "$show"
   [ "$status" = 0 ]

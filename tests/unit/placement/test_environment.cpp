@@ -111,6 +111,21 @@ TEST_CASE("GPUs without UUID are named by index in PCI order among the visible o
   CHECK_FALSE(values(derive_environment(task, job)).contains("CUDA_VISIBLE_DEVICES"));
 }
 
+TEST_CASE("All GPUs of the step are shown in the order given, and JAX takes the task's own among them") {
+  const Placement placement = two_tasks();
+  JobFacts job = facts();
+  job.shown_gpus = placement.tasks[1].gpus;
+  job.shown_gpus->push_back(placement.tasks[0].gpus[0]);
+  job.first_own = 1;
+  const auto map = values(derive_environment(placement.tasks[0], job));
+  CHECK(map.at("CUDA_VISIBLE_DEVICES") ==
+        placement.tasks[1].gpus[0].uuid + "," + placement.tasks[0].gpus[0].uuid);
+  CHECK(map.at("JAX_LOCAL_DEVICE_IDS") == "1");
+  // What is to stay is not set.
+  job.shown_gpus->clear();
+  CHECK_FALSE(values(derive_environment(placement.tasks[0], job)).contains("CUDA_VISIBLE_DEVICES"));
+}
+
 TEST_CASE("What is not known is not set") {
   TaskPlacement task = two_tasks(false).tasks[0];
   task.gpus.clear();
