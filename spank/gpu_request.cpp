@@ -54,7 +54,9 @@ int gpus_in_tres(std::string_view tres) {
 
 GpuRequest read_gpu_request(const placement::Lookup& lookup) {
   const auto word = [&](const char* name) { return lookup(name).value_or(""); };
-  const std::string binding = gpu_binding(word("SLURMD_TRES_BIND"));
+  // The first is Slurm's word to a task, the second what srun was asked for, which is there before.
+  const std::string binding =
+      gpu_binding(lookup("SLURMD_TRES_BIND") ? word("SLURMD_TRES_BIND") : word("SLURM_TRES_BIND"));
   const int lifted = count_behind(word(lift_mark), ':');
   GpuRequest request;
   request.per_task = gpus_in_tres(word("SLURM_TRES_PER_TASK"));

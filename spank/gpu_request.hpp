@@ -12,7 +12,8 @@ struct GpuRequest {
   int per_task = 0;     ///< GPUs of each task; 0: not said
   bool shared = false;  ///< shards, MPS or --ntasks-per-gpu: several tasks use one GPU
   /// Slurm shows each task its own GPUs only, or would do so if the plugin had not lifted the isolation.
-  /// False where Slurm shows every task all GPUs of the step (--gres, --gpus-per-node, --gpus).
+  /// False where Slurm shows every task all GPUs of the step (--gres, --gpus-per-node, --gpus). Certain in a
+  /// task only: Slurm says the binding there.
   bool bound = false;
   bool tasks_per_gpu = false;  ///< --ntasks-per-gpu, which makes Slurm bind each task to a single GPU
 };

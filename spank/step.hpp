@@ -44,6 +44,7 @@ class Step {
   struct FoundGpus {
     std::vector<int> openable;              // minors of whole GPUs
     bool isolated = false;                  // some of the step's cannot be opened
+    bool bound = false;                     // Slurm shows each task its own, see GpuRequest
     bool replaceable = false;               // CUDA_VISIBLE_DEVICES is Slurm's, and another may take its place
     std::vector<placement::PlacedGpu> own;  // Slurm's choice for this task; empty: the plan decides
   };
@@ -62,6 +63,7 @@ class Step {
   void find_gpus();
   void find_instances(const std::vector<MigInstance>& all);
   FoundGpus find_own(spank_handle* spank, int local_rank) const;
+  FoundGpus find_own_gpus(spank_handle* spank, int local_rank) const;
   FoundGpus find_own_instances(spank_handle* spank) const;
   VisibleChoice choose(const FoundGpus& found) const;
   ShownGpus shown_to(const placement::TaskPlacement& task, const FoundGpus& found) const;

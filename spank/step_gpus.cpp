@@ -19,7 +19,12 @@ bool Step::is_dealt_by_default(spank_handle* spank) const {
 }
 
 Step::FoundGpus Step::find_own(spank_handle* spank, int local_rank) const {
-  if (!instances_.empty()) return find_own_instances(spank);
+  FoundGpus found = instances_.empty() ? find_own_gpus(spank, local_rank) : find_own_instances(spank);
+  found.bound = read_gpu_request([&](const std::string& name) { return job_variable(spank, name); }).bound;
+  return found;
+}
+
+Step::FoundGpus Step::find_own_gpus(spank_handle* spank, int local_rank) const {
   FoundGpus found;
   found.openable = allowed_minors(minors_);
   found.isolated = found.openable.size() < minors_.size();
@@ -68,8 +73,7 @@ Step::FoundGpus Step::find_own_instances(spank_handle* spank) const {
 }
 
 VisibleChoice Step::choose(const FoundGpus& found) const {
-  return choose_visible({wish_.visible, facts_.gpu_request.bound, found.isolated, !found.own.empty()},
-                        placement_);
+  return choose_visible({wish_.visible, found.bound, found.isolated, !found.own.empty()}, placement_);
 }
 
 ShownGpus Step::shown_to(const placement::TaskPlacement& task, const FoundGpus& found) const {

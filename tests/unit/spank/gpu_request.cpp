@@ -51,6 +51,8 @@ TEST_CASE("The step's own count of GPUs a task wins over the job's") {
   // 22.05, where the plugin lifted the isolation, and where it did not.
   CHECK(request_of({{lift_mark, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task == 1);
   CHECK(request_of({{"SLURMD_TRES_BIND", "gpu:per_task:3"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 3);
+  CHECK(request_of({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}}).per_task == 3);
+  CHECK(request_of({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task == 0);
   CHECK(request_of({{lift_mark, "SLURM_GRES_FLAGS:0"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
   CHECK(request_of({}).per_task == 0);
 }

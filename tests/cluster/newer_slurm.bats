@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What Slurm has since 23.11: --tres-per-task and --tres-bind, isolation that a flag lifts, stepmgr, blocks and external launchers.
+load setup
+
+setup_file() {
+  if older_than 23.11.4; then skip "Slurm $(on_this_machine) is older than 23.11.4"; fi
+  printf '%s\n' SlurmctldParameters=enable_stepmgr PrologFlags=Contain >"$BATS_FILE_TMPDIR/slurm.conf"
+  lab_up --nodes 2 --gpus 4 --cpus 8 --plugin "$(plugin)" --etc "$BATS_FILE_TMPDIR/slurm.conf"
+}
+teardown_file() { lab_down; }
+
+on_this_machine() { slurmd -V | sed 's/^slurm[a-z-]* //'; }
+older_than() { [ "$(printf '%s\n' "$1" "$(on_this_machine)" | sort --version-sort | head -n 1)" != "$1" ]; }
+
+show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia/gpus/$1/information"; }
+  echo "$SLURM_PROCID gpus=$MUSTER_GPUS"
+  for gpu in ${MUSTER_GPUS//,/ }; do minors+=${minors:+,}$(minor_of "$gpu"); done
+  echo "$SLURM_PROCID minors=$minors"
+  echo "$SLURM_PROCID step_gpus=$SLURM_STEP_GPUS"
+  IFS=, read -ra shown <<<"$CUDA_VISIBLE_DEVICES"; echo "$SLURM_PROCID shown=${#shown[@]}"
+  for d in 0 1 2 3; do { : < /dev/nvidia$d; } 2>&1 | grep -q "No such device" && opens+=$d; done; echo "$SLURM_PROCID opens=$opens"'
+
+@test "--tres-per-task in every spelling that srun takes: each task has as many GPUs as it asked for" {
+  for spelling in gres/gpu:1 gres/gpu=1 cpu=1,gres/gpu=1 cpu=1,gres/gpu:1; do
+    run lab exec srun -N1 -n2 --tres-per-task=$spelling --muster=strict bash -c "$show"
+    [ "$status" = 0 ]
+    [ "$(value gpus)" = "0000:01:00.0 0000:41:00.0" ]
+    [ "$(value shown)" = "1 1" ]
+    # The job has more GPUs than the step asks for.
+    run lab exec salloc --quiet -N1 -n4 --gpus-per-node=4 srun -n2 --tres-per-task=$spelling --muster=strict bash -c "$show"
+    [ "$status" = 0 ]
+    [ "$(value shown)" = "1 1" ]
+  done
+  run lab exec srun -N1 -n2 --tres-per-task=gres/gpu=2 --muster=strict bash -c "$show"
+  [ "$(value gpus)" = "0000:01:00.0,0000:41:00.0 0000:81:00.0,0000:c1:00.0" ]
+}
+
+@test "a flag lifts the isolation: every task may open all GPUs of the step, and SLURM_STEP_GPUS names its own" {
+  run lab exec srun -N1 -n4 --gpus-per-task=1 --muster=strict bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value opens)" = "0123 0123 0123 0123" ]
+  [ "$(value gpus | tr ' ' '\n' | sort -u | wc -l)" = 4 ]
+  [ "$(value step_gpus)" = "$(value minors)" ]
+}
+
+@test "a step's own --gpus-per-task in a job with more GPUs: GPU, cores and table agree" {
+  run lab exec salloc --quiet -N1 -n4 --gpus-per-node=4 srun -n2 --gpus-per-task=1 --muster=strict,report bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value shown)" = "1 1" ]
+  for rank in 0 1; do
+    [ "$(grep -E "^$rank +$rank " <<<"$output" | awk '{ print $3 }')" = "$(value gpus | cut -d' ' -f$((rank + 1)))" ]
+  done
+}
+
+@test "--tres-bind holds: each task has the GPU that it names, and the table says so" {
+  run lab exec srun -N1 -n2 --gres=gpu:2 --tres-bind=gres/gpu:map:1,0 --muster=strict,report bash -c "$show"
+  [ "$status" = 0 ]
+  gpus=$(value gpus)
+  run lab exec srun -N1 -n2 --gres=gpu:2 --tres-bind=gres/gpu:map:0,1 --muster=strict,report bash -c "$show"
+  [ "$(value gpus)" = "$(awk '{ print $2, $1 }' <<<"$gpus")" ]
+  for rank in 0 1; do
+    [ "$(grep -E "^$rank +$rank " <<<"$output" | awk '{ print $3 }')" = "$(value gpus | cut -d' ' -f$((rank + 1)))" ]
+  done
+}
+
+@test "--ntasks-per-gpu, which binds to single GPUs, is dealt by the plan" {
+  run lab exec srun -N1 -n4 --gpus=2 --ntasks-per-gpu=2 --muster=strict,report bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value gpus | tr ' ' '\n' | sort | uniq -c | awk '{ print $1 }' | paste -sd' ')" = "2 2" ]
+  [ "$(value shown)" = "1 1 1 1" ]
+  for rank in 0 1 2 3; do
+    [ "$(grep -E "^$rank +$rank " <<<"$output" | awk '{ print $3 }')" = "$(value gpus | cut -d' ' -f$((rank + 1)))" ]
+  done
+}
+
+@test "a step that the job's own step manager starts is placed as any other" {
+  run lab exec salloc --quiet --stepmgr -N2 -n8 --gpus-per-task=1 --muster=strict srun bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value shown)" = "1 1 1 1 1 1 1 1" ]
+  [ "$(value gpus | cut -d' ' -f1-4 | tr ' ' '\n' | sort -u | wc -l)" = 4 ]
+}
+
+@test "--no-kill changes nothing, and a step for an external launcher keeps all that the job has on a node" {
+  run lab exec srun --no-kill -N2 -n8 --gpus-per-task=1 --muster=strict bash -c "$show"
+  [ "$status" = 0 ]
+  [ "$(value shown)" = "1 1 1 1 1 1 1 1" ]
+  if older_than 24.11; then skip "srun has no --external-launcher"; fi
+  run lab exec salloc --quiet -N2 --ntasks-per-node=4 --gpus-per-node=4 --muster srun --external-launcher bash -c "$show"'; echo "$SLURM_PROCID rank=${RANK-unset}"'
+  [ "$status" = 0 ]
+  [ "$(value opens | tr ' ' '\n' | sort -u)" = 0123 ]
+}
