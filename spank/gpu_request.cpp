@@ -67,7 +67,9 @@ GpuRequest read_gpu_request(const placement::Lookup& lookup) {
   request.tasks_per_gpu = lookup("SLURM_NTASKS_PER_GPU") || lookup("SLURM_NTASKS_PER_TRES");
   request.shared =
       request.tasks_per_gpu || lookup("SLURM_SHARDS_ON_NODE") || lookup("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-  request.bound = lifted > 0 || request.shared || (!binding.empty() && !binding.starts_with("none"));
+  // "closest" may well be all of them; where it is fewer, the task finds that out.
+  const bool unbound = binding.empty() || binding.starts_with("none") || binding.starts_with("closest");
+  request.bound = lifted > 0 || request.shared || !unbound;
   return request;
 }
 

@@ -58,10 +58,10 @@ TEST_CASE("The step's own count of GPUs a task wins over the job's") {
 }
 
 TEST_CASE("Where Slurm shows each task its own GPUs, and where it shows all of them") {
-  for (const char* binding : {"gpu:per_task:1", "gres/gpu:per_task:1", "gpu:closest", "gres/gpu:single:2",
+  for (const char* binding : {"gpu:per_task:1", "gres/gpu:per_task:1", "gres/gpu:single:2",
                               "gpu:map_gpu:1,0", "gres/nic:none+gres/gpu:per_task:1"})
     CHECK(request_of({{"SLURMD_TRES_BIND", binding}}).bound);
-  for (const char* binding : {"gpu:none", "gres/gpu:none", "", "gres/nic:closest"})
+  for (const char* binding : {"gpu:none", "gres/gpu:none", "", "gres/nic:closest", "gpu:closest"})
     CHECK_FALSE(request_of({{"SLURMD_TRES_BIND", binding}}).bound);
   CHECK_FALSE(request_of({}).bound);
   CHECK(request_of({{lift_mark, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).bound);
