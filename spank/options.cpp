@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <stdexcept>
 
 namespace muster::spank {
@@ -37,6 +38,11 @@ struct Word {
 };
 
 std::vector<Word> split_words(std::string_view list) {
+  const auto count = static_cast<std::size_t>(std::count(list.begin(), list.end(), ',')) + 1;
+  if (list.size() > longest_list || count > most_words)
+    throw std::invalid_argument("the list has " + std::to_string(count) + " words in " +
+                                std::to_string(list.size()) + " bytes: at most " +
+                                std::to_string(most_words) + " in " + std::to_string(longest_list));
   std::vector<Word> words;
   while (true) {
     const std::size_t comma = list.find(',');
@@ -121,17 +127,18 @@ void take(Words& words, const Word& word) {
     refuse(word.text, std::string(all_words));
 }
 
-// Two words of one kind that differ; `off` beside anything else.
-void check_pair(const Word& one, const Word& other, bool defaults) {
-  const bool modes = mode_of(one) && mode_of(other);
-  if (one.text != other.text && (modes || one.key == other.key)) contradict(one.text, other.text);
-  if (modes || defaults) return;
-  if (one.text == "off" || other.text == "off") contradict(one.text, other.text);
-}
-
+// Two words of one kind that differ; `off` beside anything else. The words are known: there are a few kinds.
 void check(const std::vector<Word>& words, bool defaults) {
-  for (std::size_t i = 0; i < words.size(); ++i)
-    for (std::size_t j = i + 1; j < words.size(); ++j) check_pair(words[i], words[j], defaults);
+  std::map<std::string_view, std::string_view> of_kind;
+  for (const Word& word : words) {
+    const auto [first, is_first] = of_kind.emplace(mode_of(word) ? "mode" : word.key, word.text);
+    if (first->second != word.text) contradict(first->second, word.text);
+  }
+  const auto mode = of_kind.find("mode");
+  if (defaults || mode == of_kind.end() || mode->second != "off" || of_kind.size() == 1) return;
+  const auto part = std::find_if(words.begin(), words.end(), [](const Word& word) { return !mode_of(word); });
+  if (part == words.begin()) contradict(part->text, "off");
+  contradict("off", part->text);
 }
 
 std::string absolute_path(std::string_view argument, std::string_view value) {

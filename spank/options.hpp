@@ -50,11 +50,16 @@ struct Words {
   int tasks_per_gpu = 0;            ///< 0: not asked for
 };
 
+/// What a list may be at most: more than all words with the longest path of Linux.
+inline constexpr std::size_t longest_list = 8192;
+inline constexpr std::size_t most_words = 64;
+
 /// Reads a list such as "auto,cpu=off,memory=bind,report"; "" and "(null)", as Slurm hands on an option
 /// without a value, are no words at all. `defaults`: the list is the administrator's, where `off` may stand
 /// beside parts and no output may be asked for.
-/// @throws std::invalid_argument with one line that names the word and the possible ones, or the two words
-/// that contradict each other.
+/// Takes time by the length of the list.
+/// @throws std::invalid_argument with one line that names the word and the possible ones, the two words that
+/// contradict each other, or what a list may be at most.
 Words parse_words(std::string_view list, bool defaults = false);
 
 /// Whether the tasks of a node may open each other's GPUs.

@@ -9,7 +9,7 @@ using namespace muster::spank;
 
 namespace {
 
-std::string refusal(const char* list) {
+std::string refusal(const std::string& list) {
   try {
     parse_words(list);
   } catch (const std::invalid_argument& error) {
@@ -174,4 +174,17 @@ TEST_CASE("A part that is off takes its variables along, and no others") {
     for (const auto& [other, its] : pairs)
       if (std::string(other) != list) CHECK_FALSE(off(list, its));
   }
+}
+
+TEST_CASE("A list has a limit in bytes and in words, which is said in one short line") {
+  std::string words = "auto";
+  for (int i = 1; i < 64; ++i) words += ",auto";
+  CHECK(refusal(words).empty());
+  CHECK(refusal(words + ",auto") == "the list has 65 words in 324 bytes: at most 64 in 8192");
+  CHECK(refusal("json=/" + std::string(8186, 'x')).empty());
+  CHECK(refusal("json=/" + std::string(8187, 'x')) ==
+        "the list has 1 words in 8193 bytes: at most 64 in 8192");
+  std::string many = "cpu=on";
+  for (int i = 1; i < 24000; ++i) many += ",cpu=on";
+  CHECK(refusal(many).size() < 100);
 }
