@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -27,11 +28,9 @@ void add_host(std::string& path, const std::string& host) {
   path.insert(dot == std::string::npos || dot <= name ? path.size() : dot, "-" + host);
 }
 
-// -1 and errno when there is none.
-int open_folder(const std::string& path) {
+std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  return open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 // Returns what is wrong; empty: written.
@@ -95,26 +94,53 @@ mode_t user_umask(const std::optional<std::string>& slurm_umask) {
   return error == std::errc() && stop == end && mask <= 0777 ? mask : usual;
 }
 
-PlanFile::PlanFile(std::string path) : path_(std::move(path)), folder_(open_folder(path_)) {
-  struct stat root {};
-  if (stat("/", &root) != 0) return;
-  root_device_ = root.st_dev;
-  root_inode_ = root.st_ino;
+NodeRoot::~NodeRoot() {
+  if (descriptor_ >= 0) close(descriptor_);
 }
 
-PlanFile::~PlanFile() {
-  if (folder_ >= 0) close(folder_);
+void NodeRoot::hold() {
+  struct stat root {};
+  if (descriptor_ >= 0 || stat("/", &root) != 0) return;
+  descriptor_ = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  device_ = root.st_dev;
+  inode_ = root.st_ino;
 }
 
-void PlanFile::write(const std::string& text, mode_t mask) const {
+bool NodeRoot::is_elsewhere() const {
   struct stat root {};
-  const bool in_container =
-      stat("/", &root) == 0 && (root.st_dev != root_device_ || root.st_ino != root_inode_);
-  const int folder = in_container ? folder_ : open_folder(path_);
+  return stat("/", &root) == 0 && (root.st_dev != device_ || root.st_ino != inode_);
+}
+
+int NodeRoot::open_folder(const std::string& path) const {
+  // Where user_init was a process of its own (Slurm from 24.05 on, with a container), its descriptor is lost,
+  // and the number may be another's.
+  struct stat held {};
+  if (descriptor_ < 0 || fstat(descriptor_, &held) != 0 || held.st_dev != device_ || held.st_ino != inode_) {
+    errno = EBADF;
+    return -1;
+  }
+  const std::string below = path.substr(std::min(path.find_first_not_of('/'), path.size()));
+  return openat(descriptor_, below.empty() ? "." : below.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+PlanFile::PlanFile(std::string path) : path_(std::move(path)) {
+  char* folder = realpath(folder_of(path_).c_str(), nullptr);
+  if (folder == nullptr) return;
+  node_folder_ = folder;
+  std::free(folder);
+}
+
+void PlanFile::write(const std::string& text, mode_t mask, const NodeRoot& root) const {
+  const bool in_container = root.is_elsewhere();
+  int folder = -1;
+  if (!in_container)
+    folder = open(folder_of(path_).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  else if (!node_folder_.empty())
+    folder = root.open_folder(node_folder_);
   if (folder < 0) fail(path_, in_container ? "the node has no such folder" : std::strerror(errno));
   const std::string name = path_.substr(path_.rfind('/') + 1);
   const std::string problem = replace_file(folder, name, text, mask);
-  if (!in_container) close(folder);
+  close(folder);
   if (!problem.empty()) fail(path_, problem);
 }
 

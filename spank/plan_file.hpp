@@ -27,14 +27,33 @@ std::string plan_file_path(const PlanFileName& name);
 /// umask.
 mode_t user_umask(const std::optional<std::string>& slurm_umask);
 
+/// The root folder of the node, for tasks that Slurm's plugins may have moved into a container.
+class NodeRoot {
+ public:
+  NodeRoot() = default;
+  NodeRoot(const NodeRoot&) = delete;
+  NodeRoot& operator=(const NodeRoot&) = delete;
+  ~NodeRoot();
+
+  /// In user_init: the caller's root is the node's.
+  void hold();
+  /// Whether the caller's root is another.
+  bool is_elsewhere() const;
+  /// A folder of the node's by its path without links; -1 and errno when there is none.
+  int open_folder(const std::string& path) const;
+
+ private:
+  int descriptor_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
 /// A plan's file, named before the tasks start and written in one of them.
 class PlanFile {
  public:
-  /// In user_init. Holds on to the folder as the node sees it, where there is one.
+  PlanFile() = default;
+  /// In user_init: finds out where the folder is on the node, where there is one.
   explicit PlanFile(std::string path);
-  PlanFile(const PlanFile&) = delete;
-  PlanFile& operator=(const PlanFile&) = delete;
-  ~PlanFile();
 
   /// Writes a file of mode 0666 & ~mask as the effective user: under a temporary name beside it, renamed when
   /// it is complete. An existing regular file is replaced, a symbolic link is not followed. The folder is the
@@ -42,13 +61,12 @@ class PlanFile {
   /// which has a root folder of its own, it is the node's.
   /// @throws std::runtime_error with one line that names the file when it cannot be written, or when
   /// something that is not a regular file has the name.
-  void write(const std::string& text, mode_t mask) const;
+  void write(const std::string& text, mode_t mask, const NodeRoot& root) const;
 
  private:
+  friend struct RecordAccess;
   std::string path_;
-  int folder_ = -1;
-  dev_t root_device_ = 0;
-  ino_t root_inode_ = 0;
+  std::string node_folder_;  // without links; empty: there is none
 };
 
 }  // namespace muster::spank

@@ -27,6 +27,8 @@ class RowClaims {
   RowClaims& operator=(RowClaims&& other) noexcept;
   ~RowClaims();
 
+  std::size_t tasks() const { return tasks_; }
+
   /// In a task: takes the first row of `wanted` that no other task has, else the first free one. Returns it.
   int claim(std::size_t task, const std::vector<int>& wanted);
 

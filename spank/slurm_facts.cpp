@@ -175,7 +175,6 @@ SlurmFacts read_slurm_facts(spank_handle* spank) {
   // Before the tasks start it is there only if somebody asked for it.
   if (!job_variable(spank, inherited_cpu_binding))
     facts.cpu_binding = named_cpus(job_variable(spank, "SLURM_CPU_BIND_TYPE").value_or(""));
-  spank_unsetenv(spank, inherited_cpu_binding);
   add_heterogeneous(spank, facts);
   return facts;
 }

@@ -67,7 +67,6 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
   step->find_gpus();
   step->placement_ = placement::place(step->node_, request_for(step->node_, step->facts_, wish, step->gpus_));
   step->leave_cpus_to_user();
-  step->claims_ = RowClaims(step->placement_.tasks.size());
   step->environment_ = TaskEnvironment(spank, step->facts_, step->wish_.parts, settings.profiles);
   step->tell(step->environment_.complaints());
   step->prepare_publication(spank);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu_choice.hpp"
@@ -26,10 +27,17 @@ namespace muster::spank {
 /// One step on one node: planned once for all its tasks, then applied in each task.
 class Step {
  public:
-  /// In user_init. Null when there is nothing to do: a step without GPUs that nobody asked to be placed.
+  /// In user_init, in a process without privileges (unprivileged_child.hpp). Null when there is nothing to
+  /// do: a step without GPUs that nobody asked to be placed.
   /// @throws std::exception with one line that says what is wrong and what to do.
   static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish, const Settings& settings,
                                     TopologyCache& cache);
+
+  /// What apply() needs, for the tasks: slurmstepd hands it on and does not look into it.
+  std::string to_record() const;
+  /// In the task. claims: of the node's tasks; root: the node's.
+  /// @throws std::runtime_error when the bytes are not what to_record() gives.
+  static std::unique_ptr<Step> from_record(std::string_view bytes, RowClaims claims, const NodeRoot& root);
 
   /// In task_init, in the task's own process: CPUs, memory policy, environment. The last task of the node
   /// publishes what all have, as the wish says: the node's report, its JSON.
@@ -38,6 +46,8 @@ class Step {
 
   /// Whether the step has MIG instances: Slurm says in CUDA_VISIBLE_DEVICES which is whose, and that stays.
   bool has_instances() const { return !instances_.empty(); }
+
+  const Wish& wish() const { return wish_; }
 
  private:
   /// What this task finds of the step's GPUs.
@@ -49,6 +59,8 @@ class Step {
     std::vector<placement::PlacedGpu> own;  // Slurm's choice for this task; empty: the plan decides
   };
 
+  friend struct RecordAccess;
+  Step() = default;
   Step(SlurmFacts facts, const Wish& wish);
   void prepare_publication(spank_handle* spank);
   placement::NodeReport report(spank_handle* spank, const placement::Placement& actual,
@@ -85,6 +97,7 @@ class Step {
   double plan_milliseconds_ = 0;
   std::optional<ReportAddress> report_address_;
   std::optional<PlanFile> plan_file_;
+  const NodeRoot* root_ = nullptr;
 };
 
 }  // namespace muster::spank

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -12,17 +13,22 @@
 #include <vector>
 
 #include "arbitrary_layout.hpp"
+#include "asks.hpp"
 #include "give_up.hpp"
 #include "isolation.hpp"
 #include "muster/version.hpp"
 #include "options.hpp"
 #include "ordinary_step.hpp"
+#include "plan_file.hpp"
+#include "report_address.hpp"
+#include "row_claims.hpp"
 #include "srun_command.hpp"
 #include "step.hpp"
 #include "step_report.hpp"
 #include "task_environment.hpp"
 #include "topology_cache.hpp"
 #include "unplaced_task.hpp"
+#include "unprivileged_child.hpp"
 
 extern "C" {
 #include <slurm/slurm_version.h>
@@ -35,16 +41,26 @@ using muster::spank::Mode;
 using muster::spank::Step;
 
 // One process serves one step, so this is the step's state. Internal linkage: srun has symbols of its own
-// with short names. The failure is one of user_init, which must not fail itself: Slurm would drain the node.
+// with short names.
 struct Plugin {
   muster::spank::Settings settings;
+  // In srun, sbatch and salloc: the list of --muster. On a node it stays text until somebody without
+  // privileges reads it: the process that plans, and the tasks.
   std::optional<muster::spank::Words> option;
-  muster::spank::Wish wish;
-  std::optional<muster::spank::TopologyCache> cache;
-  std::unique_ptr<Step> step;
-  char failure[1024] = "";  // fixed, so that it can be written down when memory is short
+  bool asked = false;
+  char list[muster::spank::longest_list + 1] = "";
+  // Likewise the plan: a letter that says what follows, and that. Empty: nothing is to be done.
+  std::string plan;
+  muster::spank::RowClaims claims;  // of the tasks, among themselves
+  muster::spank::NodeRoot root;
+  bool topology_is_new = false;  // it was not kept, or is not as it was kept
+  // Of user_init, which must not fail itself: Slurm would drain the node. Fixed, so that it can be written
+  // down when memory is short.
+  char failure[1024] = "";
 };
 Plugin plugin;
+
+constexpr char planned = 'p', failed = 'f';  // what follows in a plan: Step::to_record(), one line
 
 // Throwing needs thread-local data, and glibc ends the process when it cannot allocate that at its first use.
 // One variable of this kind, and all of this file's are set aside when it is loaded, which may fail. 24 bytes
@@ -77,18 +93,29 @@ int begin(int count, char* arguments[]) {
   return spank_context() == S_CTX_REMOTE ? 0 : -1;
 }
 
-// On a node a mistake has slipped through what srun checks.
-int on_option(const char* list) {
-  char why[sizeof plugin.failure];
+// On a node, as root: keeps the text. What is wrong with it srun, sbatch or salloc have said, as those that
+// read it here will.
+void keep_list(const char* list) {
   plugin.failure[0] = '\0';  // of the job's list, which the step's own replaces
-  if (attempt(why, [&] { plugin.option = muster::spank::parse_words(list); })) return 0;
-  if (spank_context() != S_CTX_REMOTE) {
-    slurm_error("muster: --muster=%.300s: %s", list, why);
-    return -1;
+  plugin.asked = true;
+  const std::size_t length = strnlen(list, sizeof plugin.list);
+  const bool fits = length < sizeof plugin.list;
+  std::memcpy(plugin.list, list, fits ? length : 0);
+  plugin.list[fits ? length : 0] = '\0';
+  if (!fits)
+    std::snprintf(plugin.failure, sizeof plugin.failure, "the list of --muster has more than %zu bytes",
+                  muster::spank::longest_list);
+}
+
+int on_option(const char* list) {
+  if (spank_context() == S_CTX_REMOTE) {
+    keep_list(list);
+    return 0;
   }
-  attempt(why, [] { plugin.option = muster::spank::Words{}; });
-  std::snprintf(plugin.failure, sizeof plugin.failure, "--muster=%.300s: %.600s", list, why);
-  return 0;
+  char why[1024];
+  if (attempt(why, [&] { plugin.option = muster::spank::parse_words(list); })) return 0;
+  slurm_error("muster: --muster=%.300s: %s", list, why);
+  return -1;
 }
 
 // By stdio: the first stream of iostreams in a process costs as much as all else that srun does here.
@@ -150,11 +177,11 @@ void prepare_step(spank_t spank) {
   if (wish.report || wish.explain) muster::spank::expect_reports(spank, wish.explain);
 }
 
-// Also where the wish could not be made up for want of memory.
+// On a node, also when memory is short.
 bool is_strict() noexcept {
-  const auto& own = plugin.option ? plugin.option->mode : std::nullopt;
-  return plugin.wish.mode == Mode::strict ||
-         own.value_or(plugin.settings.defaults.mode.value_or(Mode::off)) == Mode::strict;
+  if (muster::spank::lists(plugin.list, "strict")) return true;
+  return !muster::spank::lists(plugin.list, "auto") &&
+         plugin.settings.defaults.mode.value_or(Mode::off) == Mode::strict;
 }
 
 int local_user_init(spank_t spank) {
@@ -164,31 +191,92 @@ int local_user_init(spank_t spank) {
   return 0;
 }
 
+muster::spank::Wish own_wish() {
+  std::optional<muster::spank::Words> words;
+  if (plugin.asked) try {
+      words = muster::spank::parse_words(plugin.list);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("--muster=" + std::string(plugin.list).substr(0, 300) + ": " +
+                                  error.what());
+    }
+  return resolve(words, plugin.settings);
+}
+
+// In the process without privileges: all that reads what users can change.
+muster::spank::ChildAnswer plan_step(spank_t spank) {
+  muster::spank::TopologyCache cache(plugin.settings.cache.value_or(muster::spank::default_cache));
+  muster::spank::ChildAnswer answer;
+  char why[sizeof plugin.failure] = "";
+  const bool done = attempt(why, [&] {
+    const auto wish = own_wish();
+    if (wish.mode == Mode::off) return;
+    const auto step = Step::plan(spank, wish, plugin.settings, cache);
+    if (step != nullptr) answer.bytes = planned + step->to_record();
+  });
+  if (!done) answer.bytes = failed + std::string(why);
+  answer.code = cache.has_news() ? 1 : 0;
+  return answer;
+}
+
+// Without reading anything: a step that nobody asked to be placed is, by default, where it has GPUs.
+bool may_place(spank_t spank) {
+  if (!muster::spank::is_ordinary_step(spank)) return false;
+  if (plugin.asked) return true;
+  char start[2];
+  return plugin.settings.defaults.mode.value_or(Mode::off) != Mode::off &&
+         spank_getenv(spank, "SLURM_STEP_GPUS", start, sizeof start) != ESPANK_ENV_NOEXIST;
+}
+
+// What the tasks inherit from slurmstepd and from no other process.
+void prepare_tasks(spank_t spank) {
+  std::uint32_t tasks = 0;
+  if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) == ESPANK_SUCCESS)
+    plugin.claims = muster::spank::RowClaims(tasks);
+  plugin.root.hold();
+}
+
 int user_init(spank_t spank) {
   muster::spank::note_step_gpus(spank);
-  attempt(plugin.failure, [&] {
-    plugin.wish = resolve(plugin.option, plugin.settings);
-    if (plugin.failure[0] != '\0' || plugin.wish.mode == Mode::off) return;
-    if (!muster::spank::is_ordinary_step(spank)) return;
-    plugin.cache.emplace(plugin.settings.cache.value_or(muster::spank::default_cache));
-    plugin.step = Step::plan(spank, plugin.wish, plugin.settings, *plugin.cache);
-  });
-  char why[1024];
-  if (plugin.step == nullptr) attempt(why, [&] { muster::spank::forget_outer_step(spank); });
+  if (plugin.failure[0] == '\0' && may_place(spank))
+    attempt(plugin.failure, [&] {
+      auto answer = muster::spank::run_unprivileged([&] { return plan_step(spank); });
+      plugin.plan = std::move(answer.bytes);
+      plugin.topology_is_new = answer.code == 1;
+      if (!plugin.plan.empty()) prepare_tasks(spank);
+    });
+  for (const char* variable : {muster::spank::inherited_cpu_binding, muster::spank::report_address_variable})
+    spank_unsetenv(spank, variable);
   return 0;
 }
 
+// In a task, which has no privileges any more. Null: the task is not placed, and has been told why.
+std::unique_ptr<Step> own_step(spank_t spank) {
+  char why[sizeof plugin.failure] = "";
+  std::unique_ptr<Step> step;
+  if (plugin.failure[0] != '\0')
+    std::memcpy(why, plugin.failure, sizeof why);
+  else if (plugin.plan.starts_with(failed))
+    std::snprintf(why, sizeof why, "%s", plugin.plan.c_str() + 1);
+  else if (plugin.plan.starts_with(planned))
+    attempt(why, [&] {
+      step =
+          Step::from_record(std::string_view(plugin.plan).substr(1), std::move(plugin.claims), plugin.root);
+    });
+  if (why[0] != '\0') muster::spank::give_up(spank, why, is_strict(), true);
+  return step;
+}
+
 int task_init(spank_t spank) {
-  using muster::spank::give_up, muster::spank::end_task, muster::spank::settle_lifted_isolation;
+  using muster::spank::end_task, muster::spank::settle_lifted_isolation;
   char why[1024] = "";
   bool gpus_told_apart = false;
-  if (plugin.failure[0] != '\0') {
-    give_up(spank, plugin.failure, is_strict(), true);
-  } else if (plugin.step != nullptr) {
-    const bool mig = plugin.step->has_instances();
+  if (const auto step = own_step(spank)) {
+    const bool mig = step->has_instances();
     if (mig && !settle_lifted_isolation(spank, false)) end_task();
-    gpus_told_apart = attempt(why, [&] { plugin.step->apply(spank); }) && plugin.wish.parts.gpu && !mig;
-    if (why[0] != '\0') give_up(spank, why, is_strict(), false);
+    gpus_told_apart = attempt(why, [&] { step->apply(spank); }) && step->wish().parts.gpu && !mig;
+    if (why[0] != '\0') muster::spank::give_up(spank, why, is_strict(), false);
+  } else {
+    attempt(why, [&] { muster::spank::forget_outer_step(spank); });
   }
   if (!settle_lifted_isolation(spank, gpus_told_apart)) end_task();
   return 0;
@@ -197,8 +285,10 @@ int task_init(spank_t spank) {
 // As root, when the tasks are over: nobody waits for it.
 int exit() {
   char why[1024];
-  if (spank_context() == S_CTX_REMOTE && plugin.cache && !attempt(why, [] { plugin.cache->keep(); }))
-    slurm_info("muster: %s", why);
+  const auto renew = [] {
+    muster::spank::TopologyCache(plugin.settings.cache.value_or(muster::spank::default_cache)).renew();
+  };
+  if (plugin.topology_is_new && !attempt(why, renew)) slurm_info("muster: %s", why);
   return 0;
 }
 

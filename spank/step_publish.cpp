@@ -14,7 +14,7 @@ namespace muster::spank {
 
 // In user_init: what is not there any more in the tasks.
 void Step::prepare_publication(spank_handle* spank) {
-  report_address_ = take_report_address(spank);
+  report_address_ = find_report_address(spank);
   if (!wish_.json) return;
   std::uint32_t nodes = 0;
   spank_get_item(spank, S_JOB_NNODES, &nodes);
@@ -70,7 +70,8 @@ void Step::publish(spank_handle* spank, const FoundGpus& found) const try {
   if (wish_.report || wish_.explain)
     deliver_report(report_address_, report(spank, actual, found), wish_.explain);
   if (plan_file_)
-    plan_file_->write(plan_json(spank, actual, found), user_umask(job_variable(spank, "SLURM_UMASK")));
+    plan_file_->write(plan_json(spank, actual, found), user_umask(job_variable(spank, "SLURM_UMASK")),
+                      *root_);
 } catch (const std::exception& error) {
   slurm_spank_log("muster: %s: %s", facts_.host.c_str(), error.what());
 }

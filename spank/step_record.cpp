@@ -14,6 +14,10 @@ constexpr MemoryPolicy highest_of<MemoryPolicy>() {
   return MemoryPolicy::bind;
 }
 template <>
+constexpr Visible highest_of<Visible>() {
+  return Visible::node;
+}
+template <>
 constexpr placement::Distance highest_of<placement::Distance>() {
   return placement::Distance::unknown;
 }
@@ -44,11 +48,30 @@ void fields(Record& record, Of<Record, placement::Gpu>& gpu) {
   record(pci, domain, near_domains, path, uuid, model, minor);
 }
 
-// The tasks ask the node for its GPUs alone.
+template <typename Record>
+void fields(Record& record, Of<Record, placement::Core>& core) {
+  auto& [package, domain, cpus] = core;
+  record(package, domain, cpus);
+}
+
+template <typename Record>
+void fields(Record& record, Of<Record, placement::NumaDomain>& numa) {
+  auto& [id, cpus, memory_bytes, gpu_memory, distances] = numa;
+  record(id, cpus, memory_bytes, gpu_memory, distances);
+}
+
+template <typename Record>
+void fields(Record& record, Of<Record, placement::Nic>& nic) {
+  auto& [name, port, pci, domain, near_domains, path, kind, up, rate_gbps, interfaces, bond, default_route,
+         leftover_vf, usable, reason] = nic;
+  record(name, port, pci, domain, near_domains, path, kind, up, rate_gbps, interfaces, bond, default_route,
+         leftover_vf, usable, reason);
+}
+
 template <typename Record>
 void fields(Record& record, Of<Record, placement::Node>& node) {
   auto& [source, host, cores, domains, gpus, nics, notes] = node;
-  record(host, gpus);
+  record(source, host, cores, domains, gpus, nics, notes);
 }
 
 template <typename Record>
@@ -69,18 +92,16 @@ void fields(Record& record, Of<Record, placement::PlacedNic>& nic) {
   record(label, name, port, kind, distance);
 }
 
-// The reasons are for reports, which are written by then.
 template <typename Record>
 void fields(Record& record, Of<Record, placement::TaskPlacement>& task) {
   auto& [local_rank, gpus, cpus, cores, memory, nics, node_nics, gpu_cpu, gpu_nic, reasons] = task;
-  record(local_rank, gpus, cpus, cores, memory, nics, node_nics, gpu_cpu, gpu_nic);
+  record(local_rank, gpus, cpus, cores, memory, nics, node_nics, gpu_cpu, gpu_nic, reasons);
 }
 
-// Likewise the warnings.
 template <typename Record>
 void fields(Record& record, Of<Record, placement::Placement>& placement) {
   auto& [tasks, warnings] = placement;
-  record(tasks);
+  record(tasks, warnings);
 }
 
 template <typename Record>
@@ -92,9 +113,9 @@ void fields(Record& record, Of<Record, placement::StepPorts>& ports) {
 template <typename Record>
 void fields(Record& record, Of<Record, placement::JobFacts>& job) {
   auto& [rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, visible_gpus, cuda_visible_devices] = job;
+         socket_interface, socket_reason, visible_gpus, shown_gpus, first_own, cuda_visible_devices] = job;
   record(rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, visible_gpus, cuda_visible_devices);
+         socket_interface, socket_reason, visible_gpus, shown_gpus, first_own, cuda_visible_devices);
 }
 
 template <typename Record>
@@ -117,14 +138,14 @@ void fields(Record& record, Of<Record, placement::Configured>& configured) {
 
 template <typename Record>
 void fields(Record& record, Of<Record, Parts>& parts) {
-  auto& [gpu, cpu, memory, nic, env] = parts;
-  record(gpu, cpu, memory, nic, env);
+  auto& [gpu, cpu, memory, nic, env, ranks] = parts;
+  record(gpu, cpu, memory, nic, env, ranks);
 }
 
 template <typename Record>
 void fields(Record& record, Of<Record, Wish>& wish) {
-  auto& [mode, asked, parts, report, explain, json, tasks_per_gpu] = wish;
-  record(mode, asked, parts, report, explain, json, tasks_per_gpu);
+  auto& [mode, asked, parts, visible, report, explain, json, tasks_per_gpu] = wish;
+  record(mode, asked, parts, visible, report, explain, json, tasks_per_gpu);
 }
 
 template <typename Record>
@@ -134,12 +155,17 @@ void fields(Record& record, Of<Record, StepShape>& shape) {
 }
 
 template <typename Record>
+void fields(Record& record, Of<Record, GpuRequest>& request) {
+  auto& [per_task, shared, bound, tasks_per_gpu] = request;
+  record(per_task, shared, bound, tasks_per_gpu);
+}
+
+template <typename Record>
 void fields(Record& record, Of<Record, SlurmFacts>& facts) {
-  auto& [uid, job_id, step_id, host, local_tasks, world_size, ranks, cpus_per_task, cpus_asked, gpus_per_task,
-         shares_gpus, gpus, cuda_devices, heterogeneous, components, cpus, step_cores, memory, cpu_binding] =
-      facts;
-  record(uid, job_id, step_id, host, local_tasks, world_size, ranks, cpus_per_task, cpus_asked, gpus_per_task,
-         shares_gpus, gpus, cuda_devices, heterogeneous, components, cpus, step_cores, memory, cpu_binding);
+  auto& [uid, job_id, step_id, host, local_tasks, world_size, ranks, cpus_per_task, cpus_asked, gpu_request,
+         gpus, cuda_devices, heterogeneous, components, cpus, step_cores, memory, cpu_binding] = facts;
+  record(uid, job_id, step_id, host, local_tasks, world_size, ranks, cpus_per_task, cpus_asked, gpu_request,
+         gpus, cuda_devices, heterogeneous, components, cpus, step_cores, memory, cpu_binding);
 }
 
 template <typename Record>
@@ -160,12 +186,31 @@ struct RecordAccess {
     auto& [host, parts, job, left_out, configured, complaints] = environment;
     record(host, parts, job, left_out, configured, complaints);
   }
+  template <typename Record, typename AnyFile>
+  static void file(Record& record, AnyFile& file) {
+    auto& [path, node_folder] = file;
+    record(path, node_folder);
+  }
+  // The claims and the node's root are slurmstepd's.
   template <typename Record, typename AnyStep>
   static void step(Record& record, AnyStep& step) {
-    auto& [facts, wish, node, minors, instances, gpus, placement, environment] = step;
-    record(facts, wish, node, minors, instances, gpus, placement, environment);
+    auto& [facts, wish, node, minors, instances, gpus, step_gpus, placement, environment, claims,
+           plan_milliseconds, report_address, plan_file, root] = step;
+    record(facts, wish, node, minors, instances, gpus, step_gpus, placement, environment, plan_milliseconds,
+           report_address, plan_file);
   }
 };
+
+template <typename Record>
+void fields(Record& record, Of<Record, ReportAddress>& address) {
+  auto& [hosts, port, token] = address;
+  record(hosts, port, token);
+}
+
+template <typename Record>
+void fields(Record& record, Of<Record, PlanFile>& file) {
+  RecordAccess::file(record, file);
+}
 
 template <typename Record>
 void fields(Record& record, Of<Record, TaskEnvironment>& environment) {
@@ -178,14 +223,16 @@ std::string Step::to_record() const {
   return record.take();
 }
 
-std::unique_ptr<Step> Step::from_record(std::string_view bytes) {
+std::unique_ptr<Step> Step::from_record(std::string_view bytes, RowClaims claims, const NodeRoot& root) {
   RecordReader record(bytes);
   std::unique_ptr<Step> step(new Step());
   RecordAccess::step(record, *step);
   record.end();
   const auto tasks = static_cast<std::size_t>(step->facts_.local_tasks);
-  if (step->placement_.tasks.size() != tasks || step->facts_.ranks.size() != tasks)
+  if (step->placement_.tasks.size() != tasks || step->facts_.ranks.size() != tasks || claims.tasks() != tasks)
     throw std::runtime_error("the plan's record is not of this step");
+  step->claims_ = std::move(claims);
+  step->root_ = &root;
   return step;
 }
 

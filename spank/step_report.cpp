@@ -30,11 +30,9 @@ void expect_reports(spank_handle* spank, bool explain) {
   }
 }
 
-std::optional<ReportAddress> take_report_address(spank_handle* spank) {
+std::optional<ReportAddress> find_report_address(spank_handle* spank) {
   const auto text = job_variable(spank, report_address_variable);
-  if (!text) return std::nullopt;
-  spank_unsetenv(spank, report_address_variable);
-  return ReportAddress::parse(*text);
+  return text ? ReportAddress::parse(*text) : std::nullopt;
 }
 
 void deliver_report(const std::optional<ReportAddress>& address, const placement::NodeReport& report,

@@ -16,8 +16,8 @@ namespace muster::spank {
 /// nodes of a heterogeneous step's second and later components, whose environment srun has made before.
 void expect_reports(spank_handle* spank, bool explain);
 
-/// On a node, in user_init: srun's collector, taken out of the tasks' environment; nullopt: there is none.
-std::optional<ReportAddress> take_report_address(spank_handle* spank);
+/// On a node, in user_init: srun's collector; nullopt: there is none.
+std::optional<ReportAddress> find_report_address(spank_handle* spank);
 
 /// On a node: sends the report to srun's collector or, when that cannot be reached, prints it.
 void deliver_report(const std::optional<ReportAddress>& address, const placement::NodeReport& report,

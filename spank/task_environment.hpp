@@ -14,8 +14,8 @@
 
 namespace muster::spank {
 
-/// In user_init of a step that is not placed: takes what an outer step of ours set, and nobody changed since,
-/// out of the tasks' environment, where RANK and the like would be wrong. Costs one look-up where there is no
+/// In a task that is not placed: takes what an outer step of ours set, and nobody changed since,
+/// out of its environment, where RANK and the like would be wrong. Costs one look-up where there is no
 /// outer step.
 void forget_outer_step(spank_handle* spank);
 
@@ -51,6 +51,7 @@ class TaskEnvironment {
   void apply(spank_handle* spank, const placement::EnvironmentChange& change, int rank) const;
 
  private:
+  friend struct RecordAccess;
   void find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node);
   void find_frameworks(spank_handle* spank, const SlurmFacts& facts, const RankLayout& layout);
   void find_tensorflow(const RankLayout& layout);

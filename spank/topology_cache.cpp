@@ -41,7 +41,7 @@ class Descriptor {
 int open_trusted_folder(const std::string& path, uid_t owner) {
   const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0) return -1;
-  struct stat found{};
+  struct stat found {};
   if (fstat(folder, &found) == 0 && placement::only_owner_writes(found, owner)) return folder;
   close(folder);
   errno = EPERM;
@@ -63,7 +63,8 @@ std::string TopologyCache::kept() const {
   const Descriptor folder(open_trusted_folder(folder_, owner_));
   if (!folder.valid()) return {};
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
-  const Descriptor file(openat(folder.number(), file_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const Descriptor file(
+      openat(folder.number(), file_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return {};
   auto found = placement::read_regular_file(file.number(), longest_record);
   if (!found || !placement::only_owner_writes(found->status, owner_)) return {};
@@ -72,21 +73,27 @@ std::string TopologyCache::kept() const {
 }
 
 placement::Node TopologyCache::read(const std::string& root) {
-  news_.clear();
+  has_news_ = false;
   if (folder_.empty()) return placement::read_live(root);
   const auto identity = placement::read_identity(root);
   auto node = placement::read_record(kept(), identity);
   if (!node) {
     node = placement::read_stable(root);
-    news_ = placement::write_record(*node, identity);
+    has_news_ = !placement::write_record(*node, identity).empty();
   }
   placement::read_changing(*node, root);
   return std::move(*node);
 }
 
-void TopologyCache::keep() {
-  if (news_.empty()) return;
-  const std::string record = std::exchange(news_, {});
+void TopologyCache::renew(const std::string& root) const {
+  if (folder_.empty()) return;
+  const auto identity = placement::read_identity(root);
+  if (placement::read_record(kept(), identity)) return;  // another step was faster
+  const std::string record = placement::write_record(placement::read_stable(root), identity);
+  if (!record.empty()) keep(record);
+}
+
+void TopologyCache::keep(const std::string& record) const {
   const bool made = mkdir(folder_.c_str(), 0755) == 0;
   const int why = errno;
   const Descriptor folder(open_trusted_folder(folder_, owner_));

@@ -104,8 +104,8 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
 }
 
 @test "without memory" {
-  local left # for the plan, in bytes
-  for left in 0 2000 20000 60000; do
+  local left # for the plan, in bytes; with more, the process that plans may find some that slurmstepd's threads had
+  for left in 0 1000 2000; do
     fault "starve=$left"
     runs_unplaced "memory"
   done

@@ -47,6 +47,19 @@ other_lab() {
   [ ! -e "/run/muster-lab/$MUSTER_LAB/ran" ]
 }
 
+@test "a list of 24,000 words is refused in one line, and costs a node that gets it past srun nothing else" {
+  local list
+  list=auto$(printf ',auto%.0s' {1..23999})
+  run lab exec srun -n1 --muster="$list" true
+  [ "$status" != 0 ]
+  [ "$(grep -c 'the list has 24000 words in 119999 bytes: at most 64 in 8192' <<<"$output")" = 1 ]
+  # As a launch message that srun's check has not seen.
+  run -0 lab exec env "_SLURM_SPANK_OPTION_muster_muster=$list" srun -N1 -n2 --gpus-per-task=1 bash -c 'echo "${MUSTER_SET:-unplaced}"'
+  [ "$(grep -c '^unplaced$' <<<"$output")" = 2 ]
+  [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
+  [[ "$output" == *"the list of --muster has more than 8192 bytes; Slurm's own binding stays"* ]]
+}
+
 @test "a binding of CPUs or memory that the user asked of Slurm stays" {
   for how in "srun --cpu-bind=map_cpu:1,0" "env SLURM_CPU_BIND=map_cpu:1,0 srun" "env SLURM_CPU_BIND=quiet,mask_cpu:0x2,0x1 srun"; do
     # shellcheck disable=SC2086  # a command line

@@ -4,6 +4,7 @@
 // Slurm itself cannot be had here, since it ends the process when it finds no memory: what stands in for it keeps
 // a step of two tasks in fixed arrays.
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +29,10 @@ void* __libc_realloc(void*, std::size_t);
 namespace {
 
 // Allocations from the failing_from-th on, failing_count of them, find no memory. 0: all find some.
-long allocations = 0, failing_from = 0, failing_count = 0;
+long failing_from = 0, failing_count = 0;
+// Those of the process that plans are counted too, which the plugin forks.
+long& allocations = *static_cast<long*>(
+    mmap(nullptr, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 
 bool fails() {
   if (failing_from == 0) return false;
@@ -161,7 +165,7 @@ class Plugin {
   void* handle_;
 };
 
-/// One step in a process of its own; the hook named `starved` finds no memory. reference: the environment with enough.
+/// One step in a process of its own, beside that of the plan; the hook named `starved` finds no memory. reference: the environment with enough.
 Outcome step(const Plugin& plugin, const char* starved, long from, long count, const std::string* reference) {
   const auto call = [&](const char* hook) {
     if (std::strcmp(hook, starved) == 0) {
@@ -187,6 +191,7 @@ Outcome step(const Plugin& plugin, const char* starved, long from, long count, c
 template <typename Body>
 int in_child(Body body) {
   std::fflush(nullptr);
+  allocations = 0;
   const pid_t child = fork();
   if (child == 0) _exit(body());
   int status = 0;

@@ -2,6 +2,7 @@
 #include "plan_file.hpp"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,6 +21,12 @@ namespace {
 std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(
       std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+const NodeRoot& node_root() {
+  static NodeRoot root;
+  root.hold();
+  return root;
 }
 
 }  // namespace
@@ -42,9 +49,9 @@ TEST_CASE("A plan's file is named after job, step and host") {
 TEST_CASE("A plan's file is complete or not there, and replaces regular files only") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "plan.json";
-  PlanFile(path).write("one", 0022);
+  PlanFile(path).write("one", 0022, node_root());
   CHECK(content(path) == "one");
-  PlanFile(path).write("two", 0022);
+  PlanFile(path).write("two", 0022, node_root());
   CHECK(content(path) == "two");
   struct stat status {};
   REQUIRE(stat(path.c_str(), &status) == 0);
@@ -58,7 +65,7 @@ TEST_CASE("A plan's file is complete or not there, and replaces regular files on
   const std::string link = folder.path() / "link", itself = folder.path();
   for (const auto& odd : {link, pipe, itself})
     CHECK_THROWS_WITH(
-        PlanFile(odd).write("text", 0022),
+        PlanFile(odd).write("text", 0022, node_root()),
         Catch::Matchers::ContainsSubstring("not a regular file") && Catch::Matchers::ContainsSubstring(odd));
   CHECK(content(other) == "precious");
   CHECK(files_in(folder.path()) == 4);
@@ -75,7 +82,7 @@ TEST_CASE("A plan's file has the mode that the user's umask leaves") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "plan.json";
   for (const mode_t mask : {0077, 0002, 0}) {
-    PlanFile(path).write("text", mask);
+    PlanFile(path).write("text", mask, node_root());
     struct stat status {};
     REQUIRE(stat(path.c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == (0666 & ~mask));
@@ -83,9 +90,36 @@ TEST_CASE("A plan's file has the mode that the user's umask leaves") {
 }
 
 TEST_CASE("Where a plan's file cannot be written, one line says why and nothing is left") {
-  CHECK_THROWS_WITH(PlanFile("/nowhere/plan.json").write("text", 0022),
+  CHECK_THROWS_WITH(PlanFile("/nowhere/plan.json").write("text", 0022, node_root()),
                     "the plan cannot be written to /nowhere/plan.json: No such file or directory");
   // A file system that is full or refuses: /proc takes no new files.
-  CHECK_THROWS_WITH(PlanFile("/proc/plan.json").write("text", 0022),
+  CHECK_THROWS_WITH(PlanFile("/proc/plan.json").write("text", 0022, node_root()),
                     Catch::Matchers::ContainsSubstring("/proc/plan.json"));
+}
+
+TEST_CASE(
+    "From within a container, a plan's file goes to the folder that the node has, links followed there") {
+  if (geteuid() != 0) return;  // only root can change its root folder
+  const TemporaryFolder folder;
+  folder.write("real/file", "");
+  folder.write("container/file", "");
+  folder.link("link", folder.path() / "real");
+  const PlanFile file(folder.path() / "link" / "plan.json");
+  const PlanFile nowhere(folder.path() / "none" / "plan.json");
+  const NodeRoot& root = node_root();
+  const pid_t task = fork();
+  if (task == 0) {
+    if (chroot((folder.path() / "container").c_str()) != 0 || chdir("/") != 0) _exit(1);
+    try {
+      file.write("text", 0022, root);
+      nowhere.write("text", 0022, root);
+    } catch (const std::exception& error) {
+      _exit(std::string(error.what()).find("the node has no such folder") == std::string::npos ? 2 : 0);
+    }
+    _exit(3);
+  }
+  int status = 0;
+  REQUIRE(waitpid(task, &status, 0) == task);
+  CHECK(status == 0);
+  CHECK(content(folder.path() / "real" / "plan.json") == "text");
 }

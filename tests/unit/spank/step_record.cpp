@@ -62,3 +62,23 @@ TEST_CASE("A record's counts and enumerators are checked before they are used") 
   CHECK_THROWS(RecordReader("\2")(yes));
   CHECK_THROWS(RecordReader("more").end());
 }
+
+TEST_CASE("A step whose record is cut, damaged or of another number of tasks is not taken") {
+  const NodeRoot root;
+  const auto empty = [&] {
+    // No facts, no GPUs, no tasks: every count and text is empty.
+    for (std::size_t size = 0; size < 4096; ++size) {
+      const std::string zeros(size, '\0');
+      try {
+        return Step::from_record(zeros, RowClaims(), root)->to_record();
+      } catch (const std::runtime_error&) {
+      }
+    }
+    return std::string();
+  }();
+  REQUIRE_FALSE(empty.empty());
+  CHECK(Step::from_record(empty, RowClaims(), root)->to_record() == empty);
+  CHECK_THROWS_WITH(Step::from_record(empty.substr(1), RowClaims(), root), "the plan's record is damaged");
+  CHECK_THROWS_WITH(Step::from_record(empty + "x", RowClaims(), root), "the plan's record is damaged");
+  CHECK_THROWS_WITH(Step::from_record(empty, RowClaims(2), root), "the plan's record is not of this step");
+}
