@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "log.hpp"
+
 extern "C" {
 #include <slurm/spank.h>
 }
@@ -15,8 +17,8 @@ void give_up(spank_handle* spank, const char* why, bool strict, bool all_tasks_a
   if (!all_tasks_alike || local_rank == 0) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    slurm_spank_log("muster: %s: %s; %s", host, why,
-                    strict ? "the step ends, as --muster=strict asks" : "Slurm's own binding stays");
+    log_to_user("muster: %s: %s; %s", host, why,
+                strict ? "the step ends, as --muster=strict asks" : "Slurm's own binding stays");
   }
   if (strict) end_task();
 }

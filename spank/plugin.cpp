@@ -7,6 +7,7 @@
 #include "give_up.hpp"
 #include "lift_mark.hpp"
 #include "load_step_part.hpp"
+#include "log.hpp"
 #include "ordinary_step.hpp"
 
 #pragma GCC visibility push(default)
@@ -54,7 +55,7 @@ bool load_late() noexcept {
 int go_without() noexcept {
   if (spank_context() == S_CTX_REMOTE) return 0;
   static bool said = false;
-  if (!said) slurm_error("muster: %s", failure);
+  if (!said) log_error("muster: %s", failure);
   said = true;
   return strict ? -1 : 0;
 }
@@ -79,7 +80,7 @@ bool register_option(spank_t spank) noexcept {
                   "tasks-per-gpu=K. See muster(7)";
   static spank_option option = {name, argument, usage, 2 /* the argument is optional */, 0, on_option};
   if (spank_option_register(spank, &option) == ESPANK_SUCCESS) return true;
-  slurm_error("muster: Slurm refused the option --muster; is another plugin using that name?");
+  log_error("muster: Slurm refused the option --muster; is another plugin using that name?");
   return false;
 }
 
@@ -136,7 +137,7 @@ int slurm_spank_task_init(spank_t spank, int, char*[]) {
   if (rest != nullptr) return rest->task_init(spank);
   if (failure[0] == '\0') return 0;
   if (needs_own_share && !strict) {
-    slurm_spank_log("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
+    log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
                     failure);
     end_task();
   }

@@ -13,6 +13,7 @@
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
 #include "placement/read.hpp"
+#include "log.hpp"
 #include "srun_command.hpp"
 
 extern "C" {
@@ -89,8 +90,8 @@ void Step::tell(const std::vector<std::string>& complaints) const {
   // To the user once a step, to the administrator in every node's slurmd log.
   const bool first = std::find(facts_.ranks.begin(), facts_.ranks.end(), 0) != facts_.ranks.end();
   for (const auto& line : complaints) {
-    if (first) slurm_spank_log("muster: %s: %s", facts_.host.c_str(), line.c_str());
-    slurm_info("muster: %s", line.c_str());
+    if (first) log_to_user("muster: %s: %s", facts_.host.c_str(), line.c_str());
+    log_to_node("muster: %s", line.c_str());
   }
 }
 
@@ -172,7 +173,7 @@ void Step::apply(spank_handle* spank) {
   bind(task, rank);
   if (!wish_.parts.env) return;
   if (facts_.heterogeneous && facts_.components.empty() && rank == 0)
-    slurm_spank_log(
+    log_to_user(
         "muster: Slurm does not tell the components of this heterogeneous step where rank 0 is, so "
         "MASTER_ADDR and MASTER_PORT are not set; set them, or start components as a heterogeneous job");
   environment_.apply(spank, environment_.decide(spank, task, rank, shown_to(task, found)), rank);
@@ -183,7 +184,7 @@ void Step::bind(const placement::TaskPlacement& task, int rank) const {
   const auto failed = [&](const std::string& what, int error) {
     const std::string text = "rank " + std::to_string(rank) + ": " + what + " (" + std::strerror(error) + ")";
     if (wish_.mode == Mode::strict) throw std::runtime_error(text);
-    slurm_spank_log("muster: %s: %s; Slurm's own binding stays", facts_.host.c_str(), text.c_str());
+    log_to_user("muster: %s: %s; Slurm's own binding stays", facts_.host.c_str(), text.c_str());
   };
   if (wish_.parts.cpu)
     if (const int error = bind_to_cpus(task.cpus); error != 0)

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "isolation.hpp"
+#include "log.hpp"
 #include "step.hpp"
 
 extern "C" {
@@ -101,11 +102,11 @@ ShownGpus Step::shown_to(const placement::TaskPlacement& task, const FoundGpus& 
 // By one task of the step, not on each of a thousand nodes.
 void Step::warn(const FoundGpus& found) const {
   if (found.isolated && facts_.local_tasks > 1 && instances_.empty())
-    slurm_spank_log("muster: %s", isolation_notice(facts_.host, static_cast<int>(found.openable.size()),
+    log_to_user("muster: %s", isolation_notice(facts_.host, static_cast<int>(found.openable.size()),
                                                    static_cast<int>(minors_.size()))
                                       .c_str());
   const std::string problem = wish_.parts.gpu ? choose(found).problem : "";
-  if (!problem.empty()) slurm_spank_log("muster: %s", problem.c_str());
+  if (!problem.empty()) log_to_user("muster: %s", problem.c_str());
 }
 
 // Slurm's own lists name the GPUs that Slurm would have dealt to this task.

@@ -16,6 +16,7 @@
 #include "asks.hpp"
 #include "give_up.hpp"
 #include "isolation.hpp"
+#include "log.hpp"
 #include "muster/version.hpp"
 #include "options.hpp"
 #include "ordinary_step.hpp"
@@ -89,7 +90,7 @@ int begin(int count, char* arguments[]) {
   char why[1024];
   if (attempt(why, [&] { plugin.settings = muster::spank::parse_settings({arguments, arguments + count}); }))
     return 0;
-  slurm_error("muster: %s", why);
+  muster::spank::log_error("muster: %s", why);
   return spank_context() == S_CTX_REMOTE ? 0 : -1;
 }
 
@@ -114,7 +115,7 @@ int on_option(const char* list) {
   }
   char why[1024];
   if (attempt(why, [&] { plugin.option = muster::spank::parse_words(list); })) return 0;
-  slurm_error("muster: --muster=%.300s: %s", list, why);
+  muster::spank::log_error("muster: --muster=%.300s: %s", list, why);
   return -1;
 }
 
@@ -164,7 +165,7 @@ int before_srun_options(spank_t spank) {
         note_inherited_cpu_binding(command_line);
       }))
     return 0;
-  slurm_error("muster: %s", why);
+  muster::spank::log_error("muster: %s", why);
   return -1;
 }
 
@@ -187,7 +188,7 @@ bool is_strict() noexcept {
 int local_user_init(spank_t spank) {
   char why[1024];
   // A failure costs the step nothing: the nodes then print their tables themselves.
-  if (!attempt(why, [&] { prepare_step(spank); })) slurm_verbose("muster: %s", why);
+  if (!attempt(why, [&] { prepare_step(spank); })) muster::spank::log_detail("muster: %s", why);
   return 0;
 }
 
@@ -288,7 +289,7 @@ int exit() {
   const auto renew = [] {
     muster::spank::TopologyCache(plugin.settings.cache.value_or(muster::spank::default_cache)).renew();
   };
-  if (plugin.topology_is_new && !attempt(why, renew)) slurm_info("muster: %s", why);
+  if (plugin.topology_is_new && !attempt(why, renew)) muster::spank::log_to_node("muster: %s", why);
   return 0;
 }
 

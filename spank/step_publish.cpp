@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step shows of its placement, as the user wished: a table, the reasons, a file. By the last task of a
 // node, which knows what all have, as the user and where the user's program will see files.
+#include "log.hpp"
 #include "placement/report_json.hpp"
 #include "plan_file.hpp"
 #include "step.hpp"
@@ -73,7 +74,7 @@ void Step::publish(spank_handle* spank, const FoundGpus& found) const try {
     plan_file_->write(plan_json(spank, actual, found), user_umask(job_variable(spank, "SLURM_UMASK")),
                       *root_);
 } catch (const std::exception& error) {
-  slurm_spank_log("muster: %s: %s", facts_.host.c_str(), error.what());
+  log_to_user("muster: %s: %s", facts_.host.c_str(), error.what());
 }
 
 }  // namespace muster::spank

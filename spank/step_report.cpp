@@ -5,6 +5,7 @@
 #include <string>
 #include <system_error>
 
+#include "log.hpp"
 #include "report_process.hpp"
 #include "report_sender.hpp"
 #include "slurm_facts.hpp"
@@ -26,7 +27,7 @@ void expect_reports(spank_handle* spank, bool explain) {
     const auto address = start_report_process(static_cast<int>(nodes), explain);
     setenv(report_address_variable, address.to_string().c_str(), 1);
   } catch (const std::system_error& error) {
-    slurm_verbose("muster: %s; each node prints its own table", error.what());
+    log_detail("muster: %s; each node prints its own table", error.what());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "isolation.hpp"
+#include "log.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -53,7 +54,7 @@ bool narrow(spank_t spank, const char* mark) {
   if (visible == nullptr) visible = gpus_of_step.data();
   const OwnShare share = own_share(mark, read(spank, "SLURMD_TRES_BIND", binding), visible, local_rank);
   if (!share.problem.empty()) {
-    slurm_spank_log("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
+    log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
                     share.problem.c_str());
     return false;
   }
@@ -76,7 +77,7 @@ bool settle_lifted_isolation(spank_handle* spank, bool gpus_told_apart) noexcept
   forget(spank, mark.data());
   return settled;
 } catch (const std::exception& error) {
-  slurm_spank_log("muster: the task cannot be given GPUs of its own (%s) and ends", error.what());
+  log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends", error.what());
   return false;
 }
 

@@ -7,12 +7,29 @@
 
 #include "placement/counted.hpp"
 #include "placement/host_list.hpp"
+#include "text/printable.hpp"
 
 namespace muster::placement {
 
 namespace {
 
 using Row = std::vector<std::string>;
+
+void make_printable(std::string& text) { text = printable(std::move(text)); }
+void make_printable(std::vector<std::string>& list) {
+  for (auto& text : list) make_printable(text);
+}
+/// The bindings name every member, so that none is forgotten.
+void make_printable(NodeReport& report) {
+  auto& [host, rows, left_out, warnings, shown, shown_reason, plan_milliseconds] = report;
+  for (auto* text : {&host, &shown, &shown_reason}) make_printable(*text);
+  for (auto* list : {&left_out, &warnings}) make_printable(*list);
+  for (auto& row : rows) {
+    auto& [local_rank, rank, gpus, cpus, memory, nics, gpu_cpu, gpu_nic, reasons] = row;
+    for (auto* text : {&cpus, &gpu_cpu, &gpu_nic}) make_printable(*text);
+    for (auto* list : {&gpus, &nics, &reasons}) make_printable(*list);
+  }
+}
 
 template <typename List, typename Text>
 std::string joined(const List& list, const char* separator, Text text) {
@@ -201,7 +218,8 @@ NodeReport node_report(const Node& node, const Placement& placement, const std::
   return report;
 }
 
-std::string report_table(const NodeReport& report, bool explain) {
+std::string report_table(NodeReport report, bool explain) {
+  make_printable(report);
   std::vector<Row> lines = {{"rank"}};
   add_placement_titles(lines.front());
   for (const auto& row : report.rows) {
@@ -215,6 +233,7 @@ std::string report_table(const NodeReport& report, bool explain) {
 }
 
 std::string merge_reports(std::vector<NodeReport> reports, int expected, bool explain) {
+  for (auto& report : reports) make_printable(report);
   std::stable_sort(reports.begin(), reports.end(),
                    [](const auto& a, const auto& b) { return lowest_rank(a) < lowest_rank(b); });
   std::vector<Block> blocks;

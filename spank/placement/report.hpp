@@ -41,8 +41,8 @@ NodeReport node_report(const Node& node, const Placement& placement, const std::
 
 /// The table of `muster plan`: one line for each task under a line of titles, then the NICs that are left out
 /// and the warnings ("muster: HOST: …"); with `explain` the reasons as well. Columns are as wide as their
-/// longest entry.
-std::string report_table(const NodeReport& report, bool explain);
+/// longest entry. What a terminal would obey, here and in merge_reports(), is replaced (text/printable.hpp).
+std::string report_table(NodeReport report, bool explain);
 
 /// The report of a step from those of its nodes, in any order: a heading, then one block for each set of
 /// nodes whose local ranks have the same GPUs, CPUs, memory and NICs, the one with the lowest rank first.

@@ -17,6 +17,20 @@ collectors() { on_node ctl bash -c 'cat /proc/[0-9]*/comm 2>/dev/null | grep -cx
 # The process notices by itself that srun is gone.
 no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
 
+@test "nothing that a terminal obeys comes from the environment into tables and errors" {
+  local escape=$'\e]0;title\a\u009b2J'
+  run in_job --muster=explain env NCCL_SOCKET_IFNAME="$escape" srun true
+  [ "$status" = 0 ]
+  [[ "$output" == *"NCCL_SOCKET_IFNAME=?]0;title?"* ]]
+  [[ "$output" != *$'\e'* && "$output" != *$'\a'* && "$output" != *$'\u009b'* ]]
+  run lab exec srun -n1 --muster="$escape" true
+  [ "$status" != 0 ]
+  [[ "$output" == *"muster: --muster=?]0;title?"* ]]
+  run -0 lab exec env "_SLURM_SPANK_OPTION_muster_muster=auto,$escape" srun -N1 -n1 --gpus-per-task=1 true
+  [[ "$output" == *"muster: n"*"?]0;title?"* ]]
+  [[ "$output" != *$'\e'* && "$output" != *$'\a'* && "$output" != *$'\u009b'* ]]
+}
+
 @test "two alike nodes are one block of one table" {
   run in_job --muster=report srun true
   [ "$status" = 0 ]
