@@ -118,3 +118,19 @@ refused() {
   [ "$(ran placed)" = 2 ]
   [ "$(wc -l <<<"$output")" = 2 ]
 }
+
+@test "built for another release of Slurm: Slurm itself refuses it, and where it is required no step runs" {
+  # The number by which Slurm knows the release, 21.11.0.
+  local at
+  at=$((16#$(nm -D "$folder/spank_muster.so" | awk '$3 == "plugin_version" { print $1 }')))
+  printf '\0\013\025\0' | dd of="$folder/spank_muster.so" bs=1 seek="$at" conv=notrunc status=none
+  run -0 step
+  [ "$(ran '')" = 2 ]
+  [[ "$output" == *"Incompatible Slurm plugin $folder/spank_muster.so version (21.11.0)"* ]]
+  run ! step --muster
+  [[ "$output" == *"unrecognized option '--muster'"* ]]
+  echo "required $folder/spank_muster.so" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
+  run ! step
+  [ "$(ran '.*')" = 0 ]
+  [[ "$output" == *"Incompatible Slurm plugin $folder/spank_muster.so version (21.11.0)"* ]]
+}
