@@ -20,8 +20,8 @@ std::uint64_t windows_in(std::uint64_t tokens, std::uint64_t context) {
                                   std::to_string(context + 1) +
                                   " (--context plus one): give more data or a smaller --context");
   }
-  const std::uint64_t whole = (tokens - 1) / context;
-  return whole > 1 ? whole - 1 : 1;  // one window less leaves room for every offset
+  const std::uint64_t windows = (tokens - 1) / context;
+  return windows > 1 ? windows - 1 : 1;  // one window less leaves room for every offset
 }
 
 }  // namespace
