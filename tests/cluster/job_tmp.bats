@@ -1,0 +1,50 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Where Slurm gives every job a /tmp of its own (job_container/tmpfs, from 25.11 on namespace/tmpfs): a plan that json= names lies where the user
+# finds it.
+load setup
+
+setup_file() {
+  local etc=$BATS_FILE_TMPDIR/etc kind='JobContainerType=job_container/tmpfs' version
+  version=$(slurmctld -V)
+  [ "$(printf '%s\n' 25.11 "${version##* }" | sort -V | head -n 1)" != 25.11 ] || kind='NamespaceType=namespace/tmpfs'
+  mkdir "$etc"
+  printf '%s\n' "$kind" PrologFlags=Contain >"$etc/slurm.conf"
+  printf '%s\n' AutoBasePath=true BasePath=/run/job-tmp >"$etc/job_container.conf"
+  # Linux refuses to keep a mount namespace below one with a higher number, and 6.18 deals numbers out to each CPU by the thousand: the nodes' and
+  # the jobs' are all made on one.
+  taskset --cpu-list --pid "$(taskset --cpu-list --pid $$ | grep -o '[0-9]*$')" $$
+  lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --etc "$etc"
+  # Not below /tmp, and on both nodes.
+  export SHARED=/run/muster-lab/$MUSTER_LAB/shared
+  mkdir "$SHARED"
+}
+teardown_file() { lab_down; }
+
+# in_two_steps OPTION…: a step with these options, then one of the same job that lists /tmp on each node.
+in_two_steps() {
+  # shellcheck disable=SC2016  # the inner shells expand them
+  run lab exec salloc --quiet -N2 --ntasks-per-node=1 --gpus-per-task=1 bash -c 'srun "$@" true && srun bash -c "echo \$SLURM_PROCID there=\$(ls /tmp)"' - "$@"
+}
+
+@test "a plan in /tmp lies in the job's own, for its next step too, and not in the node's" {
+  in_two_steps --muster=json=/tmp/plan.json
+  [ "$status" = 0 ]
+  [ "$(value there)" = "plan-n0.json plan-n1.json" ]
+  for node in n0 n1; do run -1 on_node "$node" test -e "/tmp/plan-$node.json"; done
+}
+
+@test "a plan in a shared folder lies there" {
+  in_two_steps --muster="json=$SHARED/"
+  [ "$status" = 0 ]
+  [ "$(value there)" = " " ]
+  for node in n0 n1; do [ "$(find "$SHARED" -name "muster-*-$node.json" | wc -l)" = 1 ]; done
+}
+
+@test "from within a container, whose files go with it, a plan lies on the node" {
+  printf '%s\n' "required $MUSTER_BUILD/lib/spank_container.so" "required $(plugin)" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
+  in_two_steps --container-image=here --muster="json=$SHARED/plan.json"
+  printf '%s\n' "required $(plugin)" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
+  [ "$status" = 0 ]
+  for node in n0 n1; do grep -q "\"$node\"" "$SHARED/plan-$node.json"; done
+}
