@@ -22,15 +22,23 @@ setup_file() {
   mkdir "$RUNS"
   lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)"
   for name in whole term usr2 requeued cancelled lost; do submit "$name"; done
+  # The first step of this one finds on n1 what an earlier start with that step's number would hold.
+  submit unlaunched --hold
+  : >"/run/muster-lab/$MUSTER_LAB/nodes/n1/spool/stepd.slurm.pmix.$(job unlaunched).0"
+  lab exec scontrol release "$(job unlaunched)"
   stand_in > "$RUNS/stand-in"
   chmod +x "$RUNS/stand-in"
   MUSTER_TRAIN=$RUNS/stand-in submit doomed --nodes=1
-  training term && lab exec scancel --signal=TERM "$(job term)"
-  training usr2 && lab exec scancel --signal=USR2 "$(job usr2)"
-  training requeued && lab exec scontrol requeue "$(job requeued)"
-  training cancelled && lab exec scancel "$(job cancelled)"
-  training lost && lose_rank lost
-  await_end whole term usr2 requeued cancelled lost doomed
+  # At once: on a busy machine the last one would have trained to its end.
+  local -A reaches=()
+  training term && lab exec scancel --signal=TERM "$(job term)" & reaches[term]=$!
+  training usr2 && lab exec scancel --signal=USR2 "$(job usr2)" & reaches[usr2]=$!
+  training requeued && lab exec scontrol requeue "$(job requeued)" & reaches[requeued]=$!
+  training cancelled && lab exec scancel "$(job cancelled)" & reaches[cancelled]=$!
+  training lost && lose_rank lost & reaches[lost]=$!
+  local name
+  for name in "${!reaches[@]}"; do wait "${reaches[$name]}" || { echo "nothing happened to the job $name" >&2; return 1; }; done
+  await_end whole term usr2 requeued cancelled lost doomed unlaunched
 }
 teardown_file() { lab_down; }
 
@@ -39,6 +47,13 @@ teardown_file() { lab_down; }
 @test "scontrol requeue: saved, brought back once, the same bytes" { went_on requeued "stopped by signal"; }
 
 @test "a rank that is killed: requeued by its own script, the same bytes" { went_on lost "rank 1"; }
+
+@test "a step that cannot be launched is tried again" {
+  cat "$RUNS/unlaunched.log"
+  [ "$(state unlaunched)" = COMPLETED ]
+  [ "$(grep -c 'before the training began' "$RUNS/unlaunched.log")" = 1 ]
+  cmp "$RUNS/whole/checkpoints/step-00000400/tensors.safetensors" "$RUNS/unlaunched/checkpoints/step-00000400/tensors.safetensors"
+}
 
 @test "a job that somebody cancels does not come back" {
   cat "$RUNS/cancelled.log"

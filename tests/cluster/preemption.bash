@@ -27,18 +27,16 @@ lose_rank() {
   lab node n1 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train .*--output $1 ")"' - "$RUNS/$1"
 }
 
-# await_end NAME…: Slurm lets a requeued job wait for two minutes; these wait for two or three seconds, in which the nodes are done with the
-# first start, for the second has the same step's number.
+# nodes_are_done NAME: no step of its starts before is left there; the next start has the same steps' numbers.
+nodes_are_done() { ! lab node n0 pgrep -f "slurmstepd: \[$(job "$1")\." >/dev/null && ! lab node n1 pgrep -f "slurmstepd: \[$(job "$1")\." >/dev/null; }
+
+# await_end NAME…: Slurm lets a requeued job wait for two minutes; these wait for the nodes.
 await_end() {
-  local name limit=$((SECONDS + ${deadline:-90})) now left=("$@")
-  local -A pending=()
+  local name limit=$((SECONDS + ${deadline:-300})) now left=("$@")
   while [ ${#left[@]} != 0 ]; do
     for name in "${left[@]}"; do
       now=$(state "$name")
-      [[ $now == PENDING ]] || unset "pending[$name]"
-      if [[ $now == PENDING ]] && ((SECONDS - ${pending[$name]:=$SECONDS} >= 3)); then
-        lab exec scontrol update JobId="$(job "$name")" StartTime=now || true
-      fi
+      if [[ $now == PENDING ]] && nodes_are_done "$name"; then lab exec scontrol update JobId="$(job "$name")" StartTime=now || true; fi
       [[ $now == PENDING || $now == RUNNING || $now == COMPLETING ]] || mapfile -t left < <(printf '%s\n' "${left[@]}" | grep -vxF "$name")
     done
     [ $SECONDS -lt $limit ] || { echo "still there: ${left[*]}" >&2; cat "$RUNS/${left[0]}.log" >&2; return 1; }
