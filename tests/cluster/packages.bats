@@ -50,6 +50,13 @@ as_if() {
   [ -z "$output" ]
 }
 
+@test "libraries that the build needs and does not find are named, all of them at once" {
+  run cmake -G Ninja -S . -B "$BATS_TEST_TMPDIR/build" -D CMAKE_DISABLE_FIND_PACKAGE_pugixml=ON -D ASIO_INCLUDE_DIR=ASIO_INCLUDE_DIR-NOTFOUND \
+    -D CMAKE_INCLUDE_PATH=/nonexistent -D CMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF -D MUSTER_CUDA=OFF
+  [ "$status" = 1 ]
+  for name in libpugixml-dev libasio-dev libtomlplusplus-dev; do grep -q "(on Debian: $name)" <<<"$output"; done
+}
+
 @test "wrong arguments of demo and check are named on one line" {
   run ./demo --fast
   [ "$status" != 0 ] && [ "${#lines[@]}" = 1 ] && [[ "$output" == *"--fast"* ]]
