@@ -23,6 +23,7 @@
 #include "plan_file.hpp"
 #include "report_address.hpp"
 #include "row_claims.hpp"
+#include "pmix_fence.hpp"
 #include "srun_command.hpp"
 #include "step.hpp"
 #include "step_report.hpp"
@@ -175,6 +176,7 @@ void prepare_step(spank_t spank) {
   const auto wish = resolve(words, plugin.settings);
   if (wish.mode == Mode::off) return;
   muster::spank::tell_arbitrary_layout(spank);
+  if (wish.parts.env) muster::spank::ask_for_ring_fence(spank);
   if (wish.report || wish.explain) muster::spank::expect_reports(spank, wish.explain);
 }
 

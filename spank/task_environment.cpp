@@ -9,6 +9,7 @@
 #include "placement/nccl_conf.hpp"
 #include "placement/socket_interface.hpp"
 #include "log.hpp"
+#include "pmix_fence.hpp"
 #include "profiles.hpp"
 #include "tensorflow_step.hpp"
 
@@ -88,6 +89,7 @@ TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, c
   const RankLayout layout = read_layout(spank, facts);
   const std::size_t node = node_index(spank, layout, facts);
   find_interface(spank, layout, node);
+  job_.fence = job_variable(spank, fence_variable).value_or("");
   find_frameworks(spank, facts, layout);
   read_files(spank, profiles, node < layout.hosts.size() ? layout.hosts[node] : facts.host);
 }
@@ -165,6 +167,7 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
     not_from_user.push_back("CUDA_VISIBLE_DEVICES");
   else if (!placement::set_by_outer_step(lookup).contains("CUDA_VISIBLE_DEVICES"))
     job.cuda_visible_devices = lookup("CUDA_VISIBLE_DEVICES");
+  if (!job.fence.empty() && lookup(fence_mark) == job.fence) not_from_user.push_back(fence_variable);
   auto derived = placement::derive_environment(task, job);
   std::erase_if(derived, [&](const auto& variable) { return is_switched_off(parts_, variable.name); });
   auto change = placement::decide_environment(derived, lookup, not_from_user, configured_);

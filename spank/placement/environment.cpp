@@ -85,6 +85,11 @@ void add_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<V
 }
 
 void add_job(const JobFacts& facts, std::vector<Variable>& variables) {
+  if (!facts.fence.empty()) {
+    variables.push_back(
+        {"SLURM_PMIX_FENCE", facts.fence,
+         "by a ring MPI_Init ends on all nodes before the first message, by Slurm's tree on each by itself"});
+  }
   if (facts.rank >= 0) {
     variables.push_back({"RANK", std::to_string(facts.rank), "from Slurm"});
     variables.push_back({"WORLD_SIZE", std::to_string(facts.world_size), "from Slurm"});

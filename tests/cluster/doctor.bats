@@ -85,7 +85,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   fix 'set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix'
   # Only a Slurm whose tree of few nodes has no edges lets them go.
   row "(pass|warn)" "PMIx fence, plain"
-  ! grep -qE '^warn +PMIx fence, plain' <<<"$output" || fix 'export SLURM_PMIX_FENCE=ring, or set TreeWidth=2 in slurm.conf, for programs that do (NVSHMEM does)'
+  ! grep -qE '^warn +PMIx fence, plain' <<<"$output" || fix 'srun --muster, export SLURM_PMIX_FENCE=ring, or set TreeWidth=2 in slurm.conf'
 }
 
 @test "when all ports of the step are taken, that is a failure with what to do" {

@@ -49,7 +49,8 @@ Outcome try_fence(Job& job, control::Plane& plane, bool collecting, int late) {
   Outcome outcome;
   outcome.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - since).count();
-  if (error.empty()) outcome.seen = plane.get(word, std::chrono::milliseconds{0}) ? Seen::waited : Seen::let_go;
+  if (error.empty())
+    outcome.seen = plane.get(word, std::chrono::milliseconds{0}) ? Seen::waited : Seen::let_go;
   return outcome;
 }
 
@@ -94,8 +95,11 @@ Row row_of(const Job& job, const std::vector<Outcome>& all, bool collecting, int
       fmt::format("let {} go after {:.1f} ms, before rank {} came {} ms late",
                   bootstrap::list_of_ranks(job.roster(), let_go), least, late, late_by.count());
   if (collecting) return {Verdict::fail, kind, found + ": the join relies on it", ring};
-  return {Verdict::warn, kind, found + ": no barrier over hosts (Muster does not use it as one)",
-          std::string(ring) + ", for programs that do (NVSHMEM does)"};
+  return {Verdict::warn, kind,
+          found +
+              ": no barrier over hosts (Muster does not use it as one), so MPI_Init can end on one host "
+              "before another is ready, and a rank that a message then reaches crashes",
+          std::string("srun --muster, ") + ring};
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ JobFacts facts() {
   job.master_address = "n1";
   job.ports = derive_ports(7, 0);
   job.socket_interface = "eth0";
+  job.fence = "ring";
   return job;
 }
 
@@ -60,6 +61,7 @@ TEST_CASE("The whole environment of a task") {
                                                        {"UCX_NET_DEVICES", "mlx5_1:1"},
                                                        {"GLOO_SOCKET_IFNAME", "eth0"},
                                                        {"OMP_NUM_THREADS", "4"},
+                                                       {"SLURM_PMIX_FENCE", "ring"},
                                                        {"RANK", "5"},
                                                        {"WORLD_SIZE", "8"},
                                                        {"LOCAL_RANK", "1"},
@@ -153,7 +155,7 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   CHECK(set.at("MUSTER_KEPT") == "NCCL_IB_HCA,RANK");
   CHECK(set.at("MUSTER_SET") ==
         "CUDA_VISIBLE_DEVICES,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,OMP_"
-        "NUM_THREADS,"
+        "NUM_THREADS,SLURM_PMIX_FENCE,"
         "WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,JAX_COORDINATOR_ADDRESS,JAX_LOCAL_"
         "DEVICE_IDS");
   REQUIRE(change.kept.size() == 2);
