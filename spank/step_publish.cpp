@@ -25,6 +25,7 @@ void Step::prepare_publication(spank_handle* spank) {
 placement::Placement Step::actual_placement() const {
   placement::Placement actual;
   actual.warnings = placement_.warnings;
+  actual.notes = placement_.notes;
   for (std::size_t task = 0; task < placement_.tasks.size(); ++task) {
     const ClaimedRow& claimed = claims_.of(task);
     std::vector<placement::PlacedGpu> gpus;

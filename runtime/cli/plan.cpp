@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "machines.hpp"
 #include "placement/environment.hpp"
 #include "placement/place.hpp"
 #include "placement/place_reasons.hpp"
@@ -23,6 +24,7 @@ using namespace placement;
 
 struct PlanOptions {
   std::string topology;
+  std::string machine;
   std::string root = "/";
   int tasks = 0;          // 0: not given
   int gpus_per_task = 0;  // 0: not given
@@ -98,18 +100,31 @@ Request make_request(const PlanOptions& options, const Node& node) {
 void print_table(const Node& node, const Placement& placement, bool explain) {
   std::cout << report_table(node_report(node, placement), explain);
   for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
+  if (node.gpus.empty())
+    std::cout << "note: no GPU here; `muster plan --machine dgx-h100` shows a machine that has some "
+                 "(--machine list names more, --topology FILE takes one of yours)\n";
 }
 
 void print_json(const Node& node, const Placement& placement, const PlanOptions& options) {
   JobFacts facts;
-  if (options.topology.empty()) facts.socket_interface = socket_interface_to("", options.root);
+  if (options.topology.empty() && options.machine.empty())
+    facts.socket_interface = socket_interface_to("", options.root);
   std::vector<std::vector<Variable>> environments;
   for (const auto& task : placement.tasks) environments.push_back(derive_environment(task, facts));
   std::cout << report_json(node, placement, environments);
 }
 
+Node read_node(const PlanOptions& options) {
+  if (!options.machine.empty()) return machine_by_name(options.machine);
+  return options.topology.empty() ? read_live(options.root) : read_topology_file(options.topology);
+}
+
 void run(const PlanOptions& options) {
-  const Node node = options.topology.empty() ? read_live(options.root) : read_topology_file(options.topology);
+  if (options.machine == "list") {
+    std::cout << list_of_machines();
+    return;
+  }
+  const Node node = read_node(options);
   const Placement placement = place(node, make_request(options, node));
   if (options.format == "svg")
     std::cout << report_svg(node, placement);
@@ -127,12 +142,20 @@ void add_input_options(CLI::App& plan, PlanOptions& options) {
                                    "hwloc XML or NCCL topology XML of the node (default: this machine)")
                        ->type_name("FILE")
                        ->check(given);
-  plan.add_option("--root", options.root, "Read /sys and /proc below this folder instead (default: /)")
-      ->type_name("FOLDER")
+  auto* root =
+      plan.add_option("--root", options.root, "Read /sys and /proc below this folder instead (default: /)")
+          ->type_name("FOLDER")
+          ->excludes(topology)
+          ->check(CLI::ExistingDirectory);
+  plan.add_option("--machine", options.machine,
+                  "A public machine by its name instead, such as dgx-h100; list names all")
+      ->type_name("NAME")
       ->excludes(topology)
-      ->check(CLI::ExistingDirectory);
-  plan.add_option("--gpus", options.gpus,
-                  "Allotted GPUs: PCI addresses, or positions in PCI order, separated by commas (default: all)")
+      ->excludes(root)
+      ->check(given);
+  plan.add_option(
+          "--gpus", options.gpus,
+          "Allotted GPUs: PCI addresses, or positions in PCI order, separated by commas (default: all)")
       ->type_name("LIST")
       ->check(given);
   plan.add_option("--cpus", options.cpus, "Allotted CPUs, like 0-15,64-79 (default: all)")
@@ -176,6 +199,7 @@ void add_plan(CLI::App& app) {
   plan->footer(
       "Nothing is changed, and no cluster is needed.\n\nExamples:\n"
       "  muster plan\n"
+      "  muster plan --machine dgx-h100\n"
       "  muster plan --topology dgx.xml --tasks 8 --cpus-per-task 12 --explain\n"
       "  muster plan --topology dgx.xml --gpus 0-3 --cpus 0-31 --format svg > plan.svg");
   plan->callback([options] { run(*options); });

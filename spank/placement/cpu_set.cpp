@@ -118,6 +118,29 @@ std::string CpuSet::to_list() const {
   return list;
 }
 
+std::string CpuSet::to_short_list() const {
+  std::string list;
+  for (int first = this->first(); first >= 0;) {
+    const int step = next(first) - first;  // negative: there is no next one
+    int last = first;
+    int count = 1;
+    while (step > 0 && next(last) == last + step) {
+      last += step;
+      ++count;
+    }
+    if (step > 1 && (count < 3 || contains(last + 1))) {  // too few, or the last begins a range
+      count = 1;
+      last = first;
+    }
+    if (!list.empty()) list += ',';
+    list += std::to_string(first);
+    if (count > 1) list += '-' + std::to_string(last);
+    if (count > 1 && step > 1) list += ':' + std::to_string(step);
+    first = next(last);
+  }
+  return list;
+}
+
 void CpuSet::add(int cpu) {
   if (cpu < 0 || cpu >= limit) {
     throw Error("CPU number " + std::to_string(cpu) + " is outside 0 to " + std::to_string(limit - 1) + ".");

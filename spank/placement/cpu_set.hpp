@@ -33,6 +33,10 @@ class CpuSet {
   /// "0-3,8"; empty for the empty set.
   std::string to_list() const;
 
+  /// The same for people: three or more single CPUs at equal steps are written with a stride, "0-126:2".
+  /// parse_list() reads it, many programs do not.
+  std::string to_short_list() const;
+
   /// Throws Error if cpu is not in 0 … limit - 1.
   void add(int cpu);
   void remove(int cpu);

@@ -174,7 +174,7 @@ std::vector<int> memory_sources(const Node& node, const CpuSet& cpus, const std:
 
 /// What follows from the task's GPUs and CPUs: memory, distance and reasons.
 void bind_task(const Node& node, const Request& request, const std::vector<Home>& homes,
-               const CpuShares& shares, TaskPlacement& task) {
+               TaskPlacement& task) {
   for (const auto& core : node.cores) task.cores += core.cpus.intersects(task.cpus) ? 1 : 0;
   std::vector<int> near, hidden;
   for (const auto& home : homes) {
@@ -187,7 +187,7 @@ void bind_task(const Node& node, const Request& request, const std::vector<Home>
   if (!near.empty()) task.gpu_cpu = local ? Distance::node : Distance::sys;
   const auto sources = memory_sources(node, task.cpus, homes);
   task.memory = choose_memory(node, request, sources);
-  task.reasons.push_back(explain_cpus(node, task, near, hidden, shares));
+  task.reasons.push_back(explain_cpus(node, task, near, hidden));
   task.reasons.push_back(explain_memory(task, sources, !near.empty()));
 }
 
@@ -224,9 +224,11 @@ Placement place(const Node& node, const Request& request) {
     task.local_rank = static_cast<int>(i);
     for (const auto& [gpu, uuid, mig] : gpus[i]) task.gpus.push_back({gpu->pci, uuid, gpu->domain, mig});
     task.cpus = shares.cpus[i];
-    bind_task(node, request, homes[i], shares, task);
+    bind_task(node, request, homes[i], task);
     placement.tasks.push_back(std::move(task));
   }
+  if (auto idle = explain_idle(node, request, allotted, placement, shares); !idle.empty())
+    placement.notes.push_back(std::move(idle));
   attach_nics(node, placement);
   explain_gpus(placement);
   return placement;

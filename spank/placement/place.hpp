@@ -62,6 +62,7 @@ struct TaskPlacement {
 struct Placement {
   std::vector<TaskPlacement> tasks;
   std::vector<std::string> warnings;  ///< one line each
+  std::vector<std::string> notes;     ///< nothing wrong but good to know, such as idle cores; one line each
 };
 
 /// Gives every allotted GPU, CPUs, memory and NICs to the tasks. Pure: no system call, no environment, no

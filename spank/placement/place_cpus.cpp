@@ -177,7 +177,6 @@ CpuShares share_cpus(const Node& node, const Request& request, const CpuSet& all
   const Grain grain = choose_grain(node, request, allotted, homes);
   CpuShares shares;
   shares.cpus.resize(homes.size());
-  shares.allotted_cores = grain.allotted_cores;
   shares.idle_cores = grain.idle_cores;
   Stock stock(node, allotted, grain);
   fill_near_and_far(node, split_demands(homes, grain.units_per_task), stock, shares.cpus);

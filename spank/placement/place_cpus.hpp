@@ -12,8 +12,7 @@ namespace muster::placement {
 
 struct CpuShares {
   std::vector<CpuSet> cpus;  ///< one set per task
-  int allotted_cores = 0;
-  int idle_cores = 0;  ///< of these, left idle because larger equal shares would not be near to the GPUs
+  int idle_cores = 0;        ///< left idle because larger equal shares would not be near to the GPUs
   std::vector<std::string> warnings;
 };
 

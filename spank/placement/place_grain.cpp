@@ -138,7 +138,6 @@ Grain choose_grain(const Node& node, const Request& request, const CpuSet& allot
   const int local = most_local_cores(node, allotted, homes, grain.units_per_task);
   if (local == 0 || local == grain.units_per_task) return grain;
   grain.units_per_task = local;
-  grain.allotted_cores = supply.cores;
   grain.idle_cores = supply.cores - local * request.tasks;
   return grain;
 }

@@ -16,9 +16,8 @@ struct Grain {
   int units_per_task = 0;
   int cpus_per_task = 0;  ///< what to trim a task's whole cores down to; 0: to what all tasks have
   int repeats = 1;        ///< tasks that may share one unit
-  int allotted_cores = 0;
-  int idle_cores = 0;   ///< of these, because larger equal shares would not be near to the GPUs
-  std::string warning;  ///< empty: none
+  int idle_cores = 0;     ///< because larger equal shares would not be near to the GPUs
+  std::string warning;    ///< empty: none
 };
 
 /// homes[i]: of each GPU of task i; empty if that is not known for all of its GPUs, or it has none.

@@ -37,7 +37,7 @@ std::vector<int> domains_of(const Node& node, const CpuSet& cpus) {
 }
 
 std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& near,
-                         const std::vector<int>& hidden, const CpuShares& shares) {
+                         const std::vector<int>& hidden) {
   if (near.empty() && task.gpus.empty()) return "no GPU: cores shared out evenly";
   if (near.empty()) {
     const auto with_cpus = std::count_if(node.domains.begin(), node.domains.end(),
@@ -64,9 +64,24 @@ std::string explain_cpus(const Node& node, const TaskPlacement& task, const std:
       text += ")";
     }
   }
-  if (shares.idle_cores == 0) return text;
-  return text + "; " + std::to_string(shares.idle_cores) + " of " + std::to_string(shares.allotted_cores) +
-         " allotted cores stay idle: larger equal shares would not be local (--cpus-per-task uses them)";
+  return text;
+}
+
+std::string explain_idle(const Node& node, const Request& request, const CpuSet& allotted,
+                         const Placement& placement, const CpuShares& shares) {
+  CpuSet used;
+  for (const auto& task : placement.tasks) used |= task.cpus;
+  int cores = 0, idle = 0;
+  for (const auto& core : node.cores) {
+    cores += core.cpus.intersects(allotted) ? 1 : 0;
+    idle += core.cpus.intersects(allotted) && !core.cpus.intersects(used) ? 1 : 0;
+  }
+  if (idle == 0) return {};
+  std::string why = "equal shares leave them over";
+  if (shares.idle_cores > 0)
+    why = "larger equal shares would not be near to the GPUs (--cpus-per-task uses them)";
+  if (request.cpus_per_task > 0) why = "each task asks for " + plural(request.cpus_per_task, "CPU");
+  return std::to_string(idle) + " of " + plural(cores, "core") + " idle: " + why;
 }
 
 std::string explain_memory(const TaskPlacement& task, const std::vector<int>& sources, bool of_gpus) {

@@ -77,27 +77,53 @@ void add_placement_titles(Row& cells) {
   for (const char* title : {"GPU", "CPUs", "memory", "NIC", "GPU-CPU", "GPU-NIC"}) cells.emplace_back(title);
 }
 
-/// The reasons, once for all tasks that have the same ones. `label` is "rank" or "local rank".
+/// Each reason once, with all tasks that have it: first all that stand first, then all that stand second, and
+/// so on. `label` is "rank" or "local rank".
 std::string reasons_of(const NodeReport& report, const std::string& label) {
-  std::vector<std::pair<std::vector<std::string>, std::vector<int>>> groups;
-  for (const auto& row : report.rows) {
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const auto& group) { return group.first == row.reasons; });
-    if (same != groups.end())
-      same->second.push_back(row.local_rank);
-    else
-      groups.push_back({row.reasons, {row.local_rank}});
+  std::size_t most = 0;
+  for (const auto& row : report.rows) most = std::max(most, row.reasons.size());
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
+  for (std::size_t place = 0; place < most; ++place) {
+    for (const auto& row : report.rows) {
+      if (place >= row.reasons.size()) continue;
+      const auto& reason = row.reasons[place];
+      const auto same = std::find_if(groups.begin(), groups.end(),
+                                     [&](const auto& group) { return group.first == reason; });
+      if (same != groups.end())
+        same->second.push_back(row.local_rank);
+      else
+        groups.push_back({reason, {row.local_rank}});
+    }
   }
   std::string text;
-  for (const auto& [reasons, ranks] : groups) {
-    text += label + (ranks.size() > 1 ? "s " : " ") + number_list(ranks) + ":\n";
-    for (const auto& reason : reasons) text += "  " + reason + "\n";
-  }
+  for (const auto& [reason, ranks] : groups)
+    text += label + (ranks.size() > 1 ? "s " : " ") + number_list(ranks) + ": " + reason + "\n";
   return text;
+}
+
+/// What the distances in the table mean; empty if it has none.
+std::string legend_of(const NodeReport& report) {
+  std::string text;
+  for (const auto& [term, meaning] :
+       {std::pair(Distance::pix, "one PCI switch"), std::pair(Distance::pxb, "several PCI switches"),
+        std::pair(Distance::phb, "one PCI host bridge"), std::pair(Distance::node, "one NUMA domain"),
+        std::pair(Distance::sys, "between NUMA domains"),
+        std::pair(Distance::unknown, "not said by the machine")}) {
+    const bool used =
+        std::any_of(report.rows.begin(), report.rows.end(), [&, &term = term](const ReportRow& row) {
+          return row.gpu_cpu == to_string(term) || row.gpu_nic == to_string(term);
+        });
+    if (used) text += (text.empty() ? "" : ", ") + std::string(to_string(term)) + " " + meaning;
+  }
+  return text.empty() ? text : "legend: " + text + "\n";
 }
 
 std::string left_out_of(const NodeReport& report) {
   return joined(report.left_out, "", [](const std::string& line) { return "left out: NIC " + line + "\n"; });
+}
+
+std::string note_line(const std::string& where, const std::string& note) {
+  return "note: " + where + (where.empty() ? "" : ": ") + note + "\n";
 }
 
 std::string warning_line(const std::string& where, const std::string& warning) {
@@ -187,14 +213,18 @@ std::string heading(const std::vector<NodeReport>& reports, int expected) {
 
 NodeReport node_report(const Node& node, const Placement& placement, const std::vector<int>& ranks,
                        double plan_milliseconds) {
-  NodeReport report{node.host, {}, {}, placement.warnings, "", "", plan_milliseconds};
+  NodeReport report;
+  report.host = node.host;
+  report.warnings = placement.warnings;
+  report.notes = placement.notes;
+  report.plan_milliseconds = plan_milliseconds;
   for (std::size_t i = 0; i < placement.tasks.size(); ++i) {
     const auto& task = placement.tasks[i];
     ReportRow row;
     row.local_rank = task.local_rank;
     row.rank = i < ranks.size() ? ranks[i] : task.local_rank;
     for (const auto& gpu : task.gpus) row.gpus.push_back(gpu.pci.to_string() + (gpu.mig ? "/MIG" : ""));
-    row.cpus = task.cpus.to_list();
+    row.cpus = task.cpus.to_short_list();
     row.memory = task.memory;
     for (const auto& nic : task.nics) row.nics.push_back(nic.label + ":" + std::to_string(nic.port));
     // Without a GPU or a NIC there is no distance, rather than an unknown one.
@@ -226,7 +256,8 @@ std::string report_table(NodeReport report, bool explain) {
     lines.push_back({std::to_string(row.rank)});
     add_placement_cells(lines.back(), row);
   }
-  std::string text = aligned(lines) + left_out_of(report);
+  std::string text = aligned(lines) + legend_of(report) + left_out_of(report);
+  for (const auto& note : report.notes) text += note_line("", note);
   if (explain) text += reasons_of(report, "rank");
   for (const auto& warning : report.warnings) text += warning_line(report.host, warning);
   return text;
@@ -237,7 +268,7 @@ std::string merge_reports(std::vector<NodeReport> reports, int expected, bool ex
   std::stable_sort(reports.begin(), reports.end(),
                    [](const auto& a, const auto& b) { return lowest_rank(a) < lowest_rank(b); });
   std::vector<Block> blocks;
-  std::map<std::string, std::vector<std::string>> warnings;  // hosts by what they warn of
+  std::map<std::string, std::vector<std::string>> notes, warnings;  // hosts by what they say
   for (const auto& report : reports) {
     const auto same = std::find_if(blocks.begin(), blocks.end(),
                                    [&](const auto& block) { return alike(block.first(), report, explain); });
@@ -245,10 +276,12 @@ std::string merge_reports(std::vector<NodeReport> reports, int expected, bool ex
       same->nodes.push_back(&report);
     else
       blocks.push_back({{&report}});
+    for (const auto& note : report.notes) notes[note].push_back(report.host);
     for (const auto& warning : report.warnings) warnings[warning].push_back(report.host);
   }
   std::string text = heading(reports, expected);
   for (const auto& block : blocks) text += block_text(block, explain);
+  for (auto& [note, hosts] : notes) text += note_line(host_list(std::move(hosts)), note);
   for (auto& [warning, hosts] : warnings) text += warning_line(host_list(std::move(hosts)), warning);
   return text;
 }

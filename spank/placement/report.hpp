@@ -16,7 +16,7 @@ struct ReportRow {
   int local_rank = 0;
   int rank = 0;
   std::vector<std::string> gpus;  ///< PCI addresses; of a MIG instance its parent's and "/MIG"
-  std::string cpus;               ///< in the kernel's list format
+  std::string cpus;               ///< CpuSet::to_short_list()
   std::vector<int> memory;        ///< preferred NUMA domains, the best first
   std::vector<std::string> nics;  ///< "mlx5_0:1"
   std::string gpu_cpu;            ///< a Distance in words
@@ -30,6 +30,7 @@ struct NodeReport {
   std::vector<ReportRow> rows;
   std::vector<std::string> left_out;  ///< "mlx5_0:1, mlx5_3:1: port is not active", one line for each reason
   std::vector<std::string> warnings;  ///< one line each
+  std::vector<std::string> notes;     ///< nothing wrong but good to know; one line each
   std::string shown;                  ///< which GPUs CUDA shows each task, in words; empty: not known
   std::string shown_reason;           ///< why
   double plan_milliseconds = 0;
@@ -39,9 +40,10 @@ struct NodeReport {
 NodeReport node_report(const Node& node, const Placement& placement, const std::vector<int>& ranks = {},
                        double plan_milliseconds = 0);
 
-/// The table of `muster plan`: one line for each task under a line of titles, then the NICs that are left out
-/// and the warnings ("muster: HOST: …"); with `explain` the reasons as well. Columns are as wide as their
-/// longest entry. What a terminal would obey, here and in merge_reports(), is replaced (text/printable.hpp).
+/// The table of `muster plan`: one line for each task under a line of titles, then what the distances in it
+/// mean, the NICs that are left out, the notes and the warnings ("muster: HOST: …"); with `explain` the
+/// reasons as well. Columns are as wide as their longest entry. What a terminal would obey, here and in
+/// merge_reports(), is replaced (text/printable.hpp).
 std::string report_table(NodeReport report, bool explain);
 
 /// The report of a step from those of its nodes, in any order: a heading, then one block for each set of

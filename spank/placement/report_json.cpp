@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nlohmann/json.hpp>
-
 #include "placement/report_json.hpp"
+
+#include <nlohmann/json.hpp>
 
 namespace muster::placement {
 
@@ -67,8 +67,11 @@ Json task_json(const TaskPlacement& task, const std::vector<Variable>* variables
 
 std::string report_json(const Node& node, const Placement& placement,
                         const std::vector<std::vector<Variable>>& environments) {
-  Json json = {
-      {"schema", 1}, {"node", node_json(node)}, {"tasks", Json::array()}, {"warnings", placement.warnings}};
+  Json json = {{"schema", 1},
+               {"node", node_json(node)},
+               {"tasks", Json::array()},
+               {"notes", placement.notes},
+               {"warnings", placement.warnings}};
   for (std::size_t i = 0; i < placement.tasks.size(); ++i) {
     json["tasks"].push_back(
         task_json(placement.tasks[i], i < environments.size() ? &environments[i] : nullptr));

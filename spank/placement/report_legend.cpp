@@ -52,8 +52,7 @@ Cells cells_of(const ReportRow& row) {
 PictureTitle title_of(const Node& node, const Placement& placement) {
   PictureTitle title;
   const std::string source = node.source.substr(node.source.rfind('/') + 1);
-  title.line =
-      counted(placement.tasks.size(), "task") + " on " + (node.host.empty() ? source : node.host);
+  title.line = counted(placement.tasks.size(), "task") + " on " + (node.host.empty() ? source : node.host);
   std::set<int> packages;
   for (const auto& core : node.cores) packages.insert(core.package);
   std::set<std::string> models;
@@ -97,9 +96,11 @@ Box draw_legend(Svg& svg, const NodeReport& report, double x, double y) {
   }
   std::vector<std::string> notes;
   for (const auto& nics : report.left_out) notes.push_back("NIC left out: " + nics);
+  notes.insert(notes.end(), report.notes.begin(), report.notes.end());
   notes.insert(notes.end(), report.warnings.begin(), report.warnings.end());
   notes.emplace_back(
-      "PIX one PCI switch \xc2\xb7 PXB several PCI switches \xc2\xb7 PHB one host bridge \xc2\xb7 NODE one NUMA "
+      "PIX one PCI switch \xc2\xb7 PXB several PCI switches \xc2\xb7 PHB one host bridge \xc2\xb7 NODE one "
+      "NUMA "
       "domain \xc2\xb7 SYS between NUMA domains");
   baseline += 4;
   for (const auto& note : notes) {

@@ -10,7 +10,7 @@ namespace muster::placement {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReportRow, local_rank, rank, gpus, cpus, memory, nics, gpu_cpu, gpu_nic,
                                    reasons)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, host, rows, left_out, warnings, shown, shown_reason,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, host, rows, left_out, warnings, notes, shown, shown_reason,
                                    plan_milliseconds)
 
 namespace {

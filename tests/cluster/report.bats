@@ -140,7 +140,7 @@ step_while_collector() {
   run in_job --muster=explain env NCCL_SOCKET_IFNAME=mine srun true
   [ "$status" = 0 ]
   [ "$(titles)" = 1 ]
-  [ "$(grep -c '^local ranks 0-1:$\|^local rank 0:$' <<<"$output")" = 1 ]
+  [ "$(grep -c "^local rank.*: memory on the GPU's NUMA domain$" <<<"$output")" = 1 ]
   [[ "$output" == *"memory on the GPU's NUMA domain"* ]]
   [[ "$output" == *"NCCL_SOCKET_IFNAME=mine: "* ]]
 }

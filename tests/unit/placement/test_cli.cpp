@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "catch.hpp"
 #include "machines.hpp"
@@ -61,6 +62,74 @@ TEST_CASE("muster plan takes GPUs by address and several per task") {
   CHECK(tasks.at(0).at("memory") == nlohmann::json{0, 1});
 }
 
+TEST_CASE("A newcomer's first table") {
+  const auto result = run_muster("plan --machine dgx-h100 --explain");
+  CHECK(result.code == 0);
+  CHECK(result.output ==
+        R"(rank  GPU           CPUs    memory  NIC        GPU-CPU  GPU-NIC
+0     0000:1b:00.0  0-13    0       mlx5_0:1   NODE     PXB
+1     0000:43:00.0  14-27   0       mlx5_3:1   NODE     PXB
+2     0000:52:00.0  28-41   0       mlx5_4:1   NODE     PXB
+3     0000:61:00.0  42-55   0       mlx5_5:1   NODE     PXB
+4     0000:9d:00.0  56-69   1       mlx5_6:1   NODE     PXB
+5     0000:c3:00.0  70-83   1       mlx5_9:1   NODE     PXB
+6     0000:d1:00.0  84-97   1       mlx5_10:1  NODE     PXB
+7     0000:df:00.0  98-111  1       mlx5_11:1  NODE     PXB
+legend: PXB several PCI switches, NODE one NUMA domain
+ranks 0-3: 14 cores on NUMA 0 (the GPU's)
+ranks 4-7: 14 cores on NUMA 1 (the GPU's)
+ranks 0-7: memory on the GPU's NUMA domain
+rank 0: mlx5_0 PXB from the GPU
+rank 1: mlx5_3 PXB from the GPU
+rank 2: mlx5_4 PXB from the GPU
+rank 3: mlx5_5 PXB from the GPU
+rank 4: mlx5_6 PXB from the GPU
+rank 5: mlx5_9 PXB from the GPU
+rank 6: mlx5_10 PXB from the GPU
+rank 7: mlx5_11 PXB from the GPU
+note: NVIDIA DGX H100: 2 Xeon Platinum 8480C, 8 H100, 8 ConnectX-7 for computing, as described by )"
+        "https://docs.nvidia.com/dgx/dgxh100-user-guide/, https://github.com/bytedance/flux/issues/14\n");
+  const auto idle = run_muster("plan --machine lenovo-h200");
+  CHECK_THAT(idle.output,
+             ContainsSubstring("\nnote: 64 of 128 cores idle: larger equal shares would not be near"));
+  CHECK_THAT(run_muster("plan --machine dgx-h100 --tasks 2 --gpus 0,4 --cpus 0-111:2").output,
+             ContainsSubstring("  0-54:2 ") && ContainsSubstring("  56-110:2 "));
+}
+
+TEST_CASE("The machines are listed with their sources") {
+  const auto result = run_muster("plan --machine list");
+  CHECK(result.code == 0);
+  CHECK_THAT(result.output,
+             ContainsSubstring("dgx-h100        NVIDIA DGX H100: ") &&
+                 ContainsSubstring("\n                https://docs.nvidia.com/dgx/dgxh100-user-guide/\n"));
+  std::istringstream lines(result.output);
+  int machines = 0;
+  for (std::string line; std::getline(lines, line);) {
+    CHECK(line.size() < 140);
+    if (line.starts_with(" ")) continue;
+    ++machines;
+    const auto name = line.substr(0, line.find(' '));
+    INFO(name);
+    const auto json = nlohmann::json::parse(run_muster("plan --format json --machine " + name).output);
+    CHECK(json.at("tasks").size() == json.at("node").at("gpus").size());
+    for (const auto& task : json.at("tasks")) CHECK(task.at("gpu_cpu") == "NODE");
+    CHECK(run_muster("plan --format svg --machine " + name).code == 0);
+  }
+  CHECK(machines >= 12);
+  CHECK_THAT(run_muster("plan --machine dgx-h999").output,
+             ContainsSubstring("No machine is called \"dgx-h999\": there are alps-gh200, "));
+}
+
+TEST_CASE("A machine without GPUs is shown the way to one that has some") {
+  const auto result = shell(
+      "d=$(mktemp -d) && mkdir -p $d/sys/devices/system/cpu && echo 0-3 >$d/sys/devices/system/cpu/online && "
+      "timeout 60 '" MUSTER_COMMAND "' plan --root $d; code=$?; rm -r $d; exit $code");
+  CHECK(result.code == 0);
+  CHECK_THAT(result.output,
+             ContainsSubstring("no GPU here; `muster plan --machine dgx-h100` shows a machine"));
+  CHECK_THAT(run_muster("plan " + file).output, !ContainsSubstring("no GPU here"));
+}
+
 TEST_CASE("muster plan works on this machine") {
   CHECK(run_muster("plan").code == 0);
   CHECK(nlohmann::json::parse(run_muster("plan --format json --tasks 1").output).at("node").at("source") ==
@@ -72,8 +141,8 @@ TEST_CASE("Help, version and build parts") {
   CHECK_THAT(run_muster("--version").output, ContainsSubstring("muster " MUSTER_VERSION));
   const auto parts = run_muster("check-build");
   CHECK(parts.code == 0);
-  for (const char* part : {"Slurm headers", "hwloc", "PMIx", "Open MPI", "oneDNN", "CUDA", "NCCL",
-                           "CUDA kernels"}) {
+  for (const char* part :
+       {"Slurm headers", "hwloc", "PMIx", "Open MPI", "oneDNN", "CUDA", "NCCL", "CUDA kernels"}) {
     CHECK_THAT(parts.output, ContainsSubstring(part));
   }
 }
@@ -102,6 +171,10 @@ TEST_CASE("Bad input gets one line and a non-zero exit") {
       {"plan --topology /nowhere.xml", 65},
       {"plan --topology /", 65},
       {"plan --topology /dev/null", 65},
+      {"plan --machine ''", 64},
+      {"plan --machine dgx-h100 --root /", 64},
+      {"plan " + file + " --machine dgx-h100", 64},
+      {"plan --machine dgx-h999", 65},
       {"plan --topology /dev/zero", 65},
       {"plan --topology '" MUSTER_COMMAND "'", 65},
       {"plan " + file + " --tasks 65536", 65},
@@ -165,7 +238,8 @@ TEST_CASE("Output that cannot be written is an error, in every format") {
     CHECK(run_muster("plan " + file + " --format " + format + " >&-").code == 74);
   }
   // A reader that leaves early is no error to be told of.
-  const auto piped = shell("bash -c \"timeout 60 '" MUSTER_COMMAND "' plan " + file + " --format svg | head -c 1\"");
+  const auto piped =
+      shell("bash -c \"timeout 60 '" MUSTER_COMMAND "' plan " + file + " --format svg | head -c 1\"");
   CHECK(piped.code == 0);
   CHECK(piped.output == "<");
 }
@@ -193,9 +267,12 @@ TEST_CASE("The largest real topology file takes less than 50 ms of a processor i
 #endif
 
 TEST_CASE("Tasks share GPUs when asked, and the number of tasks follows") {
-  const auto shared = nlohmann::json::parse(run_muster("plan " + file + " --tasks-per-gpu 2 --format json").output);
+  const auto shared =
+      nlohmann::json::parse(run_muster("plan " + file + " --tasks-per-gpu 2 --format json").output);
   REQUIRE(shared.at("tasks").size() == 4);
   CHECK(shared.at("tasks").at(1).at("gpus").at(0) == "0000:01:00.0");
   CHECK(shared.at("tasks").at(2).at("gpus").at(0) == "0000:81:00.0");
-  CHECK(nlohmann::json::parse(run_muster("plan " + file + " --gpus-per-task 2 --format json").output).at("tasks").size() == 1);
+  CHECK(nlohmann::json::parse(run_muster("plan " + file + " --gpus-per-task 2 --format json").output)
+            .at("tasks")
+            .size() == 1);
 }

@@ -71,7 +71,10 @@ TEST_CASE("Every field of the plan's JSON is documented, and every documented fi
   auto json = Json::parse(run_muster("plan " + two_domains + " --tasks-per-gpu 8 --format json").output);
   REQUIRE_FALSE(json.at("warnings").empty());
   REQUIRE_FALSE(json.at("node").at("notes").empty());
-  const auto fields = fields_of(json);
+  auto fields = fields_of(json);
+  json = Json::parse(run_muster("plan " + two_domains + " --cpus-per-task 1 --format json").output);
+  REQUIRE_FALSE(json.at("notes").empty());
+  fields.merge(fields_of(json));
   const auto documented = documented_fields(json_document());
   CHECK(documented.size() > 25);
   CHECK(difference(fields, documented) == "");
@@ -118,5 +121,6 @@ TEST_CASE("The shell completes commands, options and formats") {
   CHECK(complete("muster pl", 1) == "plan\n");
   CHECK(complete("muster plan --ta", 2) == "--tasks --tasks-per-gpu\n");
   CHECK(complete("muster plan --format j", 3) == "json\n");
-  CHECK(complete("muster plan --root " MUSTER_SOURCE "/etc/completion", 3) == MUSTER_SOURCE "/etc/completions\n");
+  CHECK(complete("muster plan --root " MUSTER_SOURCE "/etc/completion", 3) == MUSTER_SOURCE
+        "/etc/completions\n");
 }

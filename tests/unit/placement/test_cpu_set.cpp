@@ -18,6 +18,23 @@ TEST_CASE("CPU lists are read and written in the kernel's format") {
   CHECK(CpuSet::range(2, 5).to_list() == "2-5");
 }
 
+TEST_CASE("Equal steps are written short, and read back") {
+  const auto [list, shorter] = GENERATE(table<std::string, std::string>({
+      {"", ""},
+      {"7", "7"},
+      {"0-3,8", "0-3,8"},
+      {"0,2", "0,2"},
+      {"0,2,4", "0-4:2"},
+      {"0-1,4,8,12,16,18-20", "0-1,4-16:4,18-20"},
+      {"0,4,8,12-13", "0,4,8,12-13"},
+      {"1,3,5,7,9,100,110,120", "1-9:2,100-120:10"},
+  }));
+  const auto set = CpuSet::parse_list(list);
+  CHECK(set.to_list() == list);
+  CHECK(set.to_short_list() == shorter);
+  CHECK(CpuSet::parse_list(shorter) == set);
+}
+
 TEST_CASE("CPU masks are read with the highest group first") {
   CHECK(CpuSet::parse_mask("00000000,000000f0").to_list() == "4-7");
   CHECK(CpuSet::parse_mask("1,00000000").to_list() == "32");

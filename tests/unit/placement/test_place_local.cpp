@@ -33,12 +33,16 @@ TEST_CASE("Without a size asked for no task gets a remote core, and what stays i
   auto placement = place(node, request);
   CHECK(placement.tasks[1].cpus.to_list() == "16-23");
   CHECK(placement.tasks[1].gpu_cpu == Distance::node);
-  CHECK(placement.tasks[1].reasons[0] ==
-        "8 cores on NUMA 2 (the GPU's); 32 of 64 allotted cores stay idle: larger equal shares would not be "
-        "local "
-        "(--cpus-per-task uses them)");
+  CHECK(placement.tasks[1].reasons[0] == "8 cores on NUMA 2 (the GPU's)");
+  CHECK(placement.notes ==
+        std::vector<std::string>{"32 of 64 cores idle: larger equal shares would not be near to the GPUs "
+                                 "(--cpus-per-task uses them)"});
+  request.cpus_per_task = 2;
+  CHECK(place(node, request).notes ==
+        std::vector<std::string>{"56 of 64 cores idle: each task asks for 2 CPUs"});
   request.cpus_per_task = 16;
   placement = place(node, request);
+  CHECK(placement.notes.empty());
   CHECK(placement.tasks[1].cpus.size() == 16);
   CHECK(placement.tasks[1].gpu_cpu == Distance::sys);
   CHECK_THAT(placement.tasks[1].reasons[0], ContainsSubstring("8 cores on NUMA 2 (the GPU's)"));

@@ -56,11 +56,12 @@ int count_of(const std::string& text, const std::string& part) {
 
 TEST_CASE("The table's entries stand below their titles") {
   const auto lines = lines_of(report_table(node_report(machine(), plan(machine())), false));
-  REQUIRE(lines.size() == 3);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[3] == "legend: PIX one PCI switch, NODE one NUMA domain, SYS between NUMA domains");
   for (const char* title : {"GPU", "CPUs", "memory", "NIC", "GPU-CPU", "GPU-NIC"}) {
     const auto column = lines[0].find(title);
     REQUIRE(column != std::string::npos);
-    for (const auto& line : lines) {
+    for (const auto& line : {lines[0], lines[1], lines[2]}) {
       REQUIRE(line.size() > column);
       CHECK(line[column] != ' ');
       CHECK(line[column - 1] == ' ');
@@ -74,11 +75,13 @@ TEST_CASE("The table's entries stand below their titles") {
 
 TEST_CASE("The reasons come only when asked for, once for tasks with the same ones") {
   NodeReport report = node_report(machine(), plan(machine()));
-  report.rows[0].reasons = report.rows[1].reasons = {"because"};
+  report.rows[0].reasons = {"because", "mlx5_0 PIX from the GPU", "both"};
+  report.rows[1].reasons = {"because", "mlx5_1 PIX from the GPU", "also here", "both"};
   CHECK(count_of(report_table(report, false), "because") == 0);
-  const auto text = report_table(report, true);
-  CHECK(count_of(text, "because") == 1);
-  CHECK(count_of(text, "ranks 0-1:\n  because\n") == 1);
+  CHECK(
+      report_table(report, true)
+          .ends_with("ranks 0-1: because\nrank 0: mlx5_0 PIX from the GPU\nrank 1: mlx5_1 PIX from the GPU\n"
+                     "ranks 0-1: both\nrank 1: also here\n"));
 }
 
 TEST_CASE("NICs that are left out are named with the reason, and warnings with the host") {
@@ -110,11 +113,13 @@ TEST_CASE("A node that differs has a block of its own, and what each node warns 
   std::vector<NodeReport> reports = {report_of(0), report_of(1), report_of(2)};
   reports[1].rows[1].cpus = "0";
   reports[0].warnings = reports[2].warnings = {"odd"};
+  reports[0].notes = reports[1].notes = {"2 of 8 cores idle"};
   const auto text = merge_reports(reports, 3, false);
   CHECK(count_of(text, "n[0,2]: 2 nodes alike, ranks 0-1,4-5\n") == 1);
   CHECK(count_of(text, "n1: ranks 2-3\n") == 1);
   CHECK(text.find("n[0,2]") < text.find("n1:"));
   CHECK(count_of(text, "muster: n[0,2]: odd\n") == 1);
+  CHECK(count_of(text, "note: n[0-1]: 2 of 8 cores idle\n") == 1);
   for (const auto& change : std::vector<void (*)(ReportRow&)>{
            [](ReportRow& row) { row.gpus = {"0000:99:00.0"}; }, [](ReportRow& row) { row.memory = {7}; },
            [](ReportRow& row) { row.nics = {"other:1"}; }}) {
@@ -151,7 +156,8 @@ TEST_CASE("A node's report survives its way to srun, and nonsense is refused") {
   const auto back = read_node_report(write_node_report(report));
   CHECK(merge_reports({back}, 1, true) == merge_reports({report}, 1, true));
   CHECK(back.left_out == report.left_out);
-  for (const char* text : {"", "{}", "[]", "{\"host\":1}", "\xff"}) CHECK_THROWS_AS(read_node_report(text), Error);
+  for (const char* text : {"", "{}", "[]", "{\"host\":1}", "\xff"})
+    CHECK_THROWS_AS(read_node_report(text), Error);
   // A rank that no int holds.
   for (const char* rank : {"8e41", "2147483648", "-2147483649", "18446744073709551615", "\"3\""}) {
     auto text = write_node_report(report);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "machines.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "build_parts.hpp"
+#include "placement/error.hpp"
+#include "placement/read_machine.hpp"
+
+namespace muster::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* ending = ".machine";
+
+// Below whatever prefix the program was installed, or in the build folder.
+fs::path folder() {
+  std::error_code error;
+  const auto program = fs::read_symlink("/proc/self/exe", error);
+  return (program.parent_path() / machines_from_program).lexically_normal();
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder(), error))
+    if (entry.path().extension() == ending) found.push_back(entry.path().stem());
+  if (found.empty())
+    throw placement::Error("No machine descriptions in " + folder().string() +
+                           ": install Muster's runtime package whole.");
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+placement::Machine read(const std::string& name) {
+  return placement::read_machine(folder() / (name + ending));
+}
+
+}  // namespace
+
+placement::Node machine_by_name(const std::string& name) {
+  const auto known = names();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return read(name).node;
+  std::string list;
+  for (const auto& one : known) list += (list.empty() ? "" : ", ") + one;
+  throw placement::Error("No machine is called \"" + name.substr(0, 80) + "\": there are " + list + ".");
+}
+
+std::string list_of_machines() {
+  const auto known = names();
+  std::size_t width = 0;
+  for (const auto& name : known) width = std::max(width, name.size());
+  std::string text;
+  for (const auto& name : known) {
+    const auto machine = read(name);
+    text += name + std::string(width - name.size() + 2, ' ') + machine.description + "\n";
+    for (const auto& source : machine.sources) text += std::string(width + 2, ' ') + source + "\n";
+  }
+  return text;
+}
+
+}  // namespace muster::cli

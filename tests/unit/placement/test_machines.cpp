@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The descriptions of public machines, against files of the same machines where these are at hand.
+#include <map>
+
+#include "catch.hpp"
+#include "machines.hpp"
+#include "placement/error.hpp"
+#include "placement/read.hpp"
+#include "placement/read_machine.hpp"
+#include "properties.hpp"
+
+using namespace muster::placement;
+using namespace muster::placement::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Request one_task_per_gpu(const Node& node) {
+  Request request;
+  request.gpus = addresses(node);
+  request.tasks = static_cast<int>(request.gpus.size());
+  return request;
+}
+
+Machine machine(const std::string& name) { return read_machine(MUSTER_MACHINES "/" + name + ".machine"); }
+
+}  // namespace
+
+TEST_CASE("Every described machine can be planned for, near to its GPUs") {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MUSTER_MACHINES)) {
+    if (entry.path().extension() != ".machine") continue;
+    INFO(entry.path());
+    ++count;
+    const auto read = read_machine(entry.path());
+    CHECK(read.node.gpus.size() >= 4);
+    for (const auto& source : read.sources) CHECK(source.starts_with("https://"));
+    const auto request = one_task_per_gpu(read.node);
+    const auto placement = place(read.node, request);
+    check_properties(read.node, request, placement);
+    for (const auto& task : placement.tasks) {
+      CHECK(task.gpu_cpu == Distance::node);
+      CHECK(task.memory == std::vector<int>{task.gpus.at(0).domain});
+      if (!read.node.nics.empty()) CHECK(task.gpu_nic <= Distance::node);
+    }
+    CHECK(placement.warnings.empty());
+  }
+  CHECK(count >= 12);
+}
+
+TEST_CASE("A described machine is planned for as its own topology file is") {
+  const auto folder = real_topologies();
+  if (!folder) return;
+  for (const auto& [name, file] :
+       std::map<std::string, std::string>{{"azure-ndv4", "nccl/azure-ndv4-topo.xml"},
+                                          {"azure-ndv5", "nccl/azure-ndv5-topo.xml"},
+                                          {"azure-ncv4", "nccl/azure-ncv4-topo.xml"},
+                                          {"aws-p4d", "nccl/aws-p4d-24xl-topo.xml"},
+                                          {"oci-h100", "nccl/oci-bm-gpu-h100-8-topo.xml"},
+                                          {"perlmutter", "nccl/perlmutter-4xa100-cxi-topo.xml"},
+                                          {"lenovo-h200", "hwloc/lenovo-sd665nv3-4xh200-nvml.xml"}}) {
+    INFO(name);
+    const Node described = machine(name).node;
+    Node real = read_topology_file((*folder / file).string());
+    if (name == "lenovo-h200") {  // two of its ports were down
+      for (auto& nic : real.nics) nic.up = true;
+      finish(real);
+    }
+    CHECK(described.cpus() == real.cpus());
+    Request request = one_task_per_gpu(real);
+    request.cpus_per_task = 4;  // NCCL's files do not say which CPUs share a core
+    const auto ours = place(described, request);
+    const auto theirs = place(real, request);
+    REQUIRE(ours.tasks.size() == theirs.tasks.size());
+    for (std::size_t i = 0; i < ours.tasks.size(); ++i) {
+      CHECK(ours.tasks[i].gpus.at(0).pci == theirs.tasks[i].gpus.at(0).pci);
+      CHECK(ours.tasks[i].cpus == theirs.tasks[i].cpus);
+      CHECK(ours.tasks[i].memory == theirs.tasks[i].memory);
+      CHECK(ours.tasks[i].gpu_nic == theirs.tasks[i].gpu_nic);
+      REQUIRE(ours.tasks[i].nics.size() == theirs.tasks[i].nics.size());
+      for (std::size_t nic = 0; nic < ours.tasks[i].nics.size(); ++nic)
+        CHECK(ours.tasks[i].nics[nic].label == theirs.tasks[i].nics[nic].label);
+    }
+  }
+}
+
+TEST_CASE("A description with a mistake is refused with its line") {
+  const TemporaryFolder folder;
+  const std::string start = "machine X\nsource Y\n";
+  const auto [text, what] = GENERATE(table<std::string, std::string>({
+      {"", "lacks a 'machine' or 'source' line"},
+      {"machine X\nsource Y\n", "lacks a 'cpus' line"},
+      {"machine X\nwrong 1\n", "x.machine, line 2: 'wrong' is not known"},
+      {"machine\n", "line 1: the line ends too early"},
+      {"cpus 2 1 0 1 20 20\n", "'0' must be a number between 1 and 1024"},
+      {"cpus 1024 1024 1024 1 20 20\n", "too many CPUs"},
+      {"cpus 1 1 4 1 20 20\ncpus 1 1 4 1 20 20\n", "line 2: too many CPUs"},
+      {"cpus 1 1 4 1 20\n", "ends too early"},
+      {"cpus 1 1 4 1 20 20\ngpu 01:00 0 a X\n", "'01:00' is not a PCI address"},
+      {"cpus 1 1 4 1 20 20\ngpu 0000:01:00.0 1 a X\n", "no NUMA domain 1"},
+      {"cpus 1 1 4 1 20 20\ngpu 0000:01:00.0 0 a X\ngpu 0000:01:00.0 0 a X\n",
+       "line 3: GPU 0000:01:00.0 is there twice"},
+      {"cpus 1 1 4 1 20 20\nnic a - 0 b token-ring\n", "'token-ring' is no kind of NIC"},
+  }));
+  INFO(text);
+  CHECK_THROWS_WITH(read_machine(folder.write("x.machine", text)), ContainsSubstring(what));
+  CHECK_THROWS_WITH(read_machine("/nowhere.machine"), ContainsSubstring("/nowhere.machine: cannot be read"));
+}
+
+TEST_CASE("Paths of a description give the distances of nvidia-smi topo") {
+  const TemporaryFolder folder;
+  const auto read = read_machine(folder.write("x.machine",
+                                              "machine X\nsource Y\ncpus 2 1 2 1 20 20\n"
+                                              "gpu 0000:01:00.0 0 a/s/1 G\nnic pix - 0 a/s/1 infiniband\n"
+                                              "nic pxb - 0 a/s/2 infiniband\nnic phb - 0 a/t infiniband\n"
+                                              "nic node - 0 b/s infiniband\nnic sys - 1 c infiniband\n"));
+  const auto& gpu = read.node.gpus.at(0);
+  for (const auto& nic : read.node.nics)
+    CHECK(std::string(to_string(device_distance(gpu.path, gpu.domain, nic.path, nic.domain))) ==
+          std::map<std::string, std::string>{
+              {"pix", "PIX"}, {"pxb", "PXB"}, {"phb", "PHB"}, {"node", "NODE"}, {"sys", "SYS"}}
+              .at(nic.name));
+}
