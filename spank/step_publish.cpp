@@ -2,6 +2,7 @@
 // What a step shows of its placement, as the user wished: a table, the reasons, a file. By the last task of a
 // node, which knows what all have, as the user and where the user's program will see files.
 #include "log.hpp"
+#include "nvlink_domain.hpp"
 #include "placement/report_json.hpp"
 #include "plan_file.hpp"
 #include "step.hpp"
@@ -26,6 +27,7 @@ placement::Placement Step::actual_placement() const {
   placement::Placement actual;
   actual.warnings = placement_.warnings;
   actual.notes = placement_.notes;
+  actual.notes = placement_.notes;
   for (std::size_t task = 0; task < placement_.tasks.size(); ++task) {
     const ClaimedRow& claimed = claims_.of(task);
     std::vector<placement::PlacedGpu> gpus;
@@ -49,6 +51,13 @@ placement::NodeReport Step::report(spank_handle* spank, const placement::Placeme
     if (const auto warning = index_warning(choice.visible, actual); !warning.empty())
       report.warnings.push_back(warning);
   }
+  std::uint32_t nodes = 0;
+  spank_get_item(spank, S_JOB_NNODES, &nodes);
+  const auto domain = nvlink_domain(node_, static_cast<int>(nodes), [&](const std::string& name) {
+    return environment_.value_of(spank, name);
+  });
+  report.notes.insert(report.notes.end(), domain.notes.begin(), domain.notes.end());
+  report.warnings.insert(report.warnings.end(), domain.warnings.begin(), domain.warnings.end());
   for (std::size_t task = 0; wish_.explain && task < report.rows.size(); ++task) {
     const auto lines = environment_.explain(spank, actual.tasks[task], report.rows[task].rank);
     report.rows[task].reasons.insert(report.rows[task].reasons.end(), lines.begin(), lines.end());

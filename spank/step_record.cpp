@@ -100,8 +100,8 @@ void fields(Record& record, Of<Record, placement::TaskPlacement>& task) {
 
 template <typename Record>
 void fields(Record& record, Of<Record, placement::Placement>& placement) {
-  auto& [tasks, warnings] = placement;
-  record(tasks, warnings);
+  auto& [tasks, warnings, notes] = placement;
+  record(tasks, warnings, notes);
 }
 
 template <typename Record>

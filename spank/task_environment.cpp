@@ -175,6 +175,14 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   return change;
 }
 
+std::optional<std::string> TaskEnvironment::value_of(spank_handle* spank, const std::string& name) const {
+  if (auto value = job_variable(spank, name)) return value;
+  for (const auto* list : {&configured_.user_files, &configured_.profiles, &configured_.nccl_conf})
+    for (const auto& setting : *list)
+      if (setting.name == name) return setting.value;
+  return std::nullopt;
+}
+
 std::vector<std::string> TaskEnvironment::explain(spank_handle* spank, const placement::TaskPlacement& task,
                                                   int rank) const {
   if (!parts_.env) return {};

@@ -3,6 +3,7 @@
 // user_init; each task's variables follow from it and from the task's placement.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ class TaskEnvironment {
   /// for another task of the node it is what that task's would say, too.
   placement::EnvironmentChange decide(spank_handle* spank, const placement::TaskPlacement& task, int rank,
                                       const ShownGpus& shown) const;
+
+  /// A variable as the tasks will find it: in their environment, in NCCL's files or by a profile; nullopt:
+  /// not set.
+  std::optional<std::string> value_of(spank_handle* spank, const std::string& name) const;
 
   /// For --muster=explain: a line for each variable, without those that differ from rank to rank.
   std::vector<std::string> explain(spank_handle* spank, const placement::TaskPlacement& task, int rank) const;

@@ -174,6 +174,7 @@ std::vector<Finding> preflight(const std::vector<Record>& records) {
   auto const roster = roster_of(records);
   check_versions(records, roster, findings);
   check_gpus(records, roster, findings);
+  check_fabric(records, findings);
   check_variables(records, roster, findings);
   check_interfaces(records, findings);
   check_adapters(records, findings);

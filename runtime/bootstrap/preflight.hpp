@@ -25,6 +25,12 @@ std::vector<Finding> preflight(const std::vector<Record>& records);
 void check_interfaces(const std::vector<Record>& records, std::vector<Finding>& findings);
 void check_adapters(const std::vector<Record>& records, std::vector<Finding>& findings);
 
+/// The part about NVLink: fabrics that are not up or not healthy, and what keeps NCCL from the NVLink between
+/// hosts.
+void check_fabric(const std::vector<Record>& records, std::vector<Finding>& findings);
+/// The ranks whose GPUs reach those of another host over NVLink: one cluster and clique on several hosts.
+std::vector<int> ranks_with_nvlink_between_hosts(const std::vector<Record>& records);
+
 /// The interface that NCCL's bootstrap takes by its rules (ncclFindInterfaces, src/misc/socket.cc of
 /// NCCL 2.28): what NCCL_SOCKET_IFNAME names, else one called ib*, else any but docker*, lo* and virbr*, else
 /// docker*, lo*, virbr*. Null when none fits.

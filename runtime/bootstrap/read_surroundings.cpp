@@ -168,6 +168,8 @@ Surroundings read_surroundings(const SurroundingsWish& wish, const std::string& 
   if (!wish.nccl) return around;
   around.driver = line_of(below + "/sys/module/nvidia/version");
   around.gpus_openable = openable_gpus(below);
+  around.imex_channels = imex_channels(below);
+  if (wish.others && !wish.gpu.empty()) around.fabric = read_fabric(wish.gpu, Deadline(driver_patience));
   if (around.local_first && wish.others) {
     around.interfaces = read_interfaces();
     around.adapters = read_bounded([below] { return read_adapters(below); }, Deadline(driver_patience))

@@ -45,9 +45,27 @@ json written(const Surroundings& around) {
                         {"up", one.up},
                         {"link", one.link_layer},
                         {"subnet", one.subnet}});
+  const Fabric& fabric = around.fabric;
+  json const nvlink{{"state", static_cast<int>(fabric.state)},
+                    {"status", fabric.status},
+                    {"cluster", fabric.cluster},
+                    {"clique", fabric.clique},
+                    {"ailment", fabric.ailment}};
   return {{"lenient", around.lenient},    {"nccl", around.nccl},         {"driver", around.driver},
           {"gpus", around.gpus_openable}, {"first", around.local_first}, {"variables", around.variables},
-          {"interfaces", interfaces},     {"adapters", adapters}};
+          {"interfaces", interfaces},     {"adapters", adapters},        {"fabric", nvlink},
+          {"imex", around.imex_channels}};
+}
+
+Fabric fabric_in(const json& object) {
+  Fabric fabric;
+  fabric.state =
+      static_cast<Fabric::State>(checked_int(object, "state", 0, static_cast<int>(Fabric::State::completed)));
+  fabric.status = checked_int(object, "status", INT32_MIN, INT32_MAX);
+  fabric.cluster = checked_text(object, "cluster");
+  fabric.clique = checked_int(object, "clique", 0, INT32_MAX);
+  fabric.ailment = checked_text(object, "ailment");
+  return fabric;
 }
 
 Surroundings surroundings_in(const json& object) {
@@ -69,6 +87,13 @@ Surroundings surroundings_in(const json& object) {
     around.adapters.push_back({checked_text(one, "name"), checked_int(one, "port", 0, 65535),
                                one.at("up").get<bool>(), checked_text(one, "link"),
                                checked_text(one, "subnet")});
+  around.fabric = fabric_in(object.at("fabric"));
+  const auto& channels = object.at("imex");
+  for (const auto& one : channels) {
+    if (!one.is_number_integer() || one.get<std::int64_t>() < 0 || one.get<std::int64_t>() > INT32_MAX)
+      throw Error(Fault::system, "a rank's hello has an unusable 'imex'");
+    around.imex_channels.push_back(one.get<int>());
+  }
   return around;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/fabric.hpp"
+
 namespace muster::bootstrap {
 
 /// A network interface that is up, with the first of its addresses, as NCCL takes them (ncclFindInterfaces,
@@ -28,10 +30,12 @@ struct Adapter {
 struct Surroundings {
   bool lenient =
       false;  ///< MUSTER_PREFLIGHT=warn: what preflight() calls fatal is told, no more; rank 0's counts
-  bool nccl = false;        ///< the job uses NCCL (or is asked what NCCL would find)
-  std::string driver;       ///< version of the NVIDIA kernel driver
-  int gpus_openable = -1;   ///< GPU device files that the kernel lets this process open; -1: there are none
-  bool local_first = true;  ///< the host's first rank, which alone reads what follows
+  bool nccl = false;       ///< the job uses NCCL (or is asked what NCCL would find)
+  std::string driver;      ///< version of the NVIDIA kernel driver
+  int gpus_openable = -1;  ///< GPU device files that the kernel lets this process open; -1: there are none
+  Fabric fabric;           ///< of this rank's GPU
+  std::vector<int> imex_channels;  ///< that this rank may open
+  bool local_first = true;         ///< the host's first rank, which alone reads what follows
   std::vector<Interface> interfaces;
   std::vector<Adapter> adapters;
   /// NCCL_*, UCX_* and those of Open MPI's variables that choose a transport or an algorithm; NCCL's also
@@ -44,11 +48,12 @@ struct SurroundingsWish {
   bool nccl = false;   ///< this rank's world communicator is NCCL's
   bool others = true;  ///< there are other ranks
   int local_rank = 0;
+  std::string gpu = {};  ///< PCI address of this rank's GPU; empty: none
 };
 
 /// Reads /sys, /dev, the environment and with NCCL its configuration files: some tens of microseconds without
-/// NCCL, 0.3 ms with it on a host of eight adapters (on its first rank). `root`: below this folder instead of
-/// "/".
+/// NCCL, 0.3 ms with it on a host of eight adapters (on its first rank), and asks NVML, which NCCL
+/// initialises anyway. `root`: below this folder instead of "/".
 Surroundings read_surroundings(const SurroundingsWish& wish, const std::string& root = "/");
 
 /// The variables that Surroundings keeps, from "NAME=value" texts ending with a null pointer, and those of

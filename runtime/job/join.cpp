@@ -105,8 +105,9 @@ Record Job::State::describe_this_rank(const Deadline& deadline) {
   mine.addresses = bootstrap::own_addresses();
   mine.hello.address = mine.addresses.front();
   take_gpu(mine, deadline);
-  mine.surroundings = bootstrap::read_surroundings(
-      {mine.on_gpu || examined, membership->size() > 1, membership->local_rank()});
+  mine.surroundings =
+      bootstrap::read_surroundings({mine.on_gpu || examined, membership->size() > 1, membership->local_rank(),
+                                    mine.on_gpu ? mine.hello.gpu : std::string()});
   return mine;
 }
 

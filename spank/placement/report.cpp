@@ -21,9 +21,9 @@ void make_printable(std::vector<std::string>& list) {
 }
 /// The bindings name every member, so that none is forgotten.
 void make_printable(NodeReport& report) {
-  auto& [host, rows, left_out, warnings, shown, shown_reason, plan_milliseconds] = report;
+  auto& [host, rows, left_out, warnings, notes, shown, shown_reason, plan_milliseconds] = report;
   for (auto* text : {&host, &shown, &shown_reason}) make_printable(*text);
-  for (auto* list : {&left_out, &warnings}) make_printable(*list);
+  for (auto* list : {&left_out, &warnings, &notes}) make_printable(*list);
   for (auto& row : rows) {
     auto& [local_rank, rank, gpus, cpus, memory, nics, gpu_cpu, gpu_nic, reasons] = row;
     for (auto* text : {&cpus, &gpu_cpu, &gpu_nic}) make_printable(*text);

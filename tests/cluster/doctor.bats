@@ -164,6 +164,19 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   [[ "$output" == *" 0 failed"* ]]
 }
 
+@test "on doubles of CUDA, NCCL and NVML: one clique over two hosts, and what keeps NCCL from its NVLink" {
+  local nvml=MUSTER_NVML_LIBRARY=$MUSTER_BUILD/tests/unit/runtime/libfake_nvml.so
+  on_doubles "$nvml" "FAKE_NVML_FABRIC=3 0 0 0 170" -- doctor --device gpu
+  row pass "NVLink fabric" | grep -F 'up and healthy: 4 GPUs within their hosts'
+  on_doubles "$nvml" "FAKE_NVML_FABRIC=3 0 7 171 170" NCCL_CUMEM_ENABLE=0 -- doctor --device gpu
+  [ "$status" = 0 ]
+  row warn "NVLink fabric" | grep -E 'NCCL_CUMEM_ENABLE=0 on ranks 0-3 \(hosts n0, n1\) keeps NCCL from the NVLink'
+  row warn "NVLink fabric" | grep -E 'ranks 0-3 \(hosts n0, n1\) may open no IMEX channel'
+  fix "unset NCCL_CUMEM_ENABLE"
+  on_doubles "$nvml" "FAKE_NVML_FABRIC=3 0 7 171 170" FAKE_NVML=hang -- doctor --device gpu
+  row skip "NVLink fabric" | grep -F 'says nothing of it'
+}
+
 @test "on doubles of CUDA and NCCL: a GPU that two ranks have and another NCCL are failures, and NCCL is not tried" {
   on_doubles FAKE_CUDA_PCI=0000:3b:00.0 ON_RANK_2=FAKE_NCCL_VERSION=22703 -- doctor --device gpu
   [ "$status" = 1 ]

@@ -145,6 +145,18 @@ step_while_collector() {
   [[ "$output" == *"NCCL_SOCKET_IFNAME=mine: "* ]]
 }
 
+@test "the IMEX channel that the tasks may open is noted, once for the nodes that have it" {
+  for node in n0 n1; do
+    on_node "$node" bash -c 'mkdir -p /dev/nvidia-caps-imex-channels && touch /dev/nvidia-caps-imex-channels/channel3'
+  done
+  run in_job --muster=report srun true
+  [ "$status" = 0 ]
+  [ "$(grep -c '^note: n\[0-1\]: IMEX channel 3$' <<<"$output")" = 1 ]
+  for node in n0 n1; do on_node "$node" rm -r /dev/nvidia-caps-imex-channels; done
+  run in_job --muster=report srun true
+  [[ "$output" != *IMEX* ]]
+}
+
 @test "--muster=json writes each node's plan into the task's working directory, as the user" {
   cd "$BATS_TEST_TMPDIR"
   chmod go+x "$BATS_RUN_TMPDIR"

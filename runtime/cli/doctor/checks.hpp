@@ -33,6 +33,8 @@ std::vector<Row> check_clocks(Patient& patient);
 std::vector<Row> check_versions(Patient& patient);
 /// Which GPUs the ranks have, and whether they may open each other's.
 std::vector<Row> check_gpus(Patient& patient);
+/// The NVLink fabric of the ranks' GPUs: whether it is up and healthy, and its cliques.
+std::vector<Row> check_fabric(Patient& patient);
 /// The interface and the RDMA adapters that NCCL would take on each host.
 std::vector<Row> check_network(Patient& patient);
 /// How much memory the ranks may lock, and what is free in /dev/shm.
@@ -49,10 +51,12 @@ std::vector<Row> check_nodes(Patient& patient);
 std::vector<Row> rows_about(const std::vector<bootstrap::Finding>& findings,
                             const std::vector<std::string>& subjects);
 
-/// What check_gpus() and check_network() make of all ranks' records and the preflight's findings about them;
-/// `used`: the job runs on GPUs. Pure.
+/// What check_gpus(), check_fabric() and check_network() make of all ranks' records and the preflight's
+/// findings about them; `used`: the job runs on GPUs. Pure.
 std::vector<Row> judge_gpus(const std::vector<bootstrap::Record>& records,
                             const std::vector<bootstrap::Finding>& findings, bool used);
+std::vector<Row> judge_fabric(const std::vector<bootstrap::Record>& records,
+                              const std::vector<bootstrap::Finding>& findings);
 std::vector<Row> judge_network(const std::vector<bootstrap::Record>& records,
                                const std::vector<bootstrap::Finding>& findings, int hosts);
 

@@ -28,8 +28,8 @@ struct Options {
 
 using Check = std::vector<Row> (*)(Patient&);
 constexpr std::initializer_list<Check> checks = {
-    check_join,    check_ports,  check_fences,    check_clocks,     check_versions, check_gpus,
-    check_network, check_limits, check_variables, check_all_reduce, check_nodes};
+    check_join,   check_ports,   check_fences, check_clocks,    check_versions,   check_gpus,
+    check_fabric, check_network, check_limits, check_variables, check_all_reduce, check_nodes};
 
 void print(const Options& options, const std::vector<Row>& rows) {
   auto const trace = log::kept();

@@ -105,3 +105,28 @@ TEST_CASE("doctor: adapters that are down are named, and are a failure where a h
   for (std::size_t first : {0, 2}) records[first].surroundings.adapters.clear();
   CHECK(about_adapters(records).verdict == Verdict::skipped);
 }
+
+TEST_CASE("doctor: the NVLink fabric is shown by clique, with the channels that may be opened") {
+  auto records = sound();
+  auto const about = [&] {
+    return only_row(judge_fabric(records, bootstrap::preflight(records)), "NVLink fabric");
+  };
+  CHECK(about().verdict == Verdict::skipped);
+  CHECK_THAT(about().found, ContainsSubstring("NVML (libnvidia-ml.so.1) says nothing of it"));
+  for (auto& record : records) record.surroundings.fabric.state = bootstrap::Fabric::State::unsupported;
+  CHECK(about().found == "the GPUs have none");
+  for (auto& record : records) record.surroundings.fabric.state = bootstrap::Fabric::State::completed;
+  CHECK(about().verdict == Verdict::pass);
+  CHECK(about().found == "up and healthy: 4 GPUs within their hosts");
+  for (auto& record : records) {
+    record.surroundings.fabric.cluster = std::string(32, 'a');
+    record.surroundings.fabric.clique = 7;
+    record.surroundings.imex_channels = {3};
+  }
+  CHECK(about().found == "up and healthy: 4 GPUs in clique 7 of cluster aaaaaaaa on 2 hosts, IMEX channel 3");
+  records[3].surroundings.fabric.ailment = "unhealthy route";
+  CHECK(about().verdict == Verdict::warn);
+  CHECK_THAT(about().found, ContainsSubstring("rank 3 (host n1) is unhealthy (unhealthy route)"));
+  for (auto& record : records) record.on_gpu = false;
+  CHECK(judge_fabric(records, {}).empty());
+}

@@ -112,15 +112,18 @@ TEST_CASE("Every option stands in the man page and in the shell completion") {
     CHECK_THAT(completion, Catch::Matchers::ContainsSubstring(option));
 }
 
-TEST_CASE("The shell completes commands, options and formats") {
+TEST_CASE("The shell completes commands, options, formats and machines") {
   const auto complete = [](const std::string& words, int index) {
-    return shell("bash -c 'set -u; . " MUSTER_SOURCE "/etc/completions/muster; COMP_WORDS=(" + words +
-                 "); COMP_CWORD=" + std::to_string(index) + "; _muster; echo \"${COMPREPLY[*]}\"'")
+    return shell("PATH=\"$(dirname '" MUSTER_COMMAND "'):$PATH\" bash -c 'set -u; . " MUSTER_SOURCE
+                 "/etc/completions/muster; COMP_WORDS=(" +
+                 words + "); COMP_CWORD=" + std::to_string(index) + "; _muster; echo \"${COMPREPLY[*]}\"'")
         .output;
   };
   CHECK(complete("muster pl", 1) == "plan\n");
   CHECK(complete("muster plan --ta", 2) == "--tasks --tasks-per-gpu\n");
   CHECK(complete("muster plan --format j", 3) == "json\n");
+  CHECK(complete("muster plan --machine dgx-", 3) == "dgx-a100 dgx-h100\n");
+  CHECK(complete("muster plan --machine l", 3) == "list lenovo-h200\n");
   CHECK(complete("muster plan --root " MUSTER_SOURCE "/etc/completion", 3) == MUSTER_SOURCE
         "/etc/completions\n");
 }

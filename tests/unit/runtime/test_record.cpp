@@ -32,6 +32,8 @@ Record full_record() {
   record.surroundings.variables = {{"NCCL_PROTO", "LL"}};
   record.surroundings.interfaces = {{"eth0", "10.0.0.1", 24}};
   record.surroundings.adapters = {{"mlx5_0", 2, true, "InfiniBand", "fe80:0000:0000:0000"}};
+  record.surroundings.fabric = {bootstrap::Fabric::State::completed, 999, "ab12", 7, "degraded bandwidth"};
+  record.surroundings.imex_channels = {0, 5};
   record.port = 65535;
   record.key.assign(32, 0xab);
   return record;
@@ -61,6 +63,12 @@ TEST_CASE("a hello survives the way there and back") {
   REQUIRE(back.surroundings.interfaces.at(0).prefix == 24);
   REQUIRE(back.surroundings.adapters.at(0).port == 2);
   REQUIRE(back.surroundings.adapters.at(0).up);
+  REQUIRE(back.surroundings.fabric.state == bootstrap::Fabric::State::completed);
+  REQUIRE(back.surroundings.fabric.status == 999);
+  REQUIRE(back.surroundings.fabric.cluster == "ab12");
+  REQUIRE(back.surroundings.fabric.clique == 7);
+  REQUIRE(back.surroundings.fabric.ailment == "degraded bandwidth");
+  REQUIRE(back.surroundings.imex_channels == std::vector<int>{0, 5});
   REQUIRE(back.port == 65535);
   REQUIRE(back.key == record.key);
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "bootstrap/rank_list.hpp"
+#include "doctor/checks.hpp"
+#include "job/job_inside.hpp"
+
+namespace muster::cli::doctor {
+namespace {
+
+using State = bootstrap::Fabric::State;
+
+// "4 GPUs in clique 7 of cluster 0123abcd on 2 hosts", "8 GPUs, each host for itself".
+std::string domains_of(const std::vector<bootstrap::Record>& records) {
+  struct Domain {
+    int gpus = 0;
+    std::set<std::string> hosts;
+  };
+  std::map<std::pair<std::string, int>, Domain> domains;
+  for (const auto& record : records) {
+    const auto& fabric = record.surroundings.fabric;
+    if (!record.on_gpu || fabric.state != State::completed) continue;
+    auto& domain = domains[{fabric.cluster.substr(0, 8), fabric.cluster.empty() ? 0 : fabric.clique}];
+    ++domain.gpus;
+    domain.hosts.insert(record.hello.host);
+  }
+  std::string text;
+  for (const auto& [name, domain] : domains) {
+    const auto& [cluster, clique] = name;
+    text += fmt::format("{}{} GPU{} ", text.empty() ? "" : "; ", domain.gpus, domain.gpus == 1 ? "" : "s");
+    if (cluster.empty())
+      text += "within their hosts";
+    else
+      text += fmt::format("in clique {} of cluster {} on {} host{}", clique, cluster, domain.hosts.size(),
+                          domain.hosts.size() == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string channels_of(const std::vector<bootstrap::Record>& records) {
+  std::set<int> channels;
+  for (const auto& record : records)
+    channels.insert(record.surroundings.imex_channels.begin(), record.surroundings.imex_channels.end());
+  if (channels.empty()) return "";
+  return ", IMEX channel " + bootstrap::ranges_of({channels.begin(), channels.end()});
+}
+
+}  // namespace
+
+std::vector<Row> check_fabric(Patient& patient) {
+  return judge_fabric(detail::JobInside::records(patient.job), patient.findings);
+}
+
+std::vector<Row> judge_fabric(const std::vector<bootstrap::Record>& records,
+                              const std::vector<bootstrap::Finding>& findings) {
+  auto rows = rows_about(findings, {"NVLink fabric"});
+  auto const any = [&](auto which) {
+    return std::any_of(records.begin(), records.end(), [&](const bootstrap::Record& record) {
+      return record.on_gpu && which(record.surroundings.fabric.state);
+    });
+  };
+  if (!rows.empty() || !any([](State) { return true; })) return rows;
+  if (any([](State state) { return state == State::completed; })) {
+    rows.push_back({Verdict::pass, "NVLink fabric",
+                    "up and healthy: " + domains_of(records) + channels_of(records), ""});
+  } else if (any([](State state) { return state == State::unsupported; })) {
+    rows.push_back({Verdict::skipped, "NVLink fabric", "the GPUs have none", ""});
+  } else {
+    rows.push_back({Verdict::skipped, "NVLink fabric",
+                    "NVML (libnvidia-ml.so.1) says nothing of it; MUSTER_LOG=debug has the reason", ""});
+  }
+  return rows;
+}
+
+}  // namespace muster::cli::doctor

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// What NVML says of a GPU's NVLink fabric, on a fake of it (fake_nvml.cpp), and what the preflight makes of
+// that.
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "bootstrap/fabric.hpp"
+#include "bootstrap/preflight.hpp"
+#include "catch.hpp"
+
+using namespace muster;
+using namespace muster::bootstrap;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using State = Fabric::State;
+
+namespace {
+
+struct FakeNvml {
+  explicit FakeNvml(const char* fabric, const char* what = "") {
+    setenv("MUSTER_NVML_LIBRARY", FAKE_NVML_FILE, 1);
+    setenv("FAKE_NVML_FABRIC", fabric, 1);
+    setenv("FAKE_NVML", what, 1);
+  }
+  ~FakeNvml() {
+    for (const char* name : {"MUSTER_NVML_LIBRARY", "FAKE_NVML_FABRIC", "FAKE_NVML"}) unsetenv(name);
+  }
+};
+
+Fabric read(const char* fabric, const char* what = "") {
+  FakeNvml const fake(fabric, what);
+  return read_fabric("0000:3b:00.0", Deadline(what == std::string("hang") ? 100ms : 20s));
+}
+
+// Two hosts of two ranks, all GPUs in one cluster and clique.
+std::vector<Record> rack() {
+  std::vector<Record> records(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    auto& record = records[static_cast<std::size_t>(rank)];
+    record.hello.rank = rank;
+    record.hello.host = record.hello.boot_id = rank < 2 ? "n0" : "n1";
+    record.on_gpu = true;
+    record.surroundings.fabric = {State::completed, 0, std::string(32, 'a'), 7, ""};
+    record.surroundings.imex_channels = {0};
+  }
+  return records;
+}
+
+std::vector<Finding> findings_of(const std::vector<Record>& records) {
+  std::vector<Finding> findings;
+  check_fabric(records, findings);
+  for (const auto& finding : findings) {
+    CHECK(finding.subject == "NVLink fabric");
+    CHECK_FALSE(finding.fatal);
+    CHECK_FALSE(finding.fix.empty());
+  }
+  return findings;
+}
+
+std::string only(const std::vector<Record>& records) {
+  auto const findings = findings_of(records);
+  REQUIRE(findings.size() == 1);
+  return findings[0].text;
+}
+
+}  // namespace
+
+TEST_CASE("a fabric's state, clique, cluster and health are read") {
+  auto fabric = read("3 0 7 171 170");
+  CHECK(fabric.state == State::completed);
+  CHECK(fabric.status == 0);
+  CHECK(fabric.clique == 7);
+  CHECK(fabric.cluster == "abababababababababababababababab");
+  CHECK(fabric.ailment.empty());  // 0xaa: four times "no"
+  CHECK(read("3 0 7 171 0").ailment.empty());
+  CHECK(read("3 0 7 171 105").ailment == "degraded bandwidth, recovery from an access timeout");  // 0x69
+  CHECK(read("3 0 7 171 22").ailment == "route in recovery, unhealthy route");                    // 0x16
+  CHECK(read("3 0 7 171 426").ailment.empty());                                                   // 0x1aa
+  CHECK(read("3 0 7 171 1194").ailment == "incorrect configuration");                             // 0x4aa
+  CHECK(read("3 0 0 0 0").cluster.empty());
+  CHECK(read("3 999 0 0 0").status == 999);
+  CHECK(read("2 0 0 0 0").state == State::in_progress);
+  CHECK(read("1 0 0 0 0").state == State::not_started);
+  CHECK(read("0 0 0 0 0").state == State::unsupported);
+  CHECK(read("9 0 0 0 0").state == State::unknown);
+}
+
+TEST_CASE("an old driver says no health, and what NVML does not say is unknown") {
+  auto const old = read("3 0 7 1 1", "old");
+  CHECK(old.state == State::completed);
+  CHECK(old.clique == 7);
+  CHECK(old.ailment.empty());
+  for (const char* what : {"no_init", "no_device"}) CHECK(read("3 0 7 1 1", what).state == State::unknown);
+  setenv("MUSTER_NVML_LIBRARY", "/nowhere/libnvidia-ml.so.1", 1);
+  CHECK(read_fabric("0000:3b:00.0", Deadline(20s)).state == State::unknown);
+  unsetenv("MUSTER_NVML_LIBRARY");
+}
+
+TEST_CASE("an NVML that hangs is given up at the deadline") {
+  auto const since = std::chrono::steady_clock::now();
+  CHECK(read("3 0 7 1 1", "hang").state == State::unknown);
+  CHECK(std::chrono::steady_clock::now() - since < 10s);
+}
+
+TEST_CASE("IMEX channels that can be opened are listed") {
+  std::string name = (std::filesystem::temp_directory_path() / "muster-imex-XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  CHECK(imex_channels(name).empty());
+  auto const folder = std::filesystem::path(name) / "dev/nvidia-caps-imex-channels";
+  std::filesystem::create_directories(folder);
+  for (const char* file : {"channel12", "channel3", "channel", "channel3x", "other1"})
+    std::ofstream(folder / file) << "";
+  CHECK(imex_channels(name) == std::vector<int>{3, 12});
+  std::filesystem::remove_all(name);
+}
+
+TEST_CASE("a rack in order has no finding, and neither have fabrics that end on their host") {
+  CHECK(findings_of(rack()).empty());
+  auto records = rack();
+  for (auto& record : records) {
+    record.surroundings.fabric.cluster.clear();
+    record.surroundings.imex_channels.clear();
+    record.surroundings.variables["NCCL_CUMEM_ENABLE"] = "0";
+  }
+  CHECK(findings_of(records).empty());
+}
+
+TEST_CASE("fabrics that are not up or not healthy are named with their ranks") {
+  auto records = rack();
+  records[1].surroundings.fabric.state = State::in_progress;
+  CHECK(only(records) == "the NVLink fabric of rank 1 (host n0) is not up (registration is in progress)");
+  records = rack();
+  records[2].surroundings.fabric.ailment = records[3].surroundings.fabric.ailment = "degraded bandwidth";
+  CHECK(only(records) == "the NVLink fabric of ranks 2-3 (host n1) is unhealthy (degraded bandwidth)");
+  records = rack();
+  records[0].surroundings.fabric.status = 999;
+  CHECK_THAT(only(records), ContainsSubstring("of rank 0 (host n0) refused the GPU (NVML error 999)"));
+}
+
+TEST_CASE("what keeps NCCL from the NVLink between hosts is named") {
+  auto records = rack();
+  for (auto& record : records) record.surroundings.variables["NCCL_CUMEM_ENABLE"] = "0";
+  CHECK(only(records) ==
+        "NCCL_CUMEM_ENABLE=0 on ranks 0-3 (hosts n0, n1) keeps NCCL from the NVLink between these hosts: it "
+        "takes "
+        "the network");
+  records = rack();
+  records[3].surroundings.variables["NCCL_MNNVL_ENABLE"] = "0";
+  CHECK_THAT(only(records), ContainsSubstring("NCCL_MNNVL_ENABLE=0 on rank 3 (host n1)"));
+  records = rack();
+  records[2].surroundings.imex_channels.clear();
+  CHECK_THAT(only(records), ContainsSubstring("rank 2 (host n1) may open no IMEX channel"));
+  // Hosts that do not share a clique have no NVLink between them.
+  for (auto& record : records)
+    if (record.hello.host == "n1") record.surroundings.fabric.clique = 8;
+  CHECK(findings_of(records).empty());
+  CHECK(ranks_with_nvlink_between_hosts(records).empty());
+}
