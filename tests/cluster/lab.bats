@@ -112,13 +112,14 @@ END
   [[ $(sort <<<"$output") == $'0: nvidia0=ENXIO nvidia1=EPERM\n1: nvidia0=EPERM nvidia1=ENXIO\n2: nvidia0=ENXIO nvidia1=EPERM\n3: nvidia0=EPERM nvidia1=ENXIO' ]]
 }
 
-@test "the same in a batch job, and with SLURM_GPU_BIND=none every device of the step" {
+@test "the same in a batch job, and without GPU binding every device of the step" {
   isolated || skip "no usable cgroup here: $(<"$BATS_FILE_TMPDIR/up")"
   cat >"$BATS_TEST_TMPDIR/job" <<'END'
 #!/bin/bash
 # On a busy machine srun says on standard error that it waits for the step before it.
 srun -l "$1" 2>/dev/null | sort
-SLURM_GPU_BIND=none srun -l "$1" 2>/dev/null | sort
+# Slurm 23.11 and later take the job's SLURM_TRES_BIND before the other.
+SLURM_GPU_BIND=none SLURM_TRES_BIND=gres/gpu:none srun -l "$1" 2>/dev/null | sort
 END
   run -0 on_lab sbatch --wait -N2 -n4 --gpus-per-task=1 -o "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/job" "$BATS_FILE_TMPDIR/open_gpus"
   run -0 cat "$BATS_TEST_TMPDIR/out"
