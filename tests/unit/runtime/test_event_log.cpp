@@ -7,6 +7,7 @@
 
 #include "catch.hpp"
 #include "observe/trace_text.hpp"
+#include "soon.hpp"
 
 using namespace muster;
 using namespace muster::observe;
@@ -151,6 +152,7 @@ TEST_CASE("a log is frozen while threads write, and what is read is whole") {
   EventLog log(4);
   log.start();
   std::atomic<bool> over{false};
+  std::atomic<int> writing{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -159,14 +161,14 @@ TEST_CASE("a log is frozen while threads write, and what is read is whole") {
         ++number;
         if (log.begin(Category::operation, std::to_string(t) + "." + std::to_string(number), nullptr, number))
           log.end();
+        if (number == 1000) ++writing;
       }
     });
   }
-  auto const full = [&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    log.freeze();
-  };
-  full();
+  auto const limit = std::chrono::steady_clock::now() + soon;
+  while (writing < 4 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  log.freeze();
   std::size_t events = 0;
   for (const auto& thread : log.threads()) {
     auto const read = log.read(thread.number, 0, 1u << 20);
