@@ -183,7 +183,7 @@ int slurm_spank_task_init(spank_t spank, int argc, char **argv) {
   return spank_setenv(spank, "LAB_PROBE", argc == 2 ? argv[1] : "?", 1) == ESPANK_SUCCESS ? 0 : -1;
 }
 END
-  gcc -shared -fPIC -o "$BATS_TEST_TMPDIR/spank.so" "$BATS_TEST_TMPDIR/spank.c"
+  gcc -shared -fPIC -I "$(dirname "$(dirname "$(command -v slurmd)")")/include" -o "$BATS_TEST_TMPDIR/spank.so" "$BATS_TEST_TMPDIR/spank.c"
   local name=second.$$
   lab up --name "$name" --owner "$$" --nodes 1 --gpus 1 --plugin "$BATS_TEST_TMPDIR/spank.so" --plugin-args 'one two'
   run -0 --separate-stderr lab --name "$name" exec srun printenv LAB_PROBE

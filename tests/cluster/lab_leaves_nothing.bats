@@ -152,7 +152,7 @@ write_test_file() {
 
 after_bats() {
   local status=0
-  env -i HOME="$HOME" PATH=/usr/sbin:/usr/bin:/sbin:/bin "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats" >"$BATS_TEST_TMPDIR/inner" 2>&1 || status=$?
+  env -i HOME="$HOME" PATH="$PATH" "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats" >"$BATS_TEST_TMPDIR/inner" 2>&1 || status=$?
   cat "$BATS_TEST_TMPDIR/inner"
   ((status == 1))
   grep -q '^not ok 1 inner' "$BATS_TEST_TMPDIR/inner"
@@ -165,7 +165,7 @@ after_bats() {
 }
 
 after_bats_is_interrupted() {
-  in_foreground 'exec env -i HOME="$HOME" PATH=/usr/sbin:/usr/bin:/sbin:/bin "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats"'
+  in_foreground 'exec env -i HOME="$HOME" PATH="$PATH" "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats"'
   until_true test -s "$BATS_TEST_TMPDIR/inner.name"
   NAME=$(<"$BATS_TEST_TMPDIR/inner.name")
   export MUSTER_LAB=$NAME
