@@ -57,7 +57,6 @@ set(CPACK_PACKAGE_CONTACT ${MUSTER_PACKAGE_CONTACT})
 
 # The licence and the changelogs of each package, which `cmake --install` leaves alone.
 string(TIMESTAMP muster_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
-configure_file(packages/copyright.in ${CMAKE_CURRENT_BINARY_DIR}/copyright @ONLY)
 configure_file(packages/shlibs.in ${CMAKE_CURRENT_BINARY_DIR}/shlibs @ONLY)
 set(muster_components runtime development trainer)
 set(package_targets libmuster muster-train)
@@ -68,13 +67,14 @@ if(TARGET spank_muster)
   list(PREPEND muster_components plugin)
   list(APPEND package_targets spank_muster spank_muster_step)
 endif()
+include(${CMAKE_CURRENT_LIST_DIR}/packages/notices.cmake)
 foreach(component ${muster_components})
   set(package_release ${muster_release})
   if(component STREQUAL plugin)
     set(package_release ${muster_plugin_release})
   endif()
   configure_file(packages/changelog.Debian.in ${CMAKE_CURRENT_BINARY_DIR}/${component}/changelog.Debian @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/copyright ${CMAKE_CURRENT_BINARY_DIR}/${component}/changelog.Debian
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${component}/copyright ${CMAKE_CURRENT_BINARY_DIR}/${component}/changelog.Debian
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${muster_package_${component}} COMPONENT ${component} EXCLUDE_FROM_ALL)
   install(FILES ${CMAKE_SOURCE_DIR}/docs/CHANGELOG.md RENAME changelog
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${muster_package_${component}} COMPONENT ${component} EXCLUDE_FROM_ALL)

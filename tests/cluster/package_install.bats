@@ -103,6 +103,28 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   done
 }
 
+# code_of FILE…: the libraries whose code is in these binaries of the build, which are not stripped, by the names of their packages' notices.
+code_of() {
+  nm --defined-only "$@" | sed -nE 's/.* _ZN[rVKRO]*([0-9]+)([A-Za-z_].*)/\1 \2/p' | awk '{ print substr($2, 1, $1) }' | sort -u \
+    | grep -vxE 'muster|__gnu_cxx|__cxxabiv1|_GLOBAL__N_1' \
+    | sed 's/^CLI$/CLI11/; s/^dnnl$/oneDNN/; s/^nlohmann$/nlohmann_json/; s/^pugi$/pugixml/; s/^toml$/tomlplusplus/' | sort
+}
+# notices PACKAGE: the libraries that its copyright file names.
+notices() {
+  dpkg-deb --fsys-tarfile "$(package "$1")" | tar -xO "./usr/share/doc/$1/copyright" | sed -n 's/^== Contains code of \([^ ]*\), whose.*/\1/p' | sort
+}
+
+@test "each package has the notices of just the libraries whose code is in it" {
+  diff <(notices muster-slurm-plugin) <(code_of "$MUSTER_BUILD"/lib/spank_muster{,_step}.so)
+  diff <(notices libmuster) <(code_of "$MUSTER_BUILD"/lib/libmuster.so.0 "$MUSTER_BUILD/bin/muster")
+  diff <(notices muster-trainer) <(code_of "$MUSTER_BUILD/bin/muster-train")
+  [ -z "$(notices libmuster-dev)" ]
+  # The notices themselves are there.
+  for words in 'Kohlhoff' 'Henry.*Schreiner' 'Victor Zverovich' 'Niels Lohmann' 'Arseny Kapoulkine' 'Gabi Melman' 'Permission is hereby granted'; do
+    dpkg-deb --fsys-tarfile "$(package libmuster)" | tar -xO ./usr/share/doc/libmuster/copyright | grep -q "$words"
+  done
+}
+
 @test "the plugin needs libc and just the Slurm series that it was built for, and not the runtime" {
   series=$(slurm_series)
   depends=$(field muster-slurm-plugin Depends)
