@@ -125,6 +125,48 @@ notices() {
   done
 }
 
+# lacks FILE: which of the distributions' hardening this binary does not have. spank_muster.so has nothing in which an index could be wrong.
+# __snprintf_chk may be a static library's.
+lacks() {
+  local headers dynamic symbols code text
+  headers=$(readelf -lW "$1") dynamic=$(readelf -dW "$1") symbols=$(nm -D "$1") code=$(objdump -d --no-show-raw-insn "$1") text=$(strings "$1")
+  grep -qE '^ +GNU_STACK .* RW ' <<<"$headers" || echo "a stack without code"
+  grep -q '^ *GNU_RELRO ' <<<"$headers" && grep -qE 'BIND_NOW|FLAGS_1.* NOW' <<<"$dynamic" || echo "full relro"
+  [[ $1 != */bin/* ]] || grep -q 'FLAGS_1.* PIE' <<<"$dynamic" || echo PIE
+  grep -q ' __stack_chk_fail' <<<"$symbols" || echo "stack protector"
+  grep -E ' U __[a-z_]+_chk' <<<"$symbols" | grep -qvE '__stack_chk|__snprintf_chk' || echo _FORTIFY_SOURCE
+  [[ $1 == */spank_muster.so ]] || grep -q '__n < this->size()' <<<"$text" || echo _GLIBCXX_ASSERTIONS
+  if [ "$(uname -m)" = x86_64 ]; then
+    grep -qE 'or[lq]? +\$0x0,(0x[0-9a-f]+)?\(%rsp' <<<"$code" || echo "stack clash protection"
+  fi
+}
+
+@test "every binary has the distributions' hardening" {
+  files=$BATS_TEST_TMPDIR/files
+  for file in "$PACKAGES"/*.deb; do dpkg-deb --extract "$file" "$files"; done
+  binaries=$(find "$files" -type f \( -path '*/usr/bin/*' -o -name '*.so*' \) | sort)
+  [ "$(wc -l <<<"$binaries")" = 5 ]
+  for file in $binaries; do
+    missing=$(lacks "$file" | paste -sd,)
+    [ -z "$missing" ] || { echo "${file#"$files"} lacks $missing"; false; }
+  done
+}
+
+@test "functions begin with the mark on which alone indirect branches may land" {
+  [ "$(uname -m)" = x86_64 ] || skip "it is x86's"
+  for package in muster-slurm-plugin libmuster muster-trainer; do dpkg-deb --extract "$(package $package)" "$BATS_TEST_TMPDIR/files"; done
+  for file in $(find "$BATS_TEST_TMPDIR/files" -name 'spank_muster.so' -o -name 'libmuster.so.*.*'); do
+    # By addresses, for a function may have several names.
+    objdump -d --no-show-raw-insn "$file" | awk '$2 == "endbr64" { sub(/:/, "", $1); print $1 }' | sort -u >"$BATS_TEST_TMPDIR/marked"
+    nm -D --defined-only "$file" | awk '$2 == "T" { sub(/^0+/, "", $1); print $1 }' | sort -u >"$BATS_TEST_TMPDIR/functions"
+    [ -s "$BATS_TEST_TMPDIR/functions" ]
+    run -0 comm -13 "$BATS_TEST_TMPDIR/marked" "$BATS_TEST_TMPDIR/functions"
+    [ -z "$output" ]
+  done
+  # A program's own functions have no names left; a build without marks has three, of the C library.
+  for file in "$BATS_TEST_TMPDIR"/files/usr/bin/*; do [ "$(objdump -d --no-show-raw-insn "$file" | grep -c endbr64)" -gt 100 ]; done
+}
+
 @test "the plugin needs libc and just the Slurm series that it was built for, and not the runtime" {
   series=$(slurm_series)
   depends=$(field muster-slurm-plugin Depends)
