@@ -240,8 +240,8 @@ bool is_switched_off(const Parts& parts, std::string_view variable) {
     return true;
   if (!parts.cpu && among({"OMP_NUM_THREADS", "MUSTER_CPUS"})) return true;
   if (parts.memory == MemoryPolicy::off && variable == "MUSTER_MEMORY") return true;
-  return !parts.nic &&
-         among({"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "MUSTER_NICS"});
+  return !parts.nic && among({"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME",
+                              "OMPI_MCA_btl_tcp_if_include", "MUSTER_NICS"});
 }
 
 }  // namespace muster::spank

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 
+#include "open_mpi/tcp_interface.hpp"
 #include "placement/error.hpp"
 #include "placement/nccl_conf.hpp"
 #include "placement/socket_interface.hpp"
@@ -89,6 +90,7 @@ TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, c
   const RankLayout layout = read_layout(spank, facts);
   const std::size_t node = node_index(spank, layout, facts);
   find_interface(spank, layout, node);
+  find_mpi_interface(spank);
   job_.fence = job_variable(spank, fence_variable).value_or("");
   find_frameworks(spank, facts, layout);
   read_files(spank, profiles, node < layout.hosts.size() ? layout.hosts[node] : facts.host);
@@ -130,6 +132,17 @@ void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layo
     job_.socket_reason = "the interface of the default route";
   }
   if (others > 0) job_.socket_reason += ", since the step's other nodes are not found by name";
+}
+
+// Open MPI ends the job where btl_tcp_if_include meets a btl_tcp_if_exclude of somebody's.
+void TaskEnvironment::find_mpi_interface(spank_handle* spank) {
+  if (!parts_.nic || !open_mpi::has_rivals(job_.socket_interface)) return;
+  const std::string chosen =
+      open_mpi::tcp_interface_chosen([&](const std::string& name) { return job_variable(spank, name); });
+  if (chosen.empty())
+    job_.mpi_interface = job_.socket_interface;
+  else
+    left_out_.push_back({open_mpi::tcp_interface_variable, "", chosen});
 }
 
 void TaskEnvironment::find_frameworks(spank_handle* spank, const SlurmFacts& facts,

@@ -58,6 +58,7 @@ class TaskEnvironment {
  private:
   friend struct RecordAccess;
   void find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node);
+  void find_mpi_interface(spank_handle* spank);
   void find_frameworks(spank_handle* spank, const SlurmFacts& facts, const RankLayout& layout);
   void find_tensorflow(const RankLayout& layout);
   void read_files(spank_handle* spank, const std::string& profiles, const std::string& node);

@@ -12,6 +12,7 @@
 #include "bootstrap/roster.hpp"
 #include "communicator/host_mpi.hpp"
 #include "communicator/mpi_communicator.hpp"
+#include "communicator/mpi_interface.hpp"
 #include "log.hpp"
 
 namespace muster::detail {
@@ -145,7 +146,8 @@ bool can_start_mpi() {
   int initialised = 0;
   MPI_Initialized(&initialised);
   // Without PMIx every process's MPI_Init makes a world of one.
-  return initialised != 0 || std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+  return initialised != 0 || std::getenv("PMIX_RANK") != nullptr ||
+         std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
 }
 
 std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& deadline) {
@@ -162,6 +164,8 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
   auto const starting = job.plane ? job.plane->follow_activity("") : std::make_shared<control::Activity>();
   if (initialised == 0) {
     tune(yield);
+    if (auto const name = choose_tcp_interface(job.roster, job.rank); !name.empty())
+      log::debug("open-mpi: TCP over {} alone, on which the other hosts reach this one", name);
     run_in_mpi(job, *starting, 1, "MPI_Init", deadline, [] {
       int provided = 0;
       return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);

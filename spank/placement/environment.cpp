@@ -81,6 +81,8 @@ void add_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<V
     variables.push_back({"UCX_NET_DEVICES", socket, "no usable RDMA port: " + reason});
   }
   if (!socket.empty()) variables.push_back({"GLOO_SOCKET_IFNAME", socket, reason});
+  if (!facts.mpi_interface.empty())
+    variables.push_back({"OMPI_MCA_btl_tcp_if_include", facts.mpi_interface, reason});
   variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(task.cores, 1)), "the task's cores"});
 }
 

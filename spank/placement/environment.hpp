@@ -41,7 +41,8 @@ struct JobFacts {
   std::string tensorflow_cluster;  ///< of tensorflow_cluster(); empty: no TF_CONFIG
   std::string socket_interface;    ///< the interface that routes to the other nodes; empty: unknown
   std::string socket_reason;       ///< how it was found, in words
-  std::string fence;               ///< how the step's nodes meet in a PMIx fence; empty: as Slurm chooses
+  std::string mpi_interface;  ///< the one of several that Open MPI's TCP is to take; empty: its own choice
+  std::string fence;          ///< how the step's nodes meet in a PMIx fence; empty: as Slurm chooses
   std::vector<PciAddress>
       visible_gpus;  ///< GPUs that the task could open, in any order: CUDA's indices count among them
                      ///< when a UUID is unknown. Empty: the task's own GPUs only

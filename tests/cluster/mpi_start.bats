@@ -67,3 +67,76 @@ sums() {
     srun --overlap -N2 -n2 --muster bash -c 'echo "$SLURM_PROCID fence=$SLURM_PMIX_FENCE"; echo "$SLURM_PROCID set=$(grep -o SLURM_PMIX_FENCE <<<"$MUSTER_SET")"'
   [ "$(value fence)/$(value set)" = "ring ring/SLURM_PMIX_FENCE SLURM_PMIX_FENCE" ]
 }
+
+# decoys up|down: on every node a bridge without ports and the far end of a VPN, with the same address on both nodes, as docker0 has.
+decoys() {
+  local node
+  for node in n0 n1; do
+    if [ "$1" = up ]; then
+      on_node "$node" bash -c 'ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up &&
+        ip link add vpn0 type veth peer name vpn0-end && ip addr add 10.8.0.1/24 dev vpn0 && ip link set vpn0-end up && ip link set vpn0 up'
+    else
+      on_node "$node" bash -c 'ip link del docker0; ip link del vpn0'
+    fi
+  done
+}
+# shellcheck disable=SC2016 # the tasks expand it
+interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
+
+@test "interfaces that lead nowhere: Open MPI takes the one that reaches the other nodes, for any program and for libmuster alone" {
+  decoys up
+  for _ in 1 2 3; do
+    sums --muster
+    # Without the plugin's variables the runtime finds it before MPI_Init.
+    run -0 on_lab timeout 60 srun -N2 -n4 --overcommit --mpi=pmix --muster=off "$MUSTER_BUILD/bin/muster" bench --device=cpu --max=4K
+  done
+  run -0 --separate-stderr on_lab srun -N2 --muster bash -c "$interface"
+  [ "$(value interface)" = "eth0 eth0" ]
+  run -0 on_lab srun -N2 --muster=explain true
+  [[ "$output" == *"OMPI_MCA_btl_tcp_if_include=eth0: the interface that routes to another node of the step"* ]]
+  run -0 --separate-stderr on_lab srun -N2 --muster=nic=off bash -c "$interface"
+  [ "$(value interface)" = "unset unset" ]
+}
+
+@test "whoever has chosen Open MPI's interfaces keeps them: by a variable, in a file of the user's or of the Open MPI on PATH" {
+  run -0 --separate-stderr on_lab env OMPI_MCA_btl_tcp_if_include=10.66.0.0/24 srun -N2 --muster bash -c "$interface"
+  [ "$(value interface)" = "10.66.0.0/24 10.66.0.0/24" ]
+  OMPI_MCA_btl_tcp_if_exclude=lo,docker0,vpn0 sums --muster
+  home=$BATS_TEST_TMPDIR/home prefix=$BATS_TEST_TMPDIR/prefix
+  mkdir -p "$home/.openmpi" "$prefix/bin" "$prefix/etc"
+  echo ' btl_tcp_if_exclude = lo,docker0,vpn0' >"$home/.openmpi/mca-params.conf"
+  HOME=$home sums --muster
+  run -0 on_lab env HOME="$home" srun -N2 --muster=explain true
+  echo "$output"
+  [[ "$output" == *"OMPI_MCA_btl_tcp_if_include not set: $home/.openmpi/mca-params.conf sets btl_tcp_if_exclude"* ]]
+  HOME=$home run -0 on_lab timeout 60 srun -N2 -n4 --overcommit --mpi=pmix --muster=off "$MUSTER_BUILD/bin/muster" bench --device=cpu --max=4K
+  cp /bin/true "$prefix/bin/mpirun"
+  echo 'btl_tcp_if_include=eth0' >"$prefix/etc/openmpi-mca-params.conf"
+  run -0 --separate-stderr on_lab env PATH="$prefix/bin:$PATH" srun -N2 --muster bash -c "$interface"
+  [ "$(value interface)" = "unset unset" ]
+  # A comment, and another setting.
+  printf '# btl_tcp_if_include = eth7\nbtl_tcp_links = 1\n' >"$prefix/etc/openmpi-mca-params.conf"
+  run -0 --separate-stderr on_lab env PATH="$prefix/bin:$PATH" srun -N2 --muster bash -c "$interface"
+  [ "$(value interface)" = "eth0 eth0" ]
+  decoys down
+  run -0 --separate-stderr on_lab srun -N2 --muster bash -c "$interface"
+  [ "$(value interface)" = "unset unset" ]
+}
+
+@test "a path between the nodes that takes smaller packets on one side" {
+  on_node n1 ip link set eth0 mtu 1400
+  sums --muster
+  run -0 on_lab timeout 60 srun -N2 -n4 --overcommit --mpi=pmix --muster "$MUSTER_BUILD/bin/muster" bench --device=cpu --max=1M
+  on_node n1 ip link set eth0 mtu 1500
+}
+
+@test "an interface with IPv6 alone is not named to Open MPI, which often has no IPv6" {
+  for node in n0 n1; do
+    on_node "$node" bash -c 'ip link add six0 type veth peer name six0-end && ip link set six0-end up && ip link set six0 up && ip addr add "fd66::1${0#n}/64" dev six0 nodad
+      ip link add vpn0 type veth peer name vpn0-end && ip addr add 10.8.0.1/24 dev vpn0 && ip link set vpn0-end up && ip link set vpn0 up
+      echo "fd66::10 n0" >/run/hosts; echo "fd66::11 n1" >>/run/hosts; cat /etc/hosts >>/run/hosts; mount --bind /run/hosts /etc/hosts' "$node"
+  done
+  # shellcheck disable=SC2016 # the tasks expand it
+  run -0 --separate-stderr on_lab srun -N2 --muster bash -c "$interface"'; echo "$SLURM_PROCID gloo=$GLOO_SOCKET_IFNAME"'
+  [ "$(value interface)/$(value gloo)" = "unset unset/six0 six0" ]
+}

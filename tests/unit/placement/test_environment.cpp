@@ -47,6 +47,7 @@ JobFacts facts() {
   job.ports = derive_ports(7, 0);
   job.socket_interface = "eth0";
   job.fence = "ring";
+  job.mpi_interface = "eth0";
   return job;
 }
 
@@ -60,6 +61,7 @@ TEST_CASE("The whole environment of a task") {
                                                        {"NCCL_SOCKET_IFNAME", "=eth0"},
                                                        {"UCX_NET_DEVICES", "mlx5_1:1"},
                                                        {"GLOO_SOCKET_IFNAME", "eth0"},
+                                                       {"OMPI_MCA_btl_tcp_if_include", "eth0"},
                                                        {"OMP_NUM_THREADS", "4"},
                                                        {"SLURM_PMIX_FENCE", "ring"},
                                                        {"RANK", "5"},
@@ -154,7 +156,8 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   CHECK(set.at("CUDA_VISIBLE_DEVICES") == "GPU-16");
   CHECK(set.at("MUSTER_KEPT") == "NCCL_IB_HCA,RANK");
   CHECK(set.at("MUSTER_SET") ==
-        "CUDA_VISIBLE_DEVICES,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,OMP_"
+        "CUDA_VISIBLE_DEVICES,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,"
+        "OMPI_MCA_btl_tcp_if_include,OMP_"
         "NUM_THREADS,SLURM_PMIX_FENCE,"
         "WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,JAX_COORDINATOR_ADDRESS,JAX_LOCAL_"
         "DEVICE_IDS");
