@@ -15,7 +15,7 @@ using namespace muster;
 using namespace muster::bootstrap;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using State = Fabric::State;
+using FabricState = Fabric::State;
 
 namespace {
 
@@ -43,7 +43,7 @@ std::vector<Record> rack() {
     record.hello.rank = rank;
     record.hello.host = record.hello.boot_id = rank < 2 ? "n0" : "n1";
     record.on_gpu = true;
-    record.surroundings.fabric = {State::completed, 0, std::string(32, 'a'), 7, ""};
+    record.surroundings.fabric = {FabricState::completed, 0, std::string(32, 'a'), 7, ""};
     record.surroundings.imex_channels = {0};
   }
   return records;
@@ -70,7 +70,7 @@ std::string only(const std::vector<Record>& records) {
 
 TEST_CASE("a fabric's state, clique, cluster and health are read") {
   auto fabric = read("3 0 7 171 170");
-  CHECK(fabric.state == State::completed);
+  CHECK(fabric.state == FabricState::completed);
   CHECK(fabric.status == 0);
   CHECK(fabric.clique == 7);
   CHECK(fabric.cluster == "abababababababababababababababab");
@@ -82,26 +82,27 @@ TEST_CASE("a fabric's state, clique, cluster and health are read") {
   CHECK(read("3 0 7 171 1194").ailment == "incorrect configuration");                             // 0x4aa
   CHECK(read("3 0 0 0 0").cluster.empty());
   CHECK(read("3 999 0 0 0").status == 999);
-  CHECK(read("2 0 0 0 0").state == State::in_progress);
-  CHECK(read("1 0 0 0 0").state == State::not_started);
-  CHECK(read("0 0 0 0 0").state == State::unsupported);
-  CHECK(read("9 0 0 0 0").state == State::unknown);
+  CHECK(read("2 0 0 0 0").state == FabricState::in_progress);
+  CHECK(read("1 0 0 0 0").state == FabricState::not_started);
+  CHECK(read("0 0 0 0 0").state == FabricState::unsupported);
+  CHECK(read("9 0 0 0 0").state == FabricState::unknown);
 }
 
 TEST_CASE("an old driver says no health, and what NVML does not say is unknown") {
   auto const old = read("3 0 7 1 1", "old");
-  CHECK(old.state == State::completed);
+  CHECK(old.state == FabricState::completed);
   CHECK(old.clique == 7);
   CHECK(old.ailment.empty());
-  for (const char* what : {"no_init", "no_device"}) CHECK(read("3 0 7 1 1", what).state == State::unknown);
+  for (const char* what : {"no_init", "no_device"})
+    CHECK(read("3 0 7 1 1", what).state == FabricState::unknown);
   setenv("MUSTER_NVML_LIBRARY", "/nowhere/libnvidia-ml.so.1", 1);
-  CHECK(read_fabric("0000:3b:00.0", Deadline(20s)).state == State::unknown);
+  CHECK(read_fabric("0000:3b:00.0", Deadline(20s)).state == FabricState::unknown);
   unsetenv("MUSTER_NVML_LIBRARY");
 }
 
 TEST_CASE("an NVML that hangs is given up at the deadline") {
   auto const since = std::chrono::steady_clock::now();
-  CHECK(read("3 0 7 1 1", "hang").state == State::unknown);
+  CHECK(read("3 0 7 1 1", "hang").state == FabricState::unknown);
   CHECK(std::chrono::steady_clock::now() - since < 10s);
 }
 
@@ -130,7 +131,7 @@ TEST_CASE("a rack in order has no finding, and neither have fabrics that end on 
 
 TEST_CASE("fabrics that are not up or not healthy are named with their ranks") {
   auto records = rack();
-  records[1].surroundings.fabric.state = State::in_progress;
+  records[1].surroundings.fabric.state = FabricState::in_progress;
   CHECK(only(records) == "the NVLink fabric of rank 1 (host n0) is not up (registration is in progress)");
   records = rack();
   records[2].surroundings.fabric.ailment = records[3].surroundings.fabric.ailment = "degraded bandwidth";
