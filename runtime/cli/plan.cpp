@@ -15,6 +15,7 @@
 #include "placement/report_json.hpp"
 #include "placement/report_svg.hpp"
 #include "placement/socket_interface.hpp"
+#include "text/printable.hpp"
 
 namespace muster::cli {
 
@@ -99,7 +100,7 @@ Request make_request(const PlanOptions& options, const Node& node) {
 
 void print_table(const Node& node, const Placement& placement, bool explain) {
   std::cout << report_table(node_report(node, placement), explain);
-  for (const auto& note : node.notes) std::cout << "note: " << note << "\n";
+  for (const auto& note : node.notes) std::cout << "note: " << printable(note) << "\n";
   if (node.gpus.empty())
     std::cout << "note: no GPU here; `muster plan --machine dgx-h100` shows a machine that has some "
                  "(--machine list names more, --topology FILE takes one of yours)\n";
