@@ -104,7 +104,7 @@ cgroup_make() {
       printf '%s\n' "$cgroup_added" >"$state/cgroup-added"
       mkdir "$CGROUP_MOUNT/muster-lab.$name"
       cgroup_v2_hand_on "$CGROUP_MOUNT/muster-lab.$name"
-      for node in "$@"; do mkdir -p "$CGROUP_MOUNT/muster-lab.$name/$node/daemons"; done
+      for node in "$@"; do mkdir -p "$CGROUP_MOUNT/muster-lab.$name/$node"/{outside,daemons,slurmd}; done
       ;;
   esac
 }
@@ -120,7 +120,13 @@ cgroup_enter() {
 
 # cgroup_settle VERSION NAME NODE: in that namespace. The root may hold no process while Slurm hands on controllers below it.
 cgroup_settle() {
-  [[ $1 != v2 ]] || echo 0 >"$CGROUP_MOUNT/muster-lab.$2/$3/daemons/cgroup.procs"
+  [[ $1 != v2 ]] || echo 0 >"$CGROUP_MOUNT/muster-lab.$2/$3/outside/cgroup.procs"
+}
+
+# cgroup_join VERSION FOLDER: in the node, moves this process. Slurm from 24.11 on refuses a folder for slurmd that has processes from outside the
+# node's process namespace, and 26.05 one that has any other.
+cgroup_join() {
+  [[ $1 != v2 ]] || echo 0 >"$CGROUP_MOUNT/$2/cgroup.procs"
 }
 
 # cgroup_show VERSION NAME NODE: inside a node with a fresh /sys, makes the node's folders its cgroup root.
