@@ -37,7 +37,8 @@ await_end() {
     for name in "${left[@]}"; do
       now=$(state "$name")
       if [[ $now == PENDING ]] && nodes_are_done "$name"; then lab exec scontrol update JobId="$(job "$name")" StartTime=now || true; fi
-      [[ $now == PENDING || $now == RUNNING || $now == COMPLETING ]] || mapfile -t left < <(printf '%s\n' "${left[@]}" | grep -vxF "$name")
+      # An answer that does not come in time is no state, and a job on its way back has several.
+      [[ ! $now =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|DEADLINE)$ ]] || mapfile -t left < <(printf '%s\n' "${left[@]}" | grep -vxF "$name")
     done
     [ $SECONDS -lt $limit ] || { echo "still there: ${left[*]}" >&2; cat "$RUNS/${left[0]}.log" >&2; return 1; }
     sleep 0.2
