@@ -140,19 +140,21 @@ after_kill_of_the_watcher() {
 }
 @test "after kill -9 of its watcher, and lab down or the next lab up" { on_a_quiet_machine after_kill_of_the_watcher; }
 
-# A test file that uses the lab: $1 is the body of its only test.
+# A test file that uses the lab: $1 is the body of its only test. Its lab is named after the file and a process id of the "machine", which another
+# such machine has too: the file's name has one of the real machine.
 write_test_file() {
+  export INNER=$BATS_TEST_TMPDIR/in$$.bats
   {
     echo "load '$BATS_TEST_DIRNAME/setup'"
     echo "setup_file() { lab_up --nodes 2 --gpus 2; echo \"\$MUSTER_LAB\" >'$BATS_TEST_TMPDIR/inner.name'; }"
     echo "teardown_file() { lab_down; }"
     echo "@test \"inner\" { on_lab srun -N2 true; $1; }"
-  } >"$BATS_TEST_TMPDIR/inner.bats"
+  } >"$INNER"
 }
 
 after_bats() {
   local status=0
-  env -i HOME="$HOME" PATH="$PATH" "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats" >"$BATS_TEST_TMPDIR/inner" 2>&1 || status=$?
+  env -i HOME="$HOME" PATH="$PATH" "$BATS_ROOT/bin/bats" "$INNER" >"$BATS_TEST_TMPDIR/inner" 2>&1 || status=$?
   cat "$BATS_TEST_TMPDIR/inner"
   ((status == 1))
   grep -q '^not ok 1 inner' "$BATS_TEST_TMPDIR/inner"
@@ -165,8 +167,8 @@ after_bats() {
 }
 
 after_bats_is_interrupted() {
-  in_foreground 'exec env -i HOME="$HOME" PATH="$PATH" "$BATS_ROOT/bin/bats" "$BATS_TEST_TMPDIR/inner.bats"'
-  until_true test -s "$BATS_TEST_TMPDIR/inner.name"
+  in_foreground 'exec env -i HOME="$HOME" PATH="$PATH" "$BATS_ROOT/bin/bats" "$INNER"'
+  until_true test -s "$BATS_TEST_TMPDIR/inner.name" || { cat "$BATS_TEST_TMPDIR/foreground"; return 1; }
   NAME=$(<"$BATS_TEST_TMPDIR/inner.name")
   export MUSTER_LAB=$NAME
   until_true step_runs
