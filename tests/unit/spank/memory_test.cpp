@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "catch.hpp"
 
@@ -51,6 +52,9 @@ Said logged, environment;  // what the tasks' hook said and set
 spank_option* option = nullptr;
 spank_context_t context = S_CTX_REMOTE;
 bool lifted = false;  // srun asked for GPUs that are not isolated
+// The process that stands for slurmstepd, and how many variables it has asked for that it has no business with.
+pid_t stepd = 0;
+int asked_as_root = 0;
 constexpr auto success = static_cast<spank_err_t>(0);  // ESPANK_SUCCESS is of another type in Slurm 22.05
 
 void say(Said& said, const char* format, va_list arguments) {
@@ -114,6 +118,11 @@ spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int size) {
                                            {"SLURM_MUSTER_LIFTED", "SLURM_GPU_BIND:1", true},
                                            {"SLURMD_TRES_BIND", "gpu:none", true},
                                            {"CUDA_VISIBLE_DEVICES", "4,5", true}};
+  // Whether these are there, or their bytes; they are not read.
+  const std::string_view asked = name;
+  const bool kept = asked == "SLURM_MUSTER_LIFTED" || asked == "CUDA_VISIBLE_DEVICES" || asked == "MUSTER_SET" ||
+                    asked == "SLURM_STEP_GPUS";
+  asked_as_root += getpid() == stepd && !kept;
   const char* value = nullptr;
   for (const auto& variable : variables)
     if (std::strcmp(name, variable.name) == 0 && (lifted || !variable.only_when_lifted)) value = variable.value;
@@ -200,6 +209,19 @@ int in_child(Body body) {
 }
 
 }  // namespace
+
+TEST_CASE("slurmstepd itself reads nothing of the step's environment, and a task is placed all the same") {
+  const Plugin plugin;
+  const int outcome = in_child([&] {
+    stepd = getpid();
+    if (plugin.call("slurm_spank_init") != 0 || option->cb(option->val, "auto", 1) != 0) return 1;
+    if (plugin.call("slurm_spank_user_init") != 0) return 2;
+    if (asked_as_root != 0) return 3;
+    if (plugin.call("slurm_spank_task_init") != 0) return 4;
+    return std::strstr(environment.text, "MUSTER_CPUS=") != nullptr && asked_as_root > 0 ? 0 : 5;
+  });
+  CHECK(outcome == 0);
+}
 
 TEST_CASE("Whichever allocation fails, a task is placed or told why it is not") {
   const Plugin plugin;

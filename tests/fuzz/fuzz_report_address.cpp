@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a node sends its report, as its step's environment says.
+#include <cstdint>
+#include <cstdlib>
+
+#include "report_address.hpp"
+
+using muster::spank::ReportAddress;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto const address = ReportAddress::parse({reinterpret_cast<const char*>(data), size});
+  if (!address) return 0;
+  if (address->port < 1 || address->port > 65535 || address->hosts.empty() || address->hosts.size() > 8)
+    std::abort();
+  auto const again = ReportAddress::parse(address->to_string());
+  if (!again || again->token != address->token || again->hosts != address->hosts) std::abort();
+  return 0;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the plugin reads of a step's environment, and of srun's command line (the lines without "="). Memory
+// and time go by the input, whatever numbers it claims.
+#include <cstdlib>
+
+#include "gpu_choice.hpp"
+#include "gpu_request.hpp"
+#include "isolation.hpp"
+#include "lines.hpp"
+#include "placement/environment.hpp"
+#include "plan_file.hpp"
+#include "rank_layout.hpp"
+#include "srun_command.hpp"
+
+using namespace muster;
+using namespace muster::spank;
+
+namespace {
+
+void decide(const placement::Lookup& lookup) {
+  placement::TaskPlacement task;
+  task.gpus = {{{0, 1, 0, 0}, "GPU-a", 0}};
+  task.cpus = {0, 1};
+  placement::JobFacts facts;
+  facts.rank = 1;
+  facts.world_size = 2;
+  facts.master_address = "n0";
+  auto const change = placement::decide_environment(placement::derive_environment(task, facts), lookup);
+  for (const auto& variable : change.set)
+    for (const auto& kept : change.kept)
+      if (variable.name == kept.name) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto const lines = fuzz::lines_of(data, size);
+  auto const variables = fuzz::environment_of(lines);
+  std::vector<std::string> command_line = {"srun"};
+  for (const auto& line : lines)
+    if (line.find('=') == std::string::npos || line.starts_with('-')) command_line.push_back(line);
+  ReadVariable const read = [&](const char* name) -> const char* {
+    auto const at = variables.find(name);
+    return at == variables.end() ? nullptr : at->second.c_str();
+  };
+  placement::Lookup const lookup = [&](const std::string& name) -> std::optional<std::string> {
+    auto const at = variables.find(name);
+    return at == variables.end() ? std::nullopt : std::optional(at->second);
+  };
+  auto const srun = read_srun_command(command_line, read);
+  if (srun.gpus_per_task < 0 || srun.gpus_per_task > most_counted) std::abort();
+  inherits_cpu_binding(command_line, read);
+  for (const SlurmVersion version : {SlurmVersion{22, 5, 8}, SlurmVersion{24, 11, 5}}) {
+    Settings settings;
+    settings.defaults.mode = Mode::automatic;
+    if (auto const lift = lift_isolation(version, srun, settings, read)) {
+      flags_before_lift(lift->value);
+      own_share(mark_of(*lift).c_str(), read("SLURMD_TRES_BIND"), read("CUDA_VISIBLE_DEVICES"), 1);
+    }
+  }
+  own_share(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"), read("CUDA_VISIBLE_DEVICES"), 1);
+  dealt_by_default(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"), false);
+  if (read_gpu_request(lookup).per_task < 0) std::abort();
+  user_umask(lookup("SLURM_UMASK"));
+  plan_file_path({lookup("json").value_or(""), 7, 1, "n0", false});
+  told_of(lookup("MUSTER_STEP_LAYOUT").value_or(""), 7, 1);
+  decide(lookup);
+  return 0;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A planned step as the tasks read it: what is taken is written again as it was.
+#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "step.hpp"
+
+using namespace muster::spank;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  NodeRoot const root;
+  std::string const bytes(reinterpret_cast<const char*>(data), size);
+  for (std::size_t const tasks : {0, 1, 2}) try {
+      auto const step = Step::from_record(bytes, RowClaims(tasks), root);
+      auto const again = Step::from_record(step->to_record(), RowClaims(tasks), root);
+      if (again->to_record() != step->to_record()) std::abort();
+    } catch (const std::runtime_error&) {
+    }
+  return 0;
+}
