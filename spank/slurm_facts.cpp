@@ -95,7 +95,8 @@ std::optional<placement::CpuSet> numbers(const std::string& text) {
 }
 
 std::vector<std::string> step_gpus(const std::string& text) {
-  constexpr std::ptrdiff_t most_gpus = 1024;  // of a node, MIG instances counted; the text may be the user's own
+  constexpr std::ptrdiff_t most_gpus =
+      1024;  // of a node, MIG instances counted; the text may be the user's own
   if (std::count(text.begin(), text.end(), ',') >= most_gpus)
     throw std::runtime_error("Slurm names more than " + std::to_string(most_gpus) + " GPUs of this node");
   std::vector<std::string> gpus;
@@ -138,6 +139,13 @@ std::string named_cpus(const std::string& binding) {
 }
 
 }  // namespace
+
+std::string step_program(spank_handle* spank) {
+  int count = 0;
+  char** words = nullptr;
+  const bool known = spank_get_item(spank, S_JOB_ARGV, &count, &words) == ESPANK_SUCCESS;
+  return known && count > 0 && words != nullptr && words[0] != nullptr ? words[0] : "";
+}
 
 std::optional<std::string> job_variable(spank_handle* spank, const std::string& name) {
   std::string value(1024, '\0');

@@ -42,6 +42,9 @@ struct SlurmFacts {
 /// @throws std::runtime_error when Slurm does not say what every step has (job, step, tasks).
 SlurmFacts read_slurm_facts(spank_handle* spank);
 
+/// The program that this node's tasks run, as srun was given it; empty: Slurm does not say.
+std::string step_program(spank_handle* spank);
+
 /// A variable of the job's environment; nullopt when it is not set.
 std::optional<std::string> job_variable(spank_handle* spank, const std::string& name);
 

@@ -16,14 +16,16 @@
 #include "asks.hpp"
 #include "give_up.hpp"
 #include "isolation.hpp"
+#include "launcher_daemons.hpp"
 #include "log.hpp"
 #include "muster/version.hpp"
 #include "options.hpp"
 #include "ordinary_step.hpp"
 #include "plan_file.hpp"
+#include "pmix_fence.hpp"
 #include "report_address.hpp"
 #include "row_claims.hpp"
-#include "pmix_fence.hpp"
+#include "slurm_facts.hpp"
 #include "srun_command.hpp"
 #include "step.hpp"
 #include "step_report.hpp"
@@ -211,8 +213,10 @@ muster::spank::ChildAnswer plan_step(spank_t spank) {
   muster::spank::ChildAnswer answer;
   char why[sizeof plugin.failure] = "";
   const bool done = attempt(why, [&] {
-    const auto wish = own_wish();
+    auto wish = own_wish();
     if (wish.mode == Mode::off) return;
+    if (muster::spank::is_launcher_daemon(muster::spank::step_program(spank)))
+      wish.parts = muster::spank::parts_for_daemon(wish.parts);
     const auto step = Step::plan(spank, wish, plugin.settings, cache);
     if (step != nullptr) answer.bytes = planned + step->to_record();
   });
