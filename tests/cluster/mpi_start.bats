@@ -132,6 +132,7 @@ interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
 
 @test "an interface with IPv6 alone is not named to Open MPI, which often has no IPv6" {
   for node in n0 n1; do
+    # shellcheck disable=SC2016 # the node's shell expands it
     on_node "$node" bash -c 'ip link add six0 type veth peer name six0-end && ip link set six0-end up && ip link set six0 up && ip addr add "fd66::1${0#n}/64" dev six0 nodad
       ip link add vpn0 type veth peer name vpn0-end && ip addr add 10.8.0.1/24 dev vpn0 && ip link set vpn0-end up && ip link set vpn0 up
       echo "fd66::10 n0" >/run/hosts; echo "fd66::11 n1" >>/run/hosts; cat /etc/hosts >>/run/hosts; mount --bind /run/hosts /etc/hosts' "$node"

@@ -51,6 +51,15 @@ print("rank", jax.process_index(), "devices", CUDA_VISIBLE_DEVICES.value, "shown
   ranks_of 'horovod [^ ]+ \(mpi\)' --mpi=pmix "$(python horovod)" "$(script horovod_allreduce)"
 }
 
+@test "submitit: its own export of ranks and addresses, with ranks=off" {
+  needs "$(python horovod)"
+  mkdir "$BATS_TEST_TMPDIR/submitit"
+  run on_lab "$(python horovod)" "$(script submitit_job)" "$BATS_TEST_TMPDIR/submitit" ranks=off
+  echo "$output"
+  [ "$status" = 0 ]
+  for rank in 0 1 2 3; do grep -qE "^submitit [^ ]+ rank $rank of 4 sum 6$" <<<"$output"; done
+}
+
 @test "the templates tensorflow, jax and horovod start plain scripts of theirs" {
   needs "$(python pypi)" "$(python horovod)"
   for framework in tensorflow:pypi:tensorflow_workers jax:pypi:jax_processes horovod:horovod:horovod_allreduce; do
