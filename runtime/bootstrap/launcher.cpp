@@ -16,7 +16,7 @@
 namespace muster::bootstrap {
 namespace {
 
-constexpr std::array<std::string_view, 5> names{"slurmstepd", "orted", "mpirun", "prted", "prterun"};
+constexpr std::array<std::string_view, 5> launcher_names{"slurmstepd", "orted", "mpirun", "prted", "prterun"};
 constexpr int most_ancestors = 64;
 
 // Name and parent, from /proc/PID/stat: "77 (a name) S 66 …".
@@ -39,7 +39,7 @@ std::optional<Launcher> launcher_of_this_process() {
   for (int i = 0; i < most_ancestors && pid > 1; ++i) {
     control::LocalProcess process(pid);
     auto const [name, parent] = name_and_parent(pid);
-    if (process && std::find(names.begin(), names.end(), name) != names.end()) {
+    if (process && std::find(launcher_names.begin(), launcher_names.end(), name) != launcher_names.end()) {
       log::debug("join: started by {}, pid {}", name, pid);
       return Launcher{std::move(process), name};
     }

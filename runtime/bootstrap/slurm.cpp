@@ -9,7 +9,7 @@ namespace muster::bootstrap {
 namespace {
 
 // 0 for anything that is not a whole number.
-int number(const std::string& text) {
+int count_in(const std::string& text) {
   int value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() ? value : 0;
@@ -17,23 +17,23 @@ int number(const std::string& text) {
 
 std::optional<LauncherClaim> slurm_claim(const Lookup& variable) {
   if (variable("SLURM_STEP_ID").empty() || variable("SLURM_PROCID").empty()) return std::nullopt;
-  int const tasks = number(variable("SLURM_STEP_NUM_TASKS"));
+  int const tasks = count_in(variable("SLURM_STEP_NUM_TASKS"));
   if (tasks < 1) return std::nullopt;
-  return LauncherClaim{tasks, number(variable("SLURM_PROCID")), "srun"};
+  return LauncherClaim{tasks, count_in(variable("SLURM_PROCID")), "srun"};
 }
 
 }  // namespace
 
 std::optional<LauncherClaim> launcher_claim(const Lookup& variable) {
-  if (int const tasks = number(variable("OMPI_COMM_WORLD_SIZE")); tasks > 0) {
-    return LauncherClaim{tasks, number(variable("OMPI_COMM_WORLD_RANK")), "mpirun"};
+  if (int const tasks = count_in(variable("OMPI_COMM_WORLD_SIZE")); tasks > 0) {
+    return LauncherClaim{tasks, count_in(variable("OMPI_COMM_WORLD_RANK")), "mpirun"};
   }
   if (auto const claim = slurm_claim(variable)) return claim;
-  if (int const tasks = number(variable("PMI_SIZE")); tasks > 0) {
-    return LauncherClaim{tasks, number(variable("PMI_RANK")), "a PMI launcher"};
+  if (int const tasks = count_in(variable("PMI_SIZE")); tasks > 0) {
+    return LauncherClaim{tasks, count_in(variable("PMI_RANK")), "a PMI launcher"};
   }
-  if (int const tasks = number(variable("WORLD_SIZE")); tasks > 0 && !variable("RANK").empty()) {
-    return LauncherClaim{tasks, number(variable("RANK")), "RANK and WORLD_SIZE"};
+  if (int const tasks = count_in(variable("WORLD_SIZE")); tasks > 0 && !variable("RANK").empty()) {
+    return LauncherClaim{tasks, count_in(variable("RANK")), "RANK and WORLD_SIZE"};
   }
   return std::nullopt;
 }
