@@ -36,14 +36,20 @@ script() { printf '%s/tests/cluster/frameworks/%s.py' "$REPOSITORY" "$1"; }
 
 @test "JAX: a process is given the devices that CUDA shows it, where Slurm's local rank would name one that it has not" {
   needs "$(python pypi)"
-  run on_lab srun -N1 -n2 --gpus-per-task=1 --muster "$(python pypi)" -c '
+  program='
 import os, jax
 from jax._src.xla_bridge import CUDA_VISIBLE_DEVICES
 jax.distributed.initialize()
 print("rank", jax.process_index(), "devices", CUDA_VISIBLE_DEVICES.value, "shown", len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")), flush=True)'
+  run on_lab srun -N1 -n2 --gpus-per-task=1 --muster "$(python pypi)" -c "$program"
   echo "$output"
   [ "$status" = 0 ]
   for rank in 0 1; do grep -qx "rank $rank devices 0 shown 1" <<<"$output"; done
+  # All GPUs of the step, its own at the index of its local rank.
+  run on_lab srun -N1 -n2 --gres=gpu:2 --muster "$(python pypi)" -c "$program"
+  echo "$output"
+  [ "$status" = 0 ]
+  for rank in 0 1; do grep -qx "rank $rank devices $rank shown 2" <<<"$output"; done
 }
 
 @test "Horovod: its MPI controller under srun --mpi=pmix" {
