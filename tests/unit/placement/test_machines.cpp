@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Request one_task_per_gpu(const Node& node) {
+Request request_of_all_gpus(const Node& node) {
   Request request;
   request.gpus = addresses(node);
   request.tasks = static_cast<int>(request.gpus.size());
@@ -35,7 +35,7 @@ TEST_CASE("Every described machine can be planned for, near to its GPUs") {
     const auto read = read_machine(entry.path());
     CHECK(read.node.gpus.size() >= 4);
     for (const auto& source : read.sources) CHECK(source.starts_with("https://"));
-    const auto request = one_task_per_gpu(read.node);
+    const auto request = request_of_all_gpus(read.node);
     const auto placement = place(read.node, request);
     check_properties(read.node, request, placement);
     for (const auto& task : placement.tasks) {
@@ -67,7 +67,7 @@ TEST_CASE("A described machine is planned for as its own topology file is") {
       finish(real);
     }
     CHECK(described.cpus() == real.cpus());
-    Request request = one_task_per_gpu(real);
+    Request request = request_of_all_gpus(real);
     request.cpus_per_task = 4;  // NCCL's files do not say which CPUs share a core
     const auto ours = place(described, request);
     const auto theirs = place(real, request);
