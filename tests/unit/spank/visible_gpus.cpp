@@ -17,7 +17,7 @@ placement::PlacedGpu gpu(int bus) {
 }
 
 // tasks[i]: the buses of its GPUs.
-placement::Placement plan_of(const std::vector<std::vector<int>>& tasks) {
+placement::Placement plan_with(const std::vector<std::vector<int>>& tasks) {
   placement::Placement plan;
   for (const auto& buses : tasks) {
     placement::TaskPlacement task;
@@ -37,28 +37,28 @@ std::vector<std::string> names(const std::vector<placement::PlacedGpu>& gpus) {
 }  // namespace
 
 TEST_CASE("Without a wish each task is shown what Slurm would have shown it") {
-  const auto plan = plan_of({{1}, {2}});
+  const auto plan = plan_with({{1}, {2}});
   CHECK(choose_visible({{}, true, false, false}, plan).visible == Visible::own);
   CHECK(choose_visible({{}, false, false, false}, plan).visible == Visible::node);
   CHECK(choose_visible({{}, false, false, false}, plan).problem.empty());
 }
 
 TEST_CASE("What was asked for holds where it can be had") {
-  const auto plan = plan_of({{1}, {2}});
+  const auto plan = plan_with({{1}, {2}});
   CHECK(choose_visible({Visible::node, true, false, false}, plan).visible == Visible::node);
   CHECK(choose_visible({Visible::own, false, false, false}, plan).visible == Visible::own);
 }
 
 TEST_CASE(
     "Where tasks cannot be shown all GPUs they are shown their own, and a line says why if that was asked") {
-  const auto plan = plan_of({{1}, {2}});
+  const auto plan = plan_with({{1}, {2}});
   const auto isolated = choose_visible({Visible::node, true, true, false}, plan);
   CHECK(isolated.visible == Visible::own);
   CHECK_THAT(isolated.problem, ContainsSubstring("visible=node cannot be had: Slurm hides"));
   const auto bound = choose_visible({Visible::node, false, false, true}, plan);
   CHECK(bound.visible == Visible::own);
   CHECK_THAT(bound.problem, ContainsSubstring("--gpu-bind"));
-  const auto shared = plan_of({{1}, {1}, {2}, {2}});
+  const auto shared = plan_with({{1}, {1}, {2}, {2}});
   CHECK_THAT(choose_visible({Visible::node, false, false, false}, shared).problem,
              ContainsSubstring("use one GPU"));
   const auto unasked = choose_visible({{}, false, false, false}, shared);
@@ -68,15 +68,15 @@ TEST_CASE(
 
 TEST_CASE("All GPUs of the step stand in the order of the tasks, those of no task last") {
   const std::vector<placement::PlacedGpu> all = {gpu(1), gpu(2), gpu(3), gpu(4), gpu(5)};
-  CHECK(names(in_rank_order(plan_of({{4}, {1}, {2}}), all)) ==
+  CHECK(names(in_rank_order(plan_with({{4}, {1}, {2}}), all)) ==
         std::vector<std::string>{"GPU-4", "GPU-1", "GPU-2", "GPU-3", "GPU-5"});
-  CHECK(names(in_rank_order(plan_of({{3, 4}, {1, 2}}), all)) ==
+  CHECK(names(in_rank_order(plan_with({{3, 4}, {1, 2}}), all)) ==
         std::vector<std::string>{"GPU-3", "GPU-4", "GPU-1", "GPU-2", "GPU-5"});
 }
 
 TEST_CASE("A script that takes GPU number LOCAL_RANK is warned of where that is another task's") {
-  CHECK_THAT(index_warning(Visible::node, plan_of({{1, 2}, {3, 4}})), ContainsSubstring("2*LOCAL_RANK"));
-  CHECK(index_warning(Visible::node, plan_of({{1}, {2}})).empty());
-  CHECK(index_warning(Visible::own, plan_of({{1, 2}, {3, 4}})).empty());
-  CHECK(index_warning(Visible::node, plan_of({{1, 2}})).empty());
+  CHECK_THAT(index_warning(Visible::node, plan_with({{1, 2}, {3, 4}})), ContainsSubstring("2*LOCAL_RANK"));
+  CHECK(index_warning(Visible::node, plan_with({{1}, {2}})).empty());
+  CHECK(index_warning(Visible::own, plan_with({{1, 2}, {3, 4}})).empty());
+  CHECK(index_warning(Visible::node, plan_with({{1, 2}})).empty());
 }
