@@ -91,9 +91,7 @@ void print_times(const char* what, const std::function<void()>& body) {
 
 void compare(const std::string& root, const std::string& folder) {
   print_times("nothing kept: all is read", [&] { muster::spank::TopologyCache("").read(root); });
-  muster::spank::TopologyCache first(folder, geteuid());
-  first.read(root);
-  first.keep();
+  muster::spank::TopologyCache(folder, geteuid()).renew(root);
   print_times("kept: identity, record and NICs are read", [&] {
     muster::spank::TopologyCache cache(folder, geteuid());
     cache.read(root);

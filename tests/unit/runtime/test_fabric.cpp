@@ -30,7 +30,7 @@ struct FakeNvml {
   }
 };
 
-Fabric read(const char* fabric, const char* what = "") {
+Fabric fabric_read(const char* fabric, const char* what = "") {
   FakeNvml const fake(fabric, what);
   return read_fabric("0000:3b:00.0", Deadline(what == std::string("hang") ? 100ms : 20s));
 }
@@ -60,7 +60,7 @@ std::vector<Finding> findings_of(const std::vector<Record>& records) {
   return findings;
 }
 
-std::string only(const std::vector<Record>& records) {
+std::string only_note(const std::vector<Record>& records) {
   auto const findings = findings_of(records);
   REQUIRE(findings.size() == 1);
   return findings[0].text;
@@ -69,32 +69,33 @@ std::string only(const std::vector<Record>& records) {
 }  // namespace
 
 TEST_CASE("a fabric's state, clique, cluster and health are read") {
-  auto fabric = read("3 0 7 171 170");
+  auto fabric = fabric_read("3 0 7 171 170");
   CHECK(fabric.state == FabricState::completed);
   CHECK(fabric.status == 0);
   CHECK(fabric.clique == 7);
   CHECK(fabric.cluster == "abababababababababababababababab");
   CHECK(fabric.ailment.empty());  // 0xaa: four times "no"
-  CHECK(read("3 0 7 171 0").ailment.empty());
-  CHECK(read("3 0 7 171 105").ailment == "degraded bandwidth, recovery from an access timeout");  // 0x69
-  CHECK(read("3 0 7 171 22").ailment == "route in recovery, unhealthy route");                    // 0x16
-  CHECK(read("3 0 7 171 426").ailment.empty());                                                   // 0x1aa
-  CHECK(read("3 0 7 171 1194").ailment == "incorrect configuration");                             // 0x4aa
-  CHECK(read("3 0 0 0 0").cluster.empty());
-  CHECK(read("3 999 0 0 0").status == 999);
-  CHECK(read("2 0 0 0 0").state == FabricState::in_progress);
-  CHECK(read("1 0 0 0 0").state == FabricState::not_started);
-  CHECK(read("0 0 0 0 0").state == FabricState::unsupported);
-  CHECK(read("9 0 0 0 0").state == FabricState::unknown);
+  CHECK(fabric_read("3 0 7 171 0").ailment.empty());
+  CHECK(fabric_read("3 0 7 171 105").ailment ==
+        "degraded bandwidth, recovery from an access timeout");                        // 0x69
+  CHECK(fabric_read("3 0 7 171 22").ailment == "route in recovery, unhealthy route");  // 0x16
+  CHECK(fabric_read("3 0 7 171 426").ailment.empty());                                 // 0x1aa
+  CHECK(fabric_read("3 0 7 171 1194").ailment == "incorrect configuration");           // 0x4aa
+  CHECK(fabric_read("3 0 0 0 0").cluster.empty());
+  CHECK(fabric_read("3 999 0 0 0").status == 999);
+  CHECK(fabric_read("2 0 0 0 0").state == FabricState::in_progress);
+  CHECK(fabric_read("1 0 0 0 0").state == FabricState::not_started);
+  CHECK(fabric_read("0 0 0 0 0").state == FabricState::unsupported);
+  CHECK(fabric_read("9 0 0 0 0").state == FabricState::unknown);
 }
 
 TEST_CASE("an old driver says no health, and what NVML does not say is unknown") {
-  auto const old = read("3 0 7 1 1", "old");
+  auto const old = fabric_read("3 0 7 1 1", "old");
   CHECK(old.state == FabricState::completed);
   CHECK(old.clique == 7);
   CHECK(old.ailment.empty());
   for (const char* what : {"no_init", "no_device"})
-    CHECK(read("3 0 7 1 1", what).state == FabricState::unknown);
+    CHECK(fabric_read("3 0 7 1 1", what).state == FabricState::unknown);
   setenv("MUSTER_NVML_LIBRARY", "/nowhere/libnvidia-ml.so.1", 1);
   CHECK(read_fabric("0000:3b:00.0", Deadline(20s)).state == FabricState::unknown);
   unsetenv("MUSTER_NVML_LIBRARY");
@@ -102,7 +103,7 @@ TEST_CASE("an old driver says no health, and what NVML does not say is unknown")
 
 TEST_CASE("an NVML that hangs is given up at the deadline") {
   auto const since = std::chrono::steady_clock::now();
-  CHECK(read("3 0 7 1 1", "hang").state == FabricState::unknown);
+  CHECK(fabric_read("3 0 7 1 1", "hang").state == FabricState::unknown);
   CHECK(std::chrono::steady_clock::now() - since < 10s);
 }
 
@@ -132,28 +133,29 @@ TEST_CASE("a rack in order has no finding, and neither have fabrics that end on 
 TEST_CASE("fabrics that are not up or not healthy are named with their ranks") {
   auto records = rack();
   records[1].surroundings.fabric.state = FabricState::in_progress;
-  CHECK(only(records) == "the NVLink fabric of rank 1 (host n0) is not up (registration is in progress)");
+  CHECK(only_note(records) ==
+        "the NVLink fabric of rank 1 (host n0) is not up (registration is in progress)");
   records = rack();
   records[2].surroundings.fabric.ailment = records[3].surroundings.fabric.ailment = "degraded bandwidth";
-  CHECK(only(records) == "the NVLink fabric of ranks 2-3 (host n1) is unhealthy (degraded bandwidth)");
+  CHECK(only_note(records) == "the NVLink fabric of ranks 2-3 (host n1) is unhealthy (degraded bandwidth)");
   records = rack();
   records[0].surroundings.fabric.status = 999;
-  CHECK_THAT(only(records), ContainsSubstring("of rank 0 (host n0) refused the GPU (NVML error 999)"));
+  CHECK_THAT(only_note(records), ContainsSubstring("of rank 0 (host n0) refused the GPU (NVML error 999)"));
 }
 
 TEST_CASE("what keeps NCCL from the NVLink between hosts is named") {
   auto records = rack();
   for (auto& record : records) record.surroundings.variables["NCCL_CUMEM_ENABLE"] = "0";
-  CHECK(only(records) ==
+  CHECK(only_note(records) ==
         "NCCL_CUMEM_ENABLE=0 on ranks 0-3 (hosts n0, n1) keeps NCCL from the NVLink between these hosts: it "
         "takes "
         "the network");
   records = rack();
   records[3].surroundings.variables["NCCL_MNNVL_ENABLE"] = "0";
-  CHECK_THAT(only(records), ContainsSubstring("NCCL_MNNVL_ENABLE=0 on rank 3 (host n1)"));
+  CHECK_THAT(only_note(records), ContainsSubstring("NCCL_MNNVL_ENABLE=0 on rank 3 (host n1)"));
   records = rack();
   records[2].surroundings.imex_channels.clear();
-  CHECK_THAT(only(records), ContainsSubstring("rank 2 (host n1) may open no IMEX channel"));
+  CHECK_THAT(only_note(records), ContainsSubstring("rank 2 (host n1) may open no IMEX channel"));
   // Hosts that do not share a clique have no NVLink between them.
   for (auto& record : records)
     if (record.hello.host == "n1") record.surroundings.fabric.clique = 8;
