@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every line that the plugin prints, but for tables. Their parts may be a user's: what a terminal would obey is
-// replaced. A line has at most 4000 bytes. libc alone; needs no memory.
+// Every line that the plugin prints, but for tables. Their parts may be a user's: what a terminal would obey
+// is replaced. A line has at most 4000 bytes. libc alone; needs no memory.
 #pragma once
 
 namespace muster::spank {

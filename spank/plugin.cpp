@@ -138,7 +138,7 @@ int slurm_spank_task_init(spank_t spank, int, char*[]) {
   if (failure[0] == '\0') return 0;
   if (needs_own_share && !strict) {
     log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
-                    failure);
+                failure);
     end_task();
   }
   give_up(spank, failure, strict, true);

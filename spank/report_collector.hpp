@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// srun's end of a step's report: the nodes send theirs here, so that the table comes once for the step and not
-// once from every node.
+// srun's end of a step's report: the nodes send theirs here, so that the table comes once for the step and
+// not once from every node.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@ namespace muster::spank {
 
 /// What strangers and slow nodes can cost at most.
 struct CollectorLimits {
-  std::chrono::milliseconds for_others{5000};     ///< from the first report until the rest is given up
-  std::chrono::milliseconds for_connection{2000};  ///< a connection may take this long
+  std::chrono::milliseconds for_others{5000};       ///< from the first report until the rest is given up
+  std::chrono::milliseconds for_connection{2000};   ///< a connection may take this long
   std::size_t report_bytes = std::size_t{8} << 20;  ///< a thousand tasks with their reasons take 2 MiB
   std::size_t all_bytes = std::size_t{64} << 20;
   std::size_t connections = 256;
@@ -37,8 +37,9 @@ class ReportCollector {
   const ReportAddress& address() const { return address_; }
   int descriptor() const { return listener_; }
 
-  /// Takes reports until all nodes have sent theirs, the others' time is up, `end` becomes readable or is hung
-  /// up, or the process `owner` (0: none) is gone. Connections that do not begin with the token are closed.
+  /// Takes reports until all nodes have sent theirs, the others' time is up, `end` becomes readable or is
+  /// hung up, or the process `owner` (0: none) is gone. Connections that do not begin with the token are
+  /// closed.
   std::vector<placement::NodeReport> collect(int end, int owner = 0);
 
  private:

@@ -26,10 +26,13 @@ constexpr unsigned seconds_to_print = 5;
 void close_others(const std::vector<int>& kept) {
   std::vector<int> open;
   if (DIR* folder = opendir("/proc/self/fd")) {
-    while (const dirent* entry = readdir(folder)) open.push_back(std::atoi(entry->d_name));  // "." and "..": 0
+    while (const dirent* entry = readdir(folder))
+      open.push_back(std::atoi(entry->d_name));  // "." and "..": 0
     closedir(folder);
   }
-  const auto is_kept = [&](int descriptor) { return std::find(kept.begin(), kept.end(), descriptor) != kept.end(); };
+  const auto is_kept = [&](int descriptor) {
+    return std::find(kept.begin(), kept.end(), descriptor) != kept.end();
+  };
   for (const int descriptor : open)
     if (descriptor > STDERR_FILENO && !is_kept(descriptor)) close(descriptor);
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -65,7 +68,8 @@ void print(const std::string& text) {
   }
 }
 
-[[noreturn]] void collect_and_print(ReportCollector& collector, int end, pid_t owner, int nodes, bool explain) {
+[[noreturn]] void collect_and_print(ReportCollector& collector, int end, pid_t owner, int nodes,
+                                    bool explain) {
   try {
     setsid();
     reset_signals();

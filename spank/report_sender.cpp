@@ -105,7 +105,8 @@ bool send_report(const ReportAddress& address, const placement::NodeReport& repo
   while (true) {
     std::vector<pollfd> waiting;
     for (const auto& socket : sockets) waiting.push_back({socket.get(), POLLOUT, 0});  // -1 is skipped
-    const bool any = std::any_of(sockets.begin(), sockets.end(), [](const auto& one) { return one.get() >= 0; });
+    const bool any =
+        std::any_of(sockets.begin(), sockets.end(), [](const auto& one) { return one.get() >= 0; });
     const int left = milliseconds_until(end);
     if (!any || left == 0) return false;
     const int ready = poll(waiting.data(), waiting.size(), left);

@@ -12,8 +12,8 @@
 #include "binding.hpp"
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
-#include "placement/read.hpp"
 #include "log.hpp"
+#include "placement/read.hpp"
 #include "srun_command.hpp"
 
 extern "C" {

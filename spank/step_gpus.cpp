@@ -103,8 +103,8 @@ ShownGpus Step::shown_to(const placement::TaskPlacement& task, const FoundGpus& 
 void Step::warn(const FoundGpus& found) const {
   if (found.isolated && facts_.local_tasks > 1 && instances_.empty())
     log_to_user("muster: %s", isolation_notice(facts_.host, static_cast<int>(found.openable.size()),
-                                                   static_cast<int>(minors_.size()))
-                                      .c_str());
+                                               static_cast<int>(minors_.size()))
+                                  .c_str());
   const std::string problem = wish_.parts.gpu ? choose(found).problem : "";
   if (!problem.empty()) log_to_user("muster: %s", problem.c_str());
 }

@@ -113,9 +113,11 @@ void fields(Record& record, Of<Record, placement::StepPorts>& ports) {
 template <typename Record>
 void fields(Record& record, Of<Record, placement::JobFacts>& job) {
   auto& [rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, shown_gpus, first_own, cuda_visible_devices] = job;
+         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, shown_gpus, first_own,
+         cuda_visible_devices] = job;
   record(rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, shown_gpus, first_own, cuda_visible_devices);
+         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, shown_gpus, first_own,
+         cuda_visible_devices);
 }
 
 template <typename Record>

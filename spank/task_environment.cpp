@@ -5,11 +5,11 @@
 #include <array>
 #include <charconv>
 
+#include "log.hpp"
 #include "open_mpi/tcp_interface.hpp"
 #include "placement/error.hpp"
 #include "placement/nccl_conf.hpp"
 #include "placement/socket_interface.hpp"
-#include "log.hpp"
 #include "pmix_fence.hpp"
 #include "profiles.hpp"
 #include "tensorflow_step.hpp"
@@ -221,8 +221,7 @@ void TaskEnvironment::apply(spank_handle* spank, const placement::EnvironmentCha
       placement::set_by_outer_step([&](const std::string& name) { return job_variable(spank, name); });
   for (const auto& variable : change.set)
     if (spank_setenv(spank, variable.name.c_str(), variable.value.c_str(), 1) != ESPANK_SUCCESS)
-      log_to_user("muster: rank %d on %s: %s could not be set", rank, host_.c_str(),
-                      variable.name.c_str());
+      log_to_user("muster: rank %d on %s: %s could not be set", rank, host_.c_str(), variable.name.c_str());
   const auto is_set_now = [&](const std::string& name) {
     return std::any_of(change.set.begin(), change.set.end(),
                        [&](const auto& one) { return one.name == name; });

@@ -20,7 +20,8 @@ namespace {
 // Fixed, so that it works when memory is short; longer than 56 MIG instances by UUID.
 using Value = std::array<char, 8192>;
 
-Value gpus_of_step{};  // CUDA_VISIBLE_DEVICES of the whole step; empty: not known. One process serves one step.
+Value
+    gpus_of_step{};  // CUDA_VISIBLE_DEVICES of the whole step; empty: not known. One process serves one step.
 
 // nullptr when the task has no such variable.
 const char* read(spank_t spank, const char* name, Value& value) {
@@ -55,7 +56,7 @@ bool narrow(spank_t spank, const char* mark) {
   const OwnShare share = own_share(mark, read(spank, "SLURMD_TRES_BIND", binding), visible, local_rank);
   if (!share.problem.empty()) {
     log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
-                    share.problem.c_str());
+                share.problem.c_str());
     return false;
   }
   if (share.cuda_devices.empty()) return true;

@@ -29,7 +29,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int exit_failed = 255, exit_memory = 254;
 constexpr std::chrono::milliseconds time_to_die{1000};  // after SIGKILL
 
-[[noreturn]] void fail(const std::string& what) { throw std::runtime_error("the step cannot be planned: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::runtime_error("the step cannot be planned: " + what);
+}
 
 [[noreturn]] void fail(const std::string& what, int error) { fail(what + " (" + std::strerror(error) + ")"); }
 

@@ -15,7 +15,7 @@ struct ChildAnswer {
 };
 
 struct ChildLimits {
-  std::chrono::milliseconds time{20000};  ///< two names that the DNS does not answer take a few seconds
+  std::chrono::milliseconds time{20000};      ///< two names that the DNS does not answer take a few seconds
   std::size_t bytes = std::size_t{16} << 20;  ///< a plan of a thousand tasks takes 1 MiB
 };
 
@@ -27,8 +27,8 @@ bool give_up_privileges() noexcept;
 /// Runs `work` in a forked child that has given up its privileges, and returns its answer. The caller, who is
 /// root with the job's effective user, parses nothing: it takes bytes up to a limit. In the child `work` may
 /// use what the process has in memory; what it changes there is lost.
-/// @throws std::runtime_error with one line when there is no child to be had, or it crashes, throws, takes too
-/// long or says too much.
+/// @throws std::runtime_error with one line when there is no child to be had, or it crashes, throws, takes
+/// too long or says too much.
 ChildAnswer run_unprivileged(const std::function<ChildAnswer()>& work, const ChildLimits& limits = {});
 
 }  // namespace muster::spank

@@ -142,19 +142,22 @@ std::string empty_step() {
 
 void seed_plugin() {
   seed("fuzz_options", "words",
-       std::string("auto,gpu=on,cpu=off,memory=bind,report,json=/x/%j,tasks-per-gpu=2\ndefault=strict,nic=off\n"
-                   "isolation=keep\ntopology=/a\nprofiles=/b\ncache=off"));
+       std::string(
+           "auto,gpu=on,cpu=off,memory=bind,report,json=/x/%j,tasks-per-gpu=2\ndefault=strict,nic=off\n"
+           "isolation=keep\ntopology=/a\nprofiles=/b\ncache=off"));
   seed("fuzz_step_environment", "job",
-       std::string("SLURM_GPUS_PER_TASK=a100:2\nSLURM_TRES_PER_TASK=cpu=1,gres/gpu=2\nSLURM_STEP_NUM_TASKS=8\n"
-                   "CUDA_VISIBLE_DEVICES=0,1,2,3\nSLURMD_TRES_BIND=gpu:none\nSLURM_MUSTER_LIFTED=SLURM_GPU_BIND:1\n"
-                   "MUSTER_SET=RANK,A\nMUSTER_SET_SUMS=0,1\nSLURM_UMASK=0022\njson=a-%N.%j\n"
-                   "_SLURM_SPANK_OPTION_muster_muster=auto,report\n-n4\n--gpus-per-task=2\n--muster=strict\ntrue"));
+       std::string(
+           "SLURM_GPUS_PER_TASK=a100:2\nSLURM_TRES_PER_TASK=cpu=1,gres/gpu=2\nSLURM_STEP_NUM_TASKS=8\n"
+           "CUDA_VISIBLE_DEVICES=0,1,2,3\nSLURMD_TRES_BIND=gpu:none\nSLURM_MUSTER_LIFTED=SLURM_GPU_BIND:1\n"
+           "MUSTER_SET=RANK,A\nMUSTER_SET_SUMS=0,1\nSLURM_UMASK=0022\njson=a-%N.%j\n"
+           "_SLURM_SPANK_OPTION_muster_muster=auto,report\n-n4\n--gpus-per-task=2\n--muster=strict\ntrue"));
   seed("fuzz_rank_layout", "cyclic", std::string("n[0-2]\n4,3,1\ncyclic\n\n\n8\n0,3,5,7"));
   seed("fuzz_rank_layout", "plane", std::string("n[0-2]\n4,3,1\nplane\n2\n\n8\n0,1,5,6"));
   seed("fuzz_rank_layout", "told", std::string("n[0-2]\n2,1(x2)\narbitrary\n\n2,0,0,1\n4\n1,2"));
   seed("fuzz_heterogeneous", "two", std::string("n[0-1]\n2,1\ncyclic\n\n3\n1\nn1\nn0"));
   seed("fuzz_node_features", "conf",
-       std::string("NodeName=DEFAULT Features=plain\nNodeName=n[0-3],x Feature=\"a b,c\" \\\n CPUs=4 # no\nInclude 3\n"));
+       std::string("NodeName=DEFAULT Features=plain\nNodeName=n[0-3],x Feature=\"a b,c\" \\\n CPUs=4 # "
+                   "no\nInclude 3\n"));
   seed("fuzz_report_address", "address",
        spank::ReportAddress{{"10.0.0.1", "fd00::1"}, 40000, std::string(32, 'a')}.to_string());
   seed("fuzz_report_collector", "report",

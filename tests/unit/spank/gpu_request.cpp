@@ -52,14 +52,15 @@ TEST_CASE("The step's own count of GPUs a task wins over the job's") {
   CHECK(request_of({{lift_mark, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task == 1);
   CHECK(request_of({{"SLURMD_TRES_BIND", "gpu:per_task:3"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 3);
   CHECK(request_of({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}}).per_task == 3);
-  CHECK(request_of({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task == 0);
+  CHECK(request_of({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task ==
+        0);
   CHECK(request_of({{lift_mark, "SLURM_GRES_FLAGS:0"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
   CHECK(request_of({}).per_task == 0);
 }
 
 TEST_CASE("Where Slurm shows each task its own GPUs, and where it shows all of them") {
-  for (const char* binding : {"gpu:per_task:1", "gres/gpu:per_task:1", "gres/gpu:single:2",
-                              "gpu:map_gpu:1,0", "gres/nic:none+gres/gpu:per_task:1"})
+  for (const char* binding : {"gpu:per_task:1", "gres/gpu:per_task:1", "gres/gpu:single:2", "gpu:map_gpu:1,0",
+                              "gres/nic:none+gres/gpu:per_task:1"})
     CHECK(request_of({{"SLURMD_TRES_BIND", binding}}).bound);
   for (const char* binding : {"gpu:none", "gres/gpu:none", "", "gres/nic:closest", "gpu:closest"})
     CHECK_FALSE(request_of({{"SLURMD_TRES_BIND", binding}}).bound);

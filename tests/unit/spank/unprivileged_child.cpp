@@ -79,13 +79,17 @@ TEST_CASE("A child that crashes, throws, says too much or never ends is one line
   };
   CHECK_THROWS_WITH(run([]() -> ChildAnswer { _exit(255); }), ContainsSubstring("has failed"));
   CHECK_THROWS_WITH(run([]() -> ChildAnswer { throw 1; }), ContainsSubstring("has failed"));
-  CHECK_THROWS_WITH(run([]() -> ChildAnswer { throw std::bad_alloc(); }), ContainsSubstring("not enough memory"));
+  CHECK_THROWS_WITH(run([]() -> ChildAnswer { throw std::bad_alloc(); }),
+                    ContainsSubstring("not enough memory"));
   CHECK_THROWS_WITH(run([]() -> ChildAnswer {
                       raise(SIGKILL);
                       return {};
                     }),
                     ContainsSubstring("signal 9"));
-  CHECK_THROWS_WITH(run([] { return ChildAnswer{0, std::string(1001, 'x')}; }), ContainsSubstring("1000 bytes"));
+  CHECK_THROWS_WITH(run([] {
+                      return ChildAnswer{0, std::string(1001, 'x')};
+                    }),
+                    ContainsSubstring("1000 bytes"));
   const auto start = std::chrono::steady_clock::now();
   CHECK_THROWS_WITH(run([]() -> ChildAnswer {
                       while (true) pause();
