@@ -22,9 +22,9 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 /// MPI have no IPv6.
 bool has_rivals(const std::string& interface);
 
-/// Who has chosen Open MPI's interfaces already, in words: btl_tcp_if_exclude in the environment, or either
-/// of the two in a parameter file, the user's or that of the Open MPI on PATH. Empty: nobody has. Reads
-/// regular files of up to 64 KiB; others count as empty.
+/// The place where Open MPI's interfaces have been chosen already, in words: btl_tcp_if_exclude in the
+/// environment, or either of the two in a parameter file, the user's or that of the Open MPI on PATH. Empty:
+/// none. Reads regular files of up to 64 KiB; others count as empty.
 std::string tcp_interface_chosen(const Lookup& lookup);
 
 }  // namespace muster::open_mpi
