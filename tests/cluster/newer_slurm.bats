@@ -4,11 +4,12 @@
 load setup
 
 setup_file() {
-  if older_than 23.11.4; then skip "Slurm $(on_this_machine) is older than 23.11.4"; fi
+  if older_than 23.11.4; then return; fi
   printf '%s\n' SlurmctldParameters=enable_stepmgr PrologFlags=Contain >"$BATS_FILE_TMPDIR/slurm.conf"
   lab_up --nodes 2 --gpus 4 --cpus 8 --plugin "$(plugin)" --etc "$BATS_FILE_TMPDIR/slurm.conf"
 }
 teardown_file() { lab_down; }
+setup() { if older_than 23.11.4; then skip "Slurm $(on_this_machine) is older than 23.11.4"; fi; }
 
 on_this_machine() { slurmd -V | sed 's/^slurm[a-z-]* //'; }
 older_than() { [ "$(printf '%s\n' "$1" "$(on_this_machine)" | sort --version-sort | head -n 1)" != "$1" ]; }
