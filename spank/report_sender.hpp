@@ -12,6 +12,6 @@ namespace muster::spank {
 /// answers is taken. False when the collector did not take it within the deadline; then it will not show it
 /// either, and the caller prints it. Needs no privileges; raises no signal.
 bool send_report(const ReportAddress& address, const placement::NodeReport& report,
-                 std::chrono::milliseconds deadline = std::chrono::milliseconds(200));
+                 std::chrono::milliseconds deadline = std::chrono::seconds(1));
 
 }  // namespace muster::spank
