@@ -22,9 +22,7 @@ bool are_same(const std::vector<PlacedGpu>& some, const std::vector<PlacedGpu>& 
 }
 
 bool are_among(const std::vector<PlacedGpu>& some, const std::vector<PlacedGpu>& all) {
-  return std::all_of(some.begin(), some.end(), [&](const PlacedGpu& gpu) {
-    return std::any_of(all.begin(), all.end(), [&](const PlacedGpu& one) { return is_same(one, gpu); });
-  });
+  return std::all_of(some.begin(), some.end(), [&](const PlacedGpu& gpu) { return is_among(gpu, all); });
 }
 
 // CUDA_VISIBLE_DEVICES as minors of the step's GPUs; nullopt when it names anything else (MIG instances,
@@ -59,6 +57,10 @@ std::optional<std::vector<int>> listed_minors(const std::vector<StepGpu>& step, 
 }
 
 }  // namespace
+
+bool is_among(const PlacedGpu& gpu, const std::vector<PlacedGpu>& list) {
+  return std::any_of(list.begin(), list.end(), [&](const PlacedGpu& one) { return is_same(one, gpu); });
+}
 
 GpuChoice gpu_choice(const std::vector<StepGpu>& step, const std::vector<int>& visible,
                      const std::optional<std::string>& cuda_devices, bool confined) {

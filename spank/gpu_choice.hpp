@@ -30,6 +30,9 @@ struct StepGpu {
 GpuChoice gpu_choice(const std::vector<StepGpu>& step, const std::vector<int>& visible,
                      const std::optional<std::string>& cuda_devices, bool confined);
 
+/// Whether this GPU, or MIG instance, is one of the list.
+bool is_among(const placement::PlacedGpu& gpu, const std::vector<placement::PlacedGpu>& list);
+
 /// The rows of the plan that a task with these GPUs would have, the best first: those for exactly these GPUs,
 /// its own first or else by turns, so that tasks on one GPU begin at different ones; then those whose GPUs
 /// are all among them; then its own. With gpus empty its own row alone.

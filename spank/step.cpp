@@ -48,12 +48,6 @@ std::vector<int> minors_of(const std::vector<std::string>& names) {
   return minors;
 }
 
-bool is_among(const placement::PlacedGpu& gpu, const std::vector<placement::PlacedGpu>& list) {
-  return std::any_of(list.begin(), list.end(), [&](const auto& one) {
-    return one.pci == gpu.pci && (!gpu.mig || one.uuid == gpu.uuid);
-  });
-}
-
 }  // namespace
 
 Step::Step(SlurmFacts facts, const Wish& wish) : facts_(std::move(facts)), wish_(wish) {}

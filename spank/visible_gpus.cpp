@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "visible_gpus.hpp"
 
-#include <algorithm>
+#include "gpu_choice.hpp"
 
 namespace muster::spank {
 
@@ -9,19 +9,11 @@ namespace {
 
 using placement::PlacedGpu;
 
-bool same(const PlacedGpu& one, const PlacedGpu& other) {
-  return one.pci == other.pci && (!one.mig || one.uuid == other.uuid);
-}
-
-bool contains(const std::vector<PlacedGpu>& list, const PlacedGpu& gpu) {
-  return std::any_of(list.begin(), list.end(), [&](const PlacedGpu& one) { return same(one, gpu); });
-}
-
 bool tasks_share(const placement::Placement& plan) {
   std::vector<PlacedGpu> seen;
   for (const auto& task : plan.tasks)
     for (const auto& gpu : task.gpus) {
-      if (contains(seen, gpu)) return true;
+      if (is_among(gpu, seen)) return true;
       seen.push_back(gpu);
     }
   return false;
@@ -54,7 +46,7 @@ std::vector<PlacedGpu> in_rank_order(const placement::Placement& plan, const std
   std::vector<PlacedGpu> ordered;
   for (const auto& task : plan.tasks) ordered.insert(ordered.end(), task.gpus.begin(), task.gpus.end());
   for (const auto& gpu : all)
-    if (!contains(ordered, gpu)) ordered.push_back(gpu);
+    if (!is_among(gpu, ordered)) ordered.push_back(gpu);
   return ordered;
 }
 
