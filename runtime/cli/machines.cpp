@@ -54,11 +54,8 @@ std::string list_of_machines() {
   std::size_t width = 0;
   for (const auto& name : known) width = std::max(width, name.size());
   std::string text;
-  for (const auto& name : known) {
-    const auto machine = read(name);
-    text += name + std::string(width - name.size() + 2, ' ') + machine.description + "\n";
-    for (const auto& source : machine.sources) text += std::string(width + 2, ' ') + source + "\n";
-  }
+  for (const auto& name : known)
+    text += name + std::string(width - name.size() + 2, ' ') + read(name).description + "\n";
   return text;
 }
 

@@ -12,7 +12,7 @@ namespace muster::cli {
 /// @throws placement::Error that names those that there are.
 placement::Node machine_by_name(const std::string& name);
 
-/// One line for each machine: its name, what it is, and below it where the facts are published.
+/// One line for each machine: its name and what it is.
 /// @throws placement::Error
 std::string list_of_machines();
 
