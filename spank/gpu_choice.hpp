@@ -15,7 +15,7 @@ struct GpuChoice {
   std::vector<int> minors;  ///< the GPUs that Slurm or the user left to this task; empty: no choice was made,
                             ///< the plan decides
   bool set_by_slurm = false;  ///< CUDA_VISIBLE_DEVICES names GPUs of the step by Slurm's numbers, those of
-                              ///< the device files, while CUDA counts in PCI order: it is to be said by UUID
+                              ///< the device files, while CUDA counts in PCI order
 };
 
 /// A GPU of the step, as Slurm may name it in CUDA_VISIBLE_DEVICES.

@@ -117,7 +117,10 @@ class RecordReader {
     bool there = false;
     get(there);
     value.reset();
-    if (there) get(value.emplace());
+    if (!there) return;
+    Value read{};
+    get(read);
+    value = std::move(read);
   }
   template <typename Element>
   void get(std::vector<Element>& list) {

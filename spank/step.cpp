@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "binding.hpp"
+#include "cuda_indices.hpp"
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
 #include "log.hpp"
@@ -91,6 +92,7 @@ void Step::tell(const std::vector<std::string>& complaints) const {
 
 void Step::find_gpus() {
   const auto instances = facts_.gpus.empty() ? std::vector<MigInstance>() : read_mig_instances();
+  counted_ = counted_by_cuda(node_, instances);
   if (instances.empty())
     minors_ = minors_of(facts_.gpus);
   else

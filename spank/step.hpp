@@ -89,6 +89,7 @@ class Step {
   placement::Node node_;
   std::vector<int> minors_;  // of the step's whole GPUs
   std::vector<MigInstance> instances_;
+  std::vector<int> counted_;                     // of the node's GPUs, where it is sure how CUDA counts
   StepGpus gpus_;                                // both, as placement has them
   std::vector<placement::PlacedGpu> step_gpus_;  // both, whole ones first
   placement::Placement placement_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cuda_indices.hpp"
 #include "isolation.hpp"
 #include "log.hpp"
 #include "step.hpp"
@@ -79,7 +80,9 @@ VisibleChoice Step::choose(const FoundGpus& found) const {
 
 ShownGpus Step::shown_to(const placement::TaskPlacement& task, const FoundGpus& found) const {
   ShownGpus shown;
-  shown.openable = addresses_of(found.openable);
+  const auto counted = addresses_of(allowed_minors(counted_));
+  shown.by_index = !counted.empty() && are_numbers(facts_.cuda_devices);
+  shown.openable = counted.empty() ? addresses_of(found.openable) : counted;
   shown.replaceable = found.replaceable;
   const bool own = choose(found).visible == Visible::own;
   std::vector<placement::PlacedGpu> list = own ? task.gpus : in_rank_order(placement_, step_gpus_);

@@ -113,11 +113,11 @@ void fields(Record& record, Of<Record, placement::StepPorts>& ports) {
 template <typename Record>
 void fields(Record& record, Of<Record, placement::JobFacts>& job) {
   auto& [rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, shown_gpus, first_own,
-         cuda_visible_devices] = job;
+         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, gpus_by_index, shown_gpus,
+         first_own, cuda_visible_devices] = job;
   record(rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, shown_gpus, first_own,
-         cuda_visible_devices);
+         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, gpus_by_index, shown_gpus,
+         first_own, cuda_visible_devices);
 }
 
 template <typename Record>
@@ -196,10 +196,10 @@ struct RecordAccess {
   // The claims and the node's root are slurmstepd's.
   template <typename Record, typename AnyStep>
   static void step(Record& record, AnyStep& step) {
-    auto& [facts, wish, node, minors, instances, gpus, step_gpus, placement, environment, claims,
+    auto& [facts, wish, node, minors, instances, counted, gpus, step_gpus, placement, environment, claims,
            plan_milliseconds, report_address, plan_file, root] = step;
-    record(facts, wish, node, minors, instances, gpus, step_gpus, placement, environment, plan_milliseconds,
-           report_address, plan_file);
+    record(facts, wish, node, minors, instances, counted, gpus, step_gpus, placement, environment,
+           plan_milliseconds, report_address, plan_file);
   }
 };
 

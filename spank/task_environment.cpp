@@ -136,13 +136,11 @@ void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layo
 
 // Open MPI ends the job where btl_tcp_if_include meets a btl_tcp_if_exclude of somebody's.
 void TaskEnvironment::find_mpi_interface(spank_handle* spank) {
-  if (!parts_.nic || !open_mpi::has_rivals(job_.socket_interface)) return;
-  const std::string chosen =
-      open_mpi::tcp_interface_chosen([&](const std::string& name) { return job_variable(spank, name); });
-  if (chosen.empty())
-    job_.mpi_interface = job_.socket_interface;
-  else
-    left_out_.push_back({open_mpi::tcp_interface_variable, "", chosen});
+  if (!parts_.nic) return;
+  const auto advice = open_mpi::advise_tcp_interface(
+      job_.socket_interface, [&](const std::string& name) { return job_variable(spank, name); });
+  if (advice.name_it) job_.mpi_interface = job_.socket_interface;
+  if (!advice.chosen.empty()) left_out_.push_back({open_mpi::tcp_interface_variable, "", advice.chosen});
 }
 
 void TaskEnvironment::find_frameworks(spank_handle* spank, const SlurmFacts& facts,
@@ -172,6 +170,7 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   job.rank = rank;
   job.local_rank = task.local_rank;
   job.visible_gpus = shown.openable;
+  job.gpus_by_index = shown.by_index && orders_gpus_by_pci(spank);
   job.shown_gpus = shown.list;
   job.first_own = shown.first_own;
   const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
@@ -188,6 +187,16 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   return change;
 }
 
+// Whether CUDA_DEVICE_ORDER comes to be what Muster sets.
+bool TaskEnvironment::orders_gpus_by_pci(spank_handle* spank) const {
+  constexpr const char *name = "CUDA_DEVICE_ORDER", *by_pci = "PCI_BUS_ID";
+  if (const auto value = job_variable(spank, name)) return *value == by_pci;
+  for (const auto* list : {&configured_.user_files, &configured_.profiles, &configured_.nccl_conf})
+    for (const auto& setting : *list)
+      if (setting.name == name) return setting.value == by_pci;
+  return true;
+}
+
 std::optional<std::string> TaskEnvironment::value_of(spank_handle* spank, const std::string& name) const {
   if (auto value = job_variable(spank, name)) return value;
   for (const auto* list : {&configured_.user_files, &configured_.profiles, &configured_.nccl_conf})
@@ -199,7 +208,7 @@ std::optional<std::string> TaskEnvironment::value_of(spank_handle* spank, const 
 std::vector<std::string> TaskEnvironment::explain(spank_handle* spank, const placement::TaskPlacement& task,
                                                   int rank) const {
   if (!parts_.env) return {};
-  const auto change = decide(spank, task, rank, {{}, true, task.gpus, 0});
+  const auto change = decide(spank, task, rank, {{}, false, true, task.gpus, 0});
   std::vector<std::string> lines;
   const auto add = [&](const std::vector<placement::Variable>& variables, bool valued) {
     constexpr std::size_t longest = 60;

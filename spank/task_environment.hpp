@@ -23,6 +23,7 @@ void forget_outer_step(spank_handle* spank);
 /// The GPUs that CUDA is to show a task.
 struct ShownGpus {
   std::vector<placement::PciAddress> openable;  ///< those that the task can open
+  bool by_index = false;                        ///< to be named by their index among these
   bool replaceable = false;                     ///< CUDA_VISIBLE_DEVICES is Slurm's, not the user's
   std::vector<placement::PlacedGpu> list;       ///< in CUDA's order; empty: what Slurm shows stays
   int first_own = 0;                            ///< index in it of the first of the task's own
@@ -62,6 +63,7 @@ class TaskEnvironment {
   void find_frameworks(spank_handle* spank, const SlurmFacts& facts, const RankLayout& layout);
   void find_tensorflow(const RankLayout& layout);
   void read_files(spank_handle* spank, const std::string& profiles, const std::string& node);
+  bool orders_gpus_by_pci(spank_handle* spank) const;
 
   std::string host_;
   Parts parts_;

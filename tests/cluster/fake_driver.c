@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libcuda.so.1 that counts devices as the driver does, over the lab's stand-in GPUs: those that this process may open,
-// in PCI order or, without CUDA_DEVICE_ORDER=PCI_BUS_ID, in another; of these the ones that CUDA_VISIBLE_DEVICES names by
-// index or UUID, up to the first entry that is neither. It can do nothing else.
+// A double of libcuda.so.1 and of libnvidia-ml.so.1 that counts devices as the driver does, over the lab's stand-in GPUs:
+// those that this process may open, in PCI order or, for CUDA without CUDA_DEVICE_ORDER=PCI_BUS_ID, in another; for CUDA
+// of these the ones that CUDA_VISIBLE_DEVICES names by index or UUID, up to the first entry that is neither. It can do
+// nothing else.
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -43,7 +44,7 @@ static int may_open(int minor) {
   return device >= 0 || errno == ENXIO;
 }
 
-// In PCI order, as glob() sorts; "fastest first" is the other way round.
+// In PCI order, as glob() sorts.
 static int openable(struct gpu* gpus) {
   glob_t found;
   int count = 0;
@@ -53,6 +54,12 @@ static int openable(struct gpu* gpus) {
     if (read_gpu(found.gl_pathv[i], &gpus[count], &minor) && may_open(minor)) ++count;
   }
   globfree(&found);
+  return count;
+}
+
+// "Fastest first" is the other way round.
+static int in_cuda_order(struct gpu* gpus) {
+  const int count = openable(gpus);
   const char* order = getenv("CUDA_DEVICE_ORDER");
   if (order == NULL || strcmp(order, "PCI_BUS_ID") != 0) {
     for (int i = 0; i < count / 2; ++i) {
@@ -75,7 +82,7 @@ static int index_of(const char* entry, const struct gpu* gpus, int count) {
 
 int cuInit(unsigned flags) {
   struct gpu gpus[MOST];
-  const int count = openable(gpus);
+  const int count = in_cuda_order(gpus);
   const char* list = getenv("CUDA_VISIBLE_DEVICES");
   visible_count = 0;
   if (flags != 0) return invalid_value;
@@ -108,5 +115,52 @@ int cuDeviceGet(int* device, int ordinal) {
 int cuDeviceGetPCIBusId(char* text, int size, int device) {
   if (device < 0 || device >= visible_count) return invalid_device;
   snprintf(text, (size_t)size, "%s", visible[device].pci);
+  return success;
+}
+
+// The runtime asks which devices are in use; here all that are shown.
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = device >= 0 && device < visible_count;
+  return success;
+}
+
+// NVML. A handle is the GPU's index and 1.
+static struct gpu managed[MOST];
+static int managed_count;
+
+static int manage(void) {
+  managed_count = openable(managed);
+  return success;
+}
+int nvmlInit(void) { return manage(); }
+int nvmlInit_v2(void) { return manage(); }
+int nvmlInitWithFlags(unsigned flags) {
+  (void)flags;
+  return manage();
+}
+int nvmlShutdown(void) { return success; }
+const char* nvmlErrorString(int error) { return error == success ? "Success" : "Invalid Argument"; }
+
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = (unsigned)managed_count;
+  return success;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  if (index >= (unsigned)managed_count) return 2;
+  *device = (void*)(size_t)(index + 1);
+  return success;
+}
+
+int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
+  snprintf(text, size, "%s", managed[(size_t)device - 1].uuid);
+  return success;
+}
+
+int nvmlDeviceGetMemoryInfo(void* device, unsigned long long all_free_used[3]) {
+  (void)device;
+  all_free_used[0] = all_free_used[1] = 1ull << 36;
+  all_free_used[2] = 0;
   return success;
 }

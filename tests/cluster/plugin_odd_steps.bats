@@ -24,7 +24,7 @@ other_lab() {
   run lab exec srun -N1 -n2 --gpus-per-task=2 --muster=strict bash -c "$show"
   [ "$status" = 0 ]
   [ "$(value MUSTER_GPUS)" = "0000:01:00.0,0000:41:00.0 0000:81:00.0,0000:c1:00.0" ]
-  [ "$(value CUDA_VISIBLE_DEVICES | tr ',' ' ' | different)" = 4 ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0,1 2,3" ]
 }
 
 @test "several tasks a GPU, when asked" {
@@ -47,7 +47,7 @@ other_lab() {
   [ "$status" = 0 ]
   [ "$(value RANK)" = "0 1 2" ]
   [ "$(value LOCAL_RANK)/$(value LOCAL_WORLD_SIZE)" = "0 1 0/2 2 1" ]
-  [ "$(value CUDA_VISIBLE_DEVICES | different)" = 3 ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 1 0" ]
 }
 
 @test "more tasks than CPUs (--overcommit) share them, with a word of warning" {
@@ -76,7 +76,7 @@ other_lab() {
   [ "$(value LOCAL_RANK)/$(value LOCAL_WORLD_SIZE)" = "0 0 1/1 2 2" ]
   [ "$(value MASTER_ADDR)" = "n1 n1 n1" ]
   [ "$(value MASTER_PORT | different)" = 1 ]
-  [ "$(value CUDA_VISIBLE_DEVICES | tr ' ' '\n' | grep -c '^GPU-')" = 3 ]
+  [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 1" ]
   # The report has the ranks of the whole too.
   [[ "$output" == *"n0: ranks 1-2"* && "$output" == *"n1: rank 0"* ]]
 }

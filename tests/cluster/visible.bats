@@ -7,13 +7,16 @@ load setup
 setup_file() { lab_up --nodes 2 --gpus 4 --cpus 8 --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
 
-# uuid_at PCI: what the driver's file says. at INDEX: the task's GPU of that index, by its PCI address.
-task='uuid_at() { sed -n "s/^GPU UUID:[[:space:]]*//p" "/proc/driver/nvidia/gpus/$1/information"; }
+# counted: the GPUs that the task can open, by PCI address in their order, as CUDA counts them.
+task='cd /proc/driver/nvidia/gpus; for gpu in *; do
+    minor=$(sed -n "s/^Device Minor:[[:space:]]*//p" "$gpu/information")
+    { : <"/dev/nvidia$minor"; } 2>&1 | grep -q "No such device" && counted+=("$gpu")
+  done
   IFS=, read -ra shown <<<"$CUDA_VISIBLE_DEVICES"; IFS=, read -ra mine <<<"$MUSTER_GPUS"
   echo "$SLURM_PROCID count=${#shown[@]}"
   echo "$SLURM_PROCID list=$CUDA_VISIBLE_DEVICES"
   echo "$SLURM_PROCID jax=${JAX_LOCAL_DEVICE_IDS-unset}"
-  own=""; for i in "${!shown[@]}"; do for gpu in "${mine[@]}"; do [ "${shown[i]}" != "$(uuid_at "$gpu")" ] || own+=$i,; done; done
+  own=""; for i in "${!shown[@]}"; do for gpu in "${mine[@]}"; do [ "${counted[${shown[i]}]}" != "$gpu" ] || own+=$i,; done; done
   echo "$SLURM_PROCID own=${own%,}"'
 
 each() { printf '%s' "$1"; for ((i = 1; i < $2; i++)); do printf ' %s' "$1"; done; }

@@ -213,5 +213,5 @@ TEST_CASE("The JSON has the documented shape") {
 TEST_CASE("Names that are not UTF-8 do not break the JSON") {
   Node node = machine();
   node.gpus[0].model = "bad \xff name";
-  CHECK_NOTHROW(nlohmann::json::parse(report_json(node, plan(node), {})));
+  CHECK(nlohmann::json::parse(report_json(node, plan(node), {})).is_object());
 }
