@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace muster::open_mpi {
@@ -36,17 +37,27 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-// "btl_tcp_if_include" or "btl_tcp_if_exclude" where a line of a parameter file, `name = value`, sets it.
-std::string setting_in(std::string_view text) {
+std::string_view trimmed(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(white), text.size()));
+  return text.substr(0, text.find_last_not_of(white) + 1);
+}
+
+struct Setting {
+  std::string_view name;  // "btl_tcp_if_include" or "btl_tcp_if_exclude"; empty: neither is set
+  bool loopback_alone = false;
+};
+
+// The first line of a parameter file, `name = value`, that sets either.
+Setting setting_in(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
+    const std::string_view line = trimmed(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    line.remove_prefix(std::min(line.find_first_not_of(white), line.size()));
-    const std::string_view name = line.substr(0, line.find_first_of(" \t\r="));
-    if ((name == "btl_tcp_if_include" || name == "btl_tcp_if_exclude") &&
-        line.find('=') != std::string_view::npos)
-      return std::string(name);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = trimmed(line.substr(0, equals));
+    if (name == "btl_tcp_if_exclude") return {name};
+    if (name == "btl_tcp_if_include") return {name, trimmed(line.substr(equals + 1)) == "lo"};
   }
   return {};
 }
@@ -78,30 +89,45 @@ std::vector<std::string> parameter_files(const Lookup& lookup) {
   return files;
 }
 
-}  // namespace
+struct Ipv4 {
+  bool itself = false;  // the interface has an address
+  bool others = false;  // so has another one that is up and not loopback
+};
 
-bool has_rivals(const std::string& interface) {
+Ipv4 find_ipv4(const std::string& interface) {
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return false;
+  if (getifaddrs(&all) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
-  bool itself = false;
-  bool others = false;
+  Ipv4 found;
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
     if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
     if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
     const std::string_view name = one->ifa_name;
-    (name.substr(0, name.find(':')) == interface ? itself : others) = true;
+    (name.substr(0, name.find(':')) == interface ? found.itself : found.others) = true;
   }
-  return itself && others;
+  return found;
 }
 
-std::string tcp_interface_chosen(const Lookup& lookup) {
+}  // namespace
+
+TcpInterfaceAdvice advise_tcp_interface(const std::string& interface, const Lookup& lookup) {
+  const Ipv4 ipv4 = find_ipv4(interface);
+  if (!ipv4.itself) return {};
+  TcpInterfaceAdvice advice{ipv4.others, {}};
+  const auto keep = [&](std::string where) {
+    return TcpInterfaceAdvice{false, advice.name_it ? std::move(where) : std::string()};
+  };
   for (const char* name : {"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_mca_base_param_files"})
-    if (lookup(name)) return std::string(name) + " is set";
-  for (const auto& file : parameter_files(lookup))
-    if (const auto name = setting_in(read_file(file)); !name.empty())
-      return file + " sets " + std::string(name);
-  return {};
+    if (lookup(name)) return keep(std::string(name) + " is set");
+  for (const auto& file : parameter_files(lookup)) {
+    const std::string text = read_file(file);
+    const Setting setting = setting_in(text);
+    if (setting.loopback_alone)
+      advice.name_it = true;
+    else if (!setting.name.empty())
+      return keep(file + " sets " + std::string(setting.name));
+  }
+  return advice;
 }
 
 }  // namespace muster::open_mpi

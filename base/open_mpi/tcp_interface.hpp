@@ -17,14 +17,18 @@ inline constexpr const char* tcp_interface_variable = "OMPI_MCA_btl_tcp_if_inclu
 /// The value of a variable of the process that will call MPI_Init; nullopt if it is not set.
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Whether Open MPI has a choice that can go wrong: this interface has an IPv4 address, and so has another
-/// one that is up and is not loopback. An interface with IPv6 alone is not named, since many builds of Open
-/// MPI have no IPv6.
-bool has_rivals(const std::string& interface);
+struct TcpInterfaceAdvice {
+  bool name_it = false;  ///< Open MPI needs the name of this interface
+  /// Where Open MPI's interfaces have been chosen already, in words, though without that it would be: by
+  /// btl_tcp_if_exclude in the environment, or by either of the two in a parameter file, the user's or that
+  /// of the Open MPI on PATH. Empty: nowhere.
+  std::string chosen;
+};
 
-/// The place where Open MPI's interfaces have been chosen already, in words: btl_tcp_if_exclude in the
-/// environment, or either of the two in a parameter file, the user's or that of the Open MPI on PATH. Empty:
-/// none. Reads regular files of up to 64 KiB; others count as empty.
-std::string tcp_interface_chosen(const Lookup& lookup);
+/// An interface that reaches the other nodes is to be named where another one with IPv4 is up, or where a
+/// parameter file names loopback alone, as Debian testing's package does: between nodes that is no choice.
+/// An interface with IPv6 alone is not named, since many builds of Open MPI have no IPv6.
+/// Reads regular files of up to 64 KiB; others count as empty.
+TcpInterfaceAdvice advise_tcp_interface(const std::string& interface, const Lookup& lookup);
 
 }  // namespace muster::open_mpi

@@ -43,12 +43,12 @@ std::string choose_tcp_interface(const std::vector<Hello>& roster, int rank) {
       std::any_of(roster.begin(), roster.end(), [&](const Hello& other) { return other.host != own.host; });
   if (!several || std::getenv(open_mpi::tcp_interface_variable) != nullptr) return {};
   auto const name = interface_with(own.address);
-  if (name.empty() || !open_mpi::has_rivals(name)) return {};
+  if (name.empty()) return {};
   auto const lookup = [](const std::string& variable) -> std::optional<std::string> {
     auto const* value = std::getenv(variable.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
-  if (!open_mpi::tcp_interface_chosen(lookup).empty()) return {};
+  if (!open_mpi::advise_tcp_interface(name, lookup).name_it) return {};
   setenv(open_mpi::tcp_interface_variable, name.c_str(), 0);
   return name;
 }

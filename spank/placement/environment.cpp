@@ -37,22 +37,24 @@ Variable visible_devices(const TaskPlacement& task, const JobFacts& facts) {
   Variable variable{"CUDA_VISIBLE_DEVICES", "", whose + " by UUID"};
   const auto is_instance = [](const PlacedGpu& gpu) { return gpu.mig; };
   if (!facts.shown_gpus && std::any_of(shown.begin(), shown.end(), is_instance)) return variable;
-  const bool uuids =
+  const bool named =
       std::all_of(shown.begin(), shown.end(), [](const PlacedGpu& gpu) { return !gpu.uuid.empty(); });
   std::vector<PciAddress> visible = facts.visible_gpus;
   if (visible.empty()) {
     for (const auto& gpu : shown) visible.push_back(gpu.pci);
   }
   std::sort(visible.begin(), visible.end());
-  if (!uuids) {
+  const auto index = [&](const PlacedGpu& gpu) { return std::find(visible.begin(), visible.end(), gpu.pci); };
+  const bool counted = std::all_of(shown.begin(), shown.end(),
+                                   [&](const PlacedGpu& gpu) { return index(gpu) != visible.end(); });
+  if (!named && !counted) return {variable.name, "", ""};
+  const bool by_index = counted && (facts.gpus_by_index || !named);
+  if (by_index) {
     variable.reason = whose + " by index in PCI order among the " + std::to_string(visible.size()) +
-                      " that it can open; UUIDs unknown";
+                      " that it can open" + (named ? "" : "; UUIDs unknown");
   }
-  for (const auto& gpu : shown) {
-    const auto at = std::find(visible.begin(), visible.end(), gpu.pci);
-    if (!uuids && at == visible.end()) return {variable.name, "", ""};
-    append(variable.value, uuids ? gpu.uuid : std::to_string(at - visible.begin()));
-  }
+  for (const auto& gpu : shown)
+    append(variable.value, by_index ? std::to_string(index(gpu) - visible.begin()) : gpu.uuid);
   return variable;
 }
 

@@ -43,9 +43,10 @@ struct JobFacts {
   std::string socket_reason;       ///< how it was found, in words
   std::string mpi_interface;  ///< the one of several that Open MPI's TCP is to take; empty: its own choice
   std::string fence;          ///< how the step's nodes meet in a PMIx fence; empty: as Slurm chooses
-  std::vector<PciAddress>
-      visible_gpus;  ///< GPUs that the task could open, in any order: CUDA's indices count among them
-                     ///< when a UUID is unknown. Empty: the task's own GPUs only
+  std::vector<PciAddress> visible_gpus;  ///< GPUs that the task could open, in any order: CUDA's indices
+                                         ///< count among them. Empty: the task's own GPUs only
+  bool gpus_by_index = false;  ///< name GPUs by index, as scripts expect that ran without Muster; else by
+                               ///< UUID where each has one
   std::optional<std::vector<PlacedGpu>>
       shown_gpus;     ///< what CUDA is to show the task, in this order; empty: what it shows already stays;
                       ///< nullopt: the task's own, but for MIG instances, whose names for CUDA Slurm has

@@ -115,6 +115,19 @@ TEST_CASE("GPUs without UUID are named by index in PCI order among the visible o
   CHECK_FALSE(values(derive_environment(task, job)).contains("CUDA_VISIBLE_DEVICES"));
 }
 
+TEST_CASE("GPUs are named by index where that is wanted and sure, else by UUID") {
+  const auto task = two_tasks().tasks[1];
+  JobFacts job = facts();
+  job.visible_gpus = {PciAddress{0, 0x80, 0, 0}, PciAddress{0, 0x10, 0, 0}};
+  CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == task.gpus[0].uuid);
+  job.gpus_by_index = true;
+  CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == "1");
+  job.visible_gpus.pop_back();
+  CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == "0");
+  job.visible_gpus = {PciAddress{0, 0x10, 0, 0}};
+  CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == task.gpus[0].uuid);
+}
+
 TEST_CASE("All GPUs of the step are shown in the order given, and JAX takes the task's own among them") {
   const Placement placement = two_tasks();
   JobFacts job = facts();
