@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "bootstrap/roster.hpp"
@@ -21,6 +24,16 @@ namespace {
 // The user's and the administrator's settings of Open MPI come first.
 void set_default(const char* name, const char* value) { setenv(name, value, 0); }
 
+// Whether this host has adapters on which Open MPI would leave TCP: InfiniBand, RoCE, EFA, Omni-Path or
+// Slingshot.
+bool has_fabric() {
+  return std::ranges::any_of(std::array{"/sys/class/infiniband", "/sys/class/cxi"}, [](const char* folder) {
+    std::error_code error;
+    std::filesystem::directory_iterator const first(folder, error);
+    return !error && first != std::filesystem::directory_iterator();
+  });
+}
+
 void tune(bool yield) {
   // Waiting ranks give their core away where ranks share cores (mpi_yield_when_idle).
   if (yield) set_default("OMPI_MCA_mpi_yield_when_idle", "1");
@@ -30,6 +43,10 @@ void tune(bool yield) {
   set_default("OMPI_MCA_opal_warn_on_missing_libcuda", "0");
   // From Open MPI 5 on MPI_Init then returns its error, which becomes our line; before, it ends the process.
   set_default("OMPI_MCA_mpi_initial_errhandler", "mpi_errors_return");
+  // When a connection of TCP breaks, Open MPI 5 ends the process before the rank that is gone can be named.
+  // With fault tolerance the operation fails instead, but what runs on a fabric (UCX, Libfabric) is not used
+  // then.
+  if (!has_fabric()) set_default("OMPI_MCA_mpi_ft_enable", "1");
 }
 
 // Every rank may meet it, or this one alone: one of them says it.

@@ -44,6 +44,7 @@ went() {
 @test "a node's slurmstepd is killed" { went launcher; }
 @test "a node's slurmstepd is killed inside Open MPI's all-reduce" { went launcher_in_open_mpi; }
 @test "rank 0 is killed" { went rank_0; }
+@test "a host's leader is killed inside Open MPI's all-reduce" { went leader_in_open_mpi; }
 @test "rank 0 is killed inside Open MPI's all-reduce" { went rank_0_in_open_mpi; }
 @test "two ranks call different collectives" { went differs; }
 @test "a rank computes and does not hear of the loss" { went computes; }

@@ -285,7 +285,7 @@ STEP_OR_LATER = r"running, last call (?:setting up|all_reduce) \(operation \d+ o
 CASES = [
     # It takes longest.
     Case("stopped_by_default", ["steady"], named(3, "is stopped, silent for 10 s", STEP), lambda run: kill(run, 3, signal.SIGSTOP), after=10.0),
-    Case("killed", ["steady"], named(3, KILLED, STEP, GPU), lambda run: kill(run, 3), srun=("--gpus-per-task=1", "--muster")),
+    Case("killed", ["steady"], named(3, KILLED, STEP, GPU), lambda run: kill(run, 3), srun=("--gpus-per-node=2", "--muster")),
     Case("killed_over_pmix", ["steady", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
     Case("exits", ["exits:3"], named(3, ended_as("ended with exit code 0 without leaving the job"), STEP)),
     Case("stopped", ["steady", *OVER], named(3, rf"is stopped, silent for {SILENCE:.0f} s"), lambda run: kill(run, 3, signal.SIGSTOP), after=SILENCE,
@@ -313,6 +313,8 @@ CASES = [
     Case("launcher_in_open_mpi", ["steady"], SLURMSTEPD, lambda run: kill_launcher(run, 3), lost=(2, 3)),
     Case("rank_0", ["steady", *OVER], named(0, EITHER), lambda run: kill(run, 0), connected=False, lost=(0,)),
     Case("rank_0_in_open_mpi", ["steady"], named(0, EITHER, STEP_OR_LATER), lambda run: kill(run, 0), lost=(0,)),
+    # The one of its host that is connected to other hosts' ranks by Open MPI.
+    Case("leader_in_open_mpi", ["steady"], named(2, EITHER, STEP_OR_LATER), lambda run: kill(run, 2), lost=(2,)),
     Case("differs", ["differs:2", "stall=1000"],
          r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast, but rank 0 .* called all_reduce: all ranks must make the same calls",
          after=1.0, exit_code=64, lost=()),
@@ -346,6 +348,11 @@ CASES = [
 ]
 
 
+def slurm_has_pmix():
+    known = subprocess.run([LAB, "exec", "srun", "--mpi=list"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    return re.search(r"\bpmix\b", known.stdout) is not None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=1)
@@ -355,12 +362,18 @@ def main():
     chosen = [case for case in CASES if not options.cases or case.name in options.cases]
     failed = []
     said = threading.Lock()
+    pmix = slurm_has_pmix()
     threading.Thread(target=watch_stalls, daemon=True).start()
 
     def go(case):
+        lacking = ""
         if case.needs and not os.path.exists(case.needs):
+            lacking = f"{case.needs} is not there: this build has no CUDA"
+        elif case.mpi == "pmix" and not pmix:
+            lacking = "this Slurm has no mpi/pmix"
+        if lacking:
             with said:
-                print(f"skipped {case.name}: {case.needs} is not there: this build has no CUDA", flush=True)
+                print(f"skipped {case.name}: {lacking}", flush=True)
             return
         times = []
         wrongs = []
