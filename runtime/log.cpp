@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "deadline.hpp"
+#include "text/printable.hpp"
 
 namespace muster {
 
@@ -73,16 +74,17 @@ bool informing() {
 
 void set_rank(int rank) { shown_rank = rank; }
 
-void warn(const std::string& text) { logger().warn("muster: warning: {}", text); }
-void write(const std::string& text) { logger().info("muster: {}", text); }
+void warn(const std::string& text) { logger().warn("muster: warning: {}", printable(text)); }
+void write(const std::string& text) { logger().info("muster: {}", printable(text)); }
 
-void say(const std::string& text) { logger().warn("muster: {}", text); }
+void say(const std::string& text) { logger().warn("muster: {}", printable(text)); }
 
 void write_debug(const std::string& text) {
   static auto const start = std::chrono::steady_clock::now();
   auto const ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   int const rank = shown_rank;
-  auto const line = fmt::format("rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, text);
+  auto const line =
+      fmt::format("rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, printable(text));
   if (shown()) logger().debug("muster: {}", line);
   if (!keeping) return;
   std::lock_guard const lock(kept_mutex);

@@ -7,6 +7,8 @@
 #include <new>
 #include <span>
 
+#include "text/printable.hpp"
+
 namespace muster {
 
 int exit_code_of(const std::exception& error) noexcept {
@@ -17,7 +19,7 @@ int exit_code_of(const std::exception& error) noexcept {
 
 void print_failure(const std::string& text) {
   std::fflush(stdout);
-  fmt::print(stderr, "muster-train: {}\n", text);
+  fmt::print(stderr, "muster-train: {}\n", printable(text));
 }
 
 void Agreement::together(const std::function<void()>& action) {

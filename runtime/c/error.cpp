@@ -3,6 +3,7 @@
 
 #include "c/call.hpp"
 #include "muster/version.hpp"
+#include "text/printable.hpp"
 
 namespace muster::c {
 namespace {
@@ -30,7 +31,7 @@ int keep_error(const Error& error) noexcept {
   last_error.fault = static_cast<int>(error.fault());
   last_error.repeated = error.repeated();
   try {
-    last_error.text = error.what();
+    last_error.text = printable(error.what());  // it may hold what another rank or a file says
   } catch (const std::bad_alloc&) {
     last_error.text.clear();
   }

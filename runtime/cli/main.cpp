@@ -18,6 +18,7 @@
 #include "muster/version.hpp"
 #include "placement/error.hpp"
 #include "plan.hpp"
+#include "text/printable.hpp"
 
 namespace {
 
@@ -40,6 +41,8 @@ bool speaks() {
   return !claim || claim->rank == 0;
 }
 
+void print_failure(const std::string& text) { std::cerr << "muster: " << muster::printable(text) << "\n"; }
+
 int run(int argc, char** argv) {
   int code = 0;
   CLI::App app("Muster: every rank of a multi-node GPU job on the right GPU, cores, memory and network card.",
@@ -59,7 +62,7 @@ int run(int argc, char** argv) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));  // or the launcher ends the job too soon
       return exit_usage;
     }
-    std::cerr << "muster: " << complaint(app, error) << " (see muster --help-all)\n";
+    print_failure(complaint(app, error) + " (see muster --help-all)");
     return exit_usage;
   }
   return code;
@@ -74,17 +77,17 @@ int main(int argc, char** argv) {
   try {
     code = run(argc, argv);
   } catch (const muster::placement::Error& error) {
-    std::cerr << "muster: " << error.what() << "\n";
+    print_failure(error.what());
     code = exit_data;
   } catch (const muster::Error& error) {
-    if (!error.repeated()) std::cerr << "muster: " << error.what() << "\n";
+    if (!error.repeated()) print_failure(error.what());
     code = error.exit_code();
   } catch (const std::exception& error) {
-    std::cerr << "muster: " << error.what() << "\n";
+    print_failure(error.what());
   }
   std::cout.flush();
   if (code == 0 && !std::cout) {
-    std::cerr << "muster: standard output cannot be written.\n";
+    print_failure("standard output cannot be written.");
     return exit_output;
   }
   return code;

@@ -2,6 +2,7 @@
 #include "data/idx.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -64,10 +64,10 @@ def on_rank_0():
     @Section
     def section(_):
         calls.append(rank)
-        return 0 if len(calls) == 1 else library.muster_set_error(FAULT_SYSTEM, b"no room on /data")
+        return 0 if len(calls) == 1 else library.muster_set_error(FAULT_SYSTEM, b"no room\x1b[2J on /data")
 
     check(library.muster_on_rank_0(job, b"save", section, None, 60000))
-    fails(library.muster_on_rank_0(job, b"save", section, None, 60000), SYSTEM, "no room on /data")
+    fails(library.muster_on_rank_0(job, b"save", section, None, 60000), SYSTEM, "no room?[2J on /data")
     assert calls == ([0, 0] if rank == 0 else []) and library.muster_last_error_repeated() == (rank != 0)
 
 

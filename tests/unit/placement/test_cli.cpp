@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `muster` command as a user runs it.
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -17,14 +14,6 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 const std::string& file = two_domains;
-
-/// Processor time of all children that have ended: unlike the clock it does not count other programs' time.
-[[maybe_unused]] double children_milliseconds() {
-  rusage usage{};
-  getrusage(RUSAGE_CHILDREN, &usage);
-  return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
-         (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
-}
 
 }  // namespace
 
@@ -88,7 +77,8 @@ rank 5: mlx5_9 PXB from the GPU
 rank 6: mlx5_10 PXB from the GPU
 rank 7: mlx5_11 PXB from the GPU
 note: NVIDIA DGX H100: 2 Xeon Platinum 8480C, 8 H100, 8 ConnectX-7 for computing, as described by )"
-        "https://docs.nvidia.com/dgx/dgxh100-user-guide/, https://github.com/bytedance/flux/issues/14\n");
+        "https://docs.nvidia.com/dgx/dgxh100-user-guide/, https://github.com/NVIDIA/bare-metal-manager-core "
+        "(crates/bmc-mock/src/hw/nvidia_dgx_h100.rs), https://github.com/bytedance/flux/issues/14\n");
   const auto idle = run_muster("plan --machine lenovo-h200");
   CHECK_THAT(idle.output,
              ContainsSubstring("\nnote: 64 of 128 cores idle: larger equal shares would not be near"));
@@ -96,17 +86,14 @@ note: NVIDIA DGX H100: 2 Xeon Platinum 8480C, 8 H100, 8 ConnectX-7 for computing
              ContainsSubstring("  0-54:2 ") && ContainsSubstring("  56-110:2 "));
 }
 
-TEST_CASE("The machines are listed with their sources") {
+TEST_CASE("The machines are listed, one line each, and each can be planned for") {
   const auto result = run_muster("plan --machine list");
   CHECK(result.code == 0);
-  CHECK_THAT(result.output,
-             ContainsSubstring("dgx-h100        NVIDIA DGX H100: ") &&
-                 ContainsSubstring("\n                https://docs.nvidia.com/dgx/dgxh100-user-guide/\n"));
+  CHECK_THAT(result.output, ContainsSubstring("dgx-h100          NVIDIA DGX H100: "));
   std::istringstream lines(result.output);
   int machines = 0;
   for (std::string line; std::getline(lines, line);) {
-    CHECK(line.size() < 140);
-    if (line.starts_with(" ")) continue;
+    CHECK(line.size() <= 120);
     ++machines;
     const auto name = line.substr(0, line.find(' '));
     INFO(name);
@@ -115,7 +102,7 @@ TEST_CASE("The machines are listed with their sources") {
     for (const auto& task : json.at("tasks")) CHECK(task.at("gpu_cpu") == "NODE");
     CHECK(run_muster("plan --format svg --machine " + name).code == 0);
   }
-  CHECK(machines >= 12);
+  CHECK(machines >= 16);
   CHECK_THAT(run_muster("plan --machine dgx-h999").output,
              ContainsSubstring("No machine is called \"dgx-h999\": there are alps-gh200, "));
 }
@@ -202,6 +189,7 @@ TEST_CASE("An unknown command or option is named") {
   const auto [arguments, what] = GENERATE(table<std::string, std::string>({
       {"plam", "unknown command: plam"},
       {"plam --tasks 2", "unknown command: plam"},
+      {"pl\x1b[2J", "unknown command: pl?[2J"},
       {"--tasks 2", "unknown option: --tasks"},
       {"", "A subcommand is required"},
   }));
@@ -243,28 +231,6 @@ TEST_CASE("Output that cannot be written is an error, in every format") {
   CHECK(piped.code == 0);
   CHECK(piped.output == "<");
 }
-
-#ifndef __SANITIZE_ADDRESS__
-TEST_CASE("The largest real topology file takes less than 50 ms of a processor in every format") {
-  const auto folder = muster::placement::test::real_topologies();
-  if (!folder) return;
-  std::filesystem::path largest;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(*folder))
-    if (entry.path().extension() == ".xml" &&
-        (largest.empty() || entry.file_size() > std::filesystem::file_size(largest)))
-      largest = entry.path();
-  for (const char* format : {"table --explain", "json", "svg"}) {
-    double least = 1e9;  // of a few: other load makes caches cold
-    for (int run = 0; run < 5; ++run) {
-      const double before = children_milliseconds();
-      REQUIRE(run_muster("plan --topology '" + largest.string() + "' --format " + format).code == 0);
-      least = std::min(least, children_milliseconds() - before);
-    }
-    INFO(largest << " " << format << ": " << least << " ms");
-    CHECK(least < 50);
-  }
-}
-#endif
 
 TEST_CASE("Tasks share GPUs when asked, and the number of tasks follows") {
   const auto shared =

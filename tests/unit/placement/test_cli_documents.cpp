@@ -122,8 +122,8 @@ TEST_CASE("The shell completes commands, options, formats and machines") {
   CHECK(complete("muster pl", 1) == "plan\n");
   CHECK(complete("muster plan --ta", 2) == "--tasks --tasks-per-gpu\n");
   CHECK(complete("muster plan --format j", 3) == "json\n");
-  CHECK(complete("muster plan --machine dgx-", 3) == "dgx-a100 dgx-h100\n");
-  CHECK(complete("muster plan --machine l", 3) == "list lenovo-h200\n");
+  CHECK(complete("muster plan --machine dgx-", 3) == "dgx-a100 dgx-b200 dgx-h100\n");
+  CHECK(complete("muster plan --machine l", 3) == "list lenovo-h200 leonardo-booster\n");
   CHECK(complete("muster plan --root " MUSTER_SOURCE "/etc/completion", 3) == MUSTER_SOURCE
         "/etc/completions\n");
 }
