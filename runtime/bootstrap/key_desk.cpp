@@ -118,7 +118,7 @@ void KeyDesk::read(const std::shared_ptr<Request>& request) {
 // Nothing is proven: it is only passed on when it can be true, and stays a word about the rank.
 void KeyDesk::read_decline(const std::shared_ptr<Request>& request) {
   auto const rank = number_in(request->frame->header);
-  request->frame->body.resize(1);
+  request->frame->body.assign(1, 0);
   asio::async_read(
       request->visitor->socket, asio::buffer(request->frame->body),
       [this, request, rank](const asio::error_code& error, std::size_t) {

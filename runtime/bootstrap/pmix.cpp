@@ -165,15 +165,8 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
                 "join: this process has joined its job before; a process joins once under PMIx");
   auto self = std::make_shared<pmix_proc_t>();
   auto const status = run_bounded([self] { return PMIx_Init(self.get(), nullptr, 0); }, deadline);
-  if (!status) {
-    throw Error(
-        Fault::deadline,
-        fmt::format(
-            "join: the PMIx server on host {} did not answer within {}: see the log of slurmd or mpirun "
-            "there",
-            hello_of_this_process().host, text_of(deadline.length())),
-        variable("PMIX_RANK") != "0");
-  }
+  if (!status)
+    throw silence_of_pmix(variable, PMIx_Get_version(), hello_of_this_process().host, deadline.length());
   if (*status != PMIX_SUCCESS) {
     log::debug("join: PMIx: {}", reason_of(*status));
     if (auto const refusal = refusal_without_pmix(variable, reason_of(*status))) throw *refusal;

@@ -5,6 +5,8 @@
 
 #include <charconv>
 
+#include "deadline.hpp"
+
 namespace muster::bootstrap {
 namespace {
 
@@ -75,6 +77,19 @@ std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::str
                   "launcher whose PMIx this libmuster can reach, or unset PMIX_NAMESPACE to run alone",
                   reason),
       variable("PMIX_RANK") != "0");
+}
+
+Error silence_of_pmix(const Lookup& variable, std::string_view library, const std::string& host,
+                      std::chrono::milliseconds waited) {
+  std::string cure = "see the log of slurmd or mpirun there";
+  for (const std::string_view release : {"5.0.8", "5.0.9"})
+    if (library.find(release) != std::string_view::npos)
+      cure +=
+          fmt::format(" (this process has PMIx {}, which does not start under Slurm before 25.11)", release);
+  return Error(Fault::deadline,
+               fmt::format("join: the PMIx server on host {} did not answer within {}: {}", host,
+                           text_of(waited), cure),
+               variable("PMIX_RANK") != "0");
 }
 
 std::optional<Error> disagreement_about_size(const Lookup& variable, const std::string& pmix_namespace,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "muster/error.hpp"
 
@@ -34,6 +36,11 @@ std::optional<Error> refusal_to_run_alone(const Lookup& variable);
 /// reason: where no launcher's variables say how many tasks there are, there may be others. Nothing in a
 /// Slurm step, which can meet without PMIx.
 std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::string& reason);
+
+/// What to throw when PMIx_Init has not returned for so long. library: what PMIx_Get_version() says; the
+/// releases 5.0.8 and 5.0.9 are named, which do not start under Slurm before 25.11.
+Error silence_of_pmix(const Lookup& variable, std::string_view library, const std::string& host,
+                      std::chrono::milliseconds waited);
 
 /// Compares PMIx's size with the launcher's. PMIx's name of the job tells whose server it is (Slurm's begin
 /// with "slurm.pmix."). A size of 1 in a step of several tasks is refused whatever the name.

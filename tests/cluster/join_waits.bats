@@ -19,6 +19,7 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
 }
 
 @test "a PMIx server that does not answer is said at the deadline, and its rank is named by the others" {
+  needs_pmix
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N1 -n1 --mpi=pmix bash -c 'kill -STOP $PPID; '"$(program)"'; status=$?; kill -CONT $PPID; exit $status'
   [ "$status" = 75 ]

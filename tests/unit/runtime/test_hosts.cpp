@@ -53,7 +53,7 @@ int connections_at(std::uint16_t port) {
 
 // Whether they come to be so many; one that was given up may still be closing.
 bool connections_become(std::uint16_t port, int count) {
-  Deadline const deadline(5s);
+  Deadline const deadline(20s);
   while (connections_at(port) != count) {
     if (deadline.passed()) return false;
     std::this_thread::sleep_for(20ms);

@@ -140,6 +140,21 @@ TEST_CASE("a process to which PMIx was announced does not run alone because PMIx
   REQUIRE_FALSE(refusal_without_pmix(variables(step), "UNREACHABLE"));  // meets without PMIx
 }
 
+TEST_CASE("a PMIx server's silence is explained by the releases that do not work together") {
+  auto const first = variables({{"PMIX_RANK", "0"}});
+  auto const error =
+      silence_of_pmix(first, "OpenPMIx 5.0.7 (PMIx Standard: 5.1)", "n0", std::chrono::seconds(2));
+  REQUIRE((error.fault() == Fault::deadline && !error.repeated()));
+  REQUIRE(
+      std::string(error.what()) ==
+      "join: the PMIx server on host n0 did not answer within 2 s: see the log of slurmd or mpirun there");
+  auto const known = silence_of_pmix(variables({{"PMIX_RANK", "1"}}), "OpenPMIx 5.0.8, repo rev: v5.0.8",
+                                     "n0", std::chrono::seconds(2));
+  REQUIRE(known.repeated());
+  REQUIRE(std::string(known.what())
+              .ends_with("(this process has PMIx 5.0.8, which does not start under Slurm before 25.11)"));
+}
+
 TEST_CASE("PMIx's size is compared with the launcher that the PMIx server belongs to") {
   // mpirun inside an allocation: its daemons are the step's tasks, the ranks are mpirun's.
   auto const below_mpirun = variables({{"OMPI_COMM_WORLD_SIZE", "8"},

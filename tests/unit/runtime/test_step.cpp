@@ -182,7 +182,7 @@ TEST_CASE("the processes of a job's ranks are found on their host") {
                                {"MASTER_PORT", std::to_string(getpid())},
                                {"RANK", "0"}});
   std::map<int, RankProcess> found;
-  for (int i = 0; i < 100 && found.empty(); ++i) {
+  for (int i = 0; i < 1000 && found.empty(); ++i) {
     usleep(20'000);  // until it runs
     found = processes_of_ranks(here, "address");
   }
