@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Scripts choose their GPUs in the idiom of their framework (frameworks/gpu_idioms.py), on a driver that counts devices as CUDA's does:
-# one that works without Muster works with it, and has its own GPU. The frameworks themselves are not here: no build of theirs with CUDA
-# starts without a GPU.
+# one that works without Muster works with it, and has its own GPU. The frameworks themselves: frameworks/gpu_scripts.bats.
 load setup
 
 setup_file() {

@@ -1,0 +1,186 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Plain scripts of PyTorch, Lightning, accelerate, DeepSpeed and submitit, on PyPI's PyTorch with CUDA, choose their GPUs by the libraries' own code:
+# each rank has its own, or the script does as without Muster. There is no GPU: the libraries ask doubles of the driver and NVML
+# (../fake_driver.c) and of CUDA's runtime (../fake_cudart.c), whose memory is the host's and whose kernels do nothing; so the ranks sum over
+# Gloo, and NCCL is not tried. Horovod is real, its PyTorch without CUDA. Run by ./check --frameworks after tests/cluster/frameworks/install.
+load ../setup
+
+setup_file() {
+  lab_up --nodes 2 --gpus 4 --cpus 8 --isolate --plugin "$(plugin)"
+  double=$BATS_FILE_TMPDIR/double
+  export double
+  mkdir "$double"
+  cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$double/libcuda.so.1" "$REPOSITORY/tests/cluster/fake_driver.c"
+  ln -s libcuda.so.1 "$double/libnvidia-ml.so.1"
+  # CUDA's own headers, from the same packages as the library that is replaced.
+  packages=$(echo "$MUSTER_BUILD"/frameworks/gpus/lib/python3*/site-packages)
+  [ ! -d "$packages" ] || cc -shared -fPIC -I"$packages/nvidia/cu13/include" -I"$packages/triton/backends/nvidia/include" \
+    -o "$double/libcudart.so" "$REPOSITORY/tests/cluster/fake_cudart.c" "$double/libcuda.so.1"
+}
+teardown_file() { lab_down; }
+
+# in_environment NAME: $bin is the folder of its programs, $python its Python on the doubles.
+in_environment() {
+  bin=$MUSTER_BUILD/frameworks/$1/bin
+  [ -x "$bin/python3" ] || skip "$bin is missing: run tests/cluster/frameworks/install, which gets it from PyPI"
+  python=(env LD_LIBRARY_PATH="$double" "${@:2}" "$bin/python3")
+}
+setup() { in_environment gpus LD_PRELOAD="$double/libcudart.so"; }
+script() { printf '%s/tests/cluster/frameworks/%s.py' "$REPOSITORY" "$1"; }
+
+# step OPTIONS… -- SCRIPT ARGUMENTS…: runs it as a step.
+step() {
+  local options=()
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  run on_lab srun --kill-on-bad-exit=1 "${options[@]}" "${python[@]}" "$(script "$2")" "${@:3}"
+  echo "$output"
+}
+# summed RANKS: each of them ran to its end and met the others.
+summed() {
+  [ "$status" = 0 ]
+  [ "$(value sum | tr ' ' '\n' | grep -cx "$(($1 * ($1 - 1) / 2))")" = "$1" ]
+}
+# apart NODES: no two ranks of a node chose the same GPU.
+apart() {
+  local chosen node each
+  read -ra chosen <<<"$(value gpus)"
+  each=$((${#chosen[@]} / $1))
+  for ((node = 0; node < $1; ++node)); do
+    [ -z "$(tr ', ' '\n' <<<"${chosen[*]:node * each:each}" | sort | uniq -d)" ]
+  done
+}
+# own NODES RANKS: each rank chose the GPUs that Muster gave it.
+own() {
+  summed "$2"
+  apart "$1"
+  [ "$(value gpus)" = "$(value own)" ]
+}
+one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
+
+@test "PyTorch: torch.cuda.set_device(LOCAL_RANK) and DistributedDataParallel, with --gres, on one node and two" {
+  step "${one[@]}" --gres=gpu:2 --muster=strict -- torch_set_device
+  own 1 2
+  step "${two[@]}" --gres=gpu:2 --muster=strict -- torch_set_device
+  own 2 4
+}
+
+@test "PyTorch: a model on GPUs 2*LOCAL_RANK and 2*LOCAL_RANK+1" {
+  step "${two[@]}" --gres=gpu:4 --muster=strict -- torch_set_device 2
+  own 2 4
+}
+
+@test "PyTorch: with --gpus-per-task GPU number LOCAL_RANK is not there, as without Muster; visible=node shows it" {
+  wrapper='export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS MASTER_ADDR=n0 MASTER_PORT=29400; exec "$@"'
+  for muster in off strict; do
+    run on_lab srun "${one[@]}" --gpus-per-task=1 --muster=$muster --kill-on-bad-exit=1 sh -c "$wrapper" - "${python[@]}" "$(script torch_set_device)"
+    echo "$output"
+    [ "$status" != 0 ]
+    [[ "$output" == *"invalid device ordinal"* ]]
+  done
+  step "${two[@]}" --gpus-per-task=1 --muster=strict,visible=node -- torch_set_device
+  own 2 4
+  step "${two[@]}" --gpus-per-task=2 --muster=strict,visible=node -- torch_set_device 2
+  own 2 4
+}
+
+@test "Lightning: Trainer(devices=2, num_nodes=N), with --gres, on one node and two" {
+  step "${one[@]}" --gres=gpu:2 --muster=strict -- lightning_fit 2 1
+  own 1 2
+  step "${two[@]}" --gres=gpu:2 --muster=strict -- lightning_fit 2 2
+  own 2 4
+}
+
+@test "Lightning: with --gpus-per-task there are fewer devices than it wants, as without Muster; visible=node shows them" {
+  for muster in off strict; do
+    step "${one[@]}" --gpus-per-task=1 --muster=$muster -- lightning_fit 2 1
+    [ "$status" != 0 ]
+    [[ "$output" == *MisconfigurationException* ]]
+  done
+  step "${two[@]}" --gpus-per-task=1 --muster=strict,visible=node -- lightning_fit 2 2
+  own 2 4
+}
+
+@test "accelerate: Accelerator(), with --gres and with --gpus-per-task, on one node and two" {
+  for option in --gres=gpu:2 --gpus-per-task=1; do
+    step "${one[@]}" $option --muster=strict -- accelerate_loop
+    own 1 2
+    step "${two[@]}" $option --muster=strict -- accelerate_loop
+    own 2 4
+  done
+}
+
+@test "DeepSpeed: initialize() with ZeRO, which asks NVML about the GPU, with --gres and with visible=node" {
+  step "${one[@]}" --gres=gpu:2 --muster=strict -- deepspeed_engine
+  own 1 2
+  step "${two[@]}" --gres=gpu:2 --muster=strict -- deepspeed_engine
+  own 2 4
+  step "${two[@]}" --gpus-per-task=1 --muster=strict,visible=node -- deepspeed_engine
+  own 2 4
+}
+
+@test "DeepSpeed: its launcher in a step of one task, with and without Muster" {
+  for option in --gres=gpu:2 --gpus-per-task=2; do
+    for muster in off strict; do
+      run on_lab srun -N1 -n1 $option --muster=$muster "${python[@]}" "$bin/deepspeed" "$(script deepspeed_engine)"
+      echo "$output"
+      summed 2
+      apart 1
+    done
+  done
+}
+
+@test "DeepSpeed: its launcher starts srun by itself" {
+  printf 'n0 slots=2\nn1 slots=2\n' >"$BATS_TEST_TMPDIR/hosts"
+  run on_lab salloc --quiet "${two[@]}" --gres=gpu:2 --muster=strict "${python[@]}" "$bin/deepspeed" --hostfile "$BATS_TEST_TMPDIR/hosts" \
+    --launcher slurm --master_addr n0 --no_ssh_check "$(script deepspeed_engine)"
+  echo "$output"
+  own 2 4
+}
+
+@test "torchrun with one task a node: each worker has a GPU of its own" {
+  for option in --gres=gpu:2 --gpus-per-task=2; do
+    run on_lab srun -N2 -n2 --ntasks-per-node=1 $option --muster=strict "${python[@]}" -m torch.distributed.run --nnodes=2 --nproc_per_node=gpu \
+      --rdzv_id=7 --rdzv_backend=c10d --rdzv_endpoint=n0:29500 "$(script torch_set_device)"
+    echo "$output"
+    summed 4
+    apart 2
+  done
+}
+
+@test "accelerate launch in a step of one task: each process has a GPU of its own" {
+  run on_lab srun -N1 -n1 --gres=gpu:2 --muster=strict "${python[@]}" "$bin/accelerate" launch --multi_gpu --num_processes 2 "$(script accelerate_loop)"
+  echo "$output"
+  summed 2
+  apart 1
+}
+
+@test "Horovod: gpus[hvd.local_rank()], with --gres and with visible=node, on one node and two" {
+  in_environment horovod
+  step "${one[@]}" --gres=gpu:2 --mpi=pmix --muster=strict -- horovod_set_device
+  own 1 2
+  step "${two[@]}" --gres=gpu:2 --mpi=pmix --muster=strict -- horovod_set_device
+  own 2 4
+  step "${two[@]}" --gpus-per-task=1 --mpi=pmix --muster=strict,visible=node -- horovod_set_device
+  own 2 4
+}
+
+@test "Horovod under mpirun, in a job and inside a step of one task: each rank has a GPU of its own" {
+  in_environment horovod
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  run on_lab salloc --quiet "${two[@]}" --gres=gpu:2 --muster=strict mpirun "${python[@]}" "$(script horovod_set_device)"
+  echo "$output"
+  summed 4
+  apart 2
+  run on_lab srun -N1 -n1 -c2 --gres=gpu:2 --mpi=none --muster=strict mpirun -n 2 "${python[@]}" "$(script horovod_set_device)"
+  echo "$output"
+  summed 2
+  apart 1
+}
+
+@test "submitit: the GPU that its export leaves each rank, with ranks=off" {
+  mkdir "$BATS_TEST_TMPDIR/submitit"
+  run on_lab "${python[@]}" "$(script submitit_gpu_job)" "$BATS_TEST_TMPDIR/submitit" ranks=off
+  echo "$output"
+  own 2 4
+}
