@@ -2,6 +2,7 @@
 #include "communicator/plane_communicator.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -138,10 +139,11 @@ void PlaneCommunicator::hand_out(void* bytes, std::size_t length, int root) {
                                        group_.members().at(static_cast<std::size_t>(root)), blob,
                                        group_.timeout(), &interrupted_);
   if (blob.size() != length) {
-    group_.broke(Fault::usage,
-                 fmt::format("{} bytes came where {} were expected: all ranks must make the same calls in the "
-                             "same order",
-                             blob.size(), length));
+    group_.broke(
+        Fault::usage,
+        fmt::format("{} bytes came where {} were expected: all ranks must make the same calls in the "
+                    "same order",
+                    blob.size(), length));
   }
   if (rank() != root) std::memcpy(bytes, blob.data(), length);
 }
@@ -160,9 +162,8 @@ void PlaneCommunicator::reduce_in_pieces(const void* in, void* out, std::size_t 
 }
 
 // Each rank's part for this one, piece by piece; `count` is what goes from one rank to one.
-void PlaneCommunicator::spread(
-    const void* in, std::size_t count, DataType type,
-    const std::function<void(std::size_t, std::size_t, int, const void*)>& take) {
+void PlaneCommunicator::spread(const void* in, std::size_t count, DataType type,
+                               const std::function<void(std::size_t, std::size_t, int, const void*)>& take) {
   auto const piece = piece_of(ranks() * ranks(), type);
   for (std::size_t at = 0; at < count; at += piece) {
     auto const length = std::min(piece, count - at);

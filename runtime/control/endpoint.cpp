@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sodium.h>
 #include <sys/socket.h>
 #include <unistd.h>
