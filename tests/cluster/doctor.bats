@@ -3,7 +3,10 @@
 # muster doctor and muster bench on a real two-node Slurm, healthy and with things broken on one node.
 load setup
 
-setup_file() { lab_up --nodes 2 --gpus 0; }
+setup_file() {
+  lab_up --nodes 2 --gpus 0
+  allow_mpirun
+}
 teardown_file() { lab_down; }
 
 muster() { echo "$MUSTER_BUILD/bin/muster"; }
@@ -17,7 +20,7 @@ doctor() {
 # on_second_node VARIABLE=VALUE...: the doctor with these variables on n1 alone.
 on_second_node() {
   # shellcheck disable=SC2016 # the inner shell expands it
-  lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
+  lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi="$LAB_MPI" \
     bash -c 'if [ "$SLURM_NODEID" = 1 ]; then export "$@"; fi; exec '"$(muster)"' doctor' - "$@"
 }
 # row VERDICT SUBJECT: the table has such a row.
@@ -35,7 +38,7 @@ on_doubles() {
   folder=$(mktemp -d "$BATS_TEST_TMPDIR/exchange.XXXXXX")
   # shellcheck disable=SC2016 # the inner shell expands it
   run --separate-stderr lab exec env MUSTER_CUDA_LIBRARY="$doubles/libfake_cuda.so" MUSTER_NCCL_LIBRARY="$doubles/libfake_nccl.so" \
-    FAKE_NCCL_FOLDER="$folder" "${variables[@]}" srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix bash -c '
+    FAKE_NCCL_FOLDER="$folder" "${variables[@]}" srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi="$LAB_MPI" bash -c '
       export FAKE_CUDA_PCI=${FAKE_CUDA_PCI:-0000:3$SLURM_LOCALID:00.0}
       mine=ON_RANK_$SLURM_PROCID
       [ -z "${!mine:-}" ] || export "${!mine}"
@@ -52,6 +55,7 @@ if os.environ["SLURM_LOCALID"] == "0":
 sys.exit(subprocess.call(sys.argv[2:]))'
 
 @test "a healthy cluster: one table, from rank 0, exit code 0" {
+  needs_pmix
   run -0 --separate-stderr doctor --mpi=pmix --
   row pass "join" | grep -F 'through pmix: 4 ranks on 2 hosts'
   row pass "clocks"
@@ -69,6 +73,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
 }
 
 @test "the fences of this cluster are told apart: a collecting one waits for the other node, a plain one is tried" {
+  needs_pmix
   run -0 --separate-stderr doctor --mpi=pmix --
   row pass "PMIx fence, collecting" | grep -F 'until rank 2 came 300 ms late'
   row "(pass|warn)" "PMIx fence, plain"
@@ -78,6 +83,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
 }
 
 @test "a plain fence that lets ranks go early and a port that is taken are rows, each with what to do" {
+  needs_pmix
   # On every node a listener sits on the first of the step's ports.
   run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
     env SLURM_STEP_RESV_PORTS=12080-12081 python3 -c "$on_taken_ports" 12080 "$(muster)" doctor
@@ -89,6 +95,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
 }
 
 @test "when all ports of the step are taken, that is a failure with what to do" {
+  needs_pmix
   run --separate-stderr lab exec srun -N1 -n2 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
     env SLURM_STEP_RESV_PORTS=12080-12081 python3 -c "$on_taken_ports" 12080,12081 "$(muster)" doctor
   [ "$status" = 1 ]
@@ -121,8 +128,8 @@ sys.exit(subprocess.call(sys.argv[2:]))'
 
 @test "what only one node's nccl.conf says is told as a variable that differs, unless the environment says it too" {
   on_node n1 bash -c 'mkdir /run/etc && cp -a /etc/. /run/etc && echo NCCL_PROTO=LL >/run/etc/nccl.conf && mount --rbind /run/etc /etc'
-  run doctor --mpi=pmix --
-  alike=$(NCCL_PROTO=Simple doctor --mpi=pmix --) || true
+  run doctor --mpi="$LAB_MPI" --
+  alike=$(NCCL_PROTO=Simple doctor --mpi="$LAB_MPI" --) || true
   on_node n1 umount -l /etc
   [ "$status" = 1 ]
   row fail "variables" | grep -F "NCCL_PROTO is 'LL' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0)"
@@ -134,7 +141,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
 @test "of two nodes with one rank each, the one that is slow is named" {
   # Stopped for nine tenths of its time, as a node is whose CPUs others use.
   # shellcheck disable=SC2016
-  run -0 --separate-stderr lab exec srun -N2 -n2 --mpi=pmix bash -c '
+  run -0 --separate-stderr lab exec srun -N2 -n2 --mpi="$LAB_MPI" bash -c '
     if [ "$SLURM_NODEID" = 1 ]; then
       while kill -STOP $$ 2>/dev/null; do sleep 0.02; kill -CONT $$; sleep 0.002; done &
     fi
@@ -144,7 +151,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
 
 @test "a rank that never joins is the table's one line, exit code 1" {
   # shellcheck disable=SC2016
-  run lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
+  run lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi="$LAB_MPI" \
     bash -c 'if [ "$SLURM_PROCID" = 3 ]; then exit 0; fi; exec '"$(muster)"' doctor --deadline 3'
   [ "$status" != 0 ]
   row fail "job" | grep -F 'rank 3'
@@ -275,6 +282,7 @@ assert {"ports", "clocks", "GPUs"} <= set(rows), report' <<<"$output"
 }
 
 @test "the doctor's JSON has the same checks" {
+  needs_pmix
   run -0 --separate-stderr doctor --mpi=pmix -- --format json
   python3 -c '
 import json, sys
@@ -286,7 +294,7 @@ assert report["trace"], report' <<<"$output"
 }
 
 @test "muster bench over two nodes: table, right data and a picture" {
-  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$(muster)" bench --max 64K --factor 8 --check --svg "$BATS_TEST_TMPDIR/bench.svg"
+  run -0 --separate-stderr over_mpi -N2 -n4 -- "$(muster)" bench --max 64K --factor 8 --check --svg "$BATS_TEST_TMPDIR/bench.svg"
   [[ "$output" == *"all_reduce: 4 ranks on 2 hosts (joined through pmix), open-mpi, host memory"* ]]
   [[ "$output" == *"# wrong elements: 0"* ]]
   python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/bench.svg"
@@ -294,10 +302,10 @@ assert report["trace"], report' <<<"$output"
 
 @test "what a join warns of is one line from rank 0, and a healthy join says nothing" {
   program=$MUSTER_BUILD/bin/joining_ranks
-  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$program"
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi="$LAB_MPI" "$program"
   [ -z "$stderr" ]
   # shellcheck disable=SC2016
-  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix \
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi="$LAB_MPI" \
     bash -c 'if [ "$SLURM_NODEID" = 1 ]; then export UCX_TLS=tcp; fi; exec '"$program"
   [ "$(grep -c '^muster: warning: ' <<<"$stderr")" = 1 ]
   [[ "$stderr" == *"UCX_TLS is 'tcp' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0): give every rank the same UCX_TLS"* ]]

@@ -83,7 +83,7 @@ install_as() {
   [ "$status" = 0 ]
   [[ "$output" == *"rank 0 of 2: sum 3"* ]]
   [[ "$output" == *"rank 1 of 2: sum 3"* ]]
-  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi=pmix "$BATS_FILE_TMPDIR/ten/ten_lines"
+  run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi="$LAB_MPI" "$BATS_FILE_TMPDIR/ten/ten_lines"
   [ "$(sort <<<"$output")" = "$(printf 'rank %s of 4: sum 10\n' 0 1 2 3)" ]
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Where Slurm gives every job a /tmp of its own (job_container/tmpfs, from 25.11 on namespace/tmpfs): a plan that json= names lies where the user
-# finds it.
+# finds it, whether or not Slurm calls plugins in there (contain_spank).
 load setup
 
 setup_file() {
@@ -27,19 +27,23 @@ in_two_steps() {
   run lab exec salloc --quiet -N2 --ntasks-per-node=1 --gpus-per-task=1 bash -c 'srun "$@" true && srun bash -c "echo \$SLURM_PROCID there=\$(ls /tmp)"' - "$@"
 }
 
-@test "a plan in /tmp lies in the job's own, for its next step too, and not in the node's" {
+plan_in_own_tmp() {
   in_two_steps --muster=json=/tmp/plan.json
   [ "$status" = 0 ]
   [ "$(value there)" = "plan-n0.json plan-n1.json" ]
   for node in n0 n1; do run -1 on_node "$node" test -e "/tmp/plan-$node.json"; done
 }
 
-@test "a plan in a shared folder lies there" {
+plan_in_shared_folder() {
+  rm -f "$SHARED"/*
   in_two_steps --muster="json=$SHARED/"
   [ "$status" = 0 ]
   [ "$(value there)" = " " ]
   for node in n0 n1; do [ "$(find "$SHARED" -name "muster-*-$node.json" | wc -l)" = 1 ]; done
 }
+
+@test "a plan in /tmp lies in the job's own, for its next step too, and not in the node's" { plan_in_own_tmp; }
+@test "a plan in a shared folder lies there" { plan_in_shared_folder; }
 
 @test "from within a container, whose files go with it, a plan lies on the node" {
   printf '%s\n' "required $MUSTER_BUILD/lib/spank_container.so" "required $(plugin)" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
@@ -47,4 +51,14 @@ in_two_steps() {
   printf '%s\n' "required $(plugin)" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
   [ "$status" = 0 ]
   for node in n0 n1; do grep -q "\"$node\"" "$SHARED/plan-$node.json"; done
+}
+
+# Slurm's own word for where it calls the plugin in user_init: in the job's namespace or in the node's.
+@test "with contain_spank the plans lie at the same places" {
+  echo SlurmdParameters=contain_spank >>"/run/muster-lab/$MUSTER_LAB/etc/slurm.conf"
+  on_lab scontrol reconfigure
+  wait_until '[ "$(on_lab sinfo -h -N -o %T | sort -u)" = idle ]'
+  on_lab scontrol show config | grep -q contain_spank
+  plan_in_own_tmp
+  plan_in_shared_folder
 }

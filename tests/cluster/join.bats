@@ -36,6 +36,7 @@ traced() { grep -E "^muster: rank [0-9?]+: [+][0-9.]+ ms join: $1\$" <<<"$output
 times() { [ "$(grep -cF "$2" <<<"$output")" = "$1" ] || { echo "not $1 times '$2' in: $output"; return 1; }; }
 
 @test "the trace of a join through PMIx names no other step of the ladder" {
+  needs_pmix
   run -0 lab exec env MUSTER_LOG=debug srun -N2 -n4 --overcommit --mpi=pmix "$(program)"
   traced 'PMIx: connected to slurm\.pmix\.[0-9.]+, 4 ranks'
   times 4 'join: PMIx: connected to slurm.pmix.'
@@ -65,16 +66,16 @@ shifted() {
 
 @test "a host whose clock is wrong is named with its ranks and by how much, and the job goes on" {
   local how
-  for how in pmix none; do
+  for how in $LAB_MPI none; do
     run -0 shifted 7 --mpi=$how
     times 1 'the clock of the host of'
     [[ "$output" == *"the clock of the host of rank 2 (host n1) is 7.0 s ahead of the other host's"* ]]
     [[ "$output" == *"start chrony or ntpd there"* ]]
     [[ "$output" == *": 4 ranks on 2 hosts"* ]]
   done
-  run -0 shifted -3600 --mpi=pmix
+  run -0 shifted -3600 --mpi="$LAB_MPI"
   [[ "$output" == *"is 3600.0 s behind the other host's"* ]]
-  run -0 shifted 0 --mpi=pmix
+  run -0 shifted 0 --mpi="$LAB_MPI"
   times 0 'the clock of the host of'
 }
 
@@ -145,6 +146,7 @@ shifted() {
 }
 
 @test "with PMIx, too, the missing are named by how far they came, in one line for the job" {
+  needs_pmix
   run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" absent:1,3
   [ "$(said | wc -l)" = 1 ]
   [[ "$(said)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
@@ -255,6 +257,7 @@ without_munge() {
 listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9]+ +[0-9]+ +[^ ]*:([0-9]+) .*"joining_ranks".*/\1/p'; }
 
 @test "a port scan, replayed handshakes and a flood at the port of a running job that joined through PMIx do no harm" {
+  needs_pmix
   local listener job port file=$BATS_TEST_TMPDIR
   lab node n0 python3 "$REPOSITORY/tests/cluster/join_listener.py" n0 n1 "$file/ready" "$file/said" >"$file/heard" 3>&- &
   listener=$!

@@ -5,9 +5,7 @@
 load setup
 
 setup_file() {
-  local started=${EPOCHREALTIME/./}
   lab_up --nodes 2 --gpus 2 >"$BATS_FILE_TMPDIR/up" 2>&1 || { cat "$BATS_FILE_TMPDIR/up" && return 1; }
-  echo $(((${EPOCHREALTIME/./} - started) / 1000)) >"$BATS_FILE_TMPDIR/milliseconds"
   cat >"$BATS_FILE_TMPDIR/open_gpus" <<'END'
 #!/bin/bash
 # What opening each GPU's device file says, for example nvidia0=ENXIO nvidia1=EPERM.
@@ -28,12 +26,7 @@ teardown_file() { lab_down; }
 
 isolated() { [[ $(<"$BATS_FILE_TMPDIR/up") == *"isolation on"* ]]; }
 
-@test "two nodes are up in less than ten seconds, said in one line" {
-  local load
-  read -r load _ </proc/loadavg
-  echo "took $(<"$BATS_FILE_TMPDIR/milliseconds") ms at load $load"
-  # On a busy machine it has a share of the CPUs.
-  (($(<"$BATS_FILE_TMPDIR/milliseconds") < 10000 * (1 + ${load%.*} / $(nproc))))
+@test "two nodes are up, said in one line" {
   run -0 cat "$BATS_FILE_TMPDIR/up"
   ((${#lines[@]} == 1))
   [[ $output == "lab $MUSTER_LAB: 2 nodes (n0,n1), 2 stand-in GPUs and "*" cgroup"*", isolation o"*", up in "*" s" ]]
@@ -45,6 +38,7 @@ isolated() { [[ $(<"$BATS_FILE_TMPDIR/up") == *"isolation on"* ]]; }
 }
 
 @test "four tasks on two nodes start over PMIx" {
+  needs_pmix
   run -0 --separate-stderr on_lab srun -N2 -n4 -l --mpi=pmix hostname
   [[ $(sort <<<"$output") == $'0: n0\n1: n0\n2: n1\n3: n1' ]]
 }
@@ -53,6 +47,7 @@ isolated() { [[ $(<"$BATS_FILE_TMPDIR/up") == *"isolation on"* ]]; }
 said() { grep -v '^srun: job [0-9]* \(queued and waiting\|has been allocated\)' <<<"$stderr" | grep . || true; }
 
 @test "MPI adds up over both nodes, silently" {
+  needs_pmix
   cat >"$BATS_TEST_TMPDIR/sum.c" <<'END'
 #include <mpi.h>
 #include <stdio.h>
@@ -192,7 +187,7 @@ END
   run -0 --separate-stderr on_lab srun -N2 hostname
   lab --name "$name" down
   run ! lab up --name "$name" --owner "$$" --nodes 1 --gpus 1 --etc <(echo SelectType=select/nonsense)
-  [[ $output == *"last lines of ctl.slurmctld"*"select/nonsense"*"lab: did not come up"* ]]
+  [[ $output == *"--- last lines of "*"select/nonsense"*"lab: did not come up"* ]]
   [[ ! -e /run/muster-lab/$name ]]
 }
 
@@ -215,7 +210,7 @@ END
   local name=bare.$$
   run -0 unshare --mount bash -c 'umount -R /sys/fs/cgroup && exec "$@"' - "$LAB_COMMAND" up --name "$name" --owner "$$" --nodes 2 --gpus 2
   [[ $output == *"no cgroup (no cgroup hierarchy at /sys/fs/cgroup), isolation off"* ]]
-  run -0 --separate-stderr lab --name "$name" exec srun -N2 -n4 --gpus-per-task=1 --mpi=pmix hostname
+  run -0 --separate-stderr lab --name "$name" exec srun -N2 -n4 --gpus-per-task=1 --mpi="$LAB_MPI" hostname
   lab --name "$name" down
   run ! unshare --mount bash -c 'umount -R /sys/fs/cgroup && exec "$@"' - "$LAB_COMMAND" up --name "$name" --owner "$$" --nodes 1 --gpus 1 --isolate
   [[ $output == "lab: --isolate: no cgroup hierarchy at /sys/fs/cgroup" ]]

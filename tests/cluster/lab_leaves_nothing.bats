@@ -70,7 +70,7 @@ in_foreground() {
 
 after_down() {
   "$LAB_COMMAND" up --owner $$ --nodes 2 --gpus 2
-  "$LAB_COMMAND" exec sbatch -N2 -o /dev/null --wrap 'srun -N2 --mpi=pmix sleep 300'
+  "$LAB_COMMAND" exec sbatch -N2 -o /dev/null --wrap 'srun -N2 --mpi=$(srun --mpi=list 2>&1 | grep -wom 1 pmix || echo none) sleep 300'
   until_true step_runs
   shows_up
   "$LAB_COMMAND" down

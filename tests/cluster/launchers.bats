@@ -6,8 +6,7 @@ load setup
 
 setup_file() {
   lab_up --nodes 2 --gpus 0 --cpus 4 --no-isolate --plugin "$(plugin)"
-  # As root, more ranks than slots, and on cores that they share.
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  allow_mpirun
 }
 teardown_file() { lab_down; }
 
@@ -22,10 +21,10 @@ all_unset() {
 joined() { grep -qE "joined through pmix: $1 ranks on $2 hosts" <<<"$output"; }
 
 @test "mpirun inside a step of one task: its ranks are one job" {
-  run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict mpirun -n 2 bash -c "$place"
+  run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict mpirun --oversubscribe -n 2 bash -c "$place"
   [ "$(value RANK)" = "unset unset" ]
   all_unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR TF_CONFIG
-  run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict mpirun -n 2 "$MUSTER_BUILD/bin/joining_ranks"
+  run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict mpirun --oversubscribe -n 2 "$MUSTER_BUILD/bin/joining_ranks"
   echo "$output"
   joined 2 1
 }
@@ -33,18 +32,20 @@ joined() { grep -qE "joined through pmix: $1 ranks on $2 hosts" <<<"$output"; }
 @test "mpirun in a job: its ranks have nothing that is its daemons', and the variables that name networks" {
   for allocation in "salloc --quiet -N2 -n4 --muster=strict" "salloc --quiet -N2 --ntasks-per-node=2 --muster=strict"; do
     # shellcheck disable=SC2086 # words
-    run -0 on_lab $allocation mpirun bash -c "$place; echo \"\$OMPI_COMM_WORLD_RANK gloo=\$GLOO_SOCKET_IFNAME\""
+    run -0 on_lab $allocation mpirun --bind-to none bash -c "$place; echo \"\$OMPI_COMM_WORLD_RANK gloo=\$GLOO_SOCKET_IFNAME\""
     [ "$(value RANK)" = "unset unset unset unset" ]
     all_unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR TF_CONFIG OMP_NUM_THREADS JAX_LOCAL_DEVICE_IDS MUSTER_GPUS MUSTER_CPUS
     [[ "$(value gloo)" == *"eth0 eth0" ]]
     # shellcheck disable=SC2086 # words
-    run -0 on_lab $allocation mpirun "$MUSTER_BUILD/bin/joining_ranks"
+    run -0 on_lab $allocation mpirun --bind-to none "$MUSTER_BUILD/bin/joining_ranks"
     echo "$output"
     joined 4 2
   done
 }
 
 @test "torchrun with one task a node, and alone in a step of one task: its workers are the ranks" {
+  # The PyTorch of Debian 13 and testing is built without libuv, which its torchrun insists on.
+  /usr/bin/python3 -c 'from torch.distributed import TCPStore; TCPStore("localhost", 0, 1, True)' || skip "this PyTorch's own store does not start"
   # With Python 3.11 Debian 12's torchrun fails unless it is given what to do with standard output and error.
   torchrun=(/usr/bin/python3 -m torch.distributed.run -r 2 -t 1 --log_dir "$BATS_TEST_TMPDIR")
   script=$REPOSITORY/tests/cluster/frameworks/torch_all_reduce.py

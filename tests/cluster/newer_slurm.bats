@@ -1,12 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What Slurm has since 23.11: --tres-per-task and --tres-bind, isolation that a flag lifts, stepmgr, blocks and external launchers.
+# What Slurm has since 23.11: --tres-per-task and --tres-bind, isolation that a flag lifts, stepmgr, blocks and segments, external launchers, GPUs
+# that Slurm names by UUID.
 load setup
 
 setup_file() {
   if older_than 23.11.4; then return; fi
-  printf '%s\n' SlurmctldParameters=enable_stepmgr PrologFlags=Contain >"$BATS_FILE_TMPDIR/slurm.conf"
-  lab_up --nodes 2 --gpus 4 --cpus 8 --plugin "$(plugin)" --etc "$BATS_FILE_TMPDIR/slurm.conf"
+  mkdir "$BATS_FILE_TMPDIR/etc"
+  printf '%s\n' SlurmctldParameters=enable_stepmgr PrologFlags=Contain TopologyPlugin=topology/block >"$BATS_FILE_TMPDIR/etc/slurm.conf"
+  printf '%s\n' 'BlockName=rack0 Nodes=n0' 'BlockName=rack1 Nodes=n1' BlockSizes=1 >"$BATS_FILE_TMPDIR/etc/topology.conf"
+  lab_up --nodes 2 --gpus 4 --cpus 8 --plugin "$(plugin)" --etc "$BATS_FILE_TMPDIR/etc"
 }
 teardown_file() { lab_down; }
 setup() { if older_than 23.11.4; then skip "Slurm $(on_this_machine) is older than 23.11.4"; fi; }
@@ -90,4 +93,49 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   run lab exec salloc --quiet -N2 --ntasks-per-node=4 --gpus-per-node=4 --muster srun --external-launcher bash -c "$show"'; echo "$SLURM_PROCID rank=${RANK-unset}"'
   [ "$status" = 0 ]
   [ "$(value opens | tr ' ' '\n' | sort -u)" = 0123 ]
+}
+
+@test "the report names each node's block of Slurm's topology, and the job's segments" {
+  run lab exec srun -N2 -n2 --muster=report true
+  echo "$output"
+  [ "$status" = 0 ]
+  [ "$(grep -c "^note: n0: block rack0 of Slurm's topology$" <<<"$output")" = 1 ]
+  [ "$(grep -c "^note: n1: block rack1 of Slurm's topology$" <<<"$output")" = 1 ]
+  # shellcheck disable=SC2016 # the task expands it
+  [ "$(lab exec srun -N2 -n2 --segment=1 bash -c 'echo "$SLURM_JOB_SEGMENT_SIZE"' | sort -u)" = 1 ] || skip "Slurm $(on_this_machine) tells a job nothing of its segments"
+  run lab exec srun -N2 -n2 --segment=1 --muster=report true
+  echo "$output"
+  [[ "$output" == *"note: n0: block rack0 of Slurm's topology, in segments of 1 node"* ]]
+}
+
+# The last test of this file: it changes what the nodes' GPUs are called.
+@test "where Slurm names GPUs by UUID (env_uuid) each task has its own, or the one that --gpu-bind names" {
+  if older_than 26.05; then skip "gres.conf of Slurm $(on_this_machine) has no env_uuid"; fi
+  # Slurm takes UUIDs from the driver's files and asks sysfs for the cores near them, which has none of the stand-ins.
+  for node in n0 n1; do
+    # shellcheck disable=SC2016 # the node's shell expands it
+    on_node "$node" bash -c 'mount -t tmpfs drivers /sys/bus
+      for gpu in /proc/driver/nvidia/gpus/*; do near=/sys/bus/pci/drivers/nvidia/${gpu##*/}; mkdir -p "$near"; echo 0-7 >"$near/local_cpulist"; done'
+  done
+  printf '%s\n' AutoDetect=nvidia 'Name=gpu File=/dev/nvidia[0-3] Flags=nvidia_gpu_env,env_uuid' >"/run/muster-lab/$MUSTER_LAB/etc/gres.conf"
+  on_lab scontrol reconfigure
+  wait_until '[[ "$(on_lab srun -N1 -n1 --gres=gpu:2 bash -c "echo \$CUDA_VISIBLE_DEVICES" 2>&1)" == GPU-*,GPU-* ]]'
+  # shellcheck disable=SC2016 # the tasks expand it
+  named='echo "$SLURM_PROCID gpu=$(sed -n "s/^GPU UUID:[[:space:]]*//p" "/proc/driver/nvidia/gpus/$MUSTER_GPUS/information")"
+    echo "$SLURM_PROCID shown=$CUDA_VISIBLE_DEVICES"'
+  run lab exec srun -N1 -n4 --gpus-per-task=1 --muster=strict bash -c "$named"
+  [ "$status" = 0 ]
+  [ "$(value shown)" = "$(value gpu)" ]
+  [ "$(value gpu | tr ' ' '\n' | sort -u | grep -c ^GPU-)" = 4 ]
+  for binding in 0,1 1,0; do
+    run lab exec srun -N1 -n2 --gres=gpu:2 --gpu-bind=map_gpu:$binding --muster=off bash -c 'echo "$SLURM_PROCID slurm=$CUDA_VISIBLE_DEVICES"'
+    slurm=$(value slurm)
+    run lab exec srun -N1 -n2 --gres=gpu:2 --gpu-bind=map_gpu:$binding --muster=strict bash -c "$named"
+    [ "$(value gpu)" = "$slurm" ]
+    [ "$(value shown)" = "$slurm" ]
+  done
+  # Both are shown, a task's own at its local rank.
+  run lab exec srun -N1 -n2 --gres=gpu:2 --muster=strict bash -c "$named"
+  [ "$(value shown | cut -d' ' -f1)" = "$(value gpu | tr ' ' ,)" ]
+  [ "$(value shown | cut -d' ' -f2)" = "$(value gpu | tr ' ' ,)" ]
 }

@@ -137,7 +137,7 @@ lacks() {
   grep -E ' U __[a-z_]+_chk' <<<"$symbols" | grep -qvE '__stack_chk|__snprintf_chk' || echo _FORTIFY_SOURCE
   [[ $1 == */spank_muster.so ]] || grep -q '__n < this->size()' <<<"$text" || echo _GLIBCXX_ASSERTIONS
   if [ "$(uname -m)" = x86_64 ]; then
-    grep -qE 'or[lq]? +\$0x0,(0x[0-9a-f]+)?\(%rsp' <<<"$code" || echo "stack clash protection"
+    grep -qE 'or[blq]? +\$0x0,(0x[0-9a-f]+)?\(%rsp' <<<"$code" || echo "stack clash protection"
   fi
 }
 

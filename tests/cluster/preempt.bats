@@ -49,6 +49,7 @@ teardown_file() { lab_down; }
 @test "a rank that is killed: requeued by its own script, the same bytes" { went_on lost "rank 1"; }
 
 @test "a step that cannot be launched is tried again" {
+  needs_pmix
   cat "$RUNS/unlaunched.log"
   [ "$(state unlaunched)" = COMPLETED ]
   [ "$(grep -c 'before the training began' "$RUNS/unlaunched.log")" = 1 ]

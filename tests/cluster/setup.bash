@@ -13,6 +13,8 @@ bats_require_minimum_version 1.5.0
 
 # A lab comes up in three seconds; on a busy machine it may take longer.
 export MUSTER_LAB_DEADLINE=${MUSTER_LAB_DEADLINE:-120}
+# Debian builds PyTorch without libuv, and from 2.4 on PyTorch uses it by default.
+export USE_LIBUV=0
 
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MUSTER_BUILD=$(cd "$REPOSITORY" && readlink -m -- "${MUSTER_BUILD:-build}")
@@ -31,6 +33,32 @@ lab_up() {
   # The process id keeps two runs of the same file apart.
   export MUSTER_LAB=${name:0:20}.$$
   lab up --owner "$$" --share "$BATS_RUN_TMPDIR" "$@"
+  # Debian testing's Slurm has no mpi/pmix.
+  LAB_MPI=none
+  if lab exec srun --mpi=list 2>&1 | grep -wq pmix; then LAB_MPI=pmix; fi
+  export LAB_MPI
+}
+
+# For a test whose ranks must find each other through PMIx; others take --mpi="$LAB_MPI".
+needs_pmix() { [[ $LAB_MPI == pmix ]] || skip "this Slurm has no mpi/pmix"; }
+
+# allow_mpirun: as root, with more ranks than slots or cores. Open MPI has PRRTE start its ranks from 5 on, with settings of its own.
+allow_mpirun() {
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
+}
+
+# over_mpi OPTIONS… -- PROGRAM…: ranks in which Open MPI can start, by srun or, where Slurm has no PMIx, by mpirun in a job (allow_mpirun first).
+over_mpi() {
+  local options=()
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  shift
+  if [[ $LAB_MPI == pmix ]]; then
+    on_lab srun --overcommit --mpi=pmix --kill-on-bad-exit=0 "${options[@]}" "$@"
+  else
+    on_lab salloc --quiet --overcommit "${options[@]}" mpirun "$@"
+  fi
 }
 
 # lab_down: takes it down; not an error when it never came up.

@@ -11,8 +11,8 @@ setup_file() {
 teardown_file() { lab_down; }
 
 # train OPTIONS...: four ranks on the two nodes, as the template starts them.
-# shellcheck disable=SC2086  # $small and $pmix are several words
-train() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun ${pmix---mpi=pmix} --kill-on-bad-exit=1 muster-train --device=cpu $small "$@"; }
+# shellcheck disable=SC2086  # $small is several words
+train() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun --mpi="${mpi:-$LAB_MPI}" --kill-on-bad-exit=1 muster-train --device=cpu $small "$@"; }
 # checkpoint FOLDER STEP: the file with its tensors.
 checkpoint() { printf '%s/checkpoints/step-%08d/tensors.safetensors\n' "$1" "$2"; }
 folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
@@ -48,21 +48,21 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
 }
 
 @test "srun without PMIx trains as one job of four ranks, over the control plane, and says so once" {
-  pmix=--mpi=none run train --output "$(folder)" --steps 2
+  mpi=none run train --output "$(folder)" --steps 2
   [ "$status" = 0 ]
   [ "$(grep -c -- '--mpi=pmix' <<<"$output")" = 1 ]
   [[ "$output" == *"4 ranks"* ]]
 }
 
 @test "a plugin of another version than the runtime is named, with both versions" {
-  run lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun --mpi=pmix env MUSTER_VERSION=9.7.0 muster-train --device=cpu --output "$(folder)"
+  run lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun --mpi="$LAB_MPI" env MUSTER_VERSION=9.7.0 muster-train --device=cpu --output "$(folder)"
   [ "$status" != 0 ]
   [[ "$output" == *9.7.0* && "$output" == *0.1.0* ]]
 }
 
 # on_placed_gpus OPTION...: two ranks with a GPU each, without saying on what to compute.
 on_placed_gpus() {
-  run lab exec salloc --quiet -N1 -n2 --gpus-per-task=1 --muster srun --mpi=pmix --kill-on-bad-exit=1 muster-train "$@" --output "$(folder)"
+  run lab exec salloc --quiet -N1 -n2 --gpus-per-task=1 --muster srun --mpi="$LAB_MPI" --kill-on-bad-exit=1 muster-train "$@" --output "$(folder)"
 }
 
 @test "a GPU that was placed but that CUDA cannot use is an error, not a silent run on the CPU" {
@@ -93,7 +93,7 @@ on_placed_gpus() {
 
 @test "more tasks than GPUs ends the job before anything trains" {
   # shellcheck disable=SC2086
-  run lab exec salloc --quiet -N1 -n2 --gres=gpu:1 --muster=strict srun --mpi=pmix muster-train --device=cpu $small --output "$(folder)"
+  run lab exec salloc --quiet -N1 -n2 --gres=gpu:1 --muster=strict srun --mpi="$LAB_MPI" muster-train --device=cpu $small --output "$(folder)"
   [ "$status" != 0 ]
   [[ "$output" == *"2 tasks"*"1 GPU"* ]]
   [ ! -e "$(folder)/metrics.jsonl" ]

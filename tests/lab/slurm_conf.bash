@@ -67,7 +67,6 @@ SlurmctldLogFile=$state/log/$CONTROLLER.slurmctld
 SlurmdLogFile=$state/log/%n.slurmd
 SlurmctldDebug=info
 SlurmdDebug=info
-PlugStackConfig=$state/etc/plugstack.conf
 MpiDefault=none
 MailProg=/bin/true
 ProctrackType=proctrack/$proctrack

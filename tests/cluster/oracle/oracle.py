@@ -132,8 +132,10 @@ def shown(task):
     by_uuid = {gpu["uuid"]: gpu["pci"] for gpu in task["gpus"]}
     if text.startswith("GPU-"):
         return [by_uuid[uuid] for uuid in text.split(",")]
-    # Slurm counts among the device files that the task may open.
-    openable = [gpu["pci"] for gpu in sorted(task["gpus"], key=lambda gpu: gpu["minor"]) if gpu["opens"]]
+    # Slurm counts among the device files that the task may open, in their order; CUDA in that of PCI.
+    by_pci = task["environment"]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    order = (lambda gpu: gpu["pci"]) if by_pci else (lambda gpu: gpu["minor"])
+    openable = [gpu["pci"] for gpu in sorted(task["gpus"], key=order) if gpu["opens"]]
     if not all(part.isdigit() and int(part) < len(openable) for part in text.split(",")):
         return None
     return [openable[int(part)] for part in text.split(",")]
@@ -184,6 +186,11 @@ def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
         if sorted(slurms) != sorted(mine):
             wrong.append(f"{name} has {mine} where --gpu-bind={case.bind} gives it {slurms}")
     asked = [word for word in case.words if word.startswith("visible=")]
+    # Slurm binds no task that is alone on its node, not even to the count that the user asked for.
+    if case.per_node == 1 and case.bind == "per_task:1" and len(mine) == 1 and not asked:
+        if visible != mine:
+            wrong.append(f"{name} is shown {visible}, and asked for one GPU, which is {mine}")
+        return
     if not asked and "tasks-per-gpu=2" not in case.words and len(visible) != len(slurms):
         wrong.append(f"{name} is shown {len(visible)} GPUs, by Slurm alone {len(slurms)}")
     if asked == ["visible=own"] and visible != mine and sorted(visible) != sorted(mine):
