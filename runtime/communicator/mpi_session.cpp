@@ -14,6 +14,7 @@
 
 #include "bootstrap/roster.hpp"
 #include "communicator/host_mpi.hpp"
+#include "communicator/lost_rank_reports.hpp"
 #include "communicator/mpi_communicator.hpp"
 #include "communicator/mpi_interface.hpp"
 #include "log.hpp"
@@ -46,7 +47,11 @@ void tune(bool yield) {
   // When a connection of TCP breaks, Open MPI 5 ends the process before the rank that is gone can be named.
   // With fault tolerance the operation fails instead, but what runs on a fabric (UCX, Libfabric) is not used
   // then.
-  if (!has_fabric()) set_default("OMPI_MCA_mpi_ft_enable", "1");
+  if (has_fabric()) return;
+  set_default("OMPI_MCA_mpi_ft_enable", "1");
+#ifdef MUSTER_HAVE_PMIX
+  keep_lost_rank_reports();
+#endif
 }
 
 // Every rank may meet it, or this one alone: one of them says it.
