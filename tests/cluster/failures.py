@@ -31,8 +31,6 @@ SILENCE = 2.0
 CUT_OFF = "n2,n3"  # the nodes whose link goes down, for one case at a time
 cutting = threading.Lock()
 NAMED = r"rank {r} \(host n{h}{gpu}\), pid \d+, {how}, while {phase}"
-
-
 stalls = []  # when this script got a CPU that late, and how late
 
 
