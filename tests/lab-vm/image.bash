@@ -3,7 +3,7 @@
 # Kept in a folder whose name changes with the kernel's version and with everything that is read here.
 
 DEBIAN=bookworm
-MODULES=(virtio_pci virtio_blk ext4 e1000e rdma_rxe crc32_generic crc32_pclmul crc32c_generic)
+MODULES=(virtio_pci virtio_blk ext4 e1000e rdma_rxe bridge veth crc32_generic crc32_pclmul crc32c_generic)
 # A step of the making that takes longer has failed, in seconds.
 MAKE_DEADLINE=${MUSTER_VM_MAKE_DEADLINE:-600}
 
