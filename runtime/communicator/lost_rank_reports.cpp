@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PMIx_Notify_event() of libpmix, behind this one of libmuster: the dynamic linker finds libmuster's first, since
-// libmuster is what needs both Open MPI and PMIx.
+// PMIx_Notify_event() of libpmix, behind this one of libmuster: the dynamic linker finds libmuster's first,
+// since libmuster is what needs both Open MPI and PMIx.
 #include "communicator/lost_rank_reports.hpp"
 
 #include <dlfcn.h>
