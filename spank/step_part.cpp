@@ -3,7 +3,6 @@
 // exception out: an escaped one would end srun or the step.
 #include "step_part.hpp"
 
-#include <malloc.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -279,9 +278,6 @@ int task_init(spank_t spank) {
   using muster::spank::end_task, muster::spank::settle_lifted_isolation;
   char why[1024] = "";
   bool gpus_told_apart = false;
-  // Each spank_setenv() takes 256 KiB of zeros for a moment, which are cheaper from the kernel than written
-  // anew.
-  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
   // Never taken apart: the task's program takes this process's place.
   if (auto* const step = own_step(spank).release()) {
     const bool mig = step->has_instances();
