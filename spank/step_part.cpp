@@ -3,7 +3,6 @@
 // exception out: an escaped one would end srun or the step.
 #include "step_part.hpp"
 
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

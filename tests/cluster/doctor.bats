@@ -63,7 +63,8 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row pass "versions"
   row pass "socket interface"
   row pass "all-reduce \(host\), across"
-  row "(pass|warn)" "slowest node" | grep -E '(none: 2 nodes are alike|n[01]): .*(computing|copying memory) '
+  # On a busy machine a node may be slower in any of what is compared.
+  row "(pass|warn)" "slowest node" | grep -E 'none: 2 nodes are alike: .*computing in |n[01]: .* takes [0-9.e+]+ ms, on the middle node '
   row skipped "locked memory"
   row pass "/dev/shm"
   row skipped "GPUs" | grep -F 'no host shows a GPU device'
