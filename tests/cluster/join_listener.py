@@ -29,16 +29,26 @@ def segment(frame):
     return (frame[26:30], ports), frame[tcp + (frame[tcp + 12] >> 4) * 4 : end]
 
 
-streams = {}
-with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as interface:  # ETH_P_ALL
+def frames(interface):
+    """What comes until STOP is there, and what had come by then: a busy machine may let this one read late."""
     interface.settimeout(0.1)
     open(READY, "w").close()
     until = time.monotonic() + 60
-    while not os.path.exists(STOP) and time.monotonic() < until:
+    while time.monotonic() < until:
         try:
-            heard = segment(interface.recv(1 << 17))
+            yield interface.recv(1 << 17)
         except TimeoutError:
-            continue
+            pass
+        except BlockingIOError:
+            return
+        if os.path.exists(STOP):
+            interface.settimeout(0)
+
+
+streams = {}
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as interface:  # ETH_P_ALL
+    for frame in frames(interface):
+        heard = segment(frame)
         if heard:
             streams[heard[0]] = streams.get(heard[0], b"") + heard[1]
 everything = b"\n".join(streams.values())
