@@ -21,15 +21,13 @@ setup_file() {
   export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs
   mkdir "$RUNS"
   lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)"
-  for name in whole term usr2 requeued cancelled lost; do submit "$name"; done
+  # Held until all is ready: on a busy machine the first would have trained to its end before something waits for it.
+  for name in whole term usr2 requeued cancelled lost unlaunched; do submit "$name" --hold; done
   # The first step of this one finds on n1 what an earlier start with that step's number would hold.
-  submit unlaunched --hold
   : >"/run/muster-lab/$MUSTER_LAB/nodes/n1/spool/stepd.slurm.pmix.$(job unlaunched).0"
-  lab exec scontrol release "$(job unlaunched)"
   stand_in > "$RUNS/stand-in"
   chmod +x "$RUNS/stand-in"
   MUSTER_TRAIN=$RUNS/stand-in submit doomed --nodes=1
-  # At once: on a busy machine the last one would have trained to its end.
   local -A reaches=()
   training term && lab exec scancel --signal=TERM "$(job term)" & reaches[term]=$!
   training usr2 && lab exec scancel --signal=USR2 "$(job usr2)" & reaches[usr2]=$!
@@ -37,6 +35,7 @@ setup_file() {
   training cancelled && lab exec scancel "$(job cancelled)" & reaches[cancelled]=$!
   training lost && lose_rank lost & reaches[lost]=$!
   local name
+  for name in whole term usr2 requeued cancelled lost unlaunched; do lab exec scontrol release "$(job "$name")"; done
   for name in "${!reaches[@]}"; do wait "${reaches[$name]}" || { echo "nothing happened to the job $name" >&2; return 1; }; done
   await_end whole term usr2 requeued cancelled lost doomed unlaunched
 }
