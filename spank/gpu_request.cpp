@@ -69,6 +69,7 @@ GpuRequest read_gpu_request(const placement::Lookup& lookup) {
       request.tasks_per_gpu || lookup("SLURM_SHARDS_ON_NODE") || lookup("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
   // "closest" may well be all of them; where it is fewer, the task finds that out.
   const bool unbound = binding.empty() || binding.starts_with("none") || binding.starts_with("closest");
+  request.binding = binding;
   request.bound = lifted > 0 || request.shared || !unbound;
   return request;
 }

@@ -2,6 +2,7 @@
 // What a step asked of GPUs, read from the variables that srun sends to the nodes. Pure.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "placement/environment.hpp"
@@ -15,6 +16,7 @@ struct GpuRequest {
   /// False where Slurm shows every task all GPUs of the step (--gres, --gpus-per-node, --gpus). Certain in a
   /// task only: Slurm says the binding there.
   bool bound = false;
+  std::string binding;         ///< of --gpu-bind, as "map_gpu:1,0"; empty: none
   bool tasks_per_gpu = false;  ///< --ntasks-per-gpu, which makes Slurm bind each task to a single GPU
 };
 

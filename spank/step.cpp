@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 
 #include "binding.hpp"
 #include "cuda_indices.hpp"
+#include "gpu_binding.hpp"
 #include "gpu_choice.hpp"
 #include "isolation.hpp"
 #include "log.hpp"
@@ -61,7 +63,9 @@ std::unique_ptr<Step> Step::plan(spank_handle* spank, const Wish& wish, const Se
   step->node_ = read_node(settings, cache);
   step->node_.host = step->facts_.host;
   step->find_gpus();
-  step->placement_ = placement::place(step->node_, request_for(step->node_, step->facts_, wish, step->gpus_));
+  auto request = request_for(step->node_, step->facts_, wish, step->gpus_);
+  request.bound = step->bound_by_user();
+  step->placement_ = placement::place(step->node_, request);
   step->leave_cpus_to_user();
   step->environment_ = TaskEnvironment(spank, step->facts_, step->wish_.parts, settings.profiles);
   step->tell(step->environment_.complaints());
@@ -107,6 +111,22 @@ void Step::find_gpus() {
     gpus_.instances.push_back({one.label(), parent});
     step_gpus_.push_back({parent, one.label(), node_.find_gpu(parent)->domain, true});
   }
+}
+
+// What the tasks' GPUs will be, where --gpu-bind says it; should Slurm choose others, each task finds that
+// out.
+std::vector<std::vector<PciAddress>> Step::bound_by_user() const {
+  if (minors_.empty() || !instances_.empty()) return {};
+  std::vector<int> names = minors_;
+  if (devices_confined(node_, minors_)) std::iota(names.begin(), names.end(), 0);
+  std::vector<std::vector<PciAddress>> bound;
+  for (const auto& places : bound_gpus(facts_.gpu_request.binding, facts_.local_tasks, names)
+                                .value_or(std::vector<std::vector<int>>())) {
+    std::vector<int> minors;
+    for (const int place : places) minors.push_back(minors_[static_cast<std::size_t>(place)]);
+    bound.push_back(addresses_of(minors));
+  }
+  return bound;
 }
 
 // Which instances of GPUs in MIG mode are the step's. Slurm gives them no file name; they are those that may

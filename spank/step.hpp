@@ -73,6 +73,7 @@ class Step {
                         const FoundGpus& found) const;
   std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
   void find_gpus();
+  std::vector<std::vector<placement::PciAddress>> bound_by_user() const;
   void find_instances(const std::vector<MigInstance>& all);
   FoundGpus find_own(spank_handle* spank, int local_rank) const;
   FoundGpus find_own_gpus(spank_handle* spank, int local_rank) const;

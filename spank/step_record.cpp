@@ -158,8 +158,8 @@ void fields(Record& record, Of<Record, StepShape>& shape) {
 
 template <typename Record>
 void fields(Record& record, Of<Record, GpuRequest>& request) {
-  auto& [per_task, shared, bound, tasks_per_gpu] = request;
-  record(per_task, shared, bound, tasks_per_gpu);
+  auto& [per_task, shared, bound, binding, tasks_per_gpu] = request;
+  record(per_task, shared, bound, binding, tasks_per_gpu);
 }
 
 template <typename Record>

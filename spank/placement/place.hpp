@@ -18,15 +18,16 @@ struct MigInstance {
 /// What a step asks of this node. With MIG instances, "GPU" below means an instance, or a GPU of gpus that is
 /// nobody's parent; they are ordered by (parent's) PCI address, those of one parent as given.
 struct Request {
-  int tasks = 1;                  ///< tasks of the step on this node
-  int gpus_per_task = 0;          ///< 0: share the allotted GPUs out evenly
-  int tasks_per_gpu = 1;          ///< tasks that may share one GPU (MPS, shards); 1: none are shared
-  int cpus_per_task = 0;          ///< 0: as many cores as all tasks can have near to their GPUs; see place()
-  CpuSet cpus;                    ///< allotted CPUs; empty: all of the node
-  std::vector<PciAddress> gpus;   ///< allotted GPUs, in any order; empty: none
-  std::vector<MigInstance> mig;   ///< allotted MIG instances; their parents need not be in gpus
-  std::vector<int> memory;        ///< NUMA domains that memory may come from; empty: all
-  bool hardware_threads = false;  ///< false: one hardware thread of each core
+  int tasks = 1;                 ///< tasks of the step on this node
+  int gpus_per_task = 0;         ///< 0: share the allotted GPUs out evenly
+  int tasks_per_gpu = 1;         ///< tasks that may share one GPU (MPS, shards); 1: none are shared
+  int cpus_per_task = 0;         ///< 0: as many cores as all tasks can have near to their GPUs; see place()
+  CpuSet cpus;                   ///< allotted CPUs; empty: all of the node
+  std::vector<PciAddress> gpus;  ///< allotted GPUs, in any order; empty: none
+  std::vector<std::vector<PciAddress>> bound;  ///< of each task, where somebody chose; empty: place() deals
+  std::vector<MigInstance> mig;                ///< allotted MIG instances; their parents need not be in gpus
+  std::vector<int> memory;                     ///< NUMA domains that memory may come from; empty: all
+  bool hardware_threads = false;               ///< false: one hardware thread of each core
 };
 
 struct PlacedGpu {
@@ -66,9 +67,10 @@ struct Placement {
 };
 
 /// Gives every allotted GPU, CPUs, memory and NICs to the tasks. Pure: no system call, no environment, no
-/// clock; the same input gives the same output. GPUs go to tasks in PCI order, each to exactly one task. Only
-/// with tasks_per_gpu > 1 and more tasks than GPUs do consecutive tasks share one, as evenly as possible, the
-/// first GPUs taking one more: 6 tasks on 4 GPUs are 0,0,1,1,2,3.
+/// clock; the same input gives the same output. GPUs go to tasks in PCI order, each to exactly one task,
+/// unless the request says which task has which (bound). Only with tasks_per_gpu > 1 and more tasks than GPUs
+/// do consecutive tasks share one, as evenly as possible, the first GPUs taking one more: 6 tasks on 4 GPUs
+/// are 0,0,1,1,2,3.
 ///
 /// CPU sets are disjoint and of equal size. Where no size is asked for, each task gets as many cores as all
 /// tasks can have on their own GPUs' NUMA domains, and no remote ones; only if some task could have none, or

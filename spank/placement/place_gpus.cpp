@@ -2,6 +2,7 @@
 #include "placement/place_gpus.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "placement/place_reasons.hpp"
 
@@ -54,11 +55,29 @@ std::vector<Device> allotted_devices(const Node& node, const Request& request) {
               ", or let tasks share GPUs (tasks-per-gpu=" + std::to_string((tasks + room - 1) / room) + ").");
 }
 
+std::vector<std::vector<Device>> deal_as_bound(const Node& node, const Request& request,
+                                               const std::vector<Device>& devices) {
+  if (request.bound.size() != static_cast<std::size_t>(request.tasks)) {
+    throw Error("The GPUs of " + std::to_string(request.bound.size()) +
+                " tasks are bound, but the step has " + plural(request.tasks, "task") + " on " +
+                host_of(node) + ".");
+  }
+  std::vector<std::vector<Device>> dealt(request.bound.size());
+  for (std::size_t task = 0; task < dealt.size(); ++task) {
+    std::copy_if(devices.begin(), devices.end(), std::back_inserter(dealt[task]), [&](const Device& device) {
+      const auto& own = request.bound[task];
+      return std::find(own.begin(), own.end(), device.gpu->pci) != own.end();
+    });
+  }
+  return dealt;
+}
+
 }  // namespace
 
 std::vector<std::vector<Device>> deal_gpus(const Node& node, const Request& request,
                                            std::vector<std::string>& warnings) {
   const auto devices = allotted_devices(node, request);
+  if (!request.bound.empty()) return deal_as_bound(node, request, devices);
   const auto have = static_cast<long>(devices.size());
   const long tasks = request.tasks;
   std::vector<std::vector<Device>> dealt(static_cast<std::size_t>(tasks));

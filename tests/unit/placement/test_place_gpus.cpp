@@ -39,6 +39,23 @@ std::string deal(const Node& node, int tasks, int tasks_per_gpu, int gpus_per_ta
 
 }  // namespace
 
+TEST_CASE("Where somebody bound the tasks to GPUs, cores and memory are beside those") {
+  const Node node = four_gpus();
+  const auto all = addresses(node);
+  Request request;
+  request.tasks = 3;
+  request.gpus = all;
+  request.bound = {{all[3]}, {all[0], all[1]}, {all[3]}};
+  const auto placement = place(node, request);
+  CHECK(dealt(node, placement) == "3 01 3");
+  CHECK(placement.tasks[0].memory == std::vector<int>{1});
+  CHECK(placement.tasks[1].memory == std::vector<int>{0});
+  for (const auto& task : placement.tasks) CHECK(task.gpu_cpu == Distance::node);
+  CHECK_FALSE(placement.tasks[0].cpus.intersects(placement.tasks[2].cpus));
+  request.tasks = 2;
+  CHECK_THROWS_WITH(place(node, request), ContainsSubstring("GPUs of 3 tasks are bound"));
+}
+
 TEST_CASE("Tasks share GPUs evenly, the first GPUs taking one more, only when asked for") {
   const Node node = four_gpus();
   CHECK(deal(node, 8, 2) == "0 0 1 1 2 2 3 3");
