@@ -63,9 +63,9 @@ std::optional<std::vector<std::vector<int>>> bound_gpus(std::string_view binding
   const std::string_view kind = binding.substr(0, colon);
   const std::string_view rest = binding.substr(std::min(colon + 1, binding.size()));
   const auto count = static_cast<std::size_t>(std::max(tasks, 0));
-  if (kind == "map_gpu")
+  if (kind == "map_gpu" || kind == "map")
     return read_list(rest, count, [&](std::string_view text) { return places_of_number(text, names); });
-  if (kind == "mask_gpu")
+  if (kind == "mask_gpu" || kind == "mask")
     return read_list(rest, count, [&](std::string_view text) { return places_of_mask(text, names); });
   const auto tasks_per_gpu = kind == "single" ? number_of<int>(rest).value_or(0) : 0;
   if (tasks_per_gpu < 1) return std::nullopt;

@@ -11,13 +11,24 @@ namespace muster::spank {
 
 namespace {
 
-// "gpu:per_task:2" or "gres/gpu:per_task:2", one of several that '+' separates → "per_task:2".
+// "gpu:per_task:2" or "gres/gpu:verbose,per_task:2", one of several that '+' separates → "per_task:2".
 std::string gpu_binding(const std::string& tres_binding) {
   constexpr std::string_view name = "gpu:";
   const auto at = tres_binding.find(name);
   if (at == std::string::npos) return {};
   const auto start = at + name.size();
-  return tres_binding.substr(start, tres_binding.find('+', start) - start);
+  std::string binding = tres_binding.substr(start, tres_binding.find('+', start) - start);
+  for (const char* noisy : {"verbose,", "v,"})
+    if (binding.starts_with(noisy)) binding.erase(0, std::string_view(noisy).size());
+  return binding;
+}
+
+// Slurm's word to a task comes first. Before the tasks are there, what srun was asked for is all there is.
+std::string said_binding(const placement::Lookup& lookup) {
+  for (const char* name : {"SLURMD_TRES_BIND", step_gpu_binding, "SLURM_TRES_BIND"})
+    if (const auto binding = lookup(name)) return gpu_binding(*binding);
+  const auto wanted = lookup("SLURM_GPU_BIND");
+  return wanted ? gpu_binding("gpu:" + *wanted) : "";
 }
 
 int count_behind(const std::string& text, char separator) {
@@ -54,9 +65,7 @@ int gpus_in_tres(std::string_view tres) {
 
 GpuRequest read_gpu_request(const placement::Lookup& lookup) {
   const auto word = [&](const char* name) { return lookup(name).value_or(""); };
-  // The first is Slurm's word to a task, the second what srun was asked for, which is there before.
-  const std::string binding =
-      gpu_binding(lookup("SLURMD_TRES_BIND") ? word("SLURMD_TRES_BIND") : word("SLURM_TRES_BIND"));
+  const std::string binding = said_binding(lookup);
   const int lifted = count_behind(word(lift_mark), ':');
   GpuRequest request;
   request.per_task = gpus_in_tres(word("SLURM_TRES_PER_TASK"));

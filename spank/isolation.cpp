@@ -64,7 +64,7 @@ std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand&
                                    const Settings& settings, const ReadVariable& read) {
   const Wish wish = resolve(srun.words, settings);
   if (wish.mode == Mode::off || !wish.parts.gpu) return std::nullopt;
-  if (settings.isolation == Isolation::keep || srun.chose_binding || chose_binding(read)) return std::nullopt;
+  if (settings.isolation == Isolation::keep || srun.gpu_binding || chose_binding(read)) return std::nullopt;
   return slurm >= task_sharing_since ? lift_by_flag(read) : lift_by_binding(srun, read);
 }
 

@@ -80,13 +80,19 @@ int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariab
   return 0;
 }
 
+std::optional<std::string> gpu_binding(const std::vector<std::string_view>& options) {
+  if (auto of_all = value_of(options, "--tres-bind")) return of_all;
+  auto own = value_of(options, "--gpu-bind");
+  if (own) own->insert(0, "gpu:");
+  return own;
+}
+
 }  // namespace
 
 SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read) {
   const auto options = own_options(command_line);
   const auto components = gpus_per_task_of_components(command_line);
-  return {words_of(options, read), components.value_or(gpus_per_task(options, read)),
-          value_of(options, "--gpu-bind") || value_of(options, "--tres-bind")};
+  return {words_of(options, read), components.value_or(gpus_per_task(options, read)), gpu_binding(options)};
 }
 
 bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read) {

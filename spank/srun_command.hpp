@@ -19,7 +19,8 @@ struct SrunCommand {
   std::optional<Words>
       words;              ///< --muster's, of the command line, else of the sbatch or salloc job around it
   int gpus_per_task = 0;  ///< 0: not asked for, or not to be told for certain
-  bool chose_binding = false;  ///< --gpu-bind or --tres-bind stand on the command line
+  /// --gpu-bind or --tres-bind of the command line, as Slurm writes them: "gpu:map_gpu:1,0".
+  std::optional<std::string> gpu_binding;
 };
 
 /// Only words of the command line that are surely srun's own and not its program's are used. Words that make
@@ -29,6 +30,10 @@ SrunCommand read_srun_command(const std::vector<std::string>& command_line, cons
 /// Set by srun for its step where inherits_cpu_binding(). With this prefix srun hands it on under
 /// --export=NONE too.
 constexpr const char* inherited_cpu_binding = "SLURM_MUSTER_INHERITED_CPU_BIND";
+
+/// Set by srun for its step to what --gpu-bind or --tres-bind say on its command line: Slurm says it to the
+/// tasks only, when the step is planned already.
+constexpr const char* step_gpu_binding = "SLURM_MUSTER_GPU_BIND";
 
 /// Whether srun runs in a task of another step and finds in SLURM_CPU_BIND how Slurm bound that task, which
 /// is nobody's choice for the new step.

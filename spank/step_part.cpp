@@ -160,12 +160,19 @@ void note_inherited_cpu_binding(const std::vector<std::string>& command_line) {
     setenv(muster::spank::inherited_cpu_binding, "1", 1);
 }
 
+void note_gpu_binding(const std::vector<std::string>& command_line) {
+  unsetenv(muster::spank::step_gpu_binding);
+  if (const auto binding = muster::spank::read_srun_command(command_line, read).gpu_binding)
+    setenv(muster::spank::step_gpu_binding, binding->c_str(), 1);
+}
+
 int before_srun_options(spank_t spank) {
   char why[1024];
   if (attempt(why, [&] {
         const auto command_line = own_command_line();
         lift_isolation(spank, command_line);
         note_inherited_cpu_binding(command_line);
+        note_gpu_binding(command_line);
       }))
     return 0;
   muster::spank::log_error("muster: %s", why);
@@ -251,7 +258,8 @@ int user_init(spank_t spank) {
       plugin.topology_is_new = answer.code == 1;
       if (!plugin.plan.empty()) prepare_tasks(spank);
     });
-  for (const char* variable : {muster::spank::inherited_cpu_binding, muster::spank::report_address_variable})
+  for (const char* variable : {muster::spank::inherited_cpu_binding, muster::spank::step_gpu_binding,
+                               muster::spank::report_address_variable})
     spank_unsetenv(spank, variable);
   return 0;
 }

@@ -29,6 +29,8 @@ TEST_CASE("The GPUs of each task, as --gpu-bind says them") {
   CHECK(dealt("map_gpu:1*2,0", 4) == "1 1 0 1");
   CHECK(dealt("mask_gpu:0x4,0x3", 2) == "2 0,1");
   CHECK(dealt("mask_gpu:c*2", 3) == "2,3 2,3 2,3");
+  CHECK(dealt("map:1,0", 2) == "1 0");
+  CHECK(dealt("mask:0x1", 2) == "0 0");
   CHECK(dealt("single:1", 3) == "0 1 2");
   CHECK(dealt("single:2", 4) == "0 0 1 1");
   CHECK(dealt("single:1", 3, {0, 1}) == "0 1 0");

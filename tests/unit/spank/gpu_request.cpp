@@ -69,6 +69,15 @@ TEST_CASE("Where Slurm shows each task its own GPUs, and where it shows all of t
   CHECK(request_of({{"SLURM_SHARDS_ON_NODE", "4"}}).bound);
 }
 
+TEST_CASE("The binding, by Slurm's word to a task, else as srun was asked") {
+  CHECK(request_of({{"SLURM_MUSTER_GPU_BIND", "gpu:v,map_gpu:1,0"}, {"SLURM_TRES_BIND", "gres/gpu:none"}})
+            .binding == "map_gpu:1,0");
+  CHECK(request_of({{"SLURMD_TRES_BIND", "gpu:none"}, {"SLURM_MUSTER_GPU_BIND", "gpu:single:1"}}).binding ==
+        "none");
+  CHECK(request_of({{"SLURM_GPU_BIND", "verbose,mask_gpu:0x1"}}).binding == "mask_gpu:0x1");
+  CHECK(request_of({}).binding.empty());
+}
+
 TEST_CASE("Several tasks to a GPU, as the job or the step itself asked for them") {
   for (const char* name : {"SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_TRES"}) {
     CHECK(request_of({{name, "2"}}).shared);

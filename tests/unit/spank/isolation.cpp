@@ -67,9 +67,9 @@ TEST_CASE("A GPU binding that the user chose is left alone, by either way") {
     CHECK(lift(slurm, "auto", 1, {{"SLURM_GPU_BIND", "single:1"}}).empty());
     CHECK(lift(slurm, "auto", 1, {{"SLURM_TRES_BIND", "gres/gpu:closest"}}).empty());
     // On the command line it wins over a variable, but the flag would apply beside it.
-    SrunCommand srun{parse_words("auto"), 1, true};
+    SrunCommand srun{parse_words("auto"), 1, "gpu:closest"};
     CHECK_FALSE(lift_isolation(slurm, srun, {}, [](const char*) { return nullptr; }));
-    srun.chose_binding = false;
+    srun.gpu_binding.reset();
     CHECK(lift_isolation(slurm, srun, {}, [](const char*) { return nullptr; }));
   }
 }

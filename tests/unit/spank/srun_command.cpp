@@ -74,9 +74,9 @@ TEST_CASE("GPUs per task are the step's, else the job's, and 0 where it cannot b
 }
 
 TEST_CASE("A binding of GPUs on the command line is seen, if it is srun's own") {
-  CHECK(read({"srun", "-n2", "--gpu-bind=map_gpu:1,0", "true"}).chose_binding);
-  CHECK(read({"srun", "--tres-bind=gres/gpu:closest", "true"}).chose_binding);
-  CHECK_FALSE(read({"srun", "-n2", "true", "--gpu-bind=closest"}).chose_binding);
+  CHECK(read({"srun", "-n2", "--gpu-bind=map_gpu:1,0", "true"}).gpu_binding == "gpu:map_gpu:1,0");
+  CHECK(read({"srun", "--tres-bind=gres/gpu:closest", "true"}).gpu_binding == "gres/gpu:closest");
+  CHECK_FALSE(read({"srun", "-n2", "true", "--gpu-bind=closest"}).gpu_binding);
 }
 
 TEST_CASE("Counts as Slurm writes them") {
