@@ -2,20 +2,23 @@
 #include "toml/read_toml.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 
 namespace muster {
 namespace {
 
 // toml++ goes as deep into its own calls as a document is nested, and a plugin has no stack to waste.
-constexpr int most_brackets = 32, most_key_parts = 32;
+constexpr std::size_t most_brackets = 32;
+constexpr int most_key_parts = 32;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
 /// Looks at a document before toml++ 3.3 and 3.4 do: their test of a letter for being a space has undefined
 /// behaviour for most letters from U+00A1 to U+0499 and some others, and they have no limit for dotted keys.
-/// TOML has such letters in strings and comments alone, where toml++ makes this test only behind a backslash.
+/// TOML has such letters in strings and comments alone, where toml++ makes this test only behind a backslash,
+/// and wherever it looks ahead from a value that is not quoted.
 class Precheck {
  public:
   explicit Precheck(std::string_view text) : text_(text) {}
@@ -36,12 +39,14 @@ class Precheck {
     if (c == '#') {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (c == '"' || c == '\'') {
-      if (std::string_view("\n=[,{.").find(before_) == std::string_view::npos)
-        refuse("a quotation mark inside a word");
+      if (std::string_view("\n=[,{.").find(before_) == std::string_view::npos) refuse(quote_in_word);
       pass_string(c);
       before_ = c;
+    } else if (begins_value() && !is_space(c) &&
+               std::string_view("[]{},").find(c) == std::string_view::npos) {
+      pass_bare_value();
     } else {
-      if (!is_ascii(c)) refuse("a letter beyond ASCII outside of quotation marks");
+      if (!is_ascii(c)) refuse(beyond_ascii);
       count(c);
       if (c != ' ' && c != '\t') before_ = c;
       ++at_;
@@ -49,11 +54,29 @@ class Precheck {
   }
 
   void count(char c) {
-    if (c == '[' || c == '{') ++brackets_;
-    if (c == ']' || c == '}') --brackets_;
-    if (brackets_ > most_brackets) refuse("brackets in more than 32 levels");
+    if (c == '[' || c == '{') open_ += c == '[' && begins_value() ? array : c;
+    if ((c == ']' || c == '}') && !open_.empty()) open_.pop_back();
+    if (open_.size() > most_brackets) refuse("brackets in more than 32 levels");
     if (std::string_view("\n=[,{").find(c) != std::string_view::npos) key_parts_ = 1;
     if (c == '.' && ++key_parts_ > most_key_parts) refuse("a key of more than 32 parts");
+  }
+
+  bool begins_value() const {
+    const bool in_array = !open_.empty() && open_.back() == array;
+    return before_ == '=' || (in_array && std::string_view("[,\n").find(before_) != std::string_view::npos);
+  }
+
+  // A number, date or truth value, up to what ends it.
+  void pass_bare_value() {
+    while (at_ < text_.size() && !is_space(text_[at_]) &&
+           std::string_view(",]}#").find(text_[at_]) == std::string_view::npos) {
+      before_ = text_[at_++];
+      if (!is_ascii(before_)) refuse(beyond_ascii);
+      if (before_ == '"' || before_ == '\'') refuse(quote_in_word);
+      if (std::isalnum(static_cast<unsigned char>(before_)) == 0 &&
+          std::string_view("+-_.:").find(before_) == std::string_view::npos)
+        refuse("a value that needs quotation marks");
+    }
   }
 
   // Ends behind the string; behind its line or the text where it has no end.
@@ -87,10 +110,14 @@ class Precheck {
     throw NotToml(static_cast<std::uint32_t>(line), why);
   }
 
+  static constexpr const char* quote_in_word = "a quotation mark inside a word";
+  static constexpr const char* beyond_ascii = "a letter beyond ASCII outside of quotation marks";
   std::string_view text_;
   std::size_t at_ = 0;
   char before_ = '\n';  // the last character that is no space
-  int brackets_ = 0, key_parts_ = 1;
+  static constexpr char array = 'a';
+  std::string open_;  // brackets that are not closed yet: [ of a table's name, { or array
+  int key_parts_ = 1;
 };
 
 }  // namespace

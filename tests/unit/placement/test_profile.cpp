@@ -51,6 +51,13 @@ TEST_CASE("letters beyond ASCII stand in strings and comments only") {
   const std::string quotes = "x.conf, line 2: a quotation mark inside a word";
   CHECK(complaint("[match]\npartition = [\"gpu*\",9\"N\u00f3 =1") == quotes);
   CHECK(complaint("[match]\npartition = -'['x\u0651'") == quotes);
+  // Where toml++ looks ahead from a value, up to the letter.
+  for (const char* value :
+       {"+[m['\u03ff'", "1.'\u03ff'", "1='\u03ff'", "{a=1.'\u03ff'}", "[[1,\n2.'\u03ff'"}) {
+    INFO(value);
+    CHECK(complaint("[environment]\nA = " + std::string(value) + "\n").starts_with("x.conf, line "));
+  }
+  CHECK(complaint("[environment]\nA = /bin\n") == "x.conf, line 2: a value that needs quotation marks");
   const std::string escape = ": a letter beyond ASCII behind a backslash";
   CHECK(complaint("[environment]\nA = \"\"\"\n\\\u03ff\"\"\"\n") == "x.conf, line 3" + escape);
   CHECK(complaint("[environment]\nA = \"\"\"a \\  \n\n \u03ff\"\"\"\n") == "x.conf, line 4" + escape);
@@ -59,6 +66,9 @@ TEST_CASE("letters beyond ASCII stand in strings and comments only") {
       "C = '''\n\xcf\xbf''\n'''''\nD = \"\"\"\xcf\xbf\\\"\"\"\"\"\"\n",
       "x.conf");
   CHECK(profile.settings.size() == 4);
+  // A key in quotation marks may follow a dot, where a value may not.
+  CHECK(complaint("x.\"\u03ff\" = [1.5, -2, 07:32:00]\n[a.'\u03ff']\n").find("quotation") ==
+        std::string::npos);
 }
 
 TEST_CASE("what is nested deeper than any file of ours is refused, for the parser would run out of stack") {
