@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts random steps with --muster and again without, and judges what each task got.
 
-Usage (on the lab's controller): oracle.py --seed S --cases N [--only K] FOLDER; all nodes see the FOLDER
+Usage (on the lab's controller): oracle.py --seed S --cases N [--only K] [--nodes N] [--job OPTION] FOLDER; all nodes see the FOLDER
 
 The judge knows the options, what each task finds (the device files that it can open, its variables, its CPUs and memory policy), the
 table that srun printed, and what Slurm alone gives the tasks of the same step. It knows nothing of the plugin's ways. It prints a line
@@ -24,10 +24,12 @@ SECONDS = 60  # for one step, on a busy machine
 class Case:
     """The options of a job and of its one step. GPUS is the lab's count for each node."""
     GPUS = 4
+    nodes_at_most = 2
+    of_every_job = []
 
     def __init__(self, seed, number):
         choose = random.Random(f"{seed}.{number}")
-        self.nodes = choose.choice([1, 1, 2])
+        self.nodes = min(choose.choice([1, 1, 2]), self.nodes_at_most)
         self.per_node = choose.choice([1, 2, 2, 3, 4])
         self.tasks = self.nodes * self.per_node
         self.job = [f"-N{self.nodes}", f"--ntasks-per-node={self.per_node}"]
@@ -81,7 +83,7 @@ class Case:
 
     def command(self, muster, folder):
         words = ",".join(["strict", "report"] + self.words) if muster else "off"
-        return ["salloc", "--quiet", *self.job, "srun", *self.step, f"--muster={words}", sys.executable, f"{HERE}/probe.py", folder]
+        return ["salloc", "--quiet", *self.of_every_job, *self.job, "srun", *self.step, f"--muster={words}", sys.executable, f"{HERE}/probe.py", folder]
 
 
 class Step:
@@ -172,8 +174,22 @@ def judge_task(case, task, alone, table, wrong):
             wrong.append(f"{name} has {mine}, the table says {row[0]}")
         if "--cpu-bind=none" not in case.step and numbers(row[1]) != numbers(task["cpus"]):
             wrong.append(f"{name} runs on CPUs {task['cpus']}, the table says {row[1]}")
+    judge_places(case, task, name, wrong)
     judge_against_slurm(case, task, alone, name, mine, visible, wrong)
     return None
+
+
+def judge_places(case, task, name, wrong):
+    """Memory and CPUs lie beside the task's GPUs, where the machine has NUMA domains and the step has CPUs there."""
+    beside = {gpu["domain"] for gpu in task["gpus"] if gpu["pci"] in own(task)}
+    if None in beside:
+        return
+    near = sum(count for domain, count in task["pages"].items() if int(domain) in beside)
+    if "--mem-bind=local" not in case.step and near < 0.9 * sum(task["pages"].values()):
+        wrong.append(f"{name}: pages by domain {task['pages']}, its GPUs are on {sorted(beside)}")
+    cpus_beside = set().union(*(numbers(task["domains"][str(domain)]) for domain in beside))
+    if "--cpu-bind=none" not in case.step and numbers(task["step_cpus"]) & cpus_beside and not numbers(task["cpus"]) <= cpus_beside:
+        wrong.append(f"{name} runs on CPUs {task['cpus']} of the step's {task['step_cpus']}, its GPUs are beside {sorted(cpus_beside)}")
 
 
 def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
@@ -247,8 +263,11 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--only", type=int, help="one case of the seed")
+    parser.add_argument("--nodes", type=int, default=2, help="nodes of the cluster, at most 2 are used")
+    parser.add_argument("--job", action="append", default=[], help="an option of every job")
     parser.add_argument("folder", help="where tasks leave what they find")
     options = parser.parse_args()
+    Case.nodes_at_most, Case.of_every_job = options.nodes, options.job
     numbers_of_cases = range(options.cases) if options.only is None else [options.only]
     bad = refused = 0
     for number in numbers_of_cases:

@@ -4,8 +4,11 @@
 import errno
 import glob
 import json
+import mmap
 import os
 import sys
+
+MEBIBYTE = 1 << 20
 
 
 def opens(path):
@@ -24,8 +27,49 @@ def gpus_of_node():
             fields = dict(line.split(":", 1) for line in file if ":" in line)
         minor = int(fields["Device Minor"])
         gpus.append({"pci": path.split("/")[-2], "minor": minor, "uuid": fields["GPU UUID"].strip(),
-                     "opens": opens(f"/dev/nvidia{minor}")})
+                     "opens": opens(f"/dev/nvidia{minor}"), "domain": domain_of_device(path.split("/")[-2])})
     return sorted(gpus, key=lambda gpu: gpu["pci"])
+
+
+def domain_of_device(pci):
+    """None for a stand-in that no kernel knows."""
+    try:
+        with open(f"/sys/bus/pci/devices/{pci}/numa_node") as file:
+            domain = int(file.readline())
+    except OSError:
+        return None
+    return domain if domain >= 0 else None
+
+
+def cpus_by_domain():
+    """Domain → the list of its CPUs."""
+    domains = {}
+    for path in glob.glob("/sys/devices/system/node/node*/cpulist"):
+        with open(path) as file:
+            domains[path.split("/")[-2].removeprefix("node")] = file.readline().strip()
+    return domains
+
+
+def cpus_of_step():
+    """The CPUs to which the step's cgroup (version 2) confines it; None without one."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            group = next(line for line in file if line.startswith("0::")).split(":", 2)[2].strip()
+        with open(f"/sys/fs/cgroup{group}/cpuset.cpus.effective") as file:
+            return file.readline().strip()
+    except (OSError, StopIteration):
+        return None
+
+
+def pages_by_domain():
+    """Domain → how many of the pages that were just written lie there."""
+    block = mmap.mmap(-1, 16 * MEBIBYTE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for page in range(0, len(block), mmap.PAGESIZE):
+        block[page] = 1
+    with open("/proc/self/numa_maps") as file:
+        mappings = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in file]
+    largest = max(mappings, key=lambda mapping: int(mapping.get("anon", 0)))
+    return {name[1:]: int(pages) for name, pages in largest.items() if name[0] == "N" and name[1:].isdigit()}
 
 
 def status_field(name):
@@ -35,7 +79,8 @@ def status_field(name):
 
 def memory_policy():
     with open("/proc/self/numa_maps") as file:
-        return file.readline().split()[1]
+        words = file.readline().split()
+    return words[1] + words[2] if words[2].startswith("(many)") else words[1]
 
 
 NAMES = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "MUSTER_GPUS", "MUSTER_CPUS", "MUSTER_MEMORY", "MUSTER_SET", "JAX_LOCAL_DEVICE_IDS",
@@ -48,6 +93,9 @@ found = {
     "gpus": gpus_of_node(),
     "cpus": status_field("Cpus_allowed_list"),
     "policy": memory_policy(),
+    "pages": pages_by_domain(),
+    "domains": cpus_by_domain(),
+    "step_cpus": cpus_of_step(),
     "environment": {name: os.environ.get(name) for name in NAMES},
 }
 with open(f"{sys.argv[1]}/{found['rank']}", "w") as report:
