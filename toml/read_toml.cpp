@@ -39,7 +39,8 @@ class Precheck {
     if (c == '#') {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (c == '"' || c == '\'') {
-      if (std::string_view("\n=[,{.").find(before_) == std::string_view::npos) refuse(quote_in_word);
+      if (after_bare_ || std::string_view("\n=[,{.").find(before_) == std::string_view::npos)
+        refuse(quote_in_word);
       pass_string(c);
       before_ = c;
     } else if (begins_value() && !is_space(c) &&
@@ -48,7 +49,11 @@ class Precheck {
     } else {
       if (!is_ascii(c)) refuse(beyond_ascii);
       count(c);
-      if (c != ' ' && c != '\t') before_ = c;
+      if (after_bare_ && (c == '[' || c == '{')) refuse("a bracket behind a value");
+      if (c != ' ' && c != '\t') {
+        before_ = c;
+        after_bare_ = false;
+      }
       ++at_;
     }
   }
@@ -63,11 +68,13 @@ class Precheck {
 
   bool begins_value() const {
     const bool in_array = !open_.empty() && open_.back() == array;
-    return before_ == '=' || (in_array && std::string_view("[,\n").find(before_) != std::string_view::npos);
+    return after_bare_ || before_ == '=' ||
+           (in_array && std::string_view("[,\n").find(before_) != std::string_view::npos);
   }
 
-  // A number, date or truth value, up to what ends it.
+  // A number, date or truth value, up to what ends it; or the time behind a date, which toml++ looks for.
   void pass_bare_value() {
+    after_bare_ = true;
     while (at_ < text_.size() && !is_space(text_[at_]) &&
            std::string_view(",]}#").find(text_[at_]) == std::string_view::npos) {
       before_ = text_[at_++];
@@ -114,7 +121,8 @@ class Precheck {
   static constexpr const char* beyond_ascii = "a letter beyond ASCII outside of quotation marks";
   std::string_view text_;
   std::size_t at_ = 0;
-  char before_ = '\n';  // the last character that is no space
+  char before_ = '\n';       // the last character that is no space
+  bool after_bare_ = false;  // it belongs to a value that is not quoted
   static constexpr char array = 'a';
   std::string open_;  // brackets that are not closed yet: [ of a table's name, { or array
   int key_parts_ = 1;
