@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job in which something goes wrong on the last rank: failing_ranks WHAT [doubles]. The other ranks print one
-// line in all, which the tests look for, and end with the error's exit code. With "doubles" on GPUs, test doubles
-// of CUDA and NCCL; then each rank that is not killed says so, too, unless its communicators were aborted at once.
+// A job in which something goes wrong on the last rank: failing_ranks WHAT [doubles]. The other ranks print
+// one line in all, which the tests look for, and end with the error's exit code. With "doubles" on GPUs, test
+// doubles of CUDA and NCCL; then each rank that is not killed says so, too, unless its communicators were
+// aborted at once.
 //   absent       never joins
 //   killed       is killed after the first all-reduce
 //   leaves       ends with exit code 0, connected
