@@ -3,6 +3,7 @@
 // exception out: an escaped one would end srun or the step.
 #include "step_part.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -143,11 +144,10 @@ int number_item(spank_t spank, spank_item_t which) {
 }
 
 // In srun, before it reads its own options.
-void lift_isolation(spank_t spank, const std::vector<std::string>& command_line) {
+void lift_isolation(spank_t spank, const muster::spank::SrunCommand& srun) {
   const muster::spank::SlurmVersion slurm{number_item(spank, S_SLURM_VERSION_MAJOR),
                                           number_item(spank, S_SLURM_VERSION_MINOR),
                                           number_item(spank, S_SLURM_VERSION_MICRO)};
-  const auto srun = muster::spank::read_srun_command(command_line, read);
   const auto lift = muster::spank::lift_isolation(slurm, srun, plugin.settings, read);
   if (!lift) return;
   setenv(muster::spank::lift_mark, mark_of(*lift).c_str(), 1);
@@ -160,19 +160,22 @@ void note_inherited_cpu_binding(const std::vector<std::string>& command_line) {
     setenv(muster::spank::inherited_cpu_binding, "1", 1);
 }
 
-void note_gpu_binding(const std::vector<std::string>& command_line) {
+// Not of a heterogeneous step, whose components have bindings of their own.
+void note_gpu_binding(const muster::spank::SrunCommand& srun, bool has_components) {
   unsetenv(muster::spank::step_gpu_binding);
-  if (const auto binding = muster::spank::read_srun_command(command_line, read).gpu_binding)
-    setenv(muster::spank::step_gpu_binding, binding->c_str(), 1);
+  if (srun.gpu_binding && !has_components)
+    setenv(muster::spank::step_gpu_binding, srun.gpu_binding->c_str(), 1);
 }
 
 int before_srun_options(spank_t spank) {
   char why[1024];
   if (attempt(why, [&] {
         const auto command_line = own_command_line();
-        lift_isolation(spank, command_line);
+        const auto srun = muster::spank::read_srun_command(command_line, read);
+        lift_isolation(spank, srun);
         note_inherited_cpu_binding(command_line);
-        note_gpu_binding(command_line);
+        note_gpu_binding(srun,
+                         std::find(command_line.begin(), command_line.end(), ":") != command_line.end());
       }))
     return 0;
   muster::spank::log_error("muster: %s", why);

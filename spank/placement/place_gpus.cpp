@@ -77,7 +77,6 @@ std::vector<std::vector<Device>> deal_as_bound(const Node& node, const Request& 
 std::vector<std::vector<Device>> deal_gpus(const Node& node, const Request& request,
                                            std::vector<std::string>& warnings) {
   const auto devices = allotted_devices(node, request);
-  if (!request.bound.empty()) return deal_as_bound(node, request, devices);
   const auto have = static_cast<long>(devices.size());
   const long tasks = request.tasks;
   std::vector<std::vector<Device>> dealt(static_cast<std::size_t>(tasks));
@@ -86,6 +85,7 @@ std::vector<std::vector<Device>> deal_gpus(const Node& node, const Request& requ
   // Tasks come in groups: those of one group have the same devices. Without sharing a group is one task.
   const long groups = std::min(tasks, have / std::max(request.gpus_per_task, 1));
   if (groups == 0 || tasks > groups * request.tasks_per_gpu) refuse(node, request, have);
+  if (!request.bound.empty()) return deal_as_bound(node, request, devices);
   const long used = request.gpus_per_task == 0 ? have : groups * request.gpus_per_task;
   if (used < have) {
     warnings.push_back(std::to_string(have - used) + " of " + plural(have, "allotted GPU") +

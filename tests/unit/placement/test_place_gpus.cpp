@@ -54,6 +54,10 @@ TEST_CASE("Where somebody bound the tasks to GPUs, cores and memory are beside t
   CHECK_FALSE(placement.tasks[0].cpus.intersects(placement.tasks[2].cpus));
   request.tasks = 2;
   CHECK_THROWS_WITH(place(node, request), ContainsSubstring("GPUs of 3 tasks are bound"));
+  // Sharing is asked for, not a list's accident.
+  request.tasks = 3;
+  request.gpus = {all[0], all[3]};
+  CHECK_THROWS_WITH(place(node, request), ContainsSubstring("tasks-per-gpu=2"));
 }
 
 TEST_CASE("Tasks share GPUs evenly, the first GPUs taking one more, only when asked for") {
