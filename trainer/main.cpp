@@ -38,7 +38,7 @@ int refuse_options(const muster::Error& error) {
   if (is_first_rank() || (error.fault() == muster::Fault::system && is_first_rank_of_host())) {
     muster::print_failure(error.what());
   } else {
-    ::usleep(300'000);
+    ::sleep(5);
   }
   return error.exit_code();
 }

@@ -26,6 +26,9 @@ constexpr int exit_usage = 64;
 constexpr int exit_data = 65;
 constexpr int exit_software = 70;
 constexpr int exit_output = 74;
+/// A launcher ends the job as soon as one rank has failed: the others wait until rank 0 has written, on a busy
+/// machine too.
+constexpr std::chrono::seconds silent_grace{5};
 
 // CLI11 tells of the command that is missing before the word that it does not know.
 std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
@@ -59,7 +62,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     if (!speaks()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // or the launcher ends the job too soon
+      std::this_thread::sleep_for(silent_grace);
       return exit_usage;
     }
     print_failure(complaint(app, error) + " (see muster --help-all)");
