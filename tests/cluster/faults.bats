@@ -165,6 +165,18 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
   kept | grep -q '^muster topology'
 }
 
+@test "what a user can change is read by a process that has given its privileges up" {
+  local out=$BATS_TEST_TMPDIR/planners file=$BATS_TEST_TMPDIR/topology.xml
+  truncate -s 60M "$file" # takes a while to read, and is none
+  plugstack "$(plugin) topology=$file"
+  chmod go+x "$BATS_RUN_TMPDIR"
+  on_node n0 python3 "$BATS_TEST_DIRNAME/planners.py" >"$out" 3>&- &
+  wait_until 'on_lab setpriv --reuid=nobody --regid=nogroup --clear-groups srun -N1 -w n0 --muster=auto --chdir=/ true; [ -s "$out" ]'
+  wait $!
+  cat "$out"
+  [ "$(<"$out")" = "Uid $(printf "$(id -u nobody) %.0s" 1 2 3 4)Gid $(printf "$(id -g nobody) %.0s" 1 2 3 4)CapPrm 0 CapEff 0 CapInh 0" ]
+}
+
 @test "a thousand tasks" {
   run on_lab srun -N2 -n1000 --overcommit --muster=auto bash -c 'echo "${MUSTER_SET:+placed}"'
   [ "$status" = 0 ]
