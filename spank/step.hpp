@@ -56,6 +56,7 @@ class Step {
     bool isolated = false;                  // some of the step's cannot be opened
     bool bound = false;                     // Slurm shows each task its own, see GpuRequest
     bool replaceable = false;               // CUDA_VISIBLE_DEVICES is Slurm's, and another may take its place
+    bool unnamed = false;                   // MIG instances that no CUDA_VISIBLE_DEVICES names
     std::vector<placement::PlacedGpu> own;  // Slurm's choice for this task; empty: the plan decides
   };
 

@@ -57,6 +57,7 @@ Step::FoundGpus Step::find_own_instances(spank_handle* spank) const {
     found.own.push_back(step_gpus_[minors_.size() + i]);
   }
   found.isolated = usable < instances_.size();
+  found.unnamed = !cuda_devices;
   if (found.isolated || !cuda_devices || !minors_.empty()) {
     if (!found.isolated) found.own.clear();
     return found;
@@ -75,7 +76,8 @@ Step::FoundGpus Step::find_own_instances(spank_handle* spank) const {
 }
 
 VisibleChoice Step::choose(const FoundGpus& found) const {
-  return choose_visible({wish_.visible, found.bound, found.isolated, !found.own.empty()}, placement_);
+  return choose_visible({wish_.visible, found.bound, found.isolated, !found.own.empty(), found.unnamed},
+                        placement_);
 }
 
 ShownGpus Step::shown_to(const placement::TaskPlacement& task, const FoundGpus& found) const {

@@ -27,7 +27,6 @@ placement::Placement Step::actual_placement() const {
   placement::Placement actual;
   actual.warnings = placement_.warnings;
   actual.notes = placement_.notes;
-  actual.notes = placement_.notes;
   for (std::size_t task = 0; task < placement_.tasks.size(); ++task) {
     const ClaimedRow& claimed = claims_.of(task);
     std::vector<placement::PlacedGpu> gpus;
@@ -45,8 +44,9 @@ placement::NodeReport Step::report(spank_handle* spank, const placement::Placeme
   auto report = placement::node_report(node_, actual, ranks, plan_milliseconds_);
   if (wish_.parts.gpu && !step_gpus_.empty()) {
     const VisibleChoice choice = choose(found);
-    report.shown =
-        choice.visible == Visible::own ? "its own GPUs" : "all GPUs of the step, its own at its local rank";
+    report.shown = found.unnamed                    ? "the MIG instance that CUDA chooses"
+                   : choice.visible == Visible::own ? "its own GPUs"
+                                                    : "all GPUs of the step, its own at its local rank";
     report.shown_reason = choice.reason;
     if (const auto warning = index_warning(choice.visible, actual); !warning.empty())
       report.warnings.push_back(warning);

@@ -22,6 +22,10 @@ bool tasks_share(const placement::Placement& plan) {
 }  // namespace
 
 VisibleChoice choose_visible(const VisibleFacts& facts, const placement::Placement& plan) {
+  if (facts.unnamed) {
+    const std::string reason = "Slurm has set no CUDA_VISIBLE_DEVICES, which has the names of MIG instances";
+    return {Visible::own, reason, facts.asked ? "visible= has no effect: " + reason : ""};
+  }
   const bool shared = tasks_share(plan);
   const char* obstacle = nullptr;
   if (facts.isolated)

@@ -17,6 +17,7 @@ struct VisibleFacts {
   bool bound = false;            ///< Slurm shows each task its own GPUs, or would without the plugin
   bool isolated = false;         ///< a task cannot open the others' GPUs
   bool dealt_by_slurm = false;   ///< Slurm chose among the step's GPUs for the tasks, and that holds
+  bool unnamed = false;  ///< MIG instances without CUDA_VISIBLE_DEVICES, which has CUDA's names of them
 };
 
 struct VisibleChoice {

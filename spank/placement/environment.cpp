@@ -122,9 +122,12 @@ void add_tensorflow(const JobFacts& facts, std::vector<Variable>& variables) {
 void add_jax_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<Variable>& variables) {
   auto count = static_cast<long>(task.gpus.size());
   long first = facts.first_own;
+  const bool in_instances = !task.gpus.empty() && task.gpus.front().mig;
   if (const auto& shown = facts.cuda_visible_devices) {
     count = shown->empty() ? 0 : 1 + std::count(shown->begin(), shown->end(), ',');
     first = 0;
+  } else if (in_instances && (!facts.shown_gpus || facts.shown_gpus->empty())) {
+    return;  // CUDA chooses an instance, and Slurm has not named them
   }
   std::string ids;
   for (long id = first; id < first + count; ++id) append(ids, std::to_string(id));

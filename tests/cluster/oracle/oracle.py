@@ -22,7 +22,7 @@ SECONDS = 60  # for one step, on a busy machine
 
 
 class Case:
-    """The options of a job and of its one step. GPUS is the lab's count for each node."""
+    """The options of a job and of its one step. GPUS is the lab's count for each node, of MIG instances where it has them."""
     GPUS = 4
     nodes_at_most = 2
     of_every_job = []
@@ -127,30 +127,46 @@ def numbers(text):
 
 
 def shown(task):
-    """The PCI addresses that CUDA would show this task, in its order; None when the list cannot be read."""
+    """The names of the GPUs that CUDA would show this task, in its order; None when the list cannot be read."""
     text = task["environment"]["CUDA_VISIBLE_DEVICES"]
     if text is None:
         return None
-    by_uuid = {gpu["uuid"]: gpu["pci"] for gpu in task["gpus"]}
+    by_uuid = {gpu["uuid"]: gpu["name"] for gpu in task["gpus"]}
     if text.startswith("GPU-"):
         return [by_uuid[uuid] for uuid in text.split(",")]
-    # Slurm counts among the device files that the task may open, in their order; CUDA in that of PCI.
-    by_pci = task["environment"]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    order = (lambda gpu: gpu["pci"]) if by_pci else (lambda gpu: gpu["minor"])
-    openable = [gpu["pci"] for gpu in sorted(task["gpus"], key=order) if gpu["opens"]]
+    # Slurm counts among the device files that the task may open, in their order; CUDA whole GPUs in that of PCI.
+    by_pci = task["environment"]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID" and not in_instances(task)
+    order = (lambda gpu: gpu["pci"]) if by_pci else (lambda gpu: (gpu["minor"], gpu["instance"]))
+    openable = [gpu["name"] for gpu in sorted(task["gpus"], key=order) if gpu["opens"]]
     if not all(part.isdigit() and int(part) < len(openable) for part in text.split(",")):
         return None
     return [openable[int(part)] for part in text.split(",")]
 
 
+def in_instances(task):
+    return any(gpu["instance"] for gpu in task["gpus"])
+
+
 def own(task):
-    return list(filter(None, (task["environment"]["MUSTER_GPUS"] or "").split(",")))
+    """The names of the task's GPUs. MUSTER_GPUS has the addresses alone: of MIG instances, JAX_LOCAL_DEVICE_IDS has the places."""
+    if not in_instances(task):
+        return list(filter(None, (task["environment"]["MUSTER_GPUS"] or "").split(",")))
+    visible = shown(task) or []
+    return [visible[int(place)] for place in filter(None, (task["environment"]["JAX_LOCAL_DEVICE_IDS"] or "").split(",")) if int(place) < len(visible)]
+
+
+def addresses(names):
+    return list(dict.fromkeys(name.split("/")[0] for name in names))
 
 
 def judge_task(case, task, alone, table, wrong):
-    openable = {gpu["pci"] for gpu in task["gpus"] if gpu["opens"]}
+    openable = {gpu["name"] for gpu in task["gpus"] if gpu["opens"]}
     mine, visible = own(task), shown(task)
     name = f"rank {task['rank']}"
+    if in_instances(task) and shown(alone) is None and visible is None:  # --gpu-bind=none: CUDA takes an instance
+        if task["environment"]["JAX_LOCAL_DEVICE_IDS"] is not None:
+            wrong.append(f"{name}: JAX_LOCAL_DEVICE_IDS {task['environment']['JAX_LOCAL_DEVICE_IDS']}, and CUDA has no list")
+        return None
     if not mine:
         return wrong.append(f"{name} has no GPU")
     if not set(mine) <= openable:
@@ -158,7 +174,9 @@ def judge_task(case, task, alone, table, wrong):
     if visible is None or not set(mine) <= set(visible):
         wrong.append(f"{name}: CUDA_VISIBLE_DEVICES {visible} lacks its own GPU {mine}")
         return None
-    places = ",".join(str(i) for i, pci in enumerate(visible) if pci in mine)
+    if addresses(mine) != addresses(filter(None, (task["environment"]["MUSTER_GPUS"] or "").split(","))):
+        wrong.append(f"{name} has {mine}, MUSTER_GPUS says {task['environment']['MUSTER_GPUS']}")
+    places = ",".join(str(i) for i, gpu in enumerate(visible) if gpu in mine)
     if task["environment"]["JAX_LOCAL_DEVICE_IDS"] != places:
         wrong.append(f"{name}: JAX_LOCAL_DEVICE_IDS {task['environment']['JAX_LOCAL_DEVICE_IDS']}, its own are {places}")
     if "--cpu-bind=none" not in case.step and numbers(task["cpus"]) != numbers(task["environment"]["MUSTER_CPUS"]):
@@ -170,7 +188,7 @@ def judge_task(case, task, alone, table, wrong):
     if row is None:
         wrong.append(f"{name} is not in the table")
     else:
-        if row[0].split(",") != mine:
+        if addresses(row[0].split(",")) != addresses(mine):
             wrong.append(f"{name} has {mine}, the table says {row[0]}")
         if "--cpu-bind=none" not in case.step and numbers(row[1]) != numbers(task["cpus"]):
             wrong.append(f"{name} runs on CPUs {task['cpus']}, the table says {row[1]}")
@@ -181,7 +199,7 @@ def judge_task(case, task, alone, table, wrong):
 
 def judge_places(case, task, name, wrong):
     """Memory and CPUs lie beside the task's GPUs, where the machine has NUMA domains and the step has CPUs there."""
-    beside = {gpu["domain"] for gpu in task["gpus"] if gpu["pci"] in own(task)}
+    beside = {gpu["domain"] for gpu in task["gpus"] if gpu["name"] in own(task)}
     if None in beside:
         return
     near = sum(count for domain, count in task["pages"].items() if int(domain) in beside)
@@ -197,7 +215,7 @@ def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
     slurms = shown(alone)
     if slurms is None:
         return
-    step_gpus = {gpu["pci"] for gpu in alone["gpus"] if gpu["opens"]}
+    step_gpus = {gpu["name"] for gpu in alone["gpus"] if gpu["opens"]}
     if case.bind not in (None, "none") and set(slurms) < step_gpus | {"more"} and len(slurms) < case.count:
         if sorted(slurms) != sorted(mine):
             wrong.append(f"{name} has {mine} where --gpu-bind={case.bind} gives it {slurms}")
@@ -216,7 +234,7 @@ def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
 def judge_node(case, tasks, wrong):
     """What must hold between the tasks of one node."""
     if "tasks-per-gpu=2" not in case.words and case.bind in (None, "none", "per_task:1"):
-        all_gpus = [pci for task in tasks for pci in own(task)]
+        all_gpus = [gpu for task in tasks for gpu in own(task)]
         if len(all_gpus) != len(set(all_gpus)):
             wrong.append(f"two tasks of {tasks[0]['host']} have one GPU: {all_gpus}")
     lists = [shown(task) for task in tasks]

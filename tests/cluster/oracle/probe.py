@@ -20,15 +20,32 @@ def opens(path):
     return True
 
 
+def instances(minor):
+    """The numbers of the MIG instances into which a GPU is split."""
+    return sorted(int(path.rsplit("/gi", 1)[1]) for path in glob.glob(f"/proc/driver/nvidia/capabilities/gpu{minor}/mig/gi*"))
+
+
+def opens_instance(minor, instance):
+    for access in ("access", "ci0/access"):
+        with open(f"/proc/driver/nvidia/capabilities/gpu{minor}/mig/gi{instance}/{access}") as file:
+            number = int(file.readline().split()[1])
+        if not opens(f"/dev/nvidia-caps/nvidia-cap{number}"):
+            return False
+    return True
+
+
 def gpus_of_node():
+    """What Slurm hands out: whole GPUs, or the MIG instances of each. "name" is "pci", with the instance behind it."""
     gpus = []
     for path in glob.glob("/proc/driver/nvidia/gpus/*/information"):
         with open(path) as file:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
-        minor = int(fields["Device Minor"])
-        gpus.append({"pci": path.split("/")[-2], "minor": minor, "uuid": fields["GPU UUID"].strip(),
-                     "opens": opens(f"/dev/nvidia{minor}"), "domain": domain_of_device(path.split("/")[-2])})
-    return sorted(gpus, key=lambda gpu: gpu["pci"])
+        minor, pci = int(fields["Device Minor"]), path.split("/")[-2]
+        gpu = {"name": pci, "pci": pci, "minor": minor, "instance": 0, "uuid": fields["GPU UUID"].strip(),
+               "opens": opens(f"/dev/nvidia{minor}"), "domain": domain_of_device(pci)}
+        gpus += [gpu | {"name": f"{pci}/{instance}", "instance": instance, "opens": gpu["opens"] and opens_instance(minor, instance)}
+                 for instance in instances(minor)] or [gpu]
+    return sorted(gpus, key=lambda gpu: (gpu["pci"], gpu["instance"]))
 
 
 def domain_of_device(pci):

@@ -66,6 +66,18 @@ TEST_CASE(
   CHECK(unasked.problem.empty());
 }
 
+TEST_CASE(
+    "MIG instances that Slurm does not name to CUDA: neither can be had, and a line says so if one was "
+    "asked") {
+  const auto plan = plan_with({{1}, {2}});
+  const VisibleFacts facts{.bound = false, .unnamed = true};
+  CHECK(choose_visible(facts, plan).problem.empty());
+  CHECK_THAT(choose_visible(facts, plan).reason, ContainsSubstring("no CUDA_VISIBLE_DEVICES"));
+  const VisibleFacts asked{.asked = Visible::own, .unnamed = true};
+  CHECK_THAT(choose_visible(asked, plan).problem,
+             ContainsSubstring("visible= has no effect: Slurm has set no"));
+}
+
 TEST_CASE("All GPUs of the step stand in the order of the tasks, those of no task last") {
   const std::vector<placement::PlacedGpu> all = {gpu(1), gpu(2), gpu(3), gpu(4), gpu(5)};
   CHECK(names(in_rank_order(plan_with({{4}, {1}, {2}}), all)) ==
