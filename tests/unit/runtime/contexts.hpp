@@ -16,7 +16,7 @@ inline std::shared_ptr<muster::detail::JobContext> context_among(
 }
 
 inline std::shared_ptr<muster::detail::JobContext> context_alone(
-    std::chrono::milliseconds timeout = std::chrono::milliseconds(300)) {
+    std::chrono::milliseconds timeout = std::chrono::seconds(3)) {
   return context_among(1, timeout);
 }
 

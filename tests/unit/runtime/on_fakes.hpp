@@ -28,7 +28,7 @@ struct OnFakes {
   explicit OnFakes(const char* nccl = "") : fakes("", nccl) {
     gpu = muster::detail::open_gpu("", 0, "rank 0");
     world.emplace(gpu->world(muster::detail::Group(context_alone(), "world"),
-                             muster::Deadline(std::chrono::seconds(1))));
+                             muster::Deadline(std::chrono::seconds(10))));
   }
   Fakes const fakes;
   std::shared_ptr<muster::detail::Gpu> gpu;

@@ -113,7 +113,7 @@ TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's ope
   {
     Fakes const fakes("", "fail_send");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(context_among(2), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_among(2), "world"), Deadline(10s)));
     std::vector<float> values(1);
     auto const error = error_of([&] {
       world.grouped([&] {
@@ -128,7 +128,7 @@ TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's ope
   {
     Fakes const fakes("", "hang_group");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
     std::vector<float> values(1);
     auto const call = [&] { world.grouped([&] { world.all_reduce(std::span<float>(values)); }); };
     auto const error = error_of(call);
@@ -155,7 +155,7 @@ TEST_CASE("another thread than the one that joined may use the GPU") {
     CHECK_FALSE(failed);
   };
   std::optional<Communicator> world;
-  on_thread([&] { world.emplace(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s))); });
+  on_thread([&] { world.emplace(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s))); });
   on_thread([&] { world->split(0); });
   on_thread([&] { world->synchronize(); });
   on_thread([&] { world->barrier(); });

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 TEST_CASE("communicators are aborted together, not one after another") {
   Fakes const fakes("", "slow_abort");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
+  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
   auto a = world.split(0);
   auto b = world.split(0);
   CHECK(count("fake_nccl_live") == 3);
@@ -45,7 +45,7 @@ TEST_CASE("leaving ends the communicators together, not one after another") {
   Fakes const fakes("", "slow_destroy");
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
+  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
   auto a = world.split(0);
   auto b = world.split(0);
   gpu->finish(Deadline(5s));
@@ -60,15 +60,15 @@ TEST_CASE("a job that goes on without a rank keeps its communicators until the w
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   gpu->survive();
   CHECK_FALSE(gpu->can_shrink());
-  auto const job = context_alone(1s);
-  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(1s)));
+  auto const job = context_alone();
+  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(10s)));
   auto const part = world.split(0);
   setenv("FAKE_CUDA", "stream_busy", 1);
   error_of([&] { world.synchronize(); });
   setenv("FAKE_CUDA", "", 1);
   CHECK(count("fake_nccl_aborted") == aborted);
   CHECK(gpu->can_shrink());
-  Communicator smaller(gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(1s)));
+  Communicator smaller(gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(10s)));
   CHECK(count("fake_nccl_aborted") == aborted + 2);
   CHECK(count("fake_nccl_live") == 1);
   std::vector<float> values{1, 2};
@@ -86,17 +86,17 @@ TEST_CASE("a world whose shrinking failed is not shrunk again: the next one is n
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   gpu->survive();
-  auto const job = context_alone(1s);
-  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(1s)));
+  auto const job = context_alone();
+  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(10s)));
   auto const part = world.split(0);
   setenv("FAKE_NCCL", "fail_split", 1);  // a shrinking is one in the double
-  CHECK(has(error_of([&] { gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(1s)); }).what(),
+  CHECK(has(error_of([&] { gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(10s)); }).what(),
             "NCCL shrinking on communicator 'world'"));
   setenv("FAKE_NCCL", "", 1);
   CHECK_FALSE(gpu->can_shrink());
   CHECK(count("fake_nccl_live") == 0);  // the program holds the old ones still
   gpu->end_all();
-  Communicator next(gpu->world(detail::Group(job, "world"), Deadline(1s)));
+  Communicator next(gpu->world(detail::Group(job, "world"), Deadline(10s)));
   CHECK(gpu->can_shrink());
   next.barrier();
 }

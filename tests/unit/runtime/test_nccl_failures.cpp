@@ -62,7 +62,7 @@ TEST_CASE("ranks that share a GPU are named") {
     auto const context = context_among(3);
     context->roster[1].host = context->roster[2].host = context->roster[0].host;
     if (shared) context->roster[2].gpu = context->roster[0].gpu;
-    auto const error = error_of([&] { gpu->world(detail::Group(context, "world"), Deadline(1s)); });
+    auto const error = error_of([&] { gpu->world(detail::Group(context, "world"), Deadline(10s)); });
     CHECK(error.fault() == Fault::device);
     CHECK(has(error.what(),
               "rank 0 (host h0, GPU 0000:00:00.0), rank 2 (host h0, GPU 0000:00:00.0) have one GPU") ==
@@ -75,7 +75,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
   {
     Fakes const fakes("", "fail_init");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)); });
+    auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)); });
     CHECK(error.fault() == Fault::device);
     CHECK(has(error.what(), "unhandled system error (socketStartConnect: no route to host)"));
     CHECK_FALSE(has(error.what(), "\n"));
@@ -83,7 +83,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
   {
     Fakes const fakes;
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
     setenv("FAKE_NCCL", "fail_later", 1);
     setenv("FAKE_CUDA", "stream_busy", 1);
     auto const error = error_of([&] { world.synchronize(); });
@@ -98,7 +98,7 @@ TEST_CASE("a split that fails is an error, and NCCL may write to where its commu
   Fakes const fakes("", "fail_split");
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
+  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
   auto const error = error_of([&] { world.split(0); });
   CHECK(has(error.what(), "split on communicator 'world'"));
   CHECK(has(error.what(), "unhandled system error"));
@@ -131,7 +131,7 @@ TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   {
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
     setenv("FAKE_CUDA", "stream_busy", 1);
     auto const error = error_of([&] { world.barrier(); });
     CHECK(error.fault() == Fault::deadline);
@@ -139,7 +139,7 @@ TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
   }
   setenv("FAKE_CUDA", "", 1);
   {
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(1s)));
+    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
     setenv("FAKE_CUDA", "stream_error", 1);
     CHECK(has(error_of([&] { world.synchronize(); }).what(), "illegal memory access"));
   }
