@@ -113,6 +113,10 @@ class Case:
     lines: int = 1
     needs: str = ""  # a file of the build
 
+    def uses_open_mpi(self):
+        """And not the doubles of NCCL or the control plane alone."""
+        return not {"doubles", "barrier"} & set(self.program)
+
     def run(self):
         for left in reversed(range(TRIES)):
             with cutting if self.nodes == CUT_OFF else contextlib.nullcontext():
@@ -367,8 +371,10 @@ def main():
         lacking = ""
         if case.needs and not os.path.exists(case.needs):
             lacking = f"{case.needs} is not there: this build has no CUDA"
-        elif case.mpi == "pmix" and not pmix:
+        elif case.mpi == "pmix" and not pmix and case.uses_open_mpi():
             lacking = "this Slurm has no mpi/pmix"
+        elif case.mpi == "pmix" and not pmix:
+            case = dataclasses.replace(case, **NO_PMIX)
         if lacking:
             with said:
                 print(f"skipped {case.name}: {lacking}", flush=True)
