@@ -20,7 +20,8 @@ PROGRAM
 setup_file() {
   export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs
   mkdir "$RUNS"
-  lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)"
+  # Slurm's own default: the first step may take longer than the lab's 2 s.
+  lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)" --etc <(echo KillWait=30)
   # Held until all is ready: on a busy machine the first would have trained to its end before something waits for it.
   for name in whole term usr2 requeued cancelled lost unlaunched; do submit "$name" --hold; done
   # The first step of this one finds on n1 what an earlier start with that step's number would hold.
