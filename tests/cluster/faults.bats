@@ -178,7 +178,7 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
 }
 
 @test "a thousand tasks" {
-  run on_lab srun -N2 -n1000 --overcommit --muster=auto bash -c 'echo "${MUSTER_SET:+placed}"'
+  run on_lab srun -N2 -n1000 --overcommit --muster=auto sh -c 'echo "${MUSTER_SET:+placed}"'
   [ "$status" = 0 ]
   # Placed or not, all alike, and a line from each node if not.
   [ "$(grep -cx placed <<<"$output")" = 1000 ] || [ "$(grep -c "Slurm's own binding stays" <<<"$output")" = 2 ]

@@ -9,8 +9,8 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# ranks_on NODES N PROGRAM...: N ranks on the first NODES nodes.
-ranks_on() { lab exec srun -N"$1" -w "n[0-$(($1 - 1))]" -n"$2" --mpi="$LAB_MPI" --kill-on-bad-exit=0 "${@:3}"; }
+# ranks_on NODES N PROGRAM...: N ranks on the first NODES nodes. One that still sleeps 20 s after another has ended is ended too.
+ranks_on() { lab exec srun -N"$1" -w "n[0-$(($1 - 1))]" -n"$2" --mpi="$LAB_MPI" --kill-on-bad-exit=0 --wait=20 "${@:3}"; }
 # ranks N PROGRAM...: N ranks on two nodes.
 ranks() { ranks_on 2 "$@"; }
 # ranks_over_mpi NODES N PROGRAM...: the same, in which Open MPI can start.
