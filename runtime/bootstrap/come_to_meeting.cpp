@@ -144,8 +144,9 @@ class Comer {
     }
   }
 
-  // The ranks of the host whose first this one is speak to rank 0 through it.
-  void open_host() {
+  // The ranks of the host whose first this one is speak to rank 0 through it. Between another rank's bind() and its
+  // listen() the host's socket looks like a stranger's, so that two ranks are first: the second goes by itself.
+  void open_host() try {
     host_->open(
         key_,
         [this](int rank, const Message& message) {
@@ -154,6 +155,10 @@ class Comer {
         [this](int rank, const std::string& reason) {
           channel_->send({{"is", "lost"}, {"rank", rank}, {"reason", reason}});
         });
+  } catch (const Error& error) {
+    log::debug("join: {}: {}", plan_.name, error.what());
+    host_.reset();
+    alone_ = true;
   }
 
   void hear(const Message& message) {

@@ -8,6 +8,7 @@
 #include "control/connect.hpp"
 #include "control/door.hpp"
 #include "control/gate.hpp"
+#include "control/handshake.hpp"
 #include "meetings.hpp"
 
 using namespace meetings;
@@ -122,6 +123,22 @@ TEST_CASE("the ranks of a host come to rank 0 through one of them") {
   check_complete(meet(plans, 20s));
   // One a host; rank 0's own host needs none where rank 0 was its first.
   CHECK((counting->opened == 2 || counting->opened == 3));
+}
+
+TEST_CASE("ranks meet although another rank of their host brings the others in already") {
+  auto const key = control::random_key();
+  auto const port = free_port();
+  auto const job = new_job();
+  std::vector<MeetingPlan> plans;
+  for (int r = 0; r < 4; ++r) {
+    auto plan = plan_over_tcp(job, r, 4, {port});
+    plan.seal = nullptr;
+    plan.key = key;
+    plans.push_back(plan);
+  }
+  asio::io_context io;
+  control::Gate const taken(io, control::local_name(key, -1) + "/" + plans[2].host_socket);
+  check_complete(meet(plans, 20s));
 }
 
 TEST_CASE("ranks of a job whose name is longer than a socket's may be meet, and not those of another") {
