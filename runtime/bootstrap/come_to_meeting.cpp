@@ -31,7 +31,8 @@ constexpr milliseconds leader_grace{5000};
 // How long a rank that is not the one to speak waits for it: the launcher may end the job with the first
 // process.
 constexpr milliseconds silent_grace{5000};
-// How long the others of a host wait for its first, which finds out whether it is to speak, and how often they look.
+// How long the others of a host wait for its first, which finds out whether it is to speak, and how often
+// they look.
 constexpr milliseconds first_grace{10'000};
 constexpr milliseconds between_looks{100};
 constexpr milliseconds farewell_time{5000};
@@ -78,13 +79,14 @@ class Comer {
   }
 
  private:
-  // One of each host says it, where rank 0 can hear it: the ranks of a host share its munged. All stay until rank 0
-  // has gone: the launcher may end the job, and rank 0 with it, with the first process.
+  // One of each host says it, where rank 0 can hear it: the ranks of a host share its munged. All stay until
+  // rank 0 has gone: the launcher may end the job, and rank 0 with it, with the first process.
   [[noreturn]] void decline(const Deadline& deadline) {
     Deadline const enough(deadline.remaining() + leader_grace);
     bool told = false;
     for (bool first = true; !enough.passed(); first = false) {
-      if (!host_ && !alone_ && (host_ = HostMeeting::try_first(io_, plan_)) && !first) break;  // who said it has gone
+      if (!host_ && !alone_ && (host_ = HostMeeting::try_first(io_, plan_)) && !first)
+        break;  // who said it has gone
       if (host_ || alone_) {
         bool const heard = approach_.decline(plan_.obstacle, enough);
         if (told && !heard) break;
@@ -144,8 +146,9 @@ class Comer {
     }
   }
 
-  // The ranks of the host whose first this one is speak to rank 0 through it. Between another rank's bind() and its
-  // listen() the host's socket looks like a stranger's, so that two ranks are first: the second goes by itself.
+  // The ranks of the host whose first this one is speak to rank 0 through it. Between another rank's bind()
+  // and its listen() the host's socket looks like a stranger's, so that two ranks are first: the second goes
+  // by itself.
   void open_host() try {
     host_->open(
         key_,
@@ -182,7 +185,8 @@ class Comer {
     auto text = fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", plan_.rank,
                             mine_.hello.host, text_of(deadline.length()), why, stage_of(attendance, 0));
     bool const first = speaks();
-    if (succession_ > 0) text += fmt::format("; the first rank that came on host {} is stopped", mine_.hello.host);
+    if (succession_ > 0)
+      text += fmt::format("; the first rank that came on host {} is stopped", mine_.hello.host);
     throw Error(lost_ ? Fault::lost_rank : Fault::deadline, text, !first);
   }
 
@@ -198,8 +202,8 @@ class Comer {
     return first;
   }
 
-  // The host's first speaks, if it is this host's turn: this rank waits until that one has gone. One that is stopped
-  // before it met rank 0 another takes the place of; rank 0 itself names one that is stopped later.
+  // The host's first speaks, if it is this host's turn: this rank waits until that one has gone. One that is
+  // stopped before it met rank 0 another takes the place of; rank 0 itself names one that is stopped later.
   bool is_left_to_first() {
     Deadline const enough(first_grace);
     while (!enough.passed()) {

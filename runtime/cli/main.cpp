@@ -26,8 +26,8 @@ constexpr int exit_usage = 64;
 constexpr int exit_data = 65;
 constexpr int exit_software = 70;
 constexpr int exit_output = 74;
-/// A launcher ends the job as soon as one rank has failed: the others wait until rank 0 has written, on a busy
-/// machine too.
+/// A launcher ends the job as soon as one rank has failed: the others wait until rank 0 has written, on a
+/// busy machine too.
 constexpr std::chrono::seconds silent_grace{5};
 
 // CLI11 tells of the command that is missing before the word that it does not know.

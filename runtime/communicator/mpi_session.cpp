@@ -48,7 +48,7 @@ void tune(bool yield) {
   // With fault tolerance the operation fails instead, but what runs on a fabric (UCX, Libfabric) is not used
   // then.
   if (!has_fabric()) set_default("OMPI_MCA_mpi_ft_enable", "1");
-  // Wherever fault tolerance is on, also where the user turned it on.
+    // Wherever fault tolerance is on, also where the user turned it on.
 #ifdef MUSTER_HAVE_PMIX
   keep_lost_rank_reports();
 #endif

@@ -22,8 +22,8 @@ TEST_CASE("ranks meet and everybody gets every record") {
 
 namespace {
 
-// A process of another user, which holds a few of the names that a job's rank 0 listens on: it answers nobody,
-// and does not even listen on every other one.
+// A process of another user, which holds a few of the names that a job's rank 0 listens on: it answers
+// nobody, and does not even listen on every other one.
 class Squatter {
  public:
   Squatter(const std::string& name, std::size_t count) {
