@@ -32,13 +32,16 @@ bool is_first_rank_of_host() {
   return is_zero_for_launcher({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "LOCAL_RANK"});
 }
 
+/// How long the others wait: a launcher ends the job with the first process, and the machine may be busy.
+constexpr unsigned silent_grace_s = 5;
+
 /// Every rank has the same wrong options: the first one says so, and the others give it the time to before a
 /// launcher kills the job. A settings file may be missing on one host only, whose first rank says so.
 int refuse_options(const muster::Error& error) {
   if (is_first_rank() || (error.fault() == muster::Fault::system && is_first_rank_of_host())) {
     muster::print_failure(error.what());
   } else {
-    ::sleep(5);
+    ::sleep(silent_grace_s);
   }
   return error.exit_code();
 }

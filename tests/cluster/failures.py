@@ -113,10 +113,6 @@ class Case:
     lines: int = 1
     needs: str = ""  # a file of the build
 
-    def uses_open_mpi(self):
-        """And not the doubles of NCCL or the control plane alone."""
-        return not {"doubles", "barrier"} & set(self.program)
-
     def run(self):
         for left in reversed(range(TRIES)):
             with cutting if self.nodes == CUT_OFF else contextlib.nullcontext():
@@ -362,8 +358,7 @@ def main():
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
     chosen = [case for case in CASES if not options.cases or case.name in options.cases]
-    failed = []
-    said = threading.Lock()
+    failed, said = [], threading.Lock()
     pmix = slurm_has_pmix()
     threading.Thread(target=watch_stalls, daemon=True).start()
 
@@ -371,16 +366,15 @@ def main():
         lacking = ""
         if case.needs and not os.path.exists(case.needs):
             lacking = f"{case.needs} is not there: this build has no CUDA"
-        elif case.mpi == "pmix" and not pmix and case.uses_open_mpi():
-            lacking = "this Slurm has no mpi/pmix"
-        elif case.mpi == "pmix" and not pmix:
+        elif not pmix and {"doubles", "barrier"} & set(case.program):  # over NCCL or the control plane
             case = dataclasses.replace(case, **NO_PMIX)
+        elif case.mpi == "pmix" and not pmix:
+            lacking = "this Slurm has no mpi/pmix"
         if lacking:
             with said:
                 print(f"skipped {case.name}: {lacking}", flush=True)
             return
-        times = []
-        wrongs = []
+        times, wrongs = [], []
         slurm_first = 0
         for _ in range(options.times):
             took, wrong, output = case.run()

@@ -29,8 +29,8 @@ in_environment() {
 setup() { in_environment gpus LD_PRELOAD="$double/libcudart.so"; }
 script() { printf '%s/tests/cluster/frameworks/%s.py' "$REPOSITORY" "$1"; }
 
-# step OPTIONS… -- SCRIPT ARGUMENTS…: runs it as a step. Once in some hundred processes PyTorch's Gloo outlives destroy_process_group() and ends a
-# process that has done its work by std::terminate (pytorch/pytorch issue 190489): such a step is run once more.
+# step OPTIONS… -- SCRIPT ARGUMENTS…: runs it as a step. Seen once: a process that had done all its work ended by std::terminate, as PyTorch's
+# do where Gloo's threads outlive Python (pytorch/pytorch issue 190489). Such a step is run once more.
 step() {
   local options=() attempt
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
