@@ -21,9 +21,10 @@ import threading
 import time
 import uuid
 
+from rank_processes import PROGRAM, Fifo, parent_of, pid_of, processes
+
 BUILD = os.environ["MUSTER_BUILD"]
 LAB = os.environ["LAB_COMMAND"]
-PROGRAM = BUILD + "/bin/surviving_ranks"
 HOLD = 2.0  # survivors are gone by then
 STALL = 0.1  # where this script itself gets a CPU so much late, in seconds
 TRIES = 5  # of a case that fails while that is so
@@ -41,29 +42,6 @@ def watch_stalls():
         late = time.monotonic() - asleep - 0.01
         if late > STALL:
             stalls.append((asleep, late))
-
-
-def processes(run):
-    """pid → (rank, node) of the run's ranks, in whatever namespace."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
-            if len(words) < 3 or words[0] != PROGRAM.encode() or words[1] != run.encode():
-                continue
-            environment = dict(w.split(b"=", 1) for w in open(f"/proc/{pid}/environ", "rb").read().split(b"\0") if b"=" in w)
-            found[int(pid)] = (int(environment[b"SLURM_PROCID"]), environment[b"SLURMD_NODENAME"].decode())
-        except (OSError, KeyError):
-            pass  # it ended meanwhile
-    return found
-
-
-def pid_of(run, rank):
-    return next(pid for pid, (r, _) in processes(run).items() if r == rank)
-
-
-def parent_of(pid):
-    return int(open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split()[1])
 
 
 def kill(run, rank, number=signal.SIGKILL):
@@ -125,8 +103,9 @@ class Case:
 
     def run_now(self):
         run = self.name + "." + uuid.uuid4().hex[:8]
+        fifo = Fifo(self.saves_in(run) + ".fifo", 4 - len(self.gone))
         command = [LAB, "exec", "env", *self.environment, "srun", "--overcommit", "--kill-on-bad-exit=0", f"--mpi={self.mpi}", "-w", self.nodes, "-N2", "-n4",
-                   "--ntasks-per-node=2", *self.srun, PROGRAM, run, *self.program]
+                   "--ntasks-per-node=2", *self.srun, PROGRAM, run, *self.program, "fifo=" + fifo.path]
         if any("%SAVE" in word for word in command):
             os.makedirs(self.saves_in(run))
             command = [word.replace("%SAVE", self.saves_in(run)) for word in command]
@@ -135,11 +114,12 @@ class Case:
         reader = threading.Thread(target=self.read, args=(srun, output, steady), daemon=True)
         reader.start()
         try:
-            return self.judge(run, srun, output, steady)
+            return self.judge(run, srun, output, steady, fifo)
         except Exception as error:  # the other cases go on
             return None, f"{type(error).__name__}: {error}", output
         finally:
             self.clean_up(run, srun)
+            fifo.close()
             reader.join(5)
 
     def saves_in(self, run):
@@ -152,22 +132,17 @@ class Case:
             if line.strip() == "steady":
                 steady.set()
 
-    def judge(self, run, srun, output, steady):
+    def judge(self, run, srun, output, steady, fifo):
         if self.happens is not None:
             if not steady.wait(60):
                 return None, "the ranks did not get into their loop", output
             time.sleep(0.3)
             self.happens(run)
         began = time.monotonic()
-        deadline = began + 60
-        while time.monotonic() < deadline:
-            # Asked before who is left: before it happens nobody may have been started yet.
-            over = srun.poll() is not None if self.goes_on else self.happens or self.said(output)
-            left = [rank for rank, _ in processes(run).values() if self.goes_on or rank not in self.gone]
-            if over and not left:
-                break
-            time.sleep(0.02)
+        fifo.wait_for_end(began + 60)
         ended = time.monotonic()
+        if self.goes_on:
+            srun.wait(60)
         # srun hands on what was said, and how the ranks ended.
         while len(self.lines_of_job(output)) < self.lines or (self.exit_code and not self.survivors(output)):
             if time.monotonic() > ended + 20:
@@ -383,7 +358,7 @@ def main():
             if wrong:
                 wrongs.append(wrong)
                 with said:
-                    print(f"# {case.name}: {wrong}", *(f"#   {line}" for _, line in output), sep="\n", flush=True)
+                    print(f"# {case.name}: {wrong}", *(f"#   {at - output[0][0]:6.2f} s  {line}" for at, line in output), sep="\n", flush=True)
         times.sort()
         with said:
             print(f"{'FAILED' if wrongs else 'ok'} {case.name}: {options.times - len(wrongs)} of {options.times}, gone after {times[0]:.2f} / "

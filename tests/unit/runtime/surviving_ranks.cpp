@@ -16,7 +16,8 @@
 //   save=FOLDER (on_rank_lost writes a file there), shrink (goes on with those that are left, whenever one
 //   is lost, and prints "going on"), doubles (on test doubles of CUDA and NCCL, whose GPU memory is host
 //   memory), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS,
-//   timeout=MS
+//   timeout=MS, fifo=PATH (is open for as long as the process lives)
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -108,6 +109,16 @@ void loop(muster::Job& job, const Wishes& wishes, int count) {
   }
 }
 
+// failures.py sees the end of the last process that has it open.
+void hold_open(const std::string& fifo) {
+  if (fifo.empty()) return;
+  int const descriptor = open(fifo.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0 || write(descriptor, "", 1) != 1) {
+    std::perror(fifo.c_str());
+    _exit(1);
+  }
+}
+
 // Without who was lost; `ends`: this rank is the next one.
 void go_on(muster::Job& job, bool ends) {
   job.shrink();
@@ -125,12 +136,14 @@ int run(const Wishes& wishes) {
     say("now");
     std::this_thread::sleep_for(60s);
   }
+  hold_open(wishes.value("fifo", ""));
   bool const on_doubles = wishes.what == "nccl" || wishes.what == "sick_gpu" || wishes.has("doubles");
   if (mine && wishes.what == "sick_gpu") {
     setenv("FAKE_CUDA", "hang", 1);
     say("now");
   }
-  if (on_doubles) setenv("FAKE_CUDA_PCI", ("0000:0" + std::to_string(launched_as() % 8) + ":00.0").c_str(), 1);
+  if (on_doubles)
+    setenv("FAKE_CUDA_PCI", ("0000:0" + std::to_string(launched_as() % 8) + ":00.0").c_str(), 1);
   auto job = muster::Job::join({.deadline = wishes.ms("join", "20000"),
                                 .operation_timeout = wishes.ms("timeout", "60000"),
                                 .silence = wishes.ms("silence", "10000"),

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of one run of surviving_ranks on the lab, for failures.py."""
+import os
+import select
+import time
+
+PROGRAM = os.environ["MUSTER_BUILD"] + "/bin/surviving_ranks"
+
+
+class Fifo:
+    """Every rank that ends holds it open for as long as it lives, and writes one byte first."""
+
+    def __init__(self, path, ranks):
+        os.mkfifo(path)
+        self.path, self.ranks = path, ranks
+        self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def wait_for_end(self, deadline):
+        """Of the last rank. A look through /proc would do, too, but takes seconds on a machine with a thousand processes."""
+        came, poll = 0, select.poll()
+        poll.register(self.reader, select.POLLIN)
+        while (left := deadline - time.monotonic()) > 0:
+            for _, events in poll.poll(1000 * left):
+                if events & select.POLLIN:
+                    came += len(os.read(self.reader, self.ranks))
+                elif came >= self.ranks:
+                    return
+                else:  # those that came ended before others began
+                    time.sleep(0.02)
+
+    def close(self):
+        os.close(self.reader)
+        os.unlink(self.path)
+
+
+def processes(run):
+    """pid → (rank, node) of the run's ranks, in whatever namespace."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+            if len(words) < 3 or words[0] != PROGRAM.encode() or words[1] != run.encode():
+                continue
+            environment = dict(w.split(b"=", 1) for w in open(f"/proc/{pid}/environ", "rb").read().split(b"\0") if b"=" in w)
+            found[int(pid)] = (int(environment[b"SLURM_PROCID"]), environment[b"SLURMD_NODENAME"].decode())
+        except (OSError, KeyError):
+            pass  # it ended meanwhile
+    return found
+
+
+def pid_of(run, rank):
+    return next(pid for pid, (r, _) in processes(run).items() if r == rank)
+
+
+def parent_of(pid):
+    return int(open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split()[1])
