@@ -5,8 +5,8 @@
 
 namespace muster {
 
-/// What a file under /proc says; empty when there is none or its process ended meanwhile, at which a stream would
-/// throw.
+/// What a file under /proc says; empty when there is none or its process ended meanwhile, at which a stream
+/// would throw.
 std::string read_proc_file(const std::string& path);
 
 }  // namespace muster

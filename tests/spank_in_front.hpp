@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For SPANK plugins that stand in front of another one: in plugstack.conf, required THIS.so WORD PLUGIN [ARGUMENT…].
-// Each is one source file, which defines hand_on() and lists its hooks by HAND_ON.
+// For SPANK plugins that stand in front of another one: in plugstack.conf, required THIS.so WORD PLUGIN
+// [ARGUMENT…]. Each is one source file, which defines hand_on() and lists its hooks by HAND_ON.
 #pragma once
 
 #include <dlfcn.h>
@@ -23,8 +23,8 @@ using Hook = int (*)(spank_t, int, char*[]);
 
 constexpr int own_arguments = 2;  ///< a word for the plugin in front, and the path of the other
 
-/// Calls the other plugin's hook, loading it first where that is still to be done. A plugin that cannot be loaded is
-/// one line in the log, and fails.
+/// Calls the other plugin's hook, loading it first where that is still to be done. A plugin that cannot be
+/// loaded is one line in the log, and fails.
 inline int call(const char* hook, spank_t spank, int count, char* arguments[]) {
   static void* plugin = nullptr;
   if (plugin == nullptr) plugin = dlopen(arguments[1], RTLD_LAZY | RTLD_LOCAL);

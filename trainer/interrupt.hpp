@@ -8,11 +8,11 @@
 namespace muster {
 
 /// As long as it lives the first SIGINT, SIGTERM, SIGUSR2 or, where nothing else in the process uses it,
-/// SIGUSR1 only sets a flag; a second one of any of them ends the process at once. SIGPIPE is ignored from then
-/// on: a run outlives who reads its output. The thread that made it, and those that it starts meanwhile, are met
-/// by no signal but their own faults: a thread of its own takes them. For in oneDNN's matrix products (2.6.3,
-/// kernels for AVX2 and AVX-512) the stack pointer points into the heap, and a handler's frame would be written
-/// there.
+/// SIGUSR1 only sets a flag; a second one of any of them ends the process at once. SIGPIPE is ignored from
+/// then on: a run outlives who reads its output. The thread that made it, and those that it starts meanwhile,
+/// are met by no signal but their own faults: a thread of its own takes them. For in oneDNN's matrix products
+/// (2.6.3, kernels for AVX2 and AVX-512) the stack pointer points into the heap, and a handler's frame would
+/// be written there.
 class InterruptWatch {
  public:
   InterruptWatch();

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, host, gpus, cpus, memory, nics, placed, threads, peak_flops,
-                                   processor, kernel, host_cpus, host_memory)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, host, gpus, cpus, memory, nics, placed, threads,
+                                   peak_flops, processor, kernel, host_cpus, host_memory)
 
 namespace {
 
@@ -66,7 +66,8 @@ std::vector<RankFacts> gather_facts(Communicator& world, const RankFacts& mine) 
   std::size_t at = 0;
   for (const std::size_t count : counts) {
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
-    facts.push_back(nlohmann::json::parse(first, first + static_cast<std::ptrdiff_t>(count)).get<RankFacts>());
+    facts.push_back(
+        nlohmann::json::parse(first, first + static_cast<std::ptrdiff_t>(count)).get<RankFacts>());
     at += count;
   }
   return facts;

@@ -69,12 +69,12 @@ void Run::tell_status(RunStatus::State state) {
 void Run::tell_failure(const std::exception& error) noexcept {
   if (!first()) return;
   if (!lock_ && options_.status.empty()) return;  // the folder's status may be another run's
-  constexpr int temporary = 75;  // EX_TEMPFAIL, of Fault::lost_rank and Fault::deadline
+  constexpr int temporary = 75;                   // EX_TEMPFAIL, of Fault::lost_rank and Fault::deadline
   try {
     tell_status(exit_code_of(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed);
   } catch (const std::exception&) {
-    // A full disk, for instance. The reason for the end was said; a script that finds no status does not start
-    // the run again.
+    // A full disk, for instance. The reason for the end was said; a script that finds no status does not
+    // start the run again.
     std::error_code ignored;
     fs::remove(status_path_, ignored);
   }

@@ -74,7 +74,8 @@ const std::vector<Endpoint>& Approach::endpoints(const Deadline& deadline) {
 
 std::optional<Approach::Arrival> Approach::once(const Deadline& deadline) {
   for (const auto& endpoint : endpoints(deadline)) {
-    if (auto arrival = try_at(endpoint, Deadline(std::min(approach_time, deadline.remaining())))) return arrival;
+    if (auto arrival = try_at(endpoint, Deadline(std::min(approach_time, deadline.remaining()))))
+      return arrival;
     if (deadline.passed()) break;
   }
   return std::nullopt;
@@ -103,7 +104,8 @@ bool Approach::decline(Obstacle obstacle, const Deadline& deadline) {
   bool told = false;
   for (const auto& endpoint : endpoints(deadline)) {
     try {
-      decline_at(io_, endpoint, plan_.rank, obstacle, Deadline(std::min(approach_time, deadline.remaining())));
+      decline_at(io_, endpoint, plan_.rank, obstacle,
+                 Deadline(std::min(approach_time, deadline.remaining())));
       told = true;
     } catch (const std::exception& error) {
       log::debug("join: {}: {}: {}", plan_.name, control::name_of(endpoint), error.what());

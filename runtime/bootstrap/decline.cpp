@@ -97,7 +97,8 @@ void decline_to_lead(const MeetingPlan& plan, const Deadline& deadline) {
   }
 }
 
-Obstacle ask_why(asio::io_context& io, const control::Endpoint& endpoint, int rank, const Deadline& deadline) {
+Obstacle ask_why(asio::io_context& io, const control::Endpoint& endpoint, int rank,
+                 const Deadline& deadline) {
   auto const question = question_of(rank);
   Word word{};
   bool came = false;

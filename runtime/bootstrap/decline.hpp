@@ -14,8 +14,8 @@
 
 namespace muster::bootstrap {
 
-/// Rank 0's part of a meeting that it cannot lead: tells whoever asks at the plan's ports why, until a rank of
-/// each other host has asked or the deadline passed. The job's one line is then rank 0's.
+/// Rank 0's part of a meeting that it cannot lead: tells whoever asks at the plan's ports why, until a rank
+/// of each other host has asked or the deadline passed. The job's one line is then rank 0's.
 void decline_to_lead(const MeetingPlan& plan, const Deadline& deadline);
 
 /// Asks at one endpoint why nobody leads the meeting there; none when nobody says so.

@@ -24,8 +24,8 @@ class Deputies {
   Deputies(const Deputies&) = delete;
   Deputies& operator=(const Deputies&) = delete;
 
-  /// Asks the hosts before this one, then waits a while for those after it to ask. `at_once`: all hosts noticed at
-  /// the same moment, and not each when its own deadline passed.
+  /// Asks the hosts before this one, then waits a while for those after it to ask. `at_once`: all hosts
+  /// noticed at the same moment, and not each when its own deadline passed.
   bool is_to_speak(bool at_once);
 
  private:

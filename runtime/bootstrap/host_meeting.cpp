@@ -49,7 +49,8 @@ bool HostMeeting::first_is_stopped(asio::io_context& io, const MeetingPlan& plan
   asio::error_code error;
   socket.open(endpoint.protocol(), error);
   if (!error) socket.native_non_blocking(true, error);
-  if (error || ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
+  if (error ||
+      ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
     return false;
   auto const state = control::LocalProcess::peer_of(socket).state();
   return state == 'T' || state == 't';
@@ -98,10 +99,9 @@ Connection HostMeeting::join(asio::io_context& io, const MeetingPlan& plan, int 
                              const Deadline& deadline) {
   auto const seal = kernel_seal();
   auto const name = socket_of(plan, succession);
-  auto const ticket =
-      ask_for_ticket(io, control::local_endpoint(name), *seal, plan.job, plan.rank, deadline);
-  return control::connect_once(io, plan.rank, control::local_endpoint(gate_name(ticket.key, name)), ticket.key,
-                               deadline);
+  auto const ticket = ask_for_ticket(io, control::local_endpoint(name), *seal, plan.job, plan.rank, deadline);
+  return control::connect_once(io, plan.rank, control::local_endpoint(gate_name(ticket.key, name)),
+                               ticket.key, deadline);
 }
 
 }  // namespace muster::bootstrap

@@ -29,8 +29,8 @@ using std::chrono::milliseconds;
 // How long the ranks that came have to say what runs on their hosts.
 constexpr milliseconds witness_time{1500};
 constexpr milliseconds leave_taking_time{5000};
-// How long a rank 0 that came too late waits for the one that tells it: the launcher may end the job with the first
-// process.
+// How long a rank 0 that came too late waits for the one that tells it: the launcher may end the job with the
+// first process.
 constexpr milliseconds teller_grace{5000};
 // Well below the limit of a frame.
 constexpr std::size_t chunk_bytes = 1u << 20;

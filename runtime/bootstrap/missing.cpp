@@ -42,8 +42,8 @@ std::string came_how_far(const Attendance& attendance, int rank) {
   if (attendance.connected.contains(rank)) return where + " connected but said no hello";
   if (auto const seen = attendance.seen_on_host.find(said); seen != attendance.seen_on_host.end()) {
     if (auto const held = seen->second.find(unreadable); held != seen->second.end())
-      return fmt::format("{} said no hello; pid {} ({}) there, which may be its own, cannot be read now", where,
-                         held->second.pid, held->second.name);
+      return fmt::format("{} said no hello; pid {} ({}) there, which may be its own, cannot be read now",
+                         where, held->second.pid, held->second.name);
     return where + (attendance.started_together ? " has no process there any more: it ended without a hello"
                                                 : " has no process there: it never started, or ended");
   }
@@ -58,7 +58,8 @@ std::string came_how_far(const Attendance& attendance, int rank) {
 std::string stage_of(const Attendance& attendance, int rank) {
   auto stage = came_how_far(attendance, rank);
   if (attendance.unproven.contains(rank) && !attendance.connected.contains(rank))
-    stage += "; who came for it was refused for want of this job's key: is MUSTER_KEY the same on every rank?";
+    stage +=
+        "; who came for it was refused for want of this job's key: is MUSTER_KEY the same on every rank?";
   return stage;
 }
 

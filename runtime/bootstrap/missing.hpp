@@ -19,7 +19,7 @@ struct Attendance {
   std::vector<std::string> host_of;                                ///< by rank, "" where unknown
   std::map<std::string, std::map<int, RankProcess>> seen_on_host;  ///< as ranks of that host see it
   bool started_together =
-      false;  ///< the launcher starts a host's ranks together: one was there when others are
+      false;               ///< the launcher starts a host's ranks together: one was there when others are
   std::set<int> unproven;  ///< somebody came for it, without proof that it has the job's key
   std::map<int, std::string> declined;  ///< why a rank said, without proof, that it cannot take part
 };

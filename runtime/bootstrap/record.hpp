@@ -23,10 +23,10 @@ struct Record {
   std::string trouble;                  ///< why this rank cannot take part, empty when it can
   Fault trouble_fault = Fault::system;  ///< of `trouble`
   Surroundings surroundings;
-  std::string network;                  ///< network namespace: UNIX sockets reach its processes only
-  std::vector<std::string> addresses;   ///< numeric IP addresses, the likeliest first
-  std::uint16_t port = 0;               ///< of rank 0's control plane, 0 on other ranks
-  std::uint16_t reunion_port = 0;       ///< where those that are left after a loss come, 0 without
+  std::string network;                 ///< network namespace: UNIX sockets reach its processes only
+  std::vector<std::string> addresses;  ///< numeric IP addresses, the likeliest first
+  std::uint16_t port = 0;              ///< of rank 0's control plane, 0 on other ranks
+  std::uint16_t reunion_port = 0;      ///< where those that are left after a loss come, 0 without
   std::vector<std::uint8_t>
       key;  ///< the job's key, from rank 0 only; PMIx keeps it from others, Slurm's sends it in plain text
   std::uint16_t witness_port = 0;         ///< where WitnessStand listens, 0 without one

@@ -30,7 +30,8 @@ std::int64_t now_since_boot() {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// proc(5): the 22nd field of /proc/PID/stat, in whole clock ticks; the 20th after the name, which may hold anything.
+// proc(5): the 22nd field of /proc/PID/stat, in whole clock ticks; the 20th after the name, which may hold
+// anything.
 std::int64_t own_beginning() {
   auto const text = read_proc_file("/proc/self/stat");
   auto const name_end = text.rfind(") ");
@@ -47,7 +48,8 @@ void note_told(const std::string& job) noexcept {
   try {
     auto const now = now_since_boot();
     last_heard = now;
-    auto const key = ::syscall(SYS_add_key, "user", key_of(job).c_str(), &now, sizeof now, KEY_SPEC_USER_KEYRING);
+    auto const key =
+        ::syscall(SYS_add_key, "user", key_of(job).c_str(), &now, sizeof now, KEY_SPEC_USER_KEYRING);
     if (key > 0) ::syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, kept_seconds, 0, 0);
   } catch (const std::exception&) {  // then a rank that comes late speaks for itself
   }
@@ -58,7 +60,8 @@ bool was_told(const std::string& job) noexcept {
     auto const key =
         ::syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", key_of(job).c_str(), 0);
     std::int64_t told = 0;
-    if (key < 0 || ::syscall(SYS_keyctl, KEYCTL_READ, key, &told, sizeof told, 0) != sizeof told) return false;
+    if (key < 0 || ::syscall(SYS_keyctl, KEYCTL_READ, key, &told, sizeof told, 0) != sizeof told)
+      return false;
     if (told <= own_beginning() || told <= last_heard) return false;
     last_heard = now_since_boot();
     return true;

@@ -27,7 +27,8 @@ struct Mark {
 };
 
 std::optional<Mark> mark_of(const std::string& method) {
-  if (method == "slurm") return Mark{{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}, "SLURM_PROCID"};
+  if (method == "slurm")
+    return Mark{{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}, "SLURM_PROCID"};
   if (method == "pmix") return Mark{{"PMIX_NAMESPACE"}, "PMIX_RANK"};
   if (method == "address") return Mark{{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}, "RANK"};
   return std::nullopt;

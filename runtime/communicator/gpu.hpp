@@ -28,8 +28,8 @@ class Gpu {
   virtual void survive() noexcept = 0;
   /// The world is there and this NCCL can make it smaller (2.27).
   virtual bool can_shrink() const noexcept = 0;
-  /// What is left of the world without `lost`, ranks of it; all older communicators are aborted. Collective over
-  /// those that are left.
+  /// What is left of the world without `lost`, ranks of it; all older communicators are aborted. Collective
+  /// over those that are left.
   virtual std::shared_ptr<Collectives> shrink_world(Group group, const std::vector<int>& lost,
                                                     const Deadline& deadline) = 0;
   /// Aborts them; new ones can be made.

@@ -111,8 +111,7 @@ void Group::waiting(const Deadline& deadline) {
 }
 
 void Group::stalled(std::chrono::milliseconds waited) const {
-  if (job_->plane)
-    job_->plane->stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
+  if (job_->plane) job_->plane->stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
   broke(Fault::deadline, "not done after " + text_of(waited));
 }
 

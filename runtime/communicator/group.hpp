@@ -44,7 +44,8 @@ class Group {
   /// the deadline.
   Group split(int color, int key);
 
-  /// Every rank's numbers, by rank here. Collective, host side, under the timeout. `what` is a string literal.
+  /// Every rank's numbers, by rank here. Collective, host side, under the timeout. `what` is a string
+  /// literal.
   std::vector<std::vector<std::uint64_t>> tell_all(const char* what, const std::vector<std::uint64_t>& mine);
 
   /// This rank enters an operation of the whole group; `operation` is a string literal.
@@ -82,8 +83,8 @@ class Group {
   void waiting(const Deadline& deadline);
   /// The operation that was entered last did not end in `waited`.
   [[noreturn]] void stalled(std::chrono::milliseconds waited) const;
-  /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure. Of an
-  /// operation of the whole group the failure also says who is not in it.
+  /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure. Of
+  /// an operation of the whole group the failure also says who is not in it.
   [[noreturn]] void broke(Fault fault, const std::string& reason) const;
   /// What stalled() and broke() tell the job, for a thread to which the failure that comes of it is not to be
   /// thrown. The job has a control plane.

@@ -19,8 +19,8 @@ class MpiSession {
   virtual void finish(const JobContext& job, const Deadline& deadline) = 0;
 };
 
-/// Whether start_mpi() can be tried: this library has Open MPI, and PMIx starts it here or the program has. The same
-/// on all ranks of a job that was started as one.
+/// Whether start_mpi() can be tried: this library has Open MPI, and PMIx starts it here or the program has.
+/// The same on all ranks of a job that was started as one.
 bool can_start_mpi();
 
 /// Initialises MPI unless the program did. Collective over the job's ranks, which must have met right before:

@@ -127,8 +127,8 @@ void LeadersAllReduce::reduce_slice(UnderWay& way) {
 }
 
 // The message is on its way before its counterpart is looked for.
-void LeadersAllReduce::begin_swap(const void* value, std::byte* theirs, std::size_t bytes, std::size_t partner,
-                                  Messages::Batch& batch) {
+void LeadersAllReduce::begin_swap(const void* value, std::byte* theirs, std::size_t bytes,
+                                  std::size_t partner, Messages::Batch& batch) {
   auto const most = bytes <= eager_swap_bytes ? eager_bytes : bytes;
   auto const* const from = static_cast<const std::byte*>(value);
   for (std::size_t at = 0; at < bytes; at += most)

@@ -75,7 +75,8 @@ void Nccl::collective(const char* operation, Stream stream, Call call) {
     grouped_stream_ = stream;
     return grouped_.keep(operation, [this, call] { said_ = call(); });
   }
-  enqueue(stream, [&] { group_.enter(operation); }, call);
+  enqueue(
+      stream, [&] { group_.enter(operation); }, call);
 }
 
 template <typename Call>
@@ -86,7 +87,12 @@ void Nccl::message(const char* operation, int peer, Stream stream, Call call) {
     grouped_stream_ = stream;
     return grouped_.keep(peer, [this, call] { said_ = call(); });
   }
-  enqueue(stream, [&] { group_.enter_messages(operation, {&peer, 1}); }, call);
+  enqueue(
+      stream,
+      [&] {
+        group_.enter_messages(operation, {&peer, 1});
+      },
+      call);
 }
 
 // The end belongs to the start whatever went wrong between them: NCCL counts them for the whole thread.

@@ -48,8 +48,8 @@ class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> 
  public:
   /// Collective over the group.
   static std::shared_ptr<Nccl> init(std::shared_ptr<NcclState> state, Group group, const Deadline& deadline);
-  /// What is left of `old` without `lost`, ranks of it. Collective over those that are left, which are `group`;
-  /// what the lost ones were to take part in is given up. `old` stays to be aborted.
+  /// What is left of `old` without `lost`, ranks of it. Collective over those that are left, which are
+  /// `group`; what the lost ones were to take part in is given up. `old` stays to be aborted.
   static std::shared_ptr<Nccl> shrink(Nccl& old, Group group, const std::vector<int>& lost,
                                       const Deadline& deadline);
   ~Nccl() override;
@@ -99,10 +99,10 @@ class Nccl : public GroupCollectives, public std::enable_shared_from_this<Nccl> 
   /// Begins to abort the communicator; nothing when it has ended. The caller waits.
   std::optional<BackgroundCall> begin_abort() noexcept;
 
-  /// By the watch, now and then, in place of a program that waits in CUDA itself for what it enqueued: warns of
-  /// a stall, tells the job what NCCL reports meanwhile and what does not end. When the job has failed and its
-  /// program wants to be told of a loss, aborts, so that the program comes back from there. Nothing while the
-  /// program is in a call of this communicator, which then does all this.
+  /// By the watch, now and then, in place of a program that waits in CUDA itself for what it enqueued: warns
+  /// of a stall, tells the job what NCCL reports meanwhile and what does not end. When the job has failed and
+  /// its program wants to be told of a loss, aborts, so that the program comes back from there. Nothing while
+  /// the program is in a call of this communicator, which then does all this.
   std::optional<BackgroundCall> look_after();
 
  private:

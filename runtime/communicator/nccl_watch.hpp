@@ -10,8 +10,8 @@
 
 namespace muster::detail {
 
-/// A thread that looks after the communicators while the program waits in CUDA itself (cudaStreamSynchronize),
-/// where nobody else would see that an operation does not end.
+/// A thread that looks after the communicators while the program waits in CUDA itself
+/// (cudaStreamSynchronize), where nobody else would see that an operation does not end.
 class NcclWatch {
  public:
   /// `state` outlives it.

@@ -60,8 +60,9 @@ class PlaneCommunicator : public GroupCollectives {
   // `piece` of root's bytes, in place.
   void hand_out(void* bytes, std::size_t length, int root);
   void reduce_in_pieces(const void* in, void* out, std::size_t count, DataType type, Reduction op);
-  void spread(const void* in, std::size_t count, DataType type,
-              const std::function<void(std::size_t at, std::size_t length, int from, const void* part)>& take);
+  void spread(
+      const void* in, std::size_t count, DataType type,
+      const std::function<void(std::size_t at, std::size_t length, int from, const void* part)>& take);
   void pass(void* bytes, std::size_t length, int from, int to);
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
 

@@ -36,8 +36,13 @@ std::shared_ptr<Activity> Activities::follow(const std::string& group) {
 }
 
 Message Activities::here(const std::string& group, std::uint64_t number) const {
-  Message here{{"is", "here"},     {"group", group},         {"number", 0},
-               {"operation", ""}, {"at", ""}, {"inside", false}, {"last", last_call_->text()}};
+  Message here{{"is", "here"},
+               {"group", group},
+               {"number", 0},
+               {"operation", ""},
+               {"at", ""},
+               {"inside", false},
+               {"last", last_call_->text()}};
   std::lock_guard const lock(mutex_);
   auto const found = of_group_.find(group);
   if (auto const activity = found == of_group_.end() ? nullptr : found->second.lock()) {

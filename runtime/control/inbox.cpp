@@ -54,8 +54,7 @@ void Inbox::deliver(const std::string& round, std::vector<Blob> blobs) {
   changed_.notify_all();
 }
 
-std::optional<std::vector<Blob>> Inbox::wait_for(const std::string& round,
-                                                 Deadline::Clock::time_point until,
+std::optional<std::vector<Blob>> Inbox::wait_for(const std::string& round, Deadline::Clock::time_point until,
                                                  const std::atomic<bool>* given_up) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, until, [&] {

@@ -84,7 +84,8 @@ std::string Inquiry::what_was_done(const Place& there) const {
              : there.inside          ? ", which is still in " + there.operation + " there"
                                      : ", whose last call there was " + there.operation;
   // On another communicator, or on none.
-  if (!there.last.empty() && there.last.find("'" + group_ + "'") == std::string::npos) did += ", " + there.last;
+  if (!there.last.empty() && there.last.find("'" + group_ + "'") == std::string::npos)
+    did += ", " + there.last;
   return did;
 }
 
@@ -92,13 +93,16 @@ std::string Inquiry::what_was_done(const Place& there) const {
 std::string Inquiry::where_the_others_are(const std::vector<Hello>& roster, const std::vector<int>& inside,
                                           bool all_entered, std::size_t went_on) const {
   if (where_.number == 0) {
-    return all_entered ? "; the other rank made no matching call, or the transport between them is stuck or slow"
-                       : "";
+    return all_entered
+               ? "; the other rank made no matching call, or the transport between them is stuck or slow"
+               : "";
   }
-  if (went_on > 0 && inside.size() > 1) return fmt::format("; still in it: {}", name_of_ranks(roster, inside));
+  if (went_on > 0 && inside.size() > 1)
+    return fmt::format("; still in it: {}", name_of_ranks(roster, inside));
   if (!all_entered) return "";
-  return went_on > 0 ? "; every other rank entered it and went on"
-                     : "; every rank entered it and none has left it: the transport between them is stuck or slow";
+  return went_on > 0
+             ? "; every other rank entered it and went on"
+             : "; every rank entered it and none has left it: the transport between them is stuck or slow";
 }
 
 std::optional<Failure> Inquiry::conclusion(const std::vector<Hello>& roster) const {

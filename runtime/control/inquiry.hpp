@@ -33,8 +33,8 @@ class Inquiry {
   /// @throws nlohmann::json::exception when the reply lacks something.
   void hear(int rank, const Message& reply) { replies_[rank] = place_in(reply); }
   bool complete() const { return replies_.size() == members_.size(); }
-  /// Who did not enter the operation, entered another one in its place, or does not answer. Nothing when it was
-  /// a warning and the speaker does not wait any longer.
+  /// Who did not enter the operation, entered another one in its place, or does not answer. Nothing when it
+  /// was a warning and the speaker does not wait any longer.
   std::optional<Failure> conclusion(const std::vector<Hello>& roster) const;
 
  private:

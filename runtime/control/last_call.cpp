@@ -139,7 +139,7 @@ LastCall::Reader::Reader(const LocalProcess& process, int descriptor) {
   int const file =
       ::open(fmt::format("/proc/{}/fd/{}", process.pid(), descriptor).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
-  struct stat found{};
+  struct stat found {};
   // Reading behind the end of a file that became shorter would end this process.
   bool const stays_long = (::fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
   if (stays_long && ::fstat(file, &found) == 0 && found.st_size == static_cast<off_t>(page_bytes)) {

@@ -9,8 +9,8 @@
 
 namespace muster::control {
 
-/// What a rank did last, in memory that its host's leader can read after the rank was killed or stopped. A few
-/// nanoseconds to write; nothing is sent. Writing and reading are thread-safe.
+/// What a rank did last, in memory that its host's leader can read after the rank was killed or stopped. A
+/// few nanoseconds to write; nothing is sent. Writing and reading are thread-safe.
 class LastCall {
  public:
   /// Without such memory (memfd_create(2) refused) it is this process's alone.

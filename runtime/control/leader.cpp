@@ -211,7 +211,8 @@ std::string Leader::missing_in(const Round& round, std::chrono::milliseconds wai
 }
 
 void Leader::miss(const std::string& name, const Round& round) {
-  Failure const failure{Fault::deadline, round.first_there(), name + ": " + missing_in(round, round.length())};
+  Failure const failure{Fault::deadline, round.first_there(),
+                        name + ": " + missing_in(round, round.length())};
   auto const missing = round.missing();
   std::vector<int> there;
   std::copy_if(missing.begin(), missing.end(), std::back_inserter(there),

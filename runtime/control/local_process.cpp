@@ -42,8 +42,9 @@ std::string stat_after_name(long pid) {
   return name_end == std::string::npos ? "" : text.substr(name_end + 2);
 }
 
-// As waitpid(2) has it, of a process that its parent has not asked after yet, or that is still giving back what
-// it held: a GPU's driver takes its time. See proc(5): state, then in the seventh place the flags, the status last.
+// As waitpid(2) has it, of a process that its parent has not asked after yet, or that is still giving back
+// what it held: a GPU's driver takes its time. See proc(5): state, then in the seventh place the flags, the
+// status last.
 std::optional<int> status_of_ending(long pid) {
   std::istringstream text(stat_after_name(pid));
   std::vector<std::string> const fields{std::istream_iterator<std::string>(text), {}};

@@ -27,8 +27,8 @@ class LocalProcess {
 
   bool has_ended() const;
   /// "was killed by signal 9 (Killed)", "ended with exit code 0" or, when the kernel does not tell whoever is
-  /// not the parent, "ended"; empty when it still runs after `wait`. The kernel tells from Linux 6.15 on, older
-  /// ones only until the parent has asked.
+  /// not the parent, "ended"; empty when it still runs after `wait`. The kernel tells from Linux 6.15 on,
+  /// older ones only until the parent has asked.
   std::string how_it_ended(std::chrono::milliseconds wait) const;
   /// The state as in /proc/PID/stat ('R', 'S', 'D', 'T' stopped, 't' traced, …); 0 when it is gone.
   char state() const;

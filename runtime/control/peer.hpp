@@ -18,8 +18,8 @@ struct Ending {
   bool certain = false;  ///< the process has ended; else it may be stopped or cut off
 };
 
-/// The process at the other end of a connection: what it did last, and how it ended. On the same host both are
-/// known exactly, on another as its latest words have it.
+/// The process at the other end of a connection: what it did last, and how it ended. On the same host both
+/// are known exactly, on another as its latest words have it.
 class Peer {
  public:
   /// `own`: what this process tells the other of itself; may be null.
@@ -32,8 +32,8 @@ class Peer {
   /// True when it was one of these two.
   bool hear(const nlohmann::json& message);
 
-  /// `reason`: the system's text; `silence` is 0 unless that is why. A process of this host that is stopped is
-  /// killed: the others go on without it, and nobody else would end it.
+  /// `reason`: the system's text; `silence` is 0 unless that is why. A process of this host that is stopped
+  /// is killed: the others go on without it, and nobody else would end it.
   Ending ending(const std::string& reason, std::chrono::milliseconds silence) const;
 
  private:

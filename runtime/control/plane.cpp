@@ -69,8 +69,7 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
   auto const led = plane->ranks_led();
   // Listens before it connects: its host's ranks need not come again.
   if (!led.empty())
-    plane->relay_ =
-        std::make_unique<Relay>(plane->io_, key, rank, plane->activities_.last_call());
+    plane->relay_ = std::make_unique<Relay>(plane->io_, key, rank, plane->activities_.last_call());
   auto const endpoints = leader == rank ? endpoints_of(addresses, port)
                                         : std::vector<Endpoint>{local_endpoint(local_name(key, leader))};
   auto [socket, keys] = [&] {
@@ -86,9 +85,9 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
   plane->channel_ = std::make_shared<Channel>(std::move(socket), keys, plane->activities_.last_call());
   Plane* const raw = plane.get();
   if (plane->relay_) {
-    plane->relay_->open(led, key, plane->options_.silence,
-                        [raw](const Message& message) { raw->channel_->send(message); },
-                        [raw] { return raw->inbox_.leaving(); });
+    plane->relay_->open(
+        led, key, plane->options_.silence, [raw](const Message& message) { raw->channel_->send(message); },
+        [raw] { return raw->inbox_.leaving(); });
   }
   plane->channel_->start([raw](const Message& message) { raw->hear_leader(message); },
                          [raw](const std::string& reason) { raw->lose_leader(reason); },
@@ -154,8 +153,8 @@ void Plane::receive(const Message& message) {
   if (what == "told") return rank_questions_.hear(message);
   if (what == "failure") return fail(failure_from(message));
   if (what == "where")
-    return post(activities_.here(message.at("group").get<std::string>(),
-                                 message.value("number", std::uint64_t{0})));
+    return post(
+        activities_.here(message.at("group").get<std::string>(), message.value("number", std::uint64_t{0})));
   if (what == "whereabouts") return post({{"is", "at"}, {"text", activities_.inside()}});
   if (what == "got") return inbox_.answer(message.at("id").get<std::uint64_t>(), message);
   if (what != "done") return;
@@ -193,8 +192,7 @@ std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* 
   if (auto result = inbox_.wait_for(name, deadline.when() + leader_grace, given_up))
     return std::move(*result);
   check();
-  if (given_up != nullptr && *given_up)
-    throw Error(Fault::usage, name + " was interrupted by its own rank");
+  if (given_up != nullptr && *given_up) throw Error(Fault::usage, name + " was interrupted by its own rank");
   rank_0_does_not_answer(name, deadline.length() + leader_grace);
 }
 

@@ -25,8 +25,8 @@ namespace muster::control {
 /// What every rank of a job knows before its control plane starts.
 struct PlaneOptions {
   std::vector<Hello> roster;
-  std::vector<int> leader_of;                 ///< by rank: the leader of its host; empty: every rank its own
-  std::chrono::milliseconds silence{10'000};  ///< a process that says nothing for so long counts as lost
+  std::vector<int> leader_of;                  ///< by rank: the leader of its host; empty: every rank its own
+  std::chrono::milliseconds silence{10'000};   ///< a process that says nothing for so long counts as lost
   std::chrono::milliseconds stall_warning{0};  ///< 0: nobody is warned of an operation that does not end
   /// A process whose program does not hear of the job's failure for so long is ended; 0: never.
   std::chrono::milliseconds unattended{0};
@@ -61,8 +61,8 @@ class Plane {
 
   /// Collective over `members` (global ranks, ascending or not, the same on each): every member's blob, in
   /// the order of `members`. `given_up`, set from another thread before wake(), ends this rank's wait.
-  /// @throws Error(Fault::deadline) naming who did not come, or the failure of the job; Fault::usage when given
-  /// up.
+  /// @throws Error(Fault::deadline) naming who did not come, or the failure of the job; Fault::usage when
+  /// given up.
   std::vector<Blob> gather(const std::string& name, const std::vector<int>& members, const Blob& mine,
                            std::chrono::milliseconds wait, const std::atomic<bool>* given_up = nullptr);
   /// The blob of `root`, a global rank.
@@ -97,8 +97,8 @@ class Plane {
   void check() const { inbox_.check(); }
   std::optional<Failure> failure() const { return inbox_.failure(); }
 
-  /// `call` is called by the first call here that would throw a lost rank, on its thread and before it throws.
-  /// The process is ended when that has not come to its end `wait` after the loss.
+  /// `call` is called by the first call here that would throw a lost rank, on its thread and before it
+  /// throws. The process is ended when that has not come to its end `wait` after the loss.
   void on_loss(Inbox::OnLoss call, std::chrono::milliseconds wait);
   /// Somebody is to be called then, and was not yet.
   bool has_on_loss() const { return inbox_.has_on_loss(); }
@@ -115,8 +115,8 @@ class Plane {
   /// it. `number` is 0 for a message between two ranks, which says nothing about where the others should be.
   [[noreturn]] void stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                             const std::string& operation, std::chrono::milliseconds waited);
-  /// The same before anything ends: rank 0 says in one line for the job where everybody is. Only when ranks are
-  /// in different operations, which never end, the job fails.
+  /// The same before anything ends: rank 0 says in one line for the job where everybody is. Only when ranks
+  /// are in different operations, which never end, the job fails.
   void warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                     const std::string& operation, std::chrono::milliseconds waited);
   /// What stalled() and broke_in() tell rank 0, for a thread to which the job's failure is not to be thrown.
@@ -145,8 +145,8 @@ class Plane {
   void abandon_for_own_reason() noexcept;
 
  private:
-  // Rank 0 keeps the time of a round and names who is missing. Only when it says nothing for this much longer is
-  // it silent itself.
+  // Rank 0 keeps the time of a round and names who is missing. Only when it says nothing for this much longer
+  // is it silent itself.
   static constexpr std::chrono::milliseconds leader_grace{5000};
 
   explicit Plane(int rank);

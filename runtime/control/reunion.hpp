@@ -26,8 +26,8 @@ struct ReunionPlan {
 
 /// How the ranks that are left after a loss find together: they come to the lowest of them, whose gate stands
 /// ready since the job began, and which closes the list when everybody has come whose process still runs and
-/// can be reached. So that a job that is cut in two does not go on twice, the ranks that came must be more than
-/// half of those that are not certain to have ended, or half of them with the lowest.
+/// can be reached. So that a job that is cut in two does not go on twice, the ranks that came must be more
+/// than half of those that are not certain to have ended, or half of them with the lowest.
 class Reunion {
  public:
   using Words = std::map<int, std::vector<std::uint8_t>>;

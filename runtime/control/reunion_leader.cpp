@@ -55,9 +55,10 @@ Reunion::Words ReunionLeader::run(const Deadline& deadline) {
   if (!are_enough()) {
     Failure const failure{
         Fault::lost_rank, plan_.rank,
-        fmt::format("shrink: {} of {} ranks are left here, too few to go on: the others may be cut off and go "
-                    "on themselves; not here: {}",
-                    words_.size(), plan_.ports.size(), those_missing())};
+        fmt::format(
+            "shrink: {} of {} ranks are left here, too few to go on: the others may be cut off and go "
+            "on themselves; not here: {}",
+            words_.size(), plan_.ports.size(), those_missing())};
     for (auto& [rank, channel] : channels_) channel->send(to_message(failure));
     say_goodbye();
     throw Error(failure.fault, failure.text);

@@ -47,7 +47,8 @@ std::shared_ptr<detail::Collectives> Job::State::make_host_world() {
   bool const over_mpi = !options.survive_losses && detail::can_start_mpi();
   if (!over_mpi && !options.survive_losses && context->rank == 0)
     log::warn(
-        "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI starts "
+        "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI "
+        "starts "
         "through PMIx only; add --mpi=pmix to srun, or start the program with mpirun");
   if (!over_mpi) return std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host"));
   plane.enter_phase("setting up Open MPI");

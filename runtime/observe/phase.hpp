@@ -24,7 +24,8 @@ class Phase {
   std::int64_t begin_;
 };
 
-/// What the join took on this rank, and what the world communicator on GPUs did: a line each under MUSTER_LOG=info.
+/// What the join took on this rank, and what the world communicator on GPUs did: a line each under
+/// MUSTER_LOG=info.
 void tell_join(int rank, const Timings& timings);
 void tell_world(int rank, const Timings& timings);
 

@@ -68,12 +68,13 @@ Timeline::Timeline(const Hello& self, int ranks, std::shared_ptr<control::Plane>
   if (!plane_) return;
   mark_clock();
   // A question that is not empty comes after a failure, when nobody stops by himself.
-  plane_->answer(timeline_topic, [part = part_](const control::Blob& question) -> std::optional<control::Blob> {
-    if (!question.empty()) part->stop();
-    auto const text = part->next();
-    if (!text) return std::nullopt;
-    return blob_of(*text);
-  });
+  plane_->answer(timeline_topic,
+                 [part = part_](const control::Blob& question) -> std::optional<control::Blob> {
+                   if (!question.empty()) part->stop();
+                   auto const text = part->next();
+                   if (!text) return std::nullopt;
+                   return blob_of(*text);
+                 });
 }
 
 Timeline::~Timeline() {
@@ -122,7 +123,8 @@ void Timeline::gather(milliseconds wait, milliseconds patience, bool unasked) {
   int lacking = 0;
   for (int next = 1; next < ranks_ || !asked.empty();) {
     while (asked.size() < ranks_at_once && next < ranks_) asked.push_back(next++);
-    auto const answers = plane_->ask_ranks(asked, timeline_topic, question, std::min(patience, deadline.remaining()));
+    auto const answers =
+        plane_->ask_ranks(asked, timeline_topic, question, std::min(patience, deadline.remaining()));
     std::vector<int> more;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       if (!answers[i]) {

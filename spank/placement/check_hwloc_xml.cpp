@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "placement/check_hwloc_xml.hpp"
 
+#include <hwloc.h>
+
 #include <algorithm>
 #include <cstring>
-#include <hwloc.h>
 #include <initializer_list>
 #include <pugixml.hpp>
 #include <string_view>

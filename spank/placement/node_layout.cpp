@@ -35,8 +35,8 @@ int columns_for(const DomainView& view, const NodeLayout& layout) {
   const double height = core_height(layout.threads) + Metrics::small_gap;
   const int count = static_cast<int>(view.cores.size());
   if (count == 0) return 1;
-  const double devices =
-      std::max(strip_width(view.gpus.size(), layout.gpu_width), strip_width(view.nics.size(), layout.nic_width));
+  const double devices = std::max(strip_width(view.gpus.size(), layout.gpu_width),
+                                  strip_width(view.nics.size(), layout.nic_width));
   const int below = static_cast<int>((devices + Metrics::small_gap) / pitch);
   const int field = static_cast<int>(std::ceil(std::sqrt(count * height / pitch / 1.2)));
   const int most = std::clamp(std::max(below, field), 1, std::min(count, most_columns));
@@ -65,7 +65,9 @@ std::vector<DomainView> views_of(const Node& node) {
     if (view.cores.empty()) view.package = core.package;
     view.cores.push_back(&core);
   }
-  const auto home = [&](int domain) -> DomainView& { return by_domain[node.find_domain(domain) ? domain : -1]; };
+  const auto home = [&](int domain) -> DomainView& {
+    return by_domain[node.find_domain(domain) ? domain : -1];
+  };
   for (const auto& gpu : node.gpus) home(gpu.domain).gpus.push_back(&gpu);
   for (const auto& nic : node.nics) home(nic.domain).nics.push_back(&nic);
   std::vector<DomainView> views;
@@ -120,9 +122,9 @@ double place_row(NodeLayout& layout, std::size_t first, std::size_t last, double
     if (i > first && view.package == layout.domains[i - 1].package) {
       layout.packages.back().box.width = view.box.right() + Metrics::gap - layout.packages.back().box.x;
     } else {
-      layout.packages.push_back({view.package,
-                                 {view.box.x - Metrics::gap, y, view.box.width + 2 * Metrics::gap,
-                                  bottom - y + Metrics::gap}});
+      layout.packages.push_back(
+          {view.package,
+           {view.box.x - Metrics::gap, y, view.box.width + 2 * Metrics::gap, bottom - y + Metrics::gap}});
     }
   }
   layout.rows.push_back(row);
@@ -163,12 +165,14 @@ Box NodeLayout::thread_box(const DomainView& view, std::size_t core, std::size_t
 }
 
 Box NodeLayout::gpu_box(const DomainView& view, std::size_t gpu) const {
-  return {centred(view, view.gpus.size(), gpu_width) + static_cast<double>(gpu) * (gpu_width + Metrics::small_gap),
+  return {centred(view, view.gpus.size(), gpu_width) +
+              static_cast<double>(gpu) * (gpu_width + Metrics::small_gap),
           rows[view.row].gpus_y, gpu_width, Metrics::device_height};
 }
 
 Box NodeLayout::nic_box(const DomainView& view, std::size_t nic) const {
-  return {centred(view, view.nics.size(), nic_width) + static_cast<double>(nic) * (nic_width + Metrics::small_gap),
+  return {centred(view, view.nics.size(), nic_width) +
+              static_cast<double>(nic) * (nic_width + Metrics::small_gap),
           rows[view.row].nics_y, nic_width, Metrics::device_height};
 }
 

@@ -13,8 +13,8 @@ namespace muster::placement {
 /// Sizes in pixels.
 struct NodeMetrics {
   static constexpr double margin = 28;
-  static constexpr double gap = 14;         ///< between boxes, and from a box's edge to what is in it
-  static constexpr double small_gap = 6;    ///< between devices, and between cores
+  static constexpr double gap = 14;       ///< between boxes, and from a box's edge to what is in it
+  static constexpr double small_gap = 6;  ///< between devices, and between cores
   static constexpr double thread_width = 30, thread_height = 21;
   static constexpr double title_height = 22;
   static constexpr double memory_height = 20;

@@ -80,7 +80,8 @@ Profile parse_profile(const std::string& text, const std::string& file) {
   try {
     return profile_of(read_toml(text), file);
   } catch (const NotToml& error) {
-    throw Error(file + (error.line() > 0 ? ", line " + std::to_string(error.line()) : "") + ": " + error.what());
+    throw Error(file + (error.line() > 0 ? ", line " + std::to_string(error.line()) : "") + ": " +
+                error.what());
   }
 }
 

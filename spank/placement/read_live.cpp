@@ -29,10 +29,12 @@ CpuSet numbered_entries(const Sysfs& sysfs, const std::string& folder, std::stri
 }
 
 CpuSet online_cpus(const Sysfs& sysfs) {
-  if (auto online = sysfs.list(std::string(cpu_folder) + "/online"); online && !online->empty()) return *online;
+  if (auto online = sysfs.list(std::string(cpu_folder) + "/online"); online && !online->empty())
+    return *online;
   CpuSet online = numbered_entries(sysfs, cpu_folder, "cpu");
   for (const int cpu : online.to_vector()) {
-    if (sysfs.number(std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/online") == 0) online.remove(cpu);
+    if (sysfs.number(std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/online") == 0)
+      online.remove(cpu);
   }
   return online;
 }

@@ -91,7 +91,10 @@ std::string memory_in_words(const NumaDomain& domain) {
 class Picture {
  public:
   Picture(const Node& node, const Placement& placement)
-      : node_(node), placement_(placement), owners_(owners_in(placement)), layout_(lay_out(node, title_bottom)) {}
+      : node_(node),
+        placement_(placement),
+        owners_(owners_in(placement)),
+        layout_(lay_out(node, title_bottom)) {}
 
   std::string draw();
 
@@ -119,7 +122,8 @@ void Picture::fill(const Box& box, const Tasks& tasks, const std::string& tip) {
   const std::size_t stripes = std::min(tasks.size(), most);
   const double width = box.width / static_cast<double>(std::max<std::size_t>(stripes, 1));
   for (std::size_t i = 0; i < stripes; ++i)
-    svg_.rectangle({box.x + static_cast<double>(i) * width, box.y, width, box.height}, "", task_fill(tasks[i]), tip);
+    svg_.rectangle({box.x + static_cast<double>(i) * width, box.y, width, box.height}, "",
+                   task_fill(tasks[i]), tip);
   if (tasks.empty()) svg_.rectangle(box, "free", "", tip);
 }
 
@@ -155,8 +159,8 @@ void Picture::draw_memory(const Box& box, const NumaDomain& domain) {
   svg_.text(box.x + swatch + 5, box.y + 12, words, "small");
 }
 
-void Picture::draw_device(const Box& box, const std::string& name, const Tasks& tasks, const std::string& note,
-                          const std::string& tip) {
+void Picture::draw_device(const Box& box, const std::string& name, const Tasks& tasks,
+                          const std::string& note, const std::string& tip) {
   if (tasks.empty()) {
     svg_.rectangle(box, note.empty() ? "box" : "out", "", tip);
   } else {
@@ -176,7 +180,8 @@ void Picture::draw_domain(const DomainView& view) {
   const std::string title = view.domain ? "NUMA " + std::to_string(view.domain->id) : "locality unknown";
   svg_.text(x, view.box.y + 18, title, "heading");
   if (view.domain)
-    draw_memory({x, view.box.y + Metrics::title_height + 4, view.box.width - 2 * Metrics::gap, 17}, *view.domain);
+    draw_memory({x, view.box.y + Metrics::title_height + 4, view.box.width - 2 * Metrics::gap, 17},
+                *view.domain);
   for (std::size_t i = 0; i < view.cores.size(); ++i) draw_core(view, i);
   for (std::size_t i = 0; i < view.gpus.size(); ++i) {
     const auto& gpu = *view.gpus[i];
@@ -214,8 +219,10 @@ void Picture::draw_links() {
   std::map<const Gpu*, std::pair<Box, std::size_t>> gpus;
   std::map<const Nic*, std::pair<Box, std::size_t>> nics;
   for (const auto& view : layout_.domains) {
-    for (std::size_t i = 0; i < view.gpus.size(); ++i) gpus[view.gpus[i]] = {layout_.gpu_box(view, i), view.row};
-    for (std::size_t i = 0; i < view.nics.size(); ++i) nics[view.nics[i]] = {layout_.nic_box(view, i), view.row};
+    for (std::size_t i = 0; i < view.gpus.size(); ++i)
+      gpus[view.gpus[i]] = {layout_.gpu_box(view, i), view.row};
+    for (std::size_t i = 0; i < view.nics.size(); ++i)
+      nics[view.nics[i]] = {layout_.nic_box(view, i), view.row};
   }
   std::map<const Gpu*, Distance> shortest;
   for (const auto& task : placement_.tasks) {
@@ -258,7 +265,8 @@ std::string Picture::draw() {
 
   const NodeReport report = node_report(node_, placement_);
   const Box legend = draw_legend(svg_, report, Metrics::margin, layout_.bottom);
-  const double width = std::max({least_width, layout_.right + Metrics::margin, legend.right() + Metrics::margin});
+  const double width =
+      std::max({least_width, layout_.right + Metrics::margin, legend.right() + Metrics::margin});
   const PictureTitle title = title_of(node_, placement_);
   Svg page;
   page.rectangle({0, 0, width, legend.bottom() + Metrics::margin}, "page");
@@ -271,6 +279,8 @@ std::string Picture::draw() {
 
 }  // namespace
 
-std::string report_svg(const Node& node, const Placement& placement) { return Picture(node, placement).draw(); }
+std::string report_svg(const Node& node, const Placement& placement) {
+  return Picture(node, placement).draw();
+}
 
 }  // namespace muster::placement

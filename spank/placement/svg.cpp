@@ -51,12 +51,23 @@ std::string xml_text(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = character_length(text);
     switch (length == 1 ? text.front() : '\0') {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\'': result += "&#39;"; break;
-      default: result += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, length);
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      default:
+        result += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, length);
     }
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }

@@ -20,17 +20,18 @@ struct Box {
 /// (control characters, bytes that are not UTF-8) is replaced by U+FFFD.
 std::string xml_text(std::string_view text);
 
-/// The width that a text may take in the widest of the fonts named in the style sheet (DejaVu Sans and Verdana:
-/// 0.64 em for a digit, capitals up to 0.78 em).
+/// The width that a text may take in the widest of the fonts named in the style sheet (DejaVu Sans and
+/// Verdana: 0.64 em for a digit, capitals up to 0.78 em).
 double text_width(std::string_view text, double size);
 
 class Svg {
  public:
-  /// A rectangle. `style` names a class of the style sheet; `fill` (a colour or url(#…)) wins over it. `tip` is
-  /// shown by viewers when the pointer rests on it; empty: none.
-  void rectangle(const Box& box, std::string_view style, std::string_view fill = "", std::string_view tip = "");
-  /// The line of text that begins, is centred or ends at x (anchor: start, middle, end), with its baseline at y.
-  /// `rules` are CSS declarations of this text alone.
+  /// A rectangle. `style` names a class of the style sheet; `fill` (a colour or url(#…)) wins over it. `tip`
+  /// is shown by viewers when the pointer rests on it; empty: none.
+  void rectangle(const Box& box, std::string_view style, std::string_view fill = "",
+                 std::string_view tip = "");
+  /// The line of text that begins, is centred or ends at x (anchor: start, middle, end), with its baseline at
+  /// y. `rules` are CSS declarations of this text alone.
   void text(double x, double y, std::string_view line, std::string_view style,
             std::string_view anchor = "start", std::string_view rules = "");
   /// A curve from one point down to another, with a dark edge.

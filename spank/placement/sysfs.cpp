@@ -28,8 +28,8 @@ struct Closing {
   ~Closing() { close(file); }
 };
 
-/// A shortage is no absence: what is there must not be taken for missing, and the node for a smaller one, because
-/// nothing was left to look with.
+/// A shortage is no absence: what is there must not be taken for missing, and the node for a smaller one,
+/// because nothing was left to look with.
 void throw_if_short(int error, const std::string& path) {
   if (error == ENOMEM || error == EMFILE || error == ENFILE)
     throw Error(path + " cannot be read: " + std::strerror(error));

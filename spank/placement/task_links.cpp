@@ -39,7 +39,8 @@ std::vector<TaskLink> links_of(const Node& node, const TaskPlacement& task) {
     add(shortest(of_gpu));
   }
   for (const auto* nic : nics) {
-    if (std::any_of(links.begin(), links.end(), [&](const auto& known) { return known.nic == nic; })) continue;
+    if (std::any_of(links.begin(), links.end(), [&](const auto& known) { return known.nic == nic; }))
+      continue;
     std::vector<TaskLink> of_nic;
     for (const auto* gpu : gpus) of_nic.push_back(linked(gpu, nic));
     add(shortest(of_nic));

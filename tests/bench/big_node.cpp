@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the topology cache saves: reading a made-up /sys of 256 CPUs, 8 GPUs and 10 NICs with nothing kept and with
-// everything kept, or with --live this machine's. The made-up tree lies in memory; real sysfs and a real driver are
-// slower, so its figures are lower bounds.
+// What the topology cache saves: reading a made-up /sys of 256 CPUs, 8 GPUs and 10 NICs with nothing kept and
+// with everything kept, or with --live this machine's. The made-up tree lies in memory; real sysfs and a real
+// driver are slower, so its figures are lower bounds.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,14 +37,17 @@ void write_many_cpus(const TemporaryFolder& tree) {
     tree.write(folder + "/cpulist", range(domain, domains));
     std::string row;
     for (int other = 0; other < domains; ++other)
-      row += other == domain ? "10 " : other * packages / domains == domain * packages / domains ? "12 " : "32 ";
+      row += other == domain                                             ? "10 "
+             : other * packages / domains == domain * packages / domains ? "12 "
+                                                                         : "32 ";
     tree.write(folder + "/distance", row + "\n");
     tree.write(folder + "/meminfo", "Node 0 MemTotal:  67108864 kB\n");
   }
   for (int cpu = 0; cpu < 2 * cores; ++cpu) {
     const std::string folder = "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
     const int core = cpu % cores, package = core * packages / cores;
-    tree.write(folder + "thread_siblings_list", std::to_string(core) + "," + std::to_string(cores + core) + "\n");
+    tree.write(folder + "thread_siblings_list",
+               std::to_string(core) + "," + std::to_string(cores + core) + "\n");
     tree.write(folder + "core_siblings_list", range(package, packages));
     tree.write(folder + "physical_package_id", std::to_string(package) + "\n");
   }
@@ -59,10 +62,11 @@ std::string address(int bus) {
 void write_many_devices(const TemporaryFolder& tree) {
   tree.write("proc/sys/kernel/random/boot_id", "b4b6e3c0-0000-4000-8000-000000000001\n");
   tree.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15\n");
-  tree.write("proc/net/route", "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n");
+  tree.write("proc/net/route",
+             "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n");
   const auto device = [&](int bus, int domain) {
-    made_up::write_device(tree, "pci0000:" + std::to_string(10 * domain), "0000:00:01.0/0000:01:00.0/", address(bus),
-                          std::to_string(domain));
+    made_up::write_device(tree, "pci0000:" + std::to_string(10 * domain), "0000:00:01.0/0000:01:00.0/",
+                          address(bus), std::to_string(domain));
   };
   for (int gpu = 0; gpu < gpus; ++gpu) {
     device(3 + gpu, gpu);
@@ -83,7 +87,8 @@ void print_times(const char* what, const std::function<void()>& body) {
   for (int run = 0; run < 101; ++run) {
     const auto start = std::chrono::steady_clock::now();
     body();
-    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    times.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
   std::sort(times.begin(), times.end());
   std::printf("%-44s %8.2f %8.2f %8.2f\n", what, times[25], times[50], times[75]);
@@ -111,14 +116,14 @@ int main(int count, char* words[]) {
   const std::string root = tree.path().string();
   if (count > 1 && std::string(words[1]) == "--live") {
     const auto node = muster::placement::read_live();
-    std::printf("this machine, %d CPUs, %zu GPUs, %zu NICs; ms: quartile, median, quartile of 101\n", node.cpus().size(),
-                node.gpus.size(), node.nics.size());
+    std::printf("this machine, %d CPUs, %zu GPUs, %zu NICs; ms: quartile, median, quartile of 101\n",
+                node.cpus().size(), node.gpus.size(), node.nics.size());
     compare("/", root + "/kept");
     return 0;
   }
   write_many_cpus(tree);
   write_many_devices(tree);
-  std::printf("%d CPUs, %d GPUs, %d NICs, %d other PCI devices; ms: quartile, median, quartile of 101\n", 2 * cores, gpus,
-              nics, other_devices);
+  std::printf("%d CPUs, %d GPUs, %d NICs, %d other PCI devices; ms: quartile, median, quartile of 101\n",
+              2 * cores, gpus, nics, other_devices);
   compare(root, root + "/kept");
 }

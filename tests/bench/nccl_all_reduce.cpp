@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a job takes from join() to its first all-reduce on GPU memory, and all-reduce times as nccl-tests defines
-// them: on_ranks N bench_nccl_all_reduce [MOST_BYTES] (or mpirun -n N), 256 MiB if not given. Times are the slowest rank's; rank 0 prints. Several ranks on one GPU
-// take turns on it and go through sockets (tests/gpu/one_gpu.hpp): no measure of NCCL on GPUs of their own.
+// How long a job takes from join() to its first all-reduce on GPU memory, and all-reduce times as nccl-tests
+// defines them: on_ranks N bench_nccl_all_reduce [MOST_BYTES] (or mpirun -n N), 256 MiB if not given. Times
+// are the slowest rank's; rank 0 prints. Several ranks on one GPU take turns on it and go through sockets
+// (tests/gpu/one_gpu.hpp): no measure of NCCL on GPUs of their own.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -61,26 +62,25 @@ double time_once(Communicator& world, std::span<float> data) {
   return ms_since(begin);
 }
 
-// Whether the first operations are slower than the next ones: of one float, and of all `data`, for which NCCL takes
-// another algorithm.
+// Whether the first operations are slower than the next ones: of one float, and of all `data`, for which NCCL
+// takes another algorithm.
 void tell_start(Job& job, Communicator& world, std::span<float> data, double joined, double connected) {
   double const small[] = {time_once(world, data.first(1)), time_once(world, data.first(1))};
   double const large[] = {time_once(world, data), time_once(world, data)};
   const auto& timings = job.timings();
-  const std::pair<const char*, double> lines[] = {
-      {"join", joined},
-      {"  finding the job", timings.bootstrap.count()},
-      {"  CUDA and NCCL loaded, GPU taken", timings.gpu.count()},
-      {"  exchange of hellos", timings.exchange.count()},
-      {"  control plane", timings.plane.count()},
-      {"world communicator", connected},
-      {"  NCCL id", timings.nccl_id.count()},
-      {"  NCCL initialisation", timings.nccl_init.count()},
-      {"  first collective", timings.first_collective.count()},
-      {"then: all-reduce of 4 bytes", small[0]},
-      {"  once more", small[1]},
-      {"all-reduce of the largest size", large[0]},
-      {"  once more", large[1]}};
+  const std::pair<const char*, double> lines[] = {{"join", joined},
+                                                  {"  finding the job", timings.bootstrap.count()},
+                                                  {"  CUDA and NCCL loaded, GPU taken", timings.gpu.count()},
+                                                  {"  exchange of hellos", timings.exchange.count()},
+                                                  {"  control plane", timings.plane.count()},
+                                                  {"world communicator", connected},
+                                                  {"  NCCL id", timings.nccl_id.count()},
+                                                  {"  NCCL initialisation", timings.nccl_init.count()},
+                                                  {"  first collective", timings.first_collective.count()},
+                                                  {"then: all-reduce of 4 bytes", small[0]},
+                                                  {"  once more", small[1]},
+                                                  {"all-reduce of the largest size", large[0]},
+                                                  {"  once more", large[1]}};
   if (job.rank() == 0) std::printf("ranks %d  NCCL %s\n", job.size(), job.roster()[0].nccl_version.c_str());
   for (const auto& [what, ms] : lines) {
     double const most = slowest(world, ms);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What our call costs over NCCL's own: bench_nccl_overhead, a world of one rank with one GPU. Times from a call to its return, in turns with
-// the raw call on a communicator of the same NCCL and configuration, on the same stream and buffers; medians over batches, in microseconds a call.
-// With one rank in place NCCL has nothing to do, so that the call itself is what is measured; out of place it enqueues a copy.
+// What our call costs over NCCL's own: bench_nccl_overhead, a world of one rank with one GPU. Times from a
+// call to its return, in turns with the raw call on a communicator of the same NCCL and configuration, on the
+// same stream and buffers; medians over batches, in microseconds a call. With one rank in place NCCL has
+// nothing to do, so that the call itself is what is measured; out of place it enqueues a copy.
 #include <dlfcn.h>
 #include <nccl.h>
 
@@ -45,7 +46,8 @@ class Raw {
     require(find<decltype(::ncclGetUniqueId)>(library, "ncclGetUniqueId")(&id));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = blocking;
-    require(find<decltype(::ncclCommInitRankConfig)>(library, "ncclCommInitRankConfig")(&comm_, 1, id, 0, &config));
+    require(find<decltype(::ncclCommInitRankConfig)>(library, "ncclCommInitRankConfig")(&comm_, 1, id, 0,
+                                                                                        &config));
     settle();
   }
   ~Raw() { abort_(comm_); }
@@ -111,8 +113,8 @@ void compare(const char* what, cudaStream_t stream, const std::vector<std::funct
   double const raw = median(times[0]);
   double const raw_non_blocking = median(times[1]);
   double const ours = median(times[2]);
-  std::printf("%-28s raw %.3f us  raw, non-blocking %.3f us  muster %.3f us  over non-blocking %+.3f us\n", what, raw,
-              raw_non_blocking, ours, ours - raw_non_blocking);
+  std::printf("%-28s raw %.3f us  raw, non-blocking %.3f us  muster %.3f us  over non-blocking %+.3f us\n",
+              what, raw, raw_non_blocking, ours, ours - raw_non_blocking);
 }
 
 int run() {
@@ -132,12 +134,14 @@ int run() {
   for (std::size_t const count : {std::size_t{1}, most}) {
     for (bool const in_place : {true, false}) {
       float* const out = in_place ? memory : memory + most;
-      auto const what = std::to_string(count * sizeof(float)) + " bytes, " + (in_place ? "in place" : "out of place");
+      auto const what =
+          std::to_string(count * sizeof(float)) + " bytes, " + (in_place ? "in place" : "out of place");
       compare(what.c_str(), stream,
               {[&] { blocking.all_reduce(memory, out, count, stream); },
                [&] { non_blocking.all_reduce(memory, out, count, stream); },
                [&] {
-                 if (in_place) return world.all_reduce(std::span<float>(memory, count), Reduction::sum, stream);
+                 if (in_place)
+                   return world.all_reduce(std::span<float>(memory, count), Reduction::sum, stream);
                  world.all_reduce(std::span<const float>(memory, count), std::span<float>(out, count),
                                   Reduction::sum, stream);
                }});

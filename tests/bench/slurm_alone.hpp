@@ -3,8 +3,8 @@
 // allots to a job with --gpus-per-task=1, and which of them each task is bound to. It stands in for a real
 // Slurm, since nobody has all these machines.
 //
-// Allotment: as slurmctld 22.05.8 does it (select/cons_tres, CR_Core), measured with `scontrol show job -d` on
-// nodes of 2 and 4 sockets, with and without Cores= in gres.conf, for jobs with at least as many tasks as
+// Allotment: as slurmctld 22.05.8 does it (select/cons_tres, CR_Core), measured with `scontrol show job -d`
+// on nodes of 2 and 4 sockets, with and without Cores= in gres.conf, for jobs with at least as many tasks as
 // sockets. (Without --gpus-per-task it would fill socket after socket.)
 // Binding: task/affinity with the default distribution, block:cyclic, after lllp_distribution() and
 // _task_layout_lllp_cyclic() of Slurm's src/plugins/task/affinity/dist_tasks.c.

@@ -2,7 +2,8 @@
 // A SPANK plugin that stands in front of another one: hands every hook on and writes down how long it took.
 // In plugstack.conf: required spank_stopwatch.so LOG PLUGIN [ARGUMENT…]. Each hook appends one line to LOG:
 //   host pid context hook nanoseconds
-// The first hook's time includes the loading of PLUGIN, which Slurm would have done. Writing the line is not counted.
+// The first hook's time includes the loading of PLUGIN, which Slurm would have done. Writing the line is not
+// counted.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A double of CUDA 13's runtime for frameworks built with it, preloaded before their libcudart on a machine without GPUs.
-// Devices are those of fake_driver.c, counted and refused as CUDA does. Their memory is the host's, everything has happened
-// when a call returns, and kernels do nothing, so what is computed on a device means nothing.
+// A double of CUDA 13's runtime for frameworks built with it, preloaded before their libcudart on a machine
+// without GPUs. Devices are those of fake_driver.c, counted and refused as CUDA does. Their memory is the
+// host's, everything has happened when a call returns, and kernels do nothing, so what is computed on a
+// device means nothing.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -43,8 +44,9 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
-  return end(is_device(device) && cuDeviceGetPCIBusId(text, size, device) == CUDA_SUCCESS ? cudaSuccess
-                                                                                           : cudaErrorInvalidDevice);
+  return end(is_device(device) && cuDeviceGetPCIBusId(text, size, device) == CUDA_SUCCESS
+                 ? cudaSuccess
+                 : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* properties, int device) {
@@ -71,11 +73,20 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* properties, int devic
 cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, int device) {
   if (!is_device(device)) return end(cudaErrorInvalidDevice);
   switch (attribute) {
-    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
-    case cudaDevAttrMultiProcessorCount: *value = 132; break;
-    case cudaDevAttrWarpSize: *value = 32; break;
-    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
-    default: *value = 0;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = 132;
+      break;
+    case cudaDevAttrWarpSize:
+      *value = 32;
+      break;
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = 1024;
+      break;
+    default:
+      *value = 0;
   }
   return cudaSuccess;
 }
@@ -128,7 +139,8 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size, enum cudaMemcpyK
   memcpy(to, from, size);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   (void)stream;
   return cudaMemcpy(to, from, size, kind);
 }
@@ -184,8 +196,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
   *status = cudaStreamCaptureStatusNone;
   return cudaStreamSynchronize(stream);
 }
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus* status, unsigned long long* id,
-                                     cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus* status,
+                                     unsigned long long* id, cudaGraph_t* graph,
+                                     const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
                                      size_t* count) {
   (void)id, (void)graph, (void)nodes, (void)edges, (void)count;
   return cudaStreamIsCapturing(stream, status);
@@ -243,9 +256,11 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
 static CUresult refuse(void) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
-                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult* found) {
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult* found) {
   (void)version, (void)flags;
-  *function = strcmp(name, "cuDevicePrimaryCtxGetState") == 0 ? (void*)cuDevicePrimaryCtxGetState : (void*)refuse;
+  *function =
+      strcmp(name, "cuDevicePrimaryCtxGetState") == 0 ? (void*)cuDevicePrimaryCtxGetState : (void*)refuse;
   if (found != NULL) *found = cudaDriverEntryPointSuccess;
   return cudaSuccess;
 }

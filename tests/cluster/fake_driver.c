@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A double of libcuda.so.1 and of libnvidia-ml.so.1 that counts devices as the driver does, over the lab's stand-in GPUs:
-// those that this process may open, in PCI order or, for CUDA without CUDA_DEVICE_ORDER=PCI_BUS_ID, in another; for CUDA
-// of these the ones that CUDA_VISIBLE_DEVICES names by index or UUID, up to the first entry that is neither. It can do
-// nothing else.
+// A double of libcuda.so.1 and of libnvidia-ml.so.1 that counts devices as the driver does, over the lab's
+// stand-in GPUs: those that this process may open, in PCI order or, for CUDA without
+// CUDA_DEVICE_ORDER=PCI_BUS_ID, in another; for CUDA of these the ones that CUDA_VISIBLE_DEVICES names by
+// index or UUID, up to the first entry that is neither. It can do nothing else.
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for pyxis, which Debian does not have: as pyxis, it knows --container-image, --container-mounts=SRC[:DST],…
-// and --container-workdir, and with an image lets a task enter its container in task_init, between Slurm's own
-// binding and the plugins listed after it. The container is another root folder in another mount namespace: the
-// host's programs, /in-container with the image's name, no /sys, no /proc/driver, and with the argument
-// `no-devices` none of the GPUs' device files. In plugstack.conf: required spank_container.so [no-devices]
+// Stands in for pyxis, which Debian does not have: as pyxis, it knows --container-image,
+// --container-mounts=SRC[:DST],… and --container-workdir, and with an image lets a task enter its container
+// in task_init, between Slurm's own binding and the plugins listed after it. The container is another root
+// folder in another mount namespace: the host's programs, /in-container with the image's name, no /sys, no
+// /proc/driver, and with the argument `no-devices` none of the GPUs' device files. In plugstack.conf:
+// required spank_container.so [no-devices]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -89,11 +90,10 @@ void enter_container(bool with_devices) {
 }  // namespace
 
 #pragma GCC visibility push(default)
-spank_option spank_options[] = {
-    {image_name, image_argument, image_usage, 1, image, take_option},
-    {mounts_name, mounts_argument, mounts_usage, 1, mounts, take_option},
-    {workdir_name, workdir_argument, workdir_usage, 1, workdir, take_option},
-    SPANK_OPTIONS_TABLE_END};
+spank_option spank_options[] = {{image_name, image_argument, image_usage, 1, image, take_option},
+                                {mounts_name, mounts_argument, mounts_usage, 1, mounts, take_option},
+                                {workdir_name, workdir_argument, workdir_usage, 1, workdir, take_option},
+                                SPANK_OPTIONS_TABLE_END};
 
 extern "C" int slurm_spank_task_init(spank_t, int count, char* arguments[]) {
   if (asked[image].empty()) return 0;

@@ -35,7 +35,8 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
           if (error) return self->end();
           std::copy_n(self->answer_.begin(), control::nonce_bytes, self->introduction_.of_leader.begin());
           asio::error_code cut_off;
-          asio::write(self->socket_, asio::buffer(control::rank_proof(self->key_, self->introduction_)), cut_off);
+          asio::write(self->socket_, asio::buffer(control::rank_proof(self->key_, self->introduction_)),
+                      cut_off);
           self->wait_for_welcome();
         });
   }

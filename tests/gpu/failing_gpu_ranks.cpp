@@ -58,7 +58,8 @@ int go_on(muster::Job& job) {
   auto const expected = static_cast<float>(world.size() * (world.size() + 1)) / 2;
   bool const right = std::count(sums.begin(), sums.end(), expected) == 1000;
   if (job.rank() == 0)
-    std::printf("failing_gpu_ranks: %d of %d ranks went on, sums %s\n", job.size(), before, right ? "right" : "wrong");
+    std::printf("failing_gpu_ranks: %d of %d ranks went on, sums %s\n", job.size(), before,
+                right ? "right" : "wrong");
   job.leave();
   return right ? 0 : 1;
 }
@@ -66,8 +67,7 @@ int go_on(muster::Job& job) {
 int run(const std::string& what, int gpus) {
   // The deadline bounds NCCL's initialisation too.
   auto const deadline = what == "missing" || what == "init_stopped" ? 8s : 30s;
-  muster::JoinOptions options{
-      .deadline = deadline, .operation_timeout = 5s, .device = muster::Device::cuda};
+  muster::JoinOptions options{.deadline = deadline, .operation_timeout = 5s, .device = muster::Device::cuda};
   if (what == "init_stopped") options.silence = 0s;  // its silence is not what ends the job
   options.survive_losses = what == "shrunk";
   auto job = muster::Job::join(options);

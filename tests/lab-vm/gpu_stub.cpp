@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into QEMU: registers a PCI device "gpu-stub", which a guest's kernel takes for an NVIDIA 3D controller. QEMU has no option for a
-// device's vendor, but Debian's exports the functions by which it registers its own. The rest is QEMU's bochs-display. The ids are false on
-// purpose: there is no such GPU here, only its place in the PCI tree.
+// Preloaded into QEMU: registers a PCI device "gpu-stub", which a guest's kernel takes for an NVIDIA 3D
+// controller. QEMU has no option for a device's vendor, but Debian's exports the functions by which it
+// registers its own. The rest is QEMU's bochs-display. The ids are false on purpose: there is no such GPU
+// here, only its place in the PCI tree.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -40,7 +41,8 @@ constexpr Identity stand_in_gpu = {0x10de, 0x20b0, 0xa1, 0, 0x0302, 0x10de, 0x13
 // More than QEMU's own class needs: what we search is then ours to search.
 constexpr std::size_t class_size = 2048;
 
-// Where the identity lies in the class depends on the version of QEMU, so it is looked for and must be there exactly once.
+// Where the identity lies in the class depends on the version of QEMU, so it is looked for and must be there
+// exactly once.
 void become_gpu(void* type_class, void*) {
   auto* bytes = static_cast<unsigned char*>(type_class);
   unsigned char* found = nullptr;

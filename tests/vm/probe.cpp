@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task of the virtual machine's tests: says in one line where it really is, as the kernel sees it. It shares no code with what it tests.
+// A task of the virtual machine's tests: says in one line where it really is, as the kernel sees it. It
+// shares no code with what it tests.
 //
-//   rank=0 gpus=0 gpu_domains=0 cpus=0-3 cpu_domains=0 memory=0:8192 denied=EPERM nics=rocep24s0 nic_domains=0 switch=0000:15:00.0 shared=0000:15:00.0 …
+//   rank=0 gpus=0 gpu_domains=0 cpus=0-3 cpu_domains=0 memory=0:8192 denied=EPERM nics=rocep24s0
+//   nic_domains=0 switch=0000:15:00.0 shared=0000:15:00.0 …
 //
-// gpus: the GPUs of the task. Muster says which; without it, those whose device file opens (a file without a driver behind it fails with
-// ENXIO). memory: pages of 32 MiB, written just now, by the domain that they lie in. switch: the upstream port of the PCI switch that the GPU
-// hangs on. shared: the lowest bridge that the GPU and the network card have in common.
+// gpus: the GPUs of the task. Muster says which; without it, those whose device file opens (a file without a
+// driver behind it fails with ENXIO). memory: pages of 32 MiB, written just now, by the domain that they lie
+// in. switch: the upstream port of the PCI switch that the GPU hangs on. shared: the lowest bridge that the
+// GPU and the network card have in common.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -61,7 +64,8 @@ std::map<std::string, std::string> gpu_addresses() {
   for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus")) {
     std::ifstream information(entry.path() / "information");
     for (std::string line; std::getline(information, line);)
-      if (line.starts_with("Device Minor:")) addresses[line.substr(line.find_last_of(" \t") + 1)] = entry.path().filename();
+      if (line.starts_with("Device Minor:"))
+        addresses[line.substr(line.find_last_of(" \t") + 1)] = entry.path().filename();
   }
   return addresses;
 }
@@ -107,7 +111,10 @@ std::string memory_pages() {
   Words pages;
   for (std::string line; std::getline(maps, line);) {
     const Words words = split(line, ' ');
-    if (std::none_of(words.begin(), words.end(), [](const auto& w) { return w.starts_with("anon=") && std::stoul(w.substr(5)) >= bytes / 4096; })) continue;
+    if (std::none_of(words.begin(), words.end(), [](const auto& w) {
+          return w.starts_with("anon=") && std::stoul(w.substr(5)) >= bytes / 4096;
+        }))
+      continue;
     for (const auto& word : words)
       if (word.size() > 2 && word[0] == 'N' && word.find('=') != std::string::npos) {
         const auto equals = word.find('=');
@@ -121,7 +128,8 @@ std::string memory_pages() {
 Words bridges_above(const fs::path& device) {
   Words bridges;
   for (const auto& part : fs::canonical(device))
-    if (std::string(part).find(':') != std::string::npos && std::string(part).starts_with("0000:")) bridges.push_back(part);
+    if (std::string(part).find(':') != std::string::npos && std::string(part).starts_with("0000:"))
+      bridges.push_back(part);
   if (!bridges.empty()) bridges.pop_back();
   return bridges;
 }
@@ -149,21 +157,25 @@ int main() {
     const fs::path device = "/sys/bus/pci/devices/" + addresses.at(minor);
     gpu_domains.push_back(line_of(device / "numa_node"));
     const Words bridges = bridges_above(device);
-    if (bridges.size() > 1) switches.push_back(bridges[bridges.size() - 2]);  // the last is the port down to the GPU
+    if (bridges.size() > 1)
+      switches.push_back(bridges[bridges.size() - 2]);  // the last is the port down to the GPU
   }
   for (const auto& port : split(variable("MUSTER_NICS"), ',')) {
     const std::string name = port.substr(0, port.find(':'));
     const fs::path device = "/sys/class/infiniband/" + name + "/device";
     nics.push_back(name);
     nic_domains.push_back(line_of(device / "numa_node"));
-    if (gpus.size() == 1) shared.push_back(lowest_shared_bridge("/sys/bus/pci/devices/" + addresses.at(gpus[0]), device));
+    if (gpus.size() == 1)
+      shared.push_back(lowest_shared_bridge("/sys/bus/pci/devices/" + addresses.at(gpus[0]), device));
   }
   std::printf(
-      "rank=%s gpus=%s gpu_domains=%s cpus=%s cpu_domains=%s memory=%s opened=%s denied=%s nics=%s nic_domains=%s switch=%s "
+      "rank=%s gpus=%s gpu_domains=%s cpus=%s cpu_domains=%s memory=%s opened=%s denied=%s nics=%s "
+      "nic_domains=%s switch=%s "
       "shared=%s muster_cpus=%s muster_memory=%s\n",
-      variable("SLURM_PROCID").c_str(), joined(gpus).c_str(), joined(gpu_domains).c_str(), allowed_cpus().c_str(),
-      joined(cpu_domains()).c_str(), memory_pages().c_str(), joined(opened).c_str(), joined(denied).c_str(),
-      joined(nics).c_str(), joined(nic_domains).c_str(), joined(switches).c_str(), joined(shared).c_str(), joined(Words{variable("MUSTER_CPUS")}).c_str(),
+      variable("SLURM_PROCID").c_str(), joined(gpus).c_str(), joined(gpu_domains).c_str(),
+      allowed_cpus().c_str(), joined(cpu_domains()).c_str(), memory_pages().c_str(), joined(opened).c_str(),
+      joined(denied).c_str(), joined(nics).c_str(), joined(nic_domains).c_str(), joined(switches).c_str(),
+      joined(shared).c_str(), joined(Words{variable("MUSTER_CPUS")}).c_str(),
       joined(Words{variable("MUSTER_MEMORY")}).c_str());
   return 0;
 }

@@ -47,7 +47,8 @@ std::vector<Row> check_nodes(Patient& patient) {
   if (job.rank() != 0) return {};
   std::vector<NodePace> nodes;
   for (std::size_t i = 0; i < first.size(); ++i)
-    nodes.push_back({job.roster()[static_cast<std::size_t>(first[i])].host, times[i].ranks, times[i].seconds});
+    nodes.push_back(
+        {job.roster()[static_cast<std::size_t>(first[i])].host, times[i].ranks, times[i].seconds});
   return {judge_paces(nodes)};
 }
 

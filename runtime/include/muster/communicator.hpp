@@ -24,9 +24,9 @@ class Collectives;  // the interface behind which NCCL, Open MPI and a world of 
 /// Every rank of the group calls the same operations in the same order with the same element type and counts.
 /// On backend "nccl" all buffers are GPU memory, operations are enqueued on `stream`, and synchronize(stream)
 /// waits for them, as does CUDA itself: Muster then looks after them from a thread of its own
-/// (docs/failures.md); on "open-mpi", "control-plane" and "alone" buffers are host memory, `stream` is ignored
-/// and the call returns when the result is there. Lengths are those of the spans, in elements; an operation
-/// on none does nothing.
+/// (docs/failures.md); on "open-mpi", "control-plane" and "alone" buffers are host memory, `stream` is
+/// ignored and the call returns when the result is there. Lengths are those of the spans, in elements; an
+/// operation on none does nothing.
 ///
 /// @throws Error, each operation: usage for arguments that make no sense (a rank that is not in the group,
 /// lengths that do not fit, buffers that overlap), before anything is sent, so that the communicator can be

@@ -36,8 +36,8 @@ struct JoinOptions {
   /// lost; 0: never. A job that is suspended as a whole loses nobody.
   std::chrono::milliseconds silence{10'000};
   Device device = Device::automatic;
-  /// The job goes on when ranks are lost: Job::shrink() then makes it one of those that are left. Without it the
-  /// ranks stay connected to the launcher's PMIx, and Slurm kills them all about a second after one has
+  /// The job goes on when ranks are lost: Job::shrink() then makes it one of those that are left. Without it
+  /// the ranks stay connected to the launcher's PMIx, and Slurm kills them all about a second after one has
   /// vanished, whatever srun's -K says; with it they leave PMIx once they have joined, and Muster alone looks
   /// after them (start with srun --kill-on-bad-exit=0). Host memory is then reduced over the control plane
   /// (backend "control-plane"), which is slow, since Open MPI keeps PMIx connected and cannot go on without a
@@ -47,8 +47,8 @@ struct JoinOptions {
   /// ranks have not entered it and what they did last; again after twice the time, and so on. 0: never.
   /// Of setting up a communicator not before 30 s. MUSTER_STALL_WARNING, in seconds, has precedence.
   std::chrono::milliseconds stall_warning{30'000};
-  /// A process that calls nothing of Muster for so long after the job has failed, and so does not hear of it, is
-  /// ended with the error's exit code; the library then says the job's one line. 0: never.
+  /// A process that calls nothing of Muster for so long after the job has failed, and so does not hear of it,
+  /// is ended with the error's exit code; the library then says the job's one line. 0: never.
   std::chrono::milliseconds unattended{1'200};
 };
 
@@ -71,7 +71,7 @@ struct Hello {
   std::string cpus;            ///< CPU list this process may run on, e.g. "0-3,8"
   std::string muster_version;  ///< of the runtime in this process
   std::string plugin_version;  ///< of the SPANK plugin that placed it (MUSTER_VERSION), empty when none did
-  std::string nccl_version;  ///< of the NCCL library that was loaded, empty when none was
+  std::string nccl_version;    ///< of the NCCL library that was loaded, empty when none was
 };
 
 /// A process's membership in its job.
@@ -135,28 +135,30 @@ class MUSTER_EXPORT Job {
   /// same on all of them. Host side, over the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
-  /// `save` is called once when a rank was lost: by this rank's next call of Muster, or by the one that it waits
-  /// in, on the thread that made it (a Reducer's own may be it) and right before the call throws
+  /// `save` is called once when a rank was lost: by this rank's next call of Muster, or by the one that it
+  /// waits in, on the thread that made it (a Reducer's own may be it) and right before the call throws
   /// Error(Fault::lost_rank). It may do anything but call this job and its communicators; what it throws is
-  /// printed and forgotten. When it has not returned `deadline` after the loss, the process is ended with exit
-  /// code 75. Without survive_losses Slurm leaves it about a second. Replaces the call given before; after
-  /// shrink() it stands for the next loss.
+  /// printed and forgotten. When it has not returned `deadline` after the loss, the process is ended with
+  /// exit code 75. Without survive_losses Slurm leaves it about a second. Replaces the call given before;
+  /// after shrink() it stands for the next loss.
   void on_rank_lost(std::function<void(const Loss&)> save,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30));
 
-  /// After Error(Fault::lost_rank): the ranks that are left become the job, in their old order, with new numbers;
-  /// rank(), size(), local_rank(), host_index() and roster() change. world() and host_world() make new
-  /// communicators; old ones and what was split from them must not be used any more. Collective over the ranks
-  /// that are left, also when rank 0 is not among them; returns when all have come whose process still runs and
-  /// can be reached. Ranks that are cut off from each other do not go on twice: those that are left must be more
-  /// than half of all but the ones that are certain to have ended, or half of them with the lowest rank.
+  /// After Error(Fault::lost_rank): the ranks that are left become the job, in their old order, with new
+  /// numbers; rank(), size(), local_rank(), host_index() and roster() change. world() and host_world() make
+  /// new communicators; old ones and what was split from them must not be used any more. Collective over the
+  /// ranks that are left, also when rank 0 is not among them; returns when all have come whose process still
+  /// runs and can be reached. Ranks that are cut off from each other do not go on twice: those that are left
+  /// must be more than half of all but the ones that are certain to have ended, or half of them with the
+  /// lowest rank.
   /// @throws Error: usage (without survive_losses, or when nobody was lost), lost_rank (too few are left),
   /// deadline.
   void shrink(std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
-  /// Runs `section` on rank 0 while the other ranks wait for it: to write a checkpoint, to download data. What it
-  /// throws is thrown on every rank as one Error, which rank 0 says, and the job goes on for whom catches it;
-  /// an exception that is no Error counts as Fault::system. `section` must not call on other ranks.
+  /// Runs `section` on rank 0 while the other ranks wait for it: to write a checkpoint, to download data.
+  /// What it throws is thrown on every rank as one Error, which rank 0 says, and the job goes on for whom
+  /// catches it; an exception that is no Error counts as Fault::system. `section` must not call on other
+  /// ranks.
   /// @throws Error(Fault::deadline) on all ranks when rank 0 is not done by then.
   void on_rank_0(const std::string& name, const std::function<void()>& section,
                  std::chrono::milliseconds deadline = std::chrono::minutes(10));

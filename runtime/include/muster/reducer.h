@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* As muster::ReducerOptions, where each is explained; the same on all ranks. On "nccl" `chunks` and `bfloat16`
- * are MUSTER_USAGE where this library was built without nvcc (`muster check-build`). */
+/* As muster::ReducerOptions, where each is explained; the same on all ranks. On "nccl" `chunks` and
+ * `bfloat16` are MUSTER_USAGE where this library was built without nvcc (`muster check-build`). */
 typedef struct muster_reducer_options {
   size_t size;           /* sizeof(muster_reducer_options) */
   uint64_t bucket_bytes; /* gradients of one bucket, at least; 0: from a measurement */
@@ -29,17 +29,17 @@ typedef struct muster_reducer_options {
 /* As muster::Reducer: gradient buckets over a communicator. Parameters are numbered in forward order; the
  * backward pass calls muster_reducer_ready() for each of them, once in a step (in the deterministic mode once
  * for each of this rank's chunks: on GPU memory what is enqueued for the next one after that, on the streams
- * that were given, waits until this one is added), and then muster_reducer_finish(). An error of a reduction is
- * told by the next call; after it the reducer is of no use but to be freed. The communicator can be used at the
- * same time. */
+ * that were given, waits until this one is added), and then muster_reducer_finish(). An error of a reduction
+ * is told by the next call; after it the reducer is of no use but to be freed. The communicator can be used
+ * at the same time. */
 typedef struct muster_reducer muster_reducer;
 /* A reducer of `parameters` gradients of float32, the only type that it has: numbers of another one behind
  * these pointers would be added as if they were float32, unseen (muster_all_reduce() takes every type).
  * sizes[i] is the number of elements of the i-th, and gradients[i] where it lies: host memory, or on "nccl"
  * GPU memory, which outlives the reducer. Gradients that lie side by side in forward order are reduced where
  * they are. `gradients` may be NULL: the reducer has such memory of its own, zero at first. `options` may be
- * NULL: the defaults. Sets *reducer, to NULL on failure. Collective. MUSTER_USAGE on every rank when they have
- * different sizes or options, or no parameters. */
+ * NULL: the defaults. Sets *reducer, to NULL on failure. Collective. MUSTER_USAGE on every rank when they
+ * have different sizes or options, or no parameters. */
 MUSTER_API int muster_reducer_new(muster_communicator* communicator, size_t parameters, const size_t* sizes,
                                   float* const* gradients, const muster_reducer_options* options,
                                   muster_reducer** reducer);

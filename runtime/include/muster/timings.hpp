@@ -16,9 +16,9 @@ struct Timings {
   Milliseconds exchange{0};   ///< the hellos of all ranks
   Milliseconds plane{0};      ///< connecting the control plane, with its first barrier
 
-  Milliseconds world{0};             ///< building world(); of NCCL's, the next three are phases
-  Milliseconds nccl_id{0};           ///< from rank 0's or the root ranks' ncclGetUniqueId to everybody's having it
-  Milliseconds nccl_init{0};         ///< until NCCL says that the communicator is ready
+  Milliseconds world{0};      ///< building world(); of NCCL's, the next three are phases
+  Milliseconds nccl_id{0};    ///< from rank 0's or the root ranks' ncclGetUniqueId to everybody's having it
+  Milliseconds nccl_init{0};  ///< until NCCL says that the communicator is ready
   Milliseconds first_collective{0};  ///< the all-reduce of one float that world() ends with
   Milliseconds node{0};              ///< building node(): split and first collective
   Milliseconds across_nodes{0};      ///< building across_nodes(), likewise

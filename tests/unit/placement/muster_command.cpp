@@ -24,6 +24,8 @@ Result shell(const std::string& command) {
   return result;
 }
 
-Result run_muster(const std::string& arguments) { return shell("timeout 60 '" MUSTER_COMMAND "' " + arguments); }
+Result run_muster(const std::string& arguments) {
+  return shell("timeout 60 '" MUSTER_COMMAND "' " + arguments);
+}
 
 }  // namespace muster::cli::test

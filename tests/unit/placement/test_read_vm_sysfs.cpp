@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_live() on what a real kernel says of 4 NUMA domains, 4 GPU stand-ins and 4 RDMA devices: captured in the virtual machine of
-// tests/lab-vm (docs/lab-vm.md). The GPUs' ids are false, their places are not.
+// read_live() on what a real kernel says of 4 NUMA domains, 4 GPU stand-ins and 4 RDMA devices: captured in
+// the virtual machine of tests/lab-vm (docs/lab-vm.md). The GPUs' ids are false, their places are not.
 #include <cstdlib>
 
 #include "catch.hpp"
@@ -73,7 +73,8 @@ TEST_CASE("Placement on the virtual machine is what its tests saw the plugin do"
   request.tasks = 4;
   for (const Gpu& gpu : node.gpus) request.gpus.push_back(gpu.pci);
   const Placement placement = place(node, request);
-  const std::vector<std::string> cpus = {"0,2", "4,6", "8,10", "12,14"}, nics = {"rocep24s0", "rocep52s0", "rocep80s0", "rocep108s0"};
+  const std::vector<std::string> cpus = {"0,2", "4,6", "8,10", "12,14"},
+                                 nics = {"rocep24s0", "rocep52s0", "rocep80s0", "rocep108s0"};
   for (std::size_t i = 0; i < 4; ++i) {
     const TaskPlacement& task = placement.tasks[i];
     CHECK(task.cpus.to_list() == cpus[i]);

@@ -20,10 +20,9 @@ struct Line {
 };
 
 double size_of(const std::string& style) {
-  static const std::map<std::string, double> sizes = {{"title", 20}, {"subtitle", 12}, {"note", 12},
-                                                      {"heading", 12}, {"small", 10},  {"device", 11},
-                                                      {"label", 10},   {"cell", 12},   {"cpu", 7},
-                                                      {"task", 9}};
+  static const std::map<std::string, double> sizes = {
+      {"title", 20},  {"subtitle", 12}, {"note", 12}, {"heading", 12}, {"small", 10},
+      {"device", 11}, {"label", 10},    {"cell", 12}, {"cpu", 7},      {"task", 9}};
   return sizes.at(style);
 }
 
@@ -101,7 +100,8 @@ TEST_CASE("The picture has every CPU, GPU and NIC, each with its task") {
     add_nic(node, "mlx5_" + std::to_string(i), i, 0x11 + 0x20 * i, 0x10 + 0x20 * i);
   }
   const Picture picture(node, all_of(node, 4));
-  for (const auto& gpu : node.gpus) CHECK(picture.count(gpu.pci.to_string()) == 2);  // in the picture and the table
+  for (const auto& gpu : node.gpus)
+    CHECK(picture.count(gpu.pci.to_string()) == 2);  // in the picture and the table
   for (const auto& nic : node.nics) CHECK(picture.count(nic.label() + ":1") == 2);
   for (int task = 0; task < 4; ++task) {
     CHECK(picture.count("T" + std::to_string(task)) == 4);
@@ -127,7 +127,8 @@ TEST_CASE("Pictures of small and of large machines are neither clipped nor muddl
   Node node = make_node({packages, domains, cores, threads});
   for (int i = 0; i < gpus; ++i) {
     add_gpu(node, i % (packages * domains), 0x04 + 0x08 * i);
-    if (i % 2 == 0) add_nic(node, "mlx5_" + std::to_string(i), (i + 1) % (packages * domains), 0x05 + 0x08 * i);
+    if (i % 2 == 0)
+      add_nic(node, "mlx5_" + std::to_string(i), (i + 1) % (packages * domains), 0x05 + 0x08 * i);
   }
   for (const bool all_threads : {false, true}) {
     Request request = all_of(node, std::max(1, gpus));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "placement/topology_record.hpp"
-
 #include <filesystem>
 #include <random>
 
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/read.hpp"
+#include "placement/topology_record.hpp"
 #include "trees.hpp"
 
 using namespace muster::placement;
@@ -156,9 +155,9 @@ TEST_CASE("JSON that is none of ours is refused, however right its checksum") {
            std::pair("\"schema\":1", "\"schema\":2"),
            std::pair("\"schema\":1", "\"schema\":1.0"),
            std::pair("\"schema\":1", "\"schema\":\"1\""),
-           std::pair("\"cores\":[", "\"cores\":[[0,0,\"\"],"),          // a core without CPUs
-           std::pair("\"cores\":[", "\"cores\":[[0,0,\"0\"],"),         // a CPU twice
-           std::pair("\"cores\":[", "\"cores\":[[0,7,\"77\"],"),        // a domain that is not there
+           std::pair("\"cores\":[", "\"cores\":[[0,0,\"\"],"),    // a core without CPUs
+           std::pair("\"cores\":[", "\"cores\":[[0,0,\"0\"],"),   // a CPU twice
+           std::pair("\"cores\":[", "\"cores\":[[0,7,\"77\"],"),  // a domain that is not there
            std::pair("\"cores\":[", "\"cores\":[[0,0],"),
            std::pair("\"cores\":[", "\"cores\":[[0,0,\"65536\"],"),
            std::pair("\"cores\":[", "\"cores\":[[0,99999999999,\"77\"],"),
@@ -173,22 +172,30 @@ TEST_CASE("JSON that is none of ours is refused, however right its checksum") {
     INFO(from << " -> " << to);
     CHECK_FALSE(read_record_body(with(from, to), here));
   }
-  for (const std::string text : {"", "null", "[]", "{}", "1e999", "\xff"}) CHECK_FALSE(read_record_body(text, here));
+  for (const std::string text : {"", "null", "[]", "{}", "1e999", "\xff"})
+    CHECK_FALSE(read_record_body(text, here));
   CHECK_FALSE(read_record_body(std::string(1 << 20, '['), here));
 }
 
 TEST_CASE("Random damage and random bytes end in nothing or in a node that can be used") {
   const std::string body = body_of(record_of_made_up_machine());
   std::mt19937 random(7);
-  const auto below = [&](std::size_t limit) { return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random); };
+  const auto below = [&](std::size_t limit) {
+    return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
+  };
   for (int run = 0; run < 3000; ++run) {
     std::string damaged = body;
     for (std::size_t change = below(4) + 1; change > 0; --change) {
       const auto at = below(damaged.size());
       switch (below(3)) {
-        case 0: damaged[at] = static_cast<char>(below(256)); break;
-        case 1: damaged[at] = "0123456789-,[]{}\":eE."[below(21)]; break;
-        default: damaged.erase(at, below(8) + 1);
+        case 0:
+          damaged[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          damaged[at] = "0123456789-,[]{}\":eE."[below(21)];
+          break;
+        default:
+          damaged.erase(at, below(8) + 1);
       }
     }
     use(read_record_body(damaged, here));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins, meets and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Prints one line on rank 0:
-// "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R begins before the others and is stopped while it
-// joins. WHAT:
+// Joins, meets and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Prints one line on
+// rank 0: "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R begins before the others and is stopped
+// while it joins. WHAT:
 //   absent:R,S…  these ranks never join
 //   ended:R   rank R ends before it joins
 //   late:R    rank R joins 5 s after the others

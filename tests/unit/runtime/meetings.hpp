@@ -56,7 +56,8 @@ inline std::uint16_t free_port() {
 }
 
 // Over TCP, the first two ranks on this host and the others on another; those of a host come through one.
-inline MeetingPlan plan_over_tcp(const std::string& job, int rank, int size, const std::vector<std::uint16_t>& ports) {
+inline MeetingPlan plan_over_tcp(const std::string& job, int rank, int size,
+                                 const std::vector<std::uint16_t>& ports) {
   auto plan = plan_of(job, rank, size);
   plan.local_name.clear();
   plan.ports = ports;

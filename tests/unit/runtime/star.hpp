@@ -32,7 +32,8 @@ struct Star {
   explicit Star(int ranks, int connected, std::vector<int> leader_of = {},
                 std::chrono::milliseconds silence = std::chrono::seconds(10),
                 std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0})
-      : options{roster_of(ranks), std::move(leader_of), silence, stall_warning}, key(muster::control::random_key()) {
+      : options{roster_of(ranks), std::move(leader_of), silence, stall_warning},
+        key(muster::control::random_key()) {
     planes.push_back(Plane::listen(key));
     planes[0]->lead(options);
     for (int r = 1; r < connected; ++r) planes.push_back(follow(r, key));

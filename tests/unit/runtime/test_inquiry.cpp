@@ -72,9 +72,10 @@ TEST_CASE("a rank that waits for others is not named as the one that they wait f
 TEST_CASE("where every rank waits only that is said which is known") {
   Asked asked(true);
   for (int rank : {0, 1, 2, 3}) asked.is_at(rank, 5, true);
-  CHECK(asked.said() ==
-        "rank 3 (host h3, GPU 0000:03:00.0) waits for 2 s in all_reduce (operation 5 on communicator 'world'); "
-        "every rank entered it and none has left it: the transport between them is stuck or slow");
+  CHECK(
+      asked.said() ==
+      "rank 3 (host h3, GPU 0000:03:00.0) waits for 2 s in all_reduce (operation 5 on communicator 'world'); "
+      "every rank entered it and none has left it: the transport between them is stuck or slow");
 }
 
 TEST_CASE("nobody is warned of a wait that is over, but of different operations everybody is told") {

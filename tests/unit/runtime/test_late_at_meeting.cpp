@@ -20,9 +20,7 @@ MeetingPlan plan_that_keeps(const std::string& job, int rank, int size) {
   return plan;
 }
 
-bool keeps_keys() {
-  return ::syscall(SYS_add_key, "user", "muster:test", "x", 1, KEY_SPEC_USER_KEYRING) > 0;
-}
+bool keeps_keys() { return ::syscall(SYS_add_key, "user", "muster:test", "x", 1, KEY_SPEC_USER_KEYRING) > 0; }
 
 // A process that begins now and joins when it is told to.
 class Latecomer {

@@ -101,7 +101,8 @@ TEST_CASE("the metrics file is written at once, at each interval and at the end"
   // The counters are the process's: other tests may have come before.
   auto const before = of(counters().read(hello_of(0)), "all_reduce");
   auto const says = [&](const char* counter, std::uint64_t value) {
-    return has(content(path), std::string(counter) + "{rank=\"0\",host=\"n1\",gpu=\"\",operation=\"all_reduce\"} " +
+    return has(content(path), std::string(counter) +
+                                  "{rank=\"0\",host=\"n1\",gpu=\"\",operation=\"all_reduce\"} " +
                                   std::to_string(value) + "\n");
   };
   {

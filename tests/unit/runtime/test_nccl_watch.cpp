@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of NCCL operations whose program waits for them in CUDA itself, on test doubles of CUDA and NCCL.
+// What becomes of NCCL operations whose program waits for them in CUDA itself, on test doubles of CUDA and
+// NCCL.
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -15,8 +16,8 @@ namespace {
 
 using Program = std::function<void(int rank, Communicator& world)>;
 
-// Each rank's NCCL world on a stream that never ends from here on, and `program` on it, which then waits without a
-// call of Muster until the job has failed; what the program is told when it comes back.
+// Each rank's NCCL world on a stream that never ends from here on, and `program` on it, which then waits
+// without a call of Muster until the job has failed; what the program is told when it comes back.
 std::vector<std::optional<Error>> wait_in_cuda(Star& star, std::chrono::milliseconds timeout,
                                                const Program& program, const char* nccl = "") {
   return star.on_each([&](int rank, control::Plane& plane) {

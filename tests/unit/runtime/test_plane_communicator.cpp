@@ -54,8 +54,9 @@ TEST_CASE("a wait over the control plane is cut off by its own rank, and the job
         world.interrupt();
       });
       std::vector<float> values(10);
-      auto const error = error_of(
-          [&] { world.all_reduce(values.data(), values.data(), 10, DataType::float32, Reduction::sum, nullptr); });
+      auto const error = error_of([&] {
+        world.all_reduce(values.data(), values.data(), 10, DataType::float32, Reduction::sum, nullptr);
+      });
       beside.join();
       CHECK(error.fault() == Fault::usage);
       CHECK(has(error.what(), "was interrupted by its own rank"));
@@ -84,10 +85,13 @@ TEST_CASE("collectives over the control plane") {
     require(values == numbers<int>(5, 2), "broadcast");
     std::vector<int> all(15);
     world.all_gather(std::span<const int>(numbers<int>(5, rank)), std::span(all));
-    for (int r = 0; r < 3; ++r) require(std::equal(all.begin() + 5 * r, all.begin() + 5 * r + 5, numbers<int>(5, r).begin()), "all_gather");
+    for (int r = 0; r < 3; ++r)
+      require(std::equal(all.begin() + 5 * r, all.begin() + 5 * r + 5, numbers<int>(5, r).begin()),
+              "all_gather");
     std::vector<float> slice(2);
     world.reduce_scatter(std::span<const float>(std::vector<float>{0, 1, 2, 3, 4, 5}), std::span(slice));
-    require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3}, "reduce_scatter");
+    require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3},
+            "reduce_scatter");
     std::vector<int> token{rank};
     if (rank == 0) world.send(std::span<const int>(token), 2);
     if (rank == 2) world.recv(std::span(token), 0);

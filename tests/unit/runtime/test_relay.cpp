@@ -59,7 +59,8 @@ class HostOfTwo {
     bool const both = std::count(heard_.begin(), heard_.end(), "arrive") == 1 &&
                       std::count(heard_.begin(), heard_.end(), "from arrive") == 1;
     if (!both || (what != "arrive" && what != "from arrive")) return;
-    Message const done{{"is", "done"}, {"name", "leave"}, {"last", true}, {"blobs", {Message::binary(Blob{})}}};
+    Message const done{
+        {"is", "done"}, {"name", "leave"}, {"last", true}, {"blobs", {Message::binary(Blob{})}}};
     rank_0_.send(1, {{"is", "to"}, {"ranks", {1, 2}}, {"message", done}});
   }
   void note_end() {

@@ -13,9 +13,9 @@ namespace {
 constexpr auto silence = 800ms;
 constexpr auto quarter = silence / 4;
 
-// The other side says one thing, a moment after a look, and then nothing. True when the connection is given up
-// before half a quarter of the silence has passed beyond the silence: both are timers of one thread, which run
-// in their order however late they are.
+// The other side says one thing, a moment after a look, and then nothing. True when the connection is given
+// up before half a quarter of the silence has passed beyond the silence: both are timers of one thread, which
+// run in their order however late they are.
 bool is_given_up_in_time() {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);

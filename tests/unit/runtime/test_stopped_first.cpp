@@ -61,8 +61,7 @@ TEST_CASE("when the first of a host is stopped and rank 0 is missing, another of
 TEST_CASE("when the first of a host is stopped, the others meet rank 0 without it") {
   auto const job = new_job();
   StoppedFirst const first(plan_of_host(job, 1, 4));
-  auto const outcomes =
-      meet({plan_of_host(job, 0, 4), plan_of_host(job, 2, 4), plan_of_host(job, 3, 4)}, 2s);
+  auto const outcomes = meet({plan_of_host(job, 0, 4), plan_of_host(job, 2, 4), plan_of_host(job, 3, 4)}, 2s);
   for (const auto& outcome : outcomes) REQUIRE(outcome.error);
   CHECK(speakers(outcomes) == 1);
   CHECK(has(outcomes[0].error->what(), "join: 1 of 4 ranks missing after 2 s: rank 1 (host h0)"));

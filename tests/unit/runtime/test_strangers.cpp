@@ -8,11 +8,11 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "has.hpp"
 #include "control/connect.hpp"
 #include "control/members.hpp"
 #include "control/round.hpp"
 #include "control/store.hpp"
+#include "has.hpp"
 #include "is_cut_off.hpp"
 #include "star.hpp"
 

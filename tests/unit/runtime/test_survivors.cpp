@@ -7,9 +7,9 @@
 #include <csignal>
 
 #include "catch.hpp"
-#include "has.hpp"
 #include "control/peer.hpp"
 #include "control/reunion.hpp"
+#include "has.hpp"
 #include "star.hpp"
 
 using namespace muster;
@@ -24,7 +24,8 @@ struct Lost {
   explicit Lost(End end) : ours(io) {
     int numbers[2];
     REQUIRE(pipe(numbers) == 0);
-    asio::local::stream_protocol::endpoint const name(std::string("\0muster test ", 13) + std::to_string(getpid()));
+    asio::local::stream_protocol::endpoint const name(std::string("\0muster test ", 13) +
+                                                      std::to_string(getpid()));
     asio::local::stream_protocol::acceptor acceptor(io, name);
     pid = fork();
     if (pid == 0) {
@@ -72,7 +73,8 @@ struct Lost {
 
 // Who is told in a reunion of `present` of four ranks, and what each got or threw.
 struct Meeting {
-  Meeting(std::vector<int> present, std::vector<int> running, std::set<int> ended, std::set<int> silent = {}) {
+  Meeting(std::vector<int> present, std::vector<int> running, std::set<int> ended,
+          std::set<int> silent = {}) {
     std::vector<std::unique_ptr<Reunion>> gates;
     ReunionPlan plan;
     plan.key = random_key();
@@ -85,7 +87,8 @@ struct Meeting {
       plan.ports.push_back(gates.back()->port());
     }
     for (int r = 0; r < 4; ++r)
-      if (std::find(running.begin(), running.end(), r) == running.end()) gates[static_cast<std::size_t>(r)].reset();
+      if (std::find(running.begin(), running.end(), r) == running.end())
+        gates[static_cast<std::size_t>(r)].reset();
     std::vector<std::thread> threads;
     words.resize(4);
     errors.resize(4);
@@ -114,7 +117,8 @@ TEST_CASE("of a process of this host it is known how it ended and what it did la
     auto const ending = lost.ending();
     CHECK(ending.certain);
     CHECK(ending.text ==
-          "was killed by signal 9 (Killed), while running, last call all_reduce (operation 7 on communicator 'world')");
+          "was killed by signal 9 (Killed), while running, last call all_reduce (operation 7 on communicator "
+          "'world')");
   }
   SECTION("ended by itself") {
     Lost lost([] { _exit(3); });
@@ -177,8 +181,9 @@ TEST_CASE("who waits long is told of in one line, and ranks in different operati
   });
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
   CHECK(thrown[0]->fault() == Fault::usage);
-  CHECK(has(thrown[0]->what(),
-            "operation 5 on communicator 'world': rank 1 (host h1, GPU 0000:01:00.0) called barrier, but rank 0 "));
+  CHECK(has(
+      thrown[0]->what(),
+      "operation 5 on communicator 'world': rank 1 (host h1, GPU 0000:01:00.0) called barrier, but rank 0 "));
   CHECK(has(thrown[0]->what(), "called all_reduce: all ranks must make the same calls in the same order"));
 }
 

@@ -42,8 +42,8 @@ TEST_CASE("Arguments that place no step ask for nothing") {
 }
 
 TEST_CASE("Arguments that place steps, or may be wrong, ask") {
-  for (const char* argument : {"default=auto", "default=strict", "default=off,memory=off", "default=", "colour=red",
-                               "isolation=off", "topology=relative", "cache=", "profiles", ""})
+  for (const char* argument : {"default=auto", "default=strict", "default=off,memory=off", "default=",
+                               "colour=red", "isolation=off", "topology=relative", "cache=", "profiles", ""})
     CHECK(ask({"default=off", argument}));
 }
 
@@ -69,7 +69,8 @@ TEST_CASE("A text in a file is found wherever it stands, and what cannot be read
 
 TEST_CASE("srun is asked by the job around it or on its command line") {
   CHECK_FALSE(srun_may_ask());
-  for (const char* name : {"_SLURM_SPANK_OPTION_muster_muster", "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"}) {
+  for (const char* name :
+       {"_SLURM_SPANK_OPTION_muster_muster", "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"}) {
     setenv(name, "", 1);
     CHECK(srun_may_ask());
     unsetenv(name);

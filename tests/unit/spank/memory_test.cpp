@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin as it is shipped, both files, with malloc failing at each of its calls in turn: no hook may fail, throw or crash, and
-// a task is either placed as with enough memory, or left alone with a line that says why.
-// Slurm itself cannot be had here, since it ends the process when it finds no memory: what stands in for it keeps
-// a step of two tasks in fixed arrays.
+// The plugin as it is shipped, both files, with malloc failing at each of its calls in turn: no hook may
+// fail, throw or crash, and a task is either placed as with enough memory, or left alone with a line that
+// says why. Slurm itself cannot be had here, since it ends the process when it finds no memory: what stands
+// in for it keeps a step of two tasks in fixed arrays.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -52,14 +52,17 @@ Said logged, environment;  // what the tasks' hook said and set
 spank_option* option = nullptr;
 spank_context_t context = S_CTX_REMOTE;
 bool lifted = false;  // srun asked for GPUs that are not isolated
-// The process that stands for slurmstepd, and how many variables it has asked for that it has no business with.
+// The process that stands for slurmstepd, and how many variables it has asked for that it has no business
+// with.
 pid_t stepd = 0;
 int asked_as_root = 0;
 constexpr auto success = static_cast<spank_err_t>(0);  // ESPANK_SUCCESS is of another type in Slurm 22.05
 
 void say(Said& said, const char* format, va_list arguments) {
-  const int written = std::vsnprintf(said.text + said.length, sizeof said.text - said.length, format, arguments);
-  if (written > 0) said.length = std::min(said.length + static_cast<std::size_t>(written), sizeof said.text - 1);
+  const int written =
+      std::vsnprintf(said.text + said.length, sizeof said.text - said.length, format, arguments);
+  if (written > 0)
+    said.length = std::min(said.length + static_cast<std::size_t>(written), sizeof said.text - 1);
 }
 
 }  // namespace
@@ -120,29 +123,31 @@ spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int size) {
                                            {"CUDA_VISIBLE_DEVICES", "4,5", true}};
   // Whether these are there, or their bytes; they are not read.
   const std::string_view asked = name;
-  const bool kept = asked == "SLURM_MUSTER_LIFTED" || asked == "CUDA_VISIBLE_DEVICES" || asked == "MUSTER_SET" ||
-                    asked == "SLURM_STEP_GPUS";
+  const bool kept = asked == "SLURM_MUSTER_LIFTED" || asked == "CUDA_VISIBLE_DEVICES" ||
+                    asked == "MUSTER_SET" || asked == "SLURM_STEP_GPUS";
   asked_as_root += getpid() == stepd && !kept;
   const char* value = nullptr;
   for (const auto& variable : variables)
-    if (std::strcmp(name, variable.name) == 0 && (lifted || !variable.only_when_lifted)) value = variable.value;
+    if (std::strcmp(name, variable.name) == 0 && (lifted || !variable.only_when_lifted))
+      value = variable.value;
   if (value == nullptr) return ESPANK_ENV_NOEXIST;
   std::snprintf(buffer, static_cast<std::size_t>(size), "%s", value);
   return success;
 }
 spank_err_t spank_setenv(spank_t, const char* name, const char* value, int) {
-  const int written = std::snprintf(environment.text + environment.length, sizeof environment.text - environment.length,
-                                    "%s=%s\n", name, value);
-  environment.length = std::min(environment.length + static_cast<std::size_t>(written), sizeof environment.text - 1);
+  const int written = std::snprintf(environment.text + environment.length,
+                                    sizeof environment.text - environment.length, "%s=%s\n", name, value);
+  environment.length =
+      std::min(environment.length + static_cast<std::size_t>(written), sizeof environment.text - 1);
   return success;
 }
 spank_err_t spank_unsetenv(spank_t, const char*) { return success; }
-#define STANDS_IN(log)                   \
-  void log(const char* format, ...) {    \
-    va_list arguments;                   \
-    va_start(arguments, format);         \
-    say(logged, format, arguments);      \
-    va_end(arguments);                   \
+#define STANDS_IN(log)                \
+  void log(const char* format, ...) { \
+    va_list arguments;                \
+    va_start(arguments, format);      \
+    say(logged, format, arguments);   \
+    va_end(arguments);                \
   }
 STANDS_IN(slurm_error)
 STANDS_IN(slurm_info)
@@ -174,14 +179,16 @@ class Plugin {
   void* handle_;
 };
 
-/// One step in a process of its own, beside that of the plan; the hook named `starved` finds no memory. reference: the environment with enough.
+/// One step in a process of its own, beside that of the plan; the hook named `starved` finds no memory.
+/// reference: the environment with enough.
 Outcome step(const Plugin& plugin, const char* starved, long from, long count, const std::string* reference) {
   const auto call = [&](const char* hook) {
     if (std::strcmp(hook, starved) == 0) {
       failing_from = from;
       failing_count = count;
     }
-    const int result = std::strcmp(hook, "option") == 0 ? option->cb(option->val, "auto", 1) : plugin.call(hook);
+    const int result =
+        std::strcmp(hook, "option") == 0 ? option->cb(option->val, "auto", 1) : plugin.call(hook);
     failing_from = 0;
     return result;
   };
@@ -256,7 +263,8 @@ TEST_CASE("Whichever allocation fails, a task is placed or told why it is not") 
 TEST_CASE("Whichever allocation fails, a task whose isolation was lifted has its own GPUs or ends") {
   const Plugin plugin;
   lifted = true;
-  // Nothing is placed, so that only this is at stake: by --muster=off, and where nobody asks and only the mark tells.
+  // Nothing is placed, so that only this is at stake: by --muster=off, and where nobody asks and only the
+  // mark tells.
   const bool asked = GENERATE(true, false);
   for (const long count : {1L, 1000000L}) {
     int outcome = placed;
@@ -291,11 +299,13 @@ TEST_CASE("Whichever allocation fails, srun's hooks and the option either work o
       outcome = in_child([&] {
         context = where;
         // Once with memory: for want of thread-local data glibc would end the process, whoever asks.
-        if (plugin.call("slurm_spank_init") != 0 || option->cb(option->val, "auto", 1) != 0) return hook_failed;
+        if (plugin.call("slurm_spank_init") != 0 || option->cb(option->val, "auto", 1) != 0)
+          return hook_failed;
         failing_from = from;
         failing_count = 1;
         const int loaded = plugin.call("slurm_spank_init");
-        const int taken = option == nullptr ? -1 : option->cb(option->val, "auto,cpu=off,json=/a/file/with/a/name", 1);
+        const int taken =
+            option == nullptr ? -1 : option->cb(option->val, "auto,cpu=off,json=/a/file/with/a/name", 1);
         failing_from = 0;
         if (allocations < from) return loaded == 0 && taken == 0 ? not_reached : hook_failed;
         const bool remote_fails = where == S_CTX_REMOTE && (loaded != 0 || taken != 0);

@@ -56,9 +56,7 @@ TEST_CASE("unusable data gets one line that names it", "[corpus]") {
   write_file(folder / "empty", "");
   write_file(folder / "tiny", "abc");
   fs::create_directory(folder / "nothing");
-  const auto message = [&](const fs::path& path) {
-    return refusal_of([&] { Corpus::read(path, 0.1); });
-  };
+  const auto message = [&](const fs::path& path) { return refusal_of([&] { Corpus::read(path, 0.1); }); };
   for (const std::string name : {"missing", "empty", "tiny", "nothing"}) {
     const std::string text = message(folder / name);
     CAPTURE(name, text);

@@ -153,7 +153,8 @@ TEST_CASE("event files are framed and encoded as TensorBoard reads them", "[even
                                                    {"exposed_communication", 0.25f},
                                                    {"mfu", 0.75f}});
   CHECK(scalars[1].count("mfu") == 0);
-  CHECK(scalars[2] == std::map<std::string, float>{{"loss/validation", 1.25f}, {"accuracy/validation", 0.5f}});
+  CHECK(scalars[2] ==
+        std::map<std::string, float>{{"loss/validation", 1.25f}, {"accuracy/validation", 0.5f}});
 }
 
 TEST_CASE("an event file that cannot be written is an error", "[events]") {

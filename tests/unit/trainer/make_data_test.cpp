@@ -77,13 +77,14 @@ TEST_CASE("make-data refuses what it cannot make, on one line", "[make-data]") {
     CHECK_FALSE(refusal_of([&] { make(arguments); }).empty());
   }
   CHECK_FALSE(std::filesystem::exists(folder / "x"));
-  CHECK(refusal_of([&] { make({}); }) ==
-        "name one of: digits, language (see muster-train make-data --help)");
-  CHECK(refusal_of([&] { make({"language", "--order="}); }) ==
-        "--order wants a value (see muster-train make-data language --help)");
+  CHECK(refusal_of([&] { make({}); }) == "name one of: digits, language (see muster-train make-data --help)");
+  CHECK(refusal_of([&] {
+          make({"language", "--order="});
+        }) == "--order wants a value (see muster-train make-data language --help)");
   CHECK(refusal_of([&] { make({"digts"}); }) ==
         "unexpected argument 'digts'; did you mean digits? (see muster-train make-data --help)");
-  CHECK(refusal_of([&] { make({"digits", to, "--trian=5"}); }) ==
-        "unknown option --trian; did you mean --train? (see muster-train make-data digits --help)");
+  CHECK(refusal_of([&] {
+          make({"digits", to, "--trian=5"});
+        }) == "unknown option --trian; did you mean --train? (see muster-train make-data digits --help)");
   CHECK_THROWS_AS(make({"digits", "--output=/dev/null/x", "--train=1"}), Error);
 }

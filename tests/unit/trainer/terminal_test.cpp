@@ -48,7 +48,9 @@ class OutputTerminal {
   std::string received(const std::string& end) {
     std::fflush(stdout);
     std::string text;
-    struct pollfd come {keyboard_side_, POLLIN, 0};
+    struct pollfd come {
+      keyboard_side_, POLLIN, 0
+    };
     while (!text.ends_with(end) && ::poll(&come, 1, 10'000) == 1) {
       char part[4096];
       const ssize_t length = ::read(keyboard_side_, part, sizeof part);
