@@ -7,14 +7,14 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "agreement.hpp"
-#include "choose_device.hpp"
+#include "config/options.hpp"
 #include "make_data.hpp"
 #include "muster/muster.hpp"
-#include "options.hpp"
-#include "scaling.hpp"
-#include "trainer.hpp"
-#include "wait_policy.hpp"
+#include "report/scaling.hpp"
+#include "run/choose_device.hpp"
+#include "run/trainer.hpp"
+#include "run/wait_policy.hpp"
+#include "training/agreement.hpp"
 
 namespace {
 

@@ -6,15 +6,15 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "atomic_file.hpp"
+#include "config/parse_command.hpp"
+#include "config/plain_formatter.hpp"
+#include "config/value_check.hpp"
 #include "data/digits.hpp"
 #include "data/idx.hpp"
 #include "data/language.hpp"
 #include "data/shard.hpp"
+#include "files/atomic_file.hpp"
 #include "muster/error.hpp"
-#include "parse_command.hpp"
-#include "plain_formatter.hpp"
-#include "value_check.hpp"
 
 namespace muster {
 namespace {

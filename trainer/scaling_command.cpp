@@ -8,12 +8,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "atomic_file.hpp"
-#include "chart.hpp"
+#include "config/parse_command.hpp"
+#include "config/value_check.hpp"
+#include "files/atomic_file.hpp"
 #include "muster/error.hpp"
-#include "parse_command.hpp"
-#include "scaling.hpp"
-#include "value_check.hpp"
+#include "report/chart.hpp"
+#include "report/scaling.hpp"
 
 namespace muster {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bootstrap/membership.hpp"
+#include "roster/membership.hpp"
 
 namespace muster::bootstrap {
 namespace {

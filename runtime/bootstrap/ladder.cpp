@@ -4,11 +4,11 @@
 
 #include <asio.hpp>
 
-#include "bootstrap/meeting.hpp"
-#include "bootstrap/slurm.hpp"
-#include "bootstrap/step.hpp"
-#include "bootstrap/this_process.hpp"
+#include "launcher/slurm.hpp"
+#include "launcher/step.hpp"
+#include "launcher/this_process.hpp"
 #include "log.hpp"
+#include "rendezvous/meeting.hpp"
 
 namespace muster::bootstrap {
 namespace {

@@ -8,14 +8,14 @@
 #include <numeric>
 #include <thread>
 
-#include "bootstrap/membership.hpp"
-#include "bootstrap/missing.hpp"
 #include "bootstrap/open_mpi_process.hpp"
 #include "bootstrap/pmix_client.hpp"
-#include "bootstrap/slurm.hpp"
-#include "bootstrap/testimony.hpp"
-#include "bootstrap/this_process.hpp"
+#include "launcher/slurm.hpp"
+#include "launcher/this_process.hpp"
 #include "log.hpp"
+#include "rendezvous/missing.hpp"
+#include "rendezvous/testimony.hpp"
+#include "roster/membership.hpp"
 
 namespace muster::bootstrap {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "c/call.hpp"
-#include "observe/event_log.hpp"
+#include "telemetry/event_log.hpp"
 
 using muster::c::call;
 using muster::c::required;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "build_parts.hpp"
-#include "placement/error.hpp"
-#include "placement/read_machine.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/read_machine.hpp"
 
 namespace muster::cli {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "placement/node.hpp"
+#include "placement/topology/node.hpp"
 
 namespace muster::cli {
 

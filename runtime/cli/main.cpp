@@ -10,13 +10,13 @@
 #include <thread>
 
 #include "bench/bench.hpp"
-#include "bootstrap/slurm.hpp"
-#include "bootstrap/this_process.hpp"
 #include "check_build.hpp"
 #include "doctor/doctor.hpp"
+#include "launcher/slurm.hpp"
+#include "launcher/this_process.hpp"
 #include "muster/error.hpp"
 #include "muster/version.hpp"
-#include "placement/error.hpp"
+#include "placement/topology/error.hpp"
 #include "plan.hpp"
 #include "text/printable.hpp"
 

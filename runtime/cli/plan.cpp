@@ -7,14 +7,14 @@
 #include <string>
 
 #include "machines.hpp"
-#include "placement/environment.hpp"
-#include "placement/place.hpp"
-#include "placement/place_reasons.hpp"
-#include "placement/read.hpp"
-#include "placement/report.hpp"
-#include "placement/report_json.hpp"
-#include "placement/report_svg.hpp"
-#include "placement/socket_interface.hpp"
+#include "placement/environment/environment.hpp"
+#include "placement/environment/socket_interface.hpp"
+#include "placement/place/place.hpp"
+#include "placement/place/place_reasons.hpp"
+#include "placement/report/report.hpp"
+#include "placement/report/report_json.hpp"
+#include "placement/report/report_svg.hpp"
+#include "placement/topology/read.hpp"
 #include "text/printable.hpp"
 
 namespace muster::cli {

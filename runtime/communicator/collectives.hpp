@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "muster/types.hpp"
-#include "observe/position.hpp"
+#include "telemetry/position.hpp"
 
 namespace muster::detail {
 

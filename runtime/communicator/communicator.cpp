@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "communicator/collectives.hpp"
-#include "observe/operation.hpp"
+#include "communicator/operation.hpp"
 
 namespace muster {
 

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <tuple>
 
-#include "bootstrap/roster.hpp"
 #include "cbor.hpp"
-#include "observe/event_log.hpp"
+#include "roster/roster.hpp"
+#include "telemetry/event_log.hpp"
 
 namespace muster::detail {
 namespace {

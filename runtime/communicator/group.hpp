@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 #include "deadline.hpp"
 #include "muster/job.hpp"
-#include "observe/position.hpp"
+#include "telemetry/position.hpp"
 
 namespace muster::detail {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's own communicators, each made when it is first asked for.
-#include "communicator/plane_communicator.hpp"
+#include "communicator/control_plane/plane_communicator.hpp"
 #include "job/job_state.hpp"
 #include "log.hpp"
-#include "observe/phase.hpp"
+#include "telemetry/phase.hpp"
 
 namespace muster {
 

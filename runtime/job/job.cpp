@@ -10,8 +10,8 @@
 #include "job/job_inside.hpp"
 #include "job/job_state.hpp"
 #include "job/rank_0_section.hpp"
-#include "observe/counters.hpp"
-#include "observe/watch.hpp"
+#include "telemetry/counters.hpp"
+#include "telemetry/watch.hpp"
 
 namespace muster {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "bootstrap/preflight.hpp"
 #include "muster/job.hpp"
+#include "preflight/preflight.hpp"
 
 namespace muster::control {
 class Plane;

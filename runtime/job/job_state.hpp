@@ -9,17 +9,17 @@
 #include <optional>
 #include <vector>
 
-#include "bootstrap/membership.hpp"
-#include "bootstrap/preflight.hpp"
-#include "bootstrap/roster.hpp"
-#include "communicator/gpu.hpp"
 #include "communicator/group.hpp"
-#include "communicator/host_mpi.hpp"
-#include "control/plane.hpp"
-#include "control/reunion.hpp"
+#include "communicator/mpi/host_mpi.hpp"
+#include "communicator/nccl/gpu.hpp"
+#include "control_plane/plane.hpp"
 #include "deadline.hpp"
 #include "muster/job.hpp"
-#include "observe/watch.hpp"
+#include "preflight/preflight.hpp"
+#include "recovery/reunion.hpp"
+#include "roster/membership.hpp"
+#include "roster/roster.hpp"
+#include "telemetry/watch.hpp"
 
 namespace muster {
 

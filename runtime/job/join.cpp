@@ -6,11 +6,11 @@
 #include <charconv>
 #include <iterator>
 
-#include "bootstrap/this_process.hpp"
 #include "job/job_state.hpp"
+#include "launcher/this_process.hpp"
 #include "log.hpp"
-#include "observe/phase.hpp"
 #include "repeat_error.hpp"
+#include "telemetry/phase.hpp"
 
 namespace muster {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 
 namespace muster {
 

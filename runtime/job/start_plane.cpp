@@ -2,12 +2,12 @@
 // The control plane of a job whose ranks know each other's records: after the join, and again after a loss.
 #include <algorithm>
 
-#include "bootstrap/clock_check.hpp"
-#include "bootstrap/launcher.hpp"
+#include "job/clock_check.hpp"
 #include "job/job_state.hpp"
+#include "launcher/launcher.hpp"
 #include "log.hpp"
-#include "observe/phase.hpp"
-#include "observe/watch.hpp"
+#include "telemetry/phase.hpp"
+#include "telemetry/watch.hpp"
 
 namespace muster {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "communicator/collectives.hpp"
-#include "communicator/gpu_lane.hpp"
+#include "communicator/nccl/gpu_lane.hpp"
 #include "muster/reducer.hpp"
 
 namespace muster::detail {

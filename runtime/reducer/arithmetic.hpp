@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "communicator/gpu_lane.hpp"
+#include "communicator/nccl/gpu_lane.hpp"
 #include "muster/types.hpp"
 
 namespace muster::detail {

@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "communicator/gpu_lane.hpp"
-#include "observe/bucket_span.hpp"
+#include "communicator/bucket_span.hpp"
+#include "communicator/nccl/gpu_lane.hpp"
 #include "reducer/reduction.hpp"
 
 namespace muster::detail {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "observe/bucket_span.hpp"
+#include "communicator/bucket_span.hpp"
 #include "reducer/reduction.hpp"
 
 namespace muster::detail {

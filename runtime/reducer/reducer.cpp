@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "communicator/collectives.hpp"
-#include "communicator/gpu_lane.hpp"
+#include "communicator/nccl/gpu_lane.hpp"
 #include "log.hpp"
 #include "reducer/agreement.hpp"
 #include "reducer/bucket_queue.hpp"

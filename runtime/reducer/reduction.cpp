@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "observe/operation.hpp"
+#include "communicator/operation.hpp"
 
 namespace muster::detail {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "observe/operation.hpp"
+#include "communicator/operation.hpp"
 #include "reducer/chunk_tree.hpp"
 #include "reducer/reduction.hpp"
 

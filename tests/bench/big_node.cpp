@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "../unit/placement/trees.hpp"
-#include "placement/read.hpp"
-#include "topology_cache.hpp"
+#include "placement/topology/read.hpp"
+#include "step/topology_cache.hpp"
 
 using muster::placement::test::TemporaryFolder;
 namespace made_up = muster::placement::test;

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "compute/cuda/cuda_compute.hpp"
-#include "measure_peak.hpp"
+#include "machine/measure_peak.hpp"
 #include "models/gpt.hpp"
 #include "muster/error.hpp"
 #include "muster/philox.hpp"
-#include "optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 using namespace muster;
 using compute::cuda::CudaCompute;

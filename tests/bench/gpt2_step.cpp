@@ -14,12 +14,12 @@
 
 #include "compute/cpu/cpu_compute.hpp"
 #include "data/shard.hpp"
-#include "measure_peak.hpp"
+#include "machine/measure_peak.hpp"
 #include "muster/philox.hpp"
-#include "replica.hpp"
+#include "run/wait_policy.hpp"
 #include "timed_compute.hpp"
-#include "token_workload.hpp"
-#include "wait_policy.hpp"
+#include "training/replica.hpp"
+#include "training/token_workload.hpp"
 
 namespace {
 

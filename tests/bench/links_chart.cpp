@@ -4,7 +4,7 @@
 #include <iostream>
 #include <map>
 
-#include "chart.hpp"
+#include "report/chart.hpp"
 
 int main() {
   using muster::Series;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "machines.hpp"
-#include "placement/place.hpp"
-#include "placement/read.hpp"
+#include "placement/place/place.hpp"
+#include "placement/topology/read.hpp"
 #include "slurm_alone.hpp"
 
 namespace {

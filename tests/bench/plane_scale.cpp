@@ -14,7 +14,7 @@
 #include <optional>
 #include <thread>
 
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 #include "leader_process.hpp"
 #include "simulated_hosts.hpp"
 #include "tcp_counter.hpp"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cbor.hpp"
-#include "control/channel.hpp"
-#include "control/handshake.hpp"
 #include "muster/job.hpp"
+#include "transport/channel.hpp"
+#include "transport/handshake.hpp"
 
 namespace muster::bench {
 

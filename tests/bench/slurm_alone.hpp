@@ -15,7 +15,7 @@
 
 #include <vector>
 
-#include "placement/node.hpp"
+#include "placement/topology/node.hpp"
 
 namespace muster::bench {
 

@@ -50,7 +50,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
 @test "the preset package makes them without building or looking for anything of the tests" {
   cmake --preset package -B "$BATS_TEST_TMPDIR/fresh" -D CMAKE_DISABLE_FIND_PACKAGE_Catch2=ON > /dev/null
   run -0 ninja -C "$BATS_TEST_TMPDIR/fresh" -t inputs package
-  [[ "$output" == *"$PWD/spank/plugin.cpp"* && "$output" == *"bin/muster-train"* ]]
+  [[ "$output" == *"$PWD/spank/hooks/plugin.cpp"* && "$output" == *"bin/muster-train"* ]]
   [ -z "$(grep -E "^($PWD/)?tests/" <<<"$output")" ]
   grep -qx 'MUSTER_SYSTEM:.*=ON' "$BATS_TEST_TMPDIR/fresh/CMakeCache.txt"
 }

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <thread>
 
-#include "control/gate.hpp"
 #include "frames.hpp"
 #include "sealed.hpp"
+#include "transport/gate.hpp"
 
 namespace muster::fuzz {
 

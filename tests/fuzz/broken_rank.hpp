@@ -4,10 +4,10 @@
 #include <asio.hpp>
 #include <memory>
 
-#include "control/endpoint.hpp"
-#include "control/handshake.hpp"
 #include "frames.hpp"
 #include "sealed.hpp"
+#include "transport/endpoint.hpp"
+#include "transport/handshake.hpp"
 
 namespace muster::fuzz {
 

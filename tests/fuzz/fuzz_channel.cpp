@@ -4,9 +4,9 @@
 #include <sodium.h>
 #include <sys/socket.h>
 
-#include "control/channel.hpp"
 #include "frames.hpp"
 #include "sealed.hpp"
+#include "transport/channel.hpp"
 
 using namespace muster;
 using namespace muster::control;

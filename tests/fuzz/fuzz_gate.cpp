@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stranger at the control plane's gate: whatever it says, it does not get in.
-#include "control/gate.hpp"
 #include "io_stream.hpp"
+#include "transport/gate.hpp"
 
 using namespace muster;
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "heterogeneous.hpp"
 #include "lines.hpp"
-#include "srun_command.hpp"
+#include "slurm/heterogeneous.hpp"
+#include "slurm/srun_command.hpp"
 
 using namespace muster;
 using namespace muster::spank;

@@ -2,10 +2,10 @@
 // Slurm's lists of hosts, in the plugin and in the runtime, and of ports.
 #include <set>
 
-#include "bootstrap/step.hpp"
-#include "bootstrap/this_process.hpp"
-#include "expand_host_list.hpp"
-#include "placement/host_list.hpp"
+#include "launcher/step.hpp"
+#include "launcher/this_process.hpp"
+#include "placement/report/host_list.hpp"
+#include "slurm/expand_host_list.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string const text(reinterpret_cast<const char*>(data), size);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An hwloc export, as hwloc itself gets it after our check.
 #include "memory_file.hpp"
-#include "placement/error.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/read.hpp"
 
 using namespace muster;
 

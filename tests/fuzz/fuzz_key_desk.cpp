@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests at the desk that hands out the job's key. The seal is the one that wraps nothing, so that what
 // MUNGE would have opened is the fuzzer's to choose too.
-#include "bootstrap/key_desk.hpp"
 #include "io_stream.hpp"
+#include "rendezvous/key_desk.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <thread>
 
-#include "bootstrap/key_desk.hpp"
-#include "bootstrap/meeting.hpp"
 #include "broken_rank.hpp"
 #include "cbor.hpp"
+#include "rendezvous/key_desk.hpp"
+#include "rendezvous/meeting.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

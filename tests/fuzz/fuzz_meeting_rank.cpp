@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that joins without PMIx, at a broken rank 0.
-#include "bootstrap/meeting.hpp"
 #include "broken_leader.hpp"
+#include "rendezvous/meeting.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "bootstrap/nccl_conf.hpp"
+#include "inventory/nccl_conf.hpp"
 #include "memory_file.hpp"
-#include "placement/nccl_conf.hpp"
+#include "placement/environment/nccl_conf.hpp"
 
 using namespace muster;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A slurm.conf, which may include itself: "Include" and its own number below /proc/self/fd.
 #include "memory_file.hpp"
-#include "node_features.hpp"
+#include "slurm/node_features.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   muster::fuzz::MemoryFile const file(data, size);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "asks.hpp"
+#include "hooks/asks.hpp"
 #include "lines.hpp"
 #include "options.hpp"
 

@@ -3,7 +3,7 @@
 // led by rank 0.
 #include "broken_leader.hpp"
 #include "cbor.hpp"
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 
 using namespace muster;
 using namespace muster::control;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An administrator's profile.
-#include "placement/error.hpp"
-#include "placement/profile.hpp"
+#include "placement/environment/profile.hpp"
+#include "placement/topology/error.hpp"
 
 using namespace muster::placement;
 

@@ -4,11 +4,11 @@
 #include <cstdlib>
 
 #include "lines.hpp"
-#include "placement/cpu_set.hpp"
-#include "placement/error.hpp"
-#include "rank_layout.hpp"
-#include "srun_command.hpp"
-#include "tensorflow_step.hpp"
+#include "placement/topology/cpu_set.hpp"
+#include "placement/topology/error.hpp"
+#include "slurm/rank_layout.hpp"
+#include "slurm/srun_command.hpp"
+#include "step/tensorflow_step.hpp"
 
 using namespace muster;
 using namespace muster::spank;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's hello, and what is made of it on every other rank.
-#include "bootstrap/record.hpp"
-#include "bootstrap/roster.hpp"
-#include "bootstrap/this_process.hpp"
+#include "launcher/this_process.hpp"
+#include "roster/record.hpp"
+#include "roster/roster.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node's report as srun takes it from the network.
-#include "placement/error.hpp"
-#include "placement/report.hpp"
+#include "placement/report/report.hpp"
+#include "placement/topology/error.hpp"
 
 using namespace muster::placement;
 

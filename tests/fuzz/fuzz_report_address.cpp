@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "report_address.hpp"
+#include "report/report_address.hpp"
 
 using muster::spank::ReportAddress;
 

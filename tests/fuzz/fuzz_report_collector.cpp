@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "report_collector.hpp"
+#include "report/report_collector.hpp"
 
 using namespace muster::spank;
 

@@ -3,9 +3,9 @@
 // the length before it is rarely right in what a fuzzer makes.
 #include <stdexcept>
 
+#include "checkpoint/safetensors.hpp"
 #include "memory_file.hpp"
 #include "muster/error.hpp"
-#include "safetensors.hpp"
 
 using namespace muster;
 

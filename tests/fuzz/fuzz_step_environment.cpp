@@ -3,14 +3,14 @@
 // and time go by the input, whatever numbers it claims.
 #include <cstdlib>
 
-#include "gpu_choice.hpp"
-#include "gpu_request.hpp"
-#include "isolation.hpp"
+#include "gpus/gpu_choice.hpp"
+#include "gpus/isolation.hpp"
 #include "lines.hpp"
-#include "placement/environment.hpp"
-#include "plan_file.hpp"
-#include "rank_layout.hpp"
-#include "srun_command.hpp"
+#include "placement/environment/environment.hpp"
+#include "slurm/gpu_request.hpp"
+#include "slurm/rank_layout.hpp"
+#include "slurm/srun_command.hpp"
+#include "step/plan_file.hpp"
 
 using namespace muster;
 using namespace muster::spank;

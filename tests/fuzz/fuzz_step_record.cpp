@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "step.hpp"
+#include "step/step.hpp"
 
 using namespace muster::spank;
 

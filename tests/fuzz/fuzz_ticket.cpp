@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank makes of the answer of whoever sits at rank 0's desk.
-#include "bootstrap/key_desk.hpp"
-#include "control/door.hpp"
+#include "rendezvous/key_desk.hpp"
+#include "transport/door.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

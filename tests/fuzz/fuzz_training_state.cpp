@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "hash.hpp"
-#include "training_state.hpp"
+#include "checkpoint/training_state.hpp"
+#include "files/hash.hpp"
 
 using namespace muster;
 

@@ -2,8 +2,8 @@
 // The environment variables of launchers: one NAME=VALUE a line.
 #include <map>
 
-#include "bootstrap/slurm.hpp"
-#include "bootstrap/step.hpp"
+#include "launcher/slurm.hpp"
+#include "launcher/step.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

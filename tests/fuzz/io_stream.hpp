@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "control/endpoint.hpp"
+#include "transport/endpoint.hpp"
 
 namespace muster::fuzz {
 

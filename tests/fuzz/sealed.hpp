@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "control/handshake.hpp"
 #include "frames.hpp"
+#include "transport/handshake.hpp"
 
 namespace muster::fuzz {
 

@@ -6,17 +6,17 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bootstrap/record.hpp"
 #include "cbor.hpp"
-#include "control/handshake.hpp"
+#include "checkpoint/safetensors.hpp"
+#include "checkpoint/training_state.hpp"
 #include "frames.hpp"
-#include "placement/report.hpp"
-#include "placement/topology_record.hpp"
-#include "report_address.hpp"
-#include "safetensors.hpp"
+#include "placement/report/report.hpp"
+#include "placement/topology/topology_record.hpp"
+#include "report/report_address.hpp"
+#include "roster/record.hpp"
 #include "sealed.hpp"
-#include "step.hpp"
-#include "training_state.hpp"
+#include "step/step.hpp"
+#include "transport/handshake.hpp"
 
 using namespace muster;
 using fuzz::Bytes;

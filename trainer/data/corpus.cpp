@@ -7,9 +7,9 @@
 
 #include "data/files.hpp"
 #include "data/shard.hpp"
-#include "hash.hpp"
+#include "files/hash.hpp"
 #include "muster/error.hpp"
-#include "plural.hpp"
+#include "text/plural.hpp"
 
 namespace muster::data {
 namespace {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "hash.hpp"
+#include "files/hash.hpp"
 #include "muster/error.hpp"
 
 namespace muster::data {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "atomic_file.hpp"
+#include "files/atomic_file.hpp"
 #include "muster/error.hpp"
 
 namespace muster::data {

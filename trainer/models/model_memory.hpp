@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "memory_segment.hpp"
 #include "models/gpt.hpp"
+#include "models/memory_segment.hpp"
 
 namespace muster::models {
 

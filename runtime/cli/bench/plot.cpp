@@ -6,7 +6,7 @@
 
 #include "bench/report.hpp"
 #include "bench/sizes.hpp"
-#include "placement/svg.hpp"
+#include "placement/report/svg.hpp"
 
 namespace muster::cli::bench {
 namespace {

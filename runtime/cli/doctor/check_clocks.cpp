@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "control/clock_offset.hpp"
-#include "control/plane.hpp"
+#include "control_plane/clock_offset.hpp"
+#include "control_plane/plane.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
 

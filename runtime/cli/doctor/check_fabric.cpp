@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "bootstrap/rank_list.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
+#include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
 namespace {

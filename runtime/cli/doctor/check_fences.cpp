@@ -5,10 +5,10 @@
 #include <cstring>
 #include <thread>
 
-#include "bootstrap/rank_list.hpp"
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
+#include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
 namespace {

@@ -2,8 +2,8 @@
 #include <array>
 #include <chrono>
 
-#include "control/clock_offset.hpp"
-#include "control/plane.hpp"
+#include "control_plane/clock_offset.hpp"
+#include "control_plane/plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
 #include "doctor/node_pace.hpp"

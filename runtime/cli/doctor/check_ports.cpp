@@ -3,10 +3,10 @@
 
 #include <asio.hpp>
 
-#include "bootstrap/rank_list.hpp"
-#include "bootstrap/step.hpp"
-#include "bootstrap/this_process.hpp"
 #include "doctor/checks.hpp"
+#include "launcher/step.hpp"
+#include "launcher/this_process.hpp"
+#include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
 namespace {

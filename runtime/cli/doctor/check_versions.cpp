@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "bootstrap/rank_list.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
+#include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
 

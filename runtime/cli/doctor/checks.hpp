@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "bootstrap/preflight.hpp"
 #include "doctor/finding_table.hpp"
 #include "muster/job.hpp"
+#include "preflight/preflight.hpp"
 
 namespace muster::cli::doctor {
 

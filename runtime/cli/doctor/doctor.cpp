@@ -8,12 +8,12 @@
 #include <iterator>
 #include <memory>
 
-#include "bootstrap/roster.hpp"
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
 #include "job/job_inside.hpp"
 #include "log.hpp"
+#include "roster/roster.hpp"
 
 namespace muster::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 #include "job/job_inside.hpp"
 #include "muster/error.hpp"
 

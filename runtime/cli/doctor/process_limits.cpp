@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "bench/sizes.hpp"
-#include "bootstrap/rank_list.hpp"
+#include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
 namespace {

@@ -26,7 +26,7 @@ for line in output("nm", "-D", "--defined-only", library).splitlines():
     name, _, version = name.partition("@@")
     if kind == "A":  # the name of a version
         continue
-    if name == "PMIx_Notify_event":  # runtime/communicator/lost_rank_reports.cpp
+    if name == "PMIx_Notify_event":  # runtime/communicator/mpi/lost_rank_reports.cpp
         continue
     if name.startswith("muster_"):
         c_names.add(name)

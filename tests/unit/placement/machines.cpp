@@ -7,7 +7,7 @@
 #include <iostream>
 #include <set>
 
-#include "placement/error.hpp"
+#include "placement/topology/error.hpp"
 
 namespace muster::placement::test {
 

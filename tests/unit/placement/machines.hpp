@@ -7,8 +7,8 @@
 #include <random>
 #include <string>
 
-#include "placement/node.hpp"
-#include "placement/place.hpp"
+#include "placement/place/place.hpp"
+#include "placement/topology/node.hpp"
 
 namespace muster::placement::test {
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "catch.hpp"
-#include "placement/report_json.hpp"
+#include "placement/report/report_json.hpp"
 
 namespace muster::placement::test {
 

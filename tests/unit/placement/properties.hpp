@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "placement/place.hpp"
+#include "placement/place/place.hpp"
 
 namespace muster::placement::test {
 

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "catch.hpp"
-#include "placement/cpu_set.hpp"
-#include "placement/error.hpp"
+#include "placement/topology/cpu_set.hpp"
+#include "placement/topology/error.hpp"
 
 using namespace muster::placement;
 

@@ -5,8 +5,8 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/checksum.hpp"
-#include "placement/environment.hpp"
+#include "placement/environment/environment.hpp"
+#include "placement/topology/checksum.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

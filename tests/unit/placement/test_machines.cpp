@@ -6,9 +6,9 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/error.hpp"
-#include "placement/read.hpp"
-#include "placement/read_machine.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/read.hpp"
+#include "placement/topology/read_machine.hpp"
 #include "properties.hpp"
 
 using namespace muster::placement;

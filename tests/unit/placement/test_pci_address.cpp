@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catch.hpp"
-#include "placement/error.hpp"
-#include "placement/pci_address.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/pci_address.hpp"
 
 using namespace muster::placement;
 

@@ -2,7 +2,7 @@
 // Which GPUs, shared GPUs and MIG instances place() gives to which task.
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/environment.hpp"
+#include "placement/environment/environment.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

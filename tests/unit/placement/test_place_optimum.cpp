@@ -7,8 +7,8 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/place_homes.hpp"
-#include "placement/place_nics.hpp"
+#include "placement/place/place_homes.hpp"
+#include "placement/place/place_nics.hpp"
 #include "properties.hpp"
 
 using namespace muster::placement;

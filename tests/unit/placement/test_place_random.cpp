@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/read.hpp"
 #include "properties.hpp"
 
 using namespace muster::placement;

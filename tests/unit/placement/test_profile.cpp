@@ -5,9 +5,9 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/error.hpp"
-#include "placement/nccl_conf.hpp"
-#include "placement/profile.hpp"
+#include "placement/environment/nccl_conf.hpp"
+#include "placement/environment/profile.hpp"
+#include "placement/topology/error.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

@@ -5,9 +5,9 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/check_hwloc_xml.hpp"
-#include "placement/error.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/check_hwloc_xml.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/read.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

@@ -2,8 +2,8 @@
 // Synthetic topology files, each for a kind of machine or export that went wrong once.
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/error.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/read.hpp"
 #include "properties.hpp"
 
 using namespace muster::placement;

@@ -4,7 +4,7 @@
 // 2, 10, 18, 26).
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/read.hpp"
 #include "properties.hpp"
 #include "trees.hpp"
 

@@ -6,10 +6,10 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/error.hpp"
-#include "placement/read.hpp"
-#include "placement/read_live_devices.hpp"
-#include "placement/socket_interface.hpp"
+#include "placement/environment/socket_interface.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/read.hpp"
+#include "placement/topology/read_live_devices.hpp"
 #include "trees.hpp"
 
 using namespace muster::placement;

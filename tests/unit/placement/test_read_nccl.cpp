@@ -2,8 +2,8 @@
 // NCCL topology files of every kind: dumps of several versions and files made by hand. All synthetic.
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/error.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/error.hpp"
+#include "placement/topology/read.hpp"
 #include "trees.hpp"
 
 using namespace muster::placement;

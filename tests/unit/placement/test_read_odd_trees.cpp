@@ -2,7 +2,7 @@
 // read_live() on kernels and machines that tell things otherwise or wrongly, all synthetic.
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/read.hpp"
 #include "trees.hpp"
 
 using namespace muster::placement;

@@ -2,7 +2,7 @@
 // An administrator's topology file over the live machine.
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/read.hpp"
 #include "trees.hpp"
 
 using namespace muster::placement;

@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/read.hpp"
+#include "placement/topology/read.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

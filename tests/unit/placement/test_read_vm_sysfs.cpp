@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "catch.hpp"
-#include "placement/place.hpp"
-#include "placement/read.hpp"
+#include "placement/place/place.hpp"
+#include "placement/topology/read.hpp"
 
 using namespace muster::placement;
 

@@ -4,9 +4,9 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/host_list.hpp"
-#include "placement/report.hpp"
-#include "placement/report_json.hpp"
+#include "placement/report/host_list.hpp"
+#include "placement/report/report.hpp"
+#include "placement/report/report_json.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

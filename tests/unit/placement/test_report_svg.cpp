@@ -5,9 +5,9 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/report_svg.hpp"
-#include "placement/svg.hpp"
-#include "placement/task_colours.hpp"
+#include "placement/report/report_svg.hpp"
+#include "placement/report/svg.hpp"
+#include "placement/report/task_colours.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;

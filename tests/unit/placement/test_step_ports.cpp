@@ -2,7 +2,7 @@
 #include <set>
 
 #include "catch.hpp"
-#include "placement/step_ports.hpp"
+#include "placement/environment/step_ports.hpp"
 
 using namespace muster::placement;
 

@@ -4,8 +4,8 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/read.hpp"
-#include "placement/topology_record.hpp"
+#include "placement/topology/read.hpp"
+#include "placement/topology/topology_record.hpp"
 #include "trees.hpp"
 
 using namespace muster::placement;

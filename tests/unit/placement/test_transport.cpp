@@ -3,7 +3,7 @@
 #include <random>
 
 #include "catch.hpp"
-#include "placement/transport.hpp"
+#include "placement/place/transport.hpp"
 
 using namespace muster::placement;
 

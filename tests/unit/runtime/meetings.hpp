@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "bootstrap/key_desk.hpp"
-#include "bootstrap/meeting.hpp"
 #include "catch.hpp"
-#include "control/gate.hpp"
 #include "has.hpp"
+#include "rendezvous/key_desk.hpp"
+#include "rendezvous/meeting.hpp"
+#include "transport/gate.hpp"
 
 namespace meetings {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "catch.hpp"
-#include "communicator/gpu.hpp"
+#include "communicator/nccl/gpu.hpp"
 #include "contexts.hpp"
 #include "fakes.hpp"
 #include "muster/communicator.hpp"

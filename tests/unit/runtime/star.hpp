@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "control/plane.hpp"
+#include "control_plane/plane.hpp"
 
 /// Several ranks' control planes in one process, connected over loopback. Every rank is its own "host".
 struct Star {

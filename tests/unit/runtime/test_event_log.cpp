@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "observe/trace_text.hpp"
 #include "soon.hpp"
+#include "telemetry/trace_text.hpp"
 
 using namespace muster;
 using namespace muster::observe;

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bootstrap/fabric.hpp"
-#include "bootstrap/preflight.hpp"
 #include "catch.hpp"
+#include "inventory/fabric.hpp"
+#include "preflight/preflight.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

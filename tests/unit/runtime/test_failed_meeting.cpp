@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said, and by whom, when ranks do not meet.
-#include "bootstrap/decline.hpp"
 #include "meetings.hpp"
+#include "rendezvous/decline.hpp"
 #include "soon.hpp"
 
 using namespace meetings;

@@ -6,8 +6,8 @@
 
 #include "muster/reducer.hpp"
 #include "muster/state.hpp"
-#include "observe/counters.hpp"
 #include "on_fakes.hpp"
+#include "telemetry/counters.hpp"
 
 using namespace muster;
 using namespace std::chrono_literals;

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "communicator/plane_communicator.hpp"
+#include "communicator/control_plane/plane_communicator.hpp"
 #include "muster/reducer.hpp"
 #include "on_fakes.hpp"
 

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "bootstrap/roster.hpp"
 #include "catch.hpp"
 #include "has.hpp"
+#include "roster/roster.hpp"
 #include "soon.hpp"
 #include "star.hpp"
 

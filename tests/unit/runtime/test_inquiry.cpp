@@ -2,7 +2,7 @@
 // What is said of an operation that takes long, from where the ranks say that they are.
 #include "catch.hpp"
 #include "contexts.hpp"
-#include "control/inquiry.hpp"
+#include "failure/inquiry.hpp"
 #include "has.hpp"
 
 using namespace muster;

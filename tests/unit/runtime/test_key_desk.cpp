@@ -3,9 +3,9 @@
 #include <atomic>
 #include <map>
 
-#include "control/connect.hpp"
 #include "meetings.hpp"
 #include "soon.hpp"
+#include "transport/connect.hpp"
 
 using namespace meetings;
 

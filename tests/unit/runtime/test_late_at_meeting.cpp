@@ -7,8 +7,8 @@
 #include <csignal>
 #include <utility>
 
-#include "bootstrap/told.hpp"
 #include "meetings.hpp"
+#include "rendezvous/told.hpp"
 
 using namespace meetings;
 

@@ -5,11 +5,11 @@
 
 #include <atomic>
 
-#include "control/connect.hpp"
-#include "control/door.hpp"
-#include "control/gate.hpp"
-#include "control/handshake.hpp"
 #include "meetings.hpp"
+#include "transport/connect.hpp"
+#include "transport/door.hpp"
+#include "transport/gate.hpp"
+#include "transport/handshake.hpp"
 
 using namespace meetings;
 

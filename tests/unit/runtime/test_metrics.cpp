@@ -8,8 +8,8 @@
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "observe/counters.hpp"
-#include "observe/metrics_file.hpp"
+#include "telemetry/counters.hpp"
+#include "telemetry/metrics_file.hpp"
 
 using namespace muster;
 using namespace muster::observe;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <thread>
 
-#include "communicator/gpu.hpp"
+#include "communicator/nccl/gpu.hpp"
 #include "contexts.hpp"
 #include "fakes.hpp"
 

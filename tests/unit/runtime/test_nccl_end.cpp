@@ -3,7 +3,7 @@
 // and NCCL.
 #include <cstdlib>
 
-#include "communicator/gpu.hpp"
+#include "communicator/nccl/gpu.hpp"
 #include "contexts.hpp"
 #include "fakes.hpp"
 

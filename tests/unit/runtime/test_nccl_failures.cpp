@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "communicator/gpu.hpp"
+#include "communicator/nccl/gpu.hpp"
 #include "contexts.hpp"
 #include "fakes.hpp"
 #include "soon.hpp"

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "communicator/gpu.hpp"
-#include "communicator/nccl_connecting.hpp"
-#include "communicator/nccl_ids.hpp"
+#include "communicator/nccl/gpu.hpp"
+#include "communicator/nccl/nccl_connecting.hpp"
+#include "communicator/nccl/nccl_ids.hpp"
 #include "contexts.hpp"
 #include "fakes.hpp"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-#include "communicator/gpu.hpp"
+#include "communicator/nccl/gpu.hpp"
 #include "contexts.hpp"
 #include "fakes.hpp"
 

@@ -3,8 +3,8 @@
 // fake_nccl.cpp).
 #include <cstdlib>
 
-#include "communicator/cuda_device.hpp"
-#include "communicator/gpu.hpp"
+#include "communicator/nccl/cuda_device.hpp"
+#include "communicator/nccl/gpu.hpp"
 #include "fakes.hpp"
 
 using namespace muster;

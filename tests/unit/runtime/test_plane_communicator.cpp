@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "communicator/plane_communicator.hpp"
+#include "communicator/control_plane/plane_communicator.hpp"
 #include "contexts.hpp"
 #include "errors.hpp"
 #include "has.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "bootstrap/preflight.hpp"
-#include "bootstrap/rank_list.hpp"
 #include "catch.hpp"
+#include "preflight/preflight.hpp"
+#include "roster/rank_list.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

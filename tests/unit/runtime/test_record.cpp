@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <random>
 
-#include "bootstrap/record.hpp"
-#include "bootstrap/this_process.hpp"
 #include "catch.hpp"
 #include "cbor.hpp"
+#include "launcher/this_process.hpp"
 #include "muster/version.hpp"
+#include "roster/record.hpp"
 
 using namespace muster;
 using bootstrap::Record;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "communicator/narrow_floats.hpp"
-#include "communicator/reduce_elements.hpp"
+#include "communicator/host/narrow_floats.hpp"
+#include "communicator/host/reduce_elements.hpp"
 #include "half_bits.hpp"
 #include "reference.hpp"
 

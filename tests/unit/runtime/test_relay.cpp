@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "catch.hpp"
-#include "control/connections.hpp"
+#include "control_plane/connections.hpp"
 #include "star.hpp"
 
 using namespace muster;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "bootstrap/roster.hpp"
-#include "bootstrap/slurm.hpp"
 #include "catch.hpp"
+#include "launcher/slurm.hpp"
+#include "roster/roster.hpp"
 #include "variables.hpp"
 
 using namespace muster;

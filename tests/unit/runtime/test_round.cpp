@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who takes part in a round, and what broken ranks say about it.
 #include "catch.hpp"
-#include "control/inquiry.hpp"
-#include "control/leader.hpp"
-#include "control/members.hpp"
-#include "control/round.hpp"
+#include "control_plane/leader.hpp"
+#include "control_plane/members.hpp"
+#include "control_plane/round.hpp"
+#include "failure/inquiry.hpp"
 
 using namespace muster;
 using namespace muster::control;

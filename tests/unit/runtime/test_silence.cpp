@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 
 #include "catch.hpp"
-#include "control/channel.hpp"
+#include "transport/channel.hpp"
 
 using namespace muster::control;
 using namespace std::chrono_literals;

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <map>
 
-#include "bootstrap/missing.hpp"
-#include "bootstrap/step.hpp"
 #include "catch.hpp"
+#include "launcher/step.hpp"
+#include "rendezvous/missing.hpp"
 #include "silent_file.hpp"
 #include "variables.hpp"
 

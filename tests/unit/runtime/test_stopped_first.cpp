@@ -4,8 +4,8 @@
 
 #include <csignal>
 
-#include "bootstrap/host_meeting.hpp"
 #include "meetings.hpp"
+#include "rendezvous/host_meeting.hpp"
 
 using namespace meetings;
 

@@ -8,13 +8,13 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "control/connect.hpp"
-#include "control/members.hpp"
-#include "control/round.hpp"
-#include "control/store.hpp"
+#include "control_plane/members.hpp"
+#include "control_plane/round.hpp"
+#include "control_plane/store.hpp"
 #include "has.hpp"
 #include "is_cut_off.hpp"
 #include "star.hpp"
+#include "transport/connect.hpp"
 
 using namespace muster;
 using namespace muster::control;

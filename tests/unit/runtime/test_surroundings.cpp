@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bootstrap/nccl_conf.hpp"
-#include "bootstrap/surroundings.hpp"
 #include "catch.hpp"
+#include "inventory/nccl_conf.hpp"
+#include "inventory/surroundings.hpp"
 
 using namespace muster::bootstrap;
 namespace fs = std::filesystem;

@@ -7,10 +7,10 @@
 #include <csignal>
 
 #include "catch.hpp"
-#include "control/peer.hpp"
-#include "control/reunion.hpp"
 #include "has.hpp"
+#include "recovery/reunion.hpp"
 #include "star.hpp"
+#include "transport/peer.hpp"
 
 using namespace muster;
 using namespace muster::control;

@@ -6,8 +6,8 @@
 
 #include <array>
 
-#include "bootstrap/surroundings.hpp"
 #include "catch.hpp"
+#include "inventory/surroundings.hpp"
 #include "silent_file.hpp"
 #include "star.hpp"
 

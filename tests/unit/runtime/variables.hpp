@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "bootstrap/slurm.hpp"
+#include "launcher/slurm.hpp"
 
 /// An environment of these variables alone.
 inline muster::bootstrap::Lookup variables(std::map<std::string, std::string> set) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "asks.hpp"
+#include "hooks/asks.hpp"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "binding.hpp"
+#include "slurm/binding.hpp"
 
 #include <linux/mempolicy.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda_indices.hpp"
+#include "gpus/cuda_indices.hpp"
 
 #include <cstdint>
 #include <filesystem>

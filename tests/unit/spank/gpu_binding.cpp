@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu_binding.hpp"
+#include "gpus/gpu_binding.hpp"
 
 #include <string>
 

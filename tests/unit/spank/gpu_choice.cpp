@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu_choice.hpp"
+#include "gpus/gpu_choice.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu_request.hpp"
+#include "slurm/gpu_request.hpp"
 
 #include <map>
 #include <optional>

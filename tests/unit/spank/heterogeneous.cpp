@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heterogeneous.hpp"
+#include "slurm/heterogeneous.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "isolation.hpp"
+#include "gpus/isolation.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher_daemons.hpp"
+#include "slurm/launcher_daemons.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mig.hpp"
+#include "gpus/mig.hpp"
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nvlink_domain.hpp"
+#include "slurm/nvlink_domain.hpp"
 
 #include <map>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan_file.hpp"
+#include "step/plan_file.hpp"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -5,8 +5,8 @@
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "placement/error.hpp"
-#include "placement/report.hpp"
+#include "placement/report/report.hpp"
+#include "placement/topology/error.hpp"
 
 using namespace muster;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profiles.hpp"
+#include "step/profiles.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "../placement/machines.hpp"
 #include "catch.hpp"
-#include "node_features.hpp"
+#include "slurm/node_features.hpp"
 
 using namespace muster::spank;
 using muster::placement::test::TemporaryFolder;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rank_layout.hpp"
+#include "slurm/rank_layout.hpp"
 
 #include "catch.hpp"
-#include "expand_host_list.hpp"
+#include "slurm/expand_host_list.hpp"
 
 using namespace muster::spank;
 using Names = std::vector<std::string>;

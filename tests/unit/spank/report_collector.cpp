@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step's report over real sockets: nodes, strangers, and a collector that goes away.
-#include "report_collector.hpp"
+#include "report/report_collector.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "report_process.hpp"
-#include "report_sender.hpp"
+#include "report/report_process.hpp"
+#include "report/report_sender.hpp"
 #include "soon.hpp"
 
 using namespace muster::spank;

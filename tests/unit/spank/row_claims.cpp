@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "row_claims.hpp"
+#include "gpus/row_claims.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "srun_command.hpp"
+#include "slurm/srun_command.hpp"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catch.hpp"
-#include "record.hpp"
-#include "step.hpp"
+#include "step/record.hpp"
+#include "step/step.hpp"
 
 using namespace muster;
 using namespace muster::spank;

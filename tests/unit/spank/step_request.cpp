@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step_request.hpp"
+#include "step/step_request.hpp"
 
 #include "catch.hpp"
 

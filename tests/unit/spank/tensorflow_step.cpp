@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tensorflow_step.hpp"
+#include "step/tensorflow_step.hpp"
 
 #include <limits>
 

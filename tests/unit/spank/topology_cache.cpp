@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "topology_cache.hpp"
+#include "step/topology_cache.hpp"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

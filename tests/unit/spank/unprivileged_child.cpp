@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unprivileged_child.hpp"
+#include "hooks/unprivileged_child.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

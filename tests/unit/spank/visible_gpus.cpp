@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "visible_gpus.hpp"
+#include "gpus/visible_gpus.hpp"
 
 #include "catch.hpp"
 

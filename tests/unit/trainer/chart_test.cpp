@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "chart.hpp"
+#include "report/chart.hpp"
 
 #include <algorithm>
 #include <cmath>

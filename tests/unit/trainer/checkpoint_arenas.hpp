@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "models/gpt.hpp"
 #include "muster/philox.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint_folder.hpp"
+#include "checkpoint/checkpoint_folder.hpp"
 
 #include "catch.hpp"
+#include "checkpoint/checkpoint_writer.hpp"
 #include "checkpoint_arenas.hpp"
-#include "checkpoint_writer.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"
 

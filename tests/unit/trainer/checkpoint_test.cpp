@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 #include <sys/resource.h>
 
@@ -11,7 +11,7 @@
 
 #include "catch.hpp"
 #include "checkpoint_arenas.hpp"
-#include "hash.hpp"
+#include "files/hash.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checksum's vectors, and the frames and wire format read by code that shares nothing with the writer.
-#include "event_file.hpp"
+#include "report/event_file.hpp"
 
 #include <cstring>
 #include <map>
 
 #include "catch.hpp"
-#include "crc32c.hpp"
+#include "files/crc32c.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"
 

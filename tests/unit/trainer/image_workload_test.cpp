@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_workload.hpp"
+#include "training/image_workload.hpp"
 
 #include <set>
 
 #include "catch.hpp"
 #include "data/digits.hpp"
 #include "model_fixture.hpp"
-#include "replica.hpp"
 #include "temporary_folder.hpp"
+#include "training/replica.hpp"
 
 using namespace muster;
 

@@ -8,8 +8,8 @@
 #include "data/shard.hpp"
 #include "model_fixture.hpp"
 #include "muster/error.hpp"
-#include "replica.hpp"
 #include "temporary_folder.hpp"
+#include "training/replica.hpp"
 
 using namespace muster;
 using data::Language;

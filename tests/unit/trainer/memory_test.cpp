@@ -5,14 +5,14 @@
 #include <numeric>
 
 #include "catch.hpp"
-#include "checkpoint_writer.hpp"
+#include "checkpoint/checkpoint_writer.hpp"
 #include "compute/host_pages.hpp"
-#include "host_memory.hpp"
-#include "memory_plan.hpp"
+#include "machine/host_memory.hpp"
 #include "model_fixture.hpp"
 #include "models/mnist_cnn.hpp"
 #include "models/model_memory.hpp"
 #include "temporary_folder.hpp"
+#include "training/memory_plan.hpp"
 
 using namespace muster;
 

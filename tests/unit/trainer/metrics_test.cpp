@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "metrics.hpp"
+#include "report/metrics.hpp"
 
 #include <limits>
 #include <nlohmann/json.hpp>

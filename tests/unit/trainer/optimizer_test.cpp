@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pace.hpp"
+#include "training/pace.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "measure_peak.hpp"
+#include "machine/measure_peak.hpp"
 #include "model_fixture.hpp"
-#include "progress.hpp"
+#include "report/progress.hpp"
 
 using namespace muster;
 

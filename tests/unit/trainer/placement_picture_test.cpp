@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "placement_picture.hpp"
+#include "report/placement_picture.hpp"
 
 #include "catch.hpp"
 #include "count_elements.hpp"

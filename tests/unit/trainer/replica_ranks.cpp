@@ -7,12 +7,12 @@
 #include <limits>
 #include <vector>
 
-#include "agreement.hpp"
-#include "memory_plan.hpp"
 #include "model_fixture.hpp"
-#include "not_finite.hpp"
-#include "replica.hpp"
 #include "temporary_folder.hpp"
+#include "training/agreement.hpp"
+#include "training/memory_plan.hpp"
+#include "training/not_finite.hpp"
+#include "training/replica.hpp"
 
 using namespace muster;
 

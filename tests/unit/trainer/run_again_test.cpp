@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "folder_lock.hpp"
-#include "interrupt.hpp"
+#include "files/folder_lock.hpp"
 #include "muster/error.hpp"
-#include "progress.hpp"
-#include "run_status.hpp"
+#include "report/progress.hpp"
+#include "report/run_status.hpp"
+#include "run/interrupt.hpp"
 #include "small_run.hpp"
 
 using namespace muster;

@@ -11,8 +11,8 @@
 
 #include "catch.hpp"
 #include "model_fixture.hpp"
-#include "replica.hpp"
 #include "small_run.hpp"
+#include "training/replica.hpp"
 
 using namespace muster;
 using namespace small_run_of_one;

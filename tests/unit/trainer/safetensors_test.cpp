@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "safetensors.hpp"
+#include "checkpoint/safetensors.hpp"
 
 #include <sys/stat.h>
 

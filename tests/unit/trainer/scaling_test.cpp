@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scaling.hpp"
+#include "report/scaling.hpp"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule.hpp"
+#include "optimizer/schedule.hpp"
 
 #include "catch.hpp"
 

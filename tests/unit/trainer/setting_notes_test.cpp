@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "setting_notes.hpp"
+#include "config/setting_notes.hpp"
 
 #include "catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings from files and the environment: which counts, how they are told, and how mistakes are.
-#include "settings.hpp"
+#include "config/settings.hpp"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "config/nearest_name.hpp"
 #include "muster/error.hpp"
-#include "nearest_name.hpp"
 #include "temporary_folder.hpp"
 
 using namespace muster;

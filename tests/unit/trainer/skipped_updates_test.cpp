@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "agreement.hpp"
 #include "catch.hpp"
 #include "model_fixture.hpp"
-#include "replica.hpp"
 #include "small_run.hpp"
 #include "temporary_folder.hpp"
+#include "training/agreement.hpp"
+#include "training/replica.hpp"
 
 using namespace muster;
 using namespace small_run_of_one;

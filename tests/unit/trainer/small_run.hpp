@@ -10,10 +10,10 @@
 #include <string>
 #include <thread>
 
-#include "agreement.hpp"
-#include "checkpoint_folder.hpp"
+#include "checkpoint/checkpoint_folder.hpp"
+#include "run/trainer.hpp"
 #include "temporary_folder.hpp"
-#include "trainer.hpp"
+#include "training/agreement.hpp"
 
 /// The whole loop as a job of one rank, on a few thousand bytes of text.
 namespace small_run_of_one {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "atomic_file.hpp"
 #include "catch.hpp"
 #include "checkpoint_arenas.hpp"
+#include "files/atomic_file.hpp"
 #include "temporary_folder.hpp"
 
 namespace {

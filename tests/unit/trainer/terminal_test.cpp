@@ -10,7 +10,7 @@
 #include <cstdio>
 
 #include "catch.hpp"
-#include "progress.hpp"
+#include "report/progress.hpp"
 
 using namespace muster;
 

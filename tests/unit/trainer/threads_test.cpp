@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads.hpp"
+#include "machine/threads.hpp"
 
 #include <cstdlib>
 

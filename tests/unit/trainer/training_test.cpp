@@ -5,14 +5,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "agreement.hpp"
 #include "catch.hpp"
 #include "count_elements.hpp"
 #include "model_fixture.hpp"
-#include "replica.hpp"
+#include "run/trainer.hpp"
 #include "small_run.hpp"
 #include "temporary_folder.hpp"
-#include "trainer.hpp"
+#include "training/agreement.hpp"
+#include "training/replica.hpp"
 
 using namespace muster;
 using namespace small_run_of_one;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "validation.hpp"
+#include "training/validation.hpp"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "gpu_or_doubles.hpp"
 #include "model_fixture.hpp"
-#include "optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 #include "relative_distance.hpp"
 
 using muster::bfloat16;

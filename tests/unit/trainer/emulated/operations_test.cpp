@@ -5,7 +5,7 @@
 #include "catch.hpp"
 #include "gpu_or_doubles.hpp"
 #include "model_fixture.hpp"
-#include "optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 using muster::bfloat16;
 using muster::compute::cuda::CudaCompute;

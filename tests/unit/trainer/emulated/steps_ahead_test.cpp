@@ -9,8 +9,8 @@
 
 #include "catch.hpp"
 #include "gpu_or_doubles.hpp"
-#include "replica.hpp"
 #include "small_run.hpp"
+#include "training/replica.hpp"
 
 // With AddressSanitizer each takes a minute, and the cases on a replica run the same code.
 #ifdef __SANITIZE_ADDRESS__

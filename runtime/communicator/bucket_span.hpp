@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "communicator/collectives.hpp"
+#include "telemetry/event_log.hpp"
+
+namespace muster::observe {
+
+/// The reduction of one of a reducer's buckets in the timeline; the operations in it are counted and recorded
+/// by themselves. On GPU memory the time in which the host enqueues it.
+class BucketSpan {
+ public:
+  /// `on`: the reducer's communicator; `bytes` of gradients as they travel.
+  BucketSpan(const detail::Collectives& on, std::size_t bucket, std::uint64_t bytes) noexcept {
+    if (!event_log().on()) return;
+    recorded_ = event_log().begin(Category::bucket, "bucket", on.position().communicator, bucket, bytes);
+  }
+  ~BucketSpan() {
+    if (recorded_) event_log().end();
+  }
+  BucketSpan(const BucketSpan&) = delete;
+  BucketSpan& operator=(const BucketSpan&) = delete;
+
+ private:
+  bool recorded_ = false;
+};
+
+}  // namespace muster::observe

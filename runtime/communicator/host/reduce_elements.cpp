@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/host/reduce_elements.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "communicator/host/narrow_floats.hpp"
+
+namespace muster::detail {
+namespace {
+
+// Elements that are worked on at once: what is between stays in the first-level cache.
+constexpr std::size_t block = 512;
+
+// Wraps around in T, for signed integers too.
+template <typename T>
+using Wrapping =
+    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+
+struct Sum {
+  template <typename T>
+  static T of(T a, T b) {
+    using U = Wrapping<T>;
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+  }
+};
+struct Product {
+  template <typename T>
+  static T of(T a, T b) {
+    using U = Wrapping<T>;
+    return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+  }
+};
+struct Min {
+  template <typename T>
+  static T of(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct Max {
+  template <typename T>
+  static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+};
+
+template <typename T>
+void divide_all(T* values, std::size_t count, int ranks) {
+  if constexpr (std::is_floating_point_v<T>) {
+    for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<T>(ranks);
+  } else if constexpr (sizeof(T) < sizeof(int)) {
+    // The number of ranks itself may be too large for the type.
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(int{values[i]} / ranks);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(values[i] / static_cast<T>(ranks));
+  }
+}
+
+// How elements lie in memory and in what type they are worked on.
+template <typename T>
+struct Plain {
+  using Stored = T;
+  using Worked = T;
+  static void load(const T* from, T* to, std::size_t count) { std::memcpy(to, from, count * sizeof(T)); }
+  static void store(const T* from, T* to, std::size_t count) { std::memcpy(to, from, count * sizeof(T)); }
+};
+struct Bfloat16 {
+  using Stored = std::uint16_t;
+  using Worked = float;
+  static void load(const Stored* from, float* to, std::size_t n) { widen_bfloat16(from, to, n); }
+  static void store(const float* from, Stored* to, std::size_t n) { narrow_bfloat16(from, to, n); }
+};
+struct Half {
+  using Stored = std::uint16_t;
+  using Worked = float;
+  static void load(const Stored* from, float* to, std::size_t n) { widen_half(from, to, n); }
+  static void store(const float* from, Stored* to, std::size_t n) { narrow_half(from, to, n); }
+};
+
+template <typename Format>
+const typename Format::Stored* operand(std::span<const void* const> operands, std::size_t index) {
+  return static_cast<const typename Format::Stored*>(operands[index]);
+}
+
+template <typename Op, typename Format, typename Out>
+void reduce_blocks(void* to, std::span<const void* const> operands, std::size_t count, int divisor) {
+  using Worked = typename Format::Worked;
+  constexpr bool plain = std::is_same_v<Worked, typename Format::Stored>;
+  auto* const out = static_cast<typename Out::Stored*>(to);
+  std::array<Worked, block> sum;
+  std::array<Worked, block> wide;
+  for (std::size_t at = 0; at < count; at += block) {
+    std::size_t const length = std::min(block, count - at);
+    Format::load(operand<Format>(operands, 0) + at, sum.data(), length);
+    for (std::size_t r = 1; r < operands.size(); ++r) {
+      const auto* const next = operand<Format>(operands, r) + at;
+      if constexpr (plain) {
+        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::of(sum[i], next[i]);
+      } else {
+        Format::load(next, wide.data(), length);
+        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::of(sum[i], wide[i]);
+      }
+    }
+    if (divisor > 1) divide_all(sum.data(), length, divisor);
+    Out::store(sum.data(), out + at, length);
+  }
+}
+
+template <typename Call>
+void with_format(DataType type, Call call) {
+  switch (type) {
+    case DataType::float32:
+      return call(Plain<float>{});
+    case DataType::float64:
+      return call(Plain<double>{});
+    case DataType::bfloat16:
+      return call(Bfloat16{});
+    case DataType::float16:
+      return call(Half{});
+    case DataType::int8:
+      return call(Plain<std::int8_t>{});
+    case DataType::uint8:
+      return call(Plain<std::uint8_t>{});
+    case DataType::int32:
+      return call(Plain<std::int32_t>{});
+    case DataType::uint32:
+      return call(Plain<std::uint32_t>{});
+    case DataType::int64:
+      return call(Plain<std::int64_t>{});
+    case DataType::uint64:
+      return call(Plain<std::uint64_t>{});
+  }
+}
+
+template <typename Op>
+void reduce_with(void* to, DataType to_type, std::span<const void* const> operands, std::size_t count,
+                 DataType type, int divisor) {
+  if (type == DataType::float32 && to_type == DataType::bfloat16)
+    return reduce_blocks<Op, Plain<float>, Bfloat16>(to, operands, count, divisor);
+  if (type == DataType::float32 && to_type == DataType::float16)
+    return reduce_blocks<Op, Plain<float>, Half>(to, operands, count, divisor);
+  with_format(type, [&]<typename Format>(Format) {
+    if (to_type == type) return reduce_blocks<Op, Format, Format>(to, operands, count, divisor);
+    if constexpr (std::is_same_v<typename Format::Worked, float>)
+      reduce_blocks<Op, Format, Plain<float>>(to, operands, count, divisor);
+  });
+}
+
+}  // namespace
+
+DataType partial_type(DataType type) {
+  return type == DataType::bfloat16 || type == DataType::float16 ? DataType::float32 : type;
+}
+
+void reduce_elements(void* to, std::span<const void* const> operands, std::size_t count, DataType type,
+                     Reduction op, int ranks) {
+  reduce_elements(to, type, operands, count, type, op, ranks);
+}
+
+void reduce_elements(void* to, DataType to_type, std::span<const void* const> operands, std::size_t count,
+                     DataType type, Reduction op, int ranks) {
+  switch (op) {
+    case Reduction::sum:
+      return reduce_with<Sum>(to, to_type, operands, count, type, 1);
+    case Reduction::average:
+      return reduce_with<Sum>(to, to_type, operands, count, type, ranks);
+    case Reduction::min:
+      return reduce_with<Min>(to, to_type, operands, count, type, 1);
+    case Reduction::max:
+      return reduce_with<Max>(to, to_type, operands, count, type, 1);
+    case Reduction::product:
+      return reduce_with<Product>(to, to_type, operands, count, type, 1);
+  }
+}
+
+void divide(void* buffer, std::size_t count, DataType type, int ranks) {
+  const void* const only = buffer;
+  reduce_elements(buffer, {&only, 1}, count, type, Reduction::average, ranks);
+}
+
+}  // namespace muster::detail

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/mpi/host_mpi.hpp"
+#include "muster/error.hpp"
+
+namespace muster::detail {
+
+bool can_start_mpi() { return false; }
+
+std::shared_ptr<MpiSession> start_mpi(const JobContext&, const Deadline&) {
+  throw Error(Fault::environment,
+              "this libmuster was built without Open MPI: several ranks on host memory need it");
+}
+
+}  // namespace muster::detail

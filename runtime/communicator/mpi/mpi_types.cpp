@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/mpi/mpi_types.hpp"
+
+#include "communicator/host/reduce_elements.hpp"
+
+namespace muster::detail {
+namespace {
+
+// An MPI_User_function: inout = in op inout. Each step is exact in binary32 and rounded once to 16 bits.
+template <DataType type, Reduction op>
+void reduce(void* in, void* inout, int* length, MPI_Datatype*) {
+  const void* const operands[] = {in, inout};
+  reduce_elements(inout, operands, static_cast<std::size_t>(*length), type, op, 1);
+}
+
+template <DataType type>
+void create_ops(MPI_Op* ops) {
+  MPI_Op_create(&reduce<type, Reduction::sum>, 1, &ops[0]);
+  MPI_Op_create(&reduce<type, Reduction::min>, 1, &ops[1]);
+  MPI_Op_create(&reduce<type, Reduction::max>, 1, &ops[2]);
+  MPI_Op_create(&reduce<type, Reduction::product>, 1, &ops[3]);
+}
+
+std::size_t index_of(Reduction op) {
+  switch (op) {
+    case Reduction::sum:
+    case Reduction::average:
+      return 0;
+    case Reduction::min:
+      return 1;
+    case Reduction::max:
+      return 2;
+    case Reduction::product:
+      return 3;
+  }
+  return 0;
+}
+
+}  // namespace
+
+MpiTypes::MpiTypes() {
+  MPI_Type_contiguous(2, MPI_BYTE, &two_bytes_);
+  MPI_Type_commit(&two_bytes_);
+  create_ops<DataType::bfloat16>(bfloat16_);
+  create_ops<DataType::float16>(half_);
+}
+
+void MpiTypes::free() {
+  MPI_Type_free(&two_bytes_);
+  for (auto& op : bfloat16_) MPI_Op_free(&op);
+  for (auto& op : half_) MPI_Op_free(&op);
+}
+
+MPI_Datatype MpiTypes::type(DataType type) const {
+  switch (type) {
+    case DataType::float32:
+      return MPI_FLOAT;
+    case DataType::float64:
+      return MPI_DOUBLE;
+    case DataType::bfloat16:
+    case DataType::float16:
+      return two_bytes_;
+    case DataType::int8:
+      return MPI_INT8_T;
+    case DataType::uint8:
+      return MPI_UINT8_T;
+    case DataType::int32:
+      return MPI_INT32_T;
+    case DataType::uint32:
+      return MPI_UINT32_T;
+    case DataType::int64:
+      return MPI_INT64_T;
+    case DataType::uint64:
+      return MPI_UINT64_T;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op MpiTypes::op(DataType type, Reduction op) const {
+  auto const index = index_of(op);
+  if (type == DataType::bfloat16) return bfloat16_[index];
+  if (type == DataType::float16) return half_[index];
+  MPI_Op const built_in[4] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD};
+  return built_in[index];
+}
+
+}  // namespace muster::detail

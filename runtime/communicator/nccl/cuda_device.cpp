@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/nccl/cuda_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <vector>
+
+namespace muster::detail {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+void require(const CudaLibrary& cuda, CUresult result) {
+  if (result != CUDA_SUCCESS) throw Error(Fault::device, "CUDA says: " + cuda.reason(result));
+}
+
+std::string text_of_uuid(const CUuuid& uuid) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+CudaDevice device_at(const CudaLibrary& cuda, int ordinal) {
+  CudaDevice device;
+  require(cuda, cuda.device_get(&device.handle, ordinal));
+  std::array<char, 64> bus{};
+  require(cuda, cuda.device_get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device.handle));
+  device.pci_address = canonical_pci(bus.data());
+  CUuuid uuid{};
+  require(cuda, cuda.device_get_uuid(&uuid, device.handle));
+  device.uuid = text_of_uuid(uuid);
+  return device;
+}
+
+// Everything after the first dash: a MIG instance's UUID reads "MIG-…" in Slurm and NVML, and CUDA does not
+// say which kind its is.
+bool same_uuid(const std::string& a, const std::string& b) {
+  auto const tail = [](const std::string& text) {
+    return lower(text.substr(std::min(text.find('-'), text.size())));
+  };
+  return a.find('-') != std::string::npos && tail(a) == tail(b);
+}
+
+}  // namespace
+
+std::string canonical_pci(const std::string& address) {
+  unsigned domain = 0;
+  unsigned bus = 0;
+  unsigned slot = 0;
+  unsigned function = 0;
+  int used = 0;
+  auto const size = static_cast<int>(address.size());
+  if ((std::sscanf(address.c_str(), "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &used) == 4 &&
+       used == size)) {
+    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, slot, function);
+  }
+  if (std::sscanf(address.c_str(), "%x:%x.%x%n", &bus, &slot, &function, &used) == 3 && used == size) {
+    return fmt::format("0000:{:02x}:{:02x}.{:x}", bus, slot, function);
+  }
+  return lower(address);
+}
+
+CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed, int local_rank) {
+  require(cuda, cuda.init(0));
+  int count = 0;
+  require(cuda, cuda.device_get_count(&count));
+  if (count == 0) throw Error(Fault::device, "CUDA shows no GPU to this process");
+  if (placed.empty()) {
+    // One visible GPU is this rank's own, whatever its place on the host.
+    int const ordinal = count == 1 ? 0 : local_rank;
+    if (ordinal >= count) {
+      throw Error(Fault::device, fmt::format("CUDA shows {} GPUs to local rank {}: start one task per GPU",
+                                             count, local_rank));
+    }
+    return device_at(cuda, ordinal);
+  }
+  std::string shown;
+  auto const wanted = canonical_pci(placed);
+  for (int i = 0; i < count; ++i) {
+    auto device = device_at(cuda, i);
+    if (device.pci_address == wanted || same_uuid(placed, device.uuid)) return device;
+    shown += (i == 0 ? "" : ", ") + device.pci_address;
+  }
+  throw Error(Fault::device,
+              fmt::format("CUDA shows only {} to this process (CUDA_VISIBLE_DEVICES, device cgroup)", shown));
+}
+
+}  // namespace muster::detail

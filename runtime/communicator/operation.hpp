@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "communicator/collectives.hpp"
+#include "telemetry/counters.hpp"
+#include "telemetry/event_log.hpp"
+
+namespace muster::observe {
+
+/// One call of a communicator's operation, counted and, where somebody wants to know, timed.
+class Operation {
+ public:
+  Operation(const detail::Collectives& on, Kind kind, std::uint64_t bytes) noexcept : kind_(kind) {
+    auto position = on.position();
+    // Not every rank takes part in these, so they are not counted; a grouped call has no number before its
+    // group is issued.
+    if (kind == Kind::send || kind == Kind::recv || kind == Kind::synchronize || on.in_group())
+      position.number = 0;
+    counters().enter(kind, position, bytes);
+    if (event_log().on()) {
+      recorded_ = event_log().begin(Category::operation, name_of(kind), position.communicator,
+                                    position.number, bytes);
+    }
+    if (counters().timed()) begin_ = now();
+  }
+  ~Operation() {
+    counters().leave(kind_, begin_ == 0 ? 0 : now() - begin_);
+    if (recorded_) event_log().end();
+  }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+ private:
+  Kind kind_;
+  bool recorded_ = false;
+  std::int64_t begin_ = 0;
+};
+
+}  // namespace muster::observe

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "failure/failure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "roster/roster.hpp"
+
+namespace muster::control {
+
+Message to_message(const Failure& failure) {
+  return {{"is", "failure"},
+          {"fault", static_cast<int>(failure.fault)},
+          {"speaker", failure.speaker},
+          {"text", failure.text},
+          {"lost", failure.lost},
+          {"certain", failure.certain}};
+}
+
+Failure failure_from(const Message& message) {
+  int const fault = std::clamp(message.at("fault").get<int>(), 0, static_cast<int>(Fault::system));
+  return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>(),
+          message.value("lost", -1), message.value("certain", false)};
+}
+
+Failure loss_of(const Hello& lost, int speaker, const Ending& ending) {
+  return {Fault::lost_rank, speaker,
+          fmt::format("{}, pid {}, {}", bootstrap::name_of_rank(lost), lost.pid, ending.text), lost.rank,
+          ending.certain};
+}
+
+int speaker_without_rank_0(const std::vector<Hello>& roster) {
+  const Hello& lost = roster.front();
+  auto const elsewhere = std::find_if(roster.begin(), roster.end(), [&](const Hello& hello) {
+    return hello.host != lost.host || hello.boot_id != lost.boot_id;
+  });
+  return elsewhere == roster.end() ? 1 : elsewhere->rank;
+}
+
+}  // namespace muster::control

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/error.hpp"
+#include "muster/job.hpp"
+#include "transport/channel.hpp"
+#include "transport/peer.hpp"
+
+namespace muster::control {
+
+/// What ended the job, the same on every rank. Only the speaker says it; the others end without a word.
+struct Failure {
+  Fault fault = Fault::system;
+  int speaker = 0;
+  std::string text;
+  int lost = -1;         ///< the rank that was lost, if that is it
+  bool certain = false;  ///< its process has ended
+};
+
+Message to_message(const Failure& failure);
+Failure failure_from(const Message& message);
+
+/// This rank's connection ended before the job did.
+Failure loss_of(const Hello& lost, int speaker, const Ending& ending);
+
+/// Rank 0 cannot tell the others of its own end. One of them speaks: on another host, since rank 0's may have
+/// gone as a whole.
+int speaker_without_rank_0(const std::vector<Hello>& roster);
+
+}  // namespace muster::control

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inventory/fabric.hpp"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <string_view>
+
+#include "log.hpp"
+#include "shared_object.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+// nvml.h's nvmlGpuFabricInfo_v2_t and the first version, whose fields before the health they share. No header
+// comes with the driver, and these layouts never change: a new one gets a new version.
+struct InfoV1 {
+  std::array<unsigned char, 16> cluster{};
+  int status = 0;
+  unsigned clique = 0;
+  unsigned char state = 0;
+};
+struct InfoV2 {
+  unsigned version = sizeof(InfoV2) | (2U << 24);
+  InfoV1 first;
+  unsigned health = 0;
+};
+static_assert(sizeof(InfoV1) == 28 && sizeof(InfoV2) == 36);
+
+using Device = void*;
+constexpr int success = 0;
+
+class Nvml {
+ public:
+  Nvml()
+      : object_("MUSTER_NVML_LIBRARY", "libnvidia-ml.so.1", "is the NVIDIA driver installed on this node?") {
+    object_.find(init_, "nvmlInit_v2");
+    object_.find(shutdown_, "nvmlShutdown");
+    object_.find(device_at_, "nvmlDeviceGetHandleByPciBusId_v2");
+    object_.find_if_there(fabric_v1_, "nvmlDeviceGetGpuFabricInfo");
+    object_.find_if_there(fabric_, "nvmlDeviceGetGpuFabricInfoV");
+    if (int const result = init_(); result != success)
+      throw Error(Fault::device, fmt::format("nvmlInit: error {}", result));
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+  ~Nvml() { shutdown_(); }
+
+  // Drivers before 545 know the first version only, which says nothing of health.
+  InfoV2 fabric_of(const std::string& pci_address) const {
+    Device device = nullptr;
+    if (int const result = device_at_(pci_address.c_str(), &device); result != success)
+      throw Error(Fault::device, fmt::format("nvmlDeviceGetHandleByPciBusId: error {}", result));
+    InfoV2 info;
+    int result = fabric_ != nullptr ? fabric_(device, &info) : -1;
+    if (result != success && fabric_v1_ != nullptr) {
+      info = InfoV2();
+      result = fabric_v1_(device, &info.first);
+    }
+    if (result != success) throw Error(Fault::device, fmt::format("no fabric information: error {}", result));
+    return info;
+  }
+
+ private:
+  detail::SharedObject object_;
+  int (*init_)() = nullptr;
+  int (*shutdown_)() = nullptr;
+  int (*device_at_)(const char*, Device*) = nullptr;
+  int (*fabric_v1_)(Device, InfoV1*) = nullptr;
+  int (*fabric_)(Device, InfoV2*) = nullptr;
+};
+
+// Two bits for each ailment, of which 1 is "true" (NVML_GPU_FABRIC_HEALTH_MASK_*), and four for how the
+// fabric is configured, of which 0 and 1 are well.
+std::string ailment_of(unsigned health) {
+  std::string text;
+  auto const add = [&](const char* name) { text += (text.empty() ? "" : ", ") + std::string(name); };
+  constexpr std::array names{"degraded bandwidth", "route in recovery", "unhealthy route",
+                             "recovery from an access timeout"};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if ((health >> (2 * i) & 3U) == 1) add(names[i]);
+  if ((health >> 8 & 15U) > 1) add("incorrect configuration");
+  return text;
+}
+
+Fabric::State state_of(unsigned char state) {
+  constexpr std::array states{Fabric::State::unsupported, Fabric::State::not_started,
+                              Fabric::State::in_progress, Fabric::State::completed};
+  return state < states.size() ? states[state] : Fabric::State::unknown;
+}
+
+// Nothing that fails here is the job's failure: NCCL says so itself if it matters.
+Fabric ask_nvml(const std::string& pci_address) {
+  Fabric fabric;
+  try {
+    auto const info = Nvml().fabric_of(pci_address);
+    fabric.state = state_of(info.first.state);
+    if (fabric.state != Fabric::State::completed) return fabric;
+    fabric.status = info.first.status;
+    fabric.clique = static_cast<int>(info.first.clique & 0x7fffffffU);
+    fabric.ailment = ailment_of(info.health);
+    auto const zero = [](unsigned char byte) { return byte == 0; };
+    if (std::all_of(info.first.cluster.begin(), info.first.cluster.end(), zero)) return fabric;
+    for (unsigned const byte : info.first.cluster) fabric.cluster += fmt::format("{:02x}", byte);
+  } catch (const Error& error) {
+    log::debug("join: the NVLink fabric of GPU {} is not known: {}", pci_address, error.what());
+  }
+  return fabric;
+}
+
+}  // namespace
+
+Fabric read_fabric(const std::string& pci_address, const Deadline& deadline) {
+  return read_bounded([pci_address] { return ask_nvml(pci_address); }, deadline).value_or(Fabric());
+}
+
+std::vector<int> imex_channels(const std::string& root) {
+  constexpr std::string_view prefix = "channel";
+  std::vector<int> channels;
+  auto const folder = root + "/dev/nvidia-caps-imex-channels";
+  auto const close = [](DIR* opened) { closedir(opened); };
+  std::unique_ptr<DIR, decltype(close)> const opened(opendir(folder.c_str()), close);
+  while (const dirent* entry = opened ? readdir(opened.get()) : nullptr) {
+    std::string_view const name = entry->d_name;
+    if (!name.starts_with(prefix)) continue;
+    int number = -1;
+    auto const [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
+    bool const is_channel = error == std::errc{} && end == name.data() + name.size() && number >= 0;
+    // access() asks the device cgroup, too.
+    if (is_channel && access((folder + "/" + std::string(name)).c_str(), R_OK) == 0)
+      channels.push_back(number);
+  }
+  std::sort(channels.begin(), channels.end());
+  return channels;
+}
+
+}  // namespace muster::bootstrap

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks' NVLink fabrics say: whether they are up and healthy, and what would keep NCCL from NVLink
+// between hosts that have it (MNNVL; src/mnnvl.cc of NCCL).
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "preflight/preflight.hpp"
+#include "roster/rank_list.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+using State = Fabric::State;
+constexpr const char* subject = "NVLink fabric";
+
+// By what is wrong with their own fabric.
+std::map<std::string, std::vector<int>> ranks_by_trouble(const std::vector<Record>& records) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (const auto& record : records) {
+    const auto& fabric = record.surroundings.fabric;
+    if (!record.on_gpu) continue;
+    std::string trouble;
+    if (fabric.state == State::not_started) trouble = "is not up (registration has not started)";
+    if (fabric.state == State::in_progress) trouble = "is not up (registration is in progress)";
+    if (fabric.status != 0) trouble = fmt::format("refused the GPU (NVML error {})", fabric.status);
+    if (trouble.empty() && !fabric.ailment.empty()) trouble = "is unhealthy (" + fabric.ailment + ")";
+    if (!trouble.empty()) ranks[trouble].push_back(record.hello.rank);
+  }
+  return ranks;
+}
+
+// Whether NCCL would leave NVLink between hosts alone: "0" in a variable that turns it off.
+bool is_off(const Record& record, const char* name) {
+  auto const found = record.surroundings.variables.find(name);
+  return found != record.surroundings.variables.end() && found->second == "0";
+}
+
+}  // namespace
+
+std::vector<int> ranks_with_nvlink_between_hosts(const std::vector<Record>& records) {
+  using Clique = std::pair<std::string, int>;
+  using Host = std::pair<std::string, std::string>;
+  auto const clique_of = [](const Record& record) {
+    return Clique{record.surroundings.fabric.cluster, record.surroundings.fabric.clique};
+  };
+  std::map<Clique, std::set<Host>> hosts;
+  for (const auto& record : records)
+    if (record.on_gpu && !record.surroundings.fabric.cluster.empty())
+      hosts[clique_of(record)].insert({record.hello.host, record.hello.boot_id});
+  std::vector<int> ranks;
+  for (const auto& record : records)
+    if (auto const found = hosts.find(clique_of(record));
+        record.on_gpu && found != hosts.end() && found->second.size() > 1)
+      ranks.push_back(record.hello.rank);
+  return ranks;
+}
+
+void check_fabric(const std::vector<Record>& records, std::vector<Finding>& findings) {
+  auto const roster = roster_of(records);
+  for (const auto& [trouble, ranks] : ranks_by_trouble(records)) {
+    findings.push_back({false, subject,
+                        fmt::format("the NVLink fabric of {} {}", list_of_ranks(roster, ranks), trouble),
+                        "see 'Fabric' in nvidia-smi -q and the fabric manager's log on that host"});
+  }
+  auto const between = ranks_with_nvlink_between_hosts(records);
+  auto const those = [&](auto which) {
+    std::vector<int> ranks;
+    for (const int rank : between)
+      if (which(records[static_cast<std::size_t>(rank)])) ranks.push_back(rank);
+    return ranks;
+  };
+  for (const char* name : {"NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE"}) {
+    auto const ranks = those([&](const Record& record) { return is_off(record, name); });
+    if (ranks.empty()) continue;
+    findings.push_back(
+        {false, subject,
+         fmt::format("{}=0 on {} keeps NCCL from the NVLink between these hosts: it takes the network", name,
+                     list_of_ranks(roster, ranks)),
+         fmt::format("unset {} (environment, nccl.conf, profiles)", name)});
+  }
+  auto const closed = those([](const Record& record) { return record.surroundings.imex_channels.empty(); });
+  if (closed.empty()) return;
+  findings.push_back(
+      {false, subject,
+       fmt::format("{} may open no IMEX channel (/dev/nvidia-caps-imex-channels/channelN), which "
+                   "NVLink between these hosts needs: NCCL takes the network",
+                   list_of_ranks(roster, closed)),
+       "let Slurm give each job one (SwitchType=switch/nvidia_imex), or create channel0 on each host"});
+}
+
+}  // namespace muster::bootstrap

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "roster/roster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "launcher/this_process.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+std::string major_minor(const std::string& version) {
+  auto const first = version.find('.');
+  if (first == std::string::npos) return version;
+  return version.substr(0, version.find('.', first + 1));
+}
+
+void check_versions(const std::vector<Record>& records) {
+  const Hello& zero = records.front().hello;
+  for (const auto& record : records) {
+    const Hello& hello = record.hello;
+    if (major_minor(hello.muster_version) != major_minor(zero.muster_version)) {
+      throw Error(
+          Fault::environment,
+          fmt::format("{} runs libmuster {} but {} runs {}: install the same version on every node",
+                      name_of_rank(hello), hello.muster_version, name_of_rank(zero), zero.muster_version));
+    }
+    if (!hello.plugin_version.empty() &&
+        major_minor(hello.plugin_version) != major_minor(hello.muster_version)) {
+      throw Error(
+          Fault::environment,
+          fmt::format(
+              "{} was placed by Muster's Slurm plugin {} but runs libmuster {}: install the same version of "
+              "both on every node, or start the job with --muster=off",
+              name_of_rank(hello), hello.plugin_version, hello.muster_version));
+    }
+  }
+}
+
+void check_trouble(const std::vector<Record>& records) {
+  auto const troubled = [](const Record& record) { return !record.trouble.empty(); };
+  auto const first = std::find_if(records.begin(), records.end(), troubled);
+  if (first == records.end()) return;
+  auto const others = std::count_if(records.begin(), records.end(), troubled) - 1;
+  auto text = first->trouble;
+  if (others > 0) text += fmt::format(" (and {} more rank{})", others, others == 1 ? "" : "s");
+  throw Error(first->trouble_fault, text);
+}
+
+void check_devices(const std::vector<Record>& records) {
+  for (const auto& record : records) {
+    if (record.on_gpu == records.front().on_gpu) continue;
+    const Record& with = record.on_gpu ? record : records.front();
+    const Record& without = record.on_gpu ? records.front() : record;
+    throw Error(Fault::environment, fmt::format("{} works on a GPU but {} has none: give every task a GPU "
+                                                "(--gpus-per-task=1), or use --device=cpu",
+                                                name_of_rank(with.hello), name_of_rank(without.hello)));
+  }
+}
+
+}  // namespace
+
+Seating seat(std::vector<Hello>& roster) {
+  Seating seating;
+  std::map<std::pair<std::string, std::string>, int> hosts;
+  std::vector<int> seated;
+  for (auto& hello : roster) {
+    auto const [at, added] = hosts.emplace(std::pair{hello.host, hello.boot_id}, seating.hosts);
+    if (added) {
+      ++seating.hosts;
+      seated.push_back(0);
+    }
+    seating.host_of.push_back(at->second);
+    hello.local_rank = seated[static_cast<std::size_t>(at->second)]++;
+  }
+  return seating;
+}
+
+std::vector<int> leaders_of(const std::vector<Record>& records) {
+  std::map<std::tuple<std::string, std::string, std::string>, int> leaders;
+  std::vector<int> leader_of;
+  for (const auto& record : records) {
+    std::tuple const host{record.hello.host, record.hello.boot_id, record.network};
+    leader_of.push_back(leaders.emplace(host, record.hello.rank).first->second);
+  }
+  return leader_of;
+}
+
+std::vector<std::string> addresses_of(const Record& other, const Record& self) {
+  auto addresses = other.addresses;
+  if (other.hello.boot_id == self.hello.boot_id && other.network == self.network)
+    addresses.insert(addresses.begin(), "127.0.0.1");
+  return addresses;
+}
+
+std::string name_of_rank(const Hello& hello) {
+  if (hello.gpu.empty()) return fmt::format("rank {} (host {})", hello.rank, hello.host);
+  return fmt::format("rank {} (host {}, GPU {})", hello.rank, hello.host, hello.gpu);
+}
+
+std::string name_of_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks,
+                          std::size_t shown) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size() && i < shown; ++i) {
+    if (i > 0) text += ", ";
+    text += name_of_rank(roster.at(static_cast<std::size_t>(ranks[i])));
+  }
+  if (ranks.size() > shown) text += fmt::format(" and {} more", ranks.size() - shown);
+  return text;
+}
+
+void check_roster(const std::vector<Record>& records) {
+  check_versions(records);
+  check_trouble(records);
+  check_devices(records);
+}
+
+bool shares_cores(const std::vector<Hello>& roster, int rank) {
+  const Hello& self = roster.at(static_cast<std::size_t>(rank));
+  auto const own = cpus_in(self.cpus);
+  if (own.empty()) return true;
+  std::size_t rivals = 0;
+  for (const auto& hello : roster) {
+    if (hello.boot_id != self.boot_id) continue;
+    auto const theirs = cpus_in(hello.cpus);
+    if (std::find_first_of(own.begin(), own.end(), theirs.begin(), theirs.end()) != own.end()) ++rivals;
+  }
+  return rivals > own.size();
+}
+
+}  // namespace muster::bootstrap

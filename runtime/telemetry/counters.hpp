@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "muster/job.hpp"
+#include "muster/metrics.hpp"
+#include "telemetry/position.hpp"
+
+namespace muster::observe {
+
+enum class Kind : std::uint8_t {
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  all_gather_v,
+  reduce_scatter,
+  all_to_all,
+  send,
+  recv,
+  grouped,
+  barrier,
+  split,
+  synchronize,
+};
+inline constexpr std::size_t kinds = 13;
+const char* name_of(Kind kind) noexcept;
+
+/// What this process did in operations. A few atomic additions a call; calls from all threads.
+class Counters {
+ public:
+  /// Whether the time in operations is wanted.
+  bool timed() const noexcept { return timed_.load(std::memory_order_relaxed); }
+  void measure_time() noexcept { timed_ = true; }
+
+  /// `position.number` is the operation's own.
+  void enter(Kind kind, const Position& position, std::uint64_t bytes) noexcept;
+  /// `nanoseconds` after enter().
+  void leave(Kind kind, std::int64_t nanoseconds) noexcept;
+
+  RankMetrics read(const Hello& self) const;
+
+ private:
+  struct Count {
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<std::uint64_t> bytes{0};
+    std::atomic<std::uint64_t> nanoseconds{0};
+  };
+  struct Last {
+    const char* operation = "";
+    Position position;
+    std::uint64_t bytes = 0;
+  };
+  std::array<Count, kinds> counts_;
+  std::atomic<bool> timed_{false};
+  std::atomic<int> inside_{0};
+  mutable std::atomic_flag last_taken_ = ATOMIC_FLAG_INIT;
+  Last last_;
+};
+
+/// Those of this process.
+Counters& counters();
+
+/// For messages between ranks.
+std::vector<std::uint8_t> encode(const RankMetrics& metrics);
+/// @throws Error(Fault::system)
+RankMetrics decode_metrics(const std::vector<std::uint8_t>& bytes);
+
+/// "120 operations, 480.0 MB, 1.23 s in them; last all_reduce (operation 57 on communicator 'world'), 4.0
+/// MB".
+std::string summary_of(const RankMetrics& metrics);
+
+}  // namespace muster::observe

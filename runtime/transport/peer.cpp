@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/peer.hpp"
+
+#include <fmt/format.h>
+
+#include "deadline.hpp"
+
+namespace muster::control {
+namespace {
+
+using nlohmann::json;
+
+// Its sockets close a moment before a process has ended.
+constexpr std::chrono::milliseconds ending_time{50};
+constexpr std::size_t most_said = 300;
+
+}  // namespace
+
+Peer::Peer(Socket& socket, std::shared_ptr<const LastCall> own) : own_(std::move(own)) {
+  asio::error_code ignored;
+  is_local_ = control::is_local(socket.local_endpoint(ignored));
+  if (is_local_) process_ = LocalProcess::peer_of(socket);
+}
+
+json Peer::introduction() const {
+  if (!own_ || !is_local_ || own_->descriptor() < 0) return nullptr;
+  return {{"is", "last call"}, {"descriptor", own_->descriptor()}};
+}
+
+json Peer::beat() const {
+  if (!own_ || is_local_) return {{"is", "beat"}};
+  return {{"is", "beat"}, {"at", own_->text()}};
+}
+
+bool Peer::hear(const json& message) {
+  if (!message.is_object() || !message.contains("is")) return false;
+  auto const& what = message["is"];
+  if (what == "last call" && is_local_) {
+    last_call_ = LastCall::Reader(process_, message.at("descriptor").get<int>());
+    return true;
+  }
+  if (what != "beat") return false;
+  if (message.contains("at")) {
+    said_ = message["at"].get<std::string>().substr(0, most_said);
+    for (auto& c : said_)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return true;
+}
+
+Ending Peer::ending(const std::string& reason, std::chrono::milliseconds silence) const {
+  Ending ending;
+  ending.text = how(reason, silence, ending.certain);
+  if (auto const exactly = last_call_.text(); !exactly.empty()) {
+    ending.text += ", " + exactly;
+  } else if (!said_.empty()) {
+    ending.text += ", " + said_ + " or later";
+  }
+  return ending;
+}
+
+std::string Peer::how(const std::string& reason, std::chrono::milliseconds silence, bool& certain) const {
+  bool const silent = silence.count() > 0;
+  auto const for_so_long = fmt::format("silent for {}", text_of(silence));
+  if (!process_) {
+    if (silent) return fmt::format("is {}: it is stopped, or its host or the way to it is down", for_so_long);
+    certain = true;
+    return fmt::format("ended or broke its connection without leaving the job ({})", reason);
+  }
+  auto const ended = process_.how_it_ended(silent ? std::chrono::milliseconds{0} : ending_time);
+  certain = !ended.empty();
+  if (certain) return ended.starts_with("ended") ? ended + " without leaving the job" : ended;
+  if (!silent) return fmt::format("broke its connection though it still runs ({})", reason);
+  auto const state = process_.state();
+  if (state != 'T') return fmt::format("is {} though it runs (state {})", for_so_long, state);
+  process_.kill();
+  certain = true;
+  return fmt::format("is stopped, {}", for_so_long);
+}
+
+}  // namespace muster::control

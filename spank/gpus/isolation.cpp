@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpus/isolation.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+namespace muster::spank {
+
+namespace {
+
+// The first Slurm whose srun knows --gres-flags=allow-task-sharing (CHANGELOG of 23.11.4). Older ones end
+// with "Invalid --gres-flags specification" when SLURM_GRES_FLAGS says it.
+constexpr SlurmVersion task_sharing_since{23, 11, 4};
+constexpr std::string_view task_sharing = "allow-task-sharing";
+
+// srun's manual since 23.11: --gpus-per-task of the job implies this value and hands it on; it is nobody's
+// choice.
+constexpr std::string_view implied_binding = "gres/gpu:per_task:";
+// Likewise --ntasks-per-gpu's.
+constexpr std::string_view implied_single = "gres/gpu:single:";
+
+bool chose_binding(const ReadVariable& read) {
+  const char* binding = read("SLURM_TRES_BIND");
+  return read("SLURM_GPU_BIND") != nullptr ||
+         (binding != nullptr && !std::string_view(binding).starts_with(implied_binding));
+}
+
+// All tasks may open all GPUs of the step, and Slurm goes on to name each task's own in CUDA_VISIBLE_DEVICES.
+std::optional<Lift> lift_by_flag(const ReadVariable& read) {
+  const char* found = read("SLURM_GRES_FLAGS");
+  std::string flags = found == nullptr ? "" : found;
+  if (flags.find(task_sharing) != std::string::npos) return std::nullopt;
+  if (!flags.empty()) flags += ',';
+  return Lift{"SLURM_GRES_FLAGS", flags + std::string(task_sharing), 0};
+}
+
+// No binding at all: all tasks see all GPUs of the step. Only where it is known which share Slurm would have
+// given each task, so that a task that cannot be placed can still be given that.
+std::optional<Lift> lift_by_binding(const SrunCommand& srun, const ReadVariable& read) {
+  if (srun.gpus_per_task == 0) return std::nullopt;
+  if (read("SLURM_TRES_BIND") != nullptr) return Lift{"SLURM_TRES_BIND", "gres/gpu:none", srun.gpus_per_task};
+  return Lift{"SLURM_GPU_BIND", "none", srun.gpus_per_task};
+}
+
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t comma = list.find(',');
+    parts.push_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+bool exists(const std::string& file) { return access(file.c_str(), F_OK) == 0 || errno != ENOENT; }
+
+}  // namespace
+
+std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand& srun,
+                                   const Settings& settings, const ReadVariable& read) {
+  const Wish wish = resolve(srun.words, settings);
+  if (wish.mode == Mode::off || !wish.parts.gpu) return std::nullopt;
+  if (settings.isolation == Isolation::keep || srun.gpu_binding || chose_binding(read)) return std::nullopt;
+  return slurm >= task_sharing_since ? lift_by_flag(read) : lift_by_binding(srun, read);
+}
+
+std::string mark_of(const Lift& lift) { return lift.variable + ":" + std::to_string(lift.gpus_per_task); }
+
+std::string flags_before_lift(const std::string& flags) {
+  if (!flags.ends_with(task_sharing)) return flags;
+  const std::string own = flags.substr(0, flags.size() - task_sharing.size());
+  return own.substr(0, own.find_last_not_of(',') + 1);
+}
+
+OwnShare own_share(const char* mark, const char* binding, const char* cuda_devices, int local_rank) {
+  if (mark == nullptr) return {};
+  const std::string_view text(mark);
+  const int each = std::atoi(mark + std::min(text.rfind(':') + 1, text.size()));
+  // A --gpu-bind on srun's command line won over what was asked for, or Slurm still binds by itself.
+  if (each <= 0 || (binding != nullptr && std::string_view(binding).find("none") == std::string_view::npos))
+    return {};
+  if (cuda_devices == nullptr) return {"", "CUDA_VISIBLE_DEVICES is not set"};
+  const auto devices = split(cuda_devices);
+  const std::size_t first = static_cast<std::size_t>(local_rank) * static_cast<std::size_t>(each);
+  const std::size_t end = first + static_cast<std::size_t>(each);
+  if (local_rank < 0 || end > devices.size())
+    return {"", "CUDA_VISIBLE_DEVICES=" + std::string(cuda_devices).substr(0, 200) + " has no " +
+                    std::to_string(each) + " GPUs for local rank " + std::to_string(local_rank)};
+  OwnShare share;
+  for (std::size_t i = first; i < end; ++i) {
+    if (i > first) share.cuda_devices += ',';
+    share.cuda_devices += devices[i];
+  }
+  return share;
+}
+
+bool dealt_by_default(const char* mark, const char* binding, bool tasks_per_gpu) {
+  if (mark == nullptr || binding == nullptr || !std::string_view(mark).starts_with("SLURM_GRES_FLAGS:"))
+    return false;
+  const std::string_view implied(binding);
+  return implied.starts_with(implied_binding) || (tasks_per_gpu && implied.starts_with(implied_single));
+}
+
+std::vector<int> allowed_minors(const std::vector<int>& minors, const std::string& folder) {
+  const auto file_of = [&](int minor) { return folder + "/nvidia" + std::to_string(minor); };
+  const bool any_there =
+      std::any_of(minors.begin(), minors.end(), [&](int minor) { return exists(file_of(minor)); });
+  if (!any_there) return minors;
+  std::vector<int> allowed;
+  for (const int minor : minors)
+    // access() asks the device cgroup too, and unlike open() it does not wake a GPU whose driver is idle.
+    if (access(file_of(minor).c_str(), R_OK | W_OK) == 0) allowed.push_back(minor);
+  return allowed;
+}
+
+bool devices_confined(const placement::Node& node, const std::vector<int>& step_minors,
+                      const std::string& folder) {
+  std::vector<int> all;
+  for (const auto& gpu : node.gpus)
+    if (gpu.minor >= 0) all.push_back(gpu.minor);
+  const std::vector<int> allowed = allowed_minors(all, folder);
+  const auto in = [](const std::vector<int>& list, int minor) {
+    return std::find(list.begin(), list.end(), minor) != list.end();
+  };
+  return std::any_of(all.begin(), all.end(),
+                     [&](int minor) { return !in(step_minors, minor) && !in(allowed, minor); });
+}
+
+std::string isolation_notice(const std::string& host, int visible, int of) {
+  return host + ": Slurm shows each task " + std::to_string(visible) + " of the step's " +
+         std::to_string(of) +
+         " GPUs, so NVLink and CUDA IPC between this node's ranks are off and NCCL takes slower paths; srun "
+         "--gpu-bind=none (from Slurm 23.11.4 on: --gres-flags=allow-task-sharing) avoids it, see muster(7)";
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "placement/environment/socket_interface.hpp"
+
+namespace muster::placement {
+
+namespace {
+
+/// The resolver's patience, for as long as this lives: of the calling thread, whose state _res is.
+class ShortPatience {
+ public:
+  ShortPatience() {
+    if ((_res.options & RES_INIT) == 0 && res_ninit(&_res) != 0) return;
+    seconds_ = _res.retrans;
+    attempts_ = _res.retry;
+    servers_ = _res.nscount;
+    _res.retrans = 1;
+    _res.retry = 1;
+    _res.nscount = std::min(_res.nscount, 1);
+    set_ = true;
+  }
+  ~ShortPatience() {
+    if (!set_) return;
+    _res.retrans = seconds_;
+    _res.retry = attempts_;
+    _res.nscount = servers_;
+  }
+  ShortPatience(const ShortPatience&) = delete;
+  ShortPatience& operator=(const ShortPatience&) = delete;
+
+ private:
+  bool set_ = false;
+  int seconds_ = 0, attempts_ = 0, servers_ = 0;
+};
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses addresses_of(const std::string& host) {
+  const ShortPatience patience;
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  // Any port will do, since nothing is sent to it: 9 is the one that discards.
+  if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0) found = nullptr;
+  return {found, &freeaddrinfo};
+}
+
+/// The address that this node would send from; false: no route.
+bool own_address_towards(const addrinfo& peer, sockaddr_storage& own) {
+  const int socket_fd = socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket_fd < 0) return false;
+  socklen_t length = sizeof own;
+  const bool known = connect(socket_fd, peer.ai_addr, peer.ai_addrlen) == 0 &&
+                     getsockname(socket_fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  close(socket_fd);
+  return known;
+}
+
+bool same_address(const sockaddr& one, const sockaddr& other) {
+  if (one.sa_family != other.sa_family) return false;
+  if (one.sa_family == AF_INET)
+    return reinterpret_cast<const sockaddr_in&>(one).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(other).sin_addr.s_addr;
+  if (one.sa_family != AF_INET6) return false;
+  const auto& a = reinterpret_cast<const sockaddr_in6&>(one);
+  const auto& b = reinterpret_cast<const sockaddr_in6&>(other);
+  return std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof a.sin6_addr) == 0 &&
+         a.sin6_scope_id == b.sin6_scope_id;
+}
+
+/// Empty: none but loopback has it.
+std::string interface_with(const sockaddr_storage& address) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (!same_address(*one->ifa_addr, reinterpret_cast<const sockaddr&>(address))) continue;
+    const std::string name = one->ifa_name;
+    return name.substr(0, name.find(':'));  // a label such as eth0:1 is an address, not an interface
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string socket_interface_towards(const std::string& host) {
+  const Addresses peers = addresses_of(host);
+  for (const addrinfo* peer = peers.get(); peer != nullptr; peer = peer->ai_next) {
+    sockaddr_storage own{};
+    if (!own_address_towards(*peer, own)) continue;
+    if (std::string name = interface_with(own); !name.empty()) return name;
+  }
+  return {};
+}
+
+}  // namespace muster::placement

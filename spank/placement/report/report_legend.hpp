@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands around the picture of a node: its title and the table of its tasks. Pure.
+#pragma once
+
+#include <string>
+
+#include "placement/report/report.hpp"
+#include "placement/report/svg.hpp"
+
+namespace muster::placement {
+
+struct PictureTitle {
+  std::string line;     ///< "4 tasks on h200-1001"
+  std::string details;  ///< "2 packages, 8 NUMA domains, 128 cores, 4 GPUs (NVIDIA H200), 2 of 6 NICs usable"
+};
+PictureTitle title_of(const Node& node, const Placement& placement);
+
+/// Draws the table with its upper left corner at x, y; gives the box that it takes.
+Box draw_legend(Svg& svg, const NodeReport& report, double x, double y);
+
+}  // namespace muster::placement

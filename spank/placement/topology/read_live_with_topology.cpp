@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "placement/topology/read.hpp"
+
+namespace muster::placement {
+
+namespace {
+
+/// "GPU 0001:00:00.0, GPU 0002:00:00.0"; empty if there are none.
+class Names {
+ public:
+  void add(const std::string& kind, const PciAddress& pci) {
+    if (!text_.empty()) text_ += ", ";
+    text_ += kind;
+    text_ += pci.to_string();
+  }
+  void note(Node& node, const std::string& before, const std::string& after) const {
+    if (!text_.empty()) node.notes.push_back(before + text_ + after);
+  }
+
+ private:
+  std::string text_;
+};
+
+template <typename Device>
+void take_locality(const Node& live, const Device& given, Device& device, CpuSet& unknown_domains) {
+  device.path = given.path;
+  if (live.find_domain(given.domain) != nullptr) {
+    device.domain = given.domain;
+    device.near_domains.clear();
+  } else if (given.domain >= 0) {
+    unknown_domains.add(given.domain);
+  }
+}
+
+const Nic* find_nic(const Node& node, const std::optional<PciAddress>& pci) {
+  const auto at =
+      std::find_if(node.nics.begin(), node.nics.end(), [&](const Nic& nic) { return pci && nic.pci == pci; });
+  return at == node.nics.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+void override_locality(Node& live, const Node& given) {
+  Names unnamed, missing;
+  CpuSet unknown_domains;
+  for (auto& gpu : live.gpus) {
+    if (const Gpu* same = given.find_gpu(gpu.pci)) {
+      take_locality(live, *same, gpu, unknown_domains);
+    } else {
+      unnamed.add("GPU ", gpu.pci);
+    }
+  }
+  for (auto& nic : live.nics) {
+    if (const Nic* same = find_nic(given, nic.pci)) {
+      take_locality(live, *same, nic, unknown_domains);
+    } else if (nic.usable && nic.pci) {
+      unnamed.add("NIC ", *nic.pci);
+    }
+  }
+  const auto is_here = [&](const PciAddress& pci) {
+    return live.find_gpu(pci) != nullptr || find_nic(live, pci) != nullptr;
+  };
+  for (const auto& gpu : given.gpus) {
+    if (!is_here(gpu.pci)) missing.add(find_nic(given, gpu.pci) != nullptr ? "device " : "GPU ", gpu.pci);
+  }
+  for (const auto& nic : given.nics) {
+    if (nic.pci && !is_here(*nic.pci) && given.find_gpu(*nic.pci) == nullptr) missing.add("NIC ", *nic.pci);
+  }
+  live.notes.push_back("locality of GPUs and NICs is taken from " + given.source);
+  unnamed.note(live, given.source + " does not name ", ": what the machine says about it stays");
+  missing.note(live, given.source + " names ", ", not found on this machine");
+  if (!unknown_domains.empty()) {
+    live.notes.push_back(given.source +
+                         " names NUMA domains that this machine lacks: " + unknown_domains.to_list());
+  }
+  finish(live);
+}
+
+Node read_live_with_topology(const std::string& root, const std::string& file) {
+  const Node given = read_nccl_locality(file);
+  Node live = read_live(root);
+  override_locality(live, given);
+  return live;
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/topology/sysfs.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+#include "placement/topology/error.hpp"
+
+namespace muster::placement {
+
+namespace {
+
+constexpr std::size_t longest_file = 64 * 1024;
+constexpr std::string_view space(" \t\r\n\0",
+                                 5);  // copies of /sys may hold the null character that ends a text
+
+/// Closes also when a string finds no memory.
+struct Closing {
+  int file;
+  ~Closing() { close(file); }
+};
+
+/// A shortage is no absence: what is there must not be taken for missing, and the node for a smaller one,
+/// because nothing was left to look with.
+void throw_if_short(int error, const std::string& path) {
+  if (error == ENOMEM || error == EMFILE || error == ENFILE)
+    throw Error(path + " cannot be read: " + std::strerror(error));
+}
+
+}  // namespace
+
+Sysfs::Sysfs(std::string root) : root_(std::move(root)) {
+  while (!root_.empty() && root_.back() == '/') root_.pop_back();
+}
+
+std::optional<std::string> Sysfs::text(const std::string& path) const {
+  // O_NONBLOCK: a made-up tree may hold a FIFO, which must not stop a job step.
+  const int file = open((root_ + path).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0) {
+    throw_if_short(errno, path);
+    return std::nullopt;
+  }
+  const Closing closing{file};
+  std::string content;
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = read(file, buffer, sizeof buffer)) > 0 && content.size() <= longest_file) {
+    content.append(buffer, static_cast<std::size_t>(got));
+  }
+  if (got < 0) throw_if_short(errno, path);
+  if (got < 0 || content.size() > longest_file) return std::nullopt;
+  content.erase(content.find_last_not_of(space) + 1);
+  return content;
+}
+
+std::optional<long> Sysfs::number(const std::string& path) const {
+  const auto content = text(path);
+  return content ? to_number(*content) : std::nullopt;
+}
+
+std::optional<CpuSet> Sysfs::list(const std::string& path) const {
+  const auto content = text(path);
+  if (!content) return std::nullopt;
+  try {
+    return CpuSet::parse_list(*content);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<CpuSet> Sysfs::mask(const std::string& path) const {
+  const auto content = text(path);
+  if (!content) return std::nullopt;
+  try {
+    return CpuSet::parse_mask(*content);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<std::string> Sysfs::names(const std::string& path) const {
+  std::vector<std::string> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir((root_ + path).c_str()), closedir);
+  if (folder == nullptr) {
+    throw_if_short(errno, path);
+    return found;
+  }
+  while (const dirent* entry = readdir(folder.get())) {
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+      found.emplace_back(entry->d_name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<std::string> Sysfs::link(const std::string& path) const {
+  char target[4096];
+  const ssize_t length = readlink((root_ + path).c_str(), target, sizeof target);
+  if (length <= 0 || length == static_cast<ssize_t>(sizeof target)) return std::nullopt;
+  return std::string(target, static_cast<std::size_t>(length));
+}
+
+bool Sysfs::exists(const std::string& path) const { return access((root_ + path).c_str(), F_OK) == 0; }
+
+std::uint64_t Sysfs::inode(const std::string& path) const {
+  struct stat found {};
+  return stat((root_ + path).c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
+std::optional<long> to_number(std::string_view text) {
+  const auto first = text.find_first_not_of(space);
+  if (first == std::string_view::npos) return std::nullopt;
+  text = text.substr(first, text.find_last_not_of(space) - first + 1);
+  long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string base_name(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/report_collector.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+
+#include "placement/topology/error.hpp"
+
+namespace muster::spank {
+
+namespace {
+
+constexpr std::chrono::milliseconds confirmation_time{300};  // a node that was answered confirms at once
+constexpr std::chrono::milliseconds owner_check_time{1000};
+constexpr std::size_t header_bytes = report_token_digits + report_length_digits;
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), std::string("the report's collector: ") + what);
+}
+
+std::string random_token() {
+  std::array<unsigned char, report_token_digits / 2> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail("getrandom");
+  std::string token;
+  for (const unsigned char byte : bytes) {
+    token += "0123456789abcdef"[byte >> 4];
+    token += "0123456789abcdef"[byte & 15];
+  }
+  return token;
+}
+
+/// A socket of this family that listens on a free port of all addresses; -1 and errno when that fails.
+int listen_on(int family) {
+  const int descriptor = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return -1;
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  const int off = 0;
+  if (family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  const auto* address = family == AF_INET6 ? reinterpret_cast<const sockaddr*>(&ipv6)
+                                           : reinterpret_cast<const sockaddr*>(&ipv4);
+  const socklen_t size = family == AF_INET6 ? sizeof ipv6 : sizeof ipv4;
+  if (bind(descriptor, address, size) == 0 && listen(descriptor, SOMAXCONN) == 0) return descriptor;
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  return -1;
+}
+
+int port_of(int descriptor) {
+  sockaddr_in6 address{};  // the port lies at the same place in both families
+  socklen_t size = sizeof address;
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) fail("getsockname");
+  return ntohs(address.sin6_port);
+}
+
+/// This machine's addresses that others can reach, IPv4 first; loopback when there is no other.
+std::vector<std::string> own_addresses(bool with_ipv6) {
+  std::vector<std::string> ipv4, ipv6;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) fail("getifaddrs");
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    if (one->ifa_addr->sa_family == AF_INET) {
+      const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+      ipv4.emplace_back(inet_ntop(AF_INET, &address->sin_addr, text, sizeof text));
+    } else if (with_ipv6 && one->ifa_addr->sa_family == AF_INET6) {
+      const auto* address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
+      if (!IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr))
+        ipv6.emplace_back(inet_ntop(AF_INET6, &address->sin6_addr, text, sizeof text));
+    }
+  }
+  freeifaddrs(list);
+  ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
+  return ipv4.empty() ? std::vector<std::string>{"127.0.0.1"} : ipv4;
+}
+
+}  // namespace
+
+ReportCollector::ReportCollector(int nodes, const CollectorLimits& limits)
+    : limits_(limits), nodes_(static_cast<std::size_t>(std::max(nodes, 1))) {
+  address_.token = random_token();
+  listener_ = listen_on(AF_INET6);
+  const bool with_ipv6 = listener_ >= 0;
+  if (!with_ipv6) listener_ = listen_on(AF_INET);
+  if (listener_ < 0) fail("listen");
+  address_.port = port_of(listener_);
+  address_.hosts = own_addresses(with_ipv6);
+}
+
+ReportCollector::~ReportCollector() {
+  for (const auto& connection : connections_) close(connection.descriptor);
+  if (listener_ >= 0) close(listener_);
+}
+
+std::vector<placement::NodeReport> ReportCollector::collect(int end, int owner) {
+  bool ended = false;
+  while (true) {
+    if (!closing_ && (ended || is_over(owner))) stop_taking();
+    if (closing_ && connections_.empty()) break;
+    std::vector<pollfd> waiting = {{closing_ ? -1 : end, POLLIN, 0}, {listener_, POLLIN, 0}};
+    for (const auto& connection : connections_) waiting.push_back({connection.descriptor, POLLIN, 0});
+    if (poll(waiting.data(), waiting.size(), milliseconds_to_wait()) < 0 && errno != EINTR) break;
+    ended = waiting[0].revents != 0;
+    serve_all(waiting);
+    if (waiting[1].revents != 0) accept_new();
+  }
+  std::vector<placement::NodeReport> reports;
+  for (const auto& text : reports_) {
+    try {
+      reports.push_back(placement::read_node_report(text));
+    } catch (const placement::Error&) {  // of another build: the heading says that one is missing
+    }
+  }
+  return reports;
+}
+
+bool ReportCollector::is_over(int owner) const {
+  return reports_.size() >= nodes_ || Clock::now() >= others_end_ ||
+         (owner > 0 && kill(owner, 0) != 0 && errno == ESRCH);
+}
+
+// Who comes now is refused and prints its own table; who was answered still confirms.
+void ReportCollector::stop_taking() {
+  closing_ = true;
+  close(listener_);
+  listener_ = -1;
+  const auto end = Clock::now() + confirmation_time;
+  connections_.remove_if([&](Connection& connection) {
+    connection.end = std::min(connection.end, end);
+    if (!connection.answered) close(connection.descriptor);
+    return !connection.answered;
+  });
+}
+
+int ReportCollector::milliseconds_to_wait() const {
+  auto next = Clock::now() + owner_check_time;
+  if (!closing_) next = std::min(next, others_end_);
+  for (const auto& connection : connections_) next = std::min(next, connection.end);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+  return static_cast<int>(std::max<std::int64_t>(left, 0));
+}
+
+void ReportCollector::accept_new() {
+  while (true) {
+    const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (descriptor < 0) {
+      // The connection stays in the queue, so poll would report it again at once.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) stop_taking();
+      return;
+    }
+    // The oldest that has not shown the token makes room.
+    if (connections_.size() >= limits_.connections) {
+      auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                 [](const auto& connection) { return connection.length == 0; });
+      if (oldest == connections_.end()) oldest = connections_.begin();
+      close(oldest->descriptor);
+      connections_.erase(oldest);
+    }
+    connections_.push_back({descriptor, Clock::now() + limits_.for_connection, {}, 0, false});
+  }
+}
+
+void ReportCollector::serve_all(const std::vector<pollfd>& waiting) {
+  const auto now = Clock::now();
+  std::size_t index = 2;  // after `end` and the listener
+  for (auto connection = connections_.begin(); connection != connections_.end(); ++index) {
+    const bool open = now < connection->end && (waiting[index].revents == 0 || serve(*connection));
+    if (open) {
+      ++connection;
+    } else {
+      close(connection->descriptor);
+      connection = connections_.erase(connection);
+    }
+  }
+}
+
+// False: this connection has ended, well or badly.
+bool ReportCollector::serve(Connection& connection) {
+  std::array<char, 16384> buffer;
+  while (true) {
+    const ssize_t got = recv(connection.descriptor, buffer.data(), buffer.size(), 0);
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    if (got == 0) return false;
+    if (connection.answered) {
+      if (buffer[0] == report_confirmed) keep(connection);
+      return false;
+    }
+    connection.received.append(buffer.data(), static_cast<std::size_t>(got));
+    if (connection.length == 0 && connection.received.size() >= header_bytes && !read_header(connection))
+      return false;
+    if (connection.length == 0) continue;
+    if (connection.received.size() > connection.length) return false;
+    if (connection.received.size() == connection.length) {
+      if (send(connection.descriptor, &report_received, 1, MSG_NOSIGNAL) != 1) return false;
+      connection.answered = true;
+    }
+  }
+}
+
+// False: a stranger, or more than we take.
+bool ReportCollector::read_header(Connection& connection) {
+  if (!connection.received.starts_with(address_.token)) return false;
+  const char* first = connection.received.data() + report_token_digits;
+  const auto [stop, error] = std::from_chars(first, first + report_length_digits, connection.length, 16);
+  if (error != std::errc() || stop != first + report_length_digits || connection.length == 0) return false;
+  std::size_t promised = kept_bytes_;
+  for (const auto& one : connections_) promised += one.length;
+  if (connection.length > limits_.report_bytes || promised > limits_.all_bytes) return false;
+  connection.received.erase(0, header_bytes);
+  return true;
+}
+
+void ReportCollector::keep(Connection& connection) {
+  kept_bytes_ += connection.length;
+  reports_.push_back(std::move(connection.received));
+  if (reports_.size() == 1) others_end_ = Clock::now() + limits_.for_others;
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm/arbitrary_layout.hpp"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slurm/rank_layout.hpp"
+
+extern "C" {
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+}
+
+// In srun they come from Slurm's own library. Weak: a plugin that does not load because one is missing would
+// stop every job.
+#pragma weak slurm_job_step_layout_get
+#pragma weak slurm_job_step_layout_free
+
+namespace muster::spank {
+
+namespace {
+
+using Layout = std::unique_ptr<slurm_step_layout_t, decltype(&slurm_job_step_layout_free)>;
+
+/// The node of each rank; empty when the layout makes no sense.
+std::vector<std::uint32_t> nodes_of_ranks(const slurm_step_layout_t& layout) {
+  constexpr std::uint32_t nowhere = 0xffffffff;
+  std::vector<std::uint32_t> nodes(layout.task_cnt, nowhere);
+  for (std::uint32_t node = 0; node < layout.node_cnt; ++node)
+    for (std::uint32_t task = 0; task < layout.tasks[node]; ++task) {
+      const std::uint32_t rank = layout.tids[node][task];
+      if (rank >= nodes.size()) return {};
+      nodes[rank] = node;
+    }
+  return nodes;
+}
+
+}  // namespace
+
+void tell_arbitrary_layout(spank_handle* spank) {
+  const char* distribution = std::getenv("SLURM_DISTRIBUTION");
+  if (distribution == nullptr || !std::string_view(distribution).starts_with("arbitrary")) return;
+  if (slurm_job_step_layout_get == nullptr || slurm_job_step_layout_free == nullptr) return;
+  std::uint32_t job_id = 0, step = 0;
+  if (spank_get_item(spank, S_JOB_ID, &job_id) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+    return;
+  slurm_step_id_t id{};
+  id.job_id = job_id;
+  id.step_id = step;
+  id.step_het_comp = NO_VAL;
+  const Layout layout(slurm_job_step_layout_get(&id), &slurm_job_step_layout_free);
+  if (layout == nullptr || layout->tasks == nullptr || layout->tids == nullptr) return;
+  // A longer variable would keep every task from starting; without it the nodes say that the layout is not
+  // known.
+  if (const std::string text = told_text(job_id, step, nodes_of_ranks(*layout)); !text.empty())
+    setenv(told_variable, text.c_str(), 1);
+}
+
+}  // namespace muster::spank

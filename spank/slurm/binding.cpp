@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm/binding.hpp"
+
+#include <linux/mempolicy.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace muster::spank {
+
+namespace {
+
+// The kernel's node mask; MAX_NUMNODES is at most 1024 (CONFIG_NODES_SHIFT=10).
+constexpr int max_domains = 1024;
+constexpr int bits_per_word = 8 * sizeof(unsigned long);
+using NodeMask = std::array<unsigned long, max_domains / bits_per_word>;
+
+NodeMask mask_of(const std::vector<int>& domains) {
+  NodeMask mask{};
+  for (const int domain : domains)
+    if (domain >= 0 && domain < max_domains)
+      mask[static_cast<std::size_t>(domain / bits_per_word)] |= 1UL << (domain % bits_per_word);
+  return mask;
+}
+
+int set_policy(int mode, const std::vector<int>& domains) {
+  const NodeMask mask = mask_of(domains);
+  // The kernel reads one bit less than it is told.
+  return syscall(SYS_set_mempolicy, mode, mask.data(), max_domains + 1UL) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+int bind_to_cpus(const placement::CpuSet& cpus) {
+  cpu_set_t* mask = CPU_ALLOC(placement::CpuSet::limit);
+  if (mask == nullptr) return ENOMEM;
+  const std::size_t bytes = CPU_ALLOC_SIZE(placement::CpuSet::limit);
+  CPU_ZERO_S(bytes, mask);
+  for (int cpu = cpus.first(); cpu >= 0; cpu = cpus.next(cpu)) CPU_SET_S(cpu, bytes, mask);
+  const int result = sched_setaffinity(0, bytes, mask) == 0 ? 0 : errno;
+  CPU_FREE(mask);
+  return result;
+}
+
+int set_memory(MemoryPolicy policy, const std::vector<int>& domains) {
+  if (domains.empty() || policy == MemoryPolicy::off) return 0;
+  int current = MPOL_DEFAULT;
+  if (syscall(SYS_get_mempolicy, &current, nullptr, 0UL, nullptr, 0UL) == 0 && current != MPOL_DEFAULT)
+    return 0;
+  if (policy == MemoryPolicy::bind) return set_policy(MPOL_BIND, domains);
+  constexpr int preferred_many = 5;  // MPOL_PREFERRED_MANY, absent from older headers
+  if (domains.size() > 1 && set_policy(preferred_many, domains) == 0) return 0;
+  return set_policy(MPOL_PREFERRED, {domains.front()});
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm/srun_command.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <string_view>
+
+#include "handed_on.hpp"
+#include "slurm/gpu_request.hpp"
+
+namespace muster::spank {
+
+namespace {
+
+// srun's options up to the first word that may be the program. After a long option without `=` the next word
+// may be its argument or the program, so the search ends there.
+std::vector<std::string_view> own_options(const std::vector<std::string>& command_line) {
+  // The short options that take an argument, of srun's manual (22.05).
+  constexpr std::string_view with_argument = "ABCDFGJLMNSTWbcdeimnopqrtwx";
+  std::vector<std::string_view> options;
+  for (std::size_t i = 1; i < command_line.size(); ++i) {
+    const std::string_view word = command_line[i];
+    if (!word.starts_with('-') || word == "--" || word == "-") break;
+    options.push_back(word);
+    if (word.starts_with("--")) {
+      const bool next_is_a_word = i + 1 < command_line.size() && !command_line[i + 1].starts_with('-');
+      if (word.find('=') == std::string_view::npos && next_is_a_word) break;
+    } else if (word.size() == 2 && with_argument.find(word[1]) != std::string_view::npos) {
+      ++i;
+    }
+  }
+  return options;
+}
+
+// The value of the last such option; "" for one without a value; nullopt: not there.
+std::optional<std::string> value_of(const std::vector<std::string_view>& options, std::string_view name) {
+  const auto is_it = [&](std::string_view word) {
+    return word == name || (word.starts_with(name) && word.substr(name.size()).starts_with('='));
+  };
+  const auto last = std::find_if(options.rbegin(), options.rend(), is_it);
+  if (last == options.rend()) return std::nullopt;
+  return std::string(last->substr(std::min(name.size() + 1, last->size())));
+}
+
+std::optional<Words> words_in(const char* list) {
+  try {
+    return parse_words(list);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Words> words_of(const std::vector<std::string_view>& options, const ReadVariable& read) {
+  if (const auto own = value_of(options, "--muster")) return words_in(own->c_str());
+  for (const char* name : handed_on)
+    if (const char* list = read(name)) return words_in(list);
+  return std::nullopt;
+}
+
+// Several components, each with options of its own: their number where they agree on it.
+std::optional<int> gpus_per_task_of_components(const std::vector<std::string>& command_line) {
+  constexpr std::string_view name = "--gpus-per-task=";
+  if (std::find(command_line.begin(), command_line.end(), ":") == command_line.end()) return std::nullopt;
+  std::optional<int> agreed;
+  for (const std::string_view word : command_line) {
+    if (!word.starts_with(name)) continue;
+    const int count = count_of(std::string(word.substr(name.size())));
+    if (agreed && *agreed != count) return 0;
+    agreed = count;
+  }
+  return agreed;
+}
+
+int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariable& read) {
+  if (const auto own = value_of(options, "--gpus-per-task")) return count_of(*own);
+  if (const auto own = value_of(options, "--tres-per-task")) return gpus_in_tres(*own);
+  if (const char* of_job = read("SLURM_TRES_PER_TASK")) return gpus_in_tres(of_job);
+  if (const char* of_job = read("SLURM_GPUS_PER_TASK")) return count_of(of_job);
+  return 0;
+}
+
+std::optional<std::string> gpu_binding(const std::vector<std::string_view>& options) {
+  if (auto of_all = value_of(options, "--tres-bind")) return of_all;
+  auto own = value_of(options, "--gpu-bind");
+  if (own) own->insert(0, "gpu:");
+  return own;
+}
+
+}  // namespace
+
+SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read) {
+  const auto options = own_options(command_line);
+  const auto components = gpus_per_task_of_components(command_line);
+  return {words_of(options, read), components.value_or(gpus_per_task(options, read)), gpu_binding(options)};
+}
+
+bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read) {
+  // Users set SLURM_CPU_BIND; its parts are Slurm's, in the environment of a task.
+  return read("SLURM_CPU_BIND_LIST") != nullptr && !value_of(own_options(command_line), "--cpu-bind");
+}
+
+int count_of(const std::string& request) {
+  std::string_view rest = request;
+  int total = 0;
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    const std::string_view digits = part.substr(part.rfind(':') + 1);
+    int count = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    if (error != std::errc() || end != digits.data() + digits.size() || count < 1) return 0;
+    if (count > most_counted - total) return 0;
+    total += count;
+  }
+  return total;
+}
+
+}  // namespace muster::spank

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain structs as bytes and back, between processes of one build. For each struct a function fields(record,
+// value), found by the record's namespace, hands its members to the record, in both directions. Its bindings
+// name every member on purpose: one that is added later does not compile until it is carried too.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "placement/topology/cpu_set.hpp"
+
+namespace muster::spank {
+
+/// The highest enumerator of an enumeration that records carry.
+template <typename Enumeration>
+constexpr Enumeration highest_of();
+
+class RecordWriter {
+ public:
+  static constexpr bool writes = true;
+
+  template <typename... Values>
+  void operator()(const Values&... values) {
+    (add(values), ...);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  template <typename Value>
+  void add(const Value& value) {
+    if constexpr (std::is_arithmetic_v<Value> || std::is_enum_v<Value>)
+      bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    else
+      fields(*this, value);
+  }
+  void add(const std::string& text) {
+    add(static_cast<std::uint32_t>(text.size()));
+    bytes_ += text;
+  }
+  void add(const placement::CpuSet& cpus) { add(cpus.to_list()); }
+  template <typename Value>
+  void add(const std::optional<Value>& value) {
+    add(value.has_value());
+    if (value) add(*value);
+  }
+  template <typename Element>
+  void add(const std::vector<Element>& list) {
+    add(static_cast<std::uint32_t>(list.size()));
+    for (const auto& element : list) add(element);
+  }
+
+  std::string bytes_;
+};
+
+/// Takes no more memory than a few times the bytes that it is given.
+/// @throws std::runtime_error when the bytes are no record of these fields.
+class RecordReader {
+ public:
+  static constexpr bool writes = false;
+
+  explicit RecordReader(std::string_view bytes) : left_(bytes) {}
+
+  template <typename... Values>
+  void operator()(Values&... values) {
+    (get(values), ...);
+  }
+  /// Nothing is left.
+  void end() const {
+    if (!left_.empty()) refuse();
+  }
+
+ private:
+  [[noreturn]] static void refuse() { throw std::runtime_error("the plan's record is damaged"); }
+
+  std::string_view cut(std::size_t size) {
+    if (size > left_.size()) refuse();
+    const std::string_view part = left_.substr(0, size);
+    left_.remove_prefix(size);
+    return part;
+  }
+  std::uint32_t size() {
+    std::uint32_t size = 0;
+    get(size);
+    if (size > left_.size()) refuse();  // every element takes a byte at the least
+    return size;
+  }
+
+  template <typename Value>
+  void get(Value& value) {
+    if constexpr (std::is_enum_v<Value>) {
+      std::underlying_type_t<Value> number{};
+      get(number);
+      if (number < 0 || number > static_cast<std::underlying_type_t<Value>>(highest_of<Value>())) refuse();
+      value = static_cast<Value>(number);
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      std::memcpy(&value, cut(sizeof value).data(), sizeof value);
+    } else {
+      fields(*this, value);
+    }
+  }
+  void get(bool& value) {
+    const char byte = cut(1).front();
+    if (byte != 0 && byte != 1) refuse();
+    value = byte != 0;
+  }
+  void get(std::string& text) { text = cut(size()); }
+  void get(placement::CpuSet& cpus) { cpus = placement::CpuSet::parse_list(cut(size())); }
+  template <typename Value>
+  void get(std::optional<Value>& value) {
+    bool there = false;
+    get(there);
+    value.reset();
+    if (!there) return;
+    Value read{};
+    get(read);
+    value = std::move(read);
+  }
+  template <typename Element>
+  void get(std::vector<Element>& list) {
+    list.clear();
+    for (std::uint32_t left = size(); left > 0; --left) get(list.emplace_back());
+  }
+
+  std::string_view left_;
+};
+
+/// A value as fields() gets it from this kind of record.
+template <typename Record, typename Value>
+using Of = std::conditional_t<Record::writes, const Value, Value>;
+
+}  // namespace muster::spank

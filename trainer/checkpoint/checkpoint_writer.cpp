@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/checkpoint_writer.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace muster {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point from) {
+  return std::chrono::duration<double>(Clock::now() - from).count();
+}
+
+}  // namespace
+
+TrainingTensors CheckpointWriter::room() {
+  for (auto* arena : {&parameters_, &moment1_, &moment2_}) {
+    if (arena->size() == 0) *arena = compute::Arena<float>(table_.arena_size);
+  }
+  return {parameters_.span(), moment1_.span(), moment2_.span()};
+}
+
+void CheckpointWriter::start(const TrainingState& state, double copy_seconds, std::function<void()> after) {
+  writing_ =
+      std::async(std::launch::async, &CheckpointWriter::write, this, state, copy_seconds, std::move(after));
+}
+
+CheckpointWriter::Written CheckpointWriter::write(TrainingState state, double copy_seconds,
+                                                  const std::function<void()>& after) {
+  const auto from = Clock::now();
+  Written written;
+  written.path = folder_.save(state, table_, room());
+  written.state = std::move(state);
+  written.copy_seconds = copy_seconds;
+  written.write_seconds = seconds_since(from);
+  after();
+  return written;
+}
+
+std::optional<CheckpointWriter::Written> CheckpointWriter::finished() {
+  if (!writing_.valid() || writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    return std::nullopt;
+  return writing_.get();
+}
+
+std::optional<CheckpointWriter::Written> CheckpointWriter::wait() {
+  if (!writing_.valid()) return std::nullopt;
+  return writing_.get();
+}
+
+}  // namespace muster

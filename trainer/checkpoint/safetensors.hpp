@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The safetensors file format (https://huggingface.co/docs/safetensors): u64 little-endian header length,
+// JSON header, tensors.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors_header.hpp"
+
+namespace muster {
+
+/// Writes one tensor after the other; the whole file appears or none (AtomicFile).
+struct SafetensorsSource {
+  std::string name, type;
+  std::vector<std::int64_t> shape;
+  const void* data = nullptr;
+  std::uint64_t size = 0;  ///< bytes
+};
+/// @throws muster::Error(Fault::system)
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
+                       const std::vector<SafetensorsSource>& tensors);
+
+/// A file opened for reading whose header has been checked whole (parse_safetensors_header) against the
+/// file's size. Nothing is allocated in proportion to what a header claims.
+class SafetensorsFile {
+ public:
+  /// @throws muster::Error: usage (not a safetensors file, and why), system (cannot be read).
+  explicit SafetensorsFile(const std::filesystem::path& path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
+  /// In the order of the file.
+  const std::vector<SafetensorsTensor>& tensors() const noexcept { return header_.tensors; }
+  /// Null when there is none of that name.
+  const SafetensorsTensor* find(const std::string& name) const noexcept;
+  /// Reads the tensor's bytes, end - begin of them.
+  void read(const SafetensorsTensor& tensor, void* to) const;
+
+ private:
+  void read_at(std::uint64_t offset, void* to, std::uint64_t size) const;
+  [[noreturn]] void refuse(const std::string& why) const;
+  void read_header();
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t data_begin_ = 0;
+  SafetensorsHeader header_;
+};
+
+}  // namespace muster

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files/atomic_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "files/atomic_file.hpp"
+#include "muster/error.hpp"
+
+namespace muster {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* being_filled = ".partial";
+constexpr const char* being_removed = ".removed";
+
+fs::path with_suffix(fs::path path, const char* suffix) {
+  path += suffix;
+  return path;
+}
+
+}  // namespace
+
+AtomicFolder::AtomicFolder(fs::path path)
+    : path_(std::move(path)), partial_(with_suffix(path_, being_filled)) {
+  std::error_code error;
+  fs::remove_all(partial_, error);
+  if (!error) fs::create_directory(partial_, error);
+  if (!error) return;
+  errno = error.value();
+  fail("create");
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;
+  if (!committed_) fs::remove_all(partial_, ignored);
+}
+
+void AtomicFolder::fail(const char* doing) const {
+  throw Error(Fault::system, fmt::format("cannot {} {}: {}", doing, path_.string(), std::strerror(errno)));
+}
+
+void AtomicFolder::commit() {
+  // A folder that is not empty cannot be renamed over.
+  const fs::path earlier = with_suffix(path_, being_removed);
+  std::error_code ignored;
+  fs::remove_all(earlier, ignored);
+  const bool replaces = std::rename(path_.c_str(), earlier.c_str()) == 0;
+  if (!replaces && errno != ENOENT) fail("replace the earlier");
+  if (std::rename(partial_.c_str(), path_.c_str()) != 0) {
+    const int reason = errno;
+    if (replaces && std::rename(earlier.c_str(), path_.c_str()) != 0) {
+      errno = reason;
+      fail("put back the earlier");
+    }
+    errno = reason;
+    fail("rename the new");
+  }
+  committed_ = true;
+  sync_folder_of(path_);
+  fs::remove_all(earlier, ignored);
+}
+
+void remove_folder(const fs::path& path) noexcept {
+  const fs::path removed = with_suffix(path, being_removed);
+  std::error_code error;
+  fs::remove_all(removed, error);
+  fs::rename(path, removed, error);
+  fs::remove_all(removed, error);
+}
+
+bool is_leftover(const std::string& name) {
+  return name.ends_with(being_filled) || name.ends_with(being_removed);
+}
+
+}  // namespace muster

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "machine/host_memory.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+/// How the two versions name the same.
+struct CgroupFiles {
+  const char *mount, *limit, *usage, *file_prefix;
+};
+constexpr CgroupFiles version1{"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                               "total_"};
+constexpr CgroupFiles version2{"sys/fs/cgroup", "memory.max", "memory.current", ""};
+
+/// The first word of a file as a number; nothing when it is none, "max" for instance.
+std::optional<std::uint64_t> number_in(const fs::path& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
+/// The number behind `name` in a file of lines "name number".
+std::uint64_t number_of(const fs::path& path, const std::string& name) {
+  std::ifstream file(path);
+  std::string word;
+  std::uint64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    if (words >> word >> number && word == name) return number;
+  }
+  return 0;
+}
+
+/// What is left of one cgroup's limit.
+std::optional<std::uint64_t> left_in(const fs::path& folder, const CgroupFiles& files) {
+  const auto limit = number_in(folder / files.limit), used = number_in(folder / files.usage);
+  if (!limit || !used) return std::nullopt;
+  const std::string prefix = files.file_prefix;
+  std::uint64_t cache = 0;
+  for (const char* name : {"inactive_file", "active_file"})
+    cache += number_of(folder / "memory.stat", prefix + name);
+  const std::uint64_t held = *used - std::min(*used, cache);
+  return *limit - std::min(*limit, held);
+}
+
+/// From the process's cgroup up to the root; one that is not mounted here is passed over.
+void consider_cgroups(const fs::path& root, const CgroupFiles& files, fs::path group, FreeMemory& least) {
+  for (;; group = group.parent_path()) {
+    const auto left = left_in(root / files.mount / group.relative_path(), files);
+    if (left && *left < least.bytes) least = {*left, fmt::format("left in cgroup {}", group.string())};
+    if (!group.has_relative_path()) return;
+  }
+}
+
+}  // namespace
+
+FreeMemory free_memory(const fs::path& root) {
+  FreeMemory least{no_limit, "not known"};
+  if (const std::uint64_t kib = number_of(root / "proc/meminfo", "MemAvailable:"); kib > 0)
+    least = {kib * 1024, "available on this host"};
+  std::ifstream groups(root / "proc/self/cgroup");
+  // Lines number:controllers:/path; version 2 has the number 0 and no controllers.
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos || line.compare(second + 1, 1, "/") != 0) continue;
+    const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
+    const fs::path group = fs::path(line.substr(second + 1)).lexically_normal();
+    if (controllers == ",,") consider_cgroups(root, version2, group, least);
+    if (controllers.find(",memory,") != std::string::npos) consider_cgroups(root, version1, group, least);
+  }
+  return least;
+}
+
+std::uint64_t peak_resident_bytes() {
+  struct rusage usage {};
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_maxrss) * 1024 : 0;
+}
+
+}  // namespace muster

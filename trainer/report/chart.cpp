@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/chart.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace muster {
+namespace {
+
+constexpr double chart_width = 880, left = 72, right = 28, top = 84, bottom = 56;
+constexpr std::size_t most_points = 400;  // about two pixels each
+
+std::vector<Point> finite_points(const std::vector<Point>& points) {
+  std::vector<Point> kept;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(kept),
+               [](const auto& p) { return std::isfinite(p.y); });
+  return kept;
+}
+
+/// Means of consecutive points, at most `most_points` of them.
+std::vector<Point> thinned(const std::vector<Point>& points) {
+  const std::size_t group = std::max<std::size_t>(1, (points.size() + most_points - 1) / most_points);
+  std::vector<Point> out;
+  for (std::size_t i = 0; i < points.size(); i += group) {
+    const std::size_t end = std::min(points.size(), i + group);
+    double sum = 0;
+    for (std::size_t j = i; j < end; ++j) sum += points[j].y;
+    const std::size_t at =
+        end == points.size() ? end - 1 : (i + end - 1) / 2;  // the axis goes to the last one
+    out.push_back({points[at].x, sum / static_cast<double>(end - i)});
+  }
+  return out;
+}
+
+/// Mean over a window centred on each point, whose weights fall to both sides, so that a single high point is
+/// no step. It is a twentieth of the points wide and narrower towards both ends, so that it does not lag.
+std::vector<Point> smoothed(const std::vector<Point>& points) {
+  const std::size_t reach = points.size() / 40;
+  std::vector<Point> out = points;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::size_t half = std::min({reach, i, points.size() - 1 - i});
+    double sum = 0, weights = 0;
+    for (std::size_t j = i - half; j <= i + half; ++j) {
+      const auto weight = static_cast<double>(half + 1 - (j < i ? i - j : j - i));
+      sum += weight * points[j].y;
+      weights += weight;
+    }
+    out[i].y = sum / weights;
+  }
+  return out;
+}
+
+/// The smallest of 1, 2 and 5 times a power of ten that divides the range into at most `parts` parts.
+double tick_size(double range, int parts) {
+  const double rough = range / parts;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough * (1 - 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
+/// A number at an axis whose largest one is `largest`, in thousands or millions where that is shorter.
+std::string tick_text(double value, double largest) {
+  if (std::abs(value) < 1e-12) return "0";
+  if (largest >= 1e7) return fmt::format("{:.6g}M", value / 1e6);
+  if (largest >= 1e4) return fmt::format("{:.6g}k", value / 1e3);
+  return fmt::format("{:.6g}", value);
+}
+
+struct Frame {
+  double height = 480, last = 1, low = 0, high = 1;
+  double x(double value) const { return left + value / last * (chart_width - left - right); }
+  double y(double value) const { return top + (high - value) / (high - low) * (height - top - bottom); }
+  double floor() const { return height - bottom; }
+};
+
+Frame frame_of(const Chart& chart) {
+  Frame frame;
+  frame.height = chart.height;
+  bool any = false;
+  for (const Series& series : chart.series) {
+    for (const auto& point : series.points) {
+      frame.last = std::max(frame.last, static_cast<double>(point.x));
+      if (series.style == Series::Style::events) continue;
+      frame.low = any ? std::min(frame.low, point.y) : point.y;
+      frame.high = any ? std::max(frame.high, point.y) : point.y;
+      any = true;
+    }
+  }
+  if (!any) return frame;
+  if (chart.from_zero) frame.low = std::min(frame.low, 0.0);
+  const double least = std::max(0.01 * std::max(std::abs(frame.low), std::abs(frame.high)), 1e-9);
+  const double room = std::max(0.04 * (frame.high - frame.low), least);
+  if (frame.low != 0) frame.low = frame.low > 0 ? std::max(0.0, frame.low - room) : frame.low - room;
+  frame.high += room;
+  return frame;
+}
+
+std::string horizontal_grid(const Frame& frame, double scale) {
+  std::string out;
+  const double tick = tick_size((frame.high - frame.low) * scale, frame.height > 400 ? 9 : 5) / scale;
+  const double largest = std::max(std::abs(frame.low), std::abs(frame.high)) * scale;
+  for (double value = std::ceil(frame.low / tick) * tick; value <= frame.high; value += tick) {
+    out += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", left,
+                       chart_width - right, frame.y(value), frame.y(value));
+    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)"
+                       "\n",
+                       left - 10, frame.y(value) + 4, tick_text(value * scale, largest));
+  }
+  return out;
+}
+
+std::string axes(const Frame& frame, const Chart& chart) {
+  std::string out = horizontal_grid(frame, chart.scale);
+  const double step_tick = std::max(1.0, tick_size(frame.last, 8));
+  for (double step = 0; step <= frame.last * (1 + 1e-9); step += step_tick) {
+    out += fmt::format(R"(<line class="axis" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)",
+                       frame.x(step), frame.floor(), frame.floor() + 5);
+    out +=
+        fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)"
+                    "\n",
+                    frame.x(step), frame.floor() + 20, tick_text(step, frame.last >= 1e5 ? frame.last : 0));
+  }
+  out += fmt::format(R"(<line class="axis" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", left,
+                     chart_width - right, frame.floor(), frame.floor());
+  out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
+                     (left + chart_width - right) / 2, frame.height - 14, escaped_xml(chart.x_label));
+  out +=
+      fmt::format(R"svg(<text transform="translate(20 {:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg"
+                  "\n",
+                  (top + frame.floor()) / 2, escaped_xml(chart.y_label));
+  return out;
+}
+
+std::string curve(const Frame& frame, const std::vector<Point>& points, const std::string& classes) {
+  if (points.empty()) return {};
+  std::string out = "<polyline class=\"" + classes + "\" points=\"";
+  for (const auto& point : points) {
+    out += fmt::format("{:.1f},{:.1f} ", frame.x(static_cast<double>(point.x)), frame.y(point.y));
+  }
+  return out + "\"/>\n";
+}
+
+std::string marks(const Frame& frame, const Series& series) {
+  std::string out;
+  for (const auto& point : series.points) {
+    out += fmt::format(R"(<circle class="mark{}" cx="{:.1f}" cy="{:.1f}" r="3.5"/>)"
+                       "\n",
+                       series.colour, frame.x(static_cast<double>(point.x)), frame.y(point.y));
+  }
+  return out;
+}
+
+/// Strokes that would cover each other are one.
+std::string strokes(const Frame& frame, const Series& series) {
+  std::string out;
+  double last = -1;
+  for (const auto& point : series.points) {
+    const double x = frame.x(static_cast<double>(point.x));
+    if (last >= 0 && x - last < 2) continue;
+    last = x;
+    out += fmt::format(R"(<line class="line{0}" x1="{1:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{3:.1f}"/>)"
+                       "\n",
+                       series.colour, x, frame.floor() - 14, frame.floor());
+  }
+  return out;
+}
+
+std::string draw_series(const Frame& frame, const Series& series) {
+  const std::string colour = fmt::format("line{}", series.colour);
+  switch (series.style) {
+    case Series::Style::smoothed:
+      if (series.points.size() == 1) return marks(frame, series);  // a line of one point is not seen
+      return curve(frame, series.points, colour + " pale") + curve(frame, smoothed(series.points), colour);
+    case Series::Style::dashed:
+      return curve(frame, series.points, colour + " dashed");
+    case Series::Style::events:
+      return strokes(frame, series);
+    case Series::Style::marked:
+      break;
+  }
+  return curve(frame, series.points, colour) + marks(frame, series);
+}
+
+std::string legend(const std::vector<Series>& all) {
+  std::string out;
+  double x = left;
+  for (const Series& series : all) {
+    if (series.points.empty()) continue;
+    const char* dashes = series.style == Series::Style::dashed ? " dashed" : "";
+    out += fmt::format(R"(<polyline class="line{}{}" points="{:.1f},64 {:.1f},64"/>)", series.colour, dashes,
+                       x, x + 22);
+    out += fmt::format(R"(<text x="{:.1f}" y="68">{}</text>)"
+                       "\n",
+                       x + 30, escaped_xml(series.name));
+    x += 60 + 8 * static_cast<double>(series.name.size());
+  }
+  return out;
+}
+
+Chart with_points_to_draw(Chart chart) {
+  for (Series& series : chart.series) {
+    series.points = finite_points(series.points);
+    if (series.style == Series::Style::smoothed) series.points = thinned(series.points);
+  }
+  return chart;
+}
+
+std::string draw(const Chart& wanted, const std::string& style) {
+  const Chart chart = with_points_to_draw(wanted);
+  const Frame frame = frame_of(chart);
+  std::string out =
+      fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}">)"
+                  "\n",
+                  chart_width, chart.height);
+  out += style;
+  out += "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
+  out += fmt::format(
+      "<text class=\"title\" x=\"{0}\" y=\"28\">{1}</text>\n<text x=\"{0}\" y=\"48\">{2}</text>\n", left,
+      escaped_xml(chart.title), escaped_xml(chart.subtitle));
+  out += axes(frame, chart);
+  for (const Series& series : chart.series) out += draw_series(frame, series);
+  return out + legend(chart.series) + "</svg>\n";
+}
+
+}  // namespace
+
+std::string draw_chart(const Chart& chart) { return draw(chart, ""); }
+
+std::string draw_chart_file(const Chart& chart) {
+  return draw(chart, "<style>" + svg_style() + "</style>\n");
+}
+
+std::string svg_style() {
+  return "svg text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#444}"
+         "svg .title{font-size:18px;font-weight:600;fill:#222}"
+         ".paper{fill:#fff}.grid{stroke:#e6e6e6}.axis{stroke:#888}"
+         "polyline,.line3{fill:none;stroke-linejoin:round;stroke-width:2}.pale{stroke-width:1;opacity:.3}"
+         ".dashed{stroke-dasharray:7 5}"
+         ".line1{stroke:#2f6db3}.line2{stroke:#c8553d}.line3{stroke:#b58a1f}.mark1{fill:#2f6db3}.mark2{fill:#"
+         "c8553d}\n"
+         "@media (prefers-color-scheme:dark){svg text{fill:#b9bec5}svg .title{fill:#eceff3}"
+         ".paper{fill:#171a1f}.grid{stroke:#2b3038}.axis{stroke:#767d88}"
+         ".line1{stroke:#6ca6e8}.line2{stroke:#ee8f73}.line3{stroke:#e0b64e}.mark1{fill:#6ca6e8}.mark2{fill:#"
+         "ee8f73}}\n";
+}
+
+std::string escaped_xml(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/run_status.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "files/atomic_file.hpp"
+
+namespace muster {
+namespace {
+
+const char* name_of(RunStatus::State state) {
+  switch (state) {
+    case RunStatus::State::running:
+      return "running";
+    case RunStatus::State::unfinished:
+      return "unfinished";
+    case RunStatus::State::stopped:
+      return "stopped";
+    case RunStatus::State::finished:
+      return "finished";
+    case RunStatus::State::lost:
+      return "lost";
+    case RunStatus::State::failed:
+      return "failed";
+  }
+  return "";
+}
+
+}  // namespace
+
+// In this order and without spaces: a shell looks for "state":"unfinished".
+std::string status_line(const RunStatus& status) {
+  const nlohmann::json checkpoint =
+      status.checkpoint.empty() ? nlohmann::json() : nlohmann::json(status.checkpoint.string());
+  return fmt::format(R"({{"state":"{}","step":{},"steps":{},"checkpoint":{}}})"
+                     "\n",
+                     name_of(status.state), status.step, status.steps,
+                     checkpoint.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void write_status(const std::filesystem::path& path, const RunStatus& status) {
+  AtomicFile file(path);
+  file.write(status_line(status));
+  file.commit();
+}
+
+}  // namespace muster

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/choose_device.hpp"
+
+#include <fmt/format.h>
+
+#include "compute/cuda/open.hpp"
+#include "muster/error.hpp"
+
+namespace muster {
+namespace {
+
+constexpr int head_width = 64, widest = 2048;
+
+std::string reason(const Options& o) {
+  if (!compute::cuda::has_kernels())
+    return "this muster-train was built without nvcc, so without kernels for a GPU";
+  if (!models::gpt_preset(o.model_name)) return "the GPU trains GPTs only, and not " + o.model_name;
+  if (o.dtype == "fp32" && o.origins.contains("dtype"))
+    return "the GPU computes in bf16, and not in --dtype=fp32";
+  if (o.model.width != o.model.heads * head_width) {
+    return fmt::format("the GPU's attention heads are {} wide, and {} of --width {} are {}", head_width,
+                       o.model.heads, o.model.width, o.model.width / o.model.heads);
+  }
+  if (o.model.width > widest)
+    return fmt::format("the GPU's kernels take widths up to {}, and --width is {}", widest, o.model.width);
+  return "";
+}
+
+}  // namespace
+
+ChosenDevice choose_device(const Options& options) {
+  const std::string why = reason(options);
+  if (why.empty() || options.device == Device::cpu) return {options.device, ""};
+  if (options.device == Device::cuda) throw Error(Fault::usage, why + ": pass --device=cpu");
+  return {Device::cpu, why};
+}
+
+}  // namespace muster

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/replica.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace muster {
+namespace {
+
+/// What PyTorch's DistributedDataParallel takes, too: half a millisecond at 50 GB/s.
+constexpr std::size_t device_bucket_bytes = 25u << 20;
+
+}  // namespace
+
+template <typename Real>
+Replica::Replica(const Settings& settings, const Workload& workload, compute::Compute<Real>& compute,
+                 Communicator world, std::optional<Communicator> host)
+    : settings_(settings),
+      workload_(workload),
+      world_(std::move(world)),
+      host_(host ? std::move(*host) : world_),
+      compute_(compute),
+      model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_slots)),
+      optimizer_(model_->tensors().table(), settings.adamw, compute, part_of(world_.rank())) {}
+
+template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator,
+                          std::optional<Communicator>);
+template Replica::Replica(const Settings&, const Workload&, compute::Compute<bfloat16>&, Communicator,
+                          std::optional<Communicator>);
+
+void Replica::initialize() {
+  model_->tensors().initialize(settings_.seed);
+  model_->tensors().round_parameters(compute_);
+}
+
+std::uint64_t Replica::samples_at_once(const Settings& settings, int rank, int ranks) {
+  if (settings.chunk > 0) return static_cast<std::uint64_t>(settings.chunk);
+  return share_of(static_cast<std::uint64_t>(settings.batch), rank, ranks).count();
+}
+
+ReducerOptions Replica::reducer_options(const Settings& settings) {
+  ReducerOptions options;
+  options.reduction = Reduction::sum;
+  const auto batch = static_cast<std::uint64_t>(settings.batch);
+  const auto chunk = static_cast<std::uint64_t>(settings.chunk);
+  if (chunk > 0) options.chunks = (batch + chunk - 1) / chunk;
+  // In which order NCCL adds follows from an element's place in the bucket: sizes that are measured at each
+  // start would give a resumed run other bits.
+  if (settings.on_device) options.bucket_bytes = device_bucket_bytes;
+  return options;
+}
+
+std::size_t Replica::bytes() noexcept {
+  const TrainingTensors own = tensors();
+  return model_->bytes() + own.moment1.size_bytes() + own.moment2.size_bytes();
+}
+
+void Replica::connect() {
+  reducer_.emplace(world_, model_->tensors().extra_and_gradients(), reducer_options(settings_));
+}
+
+Share Replica::samples_of(const BegunStep& step, std::uint64_t chunk) const {
+  const auto batch = static_cast<std::uint64_t>(settings_.batch);
+  const auto size = static_cast<std::uint64_t>(settings_.chunk);
+  const Share share = size == 0 ? share_of(batch, static_cast<int>(chunk), world_.size())
+                                : Share{chunk * size, std::min((chunk + 1) * size, batch)};
+  return {step.first_sample + share.begin, step.first_sample + share.end};
+}
+
+// Leaves the chunk's gradients and scalars with the reducer, which works on them already.
+void Replica::compute_chunk(std::uint64_t chunk, const StepNotes& notes, BegunStep& step) {
+  // Scaled by the global count, the chunks' sums add up to the mean over the global batch, whatever their
+  // sizes.
+  const double scale = 1.0 / static_cast<double>(predictions_per_step());
+  auto& error = step.result.error;
+  try {
+    const Share samples = samples_of(step, chunk);
+    model_->take(samples.begin, samples.count());
+  } catch (const Error& its) {
+    error = its;  // told to all with this step, which nobody keeps
+  }
+  const Stream stream = compute_.stream();
+  model_->gradients(static_cast<float>(scale), [&](std::size_t tensor) {
+    const auto gradient = reducer_->gradient(tensor + 1);
+    compute_.look_at(gradient.data(), gradient.size());
+    reducer_->ready(tensor + 1, stream);
+  });
+  compute_.end_chunk(chunk - reducer_->chunks().begin, scale, notes.stop, notes.failed || error,
+                     reducer_->gradient(0).data());
+  reducer_->ready(0, stream);
+}
+
+void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double learning_rate,
+                         const StepNotes& notes) {
+  if (!reducer_) connect();
+  BegunStep step{++reduced_steps_, static_cast<std::uint64_t>(first_sample), {}};
+  const Share mine = reducer_->chunks();
+  compute_.begin_step(mine.count());
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, notes, step);
+  reducer_->finish(compute_.stream());
+  const auto gradients = model_->tensors().gradients();
+  const auto norm =
+      compute_.decide(reducer_->gradient(0).data(), gradients.data(), gradients.size(), settings_.adamw.clip);
+  if (norm) {
+    optimizer_.update(model_->tensors().parameters(), gradients, *norm, learning_rate, number,
+                      model_->tensors().rounded());
+    if (sharded()) gather_parameters(step.result);
+  }
+  compute_.end_step();
+  under_way_.push_back(std::move(step));
+}
+
+StepResult Replica::end_step() {
+  // Here the host waits for a device, and nowhere before; the device has the next step by then.
+  world_.synchronize(compute_.outcome_stream());
+  const compute::StepOutcome outcome = compute_.outcome();
+  const BegunStep step = std::move(under_way_.front());
+  under_way_.pop_front();
+  StepResult result = step.result;
+  result.loss = outcome.loss;
+  result.gradient_norm = outcome.gradient_norm;
+  result.finite = outcome.finite;
+  result.any_stop = outcome.any_stop;
+  result.any_failed = outcome.any_failed;
+  if (const auto reduced = reducer_->step(step.number)) {
+    result.exposed += reduced->exposed;
+    result.communication += reduced->communication;
+    result.gradient_bytes = reduced->bytes;
+  }
+  const Share mine = reducer_->chunks();
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) {
+    if (outcome.chunk_is_finite[chunk - mine.begin]) continue;
+    const Share samples = samples_of(step, chunk);
+    if (result.not_finite.count() == 0) result.not_finite.begin = samples.begin;
+    result.not_finite.end = samples.end;
+  }
+  return result;
+}
+
+void Replica::gather_parameters(StepResult& result) {
+  const auto from = std::chrono::steady_clock::now();
+  std::vector<std::size_t> counts;
+  for (int rank = 0; rank < world_.size(); ++rank) counts.push_back(part_of(rank).count());
+  const std::span<float> all = model_->tensors().parameters();
+  const Share& own = optimizer_.part();
+  world_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts,
+                      compute_.stream());
+  model_->tensors().round_parameters(compute_);
+  result.gathered_bytes = all.size_bytes();
+  if (compute_.stream() != nullptr) return;  // it has only begun
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  result.exposed += seconds;
+  result.communication += seconds;
+}
+
+void Replica::add_up(Validation& validation) {
+  Average all[] = {validation.loss, validation.accuracy};
+  average_over_ranks(host_, all);
+  validation = {all[0], all[1]};
+}
+
+}  // namespace muster
