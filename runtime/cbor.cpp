@@ -40,11 +40,11 @@ json read_cbor(std::span<const std::uint8_t> bytes, const std::string& what, int
   DepthGuard guard(max_depth);
   try {
     if (!json::sax_parse(bytes.begin(), bytes.end(), &guard, json::input_format_t::cbor, true)) {
-      throw Error(Fault::system, what + " is not what a rank of this version writes");
+      throw Error(ErrorCode::system, what + " is not what a rank of this version writes");
     }
     return json::from_cbor(bytes.begin(), bytes.end(), true, true);
   } catch (const json::exception&) {
-    throw Error(Fault::system, what + " is not what a rank of this version writes");
+    throw Error(ErrorCode::system, what + " is not what a rank of this version writes");
   }
 }
 

@@ -9,11 +9,11 @@
 
 namespace muster {
 
-/// Throws what another rank says, as an Error that is repeated(), a moment later than that one: some
-/// launchers end a job with its first process, and the line would be lost.
-[[noreturn]] inline void repeat_error(Fault fault, const std::string& text) {
+/// Throws what another rank says, as an Error that is reported_elsewhere(), a moment later than that one:
+/// some launchers end a job with its first process, and the line would be lost.
+[[noreturn]] inline void repeat_error(ErrorCode code, const std::string& text) {
   std::this_thread::sleep_for(std::chrono::milliseconds{500});
-  throw Error(fault, text, true);
+  throw Error(code, text, true);
 }
 
 }  // namespace muster

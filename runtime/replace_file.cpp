@@ -29,7 +29,7 @@ ReplaceFile::~ReplaceFile() {
 }
 
 void ReplaceFile::refuse(const char* what) const {
-  throw Error(Fault::system, fmt::format("{} {}: {}", path_, what, std::strerror(errno)));
+  throw Error(ErrorCode::system, fmt::format("{} {}: {}", path_, what, std::strerror(errno)));
 }
 
 void ReplaceFile::write(std::string_view text) {

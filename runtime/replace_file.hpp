@@ -12,7 +12,7 @@ namespace muster {
 /// renamed by commit(). Without commit() nothing remains.
 class ReplaceFile {
  public:
-  /// @throws Error(Fault::system) naming the file and the system's reason.
+  /// @throws Error(ErrorCode::system) naming the file and the system's reason.
   explicit ReplaceFile(std::string path);
   ~ReplaceFile();
   ReplaceFile(const ReplaceFile&) = delete;

@@ -12,7 +12,7 @@ SharedObject::SharedObject(const char* variable, const char* file, const std::st
   handle_ = dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ != nullptr) return;
   const char* const why = dlerror();
-  throw Error(Fault::device,
+  throw Error(ErrorCode::device,
               fmt::format("{}; {}", why != nullptr ? why : file_ + " cannot be loaded", advice));
 }
 
@@ -21,7 +21,8 @@ void* SharedObject::look_up(const char* name) const noexcept { return dlsym(hand
 void* SharedObject::address(const char* name) const {
   void* const found = look_up(name);
   if (found == nullptr)
-    throw Error(Fault::device, fmt::format("{} is too old or another library: it has no {}", file_, name));
+    throw Error(ErrorCode::device,
+                fmt::format("{} is too old or another library: it has no {}", file_, name));
   return found;
 }
 

@@ -19,13 +19,13 @@ namespace muster::detail {
 class SharedObject {
  public:
   /// `variable`: an environment variable that may name another file.
-  /// @throws Error(Fault::device) with the loader's reason and `advice`.
+  /// @throws Error(ErrorCode::device) with the loader's reason and `advice`.
   SharedObject(const char* variable, const char* file, const std::string& advice);
 
   const std::string& file() const noexcept { return file_; }
 
   /// Sets `function` to the library's function of that name.
-  /// @throws Error(Fault::device) when it has none.
+  /// @throws Error(ErrorCode::device) when it has none.
   template <typename Function>
   void find(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(address(name));

@@ -38,7 +38,7 @@ constexpr unsigned silent_grace_s = 5;
 /// Every rank has the same wrong options: the first one says so, and the others give it the time to before a
 /// launcher kills the job. A settings file may be missing on one host only, whose first rank says so.
 int refuse_options(const muster::Error& error) {
-  if (is_first_rank() || (error.fault() == muster::Fault::system && is_first_rank_of_host())) {
+  if (is_first_rank() || (error.code() == muster::ErrorCode::system && is_first_rank_of_host())) {
     muster::print_failure(error.what());
   } else {
     ::sleep(silent_grace_s);
@@ -91,8 +91,8 @@ int main(int argc, char** argv) {
   try {
     return run(*options);
   } catch (const std::exception& error) {
-    const auto* fault = dynamic_cast<const muster::Error*>(&error);
-    if (fault == nullptr || !fault->repeated()) muster::print_failure(error.what());
+    const auto* code = dynamic_cast<const muster::Error*>(&error);
+    if (code == nullptr || !code->reported_elsewhere()) muster::print_failure(error.what());
     return muster::exit_code_of(error);
   }
 }

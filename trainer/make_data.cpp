@@ -44,9 +44,9 @@ fs::path new_file(const fs::path& folder, const std::string& name) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    throw Error(Fault::system, fmt::format("cannot create {}: {}", folder.string(), error.message()));
+    throw Error(ErrorCode::system, fmt::format("cannot create {}: {}", folder.string(), error.message()));
   if (fs::exists(fs::symlink_status(folder / name, error))) {
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("{} exists: remove it or name another --output", (folder / name).string()));
   }
   return folder / name;
@@ -99,8 +99,8 @@ void write_shards(const LanguageOptions& o, std::span<const compute::Token> toke
 void write_language(const LanguageOptions& o) {
   const bool text = o.format == "text";
   if (text && o.symbols > static_cast<int>(alphabet.size())) {
-    throw Error(Fault::usage, fmt::format("--symbols {}: a text has at most {}; pass --format=shards",
-                                          o.symbols, alphabet.size()));
+    throw Error(ErrorCode::usage, fmt::format("--symbols {}: a text has at most {}; pass --format=shards",
+                                              o.symbols, alphabet.size()));
   }
   const data::Language language(o.symbols, o.order, o.seed);
   const auto tokens = language.write(static_cast<std::uint64_t>(o.tokens));

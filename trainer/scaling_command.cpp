@@ -23,7 +23,7 @@ constexpr double bytes_per_gbit = 1e9 / 8;
 ScalingRun read_run(const std::string& folder) {
   const std::string path = folder + "/summary.json";
   std::ifstream file(path);
-  if (!file) throw Error(Fault::system, fmt::format("cannot read {}: has that run ended?", path));
+  if (!file) throw Error(ErrorCode::system, fmt::format("cannot read {}: has that run ended?", path));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   try {
     const auto json = nlohmann::json::parse(text);
@@ -36,7 +36,7 @@ ScalingRun read_run(const std::string& folder) {
             json.at("gradient_bytes").get<double>(),
             json.value("gathered_bytes", 0.0)};
   } catch (const nlohmann::json::exception&) {
-    throw Error(Fault::usage, fmt::format("{} is no summary of muster-train", path));
+    throw Error(ErrorCode::usage, fmt::format("{} is no summary of muster-train", path));
   }
 }
 

@@ -21,7 +21,7 @@ bool wished(const std::string& method) {
   if (wish.empty() || wish == method) return true;
   if (wish != "pmix" && wish != "slurm" && wish != "address" && wish != "alone") {
     auto const claim = launcher_claim(variable);
-    throw Error(Fault::environment,
+    throw Error(ErrorCode::environment,
                 fmt::format("join: MUSTER_JOIN='{}' is none of pmix, slurm, address, alone", wish),
                 claim && claim->rank != 0);
   }
@@ -34,7 +34,7 @@ std::optional<control::Key> own_key(const std::string& job, int rank) {
   if (secret.empty()) return std::nullopt;
   if (secret.size() < least_key_length) {
     throw Error(
-        Fault::environment,
+        ErrorCode::environment,
         fmt::format("join: MUSTER_KEY has {} characters; it needs {} random ones at least, for example "
                     "MUSTER_KEY=$(openssl rand -hex 32)",
                     secret.size(), least_key_length),
@@ -76,7 +76,7 @@ void authenticate(MeetingPlan& plan, bool one_host, const Deadline& deadline) {
   } catch (const Error& error) {
     why = error.what();
     log::debug("join: {}: MUNGE: {}", plan.name, why);
-    plan.obstacle = error.fault() == Fault::device ? Obstacle::no_library : Obstacle::no_munged;
+    plan.obstacle = error.code() == ErrorCode::device ? Obstacle::no_library : Obstacle::no_munged;
   }
   if (one_host) {
     plan.obstacle = Obstacle::none;
@@ -153,7 +153,7 @@ std::unique_ptr<Membership> named_meeting(const Lookup& lookup) {
     log::debug("join: RANK/WORLD_SIZE: all on this host, the kernel authenticates");
   } else {
     throw Error(
-        Fault::environment,
+        ErrorCode::environment,
         fmt::format(
             "join: RANK={} and WORLD_SIZE={} name a job over hosts (MASTER_ADDR={}) but MUSTER_KEY is not "
             "set, so that anybody could join: give every rank the same MUSTER_KEY, for example "

@@ -104,7 +104,7 @@ void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
     log::debug("join: PMIx: rank {} names the missing", who);
     if (is_witness()) testify(*record, mine, processes, Deadline(naming_grace));
     std::this_thread::sleep_for(silent_grace);
-    throw Error(Fault::deadline, "join: not every rank came in time", true);
+    throw Error(ErrorCode::deadline, "join: not every rank came in time", true);
   }
   auto const replies = client_.get(first_ranks(size_));
   Attendance attendance;
@@ -120,7 +120,7 @@ void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
     if (hello) attendance.present.insert(r);
     attendance.host_of.push_back(hello ? decode(*hello).hello.host : client_.host_of(r));
   }
-  throw Error(Fault::deadline, absence_of(attendance, deadline.length()));
+  throw Error(ErrorCode::deadline, absence_of(attendance, deadline.length()));
 }
 
 std::vector<Record> Pmix::exchange(const Record& mine, const Deadline& deadline) {
@@ -141,10 +141,10 @@ std::vector<Record> Pmix::exchange(const Record& mine, const Deadline& deadline)
   std::vector<Record> records;
   for (int r = 0; r < size_; ++r) {
     auto const& bytes = hellos[static_cast<std::size_t>(r)];
-    if (!bytes) throw Error(Fault::system, fmt::format("join: PMIx lost the hello of rank {}", r));
+    if (!bytes) throw Error(ErrorCode::system, fmt::format("join: PMIx lost the hello of rank {}", r));
     records.push_back(decode(*bytes));
     if (records.back().hello.rank != r)
-      throw Error(Fault::system, fmt::format("join: the hello of rank {} names another rank", r));
+      throw Error(ErrorCode::system, fmt::format("join: the hello of rank {} names another rank", r));
   }
   log::debug("join: PMIx: {} hellos read", size_);
   return records;
@@ -161,7 +161,7 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
   // 1 of 10 runs.
   static bool joined = false;
   if (joined)
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 "join: this process has joined its job before; a process joins once under PMIx");
   auto self = std::make_shared<pmix_proc_t>();
   auto const status = run_bounded([self] { return PMIx_Init(self.get(), nullptr, 0); }, deadline);
@@ -185,7 +185,7 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
   }
   auto disagreement = disagreement_about_size(variable, membership->job_name(), membership->size());
   if (!disagreement && membership->size() < 1) {
-    disagreement = Error(Fault::environment, "join: PMIx does not say how many ranks the job has");
+    disagreement = Error(ErrorCode::environment, "join: PMIx does not say how many ranks the job has");
   }
   if (disagreement) {
     membership->finish();

@@ -135,8 +135,9 @@ void PmixClient::put(Bytes bytes) {
       },
       Deadline(server_time));
   if (status == PMIX_SUCCESS) return;
-  throw Error(Fault::system, "join: PMIx did not take this rank's hello: " +
-                                 (status ? reason_of(*status) : "no answer within " + text_of(server_time)));
+  throw Error(ErrorCode::system,
+              "join: PMIx did not take this rank's hello: " +
+                  (status ? reason_of(*status) : "no answer within " + text_of(server_time)));
 }
 
 // False when the deadline passed.
@@ -152,11 +153,11 @@ bool PmixClient::fence(const Deadline& deadline) {
   pmix_status_t const status = PMIx_Fence_nb(&everyone, 1, &collect, 1, fence_done, callback.get());
   PMIX_INFO_DESTRUCT(&collect);
   if (status != PMIX_SUCCESS)
-    throw Error(Fault::system, "join: PMIx refused the fence: " + reason_of(status));
+    throw Error(ErrorCode::system, "join: PMIx refused the fence: " + reason_of(status));
   callback.release();  // fence_done owns it now
   if (!replies->wait(deadline)) return false;
   if (auto const failure = replies->failure(); failure != PMIX_SUCCESS) {
-    throw Error(Fault::system,
+    throw Error(ErrorCode::system,
                 "join: the PMIx fence failed (a rank or its node ended?): " + reason_of(failure),
                 rank() != 0);
   }

@@ -55,9 +55,9 @@ class PmixClient {
   std::optional<std::uint64_t> number(const char* key, pmix_rank_t rank) const;
   /// Empty when the server did not say so at start.
   std::string host_of(int rank) const;
-  /// Once. @throws Error(Fault::system)
+  /// Once. @throws Error(ErrorCode::system)
   void put(std::vector<std::uint8_t> hello);
-  /// Over all ranks, collecting; false when the deadline passed. @throws Error(Fault::system)
+  /// Over all ranks, collecting; false when the deadline passed. @throws Error(ErrorCode::system)
   bool fence(const Deadline& deadline);
   /// The other ranks of this host, as far as the server said.
   std::vector<int> peers() const;

@@ -41,7 +41,7 @@ auto call_back(Function* function, Arguments... arguments) {
   } catch (const std::exception&) {
     throw;
   } catch (...) {
-    throw Error(Fault::system, "a function of the program's threw what is no std::exception");
+    throw Error(ErrorCode::system, "a function of the program's threw what is no std::exception");
   }
 }
 
@@ -54,16 +54,16 @@ int call(const What& what) noexcept {
   } catch (const Error& error) {
     return keep_error(error);
   } catch (const std::bad_alloc&) {
-    return keep_error(Error(Fault::system, "no memory is left on this host for libmuster"));
+    return keep_error(Error(ErrorCode::system, "no memory is left on this host for libmuster"));
   } catch (const std::exception& error) {
-    return keep_error(Error(Fault::system, error.what()));
+    return keep_error(Error(ErrorCode::system, error.what()));
   }
 }
 
 /// What the handle stands for, in `function`.
 template <typename Handle>
 Handle& required(Handle* handle, const char* function, const char* what) {
-  if (handle == nullptr) throw Error(Fault::usage, std::string(function) + ": the " + what + " is null");
+  if (handle == nullptr) throw Error(ErrorCode::usage, std::string(function) + ": the " + what + " is null");
   return *handle;
 }
 

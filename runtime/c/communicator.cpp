@@ -12,7 +12,7 @@ namespace {
 using muster::Communicator;
 using muster::DataType;
 using muster::Error;
-using muster::Fault;
+using muster::ErrorCode;
 using muster::Reduction;
 using muster::Stream;
 using muster::c::call;
@@ -63,7 +63,7 @@ int operate(muster_communicator* communicator, const char* function, int type, c
       case MUSTER_UINT64:
         return with(static_cast<std::uint64_t*>(nullptr));
       default:
-        throw Error(Fault::usage,
+        throw Error(ErrorCode::usage,
                     fmt::format("{}: {} is none of the element types of muster.h", function, type));
     }
   });
@@ -71,14 +71,14 @@ int operate(muster_communicator* communicator, const char* function, int type, c
 
 Reduction reduction_from(int reduction, const char* function) {
   if (reduction < MUSTER_SUM || reduction > MUSTER_PRODUCT)
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("{}: {} is none of the reductions of muster.h", function, reduction));
   return static_cast<Reduction>(reduction);
 }
 
 void require_buffer(const void* buffer, std::size_t count) {
   if (buffer == nullptr && count > 0)
-    throw Error(Fault::usage, fmt::format("a null pointer was given for a buffer of {} elements", count));
+    throw Error(ErrorCode::usage, fmt::format("a null pointer was given for a buffer of {} elements", count));
 }
 
 template <typename T>

@@ -10,7 +10,7 @@ namespace {
 
 struct LastError {
   std::string text;
-  int fault = -1;
+  int code = -1;
   bool repeated = false;
   std::uint64_t number = 0;  // of this thread, from 1 on
 };
@@ -19,17 +19,17 @@ thread_local LastError last_error;
 
 }  // namespace
 
-static_assert(static_cast<int>(Fault::usage) == MUSTER_FAULT_USAGE &&
-              static_cast<int>(Fault::environment) == MUSTER_FAULT_ENVIRONMENT &&
-              static_cast<int>(Fault::device) == MUSTER_FAULT_DEVICE &&
-              static_cast<int>(Fault::deadline) == MUSTER_FAULT_DEADLINE &&
-              static_cast<int>(Fault::lost_rank) == MUSTER_FAULT_LOST_RANK &&
-              static_cast<int>(Fault::system) == MUSTER_FAULT_SYSTEM);
+static_assert(static_cast<int>(ErrorCode::usage) == MUSTER_ERROR_USAGE &&
+              static_cast<int>(ErrorCode::environment) == MUSTER_ERROR_ENVIRONMENT &&
+              static_cast<int>(ErrorCode::device) == MUSTER_ERROR_DEVICE &&
+              static_cast<int>(ErrorCode::deadline) == MUSTER_ERROR_DEADLINE &&
+              static_cast<int>(ErrorCode::lost_rank) == MUSTER_ERROR_LOST_RANK &&
+              static_cast<int>(ErrorCode::system) == MUSTER_ERROR_SYSTEM);
 
 int keep_error(const Error& error) noexcept {
   ++last_error.number;
-  last_error.fault = static_cast<int>(error.fault());
-  last_error.repeated = error.repeated();
+  last_error.code = static_cast<int>(error.code());
+  last_error.repeated = error.reported_elsewhere();
   try {
     last_error.text = printable(error.what());  // it may hold what another rank or a file says
   } catch (const std::bad_alloc&) {
@@ -40,7 +40,7 @@ int keep_error(const Error& error) noexcept {
 
 std::uint64_t errors_kept() noexcept { return last_error.number; }
 
-Error last_kept() { return {static_cast<Fault>(last_error.fault), last_error.text}; }
+Error last_kept() { return {static_cast<ErrorCode>(last_error.code), last_error.text}; }
 
 }  // namespace muster::c
 
@@ -49,18 +49,18 @@ using muster::c::last_error;
 int muster_abi_version(void) { return MUSTER_ABI_VERSION; }
 const char* muster_version(void) { return muster::version; }
 const char* muster_last_error(void) { return last_error.text.c_str(); }
-int muster_last_fault(void) { return last_error.fault; }
-int muster_last_error_repeated(void) { return last_error.repeated ? 1 : 0; }
+int muster_last_error_code(void) { return last_error.code; }
+int muster_last_error_reported_elsewhere(void) { return last_error.repeated ? 1 : 0; }
 
-int muster_set_error(int fault, const char* text) {
+int muster_set_error(int code, const char* text) {
   using muster::Error;
-  using muster::Fault;
+  using muster::ErrorCode;
   return muster::c::call([&] {
-    if (fault < MUSTER_FAULT_USAGE || fault > MUSTER_FAULT_SYSTEM)
-      throw Error(Fault::usage,
-                  "muster_set_error: fault " + std::to_string(fault) + " is none of the faults of muster.h");
+    if (code < MUSTER_ERROR_USAGE || code > MUSTER_ERROR_SYSTEM)
+      throw Error(ErrorCode::usage,
+                  "muster_set_error: code " + std::to_string(code) + " is none of the faults of muster.h");
     std::string line = &muster::c::required(text, "muster_set_error", "text");
     std::replace(line.begin(), line.end(), '\n', ' ');
-    throw Error(static_cast<Fault>(fault), line);
+    throw Error(static_cast<ErrorCode>(code), line);
   });
 }

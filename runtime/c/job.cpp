@@ -8,7 +8,7 @@
 namespace {
 
 using muster::Error;
-using muster::Fault;
+using muster::ErrorCode;
 using muster::c::call;
 using muster::c::fill;
 using muster::c::known_part;
@@ -24,7 +24,7 @@ static_assert(static_cast<int>(muster::Device::automatic) == MUSTER_DEVICE_AUTOM
 void check_abi(int built_with) {
   if (built_with == MUSTER_ABI_VERSION) return;
   throw Error(
-      Fault::environment,
+      ErrorCode::environment,
       fmt::format(
           "join: the program was built against version {} of muster.h's binary interface and libmuster "
           "{} has version {}: build the program again, or install the libmuster that it was built with",
@@ -36,25 +36,25 @@ constexpr muster_join_options join_defaults = MUSTER_JOIN_OPTIONS_DEFAULT;
 constexpr muster::JoinOptions cpp_join_defaults;
 static_assert(join_defaults.deadline_ms == cpp_join_defaults.deadline.count() &&
               join_defaults.operation_timeout_ms == cpp_join_defaults.operation_timeout.count() &&
-              join_defaults.silence_ms == cpp_join_defaults.silence.count() &&
+              join_defaults.heartbeat_timeout_ms == cpp_join_defaults.heartbeat_timeout.count() &&
               join_defaults.device == static_cast<int>(cpp_join_defaults.device) &&
-              join_defaults.survive_losses == int{cpp_join_defaults.survive_losses} &&
+              join_defaults.tolerate_rank_loss == int{cpp_join_defaults.tolerate_rank_loss} &&
               join_defaults.stall_warning_ms == cpp_join_defaults.stall_warning.count() &&
-              join_defaults.unattended_ms == cpp_join_defaults.unattended.count());
+              join_defaults.abort_grace_ms == cpp_join_defaults.abort_grace.count());
 
 muster::JoinOptions options_from(const muster_join_options* given) {
   if (given == nullptr) return {};
   auto const known = known_part(*given, join_defaults, "join", "muster_join_options");
   if (known.device < MUSTER_DEVICE_AUTOMATIC || known.device > MUSTER_DEVICE_CUDA)
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("join: device {} in muster_join_options is not 0, 1 or 2", known.device));
   return {.deadline = milliseconds(known.deadline_ms),
           .operation_timeout = milliseconds(known.operation_timeout_ms),
-          .silence = milliseconds(known.silence_ms),
+          .heartbeat_timeout = milliseconds(known.heartbeat_timeout_ms),
           .device = static_cast<muster::Device>(known.device),
-          .survive_losses = truth(known.survive_losses, "join", "survive_losses"),
+          .tolerate_rank_loss = truth(known.tolerate_rank_loss, "join", "tolerate_rank_loss"),
           .stall_warning = milliseconds(known.stall_warning_ms),
-          .unattended = milliseconds(known.unattended_ms)};
+          .abort_grace = milliseconds(known.abort_grace_ms)};
 }
 
 template <typename Question>
@@ -76,8 +76,8 @@ int muster_leave(muster_job* job) {
   return call([&] { required(job, "muster_leave", "job").job.leave(); });
 }
 
-void muster_abandon(muster_job* job) {
-  if (job != nullptr) job->job.abandon();
+void muster_abort(muster_job* job) {
+  if (job != nullptr) job->job.abort();
 }
 
 void muster_job_free(muster_job* job) { delete job; }
@@ -120,7 +120,7 @@ int muster_roster_entry(const muster_job* job, int rank, muster_hello* hello) {
     auto const& roster = required(job, "muster_roster_entry", "job").job.roster();
     auto& place = required(hello, "muster_roster_entry", "place for the entry");
     if (rank < 0 || rank >= static_cast<int>(roster.size()))
-      throw Error(Fault::usage,
+      throw Error(ErrorCode::usage,
                   fmt::format("muster_roster_entry: rank {} is not in 0 … {}", rank, roster.size() - 1));
     require_size(place, "muster_roster_entry", "muster_hello");
     auto const& its = roster[static_cast<std::size_t>(rank)];
@@ -156,8 +156,8 @@ int muster_read_timings(const muster_job* job, muster_timings* timings) {
                              its.nccl_id.count(),
                              its.nccl_init.count(),
                              its.first_collective.count(),
-                             its.node.count(),
-                             its.across_nodes.count(),
+                             its.intra_node.count(),
+                             its.inter_node.count(),
                              its.host_world.count()};
     fill(place, all);
   });
@@ -177,17 +177,17 @@ int muster_world(muster_job* job, muster_communicator** communicator) {
   });
 }
 
-int muster_node(muster_job* job, muster_communicator** communicator) {
+int muster_intra_node(muster_job* job, muster_communicator** communicator) {
   return call([&] {
-    required(communicator, "muster_node", "place for the communicator") = nullptr;
-    *communicator = new muster_communicator{required(job, "muster_node", "job").job.node()};
+    required(communicator, "muster_intra_node", "place for the communicator") = nullptr;
+    *communicator = new muster_communicator{required(job, "muster_intra_node", "job").job.intra_node()};
   });
 }
 
-int muster_across_nodes(muster_job* job, muster_communicator** communicator) {
+int muster_inter_node(muster_job* job, muster_communicator** communicator) {
   return call([&] {
-    required(communicator, "muster_across_nodes", "place for the communicator") = nullptr;
-    *communicator = new muster_communicator{required(job, "muster_across_nodes", "job").job.across_nodes()};
+    required(communicator, "muster_inter_node", "place for the communicator") = nullptr;
+    *communicator = new muster_communicator{required(job, "muster_inter_node", "job").job.inter_node()};
   });
 }
 

@@ -10,7 +10,7 @@ int muster_on_rank_lost(muster_job* job, muster_save save, void* context, int64_
     auto& its = required(job, "muster_on_rank_lost", "job").job;
     (void)required(save, "muster_on_rank_lost", "function");
     its.on_rank_lost(
-        [save, context](const muster::Loss& loss) {
+        [save, context](const muster::RankLoss& loss) {
           muster_loss const told{sizeof told, loss.ranks.data(), loss.ranks.size(), loss.what.c_str()};
           muster::c::call_back(save, &told, context);
         },

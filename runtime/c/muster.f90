@@ -17,11 +17,11 @@ module muster
     integer(c_size_t) :: size = 56
     integer(c_int64_t) :: deadline_ms = 60000
     integer(c_int64_t) :: operation_timeout_ms = 600000
-    integer(c_int64_t) :: silence_ms = 10000
+    integer(c_int64_t) :: heartbeat_timeout_ms = 10000
     integer(c_int32_t) :: device = MUSTER_DEVICE_AUTOMATIC
-    integer(c_int32_t) :: survive_losses = 0
+    integer(c_int32_t) :: tolerate_rank_loss = 0
     integer(c_int64_t) :: stall_warning_ms = 30000
-    integer(c_int64_t) :: unattended_ms = 1200
+    integer(c_int64_t) :: abort_grace_ms = 1200
   end type
   type, bind(c) :: muster_reducer_options
     integer(c_size_t) :: size = 40
@@ -54,7 +54,7 @@ module muster
       import
       type(c_ptr), value :: job
     end function
-    subroutine muster_abandon(job) bind(c)
+    subroutine muster_abort(job) bind(c)
       import
       type(c_ptr), value :: job
     end subroutine
@@ -84,12 +84,12 @@ module muster
       type(c_ptr), value :: job
       type(c_ptr), intent(out) :: communicator
     end function
-    integer(c_int) function muster_node(job, communicator) bind(c)
+    integer(c_int) function muster_intra_node(job, communicator) bind(c)
       import
       type(c_ptr), value :: job
       type(c_ptr), intent(out) :: communicator
     end function
-    integer(c_int) function muster_across_nodes(job, communicator) bind(c)
+    integer(c_int) function muster_inter_node(job, communicator) bind(c)
       import
       type(c_ptr), value :: job
       type(c_ptr), intent(out) :: communicator
@@ -172,7 +172,7 @@ module muster
       import
       type(c_ptr), value :: reducer
     end subroutine
-    integer(c_int) function muster_last_error_repeated() bind(c)
+    integer(c_int) function muster_last_error_reported_elsewhere() bind(c)
       import
     end function
     type(c_ptr) function muster_last_error() bind(c)

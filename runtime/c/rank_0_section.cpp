@@ -4,7 +4,7 @@
 #include "c/call.hpp"
 
 using muster::Error;
-using muster::Fault;
+using muster::ErrorCode;
 using muster::c::call;
 using muster::c::required;
 
@@ -19,7 +19,7 @@ void run_section(const char* name, muster_section section, void* context) {
     auto const error = muster::c::last_kept();
     if (error.exit_code() == status) throw error;
   }
-  throw Error(Fault::system, fmt::format("{}: the section returned {}", name, status));
+  throw Error(ErrorCode::system, fmt::format("{}: the section returned {}", name, status));
 }
 
 }  // namespace

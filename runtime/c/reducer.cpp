@@ -17,7 +17,7 @@ struct muster_reducer {
 namespace {
 
 using muster::Error;
-using muster::Fault;
+using muster::ErrorCode;
 using muster::Reducer;
 using muster::Stream;
 using muster::c::call;
@@ -35,7 +35,7 @@ muster::ReducerOptions reducer_options_from(const muster_reducer_options* given)
   if (given == nullptr) return {};
   constexpr auto function = "muster_reducer_new";
   auto const known = muster::c::known_part(*given, reducer_defaults, function, "muster_reducer_options");
-  if (known.reserved != 0) throw Error(Fault::usage, "muster_reducer_new: reserved is not 0");
+  if (known.reserved != 0) throw Error(ErrorCode::usage, "muster_reducer_new: reserved is not 0");
   return {.reduction = static_cast<muster::Reduction>(known.reduction),
           .bucket_bytes = known.bucket_bytes,
           .bfloat16 = muster::c::truth(known.bfloat16, function, "bfloat16"),
@@ -47,7 +47,8 @@ std::vector<std::span<float>> gradients_at(float* const* places, std::span<const
   std::vector<std::span<float>> gradients;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (places[i] == nullptr && sizes[i] > 0)
-      throw Error(Fault::usage, fmt::format("muster_reducer_new: the gradient of parameter {} is null", i));
+      throw Error(ErrorCode::usage,
+                  fmt::format("muster_reducer_new: the gradient of parameter {} is null", i));
     gradients.emplace_back(places[i], sizes[i]);
   }
   return gradients;

@@ -16,7 +16,7 @@ struct muster_sampler {
 namespace {
 
 using muster::Error;
-using muster::Fault;
+using muster::ErrorCode;
 using muster::c::call;
 using muster::c::required;
 
@@ -29,7 +29,7 @@ muster_sampler_position in_c(const muster::SamplerPosition& position) {
 int muster_share_of(uint64_t total, int rank, int size, uint64_t* begin, uint64_t* end) {
   return call([&] {
     if (rank < 0 || rank >= size)
-      throw Error(Fault::usage, fmt::format("muster_share_of: rank {} is not in 0 … {}", rank, size - 1));
+      throw Error(ErrorCode::usage, fmt::format("muster_share_of: rank {} is not in 0 … {}", rank, size - 1));
     auto const share = muster::share_of(total, rank, size);
     required(begin, "muster_share_of", "place for the share's begin") = share.begin;
     required(end, "muster_share_of", "place for the share's end") = share.end;
@@ -74,7 +74,7 @@ int muster_sampler_at(const muster_sampler* sampler, uint64_t epoch, uint64_t of
     auto& place = required(sample, "muster_sampler_at", "place for the sample");
     if (offset >= its.samples() || epoch >> 62 != 0) {
       throw Error(
-          Fault::usage,
+          ErrorCode::usage,
           fmt::format("muster_sampler_at: place {} of epoch {} is not among {} samples and 2^62 epochs",
                       offset, epoch, its.samples()));
     }

@@ -22,14 +22,14 @@ struct muster_state {
 namespace {
 
 using muster::Error;
-using muster::Fault;
+using muster::ErrorCode;
 using muster::c::call;
 using muster::c::required;
 
 void take_from_program(muster_state& state) {
   for (auto& [data, bytes, text] : state.sized) {
     if (*data == nullptr && *bytes > 0)
-      throw Error(Fault::usage, "muster_broadcast_state: a sized part is null and has a length");
+      throw Error(ErrorCode::usage, "muster_broadcast_state: a sized part is null and has a length");
     text.assign(static_cast<const char*>(*data), *bytes);
   }
 }

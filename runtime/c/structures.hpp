@@ -18,7 +18,7 @@ namespace muster::c {
 template <typename Structure>
 void require_size(const Structure& given, const char* function, const char* type) {
   if (given.size >= sizeof given.size) return;
-  throw Error(Fault::usage, fmt::format("{}: {}.size is not set to sizeof({})", function, type, type));
+  throw Error(ErrorCode::usage, fmt::format("{}: {}.size is not set to sizeof({})", function, type, type));
 }
 
 /// Copies of `all` what the caller has room for; its size stays.
@@ -40,7 +40,7 @@ Structure known_part(const Structure& given, const Structure& defaults, const ch
   auto const* const bytes = reinterpret_cast<const char*>(&given);
   for (std::size_t at = sizeof known; at < given.size; ++at) {
     if (bytes[at] == 0) continue;
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("{}: {} has options that libmuster {} does not know (size {}, here {})", function,
                             type, muster::version, given.size, sizeof known));
   }
@@ -49,7 +49,7 @@ Structure known_part(const Structure& given, const Structure& defaults, const ch
 
 inline bool truth(std::int32_t value, const char* function, const char* member) {
   if (value == 0 || value == 1) return value == 1;
-  throw Error(Fault::usage, fmt::format("{}: {} is {}, not 0 or 1", function, member, value));
+  throw Error(ErrorCode::usage, fmt::format("{}: {} is {}, not 0 or 1", function, member, value));
 }
 
 }  // namespace muster::c

@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
     print_failure(error.what());
     code = exit_data;
   } catch (const muster::Error& error) {
-    if (!error.repeated()) print_failure(error.what());
+    if (!error.reported_elsewhere()) print_failure(error.what());
     code = error.exit_code();
   } catch (const std::exception& error) {
     print_failure(error.what());

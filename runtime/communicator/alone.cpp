@@ -35,10 +35,10 @@ class Alone : public Collectives {
   }
   // Communicator lets no rank send to or receive from itself, and there is no other.
   void send(const void*, std::size_t, DataType, int, Stream) override {
-    throw Error(Fault::usage, "send: there is no other rank");
+    throw Error(ErrorCode::usage, "send: there is no other rank");
   }
   void recv(void*, std::size_t, DataType, int, Stream) override {
-    throw Error(Fault::usage, "recv: there is no other rank");
+    throw Error(ErrorCode::usage, "recv: there is no other rank");
   }
   void barrier(Stream) override {}
   std::shared_ptr<Collectives> split(int, int) override { return std::make_shared<Alone>(); }

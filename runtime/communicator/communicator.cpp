@@ -23,7 +23,7 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
 }
 
 void require_apart(bool overlapping, const char* operation) {
-  if (overlapping) throw Error(Fault::usage, fmt::format("{}: the two buffers overlap", operation));
+  if (overlapping) throw Error(ErrorCode::usage, fmt::format("{}: the two buffers overlap", operation));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void Communicator::synchronize(Stream stream) {
 
 Communicator Communicator::split(int color, int key) const {
   require_no_group("split");
-  if (color < 0) throw Error(Fault::usage, fmt::format("split: color {} is negative", color));
+  if (color < 0) throw Error(ErrorCode::usage, fmt::format("split: color {} is negative", color));
   Operation const call(*collectives_, Kind::split, 0);
   return Communicator(collectives_->split(color, key));
 }
@@ -125,7 +125,7 @@ void Communicator::all_to_all_bytes(const void* in, void* out, std::size_t count
 
 void Communicator::send_bytes(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
   require_rank(to, "send");
-  if (to == rank()) throw Error(Fault::usage, fmt::format("send: rank {} cannot send to itself", to));
+  if (to == rank()) throw Error(ErrorCode::usage, fmt::format("send: rank {} cannot send to itself", to));
   if (count == 0) return;
   Operation const call(*collectives_, Kind::send, count * size_of(type));
   collectives_->send(buffer, count, type, to, stream);
@@ -134,7 +134,7 @@ void Communicator::send_bytes(const void* buffer, std::size_t count, DataType ty
 void Communicator::recv_bytes(void* buffer, std::size_t count, DataType type, int from, Stream stream) {
   require_rank(from, "recv");
   if (from == rank())
-    throw Error(Fault::usage, fmt::format("recv: rank {} cannot receive from itself", from));
+    throw Error(ErrorCode::usage, fmt::format("recv: rank {} cannot receive from itself", from));
   if (count == 0) return;
   Operation const call(*collectives_, Kind::recv, count * size_of(type));
   collectives_->recv(buffer, count, type, from, stream);
@@ -143,38 +143,39 @@ void Communicator::recv_bytes(void* buffer, std::size_t count, DataType type, in
 void Communicator::require_factor(std::size_t mine, std::size_t all, const char* operation) const {
   auto const ranks = static_cast<std::size_t>(size());
   if (all / ranks == mine && all % ranks == 0) return;
-  throw Error(Fault::usage,
+  throw Error(ErrorCode::usage,
               fmt::format("{}: {} elements for {} ranks of {} elements each", operation, all, ranks, mine));
 }
 
 void Communicator::require_equal(std::size_t in, std::size_t out, const char* operation) const {
   if (in == out) return;
-  throw Error(Fault::usage, fmt::format("{}: {} elements in, {} elements out", operation, in, out));
+  throw Error(ErrorCode::usage, fmt::format("{}: {} elements in, {} elements out", operation, in, out));
 }
 
 void Communicator::require_shares(std::size_t mine, std::size_t all,
                                   std::span<const std::size_t> counts) const {
   auto const ranks = static_cast<std::size_t>(size());
   if (counts.size() != ranks)
-    throw Error(Fault::usage, fmt::format("all_gather_v: {} counts for {} ranks", counts.size(), ranks));
+    throw Error(ErrorCode::usage, fmt::format("all_gather_v: {} counts for {} ranks", counts.size(), ranks));
   auto const own = counts[static_cast<std::size_t>(rank())];
   if (mine != own) {
-    throw Error(Fault::usage, fmt::format("all_gather_v: {} elements on rank {}, which counts says has {}",
-                                          mine, rank(), own));
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("all_gather_v: {} elements on rank {}, which counts says has {}", mine, rank(), own));
   }
   auto const sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (all != sum)
-    throw Error(Fault::usage, fmt::format("all_gather_v: {} elements for shares of {}", all, sum));
+    throw Error(ErrorCode::usage, fmt::format("all_gather_v: {} elements for shares of {}", all, sum));
 }
 
 void Communicator::require_no_group(const char* operation) const {
   if (collectives_->in_group())
-    throw Error(Fault::usage, fmt::format("{}: not possible among grouped calls", operation));
+    throw Error(ErrorCode::usage, fmt::format("{}: not possible among grouped calls", operation));
 }
 
 void Communicator::require_rank(int rank, const char* operation) const {
   if (rank >= 0 && rank < size()) return;
-  throw Error(Fault::usage, fmt::format("{}: rank {} is not in 0 … {}", operation, rank, size() - 1));
+  throw Error(ErrorCode::usage, fmt::format("{}: rank {} is not in 0 … {}", operation, rank, size() - 1));
 }
 
 CallGroup::CallGroup(Communicator communicator) : communicator_(std::move(communicator)) {
@@ -187,7 +188,7 @@ CallGroup::~CallGroup() {
 }
 
 void CallGroup::issue() {
-  if (issued_) throw Error(Fault::usage, "grouped: the calls were issued already");
+  if (issued_) throw Error(ErrorCode::usage, "grouped: the calls were issued already");
   issued_ = true;
   Operation const call(*communicator_.collectives_, Kind::grouped, 0);
   communicator_.collectives_->end_group();

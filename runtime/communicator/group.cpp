@@ -112,31 +112,31 @@ void Group::waiting(const Deadline& deadline) {
 
 void Group::stalled(std::chrono::milliseconds waited) const {
   if (job_->plane) job_->plane->stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
-  broke(Fault::deadline, "not done after " + text_of(waited));
+  broke(ErrorCode::deadline, "not done after " + text_of(waited));
 }
 
 std::string Group::broken_text(const std::string& reason) const {
   return fmt::format("{} on communicator '{}', {}: {}", operation(), name_, this_rank(), reason);
 }
 
-void Group::broke(Fault fault, const std::string& reason) const {
+void Group::broke(ErrorCode code, const std::string& reason) const {
   auto const text = broken_text(reason);
   // Every rank may meet the same error: one of them says it.
-  if (job_->plane && peers_.empty() && size() > 1 && (fault == Fault::system || fault == Fault::device))
-    job_->plane->broke_in(name_, members_, number(), operation(), fault, reason);
-  if (job_->plane) job_->plane->give_up(fault, text);
-  throw Error(fault, text);
+  if (job_->plane && peers_.empty() && size() > 1 && (code == ErrorCode::system || code == ErrorCode::device))
+    job_->plane->broke_in(name_, members_, number(), operation(), code, reason);
+  if (job_->plane) job_->plane->give_up(code, text);
+  throw Error(code, text);
 }
 
 void Group::report_stalled(std::chrono::milliseconds waited) const {
   job_->plane->report_stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
 }
 
-void Group::report_broken(Fault fault, const std::string& reason) const {
+void Group::report_broken(ErrorCode code, const std::string& reason) const {
   if (peers_.empty() && size() > 1)
-    job_->plane->report_broken(name_, members_, number(), operation(), fault, reason);
+    job_->plane->report_broken(name_, members_, number(), operation(), code, reason);
   else
-    job_->plane->report_end(fault, broken_text(reason));
+    job_->plane->report_end(code, broken_text(reason));
 }
 
 }  // namespace muster::detail

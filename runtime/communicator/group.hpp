@@ -85,11 +85,11 @@ class Group {
   [[noreturn]] void stalled(std::chrono::milliseconds waited) const;
   /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure. Of
   /// an operation of the whole group the failure also says who is not in it.
-  [[noreturn]] void broke(Fault fault, const std::string& reason) const;
+  [[noreturn]] void broke(ErrorCode code, const std::string& reason) const;
   /// What stalled() and broke() tell the job, for a thread to which the failure that comes of it is not to be
   /// thrown. The job has a control plane.
   void report_stalled(std::chrono::milliseconds waited) const;
-  void report_broken(Fault fault, const std::string& reason) const;
+  void report_broken(ErrorCode code, const std::string& reason) const;
 
  private:
   std::string operation_with_peers() const;

@@ -24,7 +24,7 @@ class GroupCollectives : public Collectives {
 
  protected:
   explicit GroupCollectives(Group group) : group_(std::move(group)) {}
-  /// @throws Error(Fault::usage) when the communicator has ended.
+  /// @throws Error(ErrorCode::usage) when the communicator has ended.
   virtual void require_open() const {}
 
   Group group_;

@@ -19,9 +19,10 @@ constexpr milliseconds say_time{1000};
 }  // namespace
 
 void Plane::fail(const Failure& failure) {
-  if (!inbox_.fail(failure) || inbox_.leaving() || options_.unattended.count() == 0) return;
-  auto wait = options_.unattended;
-  if (inbox_.has_on_loss() && failure.fault == Fault::lost_rank) wait = std::max(wait, on_loss_time_.load());
+  if (!inbox_.fail(failure) || inbox_.leaving() || options_.abort_grace.count() == 0) return;
+  auto wait = options_.abort_grace;
+  if (inbox_.has_on_loss() && failure.code == ErrorCode::lost_rank)
+    wait = std::max(wait, on_loss_time_.load());
   // Who is to speak ends first: some launchers end a job with its first process.
   if (failure.speaker != rank_) wait += milliseconds{300};
   unattended_.expires_after(wait);
@@ -40,7 +41,7 @@ void Plane::end_unattended() {
           return 0;
         },
         Deadline(say_time));
-  ::_exit(Error(failure.fault, failure.text).exit_code());
+  ::_exit(Error(failure.code, failure.text).exit_code());
 }
 
 void Plane::enter_phase(const char* phase) {

@@ -8,8 +8,8 @@
 namespace muster::control {
 
 void Connections::open(std::unique_ptr<Gate> gate, const std::vector<int>& ranks, const Key& key,
-                       std::chrono::milliseconds silence) {
-  silence_ = silence;
+                       std::chrono::milliseconds heartbeat_timeout) {
+  heartbeat_timeout_ = heartbeat_timeout;
   auto& opened = *gates_.emplace_back(std::move(gate));
   std::set<std::uint32_t> const allowed(ranks.begin(), ranks.end());
   opened.open(
@@ -30,7 +30,7 @@ void Connections::admit(int rank, Socket socket, const SessionKeys& keys) {
         spoken_.insert(rank);
         on_message_(rank, message);
       },
-      [this, rank](const std::string& reason) { end(rank, reason); }, silence_);
+      [this, rank](const std::string& reason) { end(rank, reason); }, heartbeat_timeout_);
   on_come_(rank);
 }
 

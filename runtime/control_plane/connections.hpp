@@ -33,7 +33,7 @@ class Connections {
 
   /// Lets these ranks in through the gate.
   void open(std::unique_ptr<Gate> gate, const std::vector<int>& ranks, const Key& key,
-            std::chrono::milliseconds silence);
+            std::chrono::milliseconds heartbeat_timeout);
 
   /// Nothing happens for a rank that is not connected.
   void send(int rank, const Message& message);
@@ -51,7 +51,7 @@ class Connections {
   OnCome on_come_;
   OnMessage on_message_;
   OnLoss on_loss_;
-  std::chrono::milliseconds silence_{0};
+  std::chrono::milliseconds heartbeat_timeout_{0};
   std::vector<std::unique_ptr<Gate>> gates_;
   std::map<int, std::shared_ptr<Channel>> channels_;
   std::set<int> spoken_;  // said something: whoever comes again in the name of one of these is a copy

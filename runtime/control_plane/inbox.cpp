@@ -35,12 +35,12 @@ void Inbox::check() const {
   std::unique_lock lock(mutex_);
   if (!failure_) return;
   auto const failure = *failure_;
-  auto const on_loss = failure.fault == Fault::lost_rank ? std::exchange(on_loss_, nullptr) : nullptr;
+  auto const on_loss = failure.code == ErrorCode::lost_rank ? std::exchange(on_loss_, nullptr) : nullptr;
   lock.unlock();
   if (on_loss) on_loss(failure);
   noticed_ = true;
-  if (failure.speaker != rank_) repeat_error(failure.fault, failure.text);
-  throw Error(failure.fault, failure.text);
+  if (failure.speaker != rank_) repeat_error(failure.code, failure.text);
+  throw Error(failure.code, failure.text);
 }
 
 void Inbox::wait_for_failure(std::chrono::milliseconds wait) {

@@ -40,7 +40,7 @@ Leader::Leader(asio::io_context& io, ToSelf to_self, std::shared_ptr<const LastC
       store_(io, [this](int rank, const Message& message) { send({rank}, message); }) {}
 
 void Leader::open(std::vector<Hello> roster, std::vector<int> leader_of, const Key& key,
-                  std::chrono::milliseconds silence, std::chrono::milliseconds stall_warning) {
+                  std::chrono::milliseconds heartbeat_timeout, std::chrono::milliseconds stall_warning) {
   stall_warning_ = stall_warning;
   roster_ = std::move(roster);
   leader_of_ = std::move(leader_of);
@@ -52,8 +52,9 @@ void Leader::open(std::vector<Hello> roster, std::vector<int> leader_of, const K
     if (leader == 0) here.push_back(rank);
   }
   allow_descriptors(leaders.size() + here.size());
-  connections_.open(std::move(gate_), leaders, key, silence);
-  if (!here.empty()) connections_.open(std::make_unique<Gate>(io_, local_name(key, 0)), here, key, silence);
+  connections_.open(std::move(gate_), leaders, key, heartbeat_timeout);
+  if (!here.empty())
+    connections_.open(std::make_unique<Gate>(io_, local_name(key, 0)), here, key, heartbeat_timeout);
 }
 
 void Leader::close() {
@@ -71,7 +72,7 @@ void Leader::hear(int leader, const Message& message) {
   auto const rank = message.at("rank").get<int>();
   if (rank < 0 || rank >= static_cast<int>(roster_.size()) ||
       leader_of_[static_cast<std::size_t>(rank)] != leader) {
-    throw Error(Fault::system, "a leader speaks for a rank of another host");
+    throw Error(ErrorCode::system, "a leader speaks for a rank of another host");
   }
   if (what == "from") return handle(rank, message.at("message"));
   if (what == "lost")
@@ -91,7 +92,7 @@ void Leader::lose_launcher(int rank, const std::string& launcher) {
   const Hello& hello = roster_[static_cast<std::size_t>(rank)];
   const Hello& self = roster_.front();
   bool const own = hello.host == self.host && hello.boot_id == self.boot_id;
-  fail({Fault::lost_rank, own ? speaker_without_rank_0(roster_) : 0,
+  fail({ErrorCode::lost_rank, own ? speaker_without_rank_0(roster_) : 0,
         fmt::format("{}, which started {}, ended: see the log of the launcher on host {}", launcher,
                     name_of_rank(hello), hello.host)});
 }
@@ -151,7 +152,7 @@ void Leader::arrive(int rank, const Message& message) {
   if (found == rounds_.end()) {
     if (rounds_.size() >= max_rounds) {
       return fail(
-          {Fault::usage, rank,
+          {ErrorCode::usage, rank,
            fmt::format("{} came to '{}' while {} rounds are open, which others did not come to: all ranks "
                        "must make the same calls",
                        name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_rounds)});
@@ -167,7 +168,7 @@ void Leader::arrive(int rank, const Message& message) {
   }
   auto& round = *found->second;
   if (!round.take(rank, std::move(arrival))) {
-    return fail({Fault::usage, rank,
+    return fail({ErrorCode::usage, rank,
                  fmt::format("{} came to '{}' with other members or twice: all ranks must make the same "
                              "calls in the same order",
                              name_of_rank(roster_[static_cast<std::size_t>(rank)]), name)});
@@ -211,7 +212,7 @@ std::string Leader::missing_in(const Round& round, std::chrono::milliseconds wai
 }
 
 void Leader::miss(const std::string& name, const Round& round) {
-  Failure const failure{Fault::deadline, round.first_there(),
+  Failure const failure{ErrorCode::deadline, round.first_there(),
                         name + ": " + missing_in(round, round.length())};
   auto const missing = round.missing();
   std::vector<int> there;
@@ -246,7 +247,7 @@ void Leader::conclude() {
   auto const failure = inquiry->conclusion(roster_);
   if (!failure) return;
   // Ranks in different operations never come out of them.
-  if (!inquiry->is_warning() || failure->fault == Fault::usage) return fail(*failure);
+  if (!inquiry->is_warning() || failure->code == ErrorCode::usage) return fail(*failure);
   log::warn(failure->text);
 }
 
@@ -265,7 +266,7 @@ bool Leader::is_new_warning(const Message& message) {
 void Leader::put(int rank, const Message& message) {
   auto const name = message.at("name").get<std::string>();
   if (store_.put(name, message.at("value").get_binary())) return;
-  fail({Fault::usage, rank,
+  fail({ErrorCode::usage, rank,
         fmt::format("{} put '{}' into the job's store, which then holds more than {} MiB",
                     name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_store_bytes >> 20)});
 }
@@ -274,7 +275,7 @@ void Leader::get(int rank, const Message& message) {
   auto const name = message.at("name").get<std::string>();
   std::chrono::milliseconds const wait(message.at("ms").get<std::int64_t>());
   if (store_.get(rank, name, message.at("id").get<std::uint64_t>(), wait)) return;
-  fail({Fault::usage, rank,
+  fail({ErrorCode::usage, rank,
         fmt::format("{} asked the job's store for '{}' while {} questions of its own wait already",
                     name_of_rank(roster_[static_cast<std::size_t>(rank)]), name, max_questions)});
 }

@@ -35,7 +35,7 @@ class Leader {
   std::uint16_t port() const { return port_; }
   /// `leader_of`, by rank: the leader of its host.
   void open(std::vector<Hello> roster, std::vector<int> leader_of, const Key& key,
-            std::chrono::milliseconds silence,
+            std::chrono::milliseconds heartbeat_timeout,
             std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0});
 
   /// A message of a rank, rank 0's included.

@@ -58,7 +58,7 @@ void Plane::abandon_for_own_reason() noexcept {
   try {
     if (!failed() && !inbox_.leaving() && thread_.joinable()) {
       post({{"is", "broken"},
-            {"fault", static_cast<int>(Fault::lost_rank)},
+            {"code", static_cast<int>(ErrorCode::lost_rank)},
             {"speaker", rank_},
             {"text", bootstrap::name_of_rank(self()) + " left the job for a reason of its own"}});
     }

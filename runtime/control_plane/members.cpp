@@ -34,11 +34,11 @@ std::vector<int> members_from(const Message& runs, int ranks) {
     auto const step = run.at(1).get<std::int64_t>();
     for (auto left = run.at(2).get<std::int64_t>(); left > 0; --left) {
       if (rank < 0 || rank >= ranks || seen[static_cast<std::size_t>(rank)])
-        throw Error(Fault::system, "a group with ranks that the job does not have, or twice the same");
+        throw Error(ErrorCode::system, "a group with ranks that the job does not have, or twice the same");
       seen[static_cast<std::size_t>(rank)] = true;
       members.push_back(static_cast<int>(rank));
       if (left > 1 && __builtin_add_overflow(rank, step, &rank))
-        throw Error(Fault::system, "a group with ranks that the job does not have, or twice the same");
+        throw Error(ErrorCode::system, "a group with ranks that the job does not have, or twice the same");
     }
   }
   return members;

@@ -12,7 +12,7 @@ namespace muster::control {
 /// all ranks in their order are null.
 Message members_to_message(const std::vector<int>& members, int ranks);
 
-/// @throws Error(Fault::system) unless they are ranks of the job, each once.
+/// @throws Error(ErrorCode::system) unless they are ranks of the job, each once.
 std::vector<int> members_from(const Message& runs, int ranks);
 
 }  // namespace muster::control

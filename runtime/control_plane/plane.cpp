@@ -56,7 +56,8 @@ std::vector<int> Plane::ranks_led() const {
 
 void Plane::lead(PlaneOptions options) {
   options_ = completed(std::move(options));
-  leader_->open(options_.roster, options_.leader_of, key_, options_.silence, options_.stall_warning);
+  leader_->open(options_.roster, options_.leader_of, key_, options_.heartbeat_timeout,
+                options_.stall_warning);
   start_thread();
 }
 
@@ -79,19 +80,20 @@ std::shared_ptr<Plane> Plane::follow(int rank, PlaneOptions options,
       // Rank 0 names who is missing; only when it may be gone itself is there something to add.
       bool const speaks =
           rank == speaker_without_rank_0(plane->options_.roster) && (leader == 0 || leader == rank);
-      throw Error(error.fault(), error.what(), !speaks);
+      throw Error(error.code(), error.what(), !speaks);
     }
   }();
   plane->channel_ = std::make_shared<Channel>(std::move(socket), keys, plane->activities_.last_call());
   Plane* const raw = plane.get();
   if (plane->relay_) {
     plane->relay_->open(
-        led, key, plane->options_.silence, [raw](const Message& message) { raw->channel_->send(message); },
+        led, key, plane->options_.heartbeat_timeout,
+        [raw](const Message& message) { raw->channel_->send(message); },
         [raw] { return raw->inbox_.leaving(); });
   }
   plane->channel_->start([raw](const Message& message) { raw->hear_leader(message); },
                          [raw](const std::string& reason) { raw->lose_leader(reason); },
-                         plane->options_.silence);
+                         plane->options_.heartbeat_timeout);
   plane->start_thread();
   return plane;
 }
@@ -115,14 +117,14 @@ void Plane::run() {
 }
 
 void Plane::broke(const std::string& reason) noexcept {
-  Failure const failure{Fault::system, rank_,
+  Failure const failure{ErrorCode::system, rank_,
                         fmt::format("the control plane of rank {} broke: {}", rank_, reason)};
   try {
     if (leader_) leader_->fail(failure);
     if (relay_) relay_->tell_all(to_message(failure));
     if (channel_)
       channel_->send({{"is", "broken"},
-                      {"fault", static_cast<int>(failure.fault)},
+                      {"code", static_cast<int>(failure.code)},
                       {"speaker", rank_},
                       {"text", failure.text}});
   } catch (const std::exception& error) {
@@ -192,16 +194,17 @@ std::vector<Blob> Plane::round(const std::string& name, const std::vector<int>* 
   if (auto result = inbox_.wait_for(name, deadline.when() + leader_grace, given_up))
     return std::move(*result);
   check();
-  if (given_up != nullptr && *given_up) throw Error(Fault::usage, name + " was interrupted by its own rank");
+  if (given_up != nullptr && *given_up)
+    throw Error(ErrorCode::usage, name + " was interrupted by its own rank");
   rank_0_does_not_answer(name, deadline.length() + leader_grace);
 }
 
 // Rank 0 keeps the time of every wait, so it may be stopped or gone. That its connections notice by its
 // silence, on all ranks alike; only where they notice nothing does each rank say it for itself.
 void Plane::rank_0_does_not_answer(const std::string& what, milliseconds waited) {
-  inbox_.wait_for_failure(options_.silence + notice_time);
+  inbox_.wait_for_failure(options_.heartbeat_timeout + notice_time);
   check();
-  throw Error(Fault::deadline,
+  throw Error(ErrorCode::deadline,
               fmt::format("{}: {} does not answer {} within {}", what,
                           bootstrap::name_of_rank(options_.roster.front()), bootstrap::name_of_rank(self()),
                           text_of(waited)),
@@ -216,7 +219,7 @@ std::vector<Blob> Plane::gather(const std::string& name, const std::vector<int>&
 Blob Plane::broadcast(const std::string& name, const std::vector<int>& members, int root, const Blob& mine,
                       milliseconds wait, const std::atomic<bool>* given_up) {
   auto blobs = round(name, &members, root, rank_ == root ? mine : Blob{}, wait, false, given_up);
-  if (blobs.size() != 1) throw Error(Fault::system, name + ": rank 0 answered with something else");
+  if (blobs.size() != 1) throw Error(ErrorCode::system, name + ": rank 0 answered with something else");
   return std::move(blobs.front());
 }
 
@@ -232,7 +235,7 @@ void Plane::last_barrier(const std::string& name, milliseconds wait) {
 void Plane::put(const std::string& name, const Blob& value) {
   check();
   if (name.size() > max_key_bytes || value.size() > max_value_bytes) {
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("put: a name of {} bytes and a value of {} bytes; the limits are {} and {}",
                             name.size(), value.size(), max_key_bytes, max_value_bytes));
   }
@@ -246,7 +249,7 @@ std::optional<Blob> Plane::get(const std::string& name, milliseconds wait) {
     if (!answer.at("found").get<bool>()) return std::nullopt;
     return Blob(answer.at("value").get_binary());
   } catch (const Message::exception&) {
-    throw Error(Fault::system, "get of '" + name + "': rank 0 answered with something else");
+    throw Error(ErrorCode::system, "get of '" + name + "': rank 0 answered with something else");
   }
 }
 
@@ -255,7 +258,7 @@ ClockReading Plane::clocks_of_rank_0(milliseconds wait) {
   try {
     return {answer.at("system").get<std::int64_t>(), answer.at("steady").get<std::int64_t>()};
   } catch (const Message::exception&) {
-    throw Error(Fault::system, "rank 0's clock: rank 0 answered with something else");
+    throw Error(ErrorCode::system, "rank 0's clock: rank 0 answered with something else");
   }
 }
 

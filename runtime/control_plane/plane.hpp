@@ -25,16 +25,17 @@ namespace muster::control {
 /// What every rank of a job knows before its control plane starts.
 struct PlaneOptions {
   std::vector<Hello> roster;
-  std::vector<int> leader_of;                  ///< by rank: the leader of its host; empty: every rank its own
-  std::chrono::milliseconds silence{10'000};   ///< a process that says nothing for so long counts as lost
+  std::vector<int> leader_of;  ///< by rank: the leader of its host; empty: every rank its own
+  std::chrono::milliseconds heartbeat_timeout{
+      10'000};                                 ///< a process that says nothing for so long counts as lost
   std::chrono::milliseconds stall_warning{0};  ///< 0: nobody is warned of an operation that does not end
   /// A process whose program does not hear of the job's failure for so long is ended; 0: never.
-  std::chrono::milliseconds unattended{0};
+  std::chrono::milliseconds abort_grace{0};
 };
 
 /// A tree of small host messages: the ranks of a host are connected to its leader over a UNIX socket, the
 /// leaders to rank 0 over TCP. One thread of its own per rank, which wakes for messages and to show that it
-/// lives, four times in each `silence`. A failure that
+/// lives, four times in each `heartbeat_timeout`. A failure that
 /// any rank meets ends the plane on all of them: every later call throws it. Calls are thread-safe.
 class Plane {
  public:
@@ -47,7 +48,7 @@ class Plane {
 
   /// Another rank's: connects to its host's leader, or, as that leader, to rank 0 at one of its addresses,
   /// trying until the deadline.
-  /// @throws Error(Fault::deadline), with the last reason.
+  /// @throws Error(ErrorCode::deadline), with the last reason.
   static std::shared_ptr<Plane> follow(int rank, PlaneOptions options,
                                        const std::vector<std::string>& addresses, std::uint16_t port,
                                        const Key& key, const Deadline& deadline);
@@ -61,8 +62,8 @@ class Plane {
 
   /// Collective over `members` (global ranks, ascending or not, the same on each): every member's blob, in
   /// the order of `members`. `given_up`, set from another thread before wake(), ends this rank's wait.
-  /// @throws Error(Fault::deadline) naming who did not come, or the failure of the job; Fault::usage when
-  /// given up.
+  /// @throws Error(ErrorCode::deadline) naming who did not come, or the failure of the job; ErrorCode::usage
+  /// when given up.
   std::vector<Blob> gather(const std::string& name, const std::vector<int>& members, const Blob& mine,
                            std::chrono::milliseconds wait, const std::atomic<bool>* given_up = nullptr);
   /// The blob of `root`, a global rank.
@@ -74,7 +75,7 @@ class Plane {
 
   /// Keeps a small value for all ranks under a name; the last one put counts. At most max_key_bytes and
   /// max_value_bytes, max_store_bytes in all.
-  /// @throws Error(Fault::usage), the failure of the job.
+  /// @throws Error(ErrorCode::usage), the failure of the job.
   void put(const std::string& name, const Blob& value);
   /// Waits until somebody put it; nothing at the deadline.
   std::optional<Blob> get(const std::string& name, std::chrono::milliseconds wait);
@@ -123,17 +124,17 @@ class Plane {
   void report_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
                       const std::string& operation, std::chrono::milliseconds waited);
   void report_broken(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                     const std::string& operation, Fault fault, const std::string& reason);
+                     const std::string& operation, ErrorCode code, const std::string& reason);
   /// What give_up() tells.
-  void report_end(Fault fault, const std::string& text);
+  void report_end(ErrorCode code, const std::string& text);
   std::chrono::milliseconds stall_warning() const { return options_.stall_warning; }
   /// An operation of `group` failed here for `reason`: as stalled(), where the others are may be why.
   [[noreturn]] void broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                             const std::string& operation, Fault fault, const std::string& reason);
+                             const std::string& operation, ErrorCode code, const std::string& reason);
 
   /// This rank cannot go on: ends the job on every rank and throws the job's failure, which is this one
   /// unless another came first. This rank speaks then.
-  [[noreturn]] void give_up(Fault fault, const std::string& text);
+  [[noreturn]] void give_up(ErrorCode code, const std::string& text);
 
   /// The job's last barrier: from here on a connection that ends is no loss.
   void last_barrier(const std::string& name, std::chrono::milliseconds wait);

@@ -75,7 +75,7 @@ std::vector<std::optional<Blob>> Plane::ask_ranks(const std::vector<int>& ranks,
 void Leader::pass_on(int from, Message message) {
   auto const to = message.at("to").get<int>();
   if (to < 0 || to >= static_cast<int>(roster_.size()))
-    throw Error(Fault::system, "a rank asks one that does not exist");
+    throw Error(ErrorCode::system, "a rank asks one that does not exist");
   message["from"] = from;
   send({to}, message);
 }

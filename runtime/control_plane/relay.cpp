@@ -8,7 +8,7 @@ namespace muster::control {
 Relay::Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const LastCall> own)
     : leader_(leader), own_(std::move(own)), gate_(std::make_unique<Gate>(io, local_name(key, leader))) {}
 
-void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds silence,
+void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds heartbeat_timeout,
                  Send to_rank_0, std::function<bool()> leaving) {
   ranks_ = ranks;
   connections_ = std::make_unique<Connections>(
@@ -23,7 +23,7 @@ void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::mil
         if (leaving()) return;
         to_rank_0({{"is", "lost"}, {"rank", rank}, {"how", ending.text}, {"certain", ending.certain}});
       });
-  connections_->open(std::move(gate_), ranks, key, silence);
+  connections_->open(std::move(gate_), ranks, key, heartbeat_timeout);
 }
 
 bool Relay::hand_on(const std::vector<int>& ranks, const Message& message) {

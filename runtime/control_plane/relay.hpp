@@ -19,12 +19,12 @@ class Relay {
   using Send = std::function<void(const Message& message)>;
 
   /// Listens for the ranks of the host at once; `leader` is this rank, `own` its last call.
-  /// @throws Error(Fault::system)
+  /// @throws Error(ErrorCode::system)
   Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const LastCall> own);
 
   /// While `leaving` says so, a rank that ends its connection is no loss to rank 0.
-  void open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds silence, Send to_rank_0,
-            std::function<bool()> leaving);
+  void open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds heartbeat_timeout,
+            Send to_rank_0, std::function<bool()> leaving);
 
   /// A message of rank 0's for some ranks of this host: true when this rank is among them. The others get
   /// theirs.

@@ -31,7 +31,7 @@ Arrival arrival_from(const Message& message);
 class Round {
  public:
   /// As the first that comes says; the job has `ranks` ranks.
-  /// @throws Error(Fault::system) when there is no such group.
+  /// @throws Error(ErrorCode::system) when there is no such group.
   Round(asio::io_context& io, const Arrival& first, int ranks);
 
   /// False when this rank does not belong, came before, or has another idea of the round.

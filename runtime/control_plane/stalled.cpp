@@ -46,12 +46,12 @@ void Plane::warn_stalled(const std::string& group, const std::vector<int>& membe
 }
 
 void Plane::broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                     const std::string& operation, Fault fault, const std::string& reason) {
+                     const std::string& operation, ErrorCode code, const std::string& reason) {
   check();
-  report_broken(group, members, number, operation, fault, reason);
+  report_broken(group, members, number, operation, code, reason);
   inbox_.wait_for_failure(leader_grace);
   check();
-  throw Error(fault, place_of(operation, number, group) + " failed: " + reason);
+  throw Error(code, place_of(operation, number, group) + " failed: " + reason);
 }
 
 void Plane::report_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
@@ -60,23 +60,23 @@ void Plane::report_stalled(const std::string& group, const std::vector<int>& mem
 }
 
 void Plane::report_broken(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                          const std::string& operation, Fault fault, const std::string& reason) {
+                          const std::string& operation, ErrorCode code, const std::string& reason) {
   auto message = stall(options_.roster.size(), group, members, number, operation, milliseconds{0});
-  message["fault"] = static_cast<int>(fault);
+  message["code"] = static_cast<int>(code);
   message["reason"] = reason;
   post(std::move(message));
 }
 
-void Plane::give_up(Fault fault, const std::string& text) {
+void Plane::give_up(ErrorCode code, const std::string& text) {
   check();
-  report_end(fault, text);
+  report_end(code, text);
   inbox_.wait_for_failure(leader_grace);
   check();
-  throw Error(fault, text);
+  throw Error(code, text);
 }
 
-void Plane::report_end(Fault fault, const std::string& text) {
-  post({{"is", "broken"}, {"fault", static_cast<int>(fault)}, {"speaker", rank_}, {"text", text}});
+void Plane::report_end(ErrorCode code, const std::string& text) {
+  post({{"is", "broken"}, {"code", static_cast<int>(code)}, {"speaker", rank_}, {"text", text}});
 }
 
 }  // namespace muster::control

@@ -11,7 +11,7 @@ namespace muster {
 void average_over_ranks(Communicator& host, std::span<Average> averages) {
   if (std::string_view(host.backend()) == "nccl") {
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         "average_over_ranks: the numbers are in host memory and this communicator is on NCCL: use the "
         "job's host_world()");
   }

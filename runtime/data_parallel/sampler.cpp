@@ -29,9 +29,9 @@ Share share_of(std::uint64_t total, int rank, int size) noexcept {
 }
 
 Permutation::Permutation(std::uint64_t count, std::uint64_t seed) : count_(count), seed_(seed) {
-  if (count == 0) throw Error(Fault::usage, "sampler: there are no samples");
+  if (count == 0) throw Error(ErrorCode::usage, "sampler: there are no samples");
   if (count > most_samples)
-    throw Error(Fault::usage, fmt::format("sampler: {} samples are more than 2^62", count));
+    throw Error(ErrorCode::usage, fmt::format("sampler: {} samples are more than 2^62", count));
   half_bits_ = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);
 }
 
@@ -54,11 +54,12 @@ std::uint64_t Permutation::at(std::uint64_t epoch, std::uint64_t index) const no
 Sampler::Sampler(std::uint64_t samples, int rank, int size, const SamplerPosition& position, bool shuffle)
     : order_(samples, position.seed), rank_(rank), size_(size), position_(position), shuffle_(shuffle) {
   if (size < 1 || rank < 0 || rank >= size)
-    throw Error(Fault::usage, fmt::format("sampler: rank {} is not in 0 … {}", rank, size - 1));
+    throw Error(ErrorCode::usage, fmt::format("sampler: rank {} is not in 0 … {}", rank, size - 1));
   if (position.offset > samples) {
-    throw Error(Fault::usage, fmt::format("sampler: position {} of an epoch of {} samples: was it made with "
-                                          "another data set?",
-                                          position.offset, samples));
+    throw Error(ErrorCode::usage,
+                fmt::format("sampler: position {} of an epoch of {} samples: was it made with "
+                            "another data set?",
+                            position.offset, samples));
   }
 }
 
@@ -67,7 +68,7 @@ std::uint64_t Sampler::at(std::uint64_t epoch, std::uint64_t offset) const noexc
 }
 
 Sampler::Batch Sampler::next(std::uint64_t global) {
-  if (global == 0) throw Error(Fault::usage, "sampler: a batch of 0 samples");
+  if (global == 0) throw Error(ErrorCode::usage, "sampler: a batch of 0 samples");
   if (position_.offset == samples()) position_ = {position_.seed, position_.epoch + 1, 0};
   Batch batch{{}, std::min(global, samples() - position_.offset), position_};
   Share const share = share_of(batch.global, rank_, size_);

@@ -76,7 +76,7 @@ void broadcast_state(const Communicator& of, const State& state, Stream stream) 
       shape = (shape ^ word) * 0x100000001b3u;
     if (on_gpu && !part.is_memory) {
       throw Error(
-          Fault::usage,
+          ErrorCode::usage,
           "broadcast_state: on an NCCL communicator every part is GPU memory: send counters, texts and "
           "vectors over the job's host_world()");
     }
@@ -84,7 +84,7 @@ void broadcast_state(const Communicator& of, const State& state, Stream stream) 
   auto const shapes = of.collectives_->tell_all("broadcast_state", {state.parts_.size(), shape});
   for (std::size_t r = 1; r < shapes.size(); ++r) {
     if (shapes[r] != shapes[0]) {
-      throw Error(Fault::usage, fmt::format("broadcast_state: rank {} has other parts than rank 0", r),
+      throw Error(ErrorCode::usage, fmt::format("broadcast_state: rank {} has other parts than rank 0", r),
                   world.rank() != 0);
     }
   }

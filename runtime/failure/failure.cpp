@@ -11,7 +11,7 @@ namespace muster::control {
 
 Message to_message(const Failure& failure) {
   return {{"is", "failure"},
-          {"fault", static_cast<int>(failure.fault)},
+          {"code", static_cast<int>(failure.code)},
           {"speaker", failure.speaker},
           {"text", failure.text},
           {"lost", failure.lost},
@@ -19,13 +19,13 @@ Message to_message(const Failure& failure) {
 }
 
 Failure failure_from(const Message& message) {
-  int const fault = std::clamp(message.at("fault").get<int>(), 0, static_cast<int>(Fault::system));
-  return {static_cast<Fault>(fault), message.at("speaker").get<int>(), message.at("text").get<std::string>(),
-          message.value("lost", -1), message.value("certain", false)};
+  int const code = std::clamp(message.at("code").get<int>(), 0, static_cast<int>(ErrorCode::system));
+  return {static_cast<ErrorCode>(code), message.at("speaker").get<int>(),
+          message.at("text").get<std::string>(), message.value("lost", -1), message.value("certain", false)};
 }
 
 Failure loss_of(const Hello& lost, int speaker, const Ending& ending) {
-  return {Fault::lost_rank, speaker,
+  return {ErrorCode::lost_rank, speaker,
           fmt::format("{}, pid {}, {}", bootstrap::name_of_rank(lost), lost.pid, ending.text), lost.rank,
           ending.certain};
 }

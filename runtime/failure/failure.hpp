@@ -14,7 +14,7 @@ namespace muster::control {
 
 /// What ended the job, the same on every rank. Only the speaker says it; the others end without a word.
 struct Failure {
-  Fault fault = Fault::system;
+  ErrorCode code = ErrorCode::system;
   int speaker = 0;
   std::string text;
   int lost = -1;         ///< the rank that was lost, if that is it

@@ -34,8 +34,8 @@ Inquiry::Inquiry(asio::io_context& io, int speaker, const Message& question, std
       waited_(Deadline(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())).length()),
       warning_(question.value("warning", false)),
       reason_(question.value("reason", "")),
-      fault_(static_cast<Fault>(std::clamp(question.value("fault", static_cast<int>(Fault::deadline)), 0,
-                                           static_cast<int>(Fault::system)))),
+      code_(static_cast<ErrorCode>(std::clamp(question.value("code", static_cast<int>(ErrorCode::deadline)),
+                                              0, static_cast<int>(ErrorCode::system)))),
       members_(std::move(members)),
       timer_(io) {
   timer_.expires_after(inquiry_time);
@@ -64,7 +64,7 @@ Failure Inquiry::different_operations(const std::vector<Hello>& roster,
   for (const auto& [ranks, operation] : parts)
     text +=
         fmt::format("{}{} called {}", text.empty() ? "" : ", but ", name_of_ranks(roster, ranks), operation);
-  return {Fault::usage, speaker_,
+  return {ErrorCode::usage, speaker_,
           fmt::format(
               "operation {} on communicator '{}': {}: all ranks must make the same calls in the same order",
               where_.number, group_, text)};
@@ -141,9 +141,9 @@ std::optional<Failure> Inquiry::conclusion(const std::vector<Hello>& roster) con
   for (const auto& [did, ranks] : behind)
     text += fmt::format("; not entered by {}{}", name_of_ranks(roster, ranks), did);
   if (!silent.empty()) text += fmt::format("; no answer from {}", name_of_ranks(roster, silent));
-  if (!reason_.empty()) return Failure{fault_, speaker_, text};
+  if (!reason_.empty()) return Failure{code_, speaker_, text};
   text += where_the_others_are(roster, inside, behind.empty() && silent.empty(), went_on);
-  return Failure{Fault::deadline, speaker_, text};
+  return Failure{ErrorCode::deadline, speaker_, text};
 }
 
 }  // namespace muster::control

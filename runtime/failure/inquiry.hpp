@@ -60,7 +60,7 @@ class Inquiry {
   std::chrono::milliseconds waited_;
   bool warning_;
   std::string reason_;  // why it failed there; empty when it only takes long
-  Fault fault_;
+  ErrorCode code_;
   std::vector<int> members_;
   std::map<int, Place> replies_;
   asio::steady_timer timer_;

@@ -45,7 +45,7 @@ class Nvml {
     object_.find_if_there(fabric_v1_, "nvmlDeviceGetGpuFabricInfo");
     object_.find_if_there(fabric_, "nvmlDeviceGetGpuFabricInfoV");
     if (int const result = init_(); result != success)
-      throw Error(Fault::device, fmt::format("nvmlInit: error {}", result));
+      throw Error(ErrorCode::device, fmt::format("nvmlInit: error {}", result));
   }
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
@@ -55,14 +55,15 @@ class Nvml {
   InfoV2 fabric_of(const std::string& pci_address) const {
     Device device = nullptr;
     if (int const result = device_at_(pci_address.c_str(), &device); result != success)
-      throw Error(Fault::device, fmt::format("nvmlDeviceGetHandleByPciBusId: error {}", result));
+      throw Error(ErrorCode::device, fmt::format("nvmlDeviceGetHandleByPciBusId: error {}", result));
     InfoV2 info;
     int result = fabric_ != nullptr ? fabric_(device, &info) : -1;
     if (result != success && fabric_v1_ != nullptr) {
       info = InfoV2();
       result = fabric_v1_(device, &info.first);
     }
-    if (result != success) throw Error(Fault::device, fmt::format("no fabric information: error {}", result));
+    if (result != success)
+      throw Error(ErrorCode::device, fmt::format("no fabric information: error {}", result));
     return info;
   }
 

@@ -44,8 +44,8 @@ std::shared_ptr<detail::Collectives> Job::State::make_host_world() {
   auto& plane = *context->plane;
   // MPI_Init waits for every rank without a deadline: they meet here first, where the missing are named.
   plane.barrier("host communicator", deadline.length());
-  bool const over_mpi = !options.survive_losses && detail::can_start_mpi();
-  if (!over_mpi && !options.survive_losses && context->rank == 0)
+  bool const over_mpi = !options.tolerate_rank_loss && detail::can_start_mpi();
+  if (!over_mpi && !options.tolerate_rank_loss && context->rank == 0)
     log::warn(
         "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI "
         "starts "
@@ -62,24 +62,24 @@ std::shared_ptr<detail::Collectives> Job::State::make_host_world() {
   return made;
 }
 
-Communicator Job::node() {
-  state_->require_here("node");
-  if (!state_->node) {
+Communicator Job::intra_node() {
+  state_->require_here("intra_node");
+  if (!state_->intra_node) {
     auto const all = world();
-    observe::Phase const phase("node communicator", state_->context->timings->node);
-    state_->node = all.split(host_index());
+    observe::Phase const phase("node communicator", state_->context->timings->intra_node);
+    state_->intra_node = all.split(host_index());
   }
-  return *state_->node;
+  return *state_->intra_node;
 }
 
-Communicator Job::across_nodes() {
-  state_->require_here("across_nodes");
-  if (!state_->across_nodes) {
+Communicator Job::inter_node() {
+  state_->require_here("inter_node");
+  if (!state_->inter_node) {
     auto const all = world();
-    observe::Phase const phase("communicator across nodes", state_->context->timings->across_nodes);
-    state_->across_nodes = all.split(local_rank());
+    observe::Phase const phase("communicator across nodes", state_->context->timings->inter_node);
+    state_->inter_node = all.split(local_rank());
   }
-  return *state_->across_nodes;
+  return *state_->inter_node;
 }
 
 }  // namespace muster

@@ -53,7 +53,7 @@ RankMetrics Job::metrics() const { return observe::counters().read(state_->self(
 RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
   state_->require_here("metrics_of");
   if (rank < 0 || rank >= size())
-    throw Error(Fault::usage, fmt::format("metrics_of: rank {} is not in 0 … {}", rank, size() - 1));
+    throw Error(ErrorCode::usage, fmt::format("metrics_of: rank {} is not in 0 … {}", rank, size() - 1));
   if (rank == this->rank()) return metrics();
   return observe::ask_for_metrics(*state_->context->plane, roster()[static_cast<std::size_t>(rank)], wait);
 }

@@ -33,13 +33,13 @@ struct Job::State {
   std::shared_ptr<detail::MpiSession> mpi;
   std::shared_ptr<detail::Collectives> world;
   std::shared_ptr<detail::Collectives> host_world;
-  std::optional<Communicator> node;
-  std::optional<Communicator> across_nodes;
+  std::optional<Communicator> intra_node;
+  std::optional<Communicator> inter_node;
   int unwinding = std::uncaught_exceptions();
   bool left = false;
   std::vector<bootstrap::Record> records;     // by rank
   std::unique_ptr<control::Reunion> reunion;  // where this rank would lead those that are left
-  std::function<void(const Loss&)> save;      // on_rank_lost()
+  std::function<void(const RankLoss&)> save;  // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
   int shrinks = 0;
 
@@ -51,7 +51,7 @@ struct Job::State {
   const Hello& self() const { return context->roster[static_cast<std::size_t>(context->rank)]; }
   bool unwound() const { return std::uncaught_exceptions() > unwinding; }
   void require_here(const char* what) const {
-    if (left) throw Error(Fault::usage, fmt::format("{}: the job was left already", what));
+    if (left) throw Error(ErrorCode::usage, fmt::format("{}: the job was left already", what));
   }
 
   static std::unique_ptr<State> join(const JoinOptions& options, bool examine);

@@ -24,7 +24,7 @@ auto last_to_end(Step step) {
   try {
     return step();
   } catch (const Error& error) {
-    if (error.repeated()) repeat_error(error.fault(), error.what());
+    if (error.reported_elsewhere()) repeat_error(error.code(), error.what());
     throw;
   }
 }
@@ -34,7 +34,7 @@ void act_on(const std::vector<bootstrap::Finding>& findings, bool lenient, int r
   for (const auto& finding : findings) {
     auto const text = finding.text + ": " + finding.fix;
     if (finding.fatal && !lenient)
-      throw Error(Fault::environment,
+      throw Error(ErrorCode::environment,
                   "preflight: " + text + " (MUSTER_PREFLIGHT=warn on rank 0 goes on in spite of it)");
     if (rank == 0) log::warn(text);
   }
@@ -46,7 +46,7 @@ void take_stall_warning(JoinOptions& options, int rank) {
   long seconds = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc{} || end != text.data() + text.size() || seconds < 0 || seconds > 1'000'000) {
-    throw Error(Fault::environment,
+    throw Error(ErrorCode::environment,
                 fmt::format("join: MUSTER_STALL_WARNING='{}' is not a number of seconds", text), rank != 0);
   }
   options.stall_warning = std::chrono::seconds(seconds);
@@ -76,7 +76,7 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
     state->context->roster = bootstrap::roster_of(state->records);
     state->seating = bootstrap::seat(state->context->roster);
     if (state->membership->size() > 1) state->start_plane(deadline);
-    if (options.survive_losses) state->outlive_losses();
+    if (options.tolerate_rank_loss) state->outlive_losses();
     state->watch =
         std::make_unique<observe::Watch>(state->records.front(), state->context->roster, state->context->rank,
                                          state->context->plane, std::move(timeline));
@@ -128,7 +128,7 @@ void Job::State::take_gpu(Record& mine, const Deadline& deadline) {
     log::debug("join: GPU {} ({}), NCCL {}", gpu->pci_address(), gpu->uuid(), gpu->nccl_version());
   } catch (const Error& error) {
     mine.trouble = error.what();
-    mine.trouble_fault = error.fault();
+    mine.trouble_fault = error.code();
   }
 }
 
@@ -140,7 +140,7 @@ void Job::State::listen(Record& mine) {
     mine.port = context->plane->port();
     mine.key.assign(key.begin(), key.end());
   }
-  if (options.survive_losses) {
+  if (options.tolerate_rank_loss) {
     reunion = std::make_unique<control::Reunion>();
     mine.reunion_port = reunion->port();
   }
@@ -158,7 +158,7 @@ void Job::State::check_records() {
     act_on(bootstrap::preflight(records), records.front().surroundings.lenient, membership->rank());
   } catch (const Error& error) {
     membership->finish();
-    if (membership->rank() != 0) repeat_error(error.fault(), error.what());
+    if (membership->rank() != 0) repeat_error(error.code(), error.what());
     throw;
   }
 }

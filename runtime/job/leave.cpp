@@ -28,7 +28,7 @@ Job::~Job() {
   if (state_) state_->drop(state_->unwound());
 }
 
-void Job::abandon() noexcept { state_->drop(true); }
+void Job::abort() noexcept { state_->drop(true); }
 
 void Job::leave() { state_->leave(); }
 

@@ -4,7 +4,7 @@
 
 namespace muster {
 
-void Job::on_rank_lost(std::function<void(const Loss&)> save, std::chrono::milliseconds deadline) {
+void Job::on_rank_lost(std::function<void(const RankLoss&)> save, std::chrono::milliseconds deadline) {
   state_->require_here("on_rank_lost");
   state_->save = std::move(save);
   state_->save_deadline = deadline;
@@ -15,7 +15,7 @@ void Job::State::watch_for_loss() {
   if (!context->plane || !save) return;
   context->plane->on_loss(
       [call = save](const control::Failure& failure) {
-        Loss loss{{}, failure.text};
+        RankLoss loss{{}, failure.text};
         if (failure.lost >= 0) loss.ranks.push_back(failure.lost);
         try {
           call(loss);

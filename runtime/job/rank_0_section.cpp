@@ -19,9 +19,9 @@ std::optional<Error> error_of(const std::string& name, const std::function<void(
   } catch (const Error& error) {
     return error;
   } catch (const std::exception& error) {
-    return Error(Fault::system, fmt::format("{}: {}", name, error.what()));
+    return Error(ErrorCode::system, fmt::format("{}: {}", name, error.what()));
   } catch (...) {
-    return Error(Fault::system, name + ": something was thrown that is no std::exception");
+    return Error(ErrorCode::system, name + ": something was thrown that is no std::exception");
   }
   return std::nullopt;
 }
@@ -33,13 +33,13 @@ void run_on_rank_0(control::Plane* plane, int rank, int ranks, const std::string
   auto const failed = rank == 0 ? error_of(name, section) : std::nullopt;
   if (plane != nullptr) {
     control::Blob outcome;
-    if (failed) outcome = write_cbor(nlohmann::json{static_cast<int>(failed->fault()), failed->what()});
+    if (failed) outcome = write_cbor(nlohmann::json{static_cast<int>(failed->code()), failed->what()});
     std::vector<int> everyone(static_cast<std::size_t>(ranks));
     std::iota(everyone.begin(), everyone.end(), 0);
     outcome = plane->broadcast("section '" + name + "'", everyone, 0, outcome, deadline);
     if (rank != 0 && !outcome.empty()) {
       auto const told = read_cbor(outcome, "what rank 0 threw");
-      repeat_error(static_cast<Fault>(told.at(0).get<int>()), told.at(1).get<std::string>());
+      repeat_error(static_cast<ErrorCode>(told.at(0).get<int>()), told.at(1).get<std::string>());
     }
   }
   if (failed) throw *failed;

@@ -113,21 +113,21 @@ void Job::shrink(milliseconds wait) {
 
 control::Failure Job::State::require_loss() const {
   require_here("shrink");
-  if (!options.survive_losses)
-    throw Error(Fault::usage, "shrink: the job was not joined with JoinOptions::survive_losses");
+  if (!options.tolerate_rank_loss)
+    throw Error(ErrorCode::usage, "shrink: the job was not joined with JoinOptions::tolerate_rank_loss");
   auto const failure = context->plane ? context->plane->failure() : std::nullopt;
-  if (!failure) throw Error(Fault::usage, "shrink: no rank was lost");
+  if (!failure) throw Error(ErrorCode::usage, "shrink: no rank was lost");
   // A rank that nobody looks after any more ends.
-  if (failure->fault != Fault::lost_rank || context->plane->orphaned())
-    throw Error(failure->fault, failure->text, true);
+  if (failure->code != ErrorCode::lost_rank || context->plane->orphaned())
+    throw Error(failure->code, failure->text, true);
   return *failure;
 }
 
 void Job::State::give_up_communicators() {
   world.reset();
   host_world.reset();
-  node.reset();
-  across_nodes.reset();
+  intra_node.reset();
+  inter_node.reset();
   stop_watching();
   context->plane->abandon();
 }

@@ -14,8 +14,8 @@ namespace muster {
 using std::chrono::milliseconds;
 
 control::PlaneOptions Job::State::plane_options() const {
-  return {context->roster, bootstrap::leaders_of(records), options.silence, options.stall_warning,
-          options.unattended};
+  return {context->roster, bootstrap::leaders_of(records), options.heartbeat_timeout, options.stall_warning,
+          options.abort_grace};
 }
 
 void Job::State::start_plane(const Deadline& deadline) {
@@ -43,7 +43,7 @@ std::shared_ptr<control::Plane> Job::State::follow_rank_0(const Deadline& deadli
   const auto& leader = records.front();
   control::Key key{};
   if (leader.key.size() != key.size() || leader.port == 0)
-    throw Error(Fault::system, "join: rank 0's hello has no key or port");
+    throw Error(ErrorCode::system, "join: rank 0's hello has no key or port");
   std::copy(leader.key.begin(), leader.key.end(), key.begin());
   const auto& own = records[static_cast<std::size_t>(context->rank)];
   return control::Plane::follow(context->rank, plane_options(), bootstrap::addresses_of(leader, own),

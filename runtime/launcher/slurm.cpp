@@ -58,7 +58,7 @@ std::optional<Error> refusal_to_run_alone(const Lookup& variable) {
   } else if (claim->launcher == "RANK and WORLD_SIZE") {
     cure = "set MASTER_ADDR and MASTER_PORT too, as torchrun does";
   }
-  return Error(Fault::environment,
+  return Error(ErrorCode::environment,
                fmt::format("{} started {} tasks but they cannot find each other and would run as {} separate "
                            "jobs: {}",
                            claim->launcher, claim->tasks, claim->tasks, cure),
@@ -72,7 +72,7 @@ std::optional<Error> refusal_without_pmix(const Lookup& variable, const std::str
   if (auto refusal = refusal_to_run_alone(variable)) return refusal;
   if (claim) return std::nullopt;
   return Error(
-      Fault::environment,
+      ErrorCode::environment,
       fmt::format("join: PMIx is announced (PMIX_NAMESPACE is set) but did not start: {}; use a "
                   "launcher whose PMIx this libmuster can reach, or unset PMIX_NAMESPACE to run alone",
                   reason),
@@ -86,7 +86,7 @@ Error silence_of_pmix(const Lookup& variable, std::string_view library, const st
     if (library.find(release) != std::string_view::npos)
       cure +=
           fmt::format(" (this process has PMIx {}, which does not start under Slurm before 25.11)", release);
-  return Error(Fault::deadline,
+  return Error(ErrorCode::deadline,
                fmt::format("join: the PMIx server on host {} did not answer within {}: {}", host,
                            text_of(waited), cure),
                variable("PMIX_RANK") != "0");
@@ -100,7 +100,7 @@ std::optional<Error> disagreement_about_size(const Lookup& variable, const std::
   // Below another launcher the tasks of the step are its daemons; but ranks that each count one are alone.
   bool const binds = of_slurm || claim->launcher == "mpirun" || (claim->launcher == "srun" && pmix_size == 1);
   if (!binds) return std::nullopt;
-  return Error(Fault::environment,
+  return Error(ErrorCode::environment,
                fmt::format("PMIx ({}) says {} ranks but {} started {} tasks: the process was started through "
                            "something that changed "
                            "the environment; start the program itself with srun --mpi=pmix or mpirun",

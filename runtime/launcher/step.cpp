@@ -32,7 +32,7 @@ constexpr std::size_t most_brackets = 8;   // in one name
 int required(const Lookup& variable, const char* name, int low, int high) {
   auto const text = variable(name);
   if (auto const value = number(text, low, high)) return *value;
-  throw Error(Fault::environment,
+  throw Error(ErrorCode::environment,
               fmt::format("join: {}='{}' is not a whole number from {} to {}", name, text, low, high));
 }
 
@@ -199,8 +199,8 @@ std::optional<SlurmStep> slurm_step_of(const Lookup& variable) {
                          variable("SLURM_STEP_ID"), variable("SLURM_RESTART_COUNT"));
   step.hosts = hosts_in(variable("SLURM_STEP_NODELIST"));
   if (step.hosts.empty())
-    throw Error(Fault::environment, fmt::format("join: SLURM_STEP_NODELIST='{}' names no hosts",
-                                                variable("SLURM_STEP_NODELIST")));
+    throw Error(ErrorCode::environment, fmt::format("join: SLURM_STEP_NODELIST='{}' names no hosts",
+                                                    variable("SLURM_STEP_NODELIST")));
   step.host_index = number(variable("SLURM_NODEID"), 0, static_cast<int>(step.hosts.size()) - 1).value_or(-1);
   step.leader_host = host_of_rank_0(variable, step.hosts);
   step.host_of =
@@ -244,7 +244,7 @@ std::optional<Error> disagreement_about_rank(const Lookup& variable, int rank, i
                          said_size == variable("SLURM_STEP_NUM_TASKS");
   if (of_plugin) return std::nullopt;
   return Error(
-      Fault::environment,
+      ErrorCode::environment,
       fmt::format("join: RANK={} and WORLD_SIZE={} but the launcher made this process rank {} of {}: "
                   "unset RANK and WORLD_SIZE, or set MUSTER_JOIN=address when another program than "
                   "the launcher started the ranks",

@@ -24,7 +24,7 @@ struct SlurmStep {
 };
 
 /// Nothing outside of a step of several tasks.
-/// @throws Error(Fault::environment) when the variables contradict each other.
+/// @throws Error(ErrorCode::environment) when the variables contradict each other.
 std::optional<SlurmStep> slurm_step_of(const Lookup& variable);
 
 /// What RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say, as torchrun sets them.
@@ -39,7 +39,7 @@ struct NamedMeeting {
 };
 
 /// Nothing unless all four are set and there are several ranks.
-/// @throws Error(Fault::environment) when one of them is no number of the right range.
+/// @throws Error(ErrorCode::environment) when one of them is no number of the right range.
 std::optional<NamedMeeting> named_meeting_of(const Lookup& variable);
 
 /// True below torchrun: RANK and WORLD_SIZE are then the innermost launcher's, and the variables of PMIx and

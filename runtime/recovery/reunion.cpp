@@ -83,7 +83,7 @@ class Comer {
     channel->close();
     io_.restart();
     io_.run_for(milliseconds{1000});  // lets the cancelled handlers go
-    if (failure_) throw Error(failure_->fault, failure_->text, failure_->speaker != plan_.rank);
+    if (failure_) throw Error(failure_->code, failure_->text, failure_->speaker != plan_.rank);
     return words;
   }
 

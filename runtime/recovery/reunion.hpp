@@ -32,7 +32,7 @@ class Reunion {
  public:
   using Words = std::map<int, std::vector<std::uint8_t>>;
 
-  /// @throws Error(Fault::system) when no port is free.
+  /// @throws Error(ErrorCode::system) when no port is free.
   Reunion() : gate_(io_) {}
   std::uint16_t port() const { return gate_.port(); }
 

@@ -54,14 +54,14 @@ Reunion::Words ReunionLeader::run(const Deadline& deadline) {
   done_ = true;
   if (!are_enough()) {
     Failure const failure{
-        Fault::lost_rank, plan_.rank,
+        ErrorCode::lost_rank, plan_.rank,
         fmt::format(
             "shrink: {} of {} ranks are left here, too few to go on: the others may be cut off and go "
             "on themselves; not here: {}",
             words_.size(), plan_.ports.size(), those_missing())};
     for (auto& [rank, channel] : channels_) channel->send(to_message(failure));
     say_goodbye();
-    throw Error(failure.fault, failure.text);
+    throw Error(failure.code, failure.text);
   }
   Message survivors{{"is", "survivors"}, {"words", Message::object()}};
   for (const auto& [rank, word] : words_) survivors["words"][std::to_string(rank)] = Message::binary(word);

@@ -68,7 +68,7 @@ std::size_t agree_on_buckets(Collectives& own, GpuLane* lane, std::span<const st
                              const ReducerOptions& options) {
   auto const all = own.tell_all("reducer's options", {hash_of(sizes, options), bytes_from_environment()});
   // Every rank sees the same and throws the same; rank 0 says it.
-  auto const refuse = [&](const std::string& text) { throw Error(Fault::usage, text, own.rank() != 0); };
+  auto const refuse = [&](const std::string& text) { throw Error(ErrorCode::usage, text, own.rank() != 0); };
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r].at(0) != all[0].at(0))
       refuse(fmt::format("reducer: rank {} has other parameters or options than rank 0", r));

@@ -12,8 +12,8 @@ namespace muster::detail {
 
 /// Bytes of a bucket: rank 0's MUSTER_BUCKET_BYTES, else what the options say, else from a measurement on
 /// `own`. Collective. `lane` on GPU memory, else null.
-/// @throws Error(Fault::usage) when ranks have other parameters or options than rank 0, or no parameters, or
-/// when the variable is no number.
+/// @throws Error(ErrorCode::usage) when ranks have other parameters or options than rank 0, or no parameters,
+/// or when the variable is no number.
 std::size_t agree_on_buckets(Collectives& own, GpuLane* lane, std::span<const std::size_t> sizes,
                              const ReducerOptions& options);
 

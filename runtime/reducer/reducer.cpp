@@ -57,17 +57,17 @@ struct Reducer::State {
 
 Reducer::State::State(std::shared_ptr<Collectives> world, const ReducerOptions& wanted) : options(wanted) {
   if (options.reduction != Reduction::sum && options.reduction != Reduction::average)
-    throw Error(Fault::usage, "reducer: gradients can be summed or averaged only");
+    throw Error(ErrorCode::usage, "reducer: gradients can be summed or averaged only");
   if (options.chunks > 0 && options.bfloat16) {
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         "reducer: bfloat16 rounds what each rank sends, which depends on the number of ranks: it does "
         "not go with the deterministic mode (chunks)");
   }
   bool const on_gpu = std::string(world->backend()) == "nccl";
   if (on_gpu && !plain() && detail::gpu_kernels() == nullptr) {
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         fmt::format("reducer: {} on GPU memory needs kernels, and this Muster was built without nvcc: "
                     "build it where nvcc is (`muster check-build` tells), or use the job's host_world()",
                     options.bfloat16 ? "bfloat16" : "the deterministic mode (chunks)"));
@@ -146,7 +146,8 @@ void Reducer::State::complete(std::size_t bucket) {
 void Reducer::State::require_parameter(std::size_t parameter) const {
   auto const parameters = layout->gradients.size();
   if (parameter < parameters) return;
-  throw Error(Fault::usage, fmt::format("reducer: parameter {} is not in 0 … {}", parameter, parameters - 1));
+  throw Error(ErrorCode::usage,
+              fmt::format("reducer: parameter {} is not in 0 … {}", parameter, parameters - 1));
 }
 
 std::size_t Reducer::State::first_missing() const {
@@ -206,9 +207,10 @@ void Reducer::ready(std::size_t parameter, Stream stream) {
   auto& s = *state_;
   s.require_parameter(parameter);
   if (s.chunk >= s.chunks.count() || s.ready[parameter])
-    throw Error(Fault::usage, fmt::format("reducer: parameter {} is ready already: call finish() at the end "
-                                          "of each step",
-                                          parameter));
+    throw Error(ErrorCode::usage,
+                fmt::format("reducer: parameter {} is ready already: call finish() at the end "
+                            "of each step",
+                            parameter));
   s.ready[parameter] = true;
   ++s.ready_count;
   auto const bucket = s.bucket_of[parameter];
@@ -221,7 +223,7 @@ void Reducer::ready(std::size_t parameter, Stream stream) {
 void Reducer::finish(Stream stream) {
   auto& s = *state_;
   if (s.chunk < s.chunks.count()) {
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("reducer: parameter {} is not ready in chunk {}: make each one ready before "
                             "finish()",
                             s.first_missing(), s.chunks.begin + s.chunk));

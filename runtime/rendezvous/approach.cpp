@@ -88,7 +88,7 @@ std::optional<Approach::Arrival> Approach::try_at(const Endpoint& endpoint, cons
       return Arrival{control::connect_once(io_, plan_.rank, endpoint, plan_.key, deadline), plan_.key};
     }
     auto const ticket = ask_for_ticket(io_, endpoint, *plan_.seal, plan_.job, plan_.rank, deadline);
-    if (ticket.port == 0) throw Error(Fault::system, "rank 0 is not there, another rank of the job is");
+    if (ticket.port == 0) throw Error(ErrorCode::system, "rank 0 is not there, another rank of the job is");
     auto const gate = control::is_local(endpoint)
                           ? control::tcp_endpoint(asio::ip::address_v4::loopback(), ticket.port)
                           : control::with_port(endpoint, ticket.port);

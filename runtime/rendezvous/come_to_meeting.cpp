@@ -67,14 +67,14 @@ class Comer {
     io_.run_for(farewell_time);  // lets what was sent go out, and the cancelled handlers go
     if (failure_) {
       if (plan_.keeps_what_was_told) note_told(plan_.job);
-      throw Error(failure_->fault, failure_->text, true);
+      throw Error(failure_->code, failure_->text, true);
     }
     if (!complete())
       give_up(deadline,
               lost_ ? "it ended or broke the connection (" + *lost_ + ")" : "it does not say who came");
     for (int rank = 0; rank < plan_.size; ++rank)
       if (records_[static_cast<std::size_t>(rank)].hello.rank != rank)
-        throw Error(Fault::system, fmt::format("join: the hello of rank {} names another rank", rank));
+        throw Error(ErrorCode::system, fmt::format("join: the hello of rank {} names another rank", rank));
     return std::move(records_);
   }
 
@@ -95,7 +95,7 @@ class Comer {
       }
       std::this_thread::sleep_for(told || !(host_ || alone_) ? between_words : milliseconds{50});
     }
-    throw Error(Fault::environment, plan_.trouble, true);
+    throw Error(ErrorCode::environment, plan_.trouble, true);
   }
 
   // As the host's first, to rank 0; as another, to the host's first.
@@ -187,7 +187,7 @@ class Comer {
     bool const first = speaks();
     if (succession_ > 0)
       text += fmt::format("; the first rank that came on host {} is stopped", mine_.hello.host);
-    throw Error(lost_ ? Fault::lost_rank : Fault::deadline, text, !first);
+    throw Error(lost_ ? ErrorCode::lost_rank : ErrorCode::deadline, text, !first);
   }
 
   bool speaks() {

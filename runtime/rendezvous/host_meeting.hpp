@@ -33,14 +33,14 @@ class HostMeeting {
   static bool first_is_stopped(asio::io_context& io, const MeetingPlan& plan, int succession);
 
   /// Hands the job's key to the ranks of the host, and takes them in.
-  /// @throws Error(Fault::system)
+  /// @throws Error(ErrorCode::system)
   void open(const control::Key& key, Hear hear, Lose lose);
   void tell(const control::Message& message);
   /// After what was sent.
   void close();
 
   /// A rank's side: one attempt to come in where another process was first.
-  /// @throws Error(Fault::system) with the reason why not.
+  /// @throws Error(ErrorCode::system) with the reason why not.
   static Connection join(asio::io_context& io, const MeetingPlan& plan, int succession,
                          const Deadline& deadline);
 

@@ -161,8 +161,8 @@ void KeyDesk::answer(const std::shared_ptr<Request>& request) {
 std::vector<std::uint8_t> KeyDesk::reply_to(const std::vector<std::uint8_t>& sealed) const {
   json const wish = read_cbor(seal_.open(sealed), "a request for the key");
   auto const rank = wish.at("rank").get<int>();
-  if (wish.at("job").get<std::string>() != job_) throw Error(Fault::system, "it belongs to another job");
-  if (rank < 1 || rank >= ranks_) throw Error(Fault::system, fmt::format("there is no rank {}", rank));
+  if (wish.at("job").get<std::string>() != job_) throw Error(ErrorCode::system, "it belongs to another job");
+  if (rank < 1 || rank >= ranks_) throw Error(ErrorCode::system, fmt::format("there is no rank {}", rank));
   json const ticket{{"job", job_},
                     {"rank", rank},
                     {"nonce", json::binary(wish.at("nonce").get_binary())},
@@ -191,11 +191,11 @@ std::string run_to_end(asio::io_context& io, control::Socket& socket, const std:
 Ticket ticket_in(const json& answer, const std::string& job, int rank, const Bytes& nonce) {
   if (answer.at("job").get<std::string>() != job || answer.at("rank").get<int>() != rank ||
       Bytes(answer.at("nonce").get_binary()) != nonce) {
-    throw Error(Fault::system, "the answer is for somebody else");
+    throw Error(ErrorCode::system, "the answer is for somebody else");
   }
   Ticket ticket;
   auto const key = answer.at("key").get_binary();
-  if (key.size() != ticket.key.size()) throw Error(Fault::system, "the answer has no key");
+  if (key.size() != ticket.key.size()) throw Error(ErrorCode::system, "the answer has no key");
   std::copy(key.begin(), key.end(), ticket.key.begin());
   ticket.port = answer.at("port").get<std::uint16_t>();
   return ticket;
@@ -219,7 +219,7 @@ void decline_at(asio::io_context& io, const control::Endpoint& desk, int rank, O
     });
   });
   auto const said = run_to_end(io, socket, why, deadline);
-  if (!said.empty()) throw Error(Fault::system, said);
+  if (!said.empty()) throw Error(ErrorCode::system, said);
 }
 
 Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal& seal, const std::string& job,
@@ -253,7 +253,7 @@ Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal&
     });
   });
   auto const said = run_to_end(io, socket, why, deadline);
-  if (!came) throw Error(Fault::system, said);
+  if (!came) throw Error(ErrorCode::system, said);
   return ticket_in(read_cbor(seal.open(frame->body), "rank 0's answer"), job, rank, own);
 }
 

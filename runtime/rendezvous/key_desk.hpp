@@ -66,7 +66,7 @@ class KeyDesk {
 };
 
 /// A rank's side: asks at one endpoint. Runs the io_context itself, until the deadline at the latest.
-/// @throws Error(Fault::system) with the reason why there is no ticket.
+/// @throws Error(ErrorCode::system) with the reason why there is no ticket.
 Ticket ask_for_ticket(asio::io_context& io, const control::Endpoint& desk, Seal& seal, const std::string& job,
                       int rank, const Deadline& deadline);
 

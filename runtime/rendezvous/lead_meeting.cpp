@@ -68,7 +68,7 @@ class Leader {
       for (auto& channel : copies_) channel->send(control::to_message(*failure_));
       say_goodbye();
       if (told) std::this_thread::sleep_for(teller_grace);
-      throw Error(failure_->fault, failure_->text, told);
+      throw Error(failure_->code, failure_->text, told);
     }
     auto const all = everybody();
     hand_out(all);
@@ -131,7 +131,7 @@ class Leader {
     if (what != "from" && what != "lost") return;
     // Of another rank of its host.
     auto const of = message.at("rank").get<int>();
-    if (of < 1 || of >= plan_.size) throw Error(Fault::system, "a rank speaks for one that there is not");
+    if (of < 1 || of >= plan_.size) throw Error(ErrorCode::system, "a rank speaks for one that there is not");
     if (what == "lost") return lose_record(of, message.at("reason").get<std::string>());
     hear_hello(of, message.at("message"));
   }
@@ -139,10 +139,10 @@ class Leader {
   void hear_hello(int rank, const Message& message) {
     if (message.at("is") != "hello") return;
     auto record = decode(message.at("record").get_binary());
-    if (record.hello.rank != rank) throw Error(Fault::system, "a hello names another rank");
+    if (record.hello.rank != rank) throw Error(ErrorCode::system, "a hello names another rank");
     auto const size = message.at("size").get<int>();
     if (size != plan_.size) {
-      return fail(Fault::environment,
+      return fail(ErrorCode::environment,
                   fmt::format("join: {} was told that there are {} ranks, but rank 0 that there "
                               "are {}: start them all with the same size",
                               name_of_rank(record.hello), size, plan_.size));
@@ -150,7 +150,7 @@ class Leader {
     if (auto const found = records_.find(rank); found != records_.end()) {
       const Hello& first = found->second.hello;
       return fail(
-          Fault::environment,
+          ErrorCode::environment,
           fmt::format("join: two processes say that they are rank {}: pid {} on host {} and pid {} on host "
                       "{}: start each rank once, or set MUSTER_JOIN=address below a launcher of your own",
                       rank, first.pid, first.host, record.hello.pid, record.hello.host));
@@ -168,12 +168,13 @@ class Leader {
   void lose_record(int rank, const std::string& reason) {
     auto const found = records_.find(rank);
     if (found == records_.end() || failure_ || done_) return;
-    fail(Fault::lost_rank, fmt::format("join: {}, pid {}, ended while it waited for the others ({})",
-                                       name_of_rank(found->second.hello), found->second.hello.pid, reason));
+    fail(ErrorCode::lost_rank,
+         fmt::format("join: {}, pid {}, ended while it waited for the others ({})",
+                     name_of_rank(found->second.hello), found->second.hello.pid, reason));
   }
 
-  void fail(Fault fault, std::string text) {
-    if (!failure_) failure_ = control::Failure{fault, 0, std::move(text)};
+  void fail(ErrorCode code, std::string text) {
+    if (!failure_) failure_ = control::Failure{code, 0, std::move(text)};
   }
 
   void testify(int rank, const Message& message) {
@@ -210,7 +211,7 @@ class Leader {
     if (refused_ > 0)
       text += fmt::format("; {} request{} for the key refused, the last because: {}", refused_,
                           refused_ == 1 ? " was" : "s were", refusal_);
-    fail(Fault::deadline, text);
+    fail(ErrorCode::deadline, text);
   }
 
   std::vector<Record> everybody() {
@@ -278,7 +279,7 @@ class Leader {
 std::vector<Record> lead_meeting(const MeetingPlan& plan, const Record& mine, const Deadline& deadline) {
   if (plan.obstacle != Obstacle::none) {
     decline_to_lead(plan, deadline);
-    throw Error(Fault::environment, plan.trouble);
+    throw Error(ErrorCode::environment, plan.trouble);
   }
   return Leader(plan, mine).run(deadline);
 }

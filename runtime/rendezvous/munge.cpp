@@ -63,7 +63,7 @@ class Munge : public Seal {
   Bytes open(std::span<const std::uint8_t> sealed) override {
     auto work = decode(Bytes(sealed.begin(), sealed.end()));
     if (work.uid != user_) {
-      throw Error(Fault::system,
+      throw Error(ErrorCode::system,
                   fmt::format("the credential is of user {}, not of the job's user {}", work.uid, user_));
     }
     return std::move(work.out);
@@ -73,9 +73,9 @@ class Munge : public Seal {
   Work run(std::shared_ptr<Work> work, int (*call)(const Library&, Work&)) const {
     auto const result =
         run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(patience_));
-    if (!result) throw Error(Fault::system, "munged did not answer within " + text_of(patience_));
-    if (*result != 0) throw Error(Fault::system, fmt::format("MUNGE: {}", library_->text(*result)));
-    if (!work->wrong.empty()) throw Error(Fault::system, work->wrong);
+    if (!result) throw Error(ErrorCode::system, "munged did not answer within " + text_of(patience_));
+    if (*result != 0) throw Error(ErrorCode::system, fmt::format("MUNGE: {}", library_->text(*result)));
+    if (!work->wrong.empty()) throw Error(ErrorCode::system, work->wrong);
     return std::move(*work);
   }
 

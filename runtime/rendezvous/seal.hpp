@@ -15,9 +15,9 @@ class Seal {
  public:
   virtual ~Seal() = default;
   /// Wraps bytes so that only processes of this user can read them.
-  /// @throws Error(Fault::system)
+  /// @throws Error(ErrorCode::system)
   virtual std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) = 0;
-  /// @throws Error(Fault::system) when another user made it, when it was opened before, or when it is no
+  /// @throws Error(ErrorCode::system) when another user made it, when it was opened before, or when it is no
   /// seal.
   virtual std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed) = 0;
 };

@@ -28,7 +28,7 @@ Processes read_testimony(const control::Message& message, int size);
 /// Where ranks testify that no meeting connects to each other, under PMIx. Listens from the constructor on.
 class WitnessStand {
  public:
-  /// @throws Error(Fault::system)
+  /// @throws Error(ErrorCode::system)
   explicit WitnessStand(int size);
 
   std::uint16_t port() const { return gate_.port(); }

@@ -33,7 +33,7 @@ class Membership {
 /// Tries, in this order: PMIx, the variables of a Slurm step with TCP, those that torchrun sets, alone. Below
 /// torchrun the first two belong to what started torchrun and are passed over. MUSTER_JOIN names one of them
 /// and leaves the others out.
-/// @throws Error(Fault::environment) when the launcher started several tasks that cannot find each other.
+/// @throws Error(ErrorCode::environment) when the launcher started several tasks that cannot find each other.
 std::unique_ptr<Membership> find_membership(const Deadline& deadline);
 
 std::unique_ptr<Membership> alone();

@@ -17,7 +17,7 @@ void check_text(const std::string& text, const char* name) {
   auto const bad =
       std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   if (bad || text.size() > 4096)
-    throw Error(Fault::system, fmt::format("a rank's hello has an unusable '{}'", name));
+    throw Error(ErrorCode::system, fmt::format("a rank's hello has an unusable '{}'", name));
 }
 
 std::string checked_text(const json& object, const char* name) {
@@ -29,7 +29,7 @@ std::string checked_text(const json& object, const char* name) {
 int checked_int(const json& object, const char* name, int low, int high) {
   auto const& value = object.at(name);
   if (!value.is_number_integer() || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) {
-    throw Error(Fault::system, fmt::format("a rank's hello has an unusable '{}'", name));
+    throw Error(ErrorCode::system, fmt::format("a rank's hello has an unusable '{}'", name));
   }
   return value.get<int>();
 }
@@ -91,7 +91,7 @@ Surroundings surroundings_in(const json& object) {
   const auto& channels = object.at("imex");
   for (const auto& one : channels) {
     if (!one.is_number_integer() || one.get<std::int64_t>() < 0 || one.get<std::int64_t>() > INT32_MAX)
-      throw Error(Fault::system, "a rank's hello has an unusable 'imex'");
+      throw Error(ErrorCode::system, "a rank's hello has an unusable 'imex'");
     around.imex_channels.push_back(one.get<int>());
   }
   return around;
@@ -127,14 +127,15 @@ std::vector<std::uint8_t> encode(const Record& record) {
                     {"witness_key", json::binary(record.witness_key)}};
   auto bytes = write_cbor(object);
   if (bytes.size() > max_record_bytes) {
-    throw Error(Fault::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
-                                           bytes.size(), max_record_bytes));
+    throw Error(ErrorCode::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
+                                               bytes.size(), max_record_bytes));
   }
   return bytes;
 }
 
 Record decode(std::span<const std::uint8_t> bytes) {
-  if (bytes.size() > max_record_bytes) throw Error(Fault::system, "a rank's hello is over the length limit");
+  if (bytes.size() > max_record_bytes)
+    throw Error(ErrorCode::system, "a rank's hello is over the length limit");
   json const object = read_cbor(bytes, "a rank's hello");
   Record record;
   try {
@@ -155,7 +156,7 @@ Record decode(std::span<const std::uint8_t> bytes) {
     record.timeline = object.at("timeline").get<bool>();
     record.trouble = checked_text(object, "trouble");
     record.trouble_fault =
-        static_cast<Fault>(checked_int(object, "trouble_fault", 0, static_cast<int>(Fault::system)));
+        static_cast<ErrorCode>(checked_int(object, "trouble_fault", 0, static_cast<int>(ErrorCode::system)));
     record.surroundings = surroundings_in(object.at("around"));
     record.network = checked_text(object, "network");
     record.addresses = object.at("addresses").get<std::vector<std::string>>();
@@ -165,7 +166,7 @@ Record decode(std::span<const std::uint8_t> bytes) {
     record.witness_port = static_cast<std::uint16_t>(checked_int(object, "witness_port", 0, 65535));
     record.witness_key = object.at("witness_key").get_binary();
   } catch (const json::exception&) {
-    throw Error(Fault::system, "a rank's hello lacks a field or has one of another type");
+    throw Error(ErrorCode::system, "a rank's hello lacks a field or has one of another type");
   }
   return record;
 }

@@ -17,11 +17,11 @@ inline constexpr std::size_t max_record_bytes = 65536;
 /// What one rank puts up at join: its hello, and what the runtime itself needs.
 struct Record {
   Hello hello;
-  bool on_gpu = false;                  ///< its world communicator works on GPU memory
-  bool gathers = false;                 ///< rank 0 gathers what the ranks have noted when the job is left
-  bool timeline = false;                ///< and a timeline is among it
-  std::string trouble;                  ///< why this rank cannot take part, empty when it can
-  Fault trouble_fault = Fault::system;  ///< of `trouble`
+  bool on_gpu = false;    ///< its world communicator works on GPU memory
+  bool gathers = false;   ///< rank 0 gathers what the ranks have noted when the job is left
+  bool timeline = false;  ///< and a timeline is among it
+  std::string trouble;    ///< why this rank cannot take part, empty when it can
+  ErrorCode trouble_fault = ErrorCode::system;  ///< of `trouble`
   Surroundings surroundings;
   std::string network;                 ///< network namespace: UNIX sockets reach its processes only
   std::vector<std::string> addresses;  ///< numeric IP addresses, the likeliest first
@@ -34,11 +34,11 @@ struct Record {
 };
 
 /// CBOR (RFC 8949).
-/// @throws Error(Fault::system) when it would exceed max_record_bytes.
+/// @throws Error(ErrorCode::system) when it would exceed max_record_bytes.
 std::vector<std::uint8_t> encode(const Record& record);
 
-/// @throws Error(Fault::system) for anything that encode() does not write; never more than a few times the
-/// input in memory.
+/// @throws Error(ErrorCode::system) for anything that encode() does not write; never more than a few times
+/// the input in memory.
 Record decode(std::span<const std::uint8_t> bytes);
 
 /// The same ranks, in the same order.

@@ -25,14 +25,14 @@ void check_versions(const std::vector<Record>& records) {
     const Hello& hello = record.hello;
     if (major_minor(hello.muster_version) != major_minor(zero.muster_version)) {
       throw Error(
-          Fault::environment,
+          ErrorCode::environment,
           fmt::format("{} runs libmuster {} but {} runs {}: install the same version on every node",
                       name_of_rank(hello), hello.muster_version, name_of_rank(zero), zero.muster_version));
     }
     if (!hello.plugin_version.empty() &&
         major_minor(hello.plugin_version) != major_minor(hello.muster_version)) {
       throw Error(
-          Fault::environment,
+          ErrorCode::environment,
           fmt::format(
               "{} was placed by Muster's Slurm plugin {} but runs libmuster {}: install the same version of "
               "both on every node, or start the job with --muster=off",
@@ -56,9 +56,10 @@ void check_devices(const std::vector<Record>& records) {
     if (record.on_gpu == records.front().on_gpu) continue;
     const Record& with = record.on_gpu ? record : records.front();
     const Record& without = record.on_gpu ? records.front() : record;
-    throw Error(Fault::environment, fmt::format("{} works on a GPU but {} has none: give every task a GPU "
-                                                "(--gpus-per-task=1), or use --device=cpu",
-                                                name_of_rank(with.hello), name_of_rank(without.hello)));
+    throw Error(ErrorCode::environment,
+                fmt::format("{} works on a GPU but {} has none: give every task a GPU "
+                            "(--gpus-per-task=1), or use --device=cpu",
+                            name_of_rank(with.hello), name_of_rank(without.hello)));
   }
 }
 

@@ -85,7 +85,7 @@ RankMetrics decode_metrics(const std::vector<std::uint8_t>& bytes) {
                     last.at(2).get<std::uint64_t>(), last.at(3).get<std::uint64_t>(), last.at(4).get<bool>()};
     return metrics;
   } catch (const nlohmann::json::exception&) {
-    throw Error(Fault::system, "a rank's metrics are not what a rank of this version writes");
+    throw Error(ErrorCode::system, "a rank's metrics are not what a rank of this version writes");
   }
 }
 

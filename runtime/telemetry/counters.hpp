@@ -67,7 +67,7 @@ Counters& counters();
 
 /// For messages between ranks.
 std::vector<std::uint8_t> encode(const RankMetrics& metrics);
-/// @throws Error(Fault::system)
+/// @throws Error(ErrorCode::system)
 RankMetrics decode_metrics(const std::vector<std::uint8_t>& bytes);
 
 /// "120 operations, 480.0 MB, 1.23 s in them; last all_reduce (operation 57 on communicator 'world'), 4.0

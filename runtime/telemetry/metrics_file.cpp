@@ -28,7 +28,7 @@ seconds interval_from(const char* text) {
   const char* const end = text + std::strlen(text);
   auto const [rest, error] = std::from_chars(text, end, value);
   if (error != std::errc{} || rest != end || value < 1 || seconds(value) > longest_interval) {
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("MUSTER_METRICS_INTERVAL is '{}', not a number of seconds from 1 to {}", text,
                             longest_interval.count()));
   }
@@ -55,7 +55,7 @@ std::string metrics_path(const std::string& pattern, const Hello& self, int rank
       path += '%';
     } else {
       throw Error(
-          Fault::usage,
+          ErrorCode::usage,
           fmt::format("MUSTER_METRICS is '{}': after % only r (rank), h (host) or % can stand", pattern));
     }
   }

@@ -15,7 +15,7 @@ namespace muster::observe {
 /// The file of one rank: %r is its rank, %h its host, %% a percent sign. In a job of several ranks a pattern
 /// without %r gets
 /// ".RANK" before its extension, or at its end, since each rank writes its own.
-/// @throws Error(Fault::usage) for anything else after a percent sign.
+/// @throws Error(ErrorCode::usage) for anything else after a percent sign.
 std::string metrics_path(const std::string& pattern, const Hello& self, int ranks);
 
 /// Writes this rank's metrics in Prometheus' text format into a file again and again, whole each time, as

@@ -31,8 +31,8 @@ RankMetrics ask_for_metrics(control::Plane& plane, const Hello& of, milliseconds
   auto const answer = plane.ask_ranks({of.rank}, metrics_topic, {}, wait).front();
   if (answer) return decode_metrics(*answer);
   plane.check();
-  throw Error(Fault::deadline, fmt::format("metrics: {} does not answer within {}",
-                                           bootstrap::name_of_rank(of), text_of(wait)));
+  throw Error(ErrorCode::deadline, fmt::format("metrics: {} does not answer within {}",
+                                               bootstrap::name_of_rank(of), text_of(wait)));
 }
 
 std::unique_ptr<ReplaceFile> Watch::announce(bootstrap::Record& mine) {

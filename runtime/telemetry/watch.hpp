@@ -14,7 +14,7 @@ namespace muster::observe {
 /// From here on `plane` answers when other ranks ask for this one's metrics.
 void answer_for_metrics(control::Plane& plane, const Hello& self);
 /// Another rank's, whatever its program does.
-/// @throws Error(Fault::deadline) when it does not answer in time; the job goes on.
+/// @throws Error(ErrorCode::deadline) when it does not answer in time; the job goes on.
 RankMetrics ask_for_metrics(control::Plane& plane, const Hello& of, std::chrono::milliseconds wait);
 
 /// What a job tells about itself when it is asked to: timeline, metrics file, summary. Not thread-safe.

@@ -49,35 +49,35 @@ Channel::Channel(Socket socket, const SessionKeys& keys, std::shared_ptr<const L
   close_on_exec(socket_.native_handle());
 }
 
-void Channel::start(OnMessage on_message, OnEnd on_end, std::chrono::milliseconds silence) {
+void Channel::start(OnMessage on_message, OnEnd on_end, std::chrono::milliseconds heartbeat_timeout) {
   on_message_ = std::move(on_message);
   on_end_ = std::move(on_end);
   set_liveness(socket_);
-  silence_ = silence;
+  heartbeat_timeout_ = heartbeat_timeout;
   heard_ = looked_ = next_beat_ = std::chrono::steady_clock::now();
   if (auto const introduction = peer_.introduction(); !introduction.is_null()) send(introduction);
-  if (silence_.count() > 0) look();
+  if (heartbeat_timeout_.count() > 0) look();
   read_length();
 }
 
 // Looks every quarter of the silence, when the other side hears from this one, and when the silence is over.
 void Channel::look() {
   auto const now = std::chrono::steady_clock::now();
-  auto const rest = silence_ / 4;
+  auto const rest = heartbeat_timeout_ / 4;
   // This process itself was stopped, or the whole job was: what the other side said meanwhile is not read
   // yet.
   if (now - looked_ > 2 * rest) heard_ = now;
   looked_ = now;
-  if (now - heard_ > silence_) {
+  if (now - heard_ > heartbeat_timeout_) {
     silent_ = true;
-    return end("silent for " + text_of(silence_));
+    return end("silent for " + text_of(heartbeat_timeout_));
   }
   if (now >= next_beat_) {
     next_beat_ = now + rest;
     send(peer_.beat());
     if (closing_) return;
   }
-  timer_.expires_at(std::min(next_beat_, heard_ + silence_ + std::chrono::milliseconds{1}));
+  timer_.expires_at(std::min(next_beat_, heard_ + heartbeat_timeout_ + std::chrono::milliseconds{1}));
   timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
     if (!error && !self->closing_) self->look();
   });
@@ -177,10 +177,10 @@ void Channel::close() {
 }
 
 Ending Channel::ending(const std::string& reason) const {
-  if (silent_) return peer_.ending(reason, silence_);
+  if (silent_) return peer_.ending(reason, heartbeat_timeout_);
   auto const quiet = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - heard_);
   // It missed a beat: whatever closed the connection came after that.
-  if (silence_.count() > 0 && quiet > silence_ / 2)
+  if (heartbeat_timeout_.count() > 0 && quiet > heartbeat_timeout_ / 2)
     return peer_.ending(fmt::format("{}, silent for {} before", reason, text_of(quiet)), {});
   return peer_.ending(reason, {});
 }

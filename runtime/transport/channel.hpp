@@ -36,10 +36,10 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// `own`: what the other side is told of this process's last call.
   Channel(Socket socket, const SessionKeys& keys, std::shared_ptr<const LastCall> own = nullptr);
 
-  /// With `silence`, both sides say something every quarter of it, and a side that hears nothing for so long
-  /// ends the connection: the other process is stopped or its host is gone. 0: never.
+  /// With `heartbeat_timeout`, both sides say something every quarter of it, and a side that hears nothing
+  /// for so long ends the connection: the other process is stopped or its host is gone. 0: never.
   void start(OnMessage on_message, OnEnd on_end,
-             std::chrono::milliseconds silence = std::chrono::milliseconds{0});
+             std::chrono::milliseconds heartbeat_timeout = std::chrono::milliseconds{0});
   void send(const Message& message);
   /// Says at once what is otherwise said every quarter of the silence.
   void say_beat() { send(peer_.beat()); }
@@ -71,7 +71,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool closing_ = false;
   bool mute_ = false;    // the other side takes nothing any more
   bool silent_ = false;  // which is why the connection ends
-  std::chrono::milliseconds silence_{0};
+  std::chrono::milliseconds heartbeat_timeout_{0};
   asio::steady_timer timer_;
   std::chrono::steady_clock::time_point heard_;
   std::chrono::steady_clock::time_point looked_;

@@ -111,7 +111,7 @@ std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank, cons
                                             const Key& key, const Deadline& deadline) {
   Attempt attempt(io, rank, key);
   auto const why = attempt.run(endpoint, deadline);
-  if (!why.empty()) throw Error(Fault::system, why);
+  if (!why.empty()) throw Error(ErrorCode::system, why);
   log::debug("control: connected to the leader at {}", name_of(endpoint));
   return {attempt.take_socket(), attempt.keys()};
 }
@@ -135,8 +135,9 @@ std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
     std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
     rest = std::min(rest * 2, local ? longest_local_rest : longest_rest);
   } while (!deadline.passed());
-  throw Error(Fault::deadline, fmt::format("join: rank {} cannot reach its leader within {}; last tried {}",
-                                           rank, text_of(deadline.length()), last));
+  throw Error(ErrorCode::deadline,
+              fmt::format("join: rank {} cannot reach its leader within {}; last tried {}", rank,
+                          text_of(deadline.length()), last));
 }
 
 }  // namespace muster::control

@@ -23,10 +23,10 @@ void allow_descriptors(std::size_t connections) {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed)
     return;
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max <= connections) {
-    throw Error(Fault::environment, fmt::format("join: rank 0 needs a connection to each of {} hosts and "
-                                                "ranks but may have {} open files: raise the limit "
-                                                "(ulimit -Hn) to {} on its node",
-                                                connections, limit.rlim_max, needed));
+    throw Error(ErrorCode::environment, fmt::format("join: rank 0 needs a connection to each of {} hosts and "
+                                                    "ranks but may have {} open files: raise the limit "
+                                                    "(ulimit -Hn) to {} on its node",
+                                                    connections, limit.rlim_max, needed));
   }
   log::debug("control: the limit of open files is raised from {} to {}", limit.rlim_cur, needed);
   limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? needed : std::min<rlim_t>(needed, limit.rlim_max);

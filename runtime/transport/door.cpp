@@ -42,7 +42,7 @@ Door::Door(asio::io_context& io, const std::vector<std::uint16_t>& ports) : acce
       why = fmt::format("port {}: {}", port, error.code().message());
     }
   }
-  throw Error(Fault::system, fmt::format("rank 0 cannot listen for the other ranks: {}", why));
+  throw Error(ErrorCode::system, fmt::format("rank 0 cannot listen for the other ranks: {}", why));
 }
 
 Door::Door(asio::io_context& io, const std::string& name) : acceptor_(io), pause_(io) {
@@ -59,7 +59,7 @@ Door::Door(asio::io_context& io, const std::string& name) : acceptor_(io), pause
       why += ", by other users, as are the others that were tried";
     }
   }
-  throw Error(Fault::system,
+  throw Error(ErrorCode::system,
               fmt::format("cannot listen on the UNIX socket @{} for the other ranks: {}", name, why));
 }
 

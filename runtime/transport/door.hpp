@@ -29,10 +29,10 @@ class Door {
 
   /// Listens on the first of the ports that is free (0: the system's choice), on every interface, IPv6 and
   /// IPv4.
-  /// @throws Error(Fault::system) when none is.
+  /// @throws Error(ErrorCode::system) when none is.
   Door(asio::io_context& io, const std::vector<std::uint16_t>& ports);
   /// Listens on the first of the local_endpoints() of this name that no other user holds.
-  /// @throws Error(Fault::system) when they hold all, or another process of this user's has that one.
+  /// @throws Error(ErrorCode::system) when they hold all, or another process of this user's has that one.
   Door(asio::io_context& io, const std::string& name);
 
   /// 0 for a UNIX socket.

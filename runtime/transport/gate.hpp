@@ -24,7 +24,7 @@ class Gate {
   /// Somebody said that it is this rank and did not prove that it has the key.
   using OnUnproven = std::function<void(int rank)>;
 
-  /// As Door. @throws Error(Fault::system)
+  /// As Door. @throws Error(ErrorCode::system)
   explicit Gate(asio::io_context& io, const std::vector<std::uint16_t>& ports = {0});
   Gate(asio::io_context& io, const std::string& name);
 

@@ -14,7 +14,8 @@ namespace {
 constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'e', 'r', 0, 1};
 
 void start_sodium() {
-  if (sodium_init() < 0) throw Error(Fault::system, "libsodium cannot start (no source of random numbers?)");
+  if (sodium_init() < 0)
+    throw Error(ErrorCode::system, "libsodium cannot start (no source of random numbers?)");
 }
 
 std::array<std::uint8_t, 4> little_endian(std::uint32_t value) {

@@ -42,7 +42,7 @@ struct Introduction {
   Nonce of_leader{};
 };
 
-/// @throws Error(Fault::system) when libsodium cannot start.
+/// @throws Error(ErrorCode::system) when libsodium cannot start.
 Key random_key();
 Nonce random_nonce();
 

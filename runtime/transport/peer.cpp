@@ -48,9 +48,9 @@ bool Peer::hear(const json& message) {
   return true;
 }
 
-Ending Peer::ending(const std::string& reason, std::chrono::milliseconds silence) const {
+Ending Peer::ending(const std::string& reason, std::chrono::milliseconds heartbeat_timeout) const {
   Ending ending;
-  ending.text = how(reason, silence, ending.certain);
+  ending.text = how(reason, heartbeat_timeout, ending.certain);
   if (auto const exactly = last_call_.text(); !exactly.empty()) {
     ending.text += ", " + exactly;
   } else if (!said_.empty()) {
@@ -59,9 +59,10 @@ Ending Peer::ending(const std::string& reason, std::chrono::milliseconds silence
   return ending;
 }
 
-std::string Peer::how(const std::string& reason, std::chrono::milliseconds silence, bool& certain) const {
-  bool const silent = silence.count() > 0;
-  auto const for_so_long = fmt::format("silent for {}", text_of(silence));
+std::string Peer::how(const std::string& reason, std::chrono::milliseconds heartbeat_timeout,
+                      bool& certain) const {
+  bool const silent = heartbeat_timeout.count() > 0;
+  auto const for_so_long = fmt::format("silent for {}", text_of(heartbeat_timeout));
   if (!process_) {
     if (silent) return fmt::format("is {}: it is stopped, or its host or the way to it is down", for_so_long);
     certain = true;

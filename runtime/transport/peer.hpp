@@ -32,12 +32,13 @@ class Peer {
   /// True when it was one of these two.
   bool hear(const nlohmann::json& message);
 
-  /// `reason`: the system's text; `silence` is 0 unless that is why. A process of this host that is stopped
-  /// is killed: the others go on without it, and nobody else would end it.
-  Ending ending(const std::string& reason, std::chrono::milliseconds silence) const;
+  /// `reason`: the system's text; `heartbeat_timeout` is 0 unless that is why. A process of this host that is
+  /// stopped is killed: the others go on without it, and nobody else would end it.
+  Ending ending(const std::string& reason, std::chrono::milliseconds heartbeat_timeout) const;
 
  private:
-  std::string how(const std::string& reason, std::chrono::milliseconds silence, bool& certain) const;
+  std::string how(const std::string& reason, std::chrono::milliseconds heartbeat_timeout,
+                  bool& certain) const;
 
   std::shared_ptr<const LastCall> own_;
   bool is_local_;

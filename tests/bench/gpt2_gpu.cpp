@@ -145,7 +145,7 @@ void time_parts(const GptConfig& c, int batch, CudaCompute& on, double step) {
 void bench(const std::string& name, int batch, int steps) {
   const auto config = models::gpt_preset(name);
   if (!config)
-    throw Error(Fault::usage, name + " is no model: gpt2-124M, gpt2-350M, gpt2-774M or gpt2-1558M");
+    throw Error(ErrorCode::usage, name + " is no model: gpt2-124M, gpt2-350M, gpt2-774M or gpt2-1558M");
   const char* const measure = std::getenv("GPT2_GPU_MEASURE");
   const char* const fuse = std::getenv("GPT2_GPU_FUSE");
   CudaCompute on(
@@ -187,6 +187,6 @@ int main(int argc, char** argv) {
           argc > 3 ? std::atoi(argv[3]) : 20);
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
-    return error.fault() == Fault::device && argc < 2 ? 77 : error.exit_code();
+    return error.code() == ErrorCode::device && argc < 2 ? 77 : error.exit_code();
   }
 }

@@ -148,8 +148,9 @@ Calls calls_of(Communicator& world, const Operation& operation, std::span<T> mem
   if (name == "all_to_all")
     return {of_shares, exchanged, [=, &world] { world.all_to_all(shares, results); },
             [=] { MPI_Alltoall(shares.data(), part, raw.type, results.data(), part, raw.type, comm); }};
-  throw Error(Fault::usage, "no operation '" + name +
-                                "': all_reduce, broadcast, reduce, all_gather, reduce_scatter or all_to_all");
+  throw Error(
+      ErrorCode::usage,
+      "no operation '" + name + "': all_reduce, broadcast, reduce, all_gather, reduce_scatter or all_to_all");
 }
 
 template <typename T>
@@ -191,7 +192,8 @@ int run(double seconds, std::size_t most, const std::vector<std::string>& asked)
   for (const auto& text : asked) operations.push_back(read_operation(text));
   auto job = Job::join();
   auto world = job.host_world();
-  if (job.size() == 1) throw Error(Fault::usage, "a world of one reduces nothing: start it with mpirun -n 2");
+  if (job.size() == 1)
+    throw Error(ErrorCode::usage, "a world of one reduces nothing: start it with mpirun -n 2");
   if (job.rank() == 0) {
     std::printf("%d ranks on %d hosts; times in us, bus bandwidth in GB/s\n", job.size(), job.host_count());
     std::printf("%-23s %10s %12s %12s %9s %9s %7s  %-11s %5s\n", "operation, type", "bytes", "raw", "muster",
@@ -213,7 +215,7 @@ int main(int argc, char** argv) {
     return run(argc > 1 ? std::stod(argv[1]) : 0.5, argc > 2 ? std::stoul(argv[2]) : std::size_t{256} << 20,
                operations);
   } catch (const Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "bench_host_collectives: %s\n", error.what());
+    if (!error.reported_elsewhere()) std::fprintf(stderr, "bench_host_collectives: %s\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_host_collectives: %s\n", error.what());

@@ -28,7 +28,7 @@ inline bool reduces(const std::string& name) {
   return name == "all_reduce" || name == "reduce" || name == "reduce_scatter";
 }
 
-/// @throws muster::Error(Fault::usage) for a word that the operation does not have.
+/// @throws muster::Error(ErrorCode::usage) for a word that the operation does not have.
 inline Operation read_operation(const std::string& text) {
   std::istringstream words(text);
   Operation asked{.text = text, .name = "", .type = ""};
@@ -46,7 +46,8 @@ inline Operation read_operation(const std::string& text) {
     } else if (word == "apart" && asked.name == "all_reduce") {
       asked.apart = true;
     } else {
-      throw muster::Error(muster::Fault::usage, "'" + text + "': " + asked.name + " has no '" + word + "'");
+      throw muster::Error(muster::ErrorCode::usage,
+                          "'" + text + "': " + asked.name + " has no '" + word + "'");
     }
   }
   return asked;

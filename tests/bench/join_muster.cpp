@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     job.leave();
     return 0;
   } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "join_muster: %s\n", error.what());
+    if (!error.reported_elsewhere()) std::fprintf(stderr, "join_muster: %s\n", error.what());
     return error.exit_code();
   }
 }

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   try {
     return run(gpus, argc > 1 ? std::stoul(argv[1]) : std::size_t{256} << 20);
   } catch (const Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
+    if (!error.reported_elsewhere()) std::fprintf(stderr, "%s\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
     job.leave();
     return 0;
   } catch (const Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
+    if (!error.reported_elsewhere()) std::fprintf(stderr, "%s\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc > 1 ? std::stoul(argv[1]) : 64, argc > 2 ? std::stoul(argv[2]) : 96);
   } catch (const Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "%s\n", error.what());
+    if (!error.reported_elsewhere()) std::fprintf(stderr, "%s\n", error.what());
     return error.exit_code();
   }
 }

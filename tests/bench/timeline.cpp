@@ -67,6 +67,6 @@ int run() {
 }  // namespace
 
 int main() try { return run(); } catch (const muster::Error& error) {
-  if (!error.repeated()) std::fprintf(stderr, "bench_timeline: %s\n", error.what());
+  if (!error.reported_elsewhere()) std::fprintf(stderr, "bench_timeline: %s\n", error.what());
   return error.exit_code();
 }

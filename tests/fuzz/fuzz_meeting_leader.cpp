@@ -80,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     lead_meeting(plan, mine, Deadline(seconds(20)));
   } catch (const Error& error) {
-    if (error.fault() == Fault::deadline) std::abort();
+    if (error.code() == ErrorCode::deadline) std::abort();
   }
   visitors.over = true;
   others.join();

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto const records = come_to_meeting(plan, mine, Deadline(std::chrono::seconds(20)));
     if (records.size() != 2) std::abort();
   } catch (const Error& error) {
-    if (error.fault() == Fault::deadline) std::abort();
+    if (error.code() == ErrorCode::deadline) std::abort();
   }
   return 0;
 }

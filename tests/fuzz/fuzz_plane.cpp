@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     plane->gather("b", {0, 1}, {}, patience);
     plane->broadcast("c", {0, 1}, 0, {}, patience);
   } catch (const Error& error) {
-    if (error.fault() == Fault::deadline &&
+    if (error.code() == ErrorCode::deadline &&
         std::string(error.what()).find("does not answer") != std::string::npos)
       std::abort();
   }

@@ -68,8 +68,8 @@ int run(const std::string& what, int gpus) {
   // The deadline bounds NCCL's initialisation too.
   auto const deadline = what == "missing" || what == "init_stopped" ? 8s : 30s;
   muster::JoinOptions options{.deadline = deadline, .operation_timeout = 5s, .device = muster::Device::cuda};
-  if (what == "init_stopped") options.silence = 0s;  // its silence is not what ends the job
-  options.survive_losses = what == "shrunk";
+  if (what == "init_stopped") options.heartbeat_timeout = 0s;  // its silence is not what ends the job
+  options.tolerate_rank_loss = what == "shrunk";
   auto job = muster::Job::join(options);
   one_gpu::use(gpus, job.local_rank());
   float* data = nullptr;
@@ -100,7 +100,7 @@ int run(const std::string& what, int gpus) {
     }
     while (true) all_reduce();
   } catch (const muster::Error& error) {
-    if (what == "shrunk" && error.fault() == muster::Fault::lost_rank) return go_on(job);
+    if (what == "shrunk" && error.code() == muster::ErrorCode::lost_rank) return go_on(job);
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - since;
     std::printf("rank %d: ended after %.2f s\n", job.rank(), took.count());
     std::fflush(stdout);

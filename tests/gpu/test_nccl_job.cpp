@@ -29,8 +29,8 @@ TEST_CASE("NCCL's split, barrier and the host communicator beside it") {
 }
 
 TEST_CASE("NCCL's communicators of the node and across nodes") {
-  auto node = job().node();
-  auto across = job().across_nodes();
+  auto node = job().intra_node();
+  auto across = job().inter_node();
   REQUIRE(node.size() == job().local_size());
   REQUIRE(node.rank() == job().local_rank());
   REQUIRE(across.rank() == job().host_index());

@@ -43,7 +43,7 @@ std::uint64_t hash_of(const models::TensorTable& table, const TrainingTensors& t
 }
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
-  throw Error(Fault::usage, fmt::format("{} is damaged or no checkpoint: {}", folder.string(), why));
+  throw Error(ErrorCode::usage, fmt::format("{} is damaged or no checkpoint: {}", folder.string(), why));
 }
 
 SealedState read_state(const fs::path& folder) {

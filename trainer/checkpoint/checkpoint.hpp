@@ -18,7 +18,7 @@ struct TrainingTensors {
 /// Writes a folder with tensors.safetensors (parameters under their own names, AdamW's moments as
 /// adamw.m.NAME and adamw.v.NAME) and state.json (the state and a hash over all tensors). It appears whole or
 /// not at all; an earlier folder of that path stays good when it fails.
-/// @throws muster::Error(Fault::system)
+/// @throws muster::Error(ErrorCode::system)
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state,
                       const models::TensorTable& table, const TrainingTensors& tensors);
 

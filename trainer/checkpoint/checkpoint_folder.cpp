@@ -30,7 +30,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 }
 
 [[noreturn]] void fail(const char* doing, const fs::path& path, const std::error_code& error) {
-  throw Error(Fault::system, fmt::format("cannot {} {}: {}", doing, path.string(), error.message()));
+  throw Error(ErrorCode::system, fmt::format("cannot {} {}: {}", doing, path.string(), error.message()));
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::read_newest(
     }
   }
   if (all.empty()) return std::nullopt;
-  throw Error(Fault::usage,
+  throw Error(ErrorCode::usage,
               fmt::format("none of the {} checkpoints in {} is whole: pass --resume=off to start anew",
                           all.size(), folder_.string()));
 }

@@ -20,7 +20,7 @@ class CheckpointFolder {
   CheckpointFolder(std::filesystem::path folder, std::int64_t keep);
 
   /// Creates the folder and removes what killed processes left half done.
-  /// @throws muster::Error(Fault::system), as save() and set_aside() do.
+  /// @throws muster::Error(ErrorCode::system), as save() and set_aside() do.
   void open();
   /// Moves all that is in it to FOLDER.before-1 (or -2, …), and says where; nothing when there is nothing.
   std::optional<std::filesystem::path> set_aside();
@@ -36,7 +36,7 @@ class CheckpointFolder {
   /// Reads the newest checkpoint that is whole. Of each newer one that is not, `skipped` is told in one line.
   /// `accepts` may throw to refuse the state of a whole one before its tensors are read; that ends the
   /// search.
-  /// @throws muster::Error(Fault::usage) when there are checkpoints and none is whole.
+  /// @throws muster::Error(ErrorCode::usage) when there are checkpoints and none is whole.
   std::optional<Found> read_newest(const models::TensorTable& table, const TrainingTensors& tensors,
                                    const std::function<void(const TrainingState&)>& accepts,
                                    const std::function<void(const std::string&)>& skipped);

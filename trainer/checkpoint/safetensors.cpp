@@ -49,7 +49,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   // Non-blocking: a named pipe without a writer is refused, not waited for.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0)
-    throw Error(Fault::system, fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
+    throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
   try {
     read_header();
   } catch (...) {
@@ -80,7 +80,7 @@ void SafetensorsFile::read_header() {
 SafetensorsFile::~SafetensorsFile() { ::close(descriptor_); }
 
 void SafetensorsFile::refuse(const std::string& why) const {
-  throw Error(Fault::usage, fmt::format("{} is damaged or no safetensors file: {}", path_.string(), why));
+  throw Error(ErrorCode::usage, fmt::format("{} is damaged or no safetensors file: {}", path_.string(), why));
 }
 
 const SafetensorsTensor* SafetensorsFile::find(const std::string& name) const noexcept {
@@ -100,7 +100,7 @@ void SafetensorsFile::read_at(std::uint64_t offset, void* to, std::uint64_t size
     const ssize_t done = ::pread(descriptor_, at, size, static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0)
-      throw Error(Fault::system, fmt::format("cannot read {}: {}", path_.string(), std::strerror(errno)));
+      throw Error(ErrorCode::system, fmt::format("cannot read {}: {}", path_.string(), std::strerror(errno)));
     if (done == 0) refuse("it became shorter while it was read");
     at += done;
     offset += static_cast<std::uint64_t>(done);

@@ -20,7 +20,7 @@ struct SafetensorsSource {
   const void* data = nullptr;
   std::uint64_t size = 0;  ///< bytes
 };
-/// @throws muster::Error(Fault::system)
+/// @throws muster::Error(ErrorCode::system)
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<SafetensorsSource>& tensors);
 

@@ -22,21 +22,21 @@ std::string read_text(const std::string& path) {
   std::string text(static_cast<std::size_t>(longest_file + 1), '\0');
   file.read(text.data(), longest_file + 1);
   if (!file.is_open() || file.bad() || (errno != 0 && file.gcount() == 0)) {
-    throw Error(Fault::system,
+    throw Error(ErrorCode::system,
                 fmt::format("cannot read the settings file {}: {}", path, std::strerror(errno)));
   }
   if (file.gcount() > longest_file)
-    throw Error(Fault::usage, fmt::format("{} is longer than 1 MiB: no settings file", path));
+    throw Error(ErrorCode::usage, fmt::format("{} is longer than 1 MiB: no settings file", path));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
 }
 
 GivenSetting given(const std::string& name, const toml::node& value, const std::string& where) {
   if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-    throw Error(Fault::usage, where + ": a name with control characters");
+    throw Error(ErrorCode::usage, where + ": a name with control characters");
   if (const auto* text = value.as_string()) {
     if (text->get().find('\0') != std::string::npos)
-      throw Error(Fault::usage, fmt::format("{}: {} holds a zero byte", where, name));
+      throw Error(ErrorCode::usage, fmt::format("{}: {} holds a zero byte", where, name));
     return {name, text->get(), where};
   }
   if (const auto* number = value.as_integer()) return {name, std::to_string(number->get()), where};
@@ -44,9 +44,9 @@ GivenSetting given(const std::string& name, const toml::node& value, const std::
   if (const auto* truth = value.as_boolean()) return {name, truth->get() ? "true" : "false", where, true};
   if (value.is_table())
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         fmt::format("{}: settings stand without sections, as in --print-config: not [{}]", where, name));
-  throw Error(Fault::usage,
+  throw Error(ErrorCode::usage,
               fmt::format("{}: {} wants a number, a text in quotes, true or false", where, name));
 }
 
@@ -83,7 +83,7 @@ std::vector<GivenSetting> read_settings_file(const std::string& path) {
     return settings_of_document(read_toml(read_text(path)), path);
   } catch (const NotToml& error) {
     const std::string where = error.line() > 0 ? fmt::format("{}:{}", path, error.line()) : path;
-    throw Error(Fault::usage, fmt::format("{}: {}", where, error.what()));
+    throw Error(ErrorCode::usage, fmt::format("{}: {}", where, error.what()));
   }
 }
 

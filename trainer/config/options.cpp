@@ -159,7 +159,7 @@ void add_machine_options(CLI::App& app, Options& o) {
 }
 
 void require(bool fine, const std::string& text) {
-  if (!fine) throw Error(Fault::usage, text + " (see muster-train --help)");
+  if (!fine) throw Error(ErrorCode::usage, text + " (see muster-train --help)");
 }
 
 /// "--steps 50 (run.toml:3)"; nothing more where it stood on the command line.

@@ -65,7 +65,7 @@ struct Options {
 std::optional<Options> parse_options(int argc, const char* const* argv);
 
 /// Sets `model` from the name and the shape, and the learning rates that `origins` does not have by the name.
-/// @throws muster::Error(Fault::usage) when values contradict each other.
+/// @throws muster::Error(ErrorCode::usage) when values contradict each other.
 void settle_options(Options& options);
 
 /// What --model takes.

@@ -68,7 +68,7 @@ bool parse_command(CLI::App& app, int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App& command = named_command(app);
     const std::string help = app.get_name() + (&command == &app ? "" : " " + command.get_name());
-    throw Error(Fault::usage, text_of_error(app, error) + " (see " + help + " --help)");
+    throw Error(ErrorCode::usage, text_of_error(app, error) + " (see " + help + " --help)");
   }
 }
 

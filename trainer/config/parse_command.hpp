@@ -8,7 +8,7 @@
 namespace muster {
 
 /// Parses the command line of a command beside training. False when help was asked for and is printed.
-/// @throws muster::Error(Fault::usage) in one line.
+/// @throws muster::Error(ErrorCode::usage) in one line.
 bool parse_command(CLI::App& app, int argc, const char* const* argv);
 
 /// What to say of an argument that `app` does not know: an option, with the nearest of its options, or

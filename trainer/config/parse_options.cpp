@@ -38,7 +38,7 @@ struct CommandLine {
 [[noreturn]] void refuse(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-  throw Error(Fault::usage, text + " (see muster-train --help)");
+  throw Error(ErrorCode::usage, text + " (see muster-train --help)");
 }
 
 std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }

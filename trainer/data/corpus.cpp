@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_corpus(const std::string& where, const std::string& why) {
-  throw Error(Fault::usage, fmt::format("--data {}: {}", where, why));
+  throw Error(ErrorCode::usage, fmt::format("--data {}: {}", where, why));
 }
 
 bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }

@@ -18,8 +18,8 @@ class Corpus {
   /// (0 to 0.9) of all tokens is. With a
   /// validation_fraction of 0 nothing is held out, and such shards are left out. Of what is held out the
   /// first most_held_out tokens are taken, or, when that is 0, all.
-  /// @throws muster::Error(Fault::usage): what files_of() throws, a shard that is none, no tokens, or nothing
-  /// left on one side of the cut.
+  /// @throws muster::Error(ErrorCode::usage): what files_of() throws, a shard that is none, no tokens, or
+  /// nothing left on one side of the cut.
   static Corpus read(const std::string& where, double validation_fraction, std::uint64_t most_held_out = 0);
 
   std::uint64_t size() const noexcept { return training_.size() + held_out_size_; }

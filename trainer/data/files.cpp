@@ -21,9 +21,9 @@ void insert_file(const fs::path& name, Files& files) {
 }
 
 [[noreturn]] void refuse_path(const fs::path& path, const std::string& why) {
-  throw Error(Fault::usage, fmt::format("cannot read {}: {} (--data takes a file, a folder, or a list of "
-                                        "files and patterns; muster-train make-data writes some)",
-                                        path.string(), why));
+  throw Error(ErrorCode::usage, fmt::format("cannot read {}: {} (--data takes a file, a folder, or a list of "
+                                            "files and patterns; muster-train make-data writes some)",
+                                            path.string(), why));
 }
 
 void add_path(const fs::path& path, Files& files) {

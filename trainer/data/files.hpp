@@ -12,7 +12,7 @@ namespace muster::data {
 /// links to folders inside a folder are not; each real file comes once, in the order of real paths, the same
 /// on every rank.
 /// The value is the name by which a file was found, which tells its kind; of several the first.
-/// @throws muster::Error(Fault::usage): no such path, nothing that matches, no regular file.
+/// @throws muster::Error(ErrorCode::usage): no such path, nothing that matches, no regular file.
 std::map<std::filesystem::path, std::filesystem::path> files_of(const std::string& where);
 
 }  // namespace muster::data

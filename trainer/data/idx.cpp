@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint8_t unsigned_bytes = 8;
 
 [[noreturn]] void refuse_idx(const std::filesystem::path& path, const std::string& why) {
-  throw Error(Fault::usage, fmt::format("{} is no IDX file of bytes: {}", path.string(), why));
+  throw Error(ErrorCode::usage, fmt::format("{} is no IDX file of bytes: {}", path.string(), why));
 }
 
 std::size_t header_bytes(std::size_t dimensions) { return 4 + 4 * dimensions; }
@@ -78,22 +78,22 @@ LabelledImages LabelledImages::read(const std::filesystem::path& images, const s
   const auto extents = idx_extents(read.image_file_->bytes(), 3, images);
   const auto count = idx_extents(read.label_file_->bytes(), 1, labels)[0];
   if (extents[1] != side || extents[2] != side) {
-    throw Error(Fault::usage, fmt::format("{}: images of {} x {} pixels, but the model takes {} x {}",
-                                          images.string(), extents[1], extents[2], side, side));
+    throw Error(ErrorCode::usage, fmt::format("{}: images of {} x {} pixels, but the model takes {} x {}",
+                                              images.string(), extents[1], extents[2], side, side));
   }
   if (count != extents[0]) {
-    throw Error(Fault::usage, fmt::format("{} has {} labels for the {} images of {}", labels.string(), count,
-                                          extents[0], images.string()));
+    throw Error(ErrorCode::usage, fmt::format("{} has {} labels for the {} images of {}", labels.string(),
+                                              count, extents[0], images.string()));
   }
-  if (count == 0) throw Error(Fault::usage, fmt::format("{}: there is no image in it", images.string()));
+  if (count == 0) throw Error(ErrorCode::usage, fmt::format("{}: there is no image in it", images.string()));
   read.image_size_ = side * side;
   read.pixels_ = read.image_file_->bytes().subspan(header_bytes(3));
   read.labels_ = read.label_file_->bytes().subspan(header_bytes(1));
   const auto wrong = std::find_if(read.labels_.begin(), read.labels_.end(),
                                   [&](std::uint8_t label) { return label >= classes; });
   if (wrong != read.labels_.end()) {
-    throw Error(Fault::usage, fmt::format("{}: label {} at position {} is not below {}", labels.string(),
-                                          *wrong, wrong - read.labels_.begin(), classes));
+    throw Error(ErrorCode::usage, fmt::format("{}: label {} at position {} is not below {}", labels.string(),
+                                              *wrong, wrong - read.labels_.begin(), classes));
   }
   return read;
 }
@@ -108,7 +108,7 @@ ImageSet ImageSet::read(const std::filesystem::path& folder, std::uint64_t side,
     std::error_code ignored;
     if (fs::exists(folder / name, ignored)) continue;
     const bool packed = fs::exists(folder / (std::string(name) + ".gz"), ignored);
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("--data {}: there is no {} in it: {}", folder.string(), name,
                             packed ? "gunzip the one that is packed"
                                    : "name a folder with MNIST's four files (muster-train make-data digits "

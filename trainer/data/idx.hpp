@@ -18,20 +18,20 @@ namespace muster::data {
 
 /// The extents of an IDX file of bytes with so many dimensions (1 to 8), after checking that its header is
 /// one and that they fit its size exactly. `path` is for the message.
-/// @throws muster::Error(Fault::usage)
+/// @throws muster::Error(ErrorCode::usage)
 std::vector<std::uint64_t> idx_extents(std::span<const std::uint8_t> content, std::size_t dimensions,
                                        const std::filesystem::path& path);
 
 /// Writes an IDX file: whole or not at all. The extents' product is the number of bytes.
-/// @throws muster::Error(Fault::system)
+/// @throws muster::Error(ErrorCode::system)
 void write_idx(const std::filesystem::path& path, std::span<const std::uint32_t> extents,
                std::span<const std::uint8_t> bytes);
 
 /// Images of one size with their labels, mapped. Reading is thread-safe.
 class LabelledImages {
  public:
-  /// @throws muster::Error(Fault::usage): what idx_extents() throws, images that are not side x side pixels,
-  /// another number of labels, a label that is not below `classes`, none at all.
+  /// @throws muster::Error(ErrorCode::usage): what idx_extents() throws, images that are not side x side
+  /// pixels, another number of labels, a label that is not below `classes`, none at all.
   static LabelledImages read(const std::filesystem::path& images, const std::filesystem::path& labels,
                              std::uint64_t side, int classes);
 
@@ -53,7 +53,7 @@ struct ImageSet {
   /// MNIST's names: training images and labels, and those to validate with.
   static constexpr std::array<const char*, 4> names{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-  /// @throws muster::Error(Fault::usage): a file that is missing (packed ones are told apart), or what
+  /// @throws muster::Error(ErrorCode::usage): a file that is missing (packed ones are told apart), or what
   /// LabelledImages::read() throws.
   static ImageSet read(const std::filesystem::path& folder, std::uint64_t side, int classes);
 

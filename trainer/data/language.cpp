@@ -23,7 +23,7 @@ std::uint64_t states_of(int symbols, int order) {
   for (int i = 0; i < order && states <= Language::most_probabilities; ++i) states *= base;
   if (symbols < 2 || order < 1 || states > Language::most_probabilities / base) {
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         fmt::format("--symbols {} and --order {}: at least 2 and 1 are needed, and at most {} probabilities "
                     "(symbols to the power of order + 1): give less of one",
                     symbols, order, Language::most_probabilities));

@@ -16,7 +16,7 @@ class Language {
   /// symbols^(order + 1) at most.
   static constexpr std::uint64_t most_probabilities = std::uint64_t{1} << 24;
 
-  /// @throws muster::Error(Fault::usage) unless symbols >= 2, order >= 1 and their power is within
+  /// @throws muster::Error(ErrorCode::usage) unless symbols >= 2, order >= 1 and their power is within
   /// most_probabilities.
   Language(int symbols, int order, std::uint64_t seed);
 

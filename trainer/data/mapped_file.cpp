@@ -27,18 +27,18 @@ struct Descriptor {
   }
 };
 
-[[noreturn]] void refuse_file(const std::filesystem::path& path, Fault fault, const std::string& why) {
-  throw Error(fault, fmt::format("cannot read {}: {}", path.string(), why));
+[[noreturn]] void refuse_file(const std::filesystem::path& path, ErrorCode code, const std::string& why) {
+  throw Error(code, fmt::format("cannot read {}: {}", path.string(), why));
 }
 
 }  // namespace
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.number < 0) refuse_file(path_, Fault::usage, std::strerror(errno));
+  if (file.number < 0) refuse_file(path_, ErrorCode::usage, std::strerror(errno));
   struct stat status {};
-  if (::fstat(file.number, &status) != 0) refuse_file(path_, Fault::system, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) refuse_file(path_, Fault::usage, "not a regular file");
+  if (::fstat(file.number, &status) != 0) refuse_file(path_, ErrorCode::system, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) refuse_file(path_, ErrorCode::usage, "not a regular file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size < copied_below) {
     read_whole(file.number, size);
@@ -47,7 +47,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   mapping_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
-    refuse_file(path_, Fault::system, std::strerror(errno));
+    refuse_file(path_, ErrorCode::system, std::strerror(errno));
   }
   bytes_ = {static_cast<const std::uint8_t*>(mapping_), size};
 }
@@ -58,7 +58,7 @@ void MappedFile::read_whole(int descriptor, std::size_t size) {
   while (done < size) {
     const ssize_t count = ::read(descriptor, copied_.data() + done, size - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) refuse_file(path_, Fault::system, std::strerror(errno));
+    if (count < 0) refuse_file(path_, ErrorCode::system, std::strerror(errno));
     if (count == 0) break;
     done += static_cast<std::size_t>(count);
   }

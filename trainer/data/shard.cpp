@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t bytes_per_token = 2;
 
 [[noreturn]] void refuse_shard(const std::filesystem::path& path, const std::string& why) {
-  throw Error(Fault::usage,
+  throw Error(ErrorCode::usage,
               fmt::format("{} is no shard of tokens: {} (a text file's name must not end with .bin)",
                           path.string(), why));
 }
@@ -53,7 +53,8 @@ std::uint64_t tokens_in_shard(std::span<const std::uint8_t> content, const std::
 
 void write_shard(const std::filesystem::path& path, std::span<const compute::Token> tokens) {
   if (tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-    throw Error(Fault::usage, fmt::format("{}: a shard cannot hold {} tokens", path.string(), tokens.size()));
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: a shard cannot hold {} tokens", path.string(), tokens.size()));
   }
   std::vector<std::uint8_t> bytes;
   bytes.reserve(shard_header_bytes + bytes_per_token * tokens.size());

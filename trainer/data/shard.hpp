@@ -17,7 +17,7 @@ inline constexpr std::uint64_t shard_header_bytes = 1024;
 
 /// Number of tokens in a shard's whole content, after checking that the header is one and that the count fits
 /// the size exactly. `path` is for the message.
-/// @throws muster::Error(Fault::usage)
+/// @throws muster::Error(ErrorCode::usage)
 std::uint64_t tokens_in_shard(std::span<const std::uint8_t> content, const std::filesystem::path& path);
 
 /// Writes a shard: whole or not at all.

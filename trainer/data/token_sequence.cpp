@@ -57,9 +57,9 @@ void TokenSequence::copy_piece(const Piece& piece, std::uint64_t first, std::siz
   // Of a shard the position is a token's; of a text, whose tokens are bytes, it is a byte's.
   const std::uint64_t header = width == 1 ? 0 : shard_header_bytes;
   const std::uint64_t position = (piece.first_byte - header) / width + first + at;
-  throw Error(Fault::usage, fmt::format("{}: token {} at position {} is not below --vocabulary {}{}",
-                                        piece.file->path().string(), to[at], position, vocabulary,
-                                        width == 1 ? "" : " (GPT-2's is 50257)"));
+  throw Error(ErrorCode::usage, fmt::format("{}: token {} at position {} is not below --vocabulary {}{}",
+                                            piece.file->path().string(), to[at], position, vocabulary,
+                                            width == 1 ? "" : " (GPT-2's is 50257)"));
 }
 
 }  // namespace muster::data

@@ -26,7 +26,7 @@ class TokenSequence {
   TokenSequence part(std::uint64_t begin, std::uint64_t end) const;
 
   /// Copies tokens [begin, begin + count), which must lie inside, to `to`.
-  /// @throws muster::Error(Fault::usage) when one is not below `vocabulary`; the text names file and
+  /// @throws muster::Error(ErrorCode::usage) when one is not below `vocabulary`; the text names file and
   /// position.
   void copy(std::uint64_t begin, std::size_t count, int vocabulary, Token* to) const;
 

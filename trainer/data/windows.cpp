@@ -15,10 +15,10 @@ constexpr std::uint64_t offset_stream = std::uint64_t{1} << 62;
 
 std::uint64_t windows_in(std::uint64_t tokens, std::uint64_t context) {
   if (tokens < context + 1) {
-    throw Error(Fault::usage, "there are " + std::to_string(tokens) +
-                                  " tokens (bytes of a text) to train on, but one sample needs " +
-                                  std::to_string(context + 1) +
-                                  " (--context plus one): give more data or a smaller --context");
+    throw Error(ErrorCode::usage, "there are " + std::to_string(tokens) +
+                                      " tokens (bytes of a text) to train on, but one sample needs " +
+                                      std::to_string(context + 1) +
+                                      " (--context plus one): give more data or a smaller --context");
   }
   const std::uint64_t windows = (tokens - 1) / context;
   return windows > 1 ? windows - 1 : 1;  // one window less leaves room for every offset

@@ -16,7 +16,7 @@ namespace muster::data {
 /// is the seed and the sample's number, which counts epochs and the place in them in one.
 class Windows {
  public:
-  /// @throws muster::Error(Fault::usage) when tokens < context + 1.
+  /// @throws muster::Error(ErrorCode::usage) when tokens < context + 1.
   Windows(std::uint64_t tokens, int context, std::uint64_t seed);
 
   std::uint64_t per_epoch() const noexcept { return order_.count(); }

@@ -16,7 +16,7 @@ AppendFile::AppendFile(std::filesystem::path path)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0)
-    throw Error(Fault::system, fmt::format("cannot open {}: {}", path_.string(), std::strerror(errno)));
+    throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path_.string(), std::strerror(errno)));
 }
 
 AppendFile::~AppendFile() {
@@ -29,7 +29,8 @@ void AppendFile::flush() {
     const ssize_t count = ::write(descriptor_, pending_.data() + done, pending_.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0)
-      throw Error(Fault::system, fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+      throw Error(ErrorCode::system,
+                  fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
     done += static_cast<std::size_t>(count);
   }
   pending_.clear();

@@ -10,7 +10,7 @@ namespace muster {
 class AppendFile {
  public:
   /// Opens the file, and creates it when there is none.
-  /// @throws muster::Error(Fault::system), as flush() does.
+  /// @throws muster::Error(ErrorCode::system), as flush() does.
   explicit AppendFile(std::filesystem::path path);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

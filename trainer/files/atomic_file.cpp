@@ -15,7 +15,7 @@ namespace muster {
 namespace {
 
 [[noreturn]] void fail_at(const char* doing, const std::filesystem::path& path) {
-  throw Error(Fault::system, fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(errno)));
+  throw Error(ErrorCode::system, fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(errno)));
 }
 
 }  // namespace

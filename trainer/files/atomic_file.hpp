@@ -12,7 +12,7 @@ namespace muster {
 /// removes the partial file.
 class AtomicFile {
  public:
-  /// @throws muster::Error(Fault::system), as write() and commit() do; the text names the path and the
+  /// @throws muster::Error(ErrorCode::system), as write() and commit() do; the text names the path and the
   /// system's reason.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
@@ -33,7 +33,7 @@ class AtomicFile {
 };
 
 /// Makes what was renamed or created as `path` last: syncs the folder that it is in.
-/// @throws muster::Error(Fault::system)
+/// @throws muster::Error(ErrorCode::system)
 void sync_folder_of(const std::filesystem::path& path);
 
 }  // namespace muster

@@ -43,7 +43,8 @@ AtomicFolder::~AtomicFolder() {
 }
 
 void AtomicFolder::fail(const char* doing) const {
-  throw Error(Fault::system, fmt::format("cannot {} {}: {}", doing, path_.string(), std::strerror(errno)));
+  throw Error(ErrorCode::system,
+              fmt::format("cannot {} {}: {}", doing, path_.string(), std::strerror(errno)));
 }
 
 void AtomicFolder::commit() {

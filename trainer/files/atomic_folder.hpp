@@ -12,7 +12,8 @@ namespace muster {
 class AtomicFolder {
  public:
   /// Removes what a killed process left of this name.
-  /// @throws muster::Error(Fault::system), as commit() does; the text names the path and the system's reason.
+  /// @throws muster::Error(ErrorCode::system), as commit() does; the text names the path and the system's
+  /// reason.
   explicit AtomicFolder(std::filesystem::path path);
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;

@@ -36,7 +36,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
   const std::filesystem::path path = folder / ".lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0)
-    throw Error(Fault::system, fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
+    throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
   const auto until = std::chrono::steady_clock::now() + patience;
   while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
@@ -44,7 +44,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
     if (std::chrono::steady_clock::now() >= until) {
       const std::string holder = text_in(file_);
       ::close(file_);
-      throw Error(Fault::usage,
+      throw Error(ErrorCode::usage,
                   fmt::format("{} trains into {} already: give this run another --output, or wait for it",
                               holder, folder.string()));
     }

@@ -63,7 +63,7 @@ std::filesystem::path file_in(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    throw Error(Fault::system, fmt::format("cannot create {}: {}", folder.string(), error.message()));
+    throw Error(ErrorCode::system, fmt::format("cannot create {}: {}", folder.string(), error.message()));
   return folder / fmt::format("events.out.tfevents.{:010}.{}.{}", now, host, ::getpid());
 }
 

@@ -17,7 +17,7 @@ class EventFile {
  public:
   /// Creates `folder`/events.out.tfevents.TIME.HOST.PID. What earlier files of the folder hold after
   /// `first_step` is taken back: TensorBoard drops it.
-  /// @throws muster::Error(Fault::system), as flush() does.
+  /// @throws muster::Error(ErrorCode::system), as flush() does.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   void training(const StepRecord& record);

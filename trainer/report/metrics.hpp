@@ -31,7 +31,7 @@ struct StepRecord {
 class Metrics {
  public:
   /// Starts the file anew, or, when resuming, keeps its lines up to `resumed_step` and drops the rest.
-  /// @throws muster::Error(Fault::system), as flush() does.
+  /// @throws muster::Error(ErrorCode::system), as flush() does.
   Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_step);
 
   void training(const StepRecord& record);

@@ -25,7 +25,7 @@ struct RunStatus {
 /// {"state":"unfinished","step":40,"steps":600,"checkpoint":"…"}
 std::string status_line(const RunStatus& status);
 /// Whole or not at all.
-/// @throws muster::Error(Fault::system)
+/// @throws muster::Error(ErrorCode::system)
 void write_status(const std::filesystem::path& path, const RunStatus& status);
 
 }  // namespace muster

@@ -44,14 +44,14 @@ double link_rate_of(const std::vector<ScalingRun>& runs) {
 
 std::vector<ScalingPoint> compare_runs(std::vector<ScalingRun> runs, double link_rate) {
   std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
-  if (runs.empty()) throw Error(Fault::usage, "no runs to compare");
+  if (runs.empty()) throw Error(ErrorCode::usage, "no runs to compare");
   for (const ScalingRun& run : runs) {
     if (run.step_seconds <= 0 || run.tokens_per_step <= 0 || run.ranks < 1)
-      throw Error(Fault::usage, fmt::format("the run of {} ranks has no steps to compare", run.ranks));
+      throw Error(ErrorCode::usage, fmt::format("the run of {} ranks has no steps to compare", run.ranks));
   }
   for (std::size_t i = 1; i < runs.size(); ++i) {
     if (runs[i].ranks == runs[i - 1].ranks)
-      throw Error(Fault::usage,
+      throw Error(ErrorCode::usage,
                   fmt::format("two runs have {}: give one of each size", plural(runs[i].ranks, "rank")));
   }
   const ScalingRun& first = runs.front();

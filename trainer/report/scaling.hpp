@@ -34,7 +34,7 @@ double link_rate_of(const std::vector<ScalingRun>& runs);
 /// computing, the backward pass (twice the forward pass' operations), hide them; gathered parameters take
 /// (H-1)/H times their bytes, and nothing hides them. `link_rate`: bytes per second; 0: links that cost
 /// nothing.
-/// @throws muster::Error(Fault::usage) for runs that cannot be compared.
+/// @throws muster::Error(ErrorCode::usage) for runs that cannot be compared.
 std::vector<ScalingPoint> compare_runs(std::vector<ScalingRun> runs, double link_rate);
 
 /// `muster-train scaling`: reads the runs' folders, prints a table and writes the picture. Returns the exit

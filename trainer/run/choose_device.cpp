@@ -31,7 +31,7 @@ std::string reason(const Options& o) {
 ChosenDevice choose_device(const Options& options) {
   const std::string why = reason(options);
   if (why.empty() || options.device == Device::cpu) return {options.device, ""};
-  if (options.device == Device::cuda) throw Error(Fault::usage, why + ": pass --device=cpu");
+  if (options.device == Device::cuda) throw Error(ErrorCode::usage, why + ": pass --device=cpu");
   return {Device::cpu, why};
 }
 

@@ -14,7 +14,7 @@ struct ChosenDevice {
 };
 
 /// Where --device=auto lets a run compute that a GPU cannot: on the CPU.
-/// @throws muster::Error(Fault::usage) for --device=cuda then.
+/// @throws muster::Error(ErrorCode::usage) for --device=cuda then.
 ChosenDevice choose_device(const Options& options);
 
 }  // namespace muster

@@ -60,13 +60,13 @@ void Run::require_memory() {
                     job_.roster()[static_cast<std::size_t>(world_.rank())].host,
                     format_bytes(free_memory_.bytes), free_memory_.where);
     if (largest == 0)
-      throw Error(Fault::usage, fmt::format("{}: no batch fits: {}", what, way_out(options_)));
+      throw Error(ErrorCode::usage, fmt::format("{}: no batch fits: {}", what, way_out(options_)));
     auto in_chunks = settings;
     in_chunks.chunk = options_.chunk;
     const bool fits_in_chunks =
         largest_batch(*workload_, in_chunks, here, ranks, free_memory_.bytes) == settings.batch;
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         fmt::format("{}: the largest that fits is --batch {}, {} a rank{}", what, largest,
                     plural(static_cast<std::int64_t>(largest) / ranks, "sample"),
                     fits_in_chunks ? ", or this one with --deterministic, which computes in chunks" : ""));

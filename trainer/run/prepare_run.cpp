@@ -55,7 +55,7 @@ void Run::open_gpu() {
   const auto differ = agreement_.differing_ranks(job_.on_gpu() ? 1 : 0);
   agreement_.on_first_rank([&] {
     if (differ.empty()) return;
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("rank 0 computes on the {} and rank {} does not: pass --device, or start one "
                             "task for each GPU",
                             job_.on_gpu() ? "GPU" : "CPU", fmt::join(differ, ", ")));
@@ -68,8 +68,8 @@ void Run::open_gpu() {
 void Run::load_data() {
   agreement_.together([&] {
     if (options_.batch < world_.size()) {
-      throw Error(Fault::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
-                                            options_.batch, world_.size()));
+      throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
+                                                options_.batch, world_.size()));
     }
     workload_ = read_workload(options_);
   });
@@ -77,7 +77,7 @@ void Run::load_data() {
     std::error_code error;
     fs::create_directories(options_.output, error);
     if (error) {
-      throw Error(Fault::system,
+      throw Error(ErrorCode::system,
                   fmt::format("cannot create the output folder {}: {}", options_.output, error.message()));
     }
     lock_.emplace(folder());
@@ -90,11 +90,11 @@ void Run::require_equal_everywhere() {
   const auto data_differ = agreement_.differing_ranks(workload_->data_hash());
   agreement_.on_first_rank([&] {
     if (!options_differ.empty()) {
-      throw Error(Fault::usage, fmt::format("rank {} was started with other options than rank 0",
-                                            fmt::join(options_differ, ", ")));
+      throw Error(ErrorCode::usage, fmt::format("rank {} was started with other options than rank 0",
+                                                fmt::join(options_differ, ", ")));
     }
     if (!data_differ.empty()) {
-      throw Error(Fault::usage,
+      throw Error(ErrorCode::usage,
                   fmt::format("rank {} read other data from {} than rank 0: give all hosts the same files",
                               fmt::join(data_differ, ", "), options_.data));
     }

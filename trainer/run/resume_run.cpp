@@ -37,7 +37,7 @@ std::string differing_bits(const TrainingState& mine, const TrainingState& found
 
 void require_model(const TrainingState& mine, const TrainingState& found, const fs::path& where) {
   if (found.model == mine.model) return;
-  throw Error(Fault::usage,
+  throw Error(ErrorCode::usage,
               fmt::format("{} holds another model ({}) than the options ask for ({}): use the same, another "
                           "--output, or --resume=off",
                           where.string(), found.model, mine.model));
@@ -50,8 +50,8 @@ void copy_results(const fs::path& from, const fs::path& to) {
     if (!fs::exists(from / name, error)) continue;
     fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing, error);
     if (error) {
-      throw Error(Fault::system, fmt::format("cannot copy {} to {}: {}", (from / name).string(), to.string(),
-                                             error.message()));
+      throw Error(ErrorCode::system, fmt::format("cannot copy {} to {}: {}", (from / name).string(),
+                                                 to.string(), error.message()));
     }
   }
 }
@@ -68,7 +68,7 @@ std::optional<CheckpointFolder::Found> Run::newest_checkpoint() {
     require_model(state_, found, checkpoints_path_);
     const std::string differences = differing_options(state_, found);
     if (differences.empty()) return;
-    throw Error(Fault::usage,
+    throw Error(ErrorCode::usage,
                 fmt::format("the run in {} was made with other values of{}: use the same, another --output, "
                             "or --resume=off",
                             checkpoints_path_.string(), differences));
@@ -82,7 +82,7 @@ std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
   if (options_.resume != "off") {
     std::error_code ignored;
     if (!fs::exists(options_.resume, ignored)) {
-      throw Error(Fault::usage,
+      throw Error(ErrorCode::usage,
                   fmt::format("--resume {}: there is no such folder: name a checkpoint's (step-…), "
                               "or pass auto or off",
                               options_.resume));

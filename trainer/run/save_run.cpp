@@ -16,7 +16,7 @@ std::string Run::name_good_checkpoint() const {
 }
 
 Error Run::with_good_checkpoint(const Error& error) const {
-  return {error.fault(),
+  return {error.code(),
           fmt::format("{}; stopped after step {}, {}", error.what(), state_.step, name_good_checkpoint())};
 }
 
@@ -69,7 +69,7 @@ void Run::tell_status(RunStatus::State state) {
 void Run::tell_failure(const std::exception& error) noexcept {
   if (!first()) return;
   if (!lock_ && options_.status.empty()) return;  // the folder's status may be another run's
-  constexpr int temporary = 75;                   // EX_TEMPFAIL, of Fault::lost_rank and Fault::deadline
+  constexpr int temporary = 75;  // EX_TEMPFAIL, of ErrorCode::lost_rank and ErrorCode::deadline
   try {
     tell_status(exit_code_of(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed);
   } catch (const std::exception&) {

@@ -13,7 +13,7 @@ namespace muster {
 
 int exit_code_of(const std::exception& error) noexcept {
   if (const auto* ended = dynamic_cast<const EndedTogether*>(&error)) return ended->exit_code();
-  if (const auto* fault = dynamic_cast<const Error*>(&error)) return fault->exit_code();
+  if (const auto* code = dynamic_cast<const Error*>(&error)) return code->exit_code();
   return 1;
 }
 

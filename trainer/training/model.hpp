@@ -31,8 +31,8 @@ class Model {
   /// Of parameters, gradients, activations and samples.
   virtual std::size_t bytes() const noexcept = 0;
   /// Reads samples [first, first + count), at most as many as it was built for.
-  /// @throws muster::Error(Fault::usage) when one cannot be used; the text names file and position. It can
-  /// compute all the same then, on whatever it holds.
+  /// @throws muster::Error(ErrorCode::usage) when one cannot be used; the text names file and position. It
+  /// can compute all the same then, on whatever it holds.
   virtual void take(std::uint64_t first, std::uint64_t count) = 0;
   /// Called with a tensor's number in the table as soon as its gradient is complete.
   using Ready = std::function<void(std::size_t tensor)>;
@@ -44,7 +44,7 @@ class Model {
   /// This rank's share of the held-out predictions: every one exactly once over all ranks. `fixed`: they are
   /// computed in groups as large as there is room for, whatever the number of ranks is, so that the sums over
   /// all ranks have the same bits for any. `cut` is asked before each batch, and ends it there when true.
-  /// @throws muster::Error(Fault::usage) as take() does.
+  /// @throws muster::Error(ErrorCode::usage) as take() does.
   virtual Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut = never) = 0;
 };
 

@@ -11,7 +11,7 @@ namespace muster {
 /// A GPT on the tokens of a text or of shards.
 class TokenWorkload final : public Workload {
  public:
-  /// @throws muster::Error(Fault::usage) when there are fewer tokens to train on than one sample needs.
+  /// @throws muster::Error(ErrorCode::usage) when there are fewer tokens to train on than one sample needs.
   TokenWorkload(const models::GptConfig& config, data::Corpus corpus, std::uint64_t seed);
 
   std::string model_text() const override;

@@ -13,7 +13,7 @@ namespace muster {
 /// from up to config.context tokens before it in its window. Windows go to ranks in contiguous, possibly
 /// unequal shares of whole groups of `group` windows (at least 1), and the last window may be shorter.
 /// `cut`: see Model::validation_share().
-/// @throws muster::Error(Fault::usage) on a token beyond the vocabulary.
+/// @throws muster::Error(ErrorCode::usage) on a token beyond the vocabulary.
 template <typename Real>
 Average validation_share(models::Gpt<Real>& model, const data::TokenSequence& tokens, int rank, int ranks,
                          std::uint64_t group = 1, const Model::Cut& cut = Model::never);

@@ -48,7 +48,7 @@ class Workload {
 };
 
 /// Reads --data for --model.
-/// @throws muster::Error(Fault::usage) when the data cannot be used.
+/// @throws muster::Error(ErrorCode::usage) when the data cannot be used.
 std::unique_ptr<Workload> read_workload(const Options& options);
 
 }  // namespace muster

@@ -59,7 +59,8 @@ std::vector<Sample> gather(Job& job, const Sample& mine, std::size_t number) {
   for (const auto& one :
        plane->gather(fmt::format("bench {}", number), everyone, blob, std::chrono::minutes(10))) {
     Sample sample;
-    if (one.size() != sizeof sample) throw Error(Fault::system, "bench: a rank of another version answered");
+    if (one.size() != sizeof sample)
+      throw Error(ErrorCode::system, "bench: a rank of another version answered");
     std::memcpy(&sample, one.data(), sizeof sample);
     samples.push_back(sample);
   }
@@ -82,7 +83,8 @@ void write_svg(const std::string& file, const std::string& svg) {
   out << svg;
   out.close();
   if (!out)
-    throw Error(Fault::system, fmt::format("bench: {} cannot be written: {}", file, std::strerror(errno)));
+    throw Error(ErrorCode::system,
+                fmt::format("bench: {} cannot be written: {}", file, std::strerror(errno)));
 }
 
 int measure_all(Job& job, Options& options) {

@@ -133,7 +133,7 @@ std::vector<std::string> type_names() {
 Meter::Meter(Communicator world, const Plan& plan, std::size_t most) : world_(std::move(world)), plan_(plan) {
   if (plan.operation == Operation::send_recv && world_.size() == 1) {
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         "bench: send_recv needs two ranks at least: start it with srun -n2 --mpi=pmix or mpirun -n 2");
   }
   auto const room = std::max(most, size_of(plan.type) * static_cast<std::size_t>(world_.size()));

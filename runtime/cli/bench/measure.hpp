@@ -39,7 +39,7 @@ std::vector<std::string> type_names();
 /// Collective. Buffers for `most` bytes are kept from size to size.
 class Meter {
  public:
-  /// @throws Error(Fault::usage) for send_recv in a world of one.
+  /// @throws Error(ErrorCode::usage) for send_recv in a world of one.
   Meter(Communicator world, const Plan& plan, std::size_t most);
 
   /// Warms up, then times the operation twice: back to back with one wait at the end, and one by one. With

@@ -64,7 +64,7 @@ class GpuMemory : public Memory {
 
  private:
   static void require(int result, const char* what) {
-    if (result != 0) throw Error(Fault::device, fmt::format("cannot {}: CUDA error {}", what, result));
+    if (result != 0) throw Error(ErrorCode::device, fmt::format("cannot {}: CUDA error {}", what, result));
   }
 
   Cuda cuda_;

@@ -18,7 +18,7 @@ class Memory {
 /// @throws std::bad_alloc
 std::unique_ptr<Memory> host_memory(std::size_t bytes);
 /// On the calling thread's current GPU, which the job has opened.
-/// @throws Error(Fault::device), with CUDA's number for the error.
+/// @throws Error(ErrorCode::device), with CUDA's number for the error.
 std::unique_ptr<Memory> gpu_memory(std::size_t bytes);
 
 }  // namespace muster::cli::bench

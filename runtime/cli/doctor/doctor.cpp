@@ -64,7 +64,7 @@ std::vector<Row> examine_with(Check check, Patient& patient) {
     auto* const plane = detail::JobInside::plane(patient.job);
     if (plane == nullptr || plane->failed()) throw;
     auto const* const ours = dynamic_cast<const Error*>(&error);
-    plane->give_up(ours != nullptr ? ours->fault() : Fault::system,
+    plane->give_up(ours != nullptr ? ours->code() : ErrorCode::system,
                    fmt::format("{}: {}", name_of_this_rank(patient.job), error.what()));
   }
 }
@@ -81,14 +81,14 @@ void examine(Job& job, const std::vector<bootstrap::Finding>& findings, double j
   }
 }
 
-const char* fix_of(Fault fault) {
-  switch (fault) {
-    case Fault::device:
+const char* fix_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::device:
       return "see nvidia-smi there and what NCCL says with NCCL_DEBUG=WARN; --device host examines the rest "
              "without GPUs";
-    case Fault::deadline:
+    case ErrorCode::deadline:
       return "see what the ranks named here do, or give all of them longer with --deadline";
-    case Fault::lost_rank:
+    case ErrorCode::lost_rank:
       return "see what that rank said and the system log of its node";
     default:
       return "";  // the text has it
@@ -118,8 +118,8 @@ int run(const Options& options) {
   } catch (const std::exception& error) {
     if (printed) throw;
     auto const* const ours = dynamic_cast<const Error*>(&error);
-    if (ours != nullptr && ours->repeated()) return 1;
-    rows.push_back({Verdict::fail, "job", error.what(), ours != nullptr ? fix_of(ours->fault()) : ""});
+    if (ours != nullptr && ours->reported_elsewhere()) return 1;
+    rows.push_back({Verdict::fail, "job", error.what(), ours != nullptr ? fix_of(ours->code()) : ""});
     print(options, rows);
     return 1;
   }

@@ -73,7 +73,7 @@ std::vector<Row> rows_from(const std::vector<std::uint8_t>& blob) {
       rows.push_back({static_cast<Verdict>(one.at(0).get<int>()), one.at(1).get<std::string>(),
                       one.at(2).get<std::string>(), one.at(3).get<std::string>()});
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Fault::system, std::string("the doctor's rows cannot be read: ") + error.what());
+    throw Error(ErrorCode::system, std::string("the doctor's rows cannot be read: ") + error.what());
   }
   return rows;
 }

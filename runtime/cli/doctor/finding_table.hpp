@@ -27,7 +27,7 @@ std::string json_of(const std::vector<Row>& rows, const std::vector<std::string>
 
 /// For another rank, and back there.
 std::vector<std::uint8_t> blob_of(const std::vector<Row>& rows);
-/// @throws Error(Fault::system) for what blob_of() did not write.
+/// @throws Error(ErrorCode::system) for what blob_of() did not write.
 std::vector<Row> rows_from(const std::vector<std::uint8_t>& blob);
 
 /// 1 when a row failed, else 0.

@@ -33,7 +33,7 @@ std::vector<Found> gathered(Job& job, const char* name, const std::vector<int>& 
   std::vector<Found> all;
   for (const auto& one : plane->gather(name, ranks, blob, std::chrono::seconds(60))) {
     if (one.size() != sizeof(Found))
-      throw Error(Fault::system,
+      throw Error(ErrorCode::system,
                   fmt::format("{}: {} bytes came where {} were expected", name, one.size(), sizeof(Found)));
     std::memcpy(&all.emplace_back(), one.data(), sizeof(Found));
   }

@@ -50,7 +50,7 @@ double time_compute();
 /// Likewise; copies copied_bytes.
 double time_copy();
 /// Likewise, to the calling thread's GPU and back.
-/// @throws Error(Fault::device)
+/// @throws Error(ErrorCode::device)
 double time_gpu_copy();
 inline constexpr std::size_t copied_bytes = std::size_t{64} << 20;
 

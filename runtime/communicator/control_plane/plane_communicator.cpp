@@ -123,9 +123,10 @@ void PlaneCommunicator::check_calls(const std::vector<control::Blob>& blobs) {
   for (std::size_t r = 1; r < blobs.size(); ++r) {
     auto const other = call_in(blobs[r]);
     if (other == first) continue;
-    group_.broke(Fault::usage, fmt::format("{} called {} where {} called {}: all ranks must make the same "
-                                           "calls in the same order",
-                                           name(r), other, name(0), first));
+    group_.broke(ErrorCode::usage,
+                 fmt::format("{} called {} where {} called {}: all ranks must make the same "
+                             "calls in the same order",
+                             name(r), other, name(0), first));
   }
 }
 
@@ -140,7 +141,7 @@ void PlaneCommunicator::hand_out(void* bytes, std::size_t length, int root) {
                                        group_.timeout(), &interrupted_);
   if (blob.size() != length) {
     group_.broke(
-        Fault::usage,
+        ErrorCode::usage,
         fmt::format("{} bytes came where {} were expected: all ranks must make the same calls in the "
                     "same order",
                     blob.size(), length));
@@ -191,7 +192,7 @@ void PlaneCommunicator::pass(void* bytes, std::size_t length, int from, int to) 
         fmt::format("message from rank {} to rank {} of communicator '{}'", from, to, group_.name()),
         {member(from), member(to)}, member(from), blob, group_.timeout(), &interrupted_);
     if (blob.size() != piece)
-      group_.broke(Fault::usage, fmt::format("{} bytes came where {} were expected", blob.size(), piece));
+      group_.broke(ErrorCode::usage, fmt::format("{} bytes came where {} were expected", blob.size(), piece));
     if (rank() == to) std::memcpy(first, blob.data(), piece);
   }
 }

@@ -7,7 +7,7 @@ namespace muster::detail {
 bool can_start_mpi() { return false; }
 
 std::shared_ptr<MpiSession> start_mpi(const JobContext&, const Deadline&) {
-  throw Error(Fault::environment,
+  throw Error(ErrorCode::environment,
               "this libmuster was built without Open MPI: several ranks on host memory need it");
 }
 

@@ -55,17 +55,17 @@ void tune(bool yield) {
 }
 
 // Every rank may meet it, or this one alone: one of them says it.
-[[noreturn]] void refuse(const JobContext& job, Fault fault, const std::string& text) {
-  if (job.plane) job.plane->give_up(fault, text);
-  throw Error(fault, text);
+[[noreturn]] void refuse(const JobContext& job, ErrorCode code, const std::string& text) {
+  if (job.plane) job.plane->give_up(code, text);
+  throw Error(code, text);
 }
 
 std::string this_rank(const JobContext& job) {
   return bootstrap::name_of_rank(job.roster[static_cast<std::size_t>(job.rank)]);
 }
 
-[[noreturn]] void fail(const JobContext& job, Fault fault, const std::string& what) {
-  refuse(job, fault, fmt::format("{} on {}", what, this_rank(job)));
+[[noreturn]] void fail(const JobContext& job, ErrorCode code, const std::string& what) {
+  refuse(job, code, fmt::format("{} on {}", what, this_rank(job)));
 }
 
 void check_ranks(const JobContext& job) {
@@ -74,7 +74,7 @@ void check_ranks(const JobContext& job) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (rank == job.rank && size == static_cast<int>(job.roster.size())) return;
-  refuse(job, Fault::environment,
+  refuse(job, ErrorCode::environment,
          fmt::format("Open MPI counts {} of {} as rank {} of {}: start the program with srun --mpi=pmix or "
                      "with the mpirun of the Open MPI that libmuster was built with",
                      this_rank(job), job.roster.size(), rank, size));
@@ -97,9 +97,9 @@ void run_in_mpi(const JobContext& job, control::Activity& here, std::uint64_t nu
   // Those who are stuck in it are named.
   if (!code && job.plane) job.plane->stalled("", everyone(job), number, name, deadline.length());
   if (!code)
-    fail(job, Fault::deadline, fmt::format("{} did not end within {}", name, text_of(deadline.length())));
+    fail(job, ErrorCode::deadline, fmt::format("{} did not end within {}", name, text_of(deadline.length())));
   here.inside = false;
-  if (*code != MPI_SUCCESS) fail(job, Fault::system, fmt::format("{} failed with code {}", name, *code));
+  if (*code != MPI_SUCCESS) fail(job, ErrorCode::system, fmt::format("{} failed with code {}", name, *code));
 }
 
 class Session : public MpiSession {
@@ -128,11 +128,11 @@ class Session : public MpiSession {
         return MPI_Finalize();
       });
     } catch (const Error& error) {
-      throw Error(error.fault(),
+      throw Error(error.code(),
                   fmt::format("{}; all work was done by then: if it comes again try another transport "
                               "(OMPI_MCA_pml=ob1), or see where these processes are (gdb -p)",
                               error.what()),
-                  error.repeated());
+                  error.reported_elsewhere());
     }
     log::debug("leave: MPI finalized");
   }
@@ -148,7 +148,7 @@ void check_threads(const JobContext& job, bool ours) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
   if (provided >= MPI_THREAD_SERIALIZED) return;
-  refuse(job, Fault::environment,
+  refuse(job, ErrorCode::environment,
          ours ? "this Open MPI does not give MPI_THREAD_SERIALIZED, which a host communicator needs: use one "
                 "built with thread support"
               : "the program initialised MPI for one thread only, but a host communicator needs "
@@ -178,7 +178,7 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalized);
   if (finalized != 0) {
-    throw Error(Fault::environment,
+    throw Error(ErrorCode::environment,
                 "Open MPI was finalized in this process already and cannot start again: one job with a host "
                 "communicator per process");
   }

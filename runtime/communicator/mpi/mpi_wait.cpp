@@ -60,7 +60,7 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::require_open() const {
-  if (!state_->open) throw Error(Fault::usage, "the communicator was used after the job was left");
+  if (!state_->open) throw Error(ErrorCode::usage, "the communicator was used after the job was left");
 }
 
 std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
@@ -131,7 +131,7 @@ void MpiCommunicator::require_hope(unsigned looks, std::optional<Deadline>& dead
   }
   if (!interrupted_ && !group_.failed() && (!look_at_clock || !deadline->passed())) return;
   broken_ = true;
-  if (interrupted_) throw Error(Fault::usage, "the operation was interrupted by its own rank");
+  if (interrupted_) throw Error(ErrorCode::usage, "the operation was interrupted by its own rank");
   group_.check();
   group_.stalled(group_.timeout());
 }
@@ -172,7 +172,7 @@ void MpiCommunicator::give_up(int code) {
   Deadline const moment(std::chrono::milliseconds{1000});
   while (!group_.failed() && !moment.passed()) sched_yield();
   group_.check();
-  group_.broke(Fault::system, mpi_reason(code));
+  group_.broke(ErrorCode::system, mpi_reason(code));
 }
 
 }  // namespace muster::detail

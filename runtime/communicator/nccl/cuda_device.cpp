@@ -18,7 +18,7 @@ std::string lower(std::string text) {
 }
 
 void require(const CudaLibrary& cuda, CUresult result) {
-  if (result != CUDA_SUCCESS) throw Error(Fault::device, "CUDA says: " + cuda.reason(result));
+  if (result != CUDA_SUCCESS) throw Error(ErrorCode::device, "CUDA says: " + cuda.reason(result));
 }
 
 std::string text_of_uuid(const CUuuid& uuid) {
@@ -74,13 +74,14 @@ CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed, int l
   require(cuda, cuda.init(0));
   int count = 0;
   require(cuda, cuda.device_get_count(&count));
-  if (count == 0) throw Error(Fault::device, "CUDA shows no GPU to this process");
+  if (count == 0) throw Error(ErrorCode::device, "CUDA shows no GPU to this process");
   if (placed.empty()) {
     // One visible GPU is this rank's own, whatever its place on the host.
     int const ordinal = count == 1 ? 0 : local_rank;
     if (ordinal >= count) {
-      throw Error(Fault::device, fmt::format("CUDA shows {} GPUs to local rank {}: start one task per GPU",
-                                             count, local_rank));
+      throw Error(
+          ErrorCode::device,
+          fmt::format("CUDA shows {} GPUs to local rank {}: start one task per GPU", count, local_rank));
     }
     return device_at(cuda, ordinal);
   }
@@ -91,7 +92,7 @@ CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed, int l
     if (device.pci_address == wanted || same_uuid(placed, device.uuid)) return device;
     shown += (i == 0 ? "" : ", ") + device.pci_address;
   }
-  throw Error(Fault::device,
+  throw Error(ErrorCode::device,
               fmt::format("CUDA shows only {} to this process (CUDA_VISIBLE_DEVICES, device cgroup)", shown));
 }
 

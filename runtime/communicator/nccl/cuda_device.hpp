@@ -15,7 +15,7 @@ struct CudaDevice {
 };
 
 /// Starts CUDA and finds the GPU `placed` (PCI address or UUID), or number `local_rank` when that is empty.
-/// @throws Error(Fault::device) whose text is CUDA's reason, or what CUDA shows instead.
+/// @throws Error(ErrorCode::device) whose text is CUDA's reason, or what CUDA shows instead.
 CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed, int local_rank);
 
 /// A PCI address in the form that CUDA, NVML and sysfs can be compared in: "0000:3b:00.0" for

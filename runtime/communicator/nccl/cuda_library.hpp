@@ -14,7 +14,7 @@ namespace muster::detail {
 /// with.
 struct CudaLibrary {
   /// libcuda.so.1, or what MUSTER_CUDA_LIBRARY names.
-  /// @throws Error(Fault::device)
+  /// @throws Error(ErrorCode::device)
   CudaLibrary();
 
   SharedObject object;

@@ -81,7 +81,7 @@ class CudaGpu : public Gpu {
 };
 
 void require_success(const CudaLibrary& cuda, CUresult result) {
-  if (result != CUDA_SUCCESS) throw Error(Fault::device, "CUDA says: " + cuda.reason(result));
+  if (result != CUDA_SUCCESS) throw Error(ErrorCode::device, "CUDA says: " + cuda.reason(result));
 }
 
 // The driver's own handlers at the end of the process may wait for the thread that it holds: this one is
@@ -120,8 +120,8 @@ CudaDevice start_cuda(const std::shared_ptr<NcclState>& state, const std::string
       deadline);
   if (!done) {
     end_without_driver();
-    throw Error(Fault::device, fmt::format("it did not answer within {}: see nvidia-smi and dmesg there",
-                                           text_of(deadline.length())));
+    throw Error(ErrorCode::device, fmt::format("it did not answer within {}: see nvidia-smi and dmesg there",
+                                               text_of(deadline.length())));
   }
   if (started->wrong) std::rethrow_exception(started->wrong);
   require_success(state->cuda, state->cuda.context_set_current(state->context));
@@ -139,7 +139,7 @@ std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const s
     return std::make_shared<CudaGpu>(std::move(state), std::move(device));
   } catch (const Error& error) {
     auto const what = placed.empty() ? "a GPU was asked for" : "its GPU was placed";
-    throw Error(Fault::device,
+    throw Error(ErrorCode::device,
                 fmt::format("{}: {} but cannot be used: {}; with --device=cpu the job runs without it", rank,
                             what, error.what()));
   }

@@ -41,8 +41,8 @@ class Gpu {
 /// Finds the GPU and makes it the calling thread's current one. `placed` is a PCI address or a UUID ("GPU-…",
 /// "MIG-…"); when it is empty, CUDA's device number `local_rank`.
 /// A GPU that is sick may hold CUDA for ever: bounded by the deadline, and the end of the process then too.
-/// @throws Error(Fault::device) with the GPU, `rank` (as name_of_rank() has it) and CUDA's or the loader's
-/// own reason.
+/// @throws Error(ErrorCode::device) with the GPU, `rank` (as name_of_rank() has it) and CUDA's or the
+/// loader's own reason.
 std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank,
                               const Deadline& deadline = Deadline(std::chrono::seconds(60)));
 

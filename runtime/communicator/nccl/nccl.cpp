@@ -57,7 +57,7 @@ bool taken(ncclResult_t result) { return result == ncclSuccess || result == nccl
 void Nccl::require_open() const {
   if (state_->open && comm_ != nullptr) return;
   group_.check();
-  throw Error(Fault::usage, "the communicator was used after the job was left or has failed");
+  throw Error(ErrorCode::usage, "the communicator was used after the job was left or has failed");
 }
 
 template <typename Enter, typename Call>

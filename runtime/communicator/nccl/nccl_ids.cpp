@@ -19,7 +19,7 @@ constexpr int usual_ranks_per_id = 128;
 ncclUniqueId new_id(const NcclLibrary& library, const Group& group) {
   ncclUniqueId id;
   ncclResult_t const result = library.get_unique_id(&id);
-  if (result != ncclSuccess) group.broke(Fault::device, library.reason(result, nullptr));
+  if (result != ncclSuccess) group.broke(ErrorCode::device, library.reason(result, nullptr));
   return id;
 }
 
@@ -38,7 +38,7 @@ int ranks_per_id() {
   auto const [stop, bad] = std::from_chars(text, end, number);
   if (bad != std::errc{} || stop != end || number < 1) {
     throw Error(
-        Fault::environment,
+        ErrorCode::environment,
         fmt::format("MUSTER_NCCL_RANKS_PER_ID='{}' is no number of ranks: unset it, or give 1 or more",
                     text));
   }
@@ -78,13 +78,13 @@ std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const Group& 
   }
   // MUSTER_NCCL_RANKS_PER_ID may differ between ranks.
   if (all.size() != 1 + roots.size() * sizeof(ncclUniqueId)) {
-    group.broke(Fault::environment, fmt::format("the NCCL ids came as {} bytes, not as {} ids: set "
-                                                "MUSTER_NCCL_RANKS_PER_ID alike on all ranks, or nowhere",
-                                                all.size(), roots.size()));
+    group.broke(ErrorCode::environment, fmt::format("the NCCL ids came as {} bytes, not as {} ids: set "
+                                                    "MUSTER_NCCL_RANKS_PER_ID alike on all ranks, or nowhere",
+                                                    all.size(), roots.size()));
   }
   if (all.front() != connects_later()) {
     group.broke(
-        Fault::environment,
+        ErrorCode::environment,
         fmt::format("NCCL_RUNTIME_CONNECT is {} here and {} on rank 0, so that NCCL would wait for ever: set "
                     "it alike on all ranks (also in /etc/nccl.conf and ~/.nccl.conf), or nowhere",
                     connects_later(), all.front()));

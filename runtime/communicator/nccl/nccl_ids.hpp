@@ -13,7 +13,7 @@ namespace muster::detail {
 
 /// How many ranks meet at one of NCCL's ids, at most: 128, as PyTorch (TORCH_NCCL_RANKS_PER_ROOT,
 /// pytorch#144794), or MUSTER_NCCL_RANKS_PER_ID.
-/// @throws Error(Fault::environment) when that is no number from 1 on.
+/// @throws Error(ErrorCode::environment) when that is no number from 1 on.
 int ranks_per_id();
 
 /// The ranks that bring an id, in the ids' order: `ids` of them, spread over `size` ranks as
@@ -22,7 +22,8 @@ int ranks_per_id();
 std::vector<int> ranks_with_id(int size, int ids);
 
 /// The same ids on every rank of the group, in the same order. Collective, under the deadline.
-/// @throws Error(Fault::environment) when ranks differ in MUSTER_NCCL_RANKS_PER_ID or NCCL_RUNTIME_CONNECT.
+/// @throws Error(ErrorCode::environment) when ranks differ in MUSTER_NCCL_RANKS_PER_ID or
+/// NCCL_RUNTIME_CONNECT.
 std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const Group& group,
                                        const Deadline& deadline);
 

@@ -14,11 +14,12 @@ NcclLibrary::NcclLibrary()
   int code = 0;
   ncclResult_t const result = get_version(&code);
   if (result != ncclSuccess)
-    throw Error(Fault::device,
+    throw Error(ErrorCode::device,
                 fmt::format("{} does not tell its version: {}", object.file(), get_error_string(result)));
   version = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
   if (code < NCCL_VERSION(2, 23, 0)) {
-    throw Error(Fault::device, fmt::format("{} is NCCL {}; 2.23 or later is needed", object.file(), version));
+    throw Error(ErrorCode::device,
+                fmt::format("{} is NCCL {}; 2.23 or later is needed", object.file(), version));
   }
   object.find(get_last_error, "ncclGetLastError");
   object.find(get_unique_id, "ncclGetUniqueId");

@@ -18,7 +18,7 @@ inline constexpr int nccl_shrink_abort = 1;
 /// The functions of NCCL that the runtime calls.
 struct NcclLibrary {
   /// libnccl.so.2, or what MUSTER_NCCL_LIBRARY names.
-  /// @throws Error(Fault::device), also for a library older than 2.23.
+  /// @throws Error(ErrorCode::device), also for a library older than 2.23.
   NcclLibrary();
 
   SharedObject object;

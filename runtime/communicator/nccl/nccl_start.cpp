@@ -111,7 +111,7 @@ void Nccl::make_context_current() {
 
 void Nccl::require_cuda(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS)
-    group_.broke(Fault::device, fmt::format("{}: CUDA says: {}", what, state_->cuda.reason(result)));
+    group_.broke(ErrorCode::device, fmt::format("{}: CUDA says: {}", what, state_->cuda.reason(result)));
 }
 
 // `result`: of the call that made the communicator.
@@ -142,7 +142,7 @@ void Nccl::first_collective(const Deadline& deadline) {
     CUstream& stream;
   } const guard{cuda, stream};
   CUresult const made = cuda.stream_create(&stream, CU_STREAM_NON_BLOCKING);
-  if (made != CUDA_SUCCESS) group_.broke(Fault::device, "no CUDA stream: " + cuda.reason(made));
+  if (made != CUDA_SUCCESS) group_.broke(ErrorCode::device, "no CUDA stream: " + cuda.reason(made));
   auto* const token = reinterpret_cast<void*>(token_);
   accept(state_->nccl.all_reduce(token, token, 1, ncclFloat32, ncclMax, comm_, stream), deadline);
   synchronize(stream, deadline);

@@ -106,7 +106,7 @@ void Nccl::give_up(ncclResult_t result) {
   Deadline const moment(moment_for_names(result));
   while (group_.size() > 1 && !group_.failed() && !moment.passed())
     std::this_thread::sleep_for(milliseconds{1});
-  abort_all([&] { group_.broke(Fault::device, why); });
+  abort_all([&] { group_.broke(ErrorCode::device, why); });
 }
 
 void Nccl::give_up_waiting(const Deadline& deadline) {
@@ -125,7 +125,7 @@ void Nccl::synchronize(Stream stream, const Deadline& deadline) {
       return;
     }
     if (state != CUDA_ERROR_NOT_READY) {
-      abort_all([&] { group_.broke(Fault::device, "CUDA says: " + state_->cuda.reason(state)); });
+      abort_all([&] { group_.broke(ErrorCode::device, "CUDA says: " + state_->cuda.reason(state)); });
     }
     if (group_.failed() || deadline.passed()) give_up_waiting(deadline);
     group_.waiting(deadline);

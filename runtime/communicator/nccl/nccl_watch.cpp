@@ -67,7 +67,7 @@ void Nccl::look_at_pending() {
   if (result != ncclSuccess && result != ncclInProgress) {
     if (!pending_->wrong) pending_->wrong.emplace(moment_for_names(result));
     if (!pending_->wrong->passed()) return;
-    group_.report_broken(Fault::device, reason(result));
+    group_.report_broken(ErrorCode::device, reason(result));
     pending_->told = true;
   } else if (pending_->deadline.passed()) {
     group_.report_stalled(pending_->deadline.length());

@@ -24,7 +24,7 @@ struct Average {
 
 /// Adds up sums and weights over all ranks: each average is that of all ranks then, the same bits on every
 /// one. One all-reduce for all of them. Collective over `host`, a communicator on host memory.
-/// @throws Error(Fault::usage) on "nccl"; what the all-reduce throws.
+/// @throws Error(ErrorCode::usage) on "nccl"; what the all-reduce throws.
 MUSTER_EXPORT void average_over_ranks(Communicator& host, std::span<Average> averages);
 
 /// The mean over ranks of `value`, weighted with each rank's `weight` (samples, tokens); not a number when

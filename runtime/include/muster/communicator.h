@@ -19,8 +19,8 @@ MUSTER_API int muster_world(muster_job* job, muster_communicator** communicator)
 MUSTER_API int muster_host_world(muster_job* job, muster_communicator** communicator);
 /* The ranks of this host, and those of all hosts with this one's local rank: split from the world at the
  * first call, which is collective over all ranks of the job. */
-MUSTER_API int muster_node(muster_job* job, muster_communicator** communicator);
-MUSTER_API int muster_across_nodes(muster_job* job, muster_communicator** communicator);
+MUSTER_API int muster_intra_node(muster_job* job, muster_communicator** communicator);
+MUSTER_API int muster_inter_node(muster_job* job, muster_communicator** communicator);
 MUSTER_API int muster_split(muster_communicator* communicator, int color, int key,
                             muster_communicator** part);
 MUSTER_API void muster_communicator_free(muster_communicator* communicator);

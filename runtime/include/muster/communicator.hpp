@@ -43,7 +43,7 @@ class MUSTER_EXPORT Communicator {
 
   int rank() const noexcept;
   int size() const noexcept;
-  /// "nccl", "open-mpi", "control-plane" (host memory under JoinOptions::survive_losses) or "alone".
+  /// "nccl", "open-mpi", "control-plane" (host memory under JoinOptions::tolerate_rank_loss) or "alone".
   const char* backend() const noexcept;
 
   /// Element-wise reduction over all ranks, in place. Every rank ends with the same bits.
@@ -154,7 +154,7 @@ class MUSTER_EXPORT Communicator {
 /// ncclGroupEnd). Until then no buffer is read or written, and no error of an operation is told. Ranks that
 /// take part in the same operations of the whole group put them into a group in the same order. Without
 /// issue() the operations are forgotten. barrier, split, synchronize and a second group inside are refused
-/// with Error(Fault::usage).
+/// with Error(ErrorCode::usage).
 class MUSTER_EXPORT CallGroup {
  public:
   explicit CallGroup(Communicator communicator);

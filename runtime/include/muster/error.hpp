@@ -9,7 +9,7 @@
 namespace muster {
 
 /// What went wrong, in the terms that a caller can act on. Each maps to one process exit code (exit_code()).
-enum class Fault {
+enum class ErrorCode {
   usage,        ///< The caller asked for something that makes no sense (bad rank, sizes that do not match).
   environment,  ///< The job was started in a way that cannot work (no PMIx on several tasks, versions
                 ///< differ).
@@ -23,37 +23,37 @@ enum class Fault {
 /// one line: what happened, where, and what to do about it.
 class MUSTER_EXPORT Error : public std::runtime_error {
  public:
-  Error(Fault fault, const std::string& what, bool repeated = false)
-      : std::runtime_error(what), fault_(fault), repeated_(repeated) {}
-  Fault fault() const noexcept { return fault_; }
+  Error(ErrorCode code, const std::string& what, bool repeated = false)
+      : std::runtime_error(what), code_(code), reported_elsewhere_(repeated) {}
+  ErrorCode code() const noexcept { return code_; }
 
   /// True when another rank of the job throws the same text and was chosen to say it. A program that wants
   /// one line for the whole job prints what() only when this is false; it ends with exit_code() either way.
-  bool repeated() const noexcept { return repeated_; }
+  bool reported_elsewhere() const noexcept { return reported_elsewhere_; }
 
   /// The exit code a program should end with: 75 (EX_TEMPFAIL: a requeue makes sense) for deadline and
   /// lost_rank, 69 (EX_UNAVAILABLE) for device, 64 (EX_USAGE) for usage, 78 (EX_CONFIG) for environment, 71
   /// (EX_OSERR) for system. Values from BSD sysexits.h.
   int exit_code() const noexcept {
-    switch (fault_) {
-      case Fault::usage:
+    switch (code_) {
+      case ErrorCode::usage:
         return 64;
-      case Fault::environment:
+      case ErrorCode::environment:
         return 78;
-      case Fault::device:
+      case ErrorCode::device:
         return 69;
-      case Fault::deadline:
-      case Fault::lost_rank:
+      case ErrorCode::deadline:
+      case ErrorCode::lost_rank:
         return 75;
-      case Fault::system:
+      case ErrorCode::system:
         return 71;
     }
     return 1;
   }
 
  private:
-  Fault fault_;
-  bool repeated_;
+  ErrorCode code_;
+  bool reported_elsewhere_;
 };
 
 }  // namespace muster

@@ -19,11 +19,11 @@ typedef struct muster_join_options {
   size_t size;                  /* sizeof(muster_join_options) */
   int64_t deadline_ms;          /* of the whole join */
   int64_t operation_timeout_ms; /* of every later operation of a communicator */
-  int64_t silence_ms;           /* a process that says nothing for so long is lost; 0: never */
+  int64_t heartbeat_timeout_ms; /* a process that says nothing for so long is lost; 0: never */
   int32_t device;               /* MUSTER_DEVICE_… */
-  int32_t survive_losses;       /* 1: muster_shrink() can go on without lost ranks; the same on all ranks */
+  int32_t tolerate_rank_loss;   /* 1: muster_shrink() can go on without lost ranks; the same on all ranks */
   int64_t stall_warning_ms;     /* who waits for so long in an operation is told of on rank 0; 0: never */
-  int64_t unattended_ms; /* after a failure, who calls nothing of Muster for so long is ended; 0: never */
+  int64_t abort_grace_ms; /* after a failure, who calls nothing of Muster for so long is ended; 0: never */
 } muster_join_options;
 #define MUSTER_JOIN_OPTIONS_DEFAULT \
   { sizeof(muster_join_options), 60000, 600000, 10000, MUSTER_DEVICE_AUTOMATIC, 0, 30000, 1200 }
@@ -42,7 +42,7 @@ static inline int muster_join(const muster_join_options* options, muster_job** j
 MUSTER_API int muster_leave(muster_job* job);
 /* Ends the membership at once because this rank cannot go on for a reason of its own, which the program says:
  * the other ranks learn that it has gone and end without a word. */
-MUSTER_API void muster_abandon(muster_job* job);
+MUSTER_API void muster_abort(muster_job* job);
 /* Frees the handle, after the communicators'. A job that was neither left nor failed is left first. NULL is
  * fine. */
 MUSTER_API void muster_job_free(muster_job* job);
@@ -91,8 +91,8 @@ typedef struct muster_timings {
   double nccl_id_ms;
   double nccl_init_ms;
   double first_collective_ms;
-  double node_ms;
-  double across_nodes_ms;
+  double intra_node_ms;
+  double inter_node_ms;
   double host_world_ms;
 } muster_timings;
 /* Fills *timings with what the phases up to here took. */
@@ -112,7 +112,7 @@ typedef int (*muster_section)(void* context);
 MUSTER_API int muster_on_rank_0(muster_job* job, const char* name, muster_section section, void* context,
                                 int64_t deadline_ms);
 
-/* What muster_on_rank_lost() tells, as muster::Loss. Valid until the function returns. */
+/* What muster_on_rank_lost() tells, as muster::RankLoss. Valid until the function returns. */
 typedef struct muster_loss {
   size_t size;       /* sizeof(muster_loss), set by the library */
   const int* ranks;  /* those that are known to be lost; others may have gone with them */
@@ -121,17 +121,17 @@ typedef struct muster_loss {
 } muster_loss;
 typedef void (*muster_save)(const muster_loss* loss, void* context);
 /* save(loss, context) is called once when a rank was lost: by this rank's next call of Muster, or by the one
- * that it waits in, right before the call fails with MUSTER_FAULT_LOST_RANK, on the thread that made it or,
+ * that it waits in, right before the call fails with MUSTER_ERROR_LOST_RANK, on the thread that made it or,
  * where that meets the loss first, a reducer's own. It may do anything but call this job and its
  * communicators. When it has not returned deadline_ms after the loss, the process is ended with
  * MUSTER_TEMPORARY. Replaces the function given before; after muster_shrink() it stands for the next loss.
  * `context` lives as long as the job's handle. */
 MUSTER_API int muster_on_rank_lost(muster_job* job, muster_save save, void* context, int64_t deadline_ms);
-/* After a call that failed with MUSTER_FAULT_LOST_RANK, in a job joined with survive_losses: the ranks that
- * are left become the job, as by muster::Job::shrink(), with new numbers and roster. Old communicators, what
- * was split from them and reducers on them can only be freed then. Collective over the ranks that are left.
- * MUSTER_USAGE without survive_losses or when nobody was lost; MUSTER_TEMPORARY when too few are left or not
- * all of them come within deadline_ms. */
+/* After a call that failed with MUSTER_ERROR_LOST_RANK, in a job joined with tolerate_rank_loss: the ranks
+ * that are left become the job, as by muster::Job::shrink(), with new numbers and roster. Old communicators,
+ * what was split from them and reducers on them can only be freed then. Collective over the ranks that are
+ * left. MUSTER_USAGE without tolerate_rank_loss or when nobody was lost; MUSTER_TEMPORARY when too few are
+ * left or not all of them come within deadline_ms. */
 MUSTER_API int muster_shrink(muster_job* job, int64_t deadline_ms);
 
 #ifdef __cplusplus

@@ -27,14 +27,14 @@ enum class Device {
 };
 
 struct JoinOptions {
-  /// Bounds the whole join. When it passes, Error(Fault::deadline) says what was awaited and which ranks are
-  /// missing.
+  /// Bounds the whole join. When it passes, Error(ErrorCode::deadline) says what was awaited and which ranks
+  /// are missing.
   std::chrono::milliseconds deadline{60'000};
   /// Bounds every later operation of a communicator; on a GPU from when it was enqueued.
   std::chrono::milliseconds operation_timeout{600'000};
   /// A rank whose process says nothing on the control plane for so long, being stopped or cut off, counts as
   /// lost; 0: never. A job that is suspended as a whole loses nobody.
-  std::chrono::milliseconds silence{10'000};
+  std::chrono::milliseconds heartbeat_timeout{10'000};
   Device device = Device::automatic;
   /// The job goes on when ranks are lost: Job::shrink() then makes it one of those that are left. Without it
   /// the ranks stay connected to the launcher's PMIx, and Slurm kills them all about a second after one has
@@ -42,18 +42,18 @@ struct JoinOptions {
   /// after them (start with srun --kill-on-bad-exit=0). Host memory is then reduced over the control plane
   /// (backend "control-plane"), which is slow, since Open MPI keeps PMIx connected and cannot go on without a
   /// rank. The same on all ranks.
-  bool survive_losses = false;
+  bool tolerate_rank_loss = false;
   /// Whoever waits for so long in an operation is told of, in one line for the job on rank 0's stderr: which
   /// ranks have not entered it and what they did last; again after twice the time, and so on. 0: never.
   /// Of setting up a communicator not before 30 s. MUSTER_STALL_WARNING, in seconds, has precedence.
   std::chrono::milliseconds stall_warning{30'000};
   /// A process that calls nothing of Muster for so long after the job has failed, and so does not hear of it,
   /// is ended with the error's exit code; the library then says the job's one line. 0: never.
-  std::chrono::milliseconds unattended{1'200};
+  std::chrono::milliseconds abort_grace{1'200};
 };
 
 /// What on_rank_lost() tells.
-struct Loss {
+struct RankLoss {
   std::vector<int> ranks;  ///< those that are known to be lost; others may have gone with them
   std::string what;        ///< the job's one line about it
 };
@@ -115,51 +115,51 @@ class MUSTER_EXPORT Job {
   /// host_world().
   Communicator world();
   /// All ranks, on host memory, whatever world() is on: on Open MPI where PMIx starts it; else, and with
-  /// survive_losses, on the control plane (slow above some kilobytes); alone in a world of one. Built at the
-  /// first call, which is collective.
+  /// tolerate_rank_loss, on the control plane (slow above some kilobytes); alone in a world of one. Built at
+  /// the first call, which is collective.
   /// @throws Error: deadline, lost_rank, environment (an Open MPI that is finalized or counts other ranks),
   /// system.
   Communicator host_world();
   /// The ranks of this host, in the order of world(), which is split for it: on the same memory. Built at the
   /// first call, which is collective over all ranks of the job; later calls return the same group.
-  Communicator node();
-  /// The ranks with this one's local rank, one of each host that has so many, in the order of hosts: node()'s
-  /// counterpart, for reductions in two steps. Built as node() is.
-  Communicator across_nodes();
+  Communicator intra_node();
+  /// The ranks with this one's local rank, one of each host that has so many, in the order of hosts:
+  /// intra_node()'s counterpart, for reductions in two steps. Built as intra_node() is.
+  Communicator inter_node();
 
   /// What the phases up to here took on this rank. With MUSTER_LOG=info every rank says it in a line, with
   /// MUSTER_LOG=debug each phase at its end too.
   const Timings& timings() const noexcept;
 
-  /// Every rank arrives or Error(Fault::deadline) names the missing ones (rank, host, GPU). `name` is the
+  /// Every rank arrives or Error(ErrorCode::deadline) names the missing ones (rank, host, GPU). `name` is the
   /// same on all of them. Host side, over the control plane.
   void barrier(const std::string& name, std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
   /// `save` is called once when a rank was lost: by this rank's next call of Muster, or by the one that it
   /// waits in, on the thread that made it (a Reducer's own may be it) and right before the call throws
-  /// Error(Fault::lost_rank). It may do anything but call this job and its communicators; what it throws is
-  /// printed and forgotten. When it has not returned `deadline` after the loss, the process is ended with
-  /// exit code 75. Without survive_losses Slurm leaves it about a second. Replaces the call given before;
+  /// Error(ErrorCode::lost_rank). It may do anything but call this job and its communicators; what it throws
+  /// is printed and forgotten. When it has not returned `deadline` after the loss, the process is ended with
+  /// exit code 75. Without tolerate_rank_loss Slurm leaves it about a second. Replaces the call given before;
   /// after shrink() it stands for the next loss.
-  void on_rank_lost(std::function<void(const Loss&)> save,
+  void on_rank_lost(std::function<void(const RankLoss&)> save,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30));
 
-  /// After Error(Fault::lost_rank): the ranks that are left become the job, in their old order, with new
+  /// After Error(ErrorCode::lost_rank): the ranks that are left become the job, in their old order, with new
   /// numbers; rank(), size(), local_rank(), host_index() and roster() change. world() and host_world() make
   /// new communicators; old ones and what was split from them must not be used any more. Collective over the
   /// ranks that are left, also when rank 0 is not among them; returns when all have come whose process still
   /// runs and can be reached. Ranks that are cut off from each other do not go on twice: those that are left
   /// must be more than half of all but the ones that are certain to have ended, or half of them with the
   /// lowest rank.
-  /// @throws Error: usage (without survive_losses, or when nobody was lost), lost_rank (too few are left),
-  /// deadline.
+  /// @throws Error: usage (without tolerate_rank_loss, or when nobody was lost), lost_rank (too few are
+  /// left), deadline.
   void shrink(std::chrono::milliseconds deadline = std::chrono::seconds(60));
 
   /// Runs `section` on rank 0 while the other ranks wait for it: to write a checkpoint, to download data.
   /// What it throws is thrown on every rank as one Error, which rank 0 says, and the job goes on for whom
-  /// catches it; an exception that is no Error counts as Fault::system. `section` must not call on other
+  /// catches it; an exception that is no Error counts as ErrorCode::system. `section` must not call on other
   /// ranks.
-  /// @throws Error(Fault::deadline) on all ranks when rank 0 is not done by then.
+  /// @throws Error(ErrorCode::deadline) on all ranks when rank 0 is not done by then.
   void on_rank_0(const std::string& name, const std::function<void()>& section,
                  std::chrono::milliseconds deadline = std::chrono::minutes(10));
 
@@ -176,7 +176,7 @@ class MUSTER_EXPORT Job {
 
   /// Ends the membership at once because this rank cannot go on for a reason of its own, which the program
   /// says: the other ranks learn that it has gone and end without a word. Nothing after leave().
-  void abandon() noexcept;
+  void abort() noexcept;
 
  private:
   struct State;

@@ -27,7 +27,7 @@ struct ReducerOptions {
   /// memory, but for NaNs. NCCL only carries them there: its own sum of bfloat16 rounds each partial sum to
   /// bfloat16 (__hadd2; float32 only inside an NVSwitch), which is no float32 accumulation. So this and
   /// `chunks` need kernels on "nccl"; a build without nvcc has none (`muster check-build`) and refuses both
-  /// there with Error(Fault::usage).
+  /// there with Error(ErrorCode::usage).
   bool bfloat16 = false;
   /// Above 0: the deterministic mode. The global batch is cut into so many chunks, and the gradients are
   /// added in a fixed binary tree over chunk numbers, whatever rank has them: results are byte-identical for
@@ -77,7 +77,7 @@ class MUSTER_EXPORT Reducer {
   /// that every bucket is reduced where it lies; on GPU from ncclMemAlloc and registered with
   /// ncclCommRegister where NCCL has them. `sizes`: elements of each parameter, 4 bytes each; gradient(i) is
   /// where its gradient goes. Zero at first. Collective.
-  /// @throws Error(Fault::usage) when ranks have different sizes or options, or none at all.
+  /// @throws Error(ErrorCode::usage) when ranks have different sizes or options, or none at all.
   Reducer(const Communicator& world, std::span<const std::size_t> sizes, const ReducerOptions& options = {});
   /// With the caller's memory, which outlives the reducer. A bucket whose gradients lie side by side in
   /// forward order, as in one arena, is reduced where it lies; others are copied together and back.
@@ -96,18 +96,18 @@ class MUSTER_EXPORT Reducer {
                                   int ranks);
 
   /// Where this parameter's gradient goes, and after finish() comes from.
-  /// @throws Error(Fault::usage) when `parameter` is not below parameters().
+  /// @throws Error(ErrorCode::usage) when `parameter` is not below parameters().
   std::span<float> gradient(std::size_t parameter) const;
   std::size_t parameters() const noexcept;
 
   /// The gradient of this parameter is complete: on host memory now, on GPU memory once what is enqueued on
   /// `stream` is done, which may be another for each parameter and lives until finish(). Does not wait.
-  /// @throws Error(Fault::usage) when there is no such parameter or it was ready already; what ended the
+  /// @throws Error(ErrorCode::usage) when there is no such parameter or it was ready already; what ended the
   /// reductions.
   void ready(std::size_t parameter, Stream stream = nullptr);
   /// Ends the step. On host memory it waits until the gradients are reduced; on GPU memory what is enqueued
   /// on `stream` from now on waits, not the host: communicator.synchronize(stream) tells errors.
-  /// @throws Error(Fault::usage) when a parameter is not ready; what ended the reductions.
+  /// @throws Error(ErrorCode::usage) when a parameter is not ready; what ended the reductions.
   void finish(Stream stream = nullptr);
 
   /// In deterministic mode the chunks of this rank, share_of() them; else [rank, rank + 1).

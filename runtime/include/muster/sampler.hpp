@@ -31,7 +31,7 @@ struct SamplerPosition {
 /// Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Thread-safe.
 class MUSTER_EXPORT Permutation {
  public:
-  /// @throws Error(Fault::usage) when count is 0 or above 2^62.
+  /// @throws Error(ErrorCode::usage) when count is 0 or above 2^62.
   Permutation(std::uint64_t count, std::uint64_t seed);
   std::uint64_t count() const noexcept { return count_; }
   /// Where `index` < count() comes in the order of `epoch` < 2^62.
@@ -55,7 +55,8 @@ class MUSTER_EXPORT Sampler {
   };
 
   /// `samples`: in the data set. `shuffle` false: in their own order, each epoch.
-  /// @throws Error(Fault::usage) when samples is 0, the position's offset above it, or rank not in [0, size).
+  /// @throws Error(ErrorCode::usage) when samples is 0, the position's offset above it, or rank not in [0,
+  /// size).
   Sampler(std::uint64_t samples, int rank, int size, const SamplerPosition& position = {},
           bool shuffle = true);
 

@@ -59,7 +59,8 @@ class MUSTER_EXPORT State {
 /// Copies rank 0's state to every rank, to the bit. Parts below 64 KiB travel together in one message, with
 /// one before it for their lengths; each larger one is copied where it lies. On an NCCL communicator all
 /// parts are enqueued on `stream` as one group, and the call does not wait for them. Collective.
-/// @throws Error(Fault::usage) when ranks have other parts than rank 0, or on NCCL a part that is no memory.
+/// @throws Error(ErrorCode::usage) when ranks have other parts than rank 0, or on NCCL a part that is no
+/// memory.
 MUSTER_EXPORT void broadcast_state(const Communicator& world, const State& state, Stream stream = nullptr);
 
 }  // namespace muster

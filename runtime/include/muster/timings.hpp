@@ -20,8 +20,8 @@ struct Timings {
   Milliseconds nccl_id{0};    ///< from rank 0's or the root ranks' ncclGetUniqueId to everybody's having it
   Milliseconds nccl_init{0};  ///< until NCCL says that the communicator is ready
   Milliseconds first_collective{0};  ///< the all-reduce of one float that world() ends with
-  Milliseconds node{0};              ///< building node(): split and first collective
-  Milliseconds across_nodes{0};      ///< building across_nodes(), likewise
+  Milliseconds intra_node{0};        ///< building intra_node(): split and first collective
+  Milliseconds inter_node{0};        ///< building inter_node(), likewise
   Milliseconds host_world{0};        ///< building host_world(): MPI_Init, with the meetings around it
 };
 

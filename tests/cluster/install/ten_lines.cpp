@@ -9,6 +9,6 @@ int main() try {
   std::printf("rank %d of %d: sum %g\n", job.rank(), job.size(), sum);
   job.leave();
 } catch (const muster::Error& error) {
-  if (!error.repeated()) std::fprintf(stderr, "ten_lines: %s\n", error.what());
+  if (!error.reported_elsewhere()) std::fprintf(stderr, "ten_lines: %s\n", error.what());
   return error.exit_code();
 }

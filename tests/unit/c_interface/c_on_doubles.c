@@ -41,7 +41,7 @@ static void check_reducer(muster_communicator* world) {
   CHECK(gradient[6] == 0.5f);
   muster_reducer_free(reducer);
 #else
-  FAILS(muster_reducer_new(world, 2, sizes, NULL, &options, &reducer), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_reducer_new(world, 2, sizes, NULL, &options, &reducer), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "was built without nvcc");
 #endif
 }
@@ -58,11 +58,11 @@ static void check_state(muster_communicator* world) {
   OK(muster_synchronize(world, NULL));
   CHECK(tensor[2] == 3);
   OK(muster_state_add_sized(state, &data, &length));
-  FAILS(muster_broadcast_state(world, state, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_broadcast_state(world, state, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "every part is GPU memory");
   CHECK(data == NULL && length == 0);
   muster_state_free(state);
-  FAILS(muster_weighted_average(world, 1, 1, &mean), MUSTER_USAGE, MUSTER_FAULT_USAGE, "on NCCL");
+  FAILS(muster_weighted_average(world, 1, 1, &mean), MUSTER_USAGE, MUSTER_ERROR_USAGE, "on NCCL");
 }
 
 int main(void) {

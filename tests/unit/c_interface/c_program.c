@@ -14,21 +14,21 @@ static void check_refused_joins(void) {
   muster_job* job = (muster_job*)&job;
   muster_join_options options = MUSTER_JOIN_OPTIONS_DEFAULT;
   struct longer_options longer = {MUSTER_JOIN_OPTIONS_DEFAULT, 1};
-  CHECK(muster_last_fault() == -1 && strcmp(muster_last_error(), "") == 0);
-  FAILS(muster_join_abi(MUSTER_ABI_VERSION + 1, NULL, &job), MUSTER_ENVIRONMENT, MUSTER_FAULT_ENVIRONMENT,
+  CHECK(muster_last_error_code() == -1 && strcmp(muster_last_error(), "") == 0);
+  FAILS(muster_join_abi(MUSTER_ABI_VERSION + 1, NULL, &job), MUSTER_ENVIRONMENT, MUSTER_ERROR_ENVIRONMENT,
         "build the program again");
   CHECK(job == NULL);
-  FAILS(muster_join(NULL, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "null");
+  FAILS(muster_join(NULL, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "null");
   options.size = 0;
-  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_ERROR_USAGE, "size is not set");
   options.size = sizeof options;
   options.device = 7;
-  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "device 7");
+  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_ERROR_USAGE, "device 7");
   options.device = MUSTER_DEVICE_CPU;
-  options.survive_losses = 2;
-  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "survive_losses is 2");
+  options.tolerate_rank_loss = 2;
+  FAILS(muster_join(&options, &job), MUSTER_USAGE, MUSTER_ERROR_USAGE, "tolerate_rank_loss is 2");
   longer.known.size = sizeof longer;
-  FAILS(muster_join(&longer.known, &job), MUSTER_USAGE, MUSTER_FAULT_USAGE, "does not know");
+  FAILS(muster_join(&longer.known, &job), MUSTER_USAGE, MUSTER_ERROR_USAGE, "does not know");
 }
 
 static void check_null_handles(void) {
@@ -37,10 +37,10 @@ static void check_null_handles(void) {
   CHECK(muster_local_size(NULL) == -1 && muster_host_index(NULL) == -1 && muster_host_count(NULL) == -1);
   CHECK(muster_on_gpu(NULL) == -1 && muster_bootstrap(NULL) == NULL && muster_backend(NULL) == NULL);
   CHECK(muster_communicator_rank(NULL) == -1 && muster_communicator_size(NULL) == -1);
-  FAILS(muster_leave(NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "muster_leave: the job is null");
+  FAILS(muster_leave(NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "muster_leave: the job is null");
   FAILS(muster_all_reduce(NULL, &value, &value, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE,
-        MUSTER_FAULT_USAGE, "muster_all_reduce: the communicator is null");
-  muster_abandon(NULL);
+        MUSTER_ERROR_USAGE, "muster_all_reduce: the communicator is null");
+  muster_abort(NULL);
   muster_job_free(NULL);
   muster_communicator_free(NULL);
 }
@@ -48,9 +48,9 @@ static void check_null_handles(void) {
 static void check_roster(const muster_job* job) {
   muster_hello hello = {0};
   int rank;
-  FAILS(muster_roster_entry(job, 0, &hello), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  FAILS(muster_roster_entry(job, 0, &hello), MUSTER_USAGE, MUSTER_ERROR_USAGE, "size is not set");
   hello.size = sizeof hello;
-  FAILS(muster_roster_entry(job, muster_size(job), &hello), MUSTER_USAGE, MUSTER_FAULT_USAGE, "is not in 0");
+  FAILS(muster_roster_entry(job, muster_size(job), &hello), MUSTER_USAGE, MUSTER_ERROR_USAGE, "is not in 0");
   for (rank = 0; rank < muster_size(job); ++rank) {
     OK(muster_roster_entry(job, rank, &hello));
     CHECK(hello.rank == rank && hello.pid > 0 && strlen(hello.host) > 0 && hello.gpu != NULL);
@@ -65,9 +65,9 @@ static void check_roster(const muster_job* job) {
 
 static void check_timings(const muster_job* job) {
   muster_timings timings = {0};
-  FAILS(muster_read_timings(job, &timings), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  FAILS(muster_read_timings(job, &timings), MUSTER_USAGE, MUSTER_ERROR_USAGE, "size is not set");
   timings.size = sizeof timings;
-  FAILS(muster_read_timings(NULL, &timings), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the job is null");
+  FAILS(muster_read_timings(NULL, &timings), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the job is null");
   OK(muster_read_timings(job, &timings));
   CHECK(timings.join_ms > 0 && timings.bootstrap_ms > 0 && timings.join_ms >= timings.bootstrap_ms);
   CHECK(timings.nccl_id_ms == 0 && timings.nccl_init_ms == 0);
@@ -113,15 +113,15 @@ static void check_collectives(muster_communicator* world) {
   if (rank == 1) OK(muster_recv(world, values, ELEMENTS, MUSTER_FLOAT64, 0, NULL));
   OK(muster_communicator_barrier(world, NULL));
   OK(muster_synchronize(world, NULL));
-  FAILS(muster_broadcast(world, mine, 1, MUSTER_FLOAT32, ranks, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_broadcast(world, mine, 1, MUSTER_FLOAT32, ranks, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "is not in 0");
-  FAILS(muster_all_reduce(world, mine, mine, 1, 99, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_all_reduce(world, mine, mine, 1, 99, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "element types");
-  FAILS(muster_all_reduce(world, mine, mine, 1, MUSTER_FLOAT32, 99, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_all_reduce(world, mine, mine, 1, MUSTER_FLOAT32, 99, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "reductions");
   FAILS(muster_all_reduce(world, NULL, NULL, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE,
-        MUSTER_FAULT_USAGE, "null");
-  CHECK(muster_last_error_repeated() == 0);
+        MUSTER_ERROR_USAGE, "null");
+  CHECK(muster_last_error_reported_elsewhere() == 0);
   free(all);
 }
 
@@ -147,7 +147,7 @@ static void check_shares(muster_communicator* world) {
     for (i = 0; i < counts[r]; ++i) CHECK(all[at++] == r);
   OK(muster_all_to_all(world, to_all, from_all, 1, MUSTER_INT32, NULL));
   for (r = 0; r < ranks; ++r) CHECK(from_all[r] == r * 100 + rank);
-  FAILS(muster_all_gather_v(world, mine, all, NULL, MUSTER_INT32, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_all_gather_v(world, mine, all, NULL, MUSTER_INT32, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "null");
   free(counts);
   free(mine);
@@ -168,7 +168,7 @@ static void check_group(muster_communicator* world) {
     OK(muster_recv(world, &before, 1, MUSTER_INT64, (rank + ranks - 1) % ranks, NULL));
   }
   OK(muster_all_reduce(world, &sum, &sum, 1, MUSTER_INT64, MUSTER_SUM, NULL));
-  FAILS(muster_communicator_barrier(world, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "grouped");
+  FAILS(muster_communicator_barrier(world, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "grouped");
   OK(muster_group_issue(group));
   CHECK(sum == ranks && (ranks == 1 || before == (rank + ranks - 1) % ranks));
   OK(muster_group_begin(world, &group));
@@ -176,7 +176,7 @@ static void check_group(muster_communicator* world) {
   muster_group_drop(group);
   OK(muster_communicator_barrier(world, NULL));
   CHECK(sum == ranks);
-  FAILS(muster_group_issue(NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "null");
+  FAILS(muster_group_issue(NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "null");
 }
 
 static void check_split(muster_communicator* world) {
@@ -186,7 +186,7 @@ static void check_split(muster_communicator* world) {
         (muster_communicator_size(world) + (muster_communicator_rank(world) % 2 == 0)) / 2);
   check_collectives(part);
   muster_communicator_free(part);
-  FAILS(muster_split(world, -1, 0, &part), MUSTER_USAGE, MUSTER_FAULT_USAGE, "negative");
+  FAILS(muster_split(world, -1, 0, &part), MUSTER_USAGE, MUSTER_ERROR_USAGE, "negative");
   CHECK(part == NULL);
 }
 
@@ -204,25 +204,25 @@ static void check_metrics(const muster_job* job) {
   OK(muster_metrics_text(job, muster_rank(job), 20000, few, sizeof few, NULL));
   CHECK(strcmp(few, "# HELP ") == 0);
   FAILS(muster_metrics_text(job, muster_size(job), 0, few, sizeof few, NULL), MUSTER_USAGE,
-        MUSTER_FAULT_USAGE, "is not in 0");
+        MUSTER_ERROR_USAGE, "is not in 0");
   free(text);
   muster_span_end(span);
   muster_span_end(muster_span_begin(NULL));
 }
 
 /* The last rank goes; the others learn of it, and say nothing themselves. */
-static int abandon(muster_job* job, muster_communicator* world) {
+static int abort_job(muster_job* job, muster_communicator* world) {
   int status = MUSTER_OK;
   if (muster_rank(job) == muster_size(job) - 1) {
     fprintf(stderr, "c_program: rank %d ends for a reason of its own\n", muster_rank(job));
     muster_communicator_free(world);
-    muster_abandon(job);
+    muster_abort(job);
     muster_job_free(job);
     return 1;
   }
   status = muster_communicator_barrier(world, NULL);
-  CHECK(status == MUSTER_TEMPORARY && muster_last_fault() == MUSTER_FAULT_LOST_RANK);
-  if (!muster_last_error_repeated())
+  CHECK(status == MUSTER_TEMPORARY && muster_last_error_code() == MUSTER_ERROR_LOST_RANK);
+  if (!muster_last_error_reported_elsewhere())
     fprintf(stderr, "c_program: rank %d: %s\n", muster_rank(job), muster_last_error());
   muster_communicator_free(world);
   muster_job_free(job);
@@ -240,10 +240,10 @@ int main(int argc, char** argv) {
   options.device = MUSTER_DEVICE_CPU;
   /* As a program that was built before there were later ones. */
   options.size = offsetof(muster_join_options, stall_warning_ms);
-  options.stall_warning_ms = options.unattended_ms = INT64_MIN;
+  options.stall_warning_ms = options.abort_grace_ms = INT64_MIN;
   status = muster_join(&options, &job);
   if (status != MUSTER_OK) {
-    if (!muster_last_error_repeated()) fprintf(stderr, "c_program: %s\n", muster_last_error());
+    if (!muster_last_error_reported_elsewhere()) fprintf(stderr, "c_program: %s\n", muster_last_error());
     return status;
   }
   CHECK(muster_rank(job) >= 0 && muster_rank(job) < muster_size(job) && muster_on_gpu(job) == 0);
@@ -251,7 +251,7 @@ int main(int argc, char** argv) {
   CHECK(strlen(muster_bootstrap(job)) > 0);
   OK(muster_world(job, &world));
   CHECK(strlen(muster_backend(world)) > 0);
-  if (argc > 1 && strcmp(argv[1], "abandon") == 0) return abandon(job, world);
+  if (argc > 1 && strcmp(argv[1], "abort") == 0) return abort_job(job, world);
   check_roster(job);
   check_timings(job);
   check_collectives(world);
@@ -259,21 +259,21 @@ int main(int argc, char** argv) {
   check_group(world);
   check_split(world);
   check_metrics(job);
-  OK(muster_node(job, &host));
+  OK(muster_intra_node(job, &host));
   CHECK(muster_communicator_rank(host) == muster_local_rank(job));
   CHECK(muster_communicator_size(host) == muster_local_size(job));
   muster_communicator_free(host);
-  OK(muster_across_nodes(job, &host));
+  OK(muster_inter_node(job, &host));
   CHECK(muster_communicator_rank(host) == muster_host_index(job));
   muster_communicator_free(host);
   OK(muster_host_world(job, &host));
   CHECK(muster_communicator_rank(host) == muster_rank(job));
   muster_communicator_free(host);
   OK(muster_barrier(job, "done", 60000));
-  FAILS(muster_barrier(job, NULL, 0), MUSTER_USAGE, MUSTER_FAULT_USAGE, "name is null");
+  FAILS(muster_barrier(job, NULL, 0), MUSTER_USAGE, MUSTER_ERROR_USAGE, "name is null");
   muster_communicator_free(world);
   OK(muster_leave(job));
-  FAILS(muster_world(job, &world), MUSTER_USAGE, MUSTER_FAULT_USAGE, "left already");
+  FAILS(muster_world(job, &world), MUSTER_USAGE, MUSTER_ERROR_USAGE, "left already");
   muster_job_free(job);
   return 0;
 }

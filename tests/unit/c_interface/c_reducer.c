@@ -36,7 +36,7 @@ static void check_gradients(muster_reducer* reducer, float first, float each) {
 
 static void check_statistics(const muster_reducer* reducer, size_t bytes) {
   muster_reducer_statistics last = {0};
-  FAILS(muster_reducer_last_step(reducer, &last), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  FAILS(muster_reducer_last_step(reducer, &last), MUSTER_USAGE, MUSTER_ERROR_USAGE, "size is not set");
   last.size = sizeof last;
   OK(muster_reducer_last_step(reducer, &last));
   CHECK(last.step == 2 && last.buckets == muster_reducer_buckets(reducer) && last.bytes == bytes);
@@ -93,27 +93,27 @@ static void check_refused_reducers(muster_communicator* world) {
   muster_reducer* reducer = (muster_reducer*)&reducer;
   float* gradients[PARAMETERS] = {NULL, NULL, NULL};
   size_t other[PARAMETERS] = {700, 1, 40};
-  FAILS(muster_reducer_new(NULL, PARAMETERS, sizes, NULL, NULL, &reducer), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_reducer_new(NULL, PARAMETERS, sizes, NULL, NULL, &reducer), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "the communicator is null");
   CHECK(reducer == NULL);
-  FAILS(muster_reducer_new(world, PARAMETERS, NULL, NULL, NULL, &reducer), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_reducer_new(world, PARAMETERS, NULL, NULL, NULL, &reducer), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "the list of sizes is null");
   FAILS(muster_reducer_new(world, PARAMETERS, sizes, gradients, NULL, &reducer), MUSTER_USAGE,
-        MUSTER_FAULT_USAGE, "the gradient of parameter 0 is null");
-  FAILS(muster_reducer_new(world, 0, NULL, NULL, NULL, &reducer), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+        MUSTER_ERROR_USAGE, "the gradient of parameter 0 is null");
+  FAILS(muster_reducer_new(world, 0, NULL, NULL, NULL, &reducer), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "no parameters");
   options.reduction = MUSTER_MAX;
   FAILS(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer), MUSTER_USAGE,
-        MUSTER_FAULT_USAGE, "summed or averaged");
+        MUSTER_ERROR_USAGE, "summed or averaged");
   options.reduction = MUSTER_SUM;
   options.overlap = -1;
   FAILS(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer), MUSTER_USAGE,
-        MUSTER_FAULT_USAGE, "overlap is -1");
+        MUSTER_ERROR_USAGE, "overlap is -1");
   if (muster_communicator_size(world) > 1) {
     other[2] += (size_t)(rank == 1);
     FAILS(muster_reducer_new(world, PARAMETERS, other, NULL, NULL, &reducer), MUSTER_USAGE,
-          MUSTER_FAULT_USAGE, "rank 1 has other parameters");
-    CHECK(muster_last_error_repeated() == (rank != 0));
+          MUSTER_ERROR_USAGE, "rank 1 has other parameters");
+    CHECK(muster_last_error_reported_elsewhere() == (rank != 0));
   }
 }
 
@@ -122,14 +122,14 @@ static void check_misused_reducer(muster_communicator* world) {
   muster_reducer* reducer = NULL;
   float* gradient;
   OK(muster_reducer_new(world, PARAMETERS, sizes, NULL, NULL, &reducer));
-  FAILS(muster_reducer_gradient(reducer, PARAMETERS, &gradient, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_reducer_gradient(reducer, PARAMETERS, &gradient, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "parameter 3 is not in 0");
-  FAILS(muster_reducer_ready(reducer, PARAMETERS, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_reducer_ready(reducer, PARAMETERS, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "parameter 3 is not in 0");
   OK(muster_reducer_ready(reducer, 2, NULL));
-  FAILS(muster_reducer_ready(reducer, 2, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "ready already");
-  FAILS(muster_reducer_finish(reducer, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "parameter 0 is not ready");
-  FAILS(muster_reducer_finish(NULL, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the reducer is null");
+  FAILS(muster_reducer_ready(reducer, 2, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "ready already");
+  FAILS(muster_reducer_finish(reducer, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "parameter 0 is not ready");
+  FAILS(muster_reducer_finish(NULL, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the reducer is null");
   CHECK(muster_reducer_parameters(NULL) == 0 && muster_reducer_buckets(NULL) == 0);
   CHECK(muster_reducer_bucket_bytes(NULL) == 0);
   muster_reducer_free(reducer);

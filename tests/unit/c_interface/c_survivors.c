@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* c_survivors RANK: this rank kills itself while all reduce; the others save, and go on without it. Rank 0 of
  * those that are left prints "going on with N on BACKEND, saved after the loss of rank RANK". Before, a stall
- * is warned of, and one rank calls nothing for longer than the default of unattended_ms allows. */
+ * is warned of, and one rank calls nothing for longer than the default of abort_grace_ms allows. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <time.h>
@@ -59,14 +59,14 @@ static muster_job* join(struct saved* saved) {
   muster_join_options options = MUSTER_JOIN_OPTIONS_DEFAULT;
   muster_job* job = NULL;
   options.device = MUSTER_DEVICE_CPU;
-  options.survive_losses = 1;
+  options.tolerate_rank_loss = 1;
   options.operation_timeout_ms = 60000;
   options.stall_warning_ms = 250;
-  options.unattended_ms = 0;
+  options.abort_grace_ms = 0;
   OK(muster_join(&options, &job));
-  FAILS(muster_on_rank_lost(job, NULL, NULL, 1000), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the function is null");
-  FAILS(muster_on_rank_lost(NULL, save, saved, 1000), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the job is null");
-  FAILS(muster_shrink(NULL, 1000), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the job is null");
+  FAILS(muster_on_rank_lost(job, NULL, NULL, 1000), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the function is null");
+  FAILS(muster_on_rank_lost(NULL, save, saved, 1000), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the job is null");
+  FAILS(muster_shrink(NULL, 1000), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the job is null");
   OK(muster_on_rank_lost(job, save, saved, 1000));
   return job;
 }
@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   muster_communicator* world = NULL;
   muster_reducer* reducer;
   int step, status = MUSTER_OK;
-  if (ranks > 1) FAILS(muster_shrink(job, 1000), MUSTER_USAGE, MUSTER_FAULT_USAGE, "no rank was lost");
+  if (ranks > 1) FAILS(muster_shrink(job, 1000), MUSTER_USAGE, MUSTER_ERROR_USAGE, "no rank was lost");
   OK(muster_world(job, &world));
   reducer = make_reducer(world);
   for (step = 0; status == MUSTER_OK; ++step) {
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
     CHECK(step < 20);
     status = reduce(world, reducer);
   }
-  CHECK(status == MUSTER_TEMPORARY && muster_last_fault() == MUSTER_FAULT_LOST_RANK);
+  CHECK(status == MUSTER_TEMPORARY && muster_last_error_code() == MUSTER_ERROR_LOST_RANK);
   CHECK(saved.calls == 1 && saved.lost == lost && saved.text > 0);
   muster_reducer_free(reducer);
   muster_communicator_free(world);

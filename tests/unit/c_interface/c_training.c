@@ -39,28 +39,28 @@ static void check_sampler(void) {
   int ranks;
   OK(muster_share_of(10, 1, 3, &begin, &end));
   CHECK(begin == 4 && end == 7);
-  FAILS(muster_share_of(10, 3, 3, &begin, &end), MUSTER_USAGE, MUSTER_FAULT_USAGE, "rank 3 is not in 0");
-  FAILS(muster_share_of(10, 0, 0, &begin, &end), MUSTER_USAGE, MUSTER_FAULT_USAGE, "is not in 0");
+  FAILS(muster_share_of(10, 3, 3, &begin, &end), MUSTER_USAGE, MUSTER_ERROR_USAGE, "rank 3 is not in 0");
+  FAILS(muster_share_of(10, 0, 0, &begin, &end), MUSTER_USAGE, MUSTER_ERROR_USAGE, "is not in 0");
   for (ranks = 1; ranks <= 4; ++ranks) {
     position.offset = 0;
     check_epoch(ranks, position);
     position.offset = 40; /* as from a checkpoint */
     check_epoch(ranks, position);
   }
-  FAILS(muster_sampler_new(0, 0, 1, NULL, 1, &sampler), MUSTER_USAGE, MUSTER_FAULT_USAGE, "no samples");
+  FAILS(muster_sampler_new(0, 0, 1, NULL, 1, &sampler), MUSTER_USAGE, MUSTER_ERROR_USAGE, "no samples");
   CHECK(sampler == NULL);
-  FAILS(muster_sampler_new(5, 0, 1, NULL, 2, &sampler), MUSTER_USAGE, MUSTER_FAULT_USAGE, "shuffle is 2");
+  FAILS(muster_sampler_new(5, 0, 1, NULL, 2, &sampler), MUSTER_USAGE, MUSTER_ERROR_USAGE, "shuffle is 2");
   OK(muster_sampler_new(5, 0, 1, NULL, 0, &sampler));
-  FAILS(muster_sampler_next(sampler, 4, &batch), MUSTER_USAGE, MUSTER_FAULT_USAGE, "size is not set");
+  FAILS(muster_sampler_next(sampler, 4, &batch), MUSTER_USAGE, MUSTER_ERROR_USAGE, "size is not set");
   batch.size = sizeof batch;
-  FAILS(muster_sampler_next(sampler, 0, &batch), MUSTER_USAGE, MUSTER_FAULT_USAGE, "0 samples");
+  FAILS(muster_sampler_next(sampler, 0, &batch), MUSTER_USAGE, MUSTER_ERROR_USAGE, "0 samples");
   OK(muster_sampler_next(sampler, 4, &batch));
   CHECK(batch.count == 4 && batch.samples[3] == 3 && batch.begin.offset == 0);
   OK(muster_sampler_at(sampler, 9, 4, &sample));
   CHECK(sample == 4);
-  FAILS(muster_sampler_at(sampler, 0, 5, &sample), MUSTER_USAGE, MUSTER_FAULT_USAGE, "place 5");
+  FAILS(muster_sampler_at(sampler, 0, 5, &sample), MUSTER_USAGE, MUSTER_ERROR_USAGE, "place 5");
   muster_sampler_free(sampler);
-  FAILS(muster_sampler_next(NULL, 4, &batch), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the sampler is null");
+  FAILS(muster_sampler_next(NULL, 4, &batch), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the sampler is null");
 }
 
 static void check_state(muster_communicator* world) {
@@ -88,13 +88,13 @@ static void check_state(muster_communicator* world) {
   text = data;
   CHECK(step == 42 && parameters[49999] == 49999.0f && length == 9 && memcmp(text, "cosine, 3", 9) == 0);
   CHECK(rank == 0 || text[9] == '\0');
-  FAILS(muster_state_add(state, NULL, 1), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the part is null");
-  FAILS(muster_broadcast_state(world, NULL, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the state is null");
+  FAILS(muster_state_add(state, NULL, 1), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the part is null");
+  FAILS(muster_broadcast_state(world, NULL, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the state is null");
   if (muster_communicator_size(world) > 1) {
     if (rank == 1) OK(muster_state_add(state, &step, sizeof step));
-    FAILS(muster_broadcast_state(world, state, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+    FAILS(muster_broadcast_state(world, state, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
           "rank 1 has other parts");
-    CHECK(muster_last_error_repeated() == (rank != 0));
+    CHECK(muster_last_error_reported_elsewhere() == (rank != 0));
   }
   muster_state_free(state);
   free(parameters);
@@ -115,8 +115,8 @@ static void check_averages(muster_communicator* world) {
   OK(muster_weighted_average(world, rank, rank + 1, &mean));
   CHECK(mean == expected);
   OK(muster_average_over_ranks(world, NULL, 0));
-  FAILS(muster_average_over_ranks(world, NULL, 1), MUSTER_USAGE, MUSTER_FAULT_USAGE, "averages is null");
-  FAILS(muster_weighted_average(NULL, 1, 1, &mean), MUSTER_USAGE, MUSTER_FAULT_USAGE, "communicator is null");
+  FAILS(muster_average_over_ranks(world, NULL, 1), MUSTER_USAGE, MUSTER_ERROR_USAGE, "averages is null");
+  FAILS(muster_weighted_average(NULL, 1, 1, &mean), MUSTER_USAGE, MUSTER_ERROR_USAGE, "communicator is null");
 }
 
 static int count_up(void* count) {
@@ -125,7 +125,7 @@ static int count_up(void* count) {
 }
 static int no_room(void* unused) {
   (void)unused;
-  return muster_set_error(MUSTER_FAULT_SYSTEM, "save: no room on /data\nfor 3 GB");
+  return muster_set_error(MUSTER_ERROR_SYSTEM, "save: no room on /data\nfor 3 GB");
 }
 static int misuse(void* unused) {
   (void)unused;
@@ -140,19 +140,19 @@ static void check_rank_0(muster_job* job) {
   int count = 0;
   OK(muster_on_rank_0(job, "count", count_up, &count, 60000));
   CHECK(count == (muster_rank(job) == 0));
-  FAILS(muster_on_rank_0(job, "save", no_room, NULL, 60000), MUSTER_SYSTEM, MUSTER_FAULT_SYSTEM,
+  FAILS(muster_on_rank_0(job, "save", no_room, NULL, 60000), MUSTER_SYSTEM, MUSTER_ERROR_SYSTEM,
         "save: no room on /data for 3 GB");
-  CHECK(muster_last_error_repeated() == (muster_rank(job) != 0));
-  FAILS(muster_on_rank_0(job, "sampler", misuse, NULL, 60000), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  CHECK(muster_last_error_reported_elsewhere() == (muster_rank(job) != 0));
+  FAILS(muster_on_rank_0(job, "sampler", misuse, NULL, 60000), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "place for the sampler is null");
-  FAILS(muster_on_rank_0(job, "number", other_number, NULL, 60000), MUSTER_SYSTEM, MUSTER_FAULT_SYSTEM,
+  FAILS(muster_on_rank_0(job, "number", other_number, NULL, 60000), MUSTER_SYSTEM, MUSTER_ERROR_SYSTEM,
         "number: the section returned 7");
-  FAILS(muster_on_rank_0(job, "none", NULL, NULL, 60000), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_on_rank_0(job, "none", NULL, NULL, 60000), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "the section is null");
-  FAILS(muster_on_rank_0(job, NULL, no_room, NULL, 60000), MUSTER_USAGE, MUSTER_FAULT_USAGE,
+  FAILS(muster_on_rank_0(job, NULL, no_room, NULL, 60000), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "the name is null");
-  FAILS(muster_set_error(17, "text"), MUSTER_USAGE, MUSTER_FAULT_USAGE, "fault 17");
-  FAILS(muster_set_error(MUSTER_FAULT_DEVICE, NULL), MUSTER_USAGE, MUSTER_FAULT_USAGE, "the text is null");
+  FAILS(muster_set_error(17, "text"), MUSTER_USAGE, MUSTER_ERROR_USAGE, "fault 17");
+  FAILS(muster_set_error(MUSTER_ERROR_DEVICE, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the text is null");
   OK(muster_on_rank_0(job, "again", count_up, &count, 60000));
 }
 
@@ -163,7 +163,7 @@ int main(void) {
   check_sampler();
   options.device = MUSTER_DEVICE_CPU;
   options.stall_warning_ms = 20000;
-  options.unattended_ms = 2000;
+  options.abort_grace_ms = 2000;
   OK(muster_join(&options, &job));
   OK(muster_world(job, &world));
   check_state(world);

@@ -21,7 +21,7 @@ static void fail(const char* file, int line, const char* what) {
 #define FAILS(call, status, fault, text)              \
   do {                                                \
     CHECK((call) == (status));                        \
-    CHECK(muster_last_fault() == (fault));            \
+    CHECK(muster_last_error_code() == (fault));       \
     CHECK(strstr(muster_last_error(), text) != NULL); \
     CHECK(strchr(muster_last_error(), '\n') == NULL); \
   } while (0)

@@ -24,7 +24,7 @@ def reduce(world):
     return status
 
 
-job = join(survive_losses=1)
+job = join(tolerate_rank_loss=1)
 rank, size = library.muster_rank(job), library.muster_size(job)
 check(library.muster_on_rank_lost(job, save, None, 30000))
 assert library.muster_shrink(job, 1000) == USAGE and "no rank was lost" in last_error()
@@ -36,7 +36,7 @@ for step in range(20):
     status = reduce(world)
     if status != 0:
         break
-assert status == TEMPORARY and library.muster_last_fault() == FAULT_LOST_RANK, (status, last_error())
+assert status == TEMPORARY and library.muster_last_error_code() == FAULT_LOST_RANK, (status, last_error())
 assert len(losses) == 1 and losses[0][0] == [lost] and f"rank {lost} " in losses[0][1], losses
 library.muster_communicator_free(world)
 check(library.muster_shrink(job, 60000))

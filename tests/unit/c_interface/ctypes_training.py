@@ -68,7 +68,7 @@ def on_rank_0():
 
     check(library.muster_on_rank_0(job, b"save", section, None, 60000))
     fails(library.muster_on_rank_0(job, b"save", section, None, 60000), SYSTEM, "no room?[2J on /data")
-    assert calls == ([0, 0] if rank == 0 else []) and library.muster_last_error_repeated() == (rank != 0)
+    assert calls == ([0, 0] if rank == 0 else []) and library.muster_last_error_reported_elsewhere() == (rank != 0)
 
 
 def reduce_gradients():

@@ -21,8 +21,8 @@ def structure(name, **fields):
 
 
 JoinOptions = structure(
-    "JoinOptions", deadline_ms=(c_int64, 60000), operation_timeout_ms=(c_int64, 60000), silence_ms=(c_int64, 10000),
-    device=(c_int32, CPU), survive_losses=c_int32, stall_warning_ms=(c_int64, 30000), unattended_ms=(c_int64, 1200))
+    "JoinOptions", deadline_ms=(c_int64, 60000), operation_timeout_ms=(c_int64, 60000), heartbeat_timeout_ms=(c_int64, 10000),
+    device=(c_int32, CPU), tolerate_rank_loss=c_int32, stall_warning_ms=(c_int64, 30000), abort_grace_ms=(c_int64, 1200))
 ReducerOptions = structure(
     "ReducerOptions", bucket_bytes=c_uint64, chunks=c_uint64, reduction=(c_int32, AVERAGE), bfloat16=c_int32,
     overlap=(c_int32, 1), reserved=c_int32)
@@ -31,7 +31,7 @@ Statistics = structure(
     exposed_seconds=c_double)
 Timings = structure("Timings", **{phase: c_double for phase in (
     "join", "bootstrap", "gpu", "exchange", "plane", "world", "nccl_id", "nccl_init", "first_collective", "node",
-    "across_nodes", "host_world")})
+    "inter_node", "host_world")})
 
 
 class Position(ctypes.Structure):
@@ -101,7 +101,7 @@ def last_error():
 
 def check(status):
     if status != 0:
-        if not library.muster_last_error_repeated():
+        if not library.muster_last_error_reported_elsewhere():
             print(os.path.basename(sys.argv[0]) + ":", last_error(), file=sys.stderr)
         sys.exit(status)
 

@@ -69,7 +69,7 @@ contains
   subroutine check(status)
     integer(c_int), intent(in) :: status
     if (status == MUSTER_OK) return
-    if (muster_last_error_repeated() == 0) print '(a)', 'sum_of_ranks: '//muster_message()
+    if (muster_last_error_reported_elsewhere() == 0) print '(a)', 'sum_of_ranks: '//muster_message()
     stop 1
   end subroutine
 end program

@@ -15,10 +15,10 @@ muster::Error error_of(Call call) {
     return error;
   }
   FAIL("no error");
-  return muster::Error(muster::Fault::usage, "");
+  return muster::Error(muster::ErrorCode::usage, "");
 }
 
 template <typename Call>
-muster::Fault fault_of(Call call) {
-  return error_of(call).fault();
+muster::ErrorCode fault_of(Call call) {
+  return error_of(call).code();
 }

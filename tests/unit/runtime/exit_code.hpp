@@ -13,7 +13,7 @@ int exit_code_of(const char* program, Run run) {
   try {
     return run();
   } catch (const muster::Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "%s: %s\n", program, error.what());
+    if (!error.reported_elsewhere()) std::fprintf(stderr, "%s: %s\n", program, error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", program, error.what());

@@ -64,7 +64,7 @@ void reduce_gradients(muster::Job& job, muster::Communicator& world, const std::
       if (last && step == 5 && i == 20) {
         if (what == "reducing") kill(getpid(), SIGKILL);
         if (what == "abandons") {
-          job.abandon();
+          job.abort();
           throw std::runtime_error("the last rank gives the job up");
         }
         std::this_thread::sleep_for(100s);

@@ -96,7 +96,7 @@ inline std::vector<Outcome> meet(const std::vector<MeetingPlan>& plans, std::chr
 inline int speakers(const std::vector<Outcome>& outcomes) {
   int count = 0;
   for (const auto& outcome : outcomes)
-    if (outcome.error && !outcome.error->repeated()) ++count;
+    if (outcome.error && !outcome.error->reported_elsewhere()) ++count;
   return count;
 }
 

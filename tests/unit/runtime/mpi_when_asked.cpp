@@ -54,7 +54,7 @@ int main(int argc, char**) {
   try {
     run(gpu);
   } catch (const Error& error) {
-    if (!error.repeated()) std::fprintf(stderr, "mpi_when_asked: %s\n", error.what());
+    if (!error.reported_elsewhere()) std::fprintf(stderr, "mpi_when_asked: %s\n", error.what());
     return error.exit_code();
   }
   return failures > 0 ? 1 : 0;

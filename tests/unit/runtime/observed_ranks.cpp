@@ -40,7 +40,7 @@ void reduce(const muster::Communicator& world) {
 
 int run(const std::string& what) {
   auto job = muster::Job::join({.deadline = std::chrono::seconds(60),
-                                .silence = std::chrono::seconds(60),
+                                .heartbeat_timeout = std::chrono::seconds(60),
                                 .device = muster::Device::cpu});
   auto world = job.world();
   std::vector<float> values(1000);

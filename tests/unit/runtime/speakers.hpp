@@ -19,7 +19,7 @@ inline int speakers(const std::vector<std::optional<muster::Error>>& thrown) {
     auto const same = what.substr(0, what.find(", while "));
     if (text.empty()) text = same;
     CHECK(text == same);
-    if (!error->repeated()) ++count;
+    if (!error->reported_elsewhere()) ++count;
   }
   return count;
 }

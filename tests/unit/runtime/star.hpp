@@ -30,9 +30,9 @@ struct Star {
   }
 
   explicit Star(int ranks, int connected, std::vector<int> leader_of = {},
-                std::chrono::milliseconds silence = std::chrono::seconds(10),
+                std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(10),
                 std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0})
-      : options{roster_of(ranks), std::move(leader_of), silence, stall_warning},
+      : options{roster_of(ranks), std::move(leader_of), heartbeat_timeout, stall_warning},
         key(muster::control::random_key()) {
     planes.push_back(Plane::listen(key));
     planes[0]->lead(options);

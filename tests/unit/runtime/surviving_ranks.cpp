@@ -12,7 +12,8 @@
 //   shrinking  RANK is killed inside NCCL's shrinking (test doubles)
 //   later      RANK is killed after the job has shrunk once
 //   late       RANK enters the fifth all-reduce 3 s after the others
-// Options: survive (JoinOptions::survive_losses), barrier (the loop is of barriers, without a communicator),
+// Options: survive (JoinOptions::tolerate_rank_loss), barrier (the loop is of barriers, without a
+// communicator),
 //   save=FOLDER (on_rank_lost writes a file there), shrink (goes on with those that are left, whenever one
 //   is lost, and prints "going on"), doubles (on test doubles of CUDA and NCCL, whose GPU memory is host
 //   memory), computes (calls nothing of Muster once it is steady), steps=N, join=MS, silence=MS, stall=MS,
@@ -146,12 +147,12 @@ int run(const Wishes& wishes) {
     setenv("FAKE_CUDA_PCI", ("0000:0" + std::to_string(launched_as() % 8) + ":00.0").c_str(), 1);
   auto job = muster::Job::join({.deadline = wishes.ms("join", "20000"),
                                 .operation_timeout = wishes.ms("timeout", "60000"),
-                                .silence = wishes.ms("silence", "10000"),
+                                .heartbeat_timeout = wishes.ms("silence", "10000"),
                                 .device = on_doubles ? muster::Device::cuda : muster::Device::cpu,
-                                .survive_losses = wishes.has("survive"),
+                                .tolerate_rank_loss = wishes.has("survive"),
                                 .stall_warning = wishes.ms("stall", "30000")});
   if (auto const folder = wishes.value("save", ""); !folder.empty()) {
-    job.on_rank_lost([folder, rank = job.rank()](const muster::Loss& loss) {
+    job.on_rank_lost([folder, rank = job.rank()](const muster::RankLoss& loss) {
       std::ofstream(folder + "/" + std::to_string(rank)) << loss.ranks.at(0) << "\n";
     });
   }
@@ -173,8 +174,8 @@ int run(const Wishes& wishes) {
       }
       lost = false;
     } catch (const muster::Error& error) {
-      if (!wishes.has("shrink") || error.fault() != muster::Fault::lost_rank) throw;
-      if (!error.repeated()) std::fprintf(stderr, "surviving_ranks: %s\n", error.what());
+      if (!wishes.has("shrink") || error.code() != muster::ErrorCode::lost_rank) throw;
+      if (!error.reported_elsewhere()) std::fprintf(stderr, "surviving_ranks: %s\n", error.what());
       shrunk = true;
     }
   }

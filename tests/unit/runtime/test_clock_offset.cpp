@@ -64,10 +64,10 @@ TEST_CASE("ranks on one kernel find no offset beyond the uncertainty, through a 
     auto const offset = measure_clock_offset(plane);
     // Threads of this process have one clock.
     if (std::chrono::abs(offset.steady) > offset.round_trip / 2 + 1us)
-      throw Error(Fault::system, "the steady clock's offset is beyond its bound");
+      throw Error(ErrorCode::system, "the steady clock's offset is beyond its bound");
     if (std::chrono::abs(offset.system) > offset.round_trip / 2 + 1ms)
-      throw Error(Fault::system, "the system clock's offset is beyond its bound");
-    if ((offset.round_trip > 0ns) != (rank != 0)) throw Error(Fault::system, "rank 0 alone asks nobody");
+      throw Error(ErrorCode::system, "the system clock's offset is beyond its bound");
+    if ((offset.round_trip > 0ns) != (rank != 0)) throw Error(ErrorCode::system, "rank 0 alone asks nobody");
     plane.last_barrier("leave", 10s);
     plane.leave();
   });

@@ -63,32 +63,32 @@ TEST_CASE("empty buffers are fine, bad arguments are refused before anything is 
   world.all_reduce(std::span<float>(nothing));
   std::vector<float> three(3);
   std::vector<float> wrong(static_cast<std::size_t>(world.size()) * 3 + 1);
-  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), world.size()); }) == Fault::usage);
-  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), -1); }) == Fault::usage);
-  REQUIRE(fault_of([&] { world.send(std::span<const float>(three), world.rank()); }) == Fault::usage);
+  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), world.size()); }) == ErrorCode::usage);
+  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), -1); }) == ErrorCode::usage);
+  REQUIRE(fault_of([&] { world.send(std::span<const float>(three), world.rank()); }) == ErrorCode::usage);
   REQUIRE(fault_of([&] { world.all_gather(std::span<const float>(three), std::span<float>(wrong)); }) ==
-          Fault::usage);
-  REQUIRE(fault_of([&] { world.split(-1); }) == Fault::usage);
-  REQUIRE(fault_of([&] { world.reduce(std::span<float>(three), world.size()); }) == Fault::usage);
+          ErrorCode::usage);
+  REQUIRE(fault_of([&] { world.split(-1); }) == ErrorCode::usage);
+  REQUIRE(fault_of([&] { world.reduce(std::span<float>(three), world.size()); }) == ErrorCode::usage);
   std::vector<float> two(2);
   REQUIRE(fault_of([&] { world.all_reduce(std::span<const float>(two), std::span<float>(three)); }) ==
-          Fault::usage);
+          ErrorCode::usage);
   auto const overlapping = [&] {
     std::span<float> const whole(wrong);
     world.all_reduce(std::span<const float>(whole.first(2)), whole.subspan(1, 2));
   };
-  REQUIRE(fault_of(overlapping) == Fault::usage);
+  REQUIRE(fault_of(overlapping) == ErrorCode::usage);
   REQUIRE(fault_of([&] { world.all_to_all(std::span<const float>(wrong), std::span<float>(three)); }) ==
-          Fault::usage);
+          ErrorCode::usage);
   REQUIRE(fault_of([&] { world.all_to_all(std::span<const float>(three), std::span<float>(three)); }) ==
-          Fault::usage);
+          ErrorCode::usage);
   auto const gather = [&](std::vector<std::size_t> counts) {
     world.all_gather_v(std::span<const float>(three), std::span<float>(wrong),
                        std::span<const std::size_t>(counts));
   };
   auto const ranks = static_cast<std::size_t>(world.size());
-  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 3)); }) == Fault::usage);
-  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 2)); }) == Fault::usage);
-  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks + 1, 3)); }) == Fault::usage);
+  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 3)); }) == ErrorCode::usage);
+  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 2)); }) == ErrorCode::usage);
+  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks + 1, 3)); }) == ErrorCode::usage);
   world.barrier();
 }

@@ -26,11 +26,11 @@ TEST_CASE("gather, broadcast and barrier over the star, again and again") {
       auto const all = plane.gather("g", everyone, {static_cast<std::uint8_t>(rank), number}, 10s);
       for (std::size_t r = 0; r < 4; ++r) {
         if (all.at(r) != Blob{static_cast<std::uint8_t>(r), number})
-          throw Error(Fault::system, "gather mixed up");
+          throw Error(ErrorCode::system, "gather mixed up");
       }
       if (plane.broadcast("c", everyone, i % 4, {number, static_cast<std::uint8_t>(rank)}, 10s) !=
           Blob{number, static_cast<std::uint8_t>(i % 4)}) {
-        throw Error(Fault::system, "broadcast mixed up");
+        throw Error(ErrorCode::system, "broadcast mixed up");
       }
     }
     // Two groups at once, each in its own order.
@@ -38,10 +38,10 @@ TEST_CASE("gather, broadcast and barrier over the star, again and again") {
     auto const part =
         plane.gather(rank % 2 == 0 ? "even" : "odd", mine, {static_cast<std::uint8_t>(rank)}, 10s);
     if (part.at(0).at(0) != mine[0] || part.at(1).at(0) != mine[1])
-      throw Error(Fault::system, "group gather mixed up");
+      throw Error(ErrorCode::system, "group gather mixed up");
     Blob const large(1u << 20, 7);
     if (plane.broadcast("large", everyone, 3, large, 10s) != large)
-      throw Error(Fault::system, "large blob changed");
+      throw Error(ErrorCode::system, "large blob changed");
     plane.last_barrier("leave", 10s);
     plane.leave();
   });
@@ -61,7 +61,7 @@ TEST_CASE("a barrier's deadline names who is missing, and one rank speaks") {
   CHECK(std::chrono::steady_clock::now() - began < soon);
   REQUIRE((thrown[0] && thrown[1] && thrown[3]));
   CHECK(speakers(thrown) == 1);
-  CHECK(thrown[0]->fault() == Fault::deadline);
+  CHECK(thrown[0]->code() == ErrorCode::deadline);
   CHECK(thrown[0]->exit_code() == 75);
   CHECK(
       has(thrown[0]->what(), "epoch: 1 of 4 ranks missing after 300 ms: rank 2 (host h2, GPU 0000:02:00.0)"));
@@ -98,7 +98,7 @@ TEST_CASE("a rank that ends without leaving is named to all, at once") {
   CHECK(std::chrono::steady_clock::now() - began < soon);
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
   CHECK(speakers(thrown) == 1);
-  CHECK(thrown[1]->fault() == Fault::lost_rank);
+  CHECK(thrown[1]->code() == ErrorCode::lost_rank);
   CHECK(has(thrown[1]->what(), "rank 3 (host h3, GPU 0000:03:00.0), pid 103, ended"));
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("a process that is killed is named, as one that a forked child plays")
     star.planes[0]->barrier("epoch", 20s);
     FAIL("no error");
   } catch (const Error& error) {
-    CHECK(error.fault() == Fault::lost_rank);
+    CHECK(error.code() == ErrorCode::lost_rank);
     CHECK(has(error.what(), "rank 1 (host h1"));
   }
   close(invite[0]);
@@ -153,7 +153,7 @@ TEST_CASE("different calls under one name are a usage error for all") {
     plane.broadcast("parameters", {0, 1, 2}, rank == 2 ? 1 : 0, {}, 5s);
   });
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
-  CHECK(thrown[0]->fault() == Fault::usage);
+  CHECK(thrown[0]->code() == ErrorCode::usage);
   CHECK(speakers(thrown) == 1);
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("a stalled operation is traced to who has not entered it") {
   });
   REQUIRE((thrown[0] && thrown[2]));
   CHECK(speakers(thrown) == 1);
-  CHECK(thrown[0]->fault() == Fault::deadline);
+  CHECK(thrown[0]->code() == ErrorCode::deadline);
   CHECK(has(thrown[0]->what(), "all_reduce (operation 5 on communicator 'world') was not done after 600 s"));
   CHECK(has(thrown[0]->what(),
             "not entered by rank 1 (host h1, GPU 0000:01:00.0), whose last call there was broadcast"));
@@ -203,7 +203,7 @@ TEST_CASE("what breaks rank 0's control thread is told to everybody") {
   CHECK(std::chrono::steady_clock::now() - began < soon);
   REQUIRE((thrown[0] && thrown[1]));
   CHECK(speakers(thrown) == 1);
-  CHECK(thrown[1]->fault() == Fault::system);
+  CHECK(thrown[1]->code() == ErrorCode::system);
   CHECK(has(thrown[1]->what(), "the control plane of rank 0 broke"));
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("connecting to nobody ends at the deadline with the reason") {
     Plane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, free_port, random_key(), Deadline(300ms));
     FAIL("connected to nobody");
   } catch (const Error& error) {
-    CHECK(error.fault() == Fault::deadline);
+    CHECK(error.code() == ErrorCode::deadline);
     CHECK(has(error.what(), "Connection refused"));
   }
   CHECK(std::chrono::steady_clock::now() - began < soon);

@@ -49,7 +49,8 @@ TEST_CASE("when rank 0 does not come, one rank of its host says so, whichever ca
     for (const auto& outcome : outcomes) REQUIRE(outcome.error);
     CHECK(speakers(outcomes) == 1);
     for (const auto& outcome : outcomes) {
-      if (!outcome.error->repeated()) CHECK(has(outcome.error->what(), "cannot meet rank 0 within 400 ms"));
+      if (!outcome.error->reported_elsewhere())
+        CHECK(has(outcome.error->what(), "cannot meet rank 0 within 400 ms"));
     }
   }
 }
@@ -63,7 +64,7 @@ TEST_CASE("a rank without MUNGE says so to rank 0, which tells it at the deadlin
   auto const outcomes = meet(plans, 2s);
   REQUIRE((outcomes[0].error && outcomes[1].error && outcomes[2].error));
   CHECK(speakers(outcomes) == 1);
-  CHECK_FALSE(outcomes[0].error->repeated());
+  CHECK_FALSE(outcomes[0].error->reported_elsewhere());
   CHECK(has(outcomes[0].error->what(),
             "rank 2 (host h1) cannot take part, it says: no munged answers on its host"));
 }
@@ -76,7 +77,7 @@ TEST_CASE("two processes that are the same rank, and ranks that count differentl
   CHECK(speakers(outcomes) == 1);
   // The two are threads of this process with equal records: pids are told.
   REQUIRE(outcomes[0].error);
-  CHECK(outcomes[0].error->fault() == Fault::environment);
+  CHECK(outcomes[0].error->code() == ErrorCode::environment);
   CHECK(has(outcomes[0].error->what(), "two processes say that they are rank 1: pid 101 on host h0"));
   job = new_job();
   outcomes = meet({plan_of(job, 0, 3), plan_of(job, 1, 2), plan_of(job, 2, 3)}, 2s);
@@ -105,7 +106,7 @@ TEST_CASE("a rank 0 without MUNGE says so in the job's one line, and the others 
   for (const auto& outcome : outcomes) REQUIRE(outcome.error);
   CHECK(speakers(outcomes) == 1);
   CHECK(outcomes[0].error->what() == std::string("join: MUNGE cannot authenticate them"));
-  CHECK_FALSE(outcomes[0].error->repeated());
+  CHECK_FALSE(outcomes[0].error->reported_elsewhere());
   if (plans[2].obstacle != Obstacle::none) return;
   CHECK((has(outcomes[2].error->what(), "cannot take part, it says: its host has no MUNGE library") ||
          has(outcomes[3].error->what(), "cannot take part, it says: its host has no MUNGE library")));

@@ -100,7 +100,7 @@ TEST_CASE("without the job's key nobody gets in, in either direction") {
     star.follow(1, wrong, 400ms);
     FAIL("a wrong key was let in");
   } catch (const Error& error) {
-    CHECK(error.fault() == Fault::deadline);
+    CHECK(error.code() == ErrorCode::deadline);
     CHECK(has(error.what(), "does not have this job's key"));
   }
   // One who skips the leader's proof and sends one of its own making.

@@ -158,7 +158,7 @@ TEST_CASE("on a GPU state that needs the host is refused, and CUDA's refusals ar
   CHECK_THROWS_AS(broadcast_state(*fakes.world, State().add(counter)), Error);
   setenv("FAKE_CUDA", "no_stream", 1);
   auto const error = error_of([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}); });
-  CHECK(error.fault() == Fault::device);
+  CHECK(error.code() == ErrorCode::device);
   CHECK(std::string(error.what()).find("no stream: CUDA says: an illegal memory access") !=
         std::string::npos);
 }

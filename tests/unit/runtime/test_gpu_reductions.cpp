@@ -245,7 +245,7 @@ TEST_CASE("on GPUs a rank that is lost ends the others' exchange of gradients") 
         1,
         [](const Thrown& thrown) {
           REQUIRE(thrown[0]);
-          CHECK(thrown[0]->fault() == Fault::lost_rank);
+          CHECK(thrown[0]->code() == ErrorCode::lost_rank);
           CHECK(has(thrown[0]->what(), "rank 1"));
         });
   }
@@ -256,11 +256,11 @@ TEST_CASE("on a GPU the reducer's modes name what they cannot work with") {
   auto const refusal = [&](const ReducerOptions& options) {
     return error_of([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}, options); });
   };
-  CHECK(refusal({.bfloat16 = true, .chunks = 2}).fault() == Fault::usage);
+  CHECK(refusal({.bfloat16 = true, .chunks = 2}).code() == ErrorCode::usage);
   setenv("FAKE_CUDA", "no_kernels", 1);
   Reducer const plain(*fakes.world, std::vector<std::size_t>{10});  // needs none
   auto const error = refusal({.chunks = 2});
-  CHECK(error.fault() == Fault::device);
+  CHECK(error.code() == ErrorCode::device);
   CHECK(has(error.what(), "MUSTER_CUDA_ARCHITECTURES"));
   CHECK(has(error.what(), "no kernel image is available for execution on the device"));
 }

@@ -9,7 +9,7 @@ TEST_CASE("without nvcc the modes that need kernels are refused on a GPU, with w
   OnFakes fakes;
   for (const ReducerOptions& options : {ReducerOptions{.bfloat16 = true}, ReducerOptions{.chunks = 3}}) {
     auto const error = error_of([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}, options); });
-    CHECK(error.fault() == Fault::usage);
+    CHECK(error.code() == ErrorCode::usage);
     CHECK(has(error.what(), options.bfloat16 ? "bfloat16 on GPU memory" : "(chunks) on GPU memory"));
     CHECK(has(error.what(), "built without nvcc"));
     CHECK(has(error.what(), "host_world()"));

@@ -31,7 +31,7 @@ void check_one_speaker(const Thrown& thrown, const std::string& text) {
   for (const auto& error : thrown) {
     if (!error) continue;
     CHECK(has(error->what(), text));
-    if (!error->repeated()) ++speakers;
+    if (!error->reported_elsewhere()) ++speakers;
   }
   CHECK(speakers == 1);
 }
@@ -63,14 +63,14 @@ bool connections_become(std::uint16_t port, int count) {
 
 // Rank 1 of two in a process of its own, which meets and then waits.
 struct Child {
-  explicit Child(std::chrono::milliseconds silence) {
+  explicit Child(std::chrono::milliseconds heartbeat_timeout) {
     if (pipe(invite) != 0) throw std::runtime_error("no pipe");
     pid = fork();  // before this process has threads: the child starts its own
     if (pid != 0) return;
     std::pair<std::uint16_t, Key> given;
     if (read(invite[0], &given, sizeof given) != sizeof given) _exit(1);
-    auto const plane = Plane::follow(1, {Star::roster_of(2), {}, silence}, {"127.0.0.1"}, given.first,
-                                     given.second, Deadline(10s));
+    auto const plane = Plane::follow(1, {Star::roster_of(2), {}, heartbeat_timeout}, {"127.0.0.1"},
+                                     given.first, given.second, Deadline(10s));
     plane->barrier("join", 10s);
     pause();
     _exit(0);
@@ -103,16 +103,16 @@ TEST_CASE("ranks of one host share a leader, and rank 0 holds one connection a h
       auto const all = plane.gather("g", everyone, {static_cast<std::uint8_t>(rank), number}, 10s);
       for (std::size_t r = 0; r < 6; ++r)
         if (all.at(r) != Blob{static_cast<std::uint8_t>(r), number})
-          throw Error(Fault::system, "gather mixed up");
+          throw Error(ErrorCode::system, "gather mixed up");
       if (plane.broadcast("c", everyone, i % 6, {number, static_cast<std::uint8_t>(rank)}, 10s) !=
           Blob{number, static_cast<std::uint8_t>(i % 6)})
-        throw Error(Fault::system, "broadcast mixed up");
+        throw Error(ErrorCode::system, "broadcast mixed up");
     }
     std::vector<int> const mine = rank % 2 == 0 ? std::vector<int>{4, 0, 2} : std::vector<int>{1, 5, 3};
     auto const part =
         plane.gather(rank % 2 == 0 ? "even" : "odd", mine, {static_cast<std::uint8_t>(rank)}, 10s);
     for (std::size_t i = 0; i < 3; ++i)
-      if (part.at(i).at(0) != mine[i]) throw Error(Fault::system, "group gather mixed up");
+      if (part.at(i).at(0) != mine[i]) throw Error(ErrorCode::system, "group gather mixed up");
     plane.last_barrier("leave", 10s);
     plane.leave();
   });
@@ -141,11 +141,11 @@ TEST_CASE("whoever ends without leaving, a rank, a host's leader or rank 0, is n
 TEST_CASE("an error that every rank meets is said once, with the first one's text") {
   Star star(6, 6, three_hosts);
   auto const thrown = star.on_each([](int rank, Plane& plane) {
-    plane.give_up(Fault::device, fmt::format("the GPU of rank {} failed", rank));
+    plane.give_up(ErrorCode::device, fmt::format("the GPU of rank {} failed", rank));
   });
   REQUIRE(thrown[0]);
   check_one_speaker(thrown, thrown[0]->what());
-  for (const auto& error : thrown) CHECK(error->fault() == Fault::device);
+  for (const auto& error : thrown) CHECK(error->code() == ErrorCode::device);
 }
 
 TEST_CASE(
@@ -165,7 +165,7 @@ TEST_CASE(
       bool const told = has(error->what(), "left the job for a reason of its own");
       // The ranks of a leader that ended know only that it did.
       CHECK((told || (ends == 3 && r == 4)));
-      CHECK(error->repeated());
+      CHECK(error->reported_elsewhere());
     }
   }
 }
@@ -177,15 +177,15 @@ TEST_CASE("the store keeps small values, tells of them when they come, and is bo
       std::this_thread::sleep_for(100ms);
       plane.put("late", {7, 8});
     }
-    if (plane.get("late", 10s) != Blob{7, 8}) throw Error(Fault::system, "another value");
+    if (plane.get("late", 10s) != Blob{7, 8}) throw Error(ErrorCode::system, "another value");
     auto const began = std::chrono::steady_clock::now();
-    if (plane.get("never", 200ms)) throw Error(Fault::system, "a value from nowhere");
+    if (plane.get("never", 200ms)) throw Error(ErrorCode::system, "a value from nowhere");
     if (std::chrono::steady_clock::now() - began > soon)
-      throw Error(Fault::system, "the deadline was not kept");
+      throw Error(ErrorCode::system, "the deadline was not kept");
     plane.barrier("both", 10s);
     if (rank == 0) plane.put("late", {});
     plane.barrier("replaced", 10s);
-    if (plane.get("late", 10s) != Blob{}) throw Error(Fault::system, "the first value");
+    if (plane.get("late", 10s) != Blob{}) throw Error(ErrorCode::system, "the first value");
   });
   for (const auto& error : thrown) {
     INFO((error ? error->what() : ""));
@@ -199,7 +199,7 @@ TEST_CASE("the store keeps small values, tells of them when they come, and is bo
     star.planes[5]->barrier("full", 60s);
     FAIL("the store has no end");
   } catch (const Error& error) {
-    CHECK(error.fault() == Fault::usage);
+    CHECK(error.code() == ErrorCode::usage);
     CHECK(has(error.what(), "rank 5 (host h5"));
   }
 }
@@ -227,7 +227,7 @@ TEST_CASE(
       star.planes[0]->barrier("epoch", 20s);
       FAIL("no error");
     } catch (const Error& error) {
-      CHECK(error.fault() == Fault::lost_rank);
+      CHECK(error.code() == ErrorCode::lost_rank);
       CHECK(has(error.what(), "rank 1 (host h1"));
       CHECK(has(error.what(), "silent for 400 ms"));
     }
@@ -254,8 +254,8 @@ TEST_CASE("a rank whose host's leader never comes leaves it to rank 0 to name th
     star.follow(4, star.key, 200ms);
     FAIL("connected to nobody");
   } catch (const Error& error) {
-    CHECK(error.fault() == Fault::deadline);
-    CHECK(error.repeated());
+    CHECK(error.code() == ErrorCode::deadline);
+    CHECK(error.reported_elsewhere());
   }
 }
 

@@ -32,17 +32,17 @@ TEST_CASE("the roster is the same everywhere and its ranks are seated by host") 
 
 TEST_CASE("the node's ranks and those across nodes have communicators of their own") {
   auto const world = job().world();
-  auto node = job().node();
+  auto node = job().intra_node();
   REQUIRE(node.rank() == job().local_rank());
   REQUIRE(node.size() == job().local_size());
-  auto across = job().across_nodes();
+  auto across = job().inter_node();
   REQUIRE(across.rank() == job().host_index());
   REQUIRE(across.size() <= job().host_count());
   std::vector<std::int32_t> sum{1};
   node.all_reduce(std::span<std::int32_t>(sum));
   across.all_reduce(std::span<std::int32_t>(sum));
   REQUIRE(sum.at(0) == world.size());  // the same number of ranks on each host
-  REQUIRE(job().node().size() == node.size());
+  REQUIRE(job().intra_node().size() == node.size());
 }
 
 TEST_CASE("the phases of the join are timed") {
@@ -62,13 +62,13 @@ TEST_CASE("a section runs on rank 0 only, before the others go on, and its error
   CHECK(ran == (here.rank() == 0 ? 1 : 0));
   for (int i = 0; i < 2; ++i) {
     auto const error = error_of(
-        [&] { here.on_rank_0("save", [] { throw Error(Fault::environment, "the disk is full"); }); });
-    CHECK(error.fault() == Fault::environment);
+        [&] { here.on_rank_0("save", [] { throw Error(ErrorCode::environment, "the disk is full"); }); });
+    CHECK(error.code() == ErrorCode::environment);
     CHECK(std::string(error.what()) == "the disk is full");
-    CHECK(error.repeated() == (here.rank() != 0));
+    CHECK(error.reported_elsewhere() == (here.rank() != 0));
   }
   auto const error = error_of([&] { here.on_rank_0("read", [] { throw std::runtime_error("no file"); }); });
-  CHECK(error.fault() == Fault::system);
+  CHECK(error.code() == ErrorCode::system);
   CHECK(std::string(error.what()) == "read: no file");
   auto const odd = error_of([&] { here.on_rank_0("odd", [] { throw 7; }); });
   CHECK(std::string(odd.what()) == "odd: something was thrown that is no std::exception");

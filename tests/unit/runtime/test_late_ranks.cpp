@@ -59,7 +59,7 @@ TEST_CASE("when rank 0 is stopped, one of the others says so, however short thei
   for (auto& thread : threads) thread.join();
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
   CHECK(speakers(thrown) == 1);
-  CHECK(thrown[0]->fault() == Fault::lost_rank);
+  CHECK(thrown[0]->code() == ErrorCode::lost_rank);
   CHECK(has(thrown[0]->what(), "rank 0 (host h0"));
   CHECK(has(thrown[0]->what(), "silent for 6 s"));
   kill(child, SIGKILL);

@@ -32,7 +32,7 @@ TEST_CASE("a world of one on a GPU: operations, split, barrier and an orderly en
       part.all_reduce(std::span<float>(values));
       CHECK(count("fake_nccl_live") == 2);
       gpu->finish(Deadline(2s));
-      CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
+      CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).code() == ErrorCode::usage);
     }
     CHECK(count("fake_nccl_live") == 0);
     CHECK(count("fake_nccl_aborted") == aborted);
@@ -121,7 +121,7 @@ TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's ope
         world.recv(std::span<float>(values), 1);
       });
     });
-    CHECK(error.fault() == Fault::device);
+    CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "grouped messages on communicator 'world', rank 0"));
     CHECK(count("fake_nccl_depth") == 0);
   }
@@ -132,9 +132,9 @@ TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's ope
     std::vector<float> values(1);
     auto const call = [&] { world.grouped([&] { world.all_reduce(std::span<float>(values)); }); };
     auto const error = error_of(call);
-    CHECK(error.fault() == Fault::deadline);
+    CHECK(error.code() == ErrorCode::deadline);
     CHECK(has(error.what(), "all_reduce on communicator 'world'"));
-    CHECK(error_of(call).fault() == Fault::usage);
+    CHECK(error_of(call).code() == ErrorCode::usage);
   }
   CHECK(count("fake_nccl_live") == 0);
 }

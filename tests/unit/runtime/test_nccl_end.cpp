@@ -34,7 +34,7 @@ TEST_CASE("of a job that has failed the first communicator that its program drop
     plane.barrier("made", 10s);
     if (rank == 1) return plane.abandon();
     // Told by the control plane, not by NCCL's call.
-    CHECK(error_of([&] { plane.barrier("met", 10s); }).fault() == Fault::lost_rank);
+    CHECK(error_of([&] { plane.barrier("met", 10s); }).code() == ErrorCode::lost_rank);
     made.pop_back();
     CHECK(count("fake_nccl_most_aborting") == 4);
     CHECK(count("fake_nccl_live") == 0);  // waited for
@@ -77,7 +77,7 @@ TEST_CASE("a job that goes on without a rank keeps its communicators until the w
   CHECK(error_of([&] {
           world.synchronize();
           world.all_reduce(std::span<float>(values));
-        }).fault() == Fault::usage);
+        }).code() == ErrorCode::usage);
   gpu->end_all();
   CHECK(count("fake_nccl_live") == 0);
 }

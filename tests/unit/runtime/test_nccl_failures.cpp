@@ -18,7 +18,7 @@ TEST_CASE("NCCL initialisation that hangs ends at the deadline, aborted, and say
   auto const began = std::chrono::steady_clock::now();
   auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(300ms)); });
   CHECK(std::chrono::steady_clock::now() - began < soon);
-  CHECK(error.fault() == Fault::deadline);
+  CHECK(error.code() == ErrorCode::deadline);
   CHECK(has(error.what(), "NCCL initialisation on communicator 'world', rank 0 (host h0"));
   CHECK(has(error.what(), "300 ms"));
   CHECK(count("fake_nccl_aborted") == aborted + 1);
@@ -41,12 +41,12 @@ TEST_CASE("hanging initialisation on two ranks is one message, and a rank that d
       gpu->world(detail::Group(context_of(star, rank, 300ms), "world"), Deadline(400ms));
     });
     REQUIRE(thrown[0]);
-    CHECK(thrown[0]->fault() == Fault::deadline);
+    CHECK(thrown[0]->code() == ErrorCode::deadline);
     CHECK(has(thrown[0]->what(),
               "NCCL initialisation (operation 1 on communicator 'world') was not done after 400 ms"));
     if (ranks_that_init == 2) {
       REQUIRE(thrown[1]);
-      CHECK(thrown[0]->repeated() != thrown[1]->repeated());
+      CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
       CHECK(has(thrown[0]->what(), "every rank entered it"));
     } else {
       CHECK(has(thrown[0]->what(), "not entered by rank 1 (host h1"));
@@ -63,7 +63,7 @@ TEST_CASE("ranks that share a GPU are named") {
     context->roster[1].host = context->roster[2].host = context->roster[0].host;
     if (shared) context->roster[2].gpu = context->roster[0].gpu;
     auto const error = error_of([&] { gpu->world(detail::Group(context, "world"), Deadline(10s)); });
-    CHECK(error.fault() == Fault::device);
+    CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(),
               "rank 0 (host h0, GPU 0000:00:00.0), rank 2 (host h0, GPU 0000:00:00.0) have one GPU") ==
           shared);
@@ -76,7 +76,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
     Fakes const fakes("", "fail_init");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
     auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)); });
-    CHECK(error.fault() == Fault::device);
+    CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "unhandled system error (socketStartConnect: no route to host)"));
     CHECK_FALSE(has(error.what(), "\n"));
   }
@@ -89,7 +89,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
     auto const error = error_of([&] { world.synchronize(); });
     CHECK(has(error.what(), "unhandled system error"));
     std::vector<float> values(1);
-    CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).fault() == Fault::usage);
+    CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).code() == ErrorCode::usage);
   }
   CHECK(count("fake_nccl_live") == 0);
 }
@@ -122,7 +122,7 @@ TEST_CASE("those who are still in NCCL's initialisation are told from those who 
     gpu->world(detail::Group(context_of(star, rank, 300ms), "world"), Deadline(400ms));
   });
   REQUIRE((thrown[0] && thrown[1]));
-  CHECK(thrown[0]->repeated() != thrown[1]->repeated());
+  CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
   CHECK(has(thrown[0]->what(), "; still in it: rank 0 (host h0, GPU 0000:00:00.0), rank 1 (host h1"));
   CHECK_FALSE(has(thrown[0]->what(), "rank 2"));
 }
@@ -134,7 +134,7 @@ TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
     Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
     setenv("FAKE_CUDA", "stream_busy", 1);
     auto const error = error_of([&] { world.barrier(); });
-    CHECK(error.fault() == Fault::deadline);
+    CHECK(error.code() == ErrorCode::deadline);
     CHECK(has(error.what(), "barrier on communicator 'world'"));
   }
   setenv("FAKE_CUDA", "", 1);

@@ -83,7 +83,7 @@ TEST_CASE("how many ranks meet at one of NCCL's ids") {
   CHECK(detail::ranks_per_id() == 2);
   for (const char* wrong : {"0", "-3", "two", "2x", "99999999999"}) {
     setenv("MUSTER_NCCL_RANKS_PER_ID", wrong, 1);
-    CHECK(error_of([] { detail::ranks_per_id(); }).fault() == Fault::environment);
+    CHECK(error_of([] { detail::ranks_per_id(); }).code() == ErrorCode::environment);
   }
   unsetenv("MUSTER_NCCL_RANKS_PER_ID");
 }
@@ -126,7 +126,7 @@ TEST_CASE("a rank that brings no id is named at the deadline") {
   });
   unsetenv("MUSTER_NCCL_RANKS_PER_ID");
   REQUIRE(thrown[0]);
-  CHECK(thrown[0]->fault() == Fault::deadline);
+  CHECK(thrown[0]->code() == ErrorCode::deadline);
   CHECK(has(thrown[0]->what(), "NCCL ids of 'world'"));
   CHECK(has(thrown[0]->what(), "rank 2 (host h2"));
 }
@@ -148,7 +148,7 @@ TEST_CASE("a first collective that does not end is told at the deadline, and the
   World world(2);
   auto const thrown = world.build(400ms);
   REQUIRE(thrown[0]);
-  CHECK(thrown[0]->fault() == Fault::deadline);
+  CHECK(thrown[0]->code() == ErrorCode::deadline);
   CHECK(has(thrown[0]->what(), "first all_reduce (operation 2 on communicator 'world')"));
   CHECK(count("fake_nccl_live") == 0);
 }
@@ -188,7 +188,7 @@ TEST_CASE("ranks of which one connects later are refused before NCCL waits for e
     gpu->world(detail::Group(context_of(star, rank, 2s), "world"), Deadline(5s));
   });
   REQUIRE(thrown[1]);
-  CHECK(thrown[1]->fault() == Fault::environment);
+  CHECK(thrown[1]->code() == ErrorCode::environment);
   CHECK(has(thrown[1]->what(), "NCCL_RUNTIME_CONNECT is 0 here and 1 on rank 0"));
   CHECK(count("fake_nccl_live") == 0);
 }

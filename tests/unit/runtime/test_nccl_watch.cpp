@@ -49,7 +49,7 @@ TEST_CASE("a program that waits in CUDA for what does not end is told at the dea
     if (rank == 0) all_reduce(world);
   });
   REQUIRE((thrown[0] && thrown[1]));
-  CHECK(thrown[0]->fault() == Fault::deadline);
+  CHECK(thrown[0]->code() == ErrorCode::deadline);
   CHECK(has(thrown[0]->what(), "all_reduce (operation"));
   CHECK(has(thrown[0]->what(), "was not done after 400 ms"));
   CHECK(has(thrown[0]->what(), "not entered by rank 1 (host h1"));
@@ -65,7 +65,7 @@ TEST_CASE("the stall inspector sees ranks that wait in CUDA in different operati
     world.broadcast(std::span<float>(values), 0);
   });
   REQUIRE((thrown[0] && thrown[1]));
-  CHECK(thrown[0]->fault() == Fault::usage);
+  CHECK(thrown[0]->code() == ErrorCode::usage);
   CHECK(has(thrown[0]->what(), "called broadcast"));
   CHECK(has(thrown[0]->what(), "called all_reduce"));
 }
@@ -76,7 +76,7 @@ TEST_CASE("what NCCL reports while the program waits in CUDA ends the job") {
   auto const thrown = wait_in_cuda(
       star, 60s, [](int, Communicator& world) { all_reduce(world); }, "fail_later");
   REQUIRE((thrown[0] && thrown[1]));
-  CHECK(thrown[0]->fault() == Fault::device);
+  CHECK(thrown[0]->code() == ErrorCode::device);
   CHECK(has(thrown[0]->what(), "unhandled system error (socketStartConnect: no route to host)"));
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a program that wants to hear of a loss comes back from its wait in CU
       CHECK(comes_back() == wants);
       setenv("FAKE_CUDA", "", 1);
       auto const error = error_of([&] { wants ? world.synchronize() : all_reduce(world); });
-      CHECK(error.fault() == Fault::lost_rank);
+      CHECK(error.code() == ErrorCode::lost_rank);
       CHECK(calls == (wants ? 1 : 0));
       done = true;
     });

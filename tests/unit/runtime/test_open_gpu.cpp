@@ -33,7 +33,7 @@ TEST_CASE("a GPU that does not answer is an error at the deadline, with what to 
     detail::open_gpu("0000:3b:00.0", 0, "rank 2 (host a, GPU 0000:3b:00.0)",
                      Deadline(std::chrono::milliseconds(50)));
   });
-  CHECK(error.fault() == Fault::device);
+  CHECK(error.code() == ErrorCode::device);
   CHECK(has(error.what(),
             "rank 2 (host a, GPU 0000:3b:00.0): its GPU was placed but cannot be used: it did not answer "
             "within 50 ms: "
@@ -45,7 +45,7 @@ TEST_CASE("a placed GPU that CUDA cannot use is an error with GPU, rank, CUDA's 
   {
     Fakes const fakes("no_device");
     auto const error = error_of(open);
-    CHECK(error.fault() == Fault::device);
+    CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "rank 2 (host a, GPU 0000:3b:00.0)"));
     CHECK(has(error.what(), "no CUDA-capable device is detected"));
     CHECK(has(error.what(), "--device=cpu"));
@@ -63,7 +63,7 @@ TEST_CASE("a placed GPU that CUDA cannot use is an error with GPU, rank, CUDA's 
     Fakes const fakes;
     setenv("MUSTER_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
     auto const error = error_of(open);
-    CHECK(error.fault() == Fault::device);
+    CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "/nowhere/libcuda.so.1"));
     CHECK(has(error.what(), "is the NVIDIA driver installed"));
   }

@@ -39,7 +39,7 @@ void on_communicators(Star& star, const std::function<void(Communicator& world)>
 }
 
 void require(bool holds, const char* what) {
-  if (!holds) throw Error(Fault::system, what);
+  if (!holds) throw Error(ErrorCode::system, what);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ TEST_CASE("a wait over the control plane is cut off by its own rank, and the job
         world.all_reduce(values.data(), values.data(), 10, DataType::float32, Reduction::sum, nullptr);
       });
       beside.join();
-      CHECK(error.fault() == Fault::usage);
+      CHECK(error.code() == ErrorCode::usage);
       CHECK(has(error.what(), "was interrupted by its own rank"));
     }
     plane.barrier("after", 10s);
@@ -113,7 +113,7 @@ TEST_CASE("ranks that call different collectives over the control plane are name
     world.barrier();
   });
   REQUIRE((thrown[0] && thrown[1]));
-  CHECK(thrown[0]->fault() == Fault::usage);
+  CHECK(thrown[0]->code() == ErrorCode::usage);
   CHECK(has(thrown[0]->what(), "rank 1 (host h1, GPU 0000:01:00.0) called barrier where rank 0 "));
-  CHECK(thrown[0]->repeated() != thrown[1]->repeated());
+  CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
 }

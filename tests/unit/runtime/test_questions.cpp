@@ -32,7 +32,7 @@ TEST_CASE("every rank can ask every other, itself too, and through a host's lead
     std::vector<Blob> came;
     for (const auto& answer : answers) came.push_back(answer.value_or(Blob{}));
     if (came != std::vector<Blob>{{mine, 3}, {mine, 0}, {mine, 2}, {mine, 1}})
-      throw Error(Fault::system, "other answers");
+      throw Error(ErrorCode::system, "other answers");
   });
   for (const auto& error : thrown) CHECK(!error);
 }

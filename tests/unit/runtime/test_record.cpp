@@ -24,7 +24,7 @@ Record full_record() {
   record.gathers = true;
   record.timeline = true;
   record.trouble = "broken";
-  record.trouble_fault = Fault::device;
+  record.trouble_fault = ErrorCode::device;
   record.addresses = {"10.0.0.1", "fd00::1"};
   record.surroundings.nccl = true;
   record.surroundings.driver = "570.1";
@@ -55,7 +55,7 @@ TEST_CASE("a hello survives the way there and back") {
   REQUIRE(back.gathers);
   REQUIRE(back.timeline);
   REQUIRE(back.trouble == "broken");
-  REQUIRE(back.trouble_fault == Fault::device);
+  REQUIRE(back.trouble_fault == ErrorCode::device);
   REQUIRE(back.addresses == record.addresses);
   REQUIRE(back.surroundings.driver == "570.1");
   REQUIRE(back.surroundings.gpus_openable == 4);

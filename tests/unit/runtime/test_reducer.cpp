@@ -243,8 +243,8 @@ TEST_CASE("a bucket's size is measured, and MUSTER_BUCKET_BYTES of rank 0 comes 
   CHECK(chosen.buckets() == 100);
   setenv("MUSTER_BUCKET_BYTES", "many", 1);
   auto const error = error_of([&] { Reducer(world, many); });
-  CHECK(error.fault() == Fault::usage);
-  CHECK(error.repeated() == (world.rank() != 0));
+  CHECK(error.code() == ErrorCode::usage);
+  CHECK(error.reported_elsewhere() == (world.rank() != 0));
   unsetenv("MUSTER_BUCKET_BYTES");
 }
 
@@ -258,20 +258,20 @@ static_assert(!reduces_gradients_of<double> && !reduces_gradients_of<bfloat16> &
 
 TEST_CASE("a reducer refuses what makes no sense, on every rank") {
   auto world = job().host_world();
-  CHECK(fault_of([&] { Reducer(world, std::vector<std::size_t>{}); }) == Fault::usage);
-  CHECK(fault_of([&] { Reducer(world, sizes, {.reduction = Reduction::max}); }) == Fault::usage);
-  CHECK(fault_of([&] { Reducer(world, sizes, {.bfloat16 = true, .chunks = 4}); }) == Fault::usage);
+  CHECK(fault_of([&] { Reducer(world, std::vector<std::size_t>{}); }) == ErrorCode::usage);
+  CHECK(fault_of([&] { Reducer(world, sizes, {.reduction = Reduction::max}); }) == ErrorCode::usage);
+  CHECK(fault_of([&] { Reducer(world, sizes, {.bfloat16 = true, .chunks = 4}); }) == ErrorCode::usage);
   if (world.size() > 1) {
     auto const error = error_of(
         [&] { Reducer(world, std::vector<std::size_t>{world.rank() == world.size() - 1 ? 4ul : 3ul}); });
     CHECK(std::string(error.what()).find("rank " + std::to_string(world.size() - 1)) != std::string::npos);
-    CHECK(error.repeated() == (world.rank() != 0));
+    CHECK(error.reported_elsewhere() == (world.rank() != 0));
   }
   Reducer reducer(world, std::vector<std::size_t>{3, 4}, {.bucket_bytes = 1});
   reducer.ready(1);
-  CHECK(fault_of([&] { reducer.ready(1); }) == Fault::usage);
-  CHECK(fault_of([&] { reducer.ready(2); }) == Fault::usage);
-  CHECK(fault_of([&] { (void)reducer.gradient(2); }) == Fault::usage);
+  CHECK(fault_of([&] { reducer.ready(1); }) == ErrorCode::usage);
+  CHECK(fault_of([&] { reducer.ready(2); }) == ErrorCode::usage);
+  CHECK(fault_of([&] { (void)reducer.gradient(2); }) == ErrorCode::usage);
   CHECK(std::string(error_of([&] { reducer.finish(); }).what()).find("parameter 0") != std::string::npos);
   reducer.ready(0);
   reducer.finish();

@@ -20,11 +20,11 @@ Record record_of(int rank, const std::string& host) {
   return record;
 }
 
-std::string refusal(const std::vector<Record>& records, Fault fault) {
+std::string refusal(const std::vector<Record>& records, ErrorCode fault) {
   try {
     check_roster(records);
   } catch (const Error& error) {
-    REQUIRE(error.fault() == fault);
+    REQUIRE(error.code() == fault);
     return error.what();
   }
   return "";
@@ -47,15 +47,15 @@ TEST_CASE("ranks are seated by host name and boot id, hosts in order of their lo
 TEST_CASE("versions that differ in major or minor are refused with both named, patches are not") {
   std::vector<Record> records{record_of(0, "a"), record_of(1, "b")};
   records[1].hello.muster_version = "1.2.9";
-  REQUIRE(refusal(records, Fault::environment).empty());
+  REQUIRE(refusal(records, ErrorCode::environment).empty());
   records[1].hello.muster_version = "1.3.0";
-  auto text = refusal(records, Fault::environment);
+  auto text = refusal(records, ErrorCode::environment);
   REQUIRE(text.find("rank 1 (host b)") != std::string::npos);
   REQUIRE(text.find("1.3.0") != std::string::npos);
   REQUIRE(text.find("1.2.3") != std::string::npos);
   records[1].hello.muster_version = "1.2.3";
   records[1].hello.plugin_version = "2.2.3";
-  text = refusal(records, Fault::environment);
+  text = refusal(records, ErrorCode::environment);
   REQUIRE(text.find("plugin 2.2.3") != std::string::npos);
   REQUIRE(text.find("--muster=off") != std::string::npos);
 }
@@ -63,12 +63,12 @@ TEST_CASE("versions that differ in major or minor are refused with both named, p
 TEST_CASE("one rank's trouble is everybody's, and GPUs for some only are refused") {
   std::vector<Record> records{record_of(0, "a"), record_of(1, "b"), record_of(2, "b")};
   records[0].on_gpu = records[1].on_gpu = true;
-  REQUIRE(refusal(records, Fault::environment).find("rank 2 (host b) has none") != std::string::npos);
+  REQUIRE(refusal(records, ErrorCode::environment).find("rank 2 (host b) has none") != std::string::npos);
   records[1].trouble = "rank 1: no driver";
-  records[1].trouble_fault = Fault::device;
-  REQUIRE(refusal(records, Fault::device) == "rank 1: no driver");
+  records[1].trouble_fault = ErrorCode::device;
+  REQUIRE(refusal(records, ErrorCode::device) == "rank 1: no driver");
   records[2].trouble = "rank 2: no driver";
-  REQUIRE(refusal(records, Fault::device) == "rank 1: no driver (and 1 more rank)");
+  REQUIRE(refusal(records, ErrorCode::device) == "rank 1: no driver (and 1 more rank)");
 }
 
 TEST_CASE("names of many ranks stay short") {
@@ -108,15 +108,15 @@ TEST_CASE("several tasks that cannot find each other are refused, whoever starte
                                                {"SLURM_STEP_NUM_TASKS", "4"},
                                                {"SLURM_MPI_TYPE", "pmi2"}}));
   REQUIRE(error);
-  REQUIRE(error->fault() == Fault::environment);
-  REQUIRE_FALSE(error->repeated());
+  REQUIRE(error->code() == ErrorCode::environment);
+  REQUIRE_FALSE(error->reported_elsewhere());
   REQUIRE(std::string(error->what()).find("add --mpi=pmix to srun, in place of --mpi=pmi2") !=
           std::string::npos);
   error = refusal_to_run_alone(
       variables({{"SLURM_PROCID", "3"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}));
-  REQUIRE((error && error->repeated()));
+  REQUIRE((error && error->reported_elsewhere()));
   REQUIRE(refusal_to_run_alone(variables({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}))
-              ->repeated());
+              ->reported_elsewhere());
   REQUIRE(refusal_to_run_alone(variables({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}})));
   REQUIRE(refusal_to_run_alone(variables({{"WORLD_SIZE", "2"}, {"RANK", "0"}})));
   REQUIRE_FALSE(refusal_to_run_alone(variables({{"WORLD_SIZE", "2"}})));
@@ -125,10 +125,10 @@ TEST_CASE("several tasks that cannot find each other are refused, whoever starte
 TEST_CASE("a process to which PMIx was announced does not run alone because PMIx did not start") {
   auto error = refusal_without_pmix(variables({{"PMIX_NAMESPACE", "prterun-a-1@1"}, {"PMIX_RANK", "0"}}),
                                     "UNREACHABLE");
-  REQUIRE((error && error->fault() == Fault::environment && !error->repeated()));
+  REQUIRE((error && error->code() == ErrorCode::environment && !error->reported_elsewhere()));
   REQUIRE(std::string(error->what()).find("did not start: UNREACHABLE") != std::string::npos);
   error = refusal_without_pmix(variables({{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "3"}}), "UNREACHABLE");
-  REQUIRE((error && error->repeated()));
+  REQUIRE((error && error->reported_elsewhere()));
   // Launchers that say how many tasks there are.
   std::map<std::string, std::string> step{{"PMIX_NAMESPACE", "x"},
                                           {"PMIX_RANK", "0"},
@@ -144,13 +144,13 @@ TEST_CASE("a PMIx server's silence is explained by the releases that do not work
   auto const first = variables({{"PMIX_RANK", "0"}});
   auto const error =
       silence_of_pmix(first, "OpenPMIx 5.0.7 (PMIx Standard: 5.1)", "n0", std::chrono::seconds(2));
-  REQUIRE((error.fault() == Fault::deadline && !error.repeated()));
+  REQUIRE((error.code() == ErrorCode::deadline && !error.reported_elsewhere()));
   REQUIRE(
       std::string(error.what()) ==
       "join: the PMIx server on host n0 did not answer within 2 s: see the log of slurmd or mpirun there");
   auto const known = silence_of_pmix(variables({{"PMIX_RANK", "1"}}), "OpenPMIx 5.0.8, repo rev: v5.0.8",
                                      "n0", std::chrono::seconds(2));
-  REQUIRE(known.repeated());
+  REQUIRE(known.reported_elsewhere());
   REQUIRE(std::string(known.what())
               .ends_with("(this process has PMIx 5.0.8, which does not start under Slurm before 25.11)"));
 }
@@ -167,7 +167,7 @@ TEST_CASE("PMIx's size is compared with the launcher that the PMIx server belong
       variables({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
   REQUIRE_FALSE(disagreement_about_size(in_step, "slurm.pmix.5.0", 4));
   auto const error = disagreement_about_size(in_step, "slurm.pmix.5.0", 1);
-  REQUIRE((error && error->fault() == Fault::environment && error->repeated()));
+  REQUIRE((error && error->code() == ErrorCode::environment && error->reported_elsewhere()));
   // Another PMIx server inside the step: its own count, but not four jobs of one.
   REQUIRE_FALSE(disagreement_about_size(in_step, "prterun-node-1@1", 8));
   REQUIRE(disagreement_about_size(in_step, "singleton.node-1.77", 1));

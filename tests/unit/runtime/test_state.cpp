@@ -45,8 +45,8 @@ TEST_CASE("rank 0's state comes to every rank, to the bit") {
 
   if (world.size() == 1) return;
   std::vector<float> shorter(first ? 3 : 4);
-  CHECK(error_of([&] { broadcast_state(world, State().add(std::span<float>(shorter))); }).fault() ==
-        Fault::usage);
+  CHECK(error_of([&] { broadcast_state(world, State().add(std::span<float>(shorter))); }).code() ==
+        ErrorCode::usage);
 }
 
 TEST_CASE("averages over ranks are weighted, and ranks without samples count for nothing") {

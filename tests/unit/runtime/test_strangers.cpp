@@ -108,7 +108,7 @@ Error failure_of(Plane& plane) {
   } catch (const Error& error) {
     return error;
   }
-  return {Fault::system, "no failure"};
+  return {ErrorCode::system, "no failure"};
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ TEST_CASE("a frame that comes twice ends the connection") {
     for (int i = 0; i < 3; ++i) plane.barrier("meet again", 10s);
   });
   REQUIRE(thrown[0]);
-  CHECK(thrown[0]->fault() == Fault::lost_rank);
+  CHECK(thrown[0]->code() == ErrorCode::lost_rank);
   CHECK(has(thrown[0]->what(), "rank 1 (host h1"));
   CHECK(has(thrown[0]->what(), "a frame "));
 }
@@ -200,7 +200,7 @@ TEST_CASE("a rank that opens rounds without end is stopped and named") {
   }
   outlaw.run(60s);  // until it is cut off
   auto const error = failure_of(*star.planes[0]);
-  CHECK(error.fault() == Fault::usage);
+  CHECK(error.code() == ErrorCode::usage);
   CHECK(has(error.what(), "rank 1 (host h1"));
   CHECK(has(error.what(), "rounds"));
 }
@@ -214,7 +214,7 @@ TEST_CASE(
       outlaw.say({{"is", "get"}, {"name", "nobody puts this"}, {"id", i}, {"ms", 60000}});
     outlaw.run(60s);
     auto const error = failure_of(*star.planes[0]);
-    CHECK(error.fault() == Fault::usage);
+    CHECK(error.code() == ErrorCode::usage);
     CHECK(has(error.what(), "rank 1 (host h1"));
   }
   Star star(2, 1);
@@ -225,7 +225,7 @@ TEST_CASE(
   }
   outlaw.run(60s);
   auto const error = failure_of(*star.planes[0]);
-  CHECK(error.fault() == Fault::usage);
+  CHECK(error.code() == ErrorCode::usage);
   CHECK(has(error.what(), "into the job's store"));
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("messages that are none end the connection of who sent them, and nothi
     outlaw.say(message);
     outlaw.run(500ms);
     auto const error = failure_of(*star.planes[0]);
-    CHECK(error.fault() == Fault::lost_rank);
+    CHECK(error.code() == ErrorCode::lost_rank);
     CHECK(has(error.what(), "rank 1 (host h1"));
   }
 }

@@ -180,7 +180,7 @@ TEST_CASE("who waits long is told of in one line, and ranks in different operati
     plane.check();
   });
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
-  CHECK(thrown[0]->fault() == Fault::usage);
+  CHECK(thrown[0]->code() == ErrorCode::usage);
   CHECK(has(
       thrown[0]->what(),
       "operation 5 on communicator 'world': rank 1 (host h1, GPU 0000:01:00.0) called barrier, but rank 0 "));
@@ -194,7 +194,7 @@ TEST_CASE("an operation that fails on one rank says who is in another one") {
   activities[0]->enter("all_reduce");
   activities[1]->enter("broadcast");
   auto const thrown = star.on_each([](int rank, Plane& plane) {
-    if (rank == 0) plane.broke_in("world", {0, 1}, 1, "all_reduce", Fault::system, "message truncated");
+    if (rank == 0) plane.broke_in("world", {0, 1}, 1, "all_reduce", ErrorCode::system, "message truncated");
     plane.barrier("b", 10s);  // rank 0 does not come here
   });
   REQUIRE(thrown[0]);
@@ -241,9 +241,9 @@ TEST_CASE("those that are left come to the lowest of them") {
   SECTION("cut off from the half with the lowest rank: they end") {
     Meeting const meeting({2, 3}, {2, 3}, {}, {0, 1});
     REQUIRE((meeting.errors[2] && meeting.errors[3]));
-    CHECK(meeting.errors[2]->fault() == Fault::lost_rank);
+    CHECK(meeting.errors[2]->code() == ErrorCode::lost_rank);
     CHECK(has(meeting.errors[2]->what(), "2 of 4 ranks are left here, too few to go on"));
-    CHECK(meeting.errors[2]->repeated() != meeting.errors[3]->repeated());
+    CHECK(meeting.errors[2]->reported_elsewhere() != meeting.errors[3]->reported_elsewhere());
   }
   SECTION("cut off with the lowest rank: they go on") {
     Meeting const meeting({0, 1}, {0, 1}, {}, {2, 3});

@@ -18,7 +18,7 @@ muster::Job& job() {
         muster::Job::join({.deadline = std::chrono::seconds(60),
                            .operation_timeout = std::chrono::seconds(60),
                            // A busy machine may give a rank no CPU for more than the usual ten.
-                           .silence = std::chrono::seconds(60),
+                           .heartbeat_timeout = std::chrono::seconds(60),
                            .device = on_gpus() ? muster::Device::cuda : muster::Device::automatic}));
   return *joined;
 }

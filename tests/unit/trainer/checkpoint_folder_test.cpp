@@ -123,7 +123,7 @@ TEST_CASE("a refused state ends the search, with nothing read", "[checkpoint_fol
   CheckpointArenas before = kept.arenas;
   const auto refuse = [](const TrainingState& state) {
     CHECK(state.step == 20);
-    throw Error(Fault::usage, "another model");
+    throw Error(ErrorCode::usage, "another model");
   };
   CHECK_THROWS_WITH(folder.read_newest(kept.arenas.table, kept.arenas.tensors(), refuse, [](const auto&) {}),
                     "another model");

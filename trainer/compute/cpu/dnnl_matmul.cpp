@@ -115,9 +115,9 @@ bool is_faster_as_gemm(const MatmulShape& s) {
 }
 
 [[noreturn]] void refuse(const MatmulShape& s, const std::string& why) {
-  throw Error(Fault::system, "oneDNN refused a matrix product of " + std::to_string(s.m) + " x " +
-                                 std::to_string(s.k) + " by " + std::to_string(s.k) + " x " +
-                                 std::to_string(s.n) + ": " + why);
+  throw Error(ErrorCode::system, "oneDNN refused a matrix product of " + std::to_string(s.m) + " x " +
+                                     std::to_string(s.k) + " by " + std::to_string(s.k) + " x " +
+                                     std::to_string(s.n) + ": " + why);
 }
 
 /// Instruction sets are bits, of which a larger one has those of the ones that it contains.

@@ -15,7 +15,7 @@ class DnnlMatmul {
   ~DnnlMatmul();
 
   /// c = as MatmulShape says. bias may be null unless shape.bias.
-  /// @throws muster::Error(Fault::system) when oneDNN refuses the shape.
+  /// @throws muster::Error(ErrorCode::system) when oneDNN refuses the shape.
   void operator()(const MatmulShape& shape, const float* a, const float* b, const float* bias, float* c);
   void operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, const bfloat16* bias,
                   bfloat16* c);

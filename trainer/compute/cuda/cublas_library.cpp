@@ -28,8 +28,8 @@ CublasLibrary::CublasLibrary()
 
 void CublasLibrary::require(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(Fault::device, fmt::format("cuBLASLt failed: {}: status {} of cublasStatus_t", what,
-                                         static_cast<int>(status)));
+  throw Error(ErrorCode::device, fmt::format("cuBLASLt failed: {}: status {} of cublasStatus_t", what,
+                                             static_cast<int>(status)));
 }
 
 }  // namespace muster::compute::cuda

@@ -10,7 +10,7 @@ namespace muster::compute::cuda {
 /// The functions of cuBLASLt that the trainer calls, loaded while it runs.
 struct CublasLibrary {
   /// libcublasLt.so of the CUDA version that this was built with, or what MUSTER_CUBLASLT_LIBRARY names.
-  /// @throws Error(Fault::device)
+  /// @throws Error(ErrorCode::device)
   CublasLibrary();
 
   detail::SharedObject object;
@@ -28,7 +28,7 @@ struct CublasLibrary {
   decltype(::cublasLtMatmulAlgoGetHeuristic)* find_algorithms = nullptr;
   decltype(::cublasLtMatmul)* multiply = nullptr;
 
-  /// @throws Error(Fault::device) with what was tried, unless `status` is success.
+  /// @throws Error(ErrorCode::device) with what was tried, unless `status` is success.
   static void require(cublasStatus_t status, const char* what);
 };
 

@@ -24,11 +24,11 @@ std::size_t some_blocks(std::size_t groups) {
 }
 
 void require(bool fine, const std::string& what) {
-  if (!fine) throw Error(Fault::usage, what + ": pass --device=cpu");
+  if (!fine) throw Error(ErrorCode::usage, what + ": pass --device=cpu");
 }
 
 [[noreturn]] void refuse_images() {
-  throw Error(Fault::usage, "the GPU trains GPTs only: pass --device=cpu for image models");
+  throw Error(ErrorCode::usage, "the GPU trains GPTs only: pass --device=cpu for image models");
 }
 
 }  // namespace
@@ -47,8 +47,8 @@ std::string CudaCompute::describe() const {
 
 void CudaCompute::multiply(const ProductShape& shape, const ProductOperands& operands) {
   if (products_->multiply(shape, operands)) return;
-  throw Error(Fault::device, fmt::format("cuBLASLt {} has no algorithm for a product of {} x {} x {}",
-                                         products_->version(), shape.m, shape.n, shape.k));
+  throw Error(ErrorCode::device, fmt::format("cuBLASLt {} has no algorithm for a product of {} x {} x {}",
+                                             products_->version(), shape.m, shape.n, shape.k));
 }
 
 void CudaCompute::matmul(const MatmulShape& s, const bfloat16* a, const bfloat16* b, const bfloat16* bias,

@@ -20,8 +20,8 @@ namespace muster::compute::cuda {
 /// as those of the first step do. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
 ///
 /// Heads are 64 wide; widths of rows are multiples of 8, and of LayerNorm's at most 2048.
-/// @throws Error(Fault::device) with CUDA's or cuBLASLt's reason; Error(Fault::usage) for another geometry,
-/// and for the operations of image models.
+/// @throws Error(ErrorCode::device) with CUDA's or cuBLASLt's reason; Error(ErrorCode::usage) for another
+/// geometry, and for the operations of image models.
 class CudaCompute final : public Compute<bfloat16> {
  public:
   struct Options {

@@ -24,7 +24,7 @@ DriverLibrary::DriverLibrary() {
 
 void DriverLibrary::require(CUresult result, const char* what) const {
   if (result == CUDA_SUCCESS) return;
-  throw Error(Fault::device, fmt::format("the GPU failed: {}: CUDA says: {}", what, reason(result)));
+  throw Error(ErrorCode::device, fmt::format("the GPU failed: {}: CUDA says: {}", what, reason(result)));
 }
 
 }  // namespace muster::compute::cuda

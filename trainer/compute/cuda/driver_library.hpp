@@ -7,7 +7,7 @@ namespace muster::compute::cuda {
 
 /// The functions of the CUDA driver that the trainer calls beside those that the runtime calls too.
 struct DriverLibrary : detail::CudaLibrary {
-  /// @throws Error(Fault::device)
+  /// @throws Error(ErrorCode::device)
   DriverLibrary();
 
   decltype(::cuDeviceGetName)* device_get_name = nullptr;
@@ -23,7 +23,7 @@ struct DriverLibrary : detail::CudaLibrary {
   decltype(::cuEventSynchronize)* event_synchronize = nullptr;
   decltype(::cuFuncSetAttribute)* function_set_attribute = nullptr;
 
-  /// @throws Error(Fault::device) with what was tried and CUDA's reason, unless `result` is success.
+  /// @throws Error(ErrorCode::device) with what was tried and CUDA's reason, unless `result` is success.
   void require(CUresult result, const char* what) const;
 };
 

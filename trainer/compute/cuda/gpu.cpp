@@ -19,7 +19,7 @@ constexpr std::size_t shared_bytes_for_all = 48 << 10;
 Gpu::Gpu() {
   if (kernel_binary() == nullptr) {
     throw Error(
-        Fault::usage,
+        ErrorCode::usage,
         "this muster-train was built without nvcc and has no kernels for a GPU: pass --device=cpu, or "
         "build it where CUDA's compiler is");
   }
@@ -55,7 +55,7 @@ void Gpu::use_context() {
                   "no compute capability");
   if (major < 8) {
     throw Error(
-        Fault::device,
+        ErrorCode::device,
         fmt::format("{} has compute capability {}: training needs 8.0, for bfloat16; pass --device=cpu",
                     name_, major));
   }
@@ -75,7 +75,7 @@ void* Gpu::allocate(std::size_t bytes) {
   CUdeviceptr memory = 0;
   const CUresult result = driver_.mem_alloc(&memory, bytes);
   if (result != CUDA_SUCCESS) {
-    throw Error(Fault::device,
+    throw Error(ErrorCode::device,
                 fmt::format("no {:.1f} GiB of GPU memory beside {:.1f} GiB that are taken: CUDA says: {}; "
                             "try a smaller --batch",
                             static_cast<double>(bytes) / 0x1p30, static_cast<double>(allocated_) / 0x1p30,

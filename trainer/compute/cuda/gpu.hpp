@@ -20,12 +20,12 @@ struct Grid {
 /// This process's GPU: its memory, a stream of the trainer's own and the trainer's kernels. Everything is
 /// enqueued on the stream in the order of calls; only functions that say so wait. Not thread-safe.
 ///
-/// @throws Error(Fault::device) with CUDA's reason, each function.
+/// @throws Error(ErrorCode::device) with CUDA's reason, each function.
 class Gpu final : public Memory {
  public:
   /// On the context that is current in this thread, as Job::join() leaves it; without one, on device 0.
-  /// @throws Error(Fault::usage) in a build without kernels; Error(Fault::device) when the GPU is too old for
-  /// them.
+  /// @throws Error(ErrorCode::usage) in a build without kernels; Error(ErrorCode::device) when the GPU is too
+  /// old for them.
   Gpu();
   ~Gpu() override;
   Gpu(const Gpu&) = delete;

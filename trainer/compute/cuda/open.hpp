@@ -18,7 +18,7 @@ struct OpenedGpu {
 /// False in a build without nvcc.
 bool has_kernels() noexcept;
 /// After Job::join(), which chooses the GPU.
-/// @throws Error(Fault::device) with the loader's or CUDA's reason.
+/// @throws Error(ErrorCode::device) with the loader's or CUDA's reason.
 OpenedGpu open_gpu();
 
 }  // namespace muster::compute::cuda

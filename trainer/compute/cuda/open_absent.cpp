@@ -8,7 +8,7 @@ namespace muster::compute::cuda {
 bool has_kernels() noexcept { return false; }
 
 OpenedGpu open_gpu() {
-  throw Error(Fault::usage, "this muster-train was built without CUDA: pass --device=cpu");
+  throw Error(ErrorCode::usage, "this muster-train was built without CUDA: pass --device=cpu");
 }
 
 }  // namespace muster::compute::cuda
