@@ -62,10 +62,12 @@ shows_up() {
 
 step_runs() { [[ $("$LAB_COMMAND" exec squeue -h -s | wc -l) -gt 0 ]]; }
 
-# in_foreground SCRIPT: runs it as a terminal would: a process group of its own that takes Ctrl-C. Its id is in $group.
+# in_foreground SCRIPT: runs it as a terminal would: a process group of its own that takes Ctrl-C. Its id is in $group. Returns once it takes it.
 in_foreground() {
   setsid env --default-signal=INT,QUIT bash -c "$1" >"$BATS_TEST_TMPDIR/foreground" 2>&1 &
   group=$!
+  local tries=4000
+  until [[ $(tr '\0' ' ' <"/proc/$group/cmdline") == "bash -c "* ]] || ((--tries == 0)); do sleep 0.005; done
 }
 
 after_down() {
