@@ -58,7 +58,7 @@ int muster_set_error(int code, const char* text) {
   return muster::c::call([&] {
     if (code < MUSTER_ERROR_USAGE || code > MUSTER_ERROR_SYSTEM)
       throw Error(ErrorCode::usage,
-                  "muster_set_error: code " + std::to_string(code) + " is none of the faults of muster.h");
+                  "muster_set_error: code " + std::to_string(code) + " is not one of MUSTER_ERROR_…");
     std::string line = &muster::c::required(text, "muster_set_error", "text");
     std::replace(line.begin(), line.end(), '\n', ' ');
     throw Error(static_cast<ErrorCode>(code), line);

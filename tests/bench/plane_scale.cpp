@@ -100,7 +100,7 @@ class SimulatedJob {
     return measured("failure", 4, [&] {
       hosts_.expect_answers();
       hosts_.say_of_last({{"is", "broken"},
-                          {"fault", 1},
+                          {"code", 1},
                           {"speaker", ranks_ - 1},
                           {"text", "a reason of about this length"}});
       wait();

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& frame : fuzz::frames_in(data + 1, size - 1))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
   messages.push_back(
-      write_cbor({{"is", "failure"}, {"fault", 0}, {"speaker", 1}, {"text", "the fuzzer's last word"}}));
+      write_cbor({{"is", "failure"}, {"code", 0}, {"speaker", 1}, {"text", "the fuzzer's last word"}}));
   rank_0.say(std::move(messages));
 
   std::chrono::seconds const patience{20};

@@ -64,7 +64,7 @@ json with(json message, const char* name, json value) {
 }
 
 void seed_control_plane() {
-  json const failure{{"is", "failure"}, {"fault", 1}, {"speaker", 0}, {"text", "x"}};
+  json const failure{{"is", "failure"}, {"code", 1}, {"speaker", 0}, {"text", "x"}};
   json const stalled{{"is", "stalled"}, {"group", "world"},          {"members", {1, 2}},
                      {"number", 3},     {"operation", "all_reduce"}, {"ms", 100}};
   json const here{{"is", "here"}, {"group", "world"}, {"number", 2}, {"operation", "all_reduce"}};

@@ -151,7 +151,7 @@ static void check_rank_0(muster_job* job) {
         "the section is null");
   FAILS(muster_on_rank_0(job, NULL, no_room, NULL, 60000), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "the name is null");
-  FAILS(muster_set_error(17, "text"), MUSTER_USAGE, MUSTER_ERROR_USAGE, "fault 17");
+  FAILS(muster_set_error(17, "text"), MUSTER_USAGE, MUSTER_ERROR_USAGE, "code 17");
   FAILS(muster_set_error(MUSTER_ERROR_DEVICE, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the text is null");
   OK(muster_on_rank_0(job, "again", count_up, &count, 60000));
 }
