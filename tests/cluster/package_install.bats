@@ -99,7 +99,8 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
 @test "the documents are in a package" {
   dpkg-deb --contents "$(package libmuster)" >"$BATS_TEST_TMPDIR/listing"
   for file in docs/*.md docs/*.svg; do
-    [ "$file" = docs/CHANGELOG.md ] || grep -q " ./usr/share/doc/muster/$(basename "$file")$" "$BATS_TEST_TMPDIR/listing"
+    case $file in docs/CHANGELOG.md | docs/architecture.md | docs/style.md | docs/tutorial.md) continue ;; esac  # for those who have the sources
+    grep -q " ./usr/share/doc/muster/$(basename "$file")$" "$BATS_TEST_TMPDIR/listing"
   done
 }
 

@@ -22,7 +22,9 @@ teardown_file() { lab_down; }
   [ "$(grep -o 'class="host"' "$folder/muster-run/report.html" | wc -l)" = 2 ]
   grep -q 'placed by Muster' "$folder/muster-run/report.html"
   grep -q 'GPU 0000:' "$folder/muster-run/report.html"
-  for part in '>Loss<' '>Throughput<' '>Exposed communication<' '<h2>Machine<' '>measured peak<' '4 ranks on 2 hosts, over'; do grep -q "$part" "$folder/muster-run/report.html"; done
+  for part in '>Loss<' '>Throughput<' '>Exposed communication<' '<h2>Machine<' '>measured peak<' '4 ranks on 2 hosts, over'; do
+    grep -q "$part" "$folder/muster-run/report.html" || { echo "not in report.html: $part"; return 1; }
+  done
 }
 
 @test "every layout that multi-node has as a comment is one that sbatch takes" {

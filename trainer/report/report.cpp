@@ -180,8 +180,8 @@ std::string draw_report(const Summary& s, const Metrics::History& history, const
                      escaped_xml(s.model), s.parameters, escaped_xml(s.data), version, escaped_xml(s.ended),
                      now_text());
   out += tiles(s);
-  out += "<h2>RankLoss and speed</h2>\n";
-  out += card(draw_chart(loss_chart(history, "RankLoss", "training and held-out data", s.unit)));
+  out += "<h2>Loss and speed</h2>\n";
+  out += card(draw_chart(loss_chart(history, "Loss", "training and held-out data", s.unit)));
   out += card(draw_chart(speed_chart(history, things_of(s))));
   if (s.world_size > 1) out += card(draw_chart(communication_chart(history)));
   out += "<h2>Placement</h2>\n" + card(draw_placement(s.ranks));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RankLoss, norm, decision and update on the GPU. The host learns of them in loss(), outcome() and
+// Loss, norm, decision and update on the GPU. The host learns of them in loss(), outcome() and
 // sum_of_squares(). What the host reads of a step and the next one lies apart: it may be one step ahead.
 #include <algorithm>
 #include <cstring>
