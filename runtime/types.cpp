@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "muster/types.hpp"
 
-#include "half_bits.hpp"
+#include "float16_bits.hpp"
 
 namespace muster {
 

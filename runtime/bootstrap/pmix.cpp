@@ -10,12 +10,12 @@
 
 #include "bootstrap/open_mpi_process.hpp"
 #include "bootstrap/pmix_client.hpp"
-#include "launcher/slurm.hpp"
-#include "launcher/this_process.hpp"
+#include "launcher/launcher_detection.hpp"
+#include "launcher/local_hello.hpp"
 #include "log.hpp"
-#include "rendezvous/missing.hpp"
-#include "rendezvous/testimony.hpp"
-#include "roster/membership.hpp"
+#include "rendezvous/missing_ranks.hpp"
+#include "rendezvous/process_report.hpp"
+#include "roster/bootstrap.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -40,7 +40,7 @@ std::vector<int> first_ranks(int count) {
   return ranks;
 }
 
-class Pmix : public Membership {
+class Pmix : public Bootstrap {
  public:
   explicit Pmix(const pmix_proc_t& self) : client_(self) {
     size_ = static_cast<int>(client_.number(PMIX_JOB_SIZE, PMIX_RANK_WILDCARD).value_or(0));
@@ -53,7 +53,7 @@ class Pmix : public Membership {
   int local_rank() const noexcept override { return local_rank_; }
   std::string job_name() const { return client_.job_name(); }
 
-  std::vector<Record> exchange(const Record& mine, const Deadline& deadline) override;
+  std::vector<JoinRecord> exchange(const JoinRecord& mine, const Deadline& deadline) override;
 
   // A server that does not answer any longer must not hold the end of the process.
   void finish() noexcept override {
@@ -68,19 +68,19 @@ class Pmix : public Membership {
   }
 
  private:
-  std::pair<int, std::optional<Record>> speaker();
+  std::pair<int, std::optional<JoinRecord>> speaker();
   bool is_witness();
-  [[noreturn]] void name_the_missing(const Record& mine, const Deadline& deadline);
+  [[noreturn]] void name_the_missing(const JoinRecord& mine, const Deadline& deadline);
 
   PmixClient client_;
-  std::optional<WitnessStand> stand_;  // on ranks that may have to name the missing
+  std::optional<ProcessReportServer> stand_;  // on ranks that may have to name the missing
   int size_ = 0;
   int local_rank_ = 0;
   bool finished_ = false;
 };
 
 // The lowest rank that is there and below the first few, this one included.
-std::pair<int, std::optional<Record>> Pmix::speaker() {
+std::pair<int, std::optional<JoinRecord>> Pmix::speaker() {
   auto const replies = client_.get(first_ranks(std::min(rank(), speakers)));
   auto const index = replies->wait_for_first(Deadline(naming_grace));
   if (!index) return {rank(), std::nullopt};
@@ -98,8 +98,8 @@ bool Pmix::is_witness() {
 // The deadline has passed. Whoever put up a hello answers a direct question for it, so the lowest rank that
 // is there can tell who is not. The others keep silent and connected: a client that ends makes the launcher
 // end them all, also the one that still speaks.
-void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
-  auto const processes = processes_of_ranks(variable, name());
+void Pmix::name_the_missing(const JoinRecord& mine, const Deadline& deadline) {
+  auto const processes = find_rank_processes(variable, name());
   if (auto const [who, record] = speaker(); record) {
     log::debug("join: PMIx: rank {} names the missing", who);
     if (is_witness()) testify(*record, mine, processes, Deadline(naming_grace));
@@ -107,7 +107,7 @@ void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
     throw Error(ErrorCode::deadline, "join: not every rank came in time", true);
   }
   auto const replies = client_.get(first_ranks(size_));
-  Attendance attendance;
+  JoinProgress attendance;
   Deadline const enough(naming_grace);
   if (stand_) attendance.seen_on_host = stand_->hear(enough);
   replies->wait(enough);
@@ -120,10 +120,10 @@ void Pmix::name_the_missing(const Record& mine, const Deadline& deadline) {
     if (hello) attendance.present.insert(r);
     attendance.host_of.push_back(hello ? decode(*hello).hello.host : client_.host_of(r));
   }
-  throw Error(ErrorCode::deadline, absence_of(attendance, deadline.length()));
+  throw Error(ErrorCode::deadline, describe_missing_ranks(attendance, deadline.length()));
 }
 
-std::vector<Record> Pmix::exchange(const Record& mine, const Deadline& deadline) {
+std::vector<JoinRecord> Pmix::exchange(const JoinRecord& mine, const Deadline& deadline) {
   auto put_up = mine;
   if (rank() < speakers) {
     stand_.emplace(size_);
@@ -138,7 +138,7 @@ std::vector<Record> Pmix::exchange(const Record& mine, const Deadline& deadline)
   auto const replies = client_.get(first_ranks(size_));
   replies->wait(Deadline(std::max(deadline.remaining(), milliseconds{1000})));
   auto const hellos = replies->so_far();
-  std::vector<Record> records;
+  std::vector<JoinRecord> records;
   for (int r = 0; r < size_; ++r) {
     auto const& bytes = hellos[static_cast<std::size_t>(r)];
     if (!bytes) throw Error(ErrorCode::system, fmt::format("join: PMIx lost the hello of rank {}", r));
@@ -152,7 +152,7 @@ std::vector<Record> Pmix::exchange(const Record& mine, const Deadline& deadline)
 
 }  // namespace
 
-std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
+std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline) {
   if (variable("PMIX_NAMESPACE").empty() || variable("PMIX_RANK").empty()) {
     log::debug("join: PMIx: no server (PMIX_NAMESPACE is not set)");
     return nullptr;
@@ -166,32 +166,32 @@ std::unique_ptr<Membership> connect_pmix(const Deadline& deadline) {
   auto self = std::make_shared<pmix_proc_t>();
   auto const status = run_bounded([self] { return PMIx_Init(self.get(), nullptr, 0); }, deadline);
   if (!status)
-    throw silence_of_pmix(variable, PMIx_Get_version(), hello_of_this_process().host, deadline.length());
+    throw silence_of_pmix(variable, PMIx_Get_version(), make_hello().host, deadline.length());
   if (*status != PMIX_SUCCESS) {
     log::debug("join: PMIx: {}", reason_of(*status));
-    if (auto const refusal = refusal_without_pmix(variable, reason_of(*status))) throw *refusal;
+    if (auto const refusal = check_pmix_required(variable, reason_of(*status))) throw *refusal;
     return nullptr;
   }
   joined = true;
   name_open_mpi_process(*self);
-  auto membership = std::make_unique<Pmix>(*self);
-  log::set_rank(membership->rank());
-  log::debug("join: PMIx: connected to {}, {} ranks", membership->job_name(), membership->size());
-  if (membership->size() == 1 && is_step_of_several(variable)) {
+  auto bootstrap = std::make_unique<Pmix>(*self);
+  log::set_rank(bootstrap->rank());
+  log::debug("join: PMIx: connected to {}, {} ranks", bootstrap->job_name(), bootstrap->size());
+  if (bootstrap->size() == 1 && is_step_of_several(variable)) {
     // What PMIx makes of a process that no server of this step serves (srun --mpi=none, pmi2).
     log::debug("join: PMIx: counts 1 rank where Slurm started several: left");
-    membership->finish();
+    bootstrap->finish();
     return nullptr;
   }
-  auto disagreement = disagreement_about_size(variable, membership->job_name(), membership->size());
-  if (!disagreement && membership->size() < 1) {
+  auto disagreement = check_size_consistency(variable, bootstrap->job_name(), bootstrap->size());
+  if (!disagreement && bootstrap->size() < 1) {
     disagreement = Error(ErrorCode::environment, "join: PMIx does not say how many ranks the job has");
   }
   if (disagreement) {
-    membership->finish();
+    bootstrap->finish();
     throw *disagreement;
   }
-  return membership;
+  return bootstrap;
 }
 
 }  // namespace muster::bootstrap

@@ -12,8 +12,8 @@
 #include "bench/bench.hpp"
 #include "check_build.hpp"
 #include "doctor/doctor.hpp"
-#include "launcher/slurm.hpp"
-#include "launcher/this_process.hpp"
+#include "launcher/launcher_detection.hpp"
+#include "launcher/local_hello.hpp"
 #include "muster/error.hpp"
 #include "muster/version.hpp"
 #include "placement/topology/error.hpp"
@@ -40,7 +40,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 
 // Every process of a job has the same wrong command line: the first one says so.
 bool speaks() {
-  const auto claim = muster::bootstrap::launcher_claim(muster::bootstrap::variable);
+  const auto claim = muster::bootstrap::detect_launcher(muster::bootstrap::variable);
   return !claim || claim->rank == 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "communicator/collectives.hpp"
+#include "communicator/backend.hpp"
 #include "telemetry/event_log.hpp"
 
 namespace muster::observe {
@@ -11,7 +11,7 @@ namespace muster::observe {
 class BucketSpan {
  public:
   /// `on`: the reducer's communicator; `bytes` of gradients as they travel.
-  BucketSpan(const detail::Collectives& on, std::size_t bucket, std::uint64_t bytes) noexcept {
+  BucketSpan(const detail::CommunicatorBackend& on, std::size_t bucket, std::uint64_t bytes) noexcept {
     if (!event_log().on()) return;
     recorded_ = event_log().begin(Category::bucket, "bucket", on.position().communicator, bucket, bytes);
   }

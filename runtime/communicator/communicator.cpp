@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "communicator/collectives.hpp"
+#include "communicator/backend.hpp"
 #include "communicator/operation.hpp"
 
 namespace muster {
@@ -28,7 +28,7 @@ void require_apart(bool overlapping, const char* operation) {
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<detail::Collectives> collectives)
+Communicator::Communicator(std::shared_ptr<detail::CommunicatorBackend> collectives)
     : collectives_(std::move(collectives)) {}
 
 int Communicator::rank() const noexcept { return collectives_->rank(); }

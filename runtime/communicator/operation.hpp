@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "communicator/collectives.hpp"
+#include "communicator/backend.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/event_log.hpp"
 
@@ -10,7 +10,7 @@ namespace muster::observe {
 /// One call of a communicator's operation, counted and, where somebody wants to know, timed.
 class Operation {
  public:
-  Operation(const detail::Collectives& on, Kind kind, std::uint64_t bytes) noexcept : kind_(kind) {
+  Operation(const detail::CommunicatorBackend& on, Kind kind, std::uint64_t bytes) noexcept : kind_(kind) {
     auto position = on.position();
     // Not every rank takes part in these, so they are not counted; a grouped call has no number before its
     // group is issued.

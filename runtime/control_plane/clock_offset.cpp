@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 
 namespace muster::control {
 namespace {
@@ -37,7 +37,7 @@ ClockOffset estimate_offset(std::span<const ClockSample> samples) {
           std::chrono::nanoseconds(received.steady - sent.steady)};
 }
 
-ClockOffset measure_clock_offset(Plane& plane, int samples, std::chrono::milliseconds wait) {
+ClockOffset measure_clock_offset(ControlPlane& plane, int samples, std::chrono::milliseconds wait) {
   if (plane.rank() == 0) return {};
   std::vector<ClockSample> taken;
   for (int i = 0; i < samples; ++i) {

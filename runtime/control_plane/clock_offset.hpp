@@ -8,7 +8,7 @@
 
 namespace muster::control {
 
-class Plane;
+class ControlPlane;
 
 /// One host's clocks at one moment, in nanoseconds: CLOCK_REALTIME since 1970 and CLOCK_MONOTONIC since some
 /// moment of that host's own (both are those of std::chrono::system_clock and steady_clock here).
@@ -43,7 +43,7 @@ ClockOffset estimate_offset(std::span<const ClockSample> samples);
 /// Asks rank 0 `samples` times, one after the other; zero on rank 0 itself, without a question. Not
 /// collective: rank 0's control thread answers whatever its program does. The wait bounds each question.
 /// @throws Error: deadline, or the failure of the job.
-ClockOffset measure_clock_offset(Plane& plane, int samples = 8,
+ClockOffset measure_clock_offset(ControlPlane& plane, int samples = 8,
                                  std::chrono::milliseconds wait = std::chrono::seconds(10));
 
 }  // namespace muster::control

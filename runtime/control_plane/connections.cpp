@@ -7,7 +7,7 @@
 
 namespace muster::control {
 
-void Connections::open(std::unique_ptr<Gate> gate, const std::vector<int>& ranks, const Key& key,
+void Connections::open(std::unique_ptr<AuthenticatingAcceptor> gate, const std::vector<int>& ranks, const Key& key,
                        std::chrono::milliseconds heartbeat_timeout) {
   heartbeat_timeout_ = heartbeat_timeout;
   auto& opened = *gates_.emplace_back(std::move(gate));
@@ -23,7 +23,7 @@ void Connections::admit(int rank, Socket socket, const SessionKeys& keys) {
   if (spoken_.contains(rank)) return;
   if (auto const old = channels_.extract(rank)) old.mapped()->close();
   log::debug("control: rank {} connected", rank);
-  auto channel = std::make_shared<Channel>(std::move(socket), keys, own_);
+  auto channel = std::make_shared<SecureChannel>(std::move(socket), keys, own_);
   channels_.emplace(rank, channel);
   channel->start(
       [this, rank](const Message& message) {
@@ -46,9 +46,9 @@ void Connections::send(int rank, const Message& message) {
   }
 }
 
-void Connections::say_beat() {
+void Connections::send_heartbeat() {
   auto const channels = channels_;  // the end of one takes it out of the list
-  for (const auto& [rank, channel] : channels) channel->say_beat();
+  for (const auto& [rank, channel] : channels) channel->send_heartbeat();
 }
 
 void Connections::close() {

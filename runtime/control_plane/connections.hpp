@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/channel.hpp"
-#include "transport/gate.hpp"
+#include "transport/secure_channel.hpp"
+#include "transport/authenticating_acceptor.hpp"
 
 namespace muster::control {
 
@@ -22,23 +22,23 @@ class Connections {
   using OnMessage = std::function<void(int rank, const Message& message)>;
   using OnCome = std::function<void(int rank)>;
   /// A rank that had said something ended its connection, or fell silent.
-  using OnLoss = std::function<void(int rank, const Ending& ending)>;
+  using OnLoss = std::function<void(int rank, const DisconnectCause& ending)>;
 
   /// `own`: what the ranks are told of this process's last call.
-  Connections(std::shared_ptr<const LastCall> own, OnCome on_come, OnMessage on_message, OnLoss on_loss)
+  Connections(std::shared_ptr<const FlightRecorder> own, OnCome on_come, OnMessage on_message, OnLoss on_loss)
       : own_(std::move(own)),
         on_come_(std::move(on_come)),
         on_message_(std::move(on_message)),
         on_loss_(std::move(on_loss)) {}
 
   /// Lets these ranks in through the gate.
-  void open(std::unique_ptr<Gate> gate, const std::vector<int>& ranks, const Key& key,
+  void open(std::unique_ptr<AuthenticatingAcceptor> gate, const std::vector<int>& ranks, const Key& key,
             std::chrono::milliseconds heartbeat_timeout);
 
   /// Nothing happens for a rank that is not connected.
   void send(int rank, const Message& message);
-  /// As Channel::say_beat(), to all.
-  void say_beat();
+  /// As SecureChannel::send_heartbeat(), to all.
+  void send_heartbeat();
   bool empty() const { return channels_.empty(); }
   /// Ends all connections after what was sent, and lets nobody in any more.
   void close();
@@ -47,13 +47,13 @@ class Connections {
   void admit(int rank, Socket socket, const SessionKeys& keys);
   void end(int rank, const std::string& reason);
 
-  std::shared_ptr<const LastCall> own_;
+  std::shared_ptr<const FlightRecorder> own_;
   OnCome on_come_;
   OnMessage on_message_;
   OnLoss on_loss_;
   std::chrono::milliseconds heartbeat_timeout_{0};
-  std::vector<std::unique_ptr<Gate>> gates_;
-  std::map<int, std::shared_ptr<Channel>> channels_;
+  std::vector<std::unique_ptr<AuthenticatingAcceptor>> gates_;
+  std::map<int, std::shared_ptr<SecureChannel>> channels_;
   std::set<int> spoken_;  // said something: whoever comes again in the name of one of these is a copy
 };
 

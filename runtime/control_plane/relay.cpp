@@ -5,8 +5,8 @@
 
 namespace muster::control {
 
-Relay::Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const LastCall> own)
-    : leader_(leader), own_(std::move(own)), gate_(std::make_unique<Gate>(io, local_name(key, leader))) {}
+Relay::Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const FlightRecorder> own)
+    : leader_(leader), own_(std::move(own)), gate_(std::make_unique<AuthenticatingAcceptor>(io, local_name(key, leader))) {}
 
 void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds heartbeat_timeout,
                  Send to_rank_0, std::function<bool()> leaving) {
@@ -19,7 +19,7 @@ void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::mil
       [to_rank_0](int rank, const Message& message) {
         to_rank_0({{"is", "from"}, {"rank", rank}, {"message", message}});
       },
-      [to_rank_0, leaving = std::move(leaving)](int rank, const Ending& ending) {
+      [to_rank_0, leaving = std::move(leaving)](int rank, const DisconnectCause& ending) {
         if (leaving()) return;
         to_rank_0({{"is", "lost"}, {"rank", rank}, {"how", ending.text}, {"certain", ending.certain}});
       });

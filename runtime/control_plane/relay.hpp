@@ -20,7 +20,7 @@ class Relay {
 
   /// Listens for the ranks of the host at once; `leader` is this rank, `own` its last call.
   /// @throws Error(ErrorCode::system)
-  Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const LastCall> own);
+  Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<const FlightRecorder> own);
 
   /// While `leaving` says so, a rank that ends its connection is no loss to rank 0.
   void open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds heartbeat_timeout,
@@ -37,8 +37,8 @@ class Relay {
 
  private:
   int leader_;
-  std::shared_ptr<const LastCall> own_;
-  std::unique_ptr<Gate> gate_;
+  std::shared_ptr<const FlightRecorder> own_;
+  std::unique_ptr<AuthenticatingAcceptor> gate_;
   std::vector<int> ranks_;
   std::unique_ptr<Connections> connections_;
 };

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "communicator/collectives.hpp"
+#include "communicator/backend.hpp"
 
 namespace muster {
 namespace {

@@ -24,13 +24,13 @@ Failure failure_from(const Message& message) {
           message.at("text").get<std::string>(), message.value("lost", -1), message.value("certain", false)};
 }
 
-Failure loss_of(const Hello& lost, int speaker, const Ending& ending) {
+Failure make_rank_loss(const Hello& lost, int speaker, const DisconnectCause& ending) {
   return {ErrorCode::lost_rank, speaker,
-          fmt::format("{}, pid {}, {}", bootstrap::name_of_rank(lost), lost.pid, ending.text), lost.rank,
+          fmt::format("{}, pid {}, {}", bootstrap::describe_rank(lost), lost.pid, ending.text), lost.rank,
           ending.certain};
 }
 
-int speaker_without_rank_0(const std::vector<Hello>& roster) {
+int reporter_when_rank0_lost(const std::vector<Hello>& roster) {
   const Hello& lost = roster.front();
   auto const elsewhere = std::find_if(roster.begin(), roster.end(), [&](const Hello& hello) {
     return hello.host != lost.host || hello.boot_id != lost.boot_id;

@@ -7,8 +7,8 @@
 
 #include "muster/error.hpp"
 #include "muster/job.hpp"
-#include "transport/channel.hpp"
-#include "transport/peer.hpp"
+#include "transport/secure_channel.hpp"
+#include "transport/peer_process.hpp"
 
 namespace muster::control {
 
@@ -25,10 +25,10 @@ Message to_message(const Failure& failure);
 Failure failure_from(const Message& message);
 
 /// This rank's connection ended before the job did.
-Failure loss_of(const Hello& lost, int speaker, const Ending& ending);
+Failure make_rank_loss(const Hello& lost, int speaker, const DisconnectCause& ending);
 
 /// Rank 0 cannot tell the others of its own end. One of them speaks: on another host, since rank 0's may have
 /// gone as a whole.
-int speaker_without_rank_0(const std::vector<Hello>& roster);
+int reporter_when_rank0_lost(const std::vector<Hello>& roster);
 
 }  // namespace muster::control

@@ -44,7 +44,7 @@ HostClock read_clock(int rank, const std::optional<Blob>& blob) {
 
 }  // namespace
 
-void tell_clock(control::Plane& plane, const std::vector<int>& host_of, std::chrono::milliseconds wait) {
+void publish_clock_offset(control::ControlPlane& plane, const std::vector<int>& host_of, std::chrono::milliseconds wait) {
   auto const mine = host_of[static_cast<std::size_t>(plane.rank())];
   bool const first = std::find(host_of.begin(), host_of.end(), mine) - host_of.begin() == plane.rank();
   if (!first || plane.rank() == 0) return;
@@ -61,7 +61,7 @@ void tell_clock(control::Plane& plane, const std::vector<int>& host_of, std::chr
   plane.put(suspicion, {});
 }
 
-std::vector<Finding> compare_clocks(control::Plane& plane, const std::vector<Hello>& roster,
+std::vector<Finding> check_clock_skew(control::ControlPlane& plane, const std::vector<Hello>& roster,
                                     const std::vector<int>& host_of) {
   std::chrono::milliseconds const at_once{0};
   if (!plane.get(suspicion, at_once)) return {};

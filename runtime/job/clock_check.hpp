@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "preflight/preflight.hpp"
 
 namespace muster::bootstrap {
@@ -12,10 +12,10 @@ namespace muster::bootstrap {
 /// leaves the answer in the job's store only where it is suspicious. So it costs such a rank one round trip,
 /// and rank 0 one short message a host.
 /// @throws Error: deadline, or the failure of the job.
-void tell_clock(control::Plane& plane, const std::vector<int>& host_of, std::chrono::milliseconds wait);
+void publish_clock_offset(control::ControlPlane& plane, const std::vector<int>& host_of, std::chrono::milliseconds wait);
 
 /// Rank 0, after the barrier.
-std::vector<Finding> compare_clocks(control::Plane& plane, const std::vector<Hello>& roster,
+std::vector<Finding> check_clock_skew(control::ControlPlane& plane, const std::vector<Hello>& roster,
                                     const std::vector<int>& host_of);
 
 }  // namespace muster::bootstrap

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's own communicators, each made when it is first asked for.
-#include "communicator/control_plane/plane_communicator.hpp"
+#include "communicator/control_plane/control_plane_communicator.hpp"
 #include "job/job_state.hpp"
 #include "log.hpp"
 #include "telemetry/phase.hpp"
@@ -17,13 +17,13 @@ Communicator Job::world() {
   return Communicator(state_->world);
 }
 
-std::shared_ptr<detail::Collectives> Job::State::make_gpu_world() {
+std::shared_ptr<detail::CommunicatorBackend> Job::State::make_gpu_world() {
   observe::Phase const whole("world communicator", context->timings->world);
   Deadline const deadline(options.deadline);
   auto const& plane = context->plane;
   if (plane) plane->barrier("world communicator", deadline.length());
   if (plane) plane->enter_phase("setting up NCCL");
-  auto made = gpu->world(detail::Group(context, "world"), deadline);
+  auto made = gpu->world(detail::CommunicatorGroup(context, "world"), deadline);
   if (plane) plane->enter_phase("running");
   return made;
 }
@@ -37,7 +37,7 @@ Communicator Job::host_world() {
   return Communicator(state_->host_world);
 }
 
-std::shared_ptr<detail::Collectives> Job::State::make_host_world() {
+std::shared_ptr<detail::CommunicatorBackend> Job::State::make_host_world() {
   observe::Phase const phase("host communicator", context->timings->host_world);
   if (size() == 1) return detail::make_alone();
   Deadline const deadline(options.deadline);
@@ -50,14 +50,14 @@ std::shared_ptr<detail::Collectives> Job::State::make_host_world() {
         "collectives on host memory go over the control plane, which is slow above some kilobytes: Open MPI "
         "starts "
         "through PMIx only; add --mpi=pmix to srun, or start the program with mpirun");
-  if (!over_mpi) return std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host"));
+  if (!over_mpi) return std::make_shared<detail::ControlPlaneCommunicator>(detail::CommunicatorGroup(context, "host"));
   plane.enter_phase("setting up Open MPI");
   mpi = detail::start_mpi(*context, deadline);
   // Under Slurm the fence that ends MPI_Init can hold back the ranks of one node only (runtime of
   // Slurm 22.05 below TreeWidth), and a message to a rank that is still inside MPI_Init crashes it: 5 of
   // 60 jobs.
   plane.barrier("Open MPI", deadline.length());
-  auto made = mpi->world(detail::Group(context, "host"));
+  auto made = mpi->world(detail::CommunicatorGroup(context, "host"));
   plane.enter_phase("running");
   return made;
 }

@@ -11,7 +11,7 @@
 #include "job/job_state.hpp"
 #include "job/rank_0_section.hpp"
 #include "telemetry/counters.hpp"
-#include "telemetry/watch.hpp"
+#include "telemetry/telemetry.hpp"
 
 namespace muster {
 
@@ -28,12 +28,12 @@ int Job::local_rank() const noexcept { return state_->self().local_rank; }
 
 int Job::local_size() const noexcept {
   return static_cast<int>(
-      std::count(state_->seating.host_of.begin(), state_->seating.host_of.end(), host_index()));
+      std::count(state_->host_map.host_of.begin(), state_->host_map.host_of.end(), host_index()));
 }
 
-int Job::host_index() const noexcept { return state_->seating.host_of[static_cast<std::size_t>(rank())]; }
-int Job::host_count() const noexcept { return state_->seating.hosts; }
-const char* Job::bootstrap() const noexcept { return state_->membership->name(); }
+int Job::host_index() const noexcept { return state_->host_map.host_of[static_cast<std::size_t>(rank())]; }
+int Job::host_count() const noexcept { return state_->host_map.hosts; }
+const char* Job::bootstrap() const noexcept { return state_->bootstrap->name(); }
 const std::vector<Hello>& Job::roster() const noexcept { return state_->context->roster; }
 bool Job::on_gpu() const noexcept { return state_->gpu != nullptr; }
 const Timings& Job::timings() const noexcept { return *state_->context->timings; }
@@ -60,9 +60,9 @@ RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
 
 namespace detail {
 
-control::Plane* JobInside::plane(Job& job) { return job.state_->context->plane.get(); }
+control::ControlPlane* JobInside::plane(Job& job) { return job.state_->context->plane.get(); }
 
-const std::vector<bootstrap::Record>& JobInside::records(Job& job) { return job.state_->records; }
+const std::vector<bootstrap::JoinRecord>& JobInside::records(Job& job) { return job.state_->records; }
 
 Job JobInside::examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
   auto state = Job::State::join(options, true);

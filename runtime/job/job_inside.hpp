@@ -7,7 +7,7 @@
 #include "preflight/preflight.hpp"
 
 namespace muster::control {
-class Plane;
+class ControlPlane;
 }
 
 namespace muster::detail {
@@ -16,11 +16,11 @@ namespace muster::detail {
 /// interface.
 struct JobInside {
   /// Null in a world of one.
-  static control::Plane* plane(Job& job);
+  static control::ControlPlane* plane(Job& job);
   /// As each rank put it up; empty unless the job was examined.
-  static const std::vector<bootstrap::Record>& records(Job& job);
+  static const std::vector<bootstrap::JoinRecord>& records(Job& job);
 
-  /// As Job::join(), but every rank reads all of its Surroundings, as if NCCL were to be used, and what does
+  /// As Job::join(), but every rank reads all of its HostInventory, as if NCCL were to be used, and what does
   /// not fit together comes back in `findings` instead of ending or being told.
   /// @throws Error for what leaves no job: a rank that is missing, sizes that disagree.
   static Job examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings);

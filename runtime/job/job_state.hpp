@@ -9,36 +9,36 @@
 #include <optional>
 #include <vector>
 
-#include "communicator/group.hpp"
-#include "communicator/mpi/host_mpi.hpp"
+#include "communicator/communicator_group.hpp"
+#include "communicator/mpi/mpi_session.hpp"
 #include "communicator/nccl/gpu.hpp"
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "deadline.hpp"
 #include "muster/job.hpp"
 #include "preflight/preflight.hpp"
-#include "recovery/reunion.hpp"
-#include "roster/membership.hpp"
+#include "recovery/survivor_rendezvous.hpp"
+#include "roster/bootstrap.hpp"
 #include "roster/roster.hpp"
-#include "telemetry/watch.hpp"
+#include "telemetry/telemetry.hpp"
 
 namespace muster {
 
 struct Job::State {
   JoinOptions options;
-  std::unique_ptr<bootstrap::Membership> membership;
+  std::unique_ptr<bootstrap::Bootstrap> bootstrap;
   std::shared_ptr<detail::JobContext> context = std::make_shared<detail::JobContext>();
-  bootstrap::Seating seating;
-  std::unique_ptr<observe::Watch> watch;
+  bootstrap::HostMap host_map;
+  std::unique_ptr<observe::Telemetry> watch;
   std::shared_ptr<detail::Gpu> gpu;
   std::shared_ptr<detail::MpiSession> mpi;
-  std::shared_ptr<detail::Collectives> world;
-  std::shared_ptr<detail::Collectives> host_world;
+  std::shared_ptr<detail::CommunicatorBackend> world;
+  std::shared_ptr<detail::CommunicatorBackend> host_world;
   std::optional<Communicator> intra_node;
   std::optional<Communicator> inter_node;
   int unwinding = std::uncaught_exceptions();
   bool left = false;
-  std::vector<bootstrap::Record> records;     // by rank
-  std::unique_ptr<control::Reunion> reunion;  // where this rank would lead those that are left
+  std::vector<bootstrap::JoinRecord> records;     // by rank
+  std::unique_ptr<control::SurvivorRendezvous> reunion;  // where this rank would lead those that are left
   std::function<void(const RankLoss&)> save;  // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
   int shrinks = 0;
@@ -56,31 +56,31 @@ struct Job::State {
 
   static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
   // The steps of join(), in this order.
-  void find_membership(const Deadline& deadline);
-  bootstrap::Record describe_this_rank(const Deadline& deadline);
-  void take_gpu(bootstrap::Record& mine, const Deadline& deadline);
-  void listen(bootstrap::Record& mine);
-  void exchange(const bootstrap::Record& mine, const Deadline& deadline);
+  void select_bootstrap(const Deadline& deadline);
+  bootstrap::JoinRecord describe_this_rank(const Deadline& deadline);
+  void take_gpu(bootstrap::JoinRecord& mine, const Deadline& deadline);
+  void listen(bootstrap::JoinRecord& mine);
+  void exchange(const bootstrap::JoinRecord& mine, const Deadline& deadline);
   void check_records();
   void examine();
-  void outlive_losses();
+  void detach_from_launcher();
 
   void start_plane(const Deadline& deadline);
-  std::shared_ptr<control::Plane> follow_rank_0(const Deadline& deadline) const;
+  std::shared_ptr<control::ControlPlane> follow_rank_0(const Deadline& deadline) const;
   /// How the control plane is to look after the ranks of `records`.
-  control::PlaneOptions plane_options() const;
+  control::ControlPlaneOptions plane_options() const;
 
-  std::shared_ptr<detail::Collectives> make_gpu_world();
-  std::shared_ptr<detail::Collectives> make_host_world();
+  std::shared_ptr<detail::CommunicatorBackend> make_gpu_world();
+  std::shared_ptr<detail::CommunicatorBackend> make_host_world();
 
   /// Has the plane call `save` when a rank is lost.
   void watch_for_loss();
   /// Throws unless this job has lost a rank and may go on without it.
   control::Failure require_loss() const;
   void give_up_communicators();
-  control::ReunionPlan reunion_plan(const control::Failure& failure) const;
+  control::RecoveryConfig reunion_plan(const control::Failure& failure) const;
   /// Makes those of `records` the job.
-  void become(std::vector<bootstrap::Record> remaining, int rank);
+  void become(std::vector<bootstrap::JoinRecord> remaining, int rank);
   void watch_again();
 
   void leave();

@@ -7,20 +7,20 @@
 #include <iterator>
 
 #include "job/job_state.hpp"
-#include "launcher/this_process.hpp"
+#include "launcher/local_hello.hpp"
 #include "log.hpp"
 #include "repeat_error.hpp"
 #include "telemetry/phase.hpp"
 
 namespace muster {
 
-using bootstrap::Record;
+using bootstrap::JoinRecord;
 
 namespace {
 
 // What another rank says is thrown a moment later than there.
 template <typename Step>
-auto last_to_end(Step step) {
+auto delay_repeated_error(Step step) {
   try {
     return step();
   } catch (const Error& error) {
@@ -30,7 +30,7 @@ auto last_to_end(Step step) {
 }
 
 // The first fatal finding ends the job; the others are told by rank 0, one line each.
-void act_on(const std::vector<bootstrap::Finding>& findings, bool lenient, int rank) {
+void apply_findings(const std::vector<bootstrap::Finding>& findings, bool lenient, int rank) {
   for (const auto& finding : findings) {
     auto const text = finding.text + ": " + finding.fix;
     if (finding.fatal && !lenient)
@@ -63,9 +63,9 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
   auto& timings = *state->context->timings;
   {
     observe::Phase const whole("join", timings.join);
-    state->find_membership(deadline);
-    Record mine = state->describe_this_rank(deadline);
-    auto timeline = observe::Watch::announce(mine);
+    state->select_bootstrap(deadline);
+    JoinRecord mine = state->describe_this_rank(deadline);
+    auto timeline = observe::Telemetry::announce(mine);
     state->listen(mine);
     state->exchange(mine, deadline);
     if (examine) {
@@ -74,52 +74,52 @@ std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool ex
       state->check_records();
     }
     state->context->roster = bootstrap::roster_of(state->records);
-    state->seating = bootstrap::seat(state->context->roster);
-    if (state->membership->size() > 1) state->start_plane(deadline);
-    if (options.tolerate_rank_loss) state->outlive_losses();
+    state->host_map = bootstrap::seat(state->context->roster);
+    if (state->bootstrap->size() > 1) state->start_plane(deadline);
+    if (options.tolerate_rank_loss) state->detach_from_launcher();
     state->watch =
-        std::make_unique<observe::Watch>(state->records.front(), state->context->roster, state->context->rank,
+        std::make_unique<observe::Telemetry>(state->records.front(), state->context->roster, state->context->rank,
                                          state->context->plane, std::move(timeline));
-    log::debug("join: done, {} ranks on {} hosts", state->size(), state->seating.hosts);
+    log::debug("join: done, {} ranks on {} hosts", state->size(), state->host_map.hosts);
   }
-  observe::tell_join(state->context->rank, timings);
+  observe::log_join_timings(state->context->rank, timings);
   return state;
 }
 
-void Job::State::find_membership(const Deadline& deadline) {
+void Job::State::select_bootstrap(const Deadline& deadline) {
   {
     observe::Phase const phase("find the job", context->timings->bootstrap);
-    membership = last_to_end([&] { return bootstrap::find_membership(deadline); });
+    bootstrap = delay_repeated_error([&] { return bootstrap::select_bootstrap(deadline); });
   }
-  take_stall_warning(options, membership->rank());
-  context->rank = membership->rank();
+  take_stall_warning(options, bootstrap->rank());
+  context->rank = bootstrap->rank();
   context->operation_timeout = options.operation_timeout;
   log::set_rank(context->rank);
 }
 
-Record Job::State::describe_this_rank(const Deadline& deadline) {
-  Record mine;
-  mine.hello = bootstrap::hello_of_this_process();
+JoinRecord Job::State::describe_this_rank(const Deadline& deadline) {
+  JoinRecord mine;
+  mine.hello = bootstrap::make_hello();
   mine.hello.rank = context->rank;
   mine.network = bootstrap::network_namespace();
   mine.addresses = bootstrap::own_addresses();
   mine.hello.address = mine.addresses.front();
   take_gpu(mine, deadline);
-  mine.surroundings =
-      bootstrap::read_surroundings({mine.on_gpu || examined, membership->size() > 1, membership->local_rank(),
+  mine.inventory =
+      bootstrap::read_host_inventory({mine.on_gpu || examined, bootstrap->size() > 1, bootstrap->local_rank(),
                                     mine.on_gpu ? mine.hello.gpu : std::string()});
   return mine;
 }
 
 // What goes wrong here is told in the hello, so that it becomes everybody's reason instead of everybody's
 // wait; a GPU that does not answer, too, while there is time for that.
-void Job::State::take_gpu(Record& mine, const Deadline& deadline) {
+void Job::State::take_gpu(JoinRecord& mine, const Deadline& deadline) {
   bool const wanted =
       options.device == Device::cuda || (options.device == Device::automatic && !mine.hello.gpu.empty());
   if (!wanted) return;
   observe::Phase const phase("take the GPU", context->timings->gpu);
   try {
-    gpu = detail::open_gpu(mine.hello.gpu, membership->local_rank(), bootstrap::name_of_rank(mine.hello),
+    gpu = detail::open_gpu(mine.hello.gpu, bootstrap->local_rank(), bootstrap::describe_rank(mine.hello),
                            Deadline(std::min(deadline.remaining(), deadline.length() * 3 / 4)));
     mine.on_gpu = true;
     mine.hello.gpu = gpu->pci_address();
@@ -132,33 +132,33 @@ void Job::State::take_gpu(Record& mine, const Deadline& deadline) {
   }
 }
 
-void Job::State::listen(Record& mine) {
-  if (membership->size() == 1) return;
+void Job::State::listen(JoinRecord& mine) {
+  if (bootstrap->size() == 1) return;
   if (context->rank == 0) {
     auto const key = control::random_key();
-    context->plane = control::Plane::listen(key);
+    context->plane = control::ControlPlane::listen(key);
     mine.port = context->plane->port();
     mine.key.assign(key.begin(), key.end());
   }
   if (options.tolerate_rank_loss) {
-    reunion = std::make_unique<control::Reunion>();
+    reunion = std::make_unique<control::SurvivorRendezvous>();
     mine.reunion_port = reunion->port();
   }
 }
 
-void Job::State::exchange(const Record& mine, const Deadline& deadline) {
+void Job::State::exchange(const JoinRecord& mine, const Deadline& deadline) {
   observe::Phase const phase("exchange hellos", context->timings->exchange);
-  records = last_to_end([&] { return membership->exchange(mine, deadline); });
+  records = delay_repeated_error([&] { return bootstrap->exchange(mine, deadline); });
 }
 
 // All ranks see the same records and so the same reason: rank 0 says it, and everybody leaves in order.
 void Job::State::check_records() {
   try {
     bootstrap::check_roster(records);
-    act_on(bootstrap::preflight(records), records.front().surroundings.lenient, membership->rank());
+    apply_findings(bootstrap::preflight(records), records.front().inventory.lenient, bootstrap->rank());
   } catch (const Error& error) {
-    membership->finish();
-    if (membership->rank() != 0) repeat_error(error.code(), error.what());
+    bootstrap->finish();
+    if (bootstrap->rank() != 0) repeat_error(error.code(), error.what());
     throw;
   }
 }
@@ -176,8 +176,8 @@ void Job::State::examine() {
 }
 
 // From here on the launcher takes the end of a process for nobody's failure.
-void Job::State::outlive_losses() {
-  membership->finish();
+void Job::State::detach_from_launcher() {
+  bootstrap->finish();
   if (gpu) gpu->survive();
 }
 

@@ -47,7 +47,7 @@ void Job::State::leave() {
   if (gpu) gpu->finish(deadline);
   if (mpi) mpi->finish(*context, deadline);
   if (context->plane) context->plane->leave();
-  membership->finish();
+  bootstrap->finish();
   log::debug("leave: done");
 }
 

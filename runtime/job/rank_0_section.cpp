@@ -28,7 +28,7 @@ std::optional<Error> error_of(const std::string& name, const std::function<void(
 
 }  // namespace
 
-void run_on_rank_0(control::Plane* plane, int rank, int ranks, const std::string& name,
+void run_on_rank_0(control::ControlPlane* plane, int rank, int ranks, const std::string& name,
                    const std::function<void()>& section, std::chrono::milliseconds deadline) {
   auto const failed = rank == 0 ? error_of(name, section) : std::nullopt;
   if (plane != nullptr) {

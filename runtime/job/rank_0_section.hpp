@@ -5,12 +5,12 @@
 #include <functional>
 #include <string>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 
 namespace muster {
 
 /// Job::on_rank_0(). `plane` is null in a world of one.
-void run_on_rank_0(control::Plane* plane, int rank, int ranks, const std::string& name,
+void run_on_rank_0(control::ControlPlane* plane, int rank, int ranks, const std::string& name,
                    const std::function<void()>& section, std::chrono::milliseconds deadline);
 
 }  // namespace muster

@@ -12,13 +12,13 @@
 
 namespace muster {
 
-using bootstrap::Record;
+using bootstrap::JoinRecord;
 using std::chrono::milliseconds;
 
 namespace {
 
 // A secret that only the job's ranks can derive.
-control::Key key_of_reunion(const std::vector<Record>& records, int number) {
+control::Key key_of_reunion(const std::vector<JoinRecord>& records, int number) {
   auto const text = fmt::format("muster reunion {}", number);
   control::Key key{};
   const auto& of_job = records.front().key;
@@ -50,12 +50,12 @@ Word decode(const std::vector<std::uint8_t>& bytes) {
 
 // The next job, and who is not of it.
 struct Survivors {
-  std::vector<Record> records;  // by new rank
+  std::vector<JoinRecord> records;  // by new rank
   std::vector<int> lost;        // old ranks
   bool all_can_shrink = true;
 };
 
-Survivors survivors_of(const std::vector<Record>& before, const control::Reunion::Words& words) {
+Survivors survivors_of(const std::vector<JoinRecord>& before, const control::SurvivorRendezvous::Words& words) {
   Survivors survivors;
   for (std::size_t rank = 0; rank < before.size(); ++rank) {
     auto const said = words.find(static_cast<int>(rank));
@@ -83,8 +83,8 @@ void Job::shrink(milliseconds wait) {
   state.give_up_communicators();
 
   // Each is ready to be the next rank 0.
-  auto plane = control::Plane::listen(control::random_key());
-  auto next_reunion = std::make_unique<control::Reunion>();
+  auto plane = control::ControlPlane::listen(control::random_key());
+  auto next_reunion = std::make_unique<control::SurvivorRendezvous>();
   auto const& key = plane->key();
   auto const words = state.reunion->run(state.reunion_plan(failure),
                                         encode(Word{plane->port(),
@@ -105,7 +105,7 @@ void Job::shrink(milliseconds wait) {
   state.watch_for_loss();
   state.watch_again();
   if (state.gpu && survivors.all_can_shrink)
-    state.world = state.gpu->shrink_world(detail::Group(state.context, "world"), survivors.lost, deadline);
+    state.world = state.gpu->shrink_world(detail::CommunicatorGroup(state.context, "world"), survivors.lost, deadline);
   else if (state.gpu)
     state.gpu->end_all();
   log::debug("shrink: {} ranks are left", state.size());
@@ -132,12 +132,12 @@ void Job::State::give_up_communicators() {
   context->plane->abandon();
 }
 
-control::ReunionPlan Job::State::reunion_plan(const control::Failure& failure) const {
-  control::ReunionPlan plan;
+control::RecoveryConfig Job::State::reunion_plan(const control::Failure& failure) const {
+  control::RecoveryConfig plan;
   plan.rank = context->rank;
-  const Record& self = records[static_cast<std::size_t>(context->rank)];
+  const JoinRecord& self = records[static_cast<std::size_t>(context->rank)];
   for (const auto& record : records) {
-    plan.names.push_back(bootstrap::name_of_rank(record.hello));
+    plan.names.push_back(bootstrap::describe_rank(record.hello));
     plan.addresses.push_back(bootstrap::addresses_of(record, self));
     plan.ports.push_back(record.reunion_port);
   }
@@ -147,7 +147,7 @@ control::ReunionPlan Job::State::reunion_plan(const control::Failure& failure) c
   return plan;
 }
 
-void Job::State::become(std::vector<Record> remaining, int rank) {
+void Job::State::become(std::vector<JoinRecord> remaining, int rank) {
   auto next = std::make_shared<detail::JobContext>();
   next->operation_timeout = context->operation_timeout;
   next->timings = context->timings;
@@ -157,16 +157,16 @@ void Job::State::become(std::vector<Record> remaining, int rank) {
     next->roster.push_back(remaining[r].hello);
   }
   records = std::move(remaining);
-  seating = bootstrap::seat(next->roster);
+  host_map = bootstrap::seat(next->roster);
   context = std::move(next);
   log::set_rank(rank);
 }
 
 // What rank 0 gathers at the end ended with the loss.
 void Job::State::watch_again() {
-  Record wishes = records.front();
+  JoinRecord wishes = records.front();
   wishes.timeline = wishes.gathers = false;
-  watch = std::make_unique<observe::Watch>(wishes, context->roster, context->rank, context->plane, nullptr);
+  watch = std::make_unique<observe::Telemetry>(wishes, context->roster, context->rank, context->plane, nullptr);
 }
 
 }  // namespace muster

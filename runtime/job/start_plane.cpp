@@ -4,17 +4,17 @@
 
 #include "job/clock_check.hpp"
 #include "job/job_state.hpp"
-#include "launcher/launcher.hpp"
+#include "launcher/launcher_process.hpp"
 #include "log.hpp"
 #include "telemetry/phase.hpp"
-#include "telemetry/watch.hpp"
+#include "telemetry/telemetry.hpp"
 
 namespace muster {
 
 using std::chrono::milliseconds;
 
-control::PlaneOptions Job::State::plane_options() const {
-  return {context->roster, bootstrap::leaders_of(records), options.heartbeat_timeout, options.stall_warning,
+control::ControlPlaneOptions Job::State::plane_options() const {
+  return {context->roster, bootstrap::host_leaders(records), options.heartbeat_timeout, options.stall_warning,
           options.abort_grace};
 }
 
@@ -27,26 +27,26 @@ void Job::State::start_plane(const Deadline& deadline) {
     plane = follow_rank_0(deadline);
   }
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
-  if (seating.hosts > 1) bootstrap::tell_clock(*plane, seating.host_of, wait());
-  observe::answer_for_metrics(*plane, self());
+  if (host_map.hosts > 1) bootstrap::publish_clock_offset(*plane, host_map.host_of, wait());
+  observe::serve_metrics(*plane, self());
   plane->barrier("join", wait());
-  if (seating.hosts > 1 && context->rank == 0 && !examined) {
-    for (const auto& finding : bootstrap::compare_clocks(*plane, context->roster, seating.host_of))
+  if (host_map.hosts > 1 && context->rank == 0 && !examined) {
+    for (const auto& finding : bootstrap::check_clock_skew(*plane, context->roster, host_map.host_of))
       log::warn("{}: {}", finding.text, finding.fix);
   }
   plane->enter_phase("running");
-  if (auto launcher = bootstrap::launcher_of_this_process())
+  if (auto launcher = bootstrap::find_launcher())
     plane->watch_launcher(std::move(launcher->process), launcher->name);
 }
 
-std::shared_ptr<control::Plane> Job::State::follow_rank_0(const Deadline& deadline) const {
+std::shared_ptr<control::ControlPlane> Job::State::follow_rank_0(const Deadline& deadline) const {
   const auto& leader = records.front();
   control::Key key{};
   if (leader.key.size() != key.size() || leader.port == 0)
     throw Error(ErrorCode::system, "join: rank 0's hello has no key or port");
   std::copy(leader.key.begin(), leader.key.end(), key.begin());
   const auto& own = records[static_cast<std::size_t>(context->rank)];
-  return control::Plane::follow(context->rank, plane_options(), bootstrap::addresses_of(leader, own),
+  return control::ControlPlane::follow(context->rank, plane_options(), bootstrap::addresses_of(leader, own),
                                 leader.port, key, deadline);
 }
 

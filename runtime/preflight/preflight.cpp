@@ -21,8 +21,8 @@ namespace {
 // left out.
 using Camps = std::vector<std::pair<std::string, std::vector<int>>>;
 
-Camps camps_of(const std::vector<Record>& records,
-               const std::function<std::optional<std::string>(const Record&)>& value) {
+Camps group_by_value(const std::vector<JoinRecord>& records,
+               const std::function<std::optional<std::string>(const JoinRecord&)>& value) {
   Camps camps;
   for (const auto& record : records) {
     auto const mine = value(record);
@@ -44,16 +44,16 @@ std::string text_of(const Camps& camps, const std::vector<Hello>& roster) {
   std::string text;
   for (std::size_t i = 1; i < camps.size() && i <= shown; ++i) {
     text +=
-        fmt::format("{}{} on {}", i == 1 ? "" : ", ", camps[i].first, list_of_ranks(roster, camps[i].second));
+        fmt::format("{}{} on {}", i == 1 ? "" : ", ", camps[i].first, format_ranks(roster, camps[i].second));
   }
   if (camps.size() > shown + 1) text += fmt::format(" and {} other values", camps.size() - shown - 1);
   return text +
-         fmt::format(", but {} on {}", camps.front().first, list_of_ranks(roster, camps.front().second));
+         fmt::format(", but {} on {}", camps.front().first, format_ranks(roster, camps.front().second));
 }
 
-void check_versions(const std::vector<Record>& records, const std::vector<Hello>& roster,
+void check_versions(const std::vector<JoinRecord>& records, const std::vector<Hello>& roster,
                     std::vector<Finding>& findings) {
-  auto const nccl = camps_of(records, [](const Record& record) -> std::optional<std::string> {
+  auto const nccl = group_by_value(records, [](const JoinRecord& record) -> std::optional<std::string> {
     if (record.hello.nccl_version.empty()) return std::nullopt;
     return record.hello.nccl_version;
   });
@@ -61,15 +61,15 @@ void check_versions(const std::vector<Record>& records, const std::vector<Hello>
     findings.push_back({true, "NCCL version", "NCCL is " + text_of(nccl, roster),
                         "load the same libnccl.so.2 everywhere, or name it in MUSTER_NCCL_LIBRARY"});
   }
-  auto const driver = camps_of(records, [](const Record& record) -> std::optional<std::string> {
-    if (record.surroundings.driver.empty()) return std::nullopt;
-    return record.surroundings.driver;
+  auto const driver = group_by_value(records, [](const JoinRecord& record) -> std::optional<std::string> {
+    if (record.inventory.driver.empty()) return std::nullopt;
+    return record.inventory.driver;
   });
   if (driver.size() > 1) {
     findings.push_back({false, "driver version", "the NVIDIA driver is " + text_of(driver, roster),
                         "install the same driver on every node; kernels and memory types may differ"});
   }
-  auto const plugin = camps_of(records, [](const Record& record) -> std::optional<std::string> {
+  auto const plugin = group_by_value(records, [](const JoinRecord& record) -> std::optional<std::string> {
     return record.hello.plugin_version.empty() ? "none" : record.hello.plugin_version;
   });
   if (plugin.size() > 1) {
@@ -78,12 +78,12 @@ void check_versions(const std::vector<Record>& records, const std::vector<Hello>
   }
 }
 
-std::string variable_of(const Record& record, const std::string& name) {
-  auto const found = record.surroundings.variables.find(name);
-  return found == record.surroundings.variables.end() ? "" : found->second;
+std::string variable_of(const JoinRecord& record, const std::string& name) {
+  auto const found = record.inventory.variables.find(name);
+  return found == record.inventory.variables.end() ? "" : found->second;
 }
 
-void check_gpus(const std::vector<Record>& records, const std::vector<Hello>& roster,
+void check_gpus(const std::vector<JoinRecord>& records, const std::vector<Hello>& roster,
                 std::vector<Finding>& findings) {
   using Host = std::tuple<std::string, std::string, std::string>;  // as NCCL tells hosts apart
   std::map<std::pair<Host, std::string>, std::vector<int>> users;
@@ -99,15 +99,15 @@ void check_gpus(const std::vector<Record>& records, const std::vector<Hello>& ro
     if (ranks.size() < 2) continue;
     findings.push_back(
         {true, "GPUs",
-         fmt::format("{} have GPU {} together, which NCCL refuses", list_of_ranks(roster, ranks), gpu.second),
+         fmt::format("{} have GPU {} together, which NCCL refuses", format_ranks(roster, ranks), gpu.second),
          "start one task for each GPU (--gpus-per-task=1), or run without them with --device=cpu"});
   }
   std::vector<int> blind;
   for (const auto& record : records) {
-    if (!record.on_gpu || record.surroundings.gpus_openable < 0) continue;
+    if (!record.on_gpu || record.inventory.gpus_openable < 0) continue;
     Host const host{record.hello.host, record.hello.boot_id, variable_of(record, "NCCL_HOSTID")};
     auto const used = static_cast<int>(gpus[host].size());
-    if (record.surroundings.gpus_openable < used) blind.push_back(record.hello.rank);
+    if (record.inventory.gpus_openable < used) blind.push_back(record.hello.rank);
   }
   if (!blind.empty()) {
     findings.push_back(
@@ -115,7 +115,7 @@ void check_gpus(const std::vector<Record>& records, const std::vector<Hello>& ro
          fmt::format(
              "{} may not open the GPUs of the other ranks on their host (device cgroup), so NCCL goes "
              "through host memory there instead of NVLink or PCIe",
-             list_of_ranks(roster, blind)),
+             format_ranks(roster, blind)),
          "start the step with --muster, or with --gpu-bind=none"});
   }
 }
@@ -141,22 +141,22 @@ bool must_agree(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void check_variables(const std::vector<Record>& records, const std::vector<Hello>& roster,
+void check_variables(const std::vector<JoinRecord>& records, const std::vector<Hello>& roster,
                      std::vector<Finding>& findings) {
   // Mostly all ranks have the same, which a comparison of neighbours shows at once.
-  auto const differs = [](const Record& a, const Record& b) {
-    return a.surroundings.variables != b.surroundings.variables;
+  auto const differs = [](const JoinRecord& a, const JoinRecord& b) {
+    return a.inventory.variables != b.inventory.variables;
   };
   if (std::adjacent_find(records.begin(), records.end(), differs) == records.end()) return;
   std::set<std::string> names;
   for (const auto& record : records) {
-    for (const auto& [name, value] : record.surroundings.variables) names.insert(name);
+    for (const auto& [name, value] : record.inventory.variables) names.insert(name);
   }
   for (const auto& name : names) {
     if (may_differ(name)) continue;
-    auto const camps = camps_of(records, [&](const Record& record) -> std::optional<std::string> {
-      auto const found = record.surroundings.variables.find(name);
-      return found == record.surroundings.variables.end() ? "unset" : "'" + found->second + "'";
+    auto const camps = group_by_value(records, [&](const JoinRecord& record) -> std::optional<std::string> {
+      auto const found = record.inventory.variables.find(name);
+      return found == record.inventory.variables.end() ? "unset" : "'" + found->second + "'";
     });
     if (camps.size() < 2) continue;
     findings.push_back(
@@ -168,7 +168,7 @@ void check_variables(const std::vector<Record>& records, const std::vector<Hello
 
 }  // namespace
 
-std::vector<Finding> preflight(const std::vector<Record>& records) {
+std::vector<Finding> preflight(const std::vector<JoinRecord>& records) {
   std::vector<Finding> findings;
   if (records.size() < 2) return findings;
   auto const roster = roster_of(records);
@@ -203,7 +203,7 @@ std::vector<Finding> check_clocks(const std::vector<Hello>& roster, const std::v
   std::sort(wrong.begin(), wrong.end());
   auto const seconds = std::chrono::duration<double>(most).count();
   return {{false, "clocks",
-           fmt::format("the clock of the host of {} is {:.1f} s {} {}", list_of_ranks(roster, wrong),
+           fmt::format("the clock of the host of {} is {:.1f} s {} {}", format_ranks(roster, wrong),
                        std::abs(seconds), seconds < 0 ? "behind" : "ahead of",
                        clocks.size() > 2 ? "most hosts'" : "the other host's"),
            "start chrony or ntpd there: credentials, log lines and file times go by it"}};

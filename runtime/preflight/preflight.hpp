@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "roster/record.hpp"
+#include "roster/join_record.hpp"
 
 namespace muster::bootstrap {
 
@@ -19,25 +19,25 @@ struct Finding {
 
 /// Compares the records of all ranks: the most common value counts as right (rank 0's among equally common
 /// ones) and the ranks that have another are named. Empty when all is well. Fatal ones first. Pure.
-std::vector<Finding> preflight(const std::vector<Record>& records);
+std::vector<Finding> preflight(const std::vector<JoinRecord>& records);
 
 /// The parts of preflight() about how hosts reach each other: socket interfaces and RDMA adapters.
-void check_interfaces(const std::vector<Record>& records, std::vector<Finding>& findings);
-void check_adapters(const std::vector<Record>& records, std::vector<Finding>& findings);
+void check_interfaces(const std::vector<JoinRecord>& records, std::vector<Finding>& findings);
+void check_adapters(const std::vector<JoinRecord>& records, std::vector<Finding>& findings);
 
 /// The part about NVLink: fabrics that are not up or not healthy, and what keeps NCCL from the NVLink between
 /// hosts.
-void check_fabric(const std::vector<Record>& records, std::vector<Finding>& findings);
+void check_fabric(const std::vector<JoinRecord>& records, std::vector<Finding>& findings);
 /// The ranks whose GPUs reach those of another host over NVLink: one cluster and clique on several hosts.
-std::vector<int> ranks_with_nvlink_between_hosts(const std::vector<Record>& records);
+std::vector<int> ranks_with_nvlink_between_hosts(const std::vector<JoinRecord>& records);
 
 /// The interface that NCCL's bootstrap takes by its rules (ncclFindInterfaces, src/misc/socket.cc of
 /// NCCL 2.28): what NCCL_SOCKET_IFNAME names, else one called ib*, else any but docker*, lo* and virbr*, else
 /// docker*, lo*, virbr*. Null when none fits.
-const Interface* socket_interface_of(const Surroundings& around);
+const Interface* socket_interface_of(const HostInventory& around);
 
 /// The adapters that are up and that NCCL_IB_HCA leaves.
-std::vector<const Adapter*> usable_adapters_of(const Surroundings& around);
+std::vector<const RdmaPort*> usable_adapters_of(const HostInventory& around);
 
 /// True when `name`, and `port` where a name in the list has one, is in a list as NCCL_SOCKET_IFNAME and
 /// NCCL_IB_HCA are: "eth,ib0:1" are prefixes, after "=" whole names, after "^" (or "^=") what is left out.

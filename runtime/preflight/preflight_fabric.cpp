@@ -17,10 +17,10 @@ using State = Fabric::State;
 constexpr const char* subject = "NVLink fabric";
 
 // By what is wrong with their own fabric.
-std::map<std::string, std::vector<int>> ranks_by_trouble(const std::vector<Record>& records) {
+std::map<std::string, std::vector<int>> ranks_by_trouble(const std::vector<JoinRecord>& records) {
   std::map<std::string, std::vector<int>> ranks;
   for (const auto& record : records) {
-    const auto& fabric = record.surroundings.fabric;
+    const auto& fabric = record.inventory.fabric;
     if (!record.on_gpu) continue;
     std::string trouble;
     if (fabric.state == State::not_started) trouble = "is not up (registration has not started)";
@@ -33,22 +33,22 @@ std::map<std::string, std::vector<int>> ranks_by_trouble(const std::vector<Recor
 }
 
 // Whether NCCL would leave NVLink between hosts alone: "0" in a variable that turns it off.
-bool is_off(const Record& record, const char* name) {
-  auto const found = record.surroundings.variables.find(name);
-  return found != record.surroundings.variables.end() && found->second == "0";
+bool is_off(const JoinRecord& record, const char* name) {
+  auto const found = record.inventory.variables.find(name);
+  return found != record.inventory.variables.end() && found->second == "0";
 }
 
 }  // namespace
 
-std::vector<int> ranks_with_nvlink_between_hosts(const std::vector<Record>& records) {
+std::vector<int> ranks_with_nvlink_between_hosts(const std::vector<JoinRecord>& records) {
   using Clique = std::pair<std::string, int>;
   using Host = std::pair<std::string, std::string>;
-  auto const clique_of = [](const Record& record) {
-    return Clique{record.surroundings.fabric.cluster, record.surroundings.fabric.clique};
+  auto const clique_of = [](const JoinRecord& record) {
+    return Clique{record.inventory.fabric.cluster, record.inventory.fabric.clique};
   };
   std::map<Clique, std::set<Host>> hosts;
   for (const auto& record : records)
-    if (record.on_gpu && !record.surroundings.fabric.cluster.empty())
+    if (record.on_gpu && !record.inventory.fabric.cluster.empty())
       hosts[clique_of(record)].insert({record.hello.host, record.hello.boot_id});
   std::vector<int> ranks;
   for (const auto& record : records)
@@ -58,11 +58,11 @@ std::vector<int> ranks_with_nvlink_between_hosts(const std::vector<Record>& reco
   return ranks;
 }
 
-void check_fabric(const std::vector<Record>& records, std::vector<Finding>& findings) {
+void check_fabric(const std::vector<JoinRecord>& records, std::vector<Finding>& findings) {
   auto const roster = roster_of(records);
   for (const auto& [trouble, ranks] : ranks_by_trouble(records)) {
     findings.push_back({false, subject,
-                        fmt::format("the NVLink fabric of {} {}", list_of_ranks(roster, ranks), trouble),
+                        fmt::format("the NVLink fabric of {} {}", format_ranks(roster, ranks), trouble),
                         "see 'Fabric' in nvidia-smi -q and the fabric manager's log on that host"});
   }
   auto const between = ranks_with_nvlink_between_hosts(records);
@@ -73,21 +73,21 @@ void check_fabric(const std::vector<Record>& records, std::vector<Finding>& find
     return ranks;
   };
   for (const char* name : {"NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE"}) {
-    auto const ranks = those([&](const Record& record) { return is_off(record, name); });
+    auto const ranks = those([&](const JoinRecord& record) { return is_off(record, name); });
     if (ranks.empty()) continue;
     findings.push_back(
         {false, subject,
          fmt::format("{}=0 on {} keeps NCCL from the NVLink between these hosts: it takes the network", name,
-                     list_of_ranks(roster, ranks)),
+                     format_ranks(roster, ranks)),
          fmt::format("unset {} (environment, nccl.conf, profiles)", name)});
   }
-  auto const closed = those([](const Record& record) { return record.surroundings.imex_channels.empty(); });
+  auto const closed = those([](const JoinRecord& record) { return record.inventory.imex_channels.empty(); });
   if (closed.empty()) return;
   findings.push_back(
       {false, subject,
        fmt::format("{} may open no IMEX channel (/dev/nvidia-caps-imex-channels/channelN), which "
                    "NVLink between these hosts needs: NCCL takes the network",
-                   list_of_ranks(roster, closed)),
+                   format_ranks(roster, closed)),
        "let Slurm give each job one (SwitchType=switch/nvidia_imex), or create channel0 on each host"});
 }
 

@@ -15,7 +15,7 @@
 namespace muster::bootstrap {
 namespace {
 
-std::string variable_of(const Surroundings& around, const char* name) {
+std::string variable_of(const HostInventory& around, const char* name) {
   auto const found = around.variables.find(name);
   return found == around.variables.end() ? "" : found->second;
 }
@@ -39,19 +39,19 @@ bool leaves_the_host(const Interface& interface) {
 }
 
 // The first rank of each host, which read what the host has. Fewer than two: nobody to be reached.
-std::vector<const Record*> hosts_of(const std::vector<Record>& records) {
-  std::vector<const Record*> hosts;
+std::vector<const JoinRecord*> hosts_of(const std::vector<JoinRecord>& records) {
+  std::vector<const JoinRecord*> hosts;
   std::set<std::pair<std::string, std::string>> seen;
   for (const auto& record : records) {
-    if (!record.surroundings.nccl || !record.surroundings.local_first) continue;
+    if (!record.inventory.nccl || !record.inventory.local_first) continue;
     if (seen.emplace(record.hello.host, record.hello.boot_id).second) hosts.push_back(&record);
   }
   return hosts;
 }
 
-std::vector<int> ranks_of(const std::vector<const Record*>& hosts) {
+std::vector<int> ranks_of(const std::vector<const JoinRecord*>& hosts) {
   std::vector<int> ranks;
-  for (const Record* host : hosts) ranks.push_back(host->hello.rank);
+  for (const JoinRecord* host : hosts) ranks.push_back(host->hello.rank);
   return ranks;
 }
 
@@ -63,11 +63,11 @@ const char* const interface_fix = "set NCCL_SOCKET_IFNAME to the interface that 
 
 // Whose interface is in no subnet with the others', where those have one together. Each in its own is a
 // routed network.
-void check_subnets(const std::vector<const Record*>& hosts, const std::vector<Hello>& roster,
+void check_subnets(const std::vector<const JoinRecord*>& hosts, const std::vector<Hello>& roster,
                    std::vector<Finding>& findings) {
-  std::map<std::string, std::vector<const Record*>> subnets;
-  for (const Record* host : hosts)
-    subnets[subnet_of(*socket_interface_of(host->surroundings))].push_back(host);
+  std::map<std::string, std::vector<const JoinRecord*>> subnets;
+  for (const JoinRecord* host : hosts)
+    subnets[subnet_of(*socket_interface_of(host->inventory))].push_back(host);
   auto const most = std::max_element(subnets.begin(), subnets.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
@@ -77,16 +77,16 @@ void check_subnets(const std::vector<const Record*>& hosts, const std::vector<He
     findings.push_back(
         {false, "socket interface",
          fmt::format("NCCL would take {} on the host of {}, which is not in the others' subnet {}",
-                     name_with_address(*socket_interface_of(outside.front()->surroundings)),
-                     list_of_ranks(roster, ranks_of(outside)), most->first),
+                     name_with_address(*socket_interface_of(outside.front()->inventory)),
+                     format_ranks(roster, ranks_of(outside)), most->first),
          interface_fix});
   }
 }
 
 // Adapters that carry what both ends speak: link layer, and on InfiniBand the subnet.
-std::set<std::string> fabrics_of(const Surroundings& around) {
+std::set<std::string> fabrics_of(const HostInventory& around) {
   std::set<std::string> fabrics;
-  for (const Adapter* adapter : usable_adapters_of(around)) {
+  for (const RdmaPort* adapter : usable_adapters_of(around)) {
     fabrics.insert(adapter->subnet.empty() ? adapter->link_layer
                                            : adapter->link_layer + " subnet " + adapter->subnet);
   }
@@ -99,10 +99,10 @@ std::string joined(const std::set<std::string>& texts) {
   return all;
 }
 
-void check_adapter_counts(const std::vector<const Record*>& hosts, const std::vector<Hello>& roster,
+void check_adapter_counts(const std::vector<const JoinRecord*>& hosts, const std::vector<Hello>& roster,
                           std::vector<Finding>& findings) {
-  std::map<std::size_t, std::vector<const Record*>> counts;
-  for (const Record* host : hosts) counts[usable_adapters_of(host->surroundings).size()].push_back(host);
+  std::map<std::size_t, std::vector<const JoinRecord*>> counts;
+  for (const JoinRecord* host : hosts) counts[usable_adapters_of(host->inventory).size()].push_back(host);
   if (counts.size() < 2) return;
   // From the largest count on: of two hosts the one that lacks some stands out.
   auto const most = std::max_element(counts.rbegin(), counts.rend(), [](const auto& a, const auto& b) {
@@ -113,13 +113,13 @@ void check_adapter_counts(const std::vector<const Record*>& hosts, const std::ve
   for (const auto& [count, some] : counts) {
     if (count == usual) continue;
     std::string down;
-    for (const auto& adapter : some.front()->surroundings.adapters)
+    for (const auto& adapter : some.front()->inventory.adapters)
       if (!adapter.up)
         down += fmt::format("{}{}:{}", down.empty() ? ", down: " : ",", adapter.name, adapter.port);
     findings.push_back(
         {count == 0, "RDMA adapters",
          fmt::format("NCCL can use {} RDMA adapters on the host of {} and {} on the others{}", count,
-                     list_of_ranks(roster, ranks_of(some)), usual, down),
+                     format_ranks(roster, ranks_of(some)), usual, down),
          count == 0
              ? "bring the adapters up (ibstat), drain the node, or use sockets everywhere (NCCL_NET=Socket)"
              : "bring the adapters up (ibstat) or drain the node: the job goes at its pace"});
@@ -148,7 +148,7 @@ bool in_nccl_list(const std::string& list, const std::string& name, int port) {
   return found != without;
 }
 
-const Interface* socket_interface_of(const Surroundings& around) {
+const Interface* socket_interface_of(const HostInventory& around) {
   auto const wished = variable_of(around, "NCCL_SOCKET_IFNAME");
   auto const family = variable_of(around, "NCCL_SOCKET_FAMILY");
   auto const first = [&](const std::string& list) -> const Interface* {
@@ -166,8 +166,8 @@ const Interface* socket_interface_of(const Surroundings& around) {
   return nullptr;
 }
 
-std::vector<const Adapter*> usable_adapters_of(const Surroundings& around) {
-  std::vector<const Adapter*> usable;
+std::vector<const RdmaPort*> usable_adapters_of(const HostInventory& around) {
+  std::vector<const RdmaPort*> usable;
   auto const wished = variable_of(around, "NCCL_IB_HCA");
   if (variable_of(around, "NCCL_IB_DISABLE") == "1") return usable;
   for (const auto& adapter : around.adapters) {
@@ -177,20 +177,20 @@ std::vector<const Adapter*> usable_adapters_of(const Surroundings& around) {
   return usable;
 }
 
-void check_interfaces(const std::vector<Record>& records, std::vector<Finding>& findings) {
+void check_interfaces(const std::vector<JoinRecord>& records, std::vector<Finding>& findings) {
   auto const all = hosts_of(records);
   if (all.size() < 2) return;
   auto const roster = roster_of(records);
-  std::vector<const Record*> hosts;
-  std::map<std::string, std::vector<const Record*>> addresses;
+  std::vector<const JoinRecord*> hosts;
+  std::map<std::string, std::vector<const JoinRecord*>> addresses;
   std::vector<int> inside;
-  for (const Record* host : all) {
-    const auto* const interface = socket_interface_of(host->surroundings);
+  for (const JoinRecord* host : all) {
+    const auto* const interface = socket_interface_of(host->inventory);
     if (interface == nullptr) {
-      auto const wished = variable_of(host->surroundings, "NCCL_SOCKET_IFNAME");
+      auto const wished = variable_of(host->inventory, "NCCL_SOCKET_IFNAME");
       findings.push_back({true, "socket interface",
                           fmt::format("the host of {} has no interface that is up{}",
-                                      list_of_ranks(roster, {host->hello.rank}),
+                                      format_ranks(roster, {host->hello.rank}),
                                       wished.empty() ? "" : " and fits NCCL_SOCKET_IFNAME=" + wished),
                           interface_fix});
       continue;
@@ -207,44 +207,44 @@ void check_interfaces(const std::vector<Record>& records, std::vector<Finding>& 
         {true, "socket interface",
          fmt::format("NCCL would take the loopback interface on the host of {}, by which no other "
                      "host is reached",
-                     list_of_ranks(roster, inside)),
+                     format_ranks(roster, inside)),
          interface_fix});
   }
   for (const auto& [address, sharing] : addresses) {
     if (sharing.size() < 2) continue;
     findings.push_back({true, "socket interface",
                         fmt::format("NCCL would take {} on the hosts of {}, which have the same address",
-                                    name_with_address(*socket_interface_of(sharing.front()->surroundings)),
-                                    list_of_ranks(roster, ranks_of(sharing))),
+                                    name_with_address(*socket_interface_of(sharing.front()->inventory)),
+                                    format_ranks(roster, ranks_of(sharing))),
                         interface_fix});
   }
   if (!hosts.empty()) check_subnets(hosts, roster, findings);
 }
 
-void check_adapters(const std::vector<Record>& records, std::vector<Finding>& findings) {
+void check_adapters(const std::vector<JoinRecord>& records, std::vector<Finding>& findings) {
   auto const hosts = hosts_of(records);
   if (hosts.size() < 2) return;
-  auto const net = variable_of(hosts.front()->surroundings, "NCCL_NET");
+  auto const net = variable_of(hosts.front()->inventory, "NCCL_NET");
   if (!net.empty() && net != "IB") return;  // sockets, or a plugin with devices of its own
   auto const roster = roster_of(records);
   check_adapter_counts(hosts, roster, findings);
   std::map<std::string, std::size_t> popularity;
-  for (const Record* host : hosts)
-    for (const auto& fabric : fabrics_of(host->surroundings)) ++popularity[fabric];
+  for (const JoinRecord* host : hosts)
+    for (const auto& fabric : fabrics_of(host->inventory)) ++popularity[fabric];
   if (popularity.empty()) return;
   auto const most = std::max_element(popularity.begin(), popularity.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most->second * 2 <= hosts.size()) return;
-  std::vector<const Record*> outside;
-  for (const Record* host : hosts) {
-    auto const fabrics = fabrics_of(host->surroundings);
+  std::vector<const JoinRecord*> outside;
+  for (const JoinRecord* host : hosts) {
+    auto const fabrics = fabrics_of(host->inventory);
     if (!fabrics.empty() && !fabrics.contains(most->first)) outside.push_back(host);
   }
   if (outside.empty()) return;
   findings.push_back({false, "RDMA adapters",
                       fmt::format("the adapters on the host of {} are on {}, the others' on {}",
-                                  list_of_ranks(roster, ranks_of(outside)),
-                                  joined(fabrics_of(outside.front()->surroundings)), most->first),
+                                  format_ranks(roster, ranks_of(outside)),
+                                  joined(fabrics_of(outside.front()->inventory)), most->first),
                       "check cables, the subnet manager and NCCL_IB_HCA"});
 }
 

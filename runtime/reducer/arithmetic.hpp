@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "communicator/nccl/gpu_lane.hpp"
+#include "communicator/nccl/comm_stream.hpp"
 #include "muster/types.hpp"
 
 namespace muster::detail {
@@ -39,6 +39,6 @@ class Arithmetic {
 
 std::unique_ptr<Arithmetic> make_host_arithmetic();
 /// `lane` has loaded gpu_kernels(), or the arithmetic only copies.
-std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<GpuLane> lane);
+std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<CommStream> lane);
 
 }  // namespace muster::detail

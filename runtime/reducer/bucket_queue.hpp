@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "communicator/collectives.hpp"
+#include "communicator/backend.hpp"
 #include "muster/reducer.hpp"
 #include "reducer/buckets.hpp"
 
@@ -44,12 +44,12 @@ class BucketQueue {
 
 /// On host memory. `own`: a communicator that nobody else uses. Without `overlap`, buckets are reduced by
 /// finish().
-std::unique_ptr<BucketQueue> make_host_queue(std::shared_ptr<Collectives> own,
+std::unique_ptr<BucketQueue> make_host_queue(std::shared_ptr<CommunicatorBackend> own,
                                              std::shared_ptr<const GradientLayout> layout,
                                              const ReducerOptions& options);
 
 /// On GPU memory, on `lane`'s stream.
-std::unique_ptr<BucketQueue> make_gpu_queue(std::shared_ptr<Collectives> own, std::shared_ptr<GpuLane> lane,
+std::unique_ptr<BucketQueue> make_gpu_queue(std::shared_ptr<CommunicatorBackend> own, std::shared_ptr<CommStream> lane,
                                             std::shared_ptr<const GradientLayout> layout,
                                             const ReducerOptions& options);
 

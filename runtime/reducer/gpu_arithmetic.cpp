@@ -10,7 +10,7 @@ namespace {
 
 class GpuArithmetic : public Arithmetic {
  public:
-  explicit GpuArithmetic(std::shared_ptr<GpuLane> lane) : lane_(std::move(lane)) {}
+  explicit GpuArithmetic(std::shared_ptr<CommStream> lane) : lane_(std::move(lane)) {}
 
   Stream stream() const noexcept override { return lane_->stream(); }
   float* floats(std::size_t count) override { return memory<float>(count); }
@@ -50,12 +50,12 @@ class GpuArithmetic : public Arithmetic {
     lane_->launch(static_cast<std::size_t>(kernel), count, addresses.data());
   }
 
-  std::shared_ptr<GpuLane> lane_;
+  std::shared_ptr<CommStream> lane_;
 };
 
 }  // namespace
 
-std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<GpuLane> lane) {
+std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<CommStream> lane) {
   return std::make_unique<GpuArithmetic>(std::move(lane));
 }
 

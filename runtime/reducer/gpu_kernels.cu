@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reducer's arithmetic on GPU memory, one element at a time by elements.hpp. Made into a fat binary of
 // its own, which knows nothing of the CUDA runtime and is loaded through the driver.
-#include "reducer/elements.hpp"
+#include "reducer/element_ops.hpp"
 
 using namespace muster::detail;
 

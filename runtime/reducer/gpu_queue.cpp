@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "communicator/bucket_span.hpp"
-#include "communicator/nccl/gpu_lane.hpp"
+#include "communicator/nccl/comm_stream.hpp"
 #include "reducer/reduction.hpp"
 
 namespace muster::detail {
@@ -12,7 +12,7 @@ namespace {
 
 class GpuQueue : public BucketQueue {
  public:
-  GpuQueue(std::shared_ptr<Collectives> own, std::shared_ptr<GpuLane> lane,
+  GpuQueue(std::shared_ptr<CommunicatorBackend> own, std::shared_ptr<CommStream> lane,
            std::shared_ptr<const GradientLayout> layout, const ReducerOptions& options)
       : own_(own),
         lane_(lane),
@@ -79,8 +79,8 @@ class GpuQueue : public BucketQueue {
     ++now_.buckets;
   }
 
-  std::shared_ptr<Collectives> own_;
-  std::shared_ptr<GpuLane> lane_;
+  std::shared_ptr<CommunicatorBackend> own_;
+  std::shared_ptr<CommStream> lane_;
   std::size_t buckets_;
   bool overlap_;
   std::unique_ptr<BucketReduction> reduction_;
@@ -92,7 +92,7 @@ class GpuQueue : public BucketQueue {
 
 }  // namespace
 
-std::unique_ptr<BucketQueue> make_gpu_queue(std::shared_ptr<Collectives> own, std::shared_ptr<GpuLane> lane,
+std::unique_ptr<BucketQueue> make_gpu_queue(std::shared_ptr<CommunicatorBackend> own, std::shared_ptr<CommStream> lane,
                                             std::shared_ptr<const GradientLayout> layout,
                                             const ReducerOptions& options) {
   return std::make_unique<GpuQueue>(std::move(own), std::move(lane), std::move(layout), options);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "reducer/arithmetic.hpp"
-#include "reducer/elements.hpp"
+#include "reducer/element_ops.hpp"
 
 namespace muster::detail {
 namespace {

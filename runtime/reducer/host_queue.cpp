@@ -25,13 +25,13 @@ double seconds_since(Clock::time_point begin) {
 
 class HostQueue : public BucketQueue {
  public:
-  HostQueue(std::shared_ptr<Collectives> own, std::shared_ptr<const GradientLayout> layout,
+  HostQueue(std::shared_ptr<CommunicatorBackend> own, std::shared_ptr<const GradientLayout> layout,
             const ReducerOptions& options)
       : own_(own),
         reduction_(make_reduction({std::move(own), std::move(layout), make_host_arithmetic()}, options)) {
     // Alone there is nothing to wait for.
     if (options.overlap && own_->size() > 1) {
-      own_->stay_behind(true);
+      own_->prefer_sleeping_waits(true);
       thread_ = std::thread([this] { run(); });
     }
   }
@@ -70,10 +70,10 @@ class HostQueue : public BucketQueue {
     check();
     auto const begin = Clock::now();
     if (thread_.joinable()) {
-      own_->stay_behind(false);  // nobody computes now
+      own_->prefer_sleeping_waits(false);  // nobody computes now
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return (waiting_.empty() && !working_) || error_; });
-      own_->stay_behind(true);
+      own_->prefer_sleeping_waits(true);
     } else {
       for (auto const bucket : waiting_) work(bucket);
       waiting_.clear();
@@ -128,7 +128,7 @@ class HostQueue : public BucketQueue {
     if (error_) std::rethrow_exception(error_);
   }
 
-  std::shared_ptr<Collectives> own_;
+  std::shared_ptr<CommunicatorBackend> own_;
   std::unique_ptr<BucketReduction> reduction_;
   int unwinding_ = std::uncaught_exceptions();
   ReducerStatistics now_, last_;
@@ -144,7 +144,7 @@ class HostQueue : public BucketQueue {
 
 }  // namespace
 
-std::unique_ptr<BucketQueue> make_host_queue(std::shared_ptr<Collectives> own,
+std::unique_ptr<BucketQueue> make_host_queue(std::shared_ptr<CommunicatorBackend> own,
                                              std::shared_ptr<const GradientLayout> layout,
                                              const ReducerOptions& options) {
   return std::make_unique<HostQueue>(std::move(own), std::move(layout), options);

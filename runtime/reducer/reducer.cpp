@@ -7,10 +7,10 @@
 #include <numeric>
 #include <utility>
 
-#include "communicator/collectives.hpp"
-#include "communicator/nccl/gpu_lane.hpp"
+#include "communicator/backend.hpp"
+#include "communicator/nccl/comm_stream.hpp"
 #include "log.hpp"
-#include "reducer/agreement.hpp"
+#include "reducer/bucket_size_agreement.hpp"
 #include "reducer/bucket_queue.hpp"
 #include "reducer/gpu_kernels.hpp"
 #include "reducer/reduction.hpp"
@@ -18,12 +18,12 @@
 namespace muster {
 
 using detail::Bucket;
-using detail::Collectives;
-using detail::GpuLane;
+using detail::CommunicatorBackend;
+using detail::CommStream;
 using detail::GradientLayout;
 
 struct Reducer::State {
-  State(std::shared_ptr<Collectives> world, const ReducerOptions& options);
+  State(std::shared_ptr<CommunicatorBackend> world, const ReducerOptions& options);
   void set_up(std::span<const std::size_t> sizes);
   void allocate(std::span<const std::size_t> sizes);
   void begin_chunk();
@@ -35,8 +35,8 @@ struct Reducer::State {
   bool plain() const { return !options.bfloat16 && options.chunks == 0; }
 
   ReducerOptions options;
-  std::shared_ptr<Collectives> own;
-  std::shared_ptr<GpuLane> lane;  // on GPU memory only
+  std::shared_ptr<CommunicatorBackend> own;
+  std::shared_ptr<CommStream> lane;  // on GPU memory only
   std::shared_ptr<GradientLayout> layout = std::make_shared<GradientLayout>();
   Share chunks;
   std::size_t bucket_bytes = 0;
@@ -55,7 +55,7 @@ struct Reducer::State {
   std::unique_ptr<detail::BucketQueue> queue;  // last: its thread uses the rest
 };
 
-Reducer::State::State(std::shared_ptr<Collectives> world, const ReducerOptions& wanted) : options(wanted) {
+Reducer::State::State(std::shared_ptr<CommunicatorBackend> world, const ReducerOptions& wanted) : options(wanted) {
   if (options.reduction != Reduction::sum && options.reduction != Reduction::average)
     throw Error(ErrorCode::usage, "reducer: gradients can be summed or averaged only");
   if (options.chunks > 0 && options.bfloat16) {
@@ -76,7 +76,7 @@ Reducer::State::State(std::shared_ptr<Collectives> world, const ReducerOptions& 
   chunks = options.chunks > 0
                ? share_of(options.chunks, own->rank(), own->size())
                : Share{static_cast<std::uint64_t>(own->rank()), static_cast<std::uint64_t>(own->rank()) + 1};
-  if (on_gpu) lane = own->make_lane();
+  if (on_gpu) lane = own->make_stream();
   if (on_gpu && !plain()) lane->load_kernels(detail::gpu_kernels(), detail::gpu_kernel_names);
 }
 

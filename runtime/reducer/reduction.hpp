@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "communicator/collectives.hpp"
+#include "communicator/backend.hpp"
 #include "muster/reducer.hpp"
 #include "reducer/arithmetic.hpp"
 #include "reducer/bucket_queue.hpp"
@@ -27,7 +27,7 @@ class BucketReduction {
 
 /// What every reduction works with. All memory is asked for at construction.
 struct ReductionParts {
-  std::shared_ptr<Collectives> own;
+  std::shared_ptr<CommunicatorBackend> own;
   std::shared_ptr<const GradientLayout> layout;
   std::unique_ptr<Arithmetic> arithmetic;
 };

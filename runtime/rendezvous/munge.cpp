@@ -8,7 +8,7 @@
 
 #include "deadline.hpp"
 #include "muster/error.hpp"
-#include "rendezvous/seal.hpp"
+#include "rendezvous/credential.hpp"
 #include "shared_object.hpp"
 
 namespace muster::bootstrap {
@@ -50,7 +50,7 @@ struct Work {
   std::string wrong;  // what cannot be asked of this libmunge
 };
 
-class Munge : public Seal {
+class Munge : public CredentialCodec {
  public:
   explicit Munge(const Deadline& deadline)
       : library_(std::make_shared<Library>()), patience_(std::min(munged_time, deadline.remaining() / 2)) {
@@ -135,7 +135,7 @@ class Munge : public Seal {
   uid_t user_ = 0;
 };
 
-class Kernel : public Seal {
+class Kernel : public CredentialCodec {
  public:
   Bytes close(std::span<const std::uint8_t> bytes) override { return {bytes.begin(), bytes.end()}; }
   Bytes open(std::span<const std::uint8_t> sealed) override { return {sealed.begin(), sealed.end()}; }
@@ -143,8 +143,8 @@ class Kernel : public Seal {
 
 }  // namespace
 
-std::unique_ptr<Seal> munge_seal(const Deadline& deadline) { return std::make_unique<Munge>(deadline); }
+std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline) { return std::make_unique<Munge>(deadline); }
 
-std::unique_ptr<Seal> kernel_seal() { return std::make_unique<Kernel>(); }
+std::unique_ptr<CredentialCodec> make_peercred_codec() { return std::make_unique<Kernel>(); }
 
 }  // namespace muster::bootstrap

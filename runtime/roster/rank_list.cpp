@@ -13,7 +13,7 @@ constexpr std::size_t shown_ranges = 12;
 
 }  // namespace
 
-std::string ranges_of(const std::vector<int>& numbers) {
+std::string format_ranges(const std::vector<int>& numbers) {
   std::string text;
   std::size_t ranges = 0;
   for (std::size_t first = 0; first < numbers.size(); ++ranges) {
@@ -28,13 +28,13 @@ std::string ranges_of(const std::vector<int>& numbers) {
   return text;
 }
 
-std::string list_of_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks) {
+std::string format_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks) {
   std::vector<std::string> hosts;
   for (int const rank : ranks) {
     const auto& host = roster.at(static_cast<std::size_t>(rank)).host;
     if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
   }
-  auto text = fmt::format("rank{} {} (host{} ", ranks.size() == 1 ? "" : "s", ranges_of(ranks),
+  auto text = fmt::format("rank{} {} (host{} ", ranks.size() == 1 ? "" : "s", format_ranges(ranks),
                           hosts.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < std::min(hosts.size(), named_hosts); ++i)
     text += (i == 0 ? "" : ", ") + hosts[i];

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "launcher/this_process.hpp"
+#include "launcher/local_hello.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -19,7 +19,7 @@ std::string major_minor(const std::string& version) {
   return version.substr(0, version.find('.', first + 1));
 }
 
-void check_versions(const std::vector<Record>& records) {
+void check_versions(const std::vector<JoinRecord>& records) {
   const Hello& zero = records.front().hello;
   for (const auto& record : records) {
     const Hello& hello = record.hello;
@@ -27,7 +27,7 @@ void check_versions(const std::vector<Record>& records) {
       throw Error(
           ErrorCode::environment,
           fmt::format("{} runs libmuster {} but {} runs {}: install the same version on every node",
-                      name_of_rank(hello), hello.muster_version, name_of_rank(zero), zero.muster_version));
+                      describe_rank(hello), hello.muster_version, describe_rank(zero), zero.muster_version));
     }
     if (!hello.plugin_version.empty() &&
         major_minor(hello.plugin_version) != major_minor(hello.muster_version)) {
@@ -36,13 +36,13 @@ void check_versions(const std::vector<Record>& records) {
           fmt::format(
               "{} was placed by Muster's Slurm plugin {} but runs libmuster {}: install the same version of "
               "both on every node, or start the job with --muster=off",
-              name_of_rank(hello), hello.plugin_version, hello.muster_version));
+              describe_rank(hello), hello.plugin_version, hello.muster_version));
     }
   }
 }
 
-void check_trouble(const std::vector<Record>& records) {
-  auto const troubled = [](const Record& record) { return !record.trouble.empty(); };
+void check_trouble(const std::vector<JoinRecord>& records) {
+  auto const troubled = [](const JoinRecord& record) { return !record.trouble.empty(); };
   auto const first = std::find_if(records.begin(), records.end(), troubled);
   if (first == records.end()) return;
   auto const others = std::count_if(records.begin(), records.end(), troubled) - 1;
@@ -51,37 +51,37 @@ void check_trouble(const std::vector<Record>& records) {
   throw Error(first->trouble_fault, text);
 }
 
-void check_devices(const std::vector<Record>& records) {
+void check_devices(const std::vector<JoinRecord>& records) {
   for (const auto& record : records) {
     if (record.on_gpu == records.front().on_gpu) continue;
-    const Record& with = record.on_gpu ? record : records.front();
-    const Record& without = record.on_gpu ? records.front() : record;
+    const JoinRecord& with = record.on_gpu ? record : records.front();
+    const JoinRecord& without = record.on_gpu ? records.front() : record;
     throw Error(ErrorCode::environment,
                 fmt::format("{} works on a GPU but {} has none: give every task a GPU "
                             "(--gpus-per-task=1), or use --device=cpu",
-                            name_of_rank(with.hello), name_of_rank(without.hello)));
+                            describe_rank(with.hello), describe_rank(without.hello)));
   }
 }
 
 }  // namespace
 
-Seating seat(std::vector<Hello>& roster) {
-  Seating seating;
+HostMap seat(std::vector<Hello>& roster) {
+  HostMap host_map;
   std::map<std::pair<std::string, std::string>, int> hosts;
   std::vector<int> seated;
   for (auto& hello : roster) {
-    auto const [at, added] = hosts.emplace(std::pair{hello.host, hello.boot_id}, seating.hosts);
+    auto const [at, added] = hosts.emplace(std::pair{hello.host, hello.boot_id}, host_map.hosts);
     if (added) {
-      ++seating.hosts;
+      ++host_map.hosts;
       seated.push_back(0);
     }
-    seating.host_of.push_back(at->second);
+    host_map.host_of.push_back(at->second);
     hello.local_rank = seated[static_cast<std::size_t>(at->second)]++;
   }
-  return seating;
+  return host_map;
 }
 
-std::vector<int> leaders_of(const std::vector<Record>& records) {
+std::vector<int> host_leaders(const std::vector<JoinRecord>& records) {
   std::map<std::tuple<std::string, std::string, std::string>, int> leaders;
   std::vector<int> leader_of;
   for (const auto& record : records) {
@@ -91,30 +91,30 @@ std::vector<int> leaders_of(const std::vector<Record>& records) {
   return leader_of;
 }
 
-std::vector<std::string> addresses_of(const Record& other, const Record& self) {
+std::vector<std::string> addresses_of(const JoinRecord& other, const JoinRecord& self) {
   auto addresses = other.addresses;
   if (other.hello.boot_id == self.hello.boot_id && other.network == self.network)
     addresses.insert(addresses.begin(), "127.0.0.1");
   return addresses;
 }
 
-std::string name_of_rank(const Hello& hello) {
+std::string describe_rank(const Hello& hello) {
   if (hello.gpu.empty()) return fmt::format("rank {} (host {})", hello.rank, hello.host);
   return fmt::format("rank {} (host {}, GPU {})", hello.rank, hello.host, hello.gpu);
 }
 
-std::string name_of_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks,
+std::string describe_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks,
                           std::size_t shown) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size() && i < shown; ++i) {
     if (i > 0) text += ", ";
-    text += name_of_rank(roster.at(static_cast<std::size_t>(ranks[i])));
+    text += describe_rank(roster.at(static_cast<std::size_t>(ranks[i])));
   }
   if (ranks.size() > shown) text += fmt::format(" and {} more", ranks.size() - shown);
   return text;
 }
 
-void check_roster(const std::vector<Record>& records) {
+void check_roster(const std::vector<JoinRecord>& records) {
   check_versions(records);
   check_trouble(records);
   check_devices(records);

@@ -5,7 +5,7 @@
 #include <sched.h>
 
 #include "cbor.hpp"
-#include "transport/last_call.hpp"
+#include "transport/flight_recorder.hpp"
 
 namespace muster::observe {
 
@@ -21,7 +21,7 @@ Counters& counters() {
   return *instance;
 }
 
-void Counters::enter(Kind kind, const Position& position, std::uint64_t bytes) noexcept {
+void Counters::enter(Kind kind, const OperationPosition& position, std::uint64_t bytes) noexcept {
   auto& count = counts_[static_cast<std::size_t>(kind)];
   count.calls.fetch_add(1, std::memory_order_relaxed);
   count.bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -102,7 +102,7 @@ std::string summary_of(const RankMetrics& metrics) {
   const auto& last = metrics.last;
   if (last.operation.empty()) return text;
   return fmt::format("{}; last {}, {} bytes{}", text,
-                     control::place_of(last.operation, last.number, last.communicator), last.bytes,
+                     control::describe_operation(last.operation, last.number, last.communicator), last.bytes,
                      last.over ? "" : ", not over");
 }
 

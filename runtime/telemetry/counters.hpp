@@ -8,7 +8,7 @@
 
 #include "muster/job.hpp"
 #include "muster/metrics.hpp"
-#include "telemetry/position.hpp"
+#include "telemetry/operation_position.hpp"
 
 namespace muster::observe {
 
@@ -38,7 +38,7 @@ class Counters {
   void measure_time() noexcept { timed_ = true; }
 
   /// `position.number` is the operation's own.
-  void enter(Kind kind, const Position& position, std::uint64_t bytes) noexcept;
+  void enter(Kind kind, const OperationPosition& position, std::uint64_t bytes) noexcept;
   /// `nanoseconds` after enter().
   void leave(Kind kind, std::int64_t nanoseconds) noexcept;
 
@@ -52,7 +52,7 @@ class Counters {
   };
   struct Last {
     const char* operation = "";
-    Position position;
+    OperationPosition position;
     std::uint64_t bytes = 0;
   };
   std::array<Count, kinds> counts_;

@@ -13,7 +13,7 @@ Phase::~Phase() {
   log::debug("{}: {:.3f} ms", name_, took.count() / 1e6);
 }
 
-void tell_join(int rank, const Timings& timings) {
+void log_join_timings(int rank, const Timings& timings) {
   log::info(
       "rank {}: join took {:.1f} ms: finding the job {:.1f}, GPU {:.1f}, exchange of hellos {:.1f}, "
       "control plane {:.1f}",

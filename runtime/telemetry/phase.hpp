@@ -26,7 +26,7 @@ class Phase {
 
 /// What the join took on this rank, and what the world communicator on GPUs did: a line each under
 /// MUSTER_LOG=info.
-void tell_join(int rank, const Timings& timings);
+void log_join_timings(int rank, const Timings& timings);
 void tell_world(int rank, const Timings& timings);
 
 }  // namespace muster::observe

@@ -61,7 +61,7 @@ struct Timeline::Part {
   }
 };
 
-Timeline::Timeline(const Hello& self, int ranks, std::shared_ptr<control::Plane> plane,
+Timeline::Timeline(const Hello& self, int ranks, std::shared_ptr<control::ControlPlane> plane,
                    std::unique_ptr<ReplaceFile> file)
     : plane_(std::move(plane)), file_(std::move(file)), part_(std::make_shared<Part>(self)), ranks_(ranks) {
   event_log().start();

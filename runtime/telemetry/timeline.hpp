@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "replace_file.hpp"
-#include "telemetry/trace_text.hpp"
+#include "telemetry/chrome_trace.hpp"
 
 namespace muster::observe {
 
@@ -23,7 +23,7 @@ std::unique_ptr<ReplaceFile> open_timeline_file();
 class Timeline {
  public:
   /// Begins to record. `plane` is null in a world of one; `file` is rank 0's.
-  Timeline(const Hello& self, int ranks, std::shared_ptr<control::Plane> plane,
+  Timeline(const Hello& self, int ranks, std::shared_ptr<control::ControlPlane> plane,
            std::unique_ptr<ReplaceFile> file);
   ~Timeline();
   Timeline(const Timeline&) = delete;
@@ -43,7 +43,7 @@ class Timeline {
   struct Part;
   void gather(std::chrono::milliseconds wait, std::chrono::milliseconds patience, bool unasked);
 
-  std::shared_ptr<control::Plane> plane_;
+  std::shared_ptr<control::ControlPlane> plane_;
   std::unique_ptr<ReplaceFile> file_;
   std::shared_ptr<Part> part_;  // the control plane's thread may be at it
   int ranks_;

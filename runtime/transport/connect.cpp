@@ -86,10 +86,10 @@ class Attempt {
   asio::io_context& io_;
   Socket socket_;
   const Key& key_;
-  Introduction introduction_;
+  HandshakeTranscript introduction_;
   std::array<std::uint8_t, greeting_bytes> greeting_{};
   std::array<std::uint8_t, answer_bytes> answer_{};
-  Proof proof_{};
+  Mac proof_{};
   std::array<std::uint8_t, 1> welcome_{};
   std::string result_;
   bool done_ = false;

@@ -24,7 +24,7 @@ std::array<std::uint8_t, 4> little_endian(std::uint32_t value) {
 }
 
 std::array<std::uint8_t, 32> keyed_hash(const Key& key, std::string_view label,
-                                        const Introduction& introduction) {
+                                        const HandshakeTranscript& introduction) {
   static_assert(key_bytes >= crypto_generichash_KEYBYTES_MIN && key_bytes <= crypto_generichash_KEYBYTES_MAX);
   crypto_generichash_state state;
   std::array<std::uint8_t, 32> hash{};
@@ -69,23 +69,23 @@ std::array<std::uint8_t, greeting_bytes> make_greeting(std::uint32_t rank, const
   return bytes;
 }
 
-std::optional<Introduction> read_greeting(std::span<const std::uint8_t, greeting_bytes> bytes) {
+std::optional<HandshakeTranscript> read_greeting(std::span<const std::uint8_t, greeting_bytes> bytes) {
   if (!std::equal(magic.begin(), magic.end(), bytes.begin())) return std::nullopt;
-  Introduction introduction;
+  HandshakeTranscript introduction;
   for (int i = 3; i >= 0; --i)
     introduction.rank = (introduction.rank << 8) | bytes[magic.size() + static_cast<std::size_t>(i)];
   std::copy(bytes.end() - nonce_bytes, bytes.end(), introduction.of_rank.begin());
   return introduction;
 }
 
-Proof leader_proof(const Key& key, const Introduction& introduction) {
+Mac leader_proof(const Key& key, const HandshakeTranscript& introduction) {
   return keyed_hash(key, leader_proves, introduction);
 }
-Proof rank_proof(const Key& key, const Introduction& introduction) {
+Mac rank_proof(const Key& key, const HandshakeTranscript& introduction) {
   return keyed_hash(key, rank_proves, introduction);
 }
 
-bool equal(std::span<const std::uint8_t, proof_bytes> a, const Proof& b) {
+bool equal(std::span<const std::uint8_t, proof_bytes> a, const Mac& b) {
   return sodium_memcmp(a.data(), b.data(), b.size()) == 0;
 }
 
@@ -102,11 +102,11 @@ std::string local_name(const Key& key, int leader) {
   return name;
 }
 
-SessionKeys leader_keys(const Key& key, const Introduction& introduction) {
+SessionKeys leader_keys(const Key& key, const HandshakeTranscript& introduction) {
   return {keyed_hash(key, to_rank, introduction), keyed_hash(key, to_leader, introduction)};
 }
 
-SessionKeys rank_keys(const Key& key, const Introduction& introduction) {
+SessionKeys rank_keys(const Key& key, const HandshakeTranscript& introduction) {
   return {keyed_hash(key, to_leader, introduction), keyed_hash(key, to_rank, introduction)};
 }
 

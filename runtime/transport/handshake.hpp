@@ -27,7 +27,7 @@ inline constexpr std::size_t answer_bytes = nonce_bytes + proof_bytes;
 
 using Key = std::array<std::uint8_t, key_bytes>;
 using Nonce = std::array<std::uint8_t, nonce_bytes>;
-using Proof = std::array<std::uint8_t, proof_bytes>;
+using Mac = std::array<std::uint8_t, proof_bytes>;
 
 /// The keys of one connection, as this side uses them.
 struct SessionKeys {
@@ -36,7 +36,7 @@ struct SessionKeys {
 };
 
 /// Both sides of one handshake know these.
-struct Introduction {
+struct HandshakeTranscript {
   std::uint32_t rank = 0;
   Nonce of_rank{};
   Nonce of_leader{};
@@ -48,18 +48,18 @@ Nonce random_nonce();
 
 std::array<std::uint8_t, greeting_bytes> make_greeting(std::uint32_t rank, const Nonce& nonce);
 /// Fills rank and of_rank. Nothing when the magic is another: not one of us, or another version.
-std::optional<Introduction> read_greeting(std::span<const std::uint8_t, greeting_bytes> bytes);
+std::optional<HandshakeTranscript> read_greeting(std::span<const std::uint8_t, greeting_bytes> bytes);
 
-Proof leader_proof(const Key& key, const Introduction& introduction);
-Proof rank_proof(const Key& key, const Introduction& introduction);
+Mac leader_proof(const Key& key, const HandshakeTranscript& introduction);
+Mac rank_proof(const Key& key, const HandshakeTranscript& introduction);
 /// In constant time.
-bool equal(std::span<const std::uint8_t, proof_bytes> a, const Proof& b);
+bool equal(std::span<const std::uint8_t, proof_bytes> a, const Mac& b);
 
 /// The name of the UNIX socket where a host's leader takes its host's ranks in. Only who has the key can know
 /// it before it is there.
 std::string local_name(const Key& key, int leader);
 
-SessionKeys leader_keys(const Key& key, const Introduction& introduction);
-SessionKeys rank_keys(const Key& key, const Introduction& introduction);
+SessionKeys leader_keys(const Key& key, const HandshakeTranscript& introduction);
+SessionKeys rank_keys(const Key& key, const HandshakeTranscript& introduction);
 
 }  // namespace muster::control

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "cbor.hpp"
-#include "control_plane/leader.hpp"
+#include "control_plane/coordinator.hpp"
 #include "simulated_hosts.hpp"
 
 namespace muster::bench {

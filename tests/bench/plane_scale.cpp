@@ -2,7 +2,7 @@
 // What the control plane costs rank 0 as jobs grow, to 100,000 ranks: plane_scale [RANKS...].
 //
 // Rank 0 is the real one (control::Leader behind its real gates), in a process of its own; so are the
-// connections to it (control::Channel). The hosts behind them are simulated: a host of 8 ranks is one
+// connections to it (control::SecureChannel). The hosts behind them are simulated: a host of 8 ranks is one
 // connection that says what its leader and the seven ranks behind it say. Before anything else that is
 // compared, byte by byte as counted by a TCP relay in between, with jobs of real planes of 16, 32 and 64
 // ranks.
@@ -14,7 +14,7 @@
 #include <optional>
 #include <thread>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "leader_process.hpp"
 #include "simulated_hosts.hpp"
 #include "tcp_counter.hpp"
@@ -49,7 +49,7 @@ std::vector<int> everybody(int ranks) {
   return members;
 }
 
-// What a rank says when it comes to a round of everybody. Not Plane's own words, which its bytes are compared
+// What a rank says when it comes to a round of everybody. Not ControlPlane's own words, which its bytes are compared
 // with.
 Message arrival(const std::string& name, int root, const Blob& blob = {}, bool last = false) {
   return {{"is", "arrive"}, {"name", name}, {"root", root},
@@ -162,12 +162,12 @@ class SimulatedJob {
 // gather.
 bench::Traffic traffic_of_real_job(int ranks) {
   Key const key = random_key();
-  PlaneOptions const options{bench::roster_of(ranks), bench::leaders_of_hosts(ranks), 0ms};
-  auto const rank_0 = Plane::listen(key);
+  ControlPlaneOptions const options{bench::roster_of(ranks), bench::leaders_of_hosts(ranks), 0ms};
+  auto const rank_0 = ControlPlane::listen(key);
   rank_0->lead(options);
   bench::TcpCounter counter(rank_0->port());
   std::vector<std::thread> threads;
-  auto const calls = [ranks](Plane& plane) {
+  auto const calls = [ranks](ControlPlane& plane) {
     auto const members = everybody(ranks);
     plane.barrier("join", 60s);
     plane.broadcast("ids", members, 0, plane.rank() == 0 ? Blob(128) : Blob{}, 60s);
@@ -177,7 +177,7 @@ bench::Traffic traffic_of_real_job(int ranks) {
   };
   for (int rank = 1; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      auto const plane = Plane::follow(rank, options, {"127.0.0.1"}, counter.port(), key, Deadline(60s));
+      auto const plane = ControlPlane::follow(rank, options, {"127.0.0.1"}, counter.port(), key, Deadline(60s));
       calls(*plane);
     });
   calls(*rank_0);

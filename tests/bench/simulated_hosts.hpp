@@ -12,7 +12,7 @@
 
 #include "cbor.hpp"
 #include "muster/job.hpp"
-#include "transport/channel.hpp"
+#include "transport/secure_channel.hpp"
 #include "transport/handshake.hpp"
 
 namespace muster::bench {
@@ -132,12 +132,12 @@ class SimulatedHosts {
     int rank;
     control::Endpoint endpoint;
     control::Socket socket;
-    control::Introduction introduction;
+    control::HandshakeTranscript introduction;
     std::array<std::uint8_t, control::greeting_bytes> greeting{};
     std::array<std::uint8_t, control::answer_bytes> answer{};
-    control::Proof proof{};
+    control::Mac proof{};
     std::array<std::uint8_t, 1> welcome{};
-    std::shared_ptr<control::Channel> channel;
+    std::shared_ptr<control::SecureChannel> channel;
   };
   static constexpr std::uint64_t frame_bytes = 4 + 16;
 
@@ -206,7 +206,7 @@ class SimulatedHosts {
     // The other ranks of the host do the same at their leader.
     if (connection.rank >= ranks_per_host)
       inside_ += 4 * static_cast<std::uint64_t>(end_of(connection) - connection.rank - 1);
-    connection.channel = std::make_shared<control::Channel>(
+    connection.channel = std::make_shared<control::SecureChannel>(
         std::move(connection.socket), control::rank_keys(key_, connection.introduction));
     connection.channel->start(
         [this, &connection](const control::Message& message) { hear(connection, message); },

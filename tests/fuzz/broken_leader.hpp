@@ -9,7 +9,7 @@
 
 #include "frames.hpp"
 #include "sealed.hpp"
-#include "transport/gate.hpp"
+#include "transport/authenticating_acceptor.hpp"
 
 namespace muster::fuzz {
 
@@ -61,8 +61,8 @@ class BrokenLeader {
 
   asio::io_context io_;
   control::Key key_;
-  control::Gate local_;
-  control::Gate far_;
+  control::AuthenticatingAcceptor local_;
+  control::AuthenticatingAcceptor far_;
   std::mutex mutex_;
   std::vector<Bytes> messages_;
 };

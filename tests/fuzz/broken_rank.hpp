@@ -76,7 +76,7 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
 
   control::Socket socket_;
   control::Key key_;
-  control::Introduction introduction_;
+  control::HandshakeTranscript introduction_;
   std::array<std::uint8_t, control::greeting_bytes> greeting_{};
   std::array<std::uint8_t, control::answer_bytes> answer_{};
   std::array<std::uint8_t, 4096> heard_{};

@@ -6,7 +6,7 @@
 
 #include "frames.hpp"
 #include "sealed.hpp"
-#include "transport/channel.hpp"
+#include "transport/secure_channel.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) std::abort();
   asio::io_context io;
-  auto const channel = std::make_shared<Channel>(
+  auto const channel = std::make_shared<SecureChannel>(
       Socket(io, Endpoint(asio::local::stream_protocol::endpoint()).protocol(), ends[0]), SessionKeys{});
   asio::local::stream_protocol::socket other(io, asio::local::stream_protocol(), ends[1]);
   asio::async_write(other, asio::buffer(said), [&](const asio::error_code&, std::size_t) { other.close(); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stranger at the control plane's gate: whatever it says, it does not get in.
 #include "io_stream.hpp"
-#include "transport/gate.hpp"
+#include "transport/authenticating_acceptor.hpp"
 
 using namespace muster;
 
@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static control::Key const key = control::random_key();
   asio::io_context io;
   auto const name = control::local_name(key, 0);
-  control::Gate gate(io, name);
+  control::AuthenticatingAcceptor gate(io, name);
   gate.open(
       2, [](std::uint32_t rank) { return rank == 1; }, key,
       [](int, control::Socket, const control::SessionKeys&) { std::abort(); });

@@ -2,8 +2,8 @@
 // Slurm's lists of hosts, in the plugin and in the runtime, and of ports.
 #include <set>
 
-#include "launcher/step.hpp"
-#include "launcher/this_process.hpp"
+#include "launcher/launch_environment.hpp"
+#include "launcher/local_hello.hpp"
 #include "placement/report/host_list.hpp"
 #include "slurm/expand_host_list.hpp"
 
@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!hosts->empty() && (!again || std::set<std::string>(again->begin(), again->end()) != wanted))
       std::abort();
   }
-  muster::bootstrap::hosts_in(text);
-  muster::bootstrap::ports_in(text);
+  muster::bootstrap::expand_hostlist(text);
+  muster::bootstrap::parse_port_list(text);
   muster::bootstrap::cpus_in(text);
   return 0;
 }

@@ -2,16 +2,16 @@
 // Requests at the desk that hands out the job's key. The seal is the one that wraps nothing, so that what
 // MUNGE would have opened is the fuzzer's to choose too.
 #include "io_stream.hpp"
-#include "rendezvous/key_desk.hpp"
+#include "rendezvous/key_server.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static auto const seal = kernel_seal();
+  static auto const seal = make_peercred_codec();
   static auto const name = control::local_name(control::random_key(), 0);
   asio::io_context io;
-  KeyDesk desk(std::make_unique<control::Door>(io, name), *seal, "slurm/c/1.0/", 4, Ticket{{}, 7},
+  KeyServer desk(std::make_unique<control::Acceptor>(io, name), *seal, "slurm/c/1.0/", 4, JobCredentials{{}, 7},
                [](const std::string&) {});
   fuzz::Client const client(io, control::local_endpoint(name), {data, size});
   fuzz::run_until_cut_off(io, client);

@@ -2,7 +2,7 @@
 // Rank 0 of the control plane, spoken to by ranks that have the job's key and are broken: one of its own
 // host, and another host's leader. Frames of an even sender come from the first, the others from the second.
 #include "broken_rank.hpp"
-#include "control_plane/leader.hpp"
+#include "control_plane/coordinator.hpp"
 
 using namespace muster;
 using namespace muster::control;

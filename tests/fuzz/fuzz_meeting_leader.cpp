@@ -6,8 +6,8 @@
 
 #include "broken_rank.hpp"
 #include "cbor.hpp"
-#include "rendezvous/key_desk.hpp"
-#include "rendezvous/meeting.hpp"
+#include "rendezvous/key_server.hpp"
+#include "rendezvous/rendezvous.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
@@ -17,7 +17,7 @@ namespace {
 using std::chrono::seconds;
 
 fuzz::Bytes hello_of(int rank) {
-  Record record;
+  JoinRecord record;
   record.hello.rank = rank;
   return write_cbor({{"is", "hello"}, {"size", 3}, {"record", nlohmann::json::binary(encode(record))}});
 }
@@ -42,11 +42,11 @@ struct Visitors {
   }
 
  private:
-  Ticket ticket_for(asio::io_context& io, int rank) const {
-    auto const seal = kernel_seal();
+  JobCredentials ticket_for(asio::io_context& io, int rank) const {
+    auto const seal = make_peercred_codec();
     while (true) {
       try {
-        return ask_for_ticket(io, control::local_endpoint(desk), *seal, "job", rank, Deadline(seconds(20)));
+        return request_job_key(io, control::local_endpoint(desk), *seal, "job", rank, Deadline(seconds(20)));
       } catch (const Error&) {
         if (over) throw;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -64,13 +64,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<fuzz::Bytes> messages;
   for (const auto& frame : fuzz::frames_in(data + 1, size - 1))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
-  MeetingPlan plan;
+  RendezvousConfig plan;
   plan.name = "fuzz";
   plan.job = "job";
   plan.size = 3;
   plan.local_name = visitors.desk;
-  plan.seal = kernel_seal();
-  Record const mine;
+  plan.seal = make_peercred_codec();
+  JoinRecord const mine;
   std::thread others([&] {
     visitors.come(broken, messages, false);
     std::thread beside([&] { visitors.come(1, {hello_of(1)}, true); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that joins without PMIx, at a broken rank 0.
 #include "broken_leader.hpp"
-#include "rendezvous/meeting.hpp"
+#include "rendezvous/rendezvous.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
@@ -13,13 +13,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& frame : fuzz::frames_in(data, size))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
   rank_0.say(std::move(messages));
-  MeetingPlan plan;
+  RendezvousConfig plan;
   plan.name = "fuzz";
   plan.rank = 1;
   plan.size = 2;
   plan.local_name = control::local_name(key, 0);
   plan.key = key;
-  Record mine;
+  JoinRecord mine;
   mine.hello.rank = 1;
   try {
     auto const records = come_to_meeting(plan, mine, Deadline(std::chrono::seconds(20)));

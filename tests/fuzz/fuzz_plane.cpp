@@ -3,7 +3,7 @@
 // led by rank 0.
 #include "broken_leader.hpp"
 #include "cbor.hpp"
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   rank_0.say(std::move(messages));
 
   std::chrono::seconds const patience{20};
-  auto const plane = Plane::follow(
+  auto const plane = ControlPlane::follow(
       1,
       {roster, leads ? std::vector<int>{0, 1, 1} : std::vector<int>{0, 0, 0}, std::chrono::milliseconds{0}},
       {"127.0.0.1"}, rank_0.port(), key, Deadline(patience));

@@ -17,7 +17,7 @@ using namespace muster::spank;
 
 namespace {
 
-void decide(const placement::Lookup& lookup) {
+void decide(const placement::GetEnv& lookup) {
   placement::TaskPlacement task;
   task.gpus = {{{0, 1, 0, 0}, "GPU-a", 0}};
   task.cpus = {0, 1};
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto const at = variables.find(name);
     return at == variables.end() ? nullptr : at->second.c_str();
   };
-  placement::Lookup const lookup = [&](const std::string& name) -> std::optional<std::string> {
+  placement::GetEnv const lookup = [&](const std::string& name) -> std::optional<std::string> {
     auto const at = variables.find(name);
     return at == variables.end() ? std::nullopt : std::optional(at->second);
   };

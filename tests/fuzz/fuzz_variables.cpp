@@ -2,8 +2,8 @@
 // The environment variables of launchers: one NAME=VALUE a line.
 #include <map>
 
-#include "launcher/slurm.hpp"
-#include "launcher/step.hpp"
+#include "launcher/launcher_detection.hpp"
+#include "launcher/launch_environment.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
@@ -19,26 +19,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     at = end + 1;
   }
-  Lookup const lookup = [&](const char* name) {
+  GetEnv const lookup = [&](const char* name) {
     auto const found = variables.find(name);
     return found == variables.end() ? std::string() : found->second;
   };
   try {
-    if (auto const step = slurm_step_of(lookup)) {
+    if (auto const step = read_slurm_step(lookup)) {
       if (step->host_of.size() != static_cast<std::size_t>(step->size)) std::abort();
-      ports_for(step->job);
+      derive_ports(step->job);
     }
   } catch (const Error&) {
   }
   try {
-    named_meeting_of(lookup);
+    read_env_rendezvous(lookup);
   } catch (const Error&) {
   }
   is_below_torchrun(lookup);
   is_step_of_several(lookup);
-  refusal_to_run_alone(lookup);
-  refusal_without_pmix(lookup, "reason");
-  disagreement_about_size(lookup, "slurm.pmix.1.0", 2);
-  disagreement_about_rank(lookup, 1, 2);
+  check_singleton_allowed(lookup);
+  check_pmix_required(lookup, "reason");
+  check_size_consistency(lookup, "slurm.pmix.1.0", 2);
+  check_rank_consistency(lookup, 1, 2);
   return 0;
 }

@@ -12,7 +12,7 @@
 
 namespace muster::fuzz {
 
-/// The sending side of control::Channel's frames for bytes that need not be a message.
+/// The sending side of control::SecureChannel's frames for bytes that need not be a message.
 class Sealer {
  public:
   explicit Sealer(const control::Key& key) : key_(key) {}

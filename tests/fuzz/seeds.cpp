@@ -13,7 +13,7 @@
 #include "placement/report/report.hpp"
 #include "placement/topology/topology_record.hpp"
 #include "report/report_address.hpp"
-#include "roster/record.hpp"
+#include "roster/join_record.hpp"
 #include "sealed.hpp"
 #include "step/step.hpp"
 #include "transport/handshake.hpp"
@@ -46,7 +46,7 @@ Bytes framed(int first, const std::vector<std::pair<int, json>>& messages) {
 }
 
 Bytes record_of(int rank) {
-  bootstrap::Record record;
+  bootstrap::JoinRecord record;
   record.hello.rank = rank;
   record.hello.host = "n0";
   record.hello.cpus = "0-3,8";

@@ -12,7 +12,7 @@
 
 #include "bench/report.hpp"
 #include "bench/sizes.hpp"
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "job/job_inside.hpp"
 #include "muster/job.hpp"
 #include "muster/version.hpp"

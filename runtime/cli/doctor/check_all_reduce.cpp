@@ -6,7 +6,7 @@
 
 #include "bench/measure.hpp"
 #include "bench/sizes.hpp"
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
 #include "job/job_inside.hpp"

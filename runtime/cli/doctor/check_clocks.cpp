@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "control_plane/clock_offset.hpp"
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
 

@@ -15,14 +15,14 @@ namespace {
 using State = bootstrap::Fabric::State;
 
 // "4 GPUs in clique 7 of cluster 0123abcd on 2 hosts", "8 GPUs, each host for itself".
-std::string domains_of(const std::vector<bootstrap::Record>& records) {
+std::string domains_of(const std::vector<bootstrap::JoinRecord>& records) {
   struct Domain {
     int gpus = 0;
     std::set<std::string> hosts;
   };
   std::map<std::pair<std::string, int>, Domain> domains;
   for (const auto& record : records) {
-    const auto& fabric = record.surroundings.fabric;
+    const auto& fabric = record.inventory.fabric;
     if (!record.on_gpu || fabric.state != State::completed) continue;
     auto& domain = domains[{fabric.cluster.substr(0, 8), fabric.cluster.empty() ? 0 : fabric.clique}];
     ++domain.gpus;
@@ -41,12 +41,12 @@ std::string domains_of(const std::vector<bootstrap::Record>& records) {
   return text;
 }
 
-std::string channels_of(const std::vector<bootstrap::Record>& records) {
+std::string channels_of(const std::vector<bootstrap::JoinRecord>& records) {
   std::set<int> channels;
   for (const auto& record : records)
-    channels.insert(record.surroundings.imex_channels.begin(), record.surroundings.imex_channels.end());
+    channels.insert(record.inventory.imex_channels.begin(), record.inventory.imex_channels.end());
   if (channels.empty()) return "";
-  return ", IMEX channel " + bootstrap::ranges_of({channels.begin(), channels.end()});
+  return ", IMEX channel " + bootstrap::format_ranges({channels.begin(), channels.end()});
 }
 
 }  // namespace
@@ -55,12 +55,12 @@ std::vector<Row> check_fabric(Patient& patient) {
   return judge_fabric(detail::JobInside::records(patient.job), patient.findings);
 }
 
-std::vector<Row> judge_fabric(const std::vector<bootstrap::Record>& records,
+std::vector<Row> judge_fabric(const std::vector<bootstrap::JoinRecord>& records,
                               const std::vector<bootstrap::Finding>& findings) {
   auto rows = rows_about(findings, {"NVLink fabric"});
   auto const any = [&](auto which) {
-    return std::any_of(records.begin(), records.end(), [&](const bootstrap::Record& record) {
-      return record.on_gpu && which(record.surroundings.fabric.state);
+    return std::any_of(records.begin(), records.end(), [&](const bootstrap::JoinRecord& record) {
+      return record.on_gpu && which(record.inventory.fabric.state);
     });
   };
   if (!rows.empty() || !any([](State) { return true; })) return rows;

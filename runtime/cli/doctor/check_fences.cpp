@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
 #include "roster/rank_list.hpp"
@@ -36,7 +36,7 @@ static_assert(std::is_trivially_copyable_v<Outcome>);
 
 // The late rank leaves word before it enters; who is let go and finds no word was not held back. The word is
 // stored before the fence can end, so no clock decides.
-Outcome try_fence(Job& job, control::Plane& plane, bool collecting, int late) {
+Outcome try_fence(Job& job, control::ControlPlane& plane, bool collecting, int late) {
   auto const word = fmt::format("doctor/fence/{}", collecting ? "collecting" : "plain");
   plane.barrier(word, meeting);
   auto const since = std::chrono::steady_clock::now();
@@ -54,7 +54,7 @@ Outcome try_fence(Job& job, control::Plane& plane, bool collecting, int late) {
   return outcome;
 }
 
-std::vector<Outcome> gathered(Job& job, control::Plane& plane, bool collecting, const Outcome& mine) {
+std::vector<Outcome> gathered(Job& job, control::ControlPlane& plane, bool collecting, const Outcome& mine) {
   control::Blob blob(sizeof mine);
   std::memcpy(blob.data(), &mine, sizeof mine);
   std::vector<int> everyone;
@@ -84,7 +84,7 @@ Row row_of(const Job& job, const std::vector<Outcome>& all, bool collecting, int
   if (!failed.empty()) {
     return {Verdict::fail, kind,
             fmt::format("did not end within {} s for {}", fence_seconds,
-                        bootstrap::list_of_ranks(job.roster(), failed)),
+                        bootstrap::format_ranks(job.roster(), failed)),
             ring};
   }
   if (let_go.empty()) {
@@ -93,7 +93,7 @@ Row row_of(const Job& job, const std::vector<Outcome>& all, bool collecting, int
   }
   auto const found =
       fmt::format("let {} go after {:.1f} ms, before rank {} came {} ms late",
-                  bootstrap::list_of_ranks(job.roster(), let_go), least, late, late_by.count());
+                  bootstrap::format_ranks(job.roster(), let_go), least, late, late_by.count());
   if (collecting) return {Verdict::fail, kind, found + ": the join relies on it", ring};
   return {Verdict::warn, kind,
           found +

@@ -12,16 +12,16 @@ std::vector<Row> check_gpus(Patient& patient) {
   return judge_gpus(detail::JobInside::records(patient.job), patient.findings, patient.job.on_gpu());
 }
 
-std::vector<Row> judge_gpus(const std::vector<bootstrap::Record>& records,
+std::vector<Row> judge_gpus(const std::vector<bootstrap::JoinRecord>& records,
                             const std::vector<bootstrap::Finding>& findings, bool used) {
   auto rows = rows_about(findings, {"GPUs", "GPU isolation"});
   auto const count = [&](auto which) { return std::count_if(records.begin(), records.end(), which); };
-  auto const on_gpu = count([](const bootstrap::Record& record) { return record.on_gpu; });
-  auto const placed = count([](const bootstrap::Record& record) { return !record.hello.gpu.empty(); });
+  auto const on_gpu = count([](const bootstrap::JoinRecord& record) { return record.on_gpu; });
+  auto const placed = count([](const bootstrap::JoinRecord& record) { return !record.hello.gpu.empty(); });
   auto const can_open =
-      count([](const bootstrap::Record& record) { return record.surroundings.gpus_openable > 0; });
+      count([](const bootstrap::JoinRecord& record) { return record.inventory.gpus_openable > 0; });
   auto const have_files =
-      count([](const bootstrap::Record& record) { return record.surroundings.gpus_openable >= 0; });
+      count([](const bootstrap::JoinRecord& record) { return record.inventory.gpus_openable >= 0; });
   auto const openable = fmt::format("{} of {} ranks may open a GPU device", can_open, records.size());
   if (on_gpu == 0) {
     Row row{Verdict::skipped, "GPUs", "", ""};

@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "bench/bandwidth.hpp"
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "job/job_inside.hpp"
 

@@ -13,7 +13,7 @@ std::vector<Row> check_limits(Patient& patient) {
   const auto& records = detail::JobInside::records(job);
   LimitsWish wish;
   wish.adapters = std::any_of(records.begin(), records.end(),
-                              [](const auto& record) { return !record.surroundings.adapters.empty(); });
+                              [](const auto& record) { return !record.inventory.adapters.empty(); });
   wish.shared_nccl = job.on_gpu() && job.size() > job.host_count();
   return judge_limits(job.roster(), all, wish);
 }

@@ -9,7 +9,7 @@
 namespace muster::cli::doctor {
 namespace {
 
-std::string adapters_of(const bootstrap::Surroundings& around) {
+std::string adapters_of(const bootstrap::HostInventory& around) {
   std::string text;
   for (const auto& adapter : around.adapters) {
     text +=
@@ -25,7 +25,7 @@ std::vector<Row> check_network(Patient& patient) {
   return judge_network(detail::JobInside::records(patient.job), patient.findings, patient.job.host_count());
 }
 
-std::vector<Row> judge_network(const std::vector<bootstrap::Record>& records,
+std::vector<Row> judge_network(const std::vector<bootstrap::JoinRecord>& records,
                                const std::vector<bootstrap::Finding>& findings, int hosts) {
   auto rows = rows_about(findings, {"socket interface", "RDMA adapters"});
   auto const told = [&](const char* subject) {
@@ -34,7 +34,7 @@ std::vector<Row> judge_network(const std::vector<bootstrap::Record>& records,
   const auto& first = records.front();
   if (hosts == 1) {
     rows.push_back({Verdict::skipped, "socket interface", "one host: no other is to be reached", ""});
-  } else if (const auto* interface = bootstrap::socket_interface_of(first.surroundings);
+  } else if (const auto* interface = bootstrap::socket_interface_of(first.inventory);
              interface != nullptr && !told("socket interface")) {
     rows.push_back({Verdict::pass, "socket interface",
                     fmt::format("NCCL would take {} ({}/{}) on {}, and one that fits on the other hosts",
@@ -42,18 +42,18 @@ std::vector<Row> judge_network(const std::vector<bootstrap::Record>& records,
                     ""});
   }
   bool any = false;
-  for (const auto& record : records) any = any || !record.surroundings.adapters.empty();
+  for (const auto& record : records) any = any || !record.inventory.adapters.empty();
   if (!any) {
     rows.push_back({Verdict::skipped, "RDMA adapters",
                     "no host has one (/sys/class/infiniband): NCCL goes through sockets", ""});
     return rows;
   }
   if (told("RDMA adapters")) return rows;
-  auto const usable = bootstrap::usable_adapters_of(first.surroundings).size();
-  bool const down = usable < first.surroundings.adapters.size();
+  auto const usable = bootstrap::usable_adapters_of(first.inventory).size();
+  bool const down = usable < first.inventory.adapters.size();
   rows.push_back({down ? Verdict::warn : Verdict::pass, "RDMA adapters",
                   fmt::format("NCCL can use {} on each host; {} has {}", usable, first.hello.host,
-                              adapters_of(first.surroundings)),
+                              adapters_of(first.inventory)),
                   down ? "bring those that are down up (ibstat), or leave them out with NCCL_IB_HCA" : ""});
   return rows;
 }

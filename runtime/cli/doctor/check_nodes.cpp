@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "control_plane/clock_offset.hpp"
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
 #include "doctor/node_pace.hpp"
@@ -18,7 +18,7 @@ struct NodeTimes {
   std::array<double, paces> seconds{};
 };
 
-NodeTimes time_node(const Patient& patient, control::Plane& plane) {
+NodeTimes time_node(const Patient& patient, control::ControlPlane& plane) {
   const Job& job = patient.job;
   NodePace mine;
   mine[Pace::compute] = time_compute();

@@ -4,8 +4,8 @@
 #include <asio.hpp>
 
 #include "doctor/checks.hpp"
-#include "launcher/step.hpp"
-#include "launcher/this_process.hpp"
+#include "launcher/launch_environment.hpp"
+#include "launcher/local_hello.hpp"
 #include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
@@ -25,11 +25,11 @@ bool is_free(std::uint16_t port) {
 
 std::vector<Row> check_ports(Patient& patient) {
   if (patient.job.rank() != 0 || patient.job.size() == 1) return {};
-  auto const step = bootstrap::slurm_step_of(bootstrap::variable);
+  auto const step = bootstrap::read_slurm_step(bootstrap::variable);
   if (!step)
     return {
         {Verdict::skipped, "ports", "no Slurm step of several tasks: the launcher says where to meet", ""}};
-  auto const ports = step->ports.empty() ? bootstrap::ports_for(step->job) : step->ports;
+  auto const ports = step->ports.empty() ? bootstrap::derive_ports(step->job) : step->ports;
   std::vector<int> taken;
   for (auto const port : ports)
     if (!is_free(port)) taken.push_back(port);
@@ -39,7 +39,7 @@ std::vector<Row> check_ports(Patient& patient) {
                       ports.front(), ports.size(), kind, taken.size(), patient.job.roster().front().host),
           ""};
   if (!taken.empty()) {
-    row.found += ": " + bootstrap::ranges_of(taken);
+    row.found += ": " + bootstrap::format_ranges(taken);
     row.verdict = taken.size() == ports.size() ? Verdict::fail : Verdict::warn;
     row.fix = "set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix";
   }

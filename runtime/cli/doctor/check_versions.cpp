@@ -15,7 +15,7 @@ std::vector<Row> check_versions(Patient& patient) {
       {Verdict::pass, "versions",
        fmt::format("rank 0 has libmuster {}, plugin {}, NCCL {}, NVIDIA driver {}{}",
                    first.hello.muster_version, shown(first.hello.plugin_version),
-                   shown(first.hello.nccl_version), shown(first.surroundings.driver),
+                   shown(first.hello.nccl_version), shown(first.inventory.driver),
                    rows.empty() && patient.job.size() > 1 ? "; the other ranks have the same" : ""),
        ""});
   return rows;
@@ -25,7 +25,7 @@ std::vector<Row> check_variables(Patient& patient) {
   auto rows = rows_about(patient.findings, {"variables"});
   if (!rows.empty()) return rows;
   std::string names;
-  for (const auto& [name, value] : detail::JobInside::records(patient.job).front().surroundings.variables)
+  for (const auto& [name, value] : detail::JobInside::records(patient.job).front().inventory.variables)
     names += (names.empty() ? "" : ", ") + name + "=" + value;
   return {{Verdict::pass, "variables",
            names.empty() ? "no NCCL_*, UCX_* or transport variables of Open MPI are set"

@@ -53,11 +53,11 @@ std::vector<Row> rows_about(const std::vector<bootstrap::Finding>& findings,
 
 /// What check_gpus(), check_fabric() and check_network() make of all ranks' records and the preflight's
 /// findings about them; `used`: the job runs on GPUs. Pure.
-std::vector<Row> judge_gpus(const std::vector<bootstrap::Record>& records,
+std::vector<Row> judge_gpus(const std::vector<bootstrap::JoinRecord>& records,
                             const std::vector<bootstrap::Finding>& findings, bool used);
-std::vector<Row> judge_fabric(const std::vector<bootstrap::Record>& records,
+std::vector<Row> judge_fabric(const std::vector<bootstrap::JoinRecord>& records,
                               const std::vector<bootstrap::Finding>& findings);
-std::vector<Row> judge_network(const std::vector<bootstrap::Record>& records,
+std::vector<Row> judge_network(const std::vector<bootstrap::JoinRecord>& records,
                                const std::vector<bootstrap::Finding>& findings, int hosts);
 
 /// How one PMIx fence ended for this rank: an empty text, or why it did not. Bounded by `seconds`.

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <memory>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
 #include "job/job_inside.hpp"
@@ -42,7 +42,7 @@ void print(const Options& options, const std::vector<Row>& rows) {
 }
 
 std::string name_of_this_rank(const Job& job) {
-  return bootstrap::name_of_rank(job.roster()[static_cast<std::size_t>(job.rank())]);
+  return bootstrap::describe_rank(job.roster()[static_cast<std::size_t>(job.rank())]);
 }
 
 // Of the check with this number; each rank has found its own.

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 #include "job/job_inside.hpp"
 #include "muster/error.hpp"
 

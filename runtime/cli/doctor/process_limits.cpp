@@ -43,7 +43,7 @@ Row judge_locked(const std::vector<Hello>& roster, const std::vector<ProcessLimi
   if (bound.empty()) return {Verdict::pass, "locked memory", "without limit on all ranks", ""};
   return {Verdict::warn, "locked memory",
           fmt::format("{} may lock {} and no more: what RDMA adapters send and receive is locked",
-                      bootstrap::list_of_ranks(roster, bound), least),
+                      bootstrap::format_ranks(roster, bound), least),
           "set LimitMEMLOCK=infinity for slurmd and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf"};
 }
 
@@ -55,7 +55,7 @@ Row judge_shared(const std::vector<Hello>& roster, const std::vector<ProcessLimi
     return {Verdict::pass, "/dev/shm", fmt::format("{} free at least", least), ""};
   return {Verdict::warn, "/dev/shm",
           fmt::format("{} free for {}; NCCL connects the ranks of a host through it and wants {}", least,
-                      bootstrap::list_of_ranks(roster, few), text_of(enough_to_share)),
+                      bootstrap::format_ranks(roster, few), text_of(enough_to_share)),
           "remove what was left there, or mount it larger: in a container --shm-size=1g"};
 }
 

@@ -14,7 +14,7 @@ constexpr std::size_t least_scatter_message = 32u << 10;
 
 }  // namespace
 
-PairwiseReduceScatter::PairwiseReduceScatter(Messages& messages, int rank, int ranks)
+PairwiseReduceScatter::PairwiseReduceScatter(PointToPoint& messages, int rank, int ranks)
     : messages_(messages),
       rank_(static_cast<std::size_t>(rank)),
       operands_(static_cast<std::size_t>(ranks)) {}

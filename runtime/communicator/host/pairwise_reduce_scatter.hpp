@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "communicator/messages.hpp"
+#include "communicator/point_to_point.hpp"
 #include "muster/types.hpp"
 
 namespace muster::detail {
@@ -15,21 +15,21 @@ namespace muster::detail {
 /// once.
 class PairwiseReduceScatter {
  public:
-  PairwiseReduceScatter(Messages& messages, int rank, int ranks);
+  PairwiseReduceScatter(PointToPoint& messages, int rank, int ranks);
 
   /// `count`: elements of a share. `out` may be this rank's share of `in`.
   void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op);
 
  private:
   struct UnderWay {
-    Messages::Batch batch;
+    PointToPoint::Batch batch;
     std::vector<std::byte> received;
   };
 
   // The rank that is `steps` after this one, around.
   std::size_t after(std::size_t steps) const { return (rank_ + steps) % operands_.size(); }
 
-  Messages& messages_;
+  PointToPoint& messages_;
   std::size_t rank_;
   std::array<UnderWay, 2> under_way_;
   std::vector<const void*> operands_;  // one a rank

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "communicator/host/narrow_floats.hpp"
+#include "communicator/host/float16_convert.hpp"
 
 namespace muster::detail {
 namespace {

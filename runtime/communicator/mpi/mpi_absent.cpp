@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "communicator/mpi/host_mpi.hpp"
+#include "communicator/mpi/mpi_session.hpp"
 #include "muster/error.hpp"
 
 namespace muster::detail {

@@ -171,7 +171,7 @@ void MpiCommunicator::reduce_scatter(const void* in, void* out, std::size_t coun
       return;
     }
     if (!reduce_scatter_) {
-      Messages& messages = *this;
+      PointToPoint& messages = *this;
       reduce_scatter_ = std::make_unique<PairwiseReduceScatter>(messages, rank(), size());
     }
     reduce_scatter_->reduce_scatter(in, out, count, type, op);

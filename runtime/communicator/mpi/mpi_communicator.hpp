@@ -10,15 +10,15 @@
 #include <span>
 #include <vector>
 
-#include "communicator/collectives.hpp"
-#include "communicator/group.hpp"
+#include "communicator/backend.hpp"
+#include "communicator/communicator_group.hpp"
 #include "communicator/grouped_calls.hpp"
-#include "communicator/host/hosts_all_reduce.hpp"
-#include "communicator/host/leaders_all_reduce.hpp"
+#include "communicator/host/hierarchical_all_reduce.hpp"
+#include "communicator/host/inter_host_all_reduce.hpp"
 #include "communicator/host/pairwise_reduce_scatter.hpp"
-#include "communicator/host/shared_all_reduce.hpp"
-#include "communicator/messages.hpp"
-#include "communicator/mpi/mpi_session.hpp"
+#include "communicator/host/shm_all_reduce.hpp"
+#include "communicator/point_to_point.hpp"
+#include "communicator/mpi/mpi_state.hpp"
 #include "deadline.hpp"
 
 namespace muster::detail {
@@ -26,10 +26,10 @@ namespace muster::detail {
 /// A communicator on host memory. Everything is non-blocking underneath and every wait bounded. Ranks of one
 /// host all-reduce in memory that they share, where they can, and hosts with messages between their leaders;
 /// everything else is Open MPI's.
-class MpiCommunicator : public Collectives, private Messages {
+class MpiCommunicator : public CommunicatorBackend, private PointToPoint {
  public:
   /// All ranks of the job, which `group` holds. Collective.
-  static std::shared_ptr<MpiCommunicator> world(std::shared_ptr<MpiState> state, Group group);
+  static std::shared_ptr<MpiCommunicator> world(std::shared_ptr<MpiState> state, CommunicatorGroup group);
   ~MpiCommunicator() override;
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -37,7 +37,7 @@ class MpiCommunicator : public Collectives, private Messages {
   int rank() const noexcept override { return group_.rank(); }
   int size() const noexcept override { return group_.size(); }
   const char* backend() const noexcept override { return "open-mpi"; }
-  observe::Position position() const noexcept override { return group_.position(); }
+  observe::OperationPosition position() const noexcept override { return group_.position(); }
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op, Stream) override;
   void reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root, Stream) override;
@@ -51,10 +51,10 @@ class MpiCommunicator : public Collectives, private Messages {
   void send(const void* buffer, std::size_t count, DataType type, int to, Stream) override;
   void recv(void* buffer, std::size_t count, DataType type, int from, Stream) override;
   void barrier(Stream) override;
-  std::shared_ptr<Collectives> split(int color, int key) override;
+  std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
   void synchronize(Stream) override {}
   void interrupt() noexcept override { interrupted_ = true; }
-  void stay_behind(bool computing) noexcept override { behind_ = computing; }
+  void prefer_sleeping_waits(bool computing) noexcept override { behind_ = computing; }
   std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
                                                    const std::vector<std::uint64_t>& mine) override {
     require_open();
@@ -67,7 +67,7 @@ class MpiCommunicator : public Collectives, private Messages {
   bool in_group() const noexcept override { return grouped_.open(); }
 
  private:
-  MpiCommunicator(std::shared_ptr<MpiState> state, Group group, MPI_Comm comm)
+  MpiCommunicator(std::shared_ptr<MpiState> state, CommunicatorGroup group, MPI_Comm comm)
       : state_(std::move(state)), group_(std::move(group)), comm_(comm) {}
 
   void require_open() const;
@@ -133,22 +133,22 @@ class MpiCommunicator : public Collectives, private Messages {
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
 
   std::shared_ptr<MpiState> state_;
-  Group group_;
+  CommunicatorGroup group_;
   MPI_Comm comm_;
   GroupedCalls grouped_;
   Batch requests_;             // of what is under way
   std::size_t under_way_ = 0;  // requests, of messages between hosts too
   // How to all-reduce, one of them, or none where ranks of a host share no memory: all ranks on one host,
   // several hosts, one rank on each host.
-  std::unique_ptr<SharedAllReduce> shared_;
-  std::unique_ptr<HostsAllReduce> hosts_;
-  std::unique_ptr<LeadersAllReduce> leaders_;
+  std::unique_ptr<ShmAllReduce> shared_;
+  std::unique_ptr<HierarchicalAllReduce> hosts_;
+  std::unique_ptr<InterHostAllReduce> leaders_;
   std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // made when first wanted
   std::unique_ptr<std::byte[]> dropped_;                   // a piece of results that only another rank wants
   std::optional<Deadline> patient_until_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};
-  std::atomic<bool> behind_{false};  // stay_behind()
+  std::atomic<bool> behind_{false};  // prefer_sleeping_waits()
 };
 
 }  // namespace muster::detail

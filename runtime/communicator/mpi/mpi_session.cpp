@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "communicator/mpi/mpi_session.hpp"
+#include "communicator/mpi/mpi_state.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "communicator/mpi/host_mpi.hpp"
+#include "communicator/mpi/mpi_session.hpp"
 #include "communicator/mpi/lost_rank_reports.hpp"
 #include "communicator/mpi/mpi_communicator.hpp"
 #include "communicator/mpi/mpi_interface.hpp"
@@ -61,7 +61,7 @@ void tune(bool yield) {
 }
 
 std::string this_rank(const JobContext& job) {
-  return bootstrap::name_of_rank(job.roster[static_cast<std::size_t>(job.rank)]);
+  return bootstrap::describe_rank(job.roster[static_cast<std::size_t>(job.rank)]);
 }
 
 [[noreturn]] void fail(const JobContext& job, ErrorCode code, const std::string& what) {
@@ -87,7 +87,7 @@ std::vector<int> everyone(const JobContext& job) {
 }
 
 // A call of MPI in which ranks wait for each other without a deadline; the `number`th of these.
-void run_in_mpi(const JobContext& job, control::Activity& here, std::uint64_t number, const char* name,
+void run_in_mpi(const JobContext& job, control::OperationState& here, std::uint64_t number, const char* name,
                 const Deadline& deadline, std::function<int()> call) {
   here.operation = name;
   here.number = number;
@@ -104,13 +104,13 @@ void run_in_mpi(const JobContext& job, control::Activity& here, std::uint64_t nu
 
 class Session : public MpiSession {
  public:
-  Session(bool owner, bool yield, std::shared_ptr<control::Activity> starting)
+  Session(bool owner, bool yield, std::shared_ptr<control::OperationState> starting)
       : owner_(owner), starting_(std::move(starting)), state_(std::make_shared<MpiState>()) {
     state_->types = std::make_unique<MpiTypes>();
     state_->yield = yield;
   }
 
-  std::shared_ptr<Collectives> world(Group group) override {
+  std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group) override {
     return MpiCommunicator::world(state_, std::move(group));
   }
 
@@ -139,7 +139,7 @@ class Session : public MpiSession {
 
  private:
   bool owner_;
-  std::shared_ptr<control::Activity> starting_;  // lives on: others may still be asked about it
+  std::shared_ptr<control::OperationState> starting_;  // lives on: others may still be asked about it
   std::shared_ptr<MpiState> state_;
 };
 
@@ -183,7 +183,7 @@ std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& dea
                 "communicator per process");
   }
   bool const yield = bootstrap::shares_cores(job.roster, job.rank);
-  auto const starting = job.plane ? job.plane->follow_activity("") : std::make_shared<control::Activity>();
+  auto const starting = job.plane ? job.plane->follow_activity("") : std::make_shared<control::OperationState>();
   if (initialised == 0) {
     tune(yield);
     if (auto const name = choose_tcp_interface(job.roster, job.rank); !name.empty())

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <mpi.h>
-
-#include <atomic>
 #include <memory>
-#include <mutex>
-#include <string>
 
-#include "communicator/mpi/mpi_types.hpp"
+#include "communicator/backend.hpp"
+#include "communicator/communicator_group.hpp"
+#include "deadline.hpp"
 
 namespace muster::detail {
 
-/// What the communicators on MPI share.
-struct MpiState {
-  std::unique_ptr<MpiTypes> types;
-  std::atomic<bool> open{true};  ///< false once the job was left: MPI may be finalized
-  bool yield = false;            ///< ranks share cores: give the core away while waiting
-  /// MPI_THREAD_SERIALIZED: held for each call of MPI, none of which waits for another rank but
-  /// MPI_Comm_split. So several threads can work, each on a communicator of its own.
-  std::mutex calls;
-  std::atomic<int> wanting_calls{0};  ///< threads that wait for `calls`: who looks again and again makes room
+/// MPI in this process, from the first host communicator to the end of the job.
+class MpiSession {
+ public:
+  virtual ~MpiSession() = default;
+  /// All ranks on host memory. Collective, once.
+  virtual std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group) = 0;
+  /// Finalizes MPI if the session initialised it. Communicators of it then refuse to work. Collective.
+  virtual void finish(const JobContext& job, const Deadline& deadline) = 0;
 };
 
-/// MPI's text for an error code.
-std::string mpi_reason(int code);
+/// Whether start_mpi() can be tried: this library has Open MPI, and PMIx starts it here or the program has.
+/// The same on all ranks of a job that was started as one.
+bool can_start_mpi();
+
+/// Initialises MPI unless the program did. Collective over the job's ranks, which must have met right before:
+/// MPI_Init waits for all.
+/// @throws Error: environment (MPI was finalized before, or counts other ranks), deadline, system.
+std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& deadline);
 
 }  // namespace muster::detail

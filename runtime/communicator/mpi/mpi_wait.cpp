@@ -14,7 +14,7 @@ namespace {
 // How often a rank that has its core for itself looks before it gives it away.
 constexpr unsigned spins = 200;
 
-// stay_behind(): 100 us are what a link of 10 Gbit/s needs for 125 kB, less than a connection's buffers hold,
+// prefer_sleeping_waits(): 100 us are what a link of 10 Gbit/s needs for 125 kB, less than a connection's buffers hold,
 // and a look takes some 5 us.
 constexpr unsigned looks_before_sleep = 2;
 constexpr std::chrono::microseconds sleep_between_looks{100};
@@ -23,7 +23,7 @@ constexpr int unused_tag = 3;
 
 }  // namespace
 
-std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState> state, Group group) {
+std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState> state, CommunicatorGroup group) {
   std::shared_ptr<MpiCommunicator> made(
       new MpiCommunicator(std::move(state), std::move(group), MPI_COMM_NULL));
   made->require_open();
@@ -63,10 +63,10 @@ void MpiCommunicator::require_open() const {
   if (!state_->open) throw Error(ErrorCode::usage, "the communicator was used after the job was left");
 }
 
-std::shared_ptr<Collectives> MpiCommunicator::split(int color, int key) {
+std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) {
   require_open();
   // The ranks meet on the control plane first, where who is missing is named.
-  Group part = group_.split(color, key);
+  CommunicatorGroup part = group_.split(color, key);
   auto const inside = group_.inside();
   auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   Deadline const deadline(group_.timeout());

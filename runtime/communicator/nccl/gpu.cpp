@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "communicator/nccl/cuda_device.hpp"
-#include "communicator/nccl/nccl.hpp"
-#include "communicator/nccl/nccl_connecting.hpp"
-#include "communicator/nccl/nccl_watch.hpp"
+#include "communicator/nccl/nccl_communicator.hpp"
+#include "communicator/nccl/nccl_runtime_connect.hpp"
+#include "communicator/nccl/nccl_watchdog.hpp"
 
 namespace muster::detail {
 namespace {
@@ -28,10 +28,10 @@ class CudaGpu : public Gpu {
   const std::string& uuid() const noexcept override { return device_.uuid; }
   const std::string& nccl_version() const noexcept override { return state_->nccl.version; }
 
-  std::shared_ptr<Collectives> world(Group group, const Deadline& deadline) override {
+  std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group, const Deadline& deadline) override {
     if (!state_->watch && group.size() > 1 && group.job().plane)
-      state_->watch = std::make_unique<NcclWatch>(*state_, NcclWatch::pace(group.job()));
-    auto made = Nccl::init(state_, std::move(group), deadline);
+      state_->watch = std::make_unique<NcclWatchdog>(*state_, NcclWatchdog::pace(group.job()));
+    auto made = NcclCommunicator::init(state_, std::move(group), deadline);
     if (state_->survives) world_ = made;
     return made;
   }
@@ -42,12 +42,12 @@ class CudaGpu : public Gpu {
     return world_ && world_->is_open() && state_->nccl.comm_shrink != nullptr;
   }
 
-  std::shared_ptr<Collectives> shrink_world(Group group, const std::vector<int>& lost,
+  std::shared_ptr<CommunicatorBackend> shrink_world(CommunicatorGroup group, const std::vector<int>& lost,
                                             const Deadline& deadline) override {
     auto const old = state_->living();
     auto const old_world = std::move(world_);  // `old` points to it
     try {
-      world_ = Nccl::shrink(*old_world, std::move(group), lost, deadline);
+      world_ = NcclCommunicator::shrink(*old_world, std::move(group), lost, deadline);
     } catch (const Error&) {
       // Its ranks have their old numbers, which the next loss is not told in: the next world is a new one.
       state_->abort(old);
@@ -76,7 +76,7 @@ class CudaGpu : public Gpu {
 
  private:
   std::shared_ptr<NcclState> state_;
-  std::shared_ptr<Nccl> world_;  // when the job survives losses
+  std::shared_ptr<NcclCommunicator> world_;  // when the job survives losses
   CudaDevice device_;
 };
 

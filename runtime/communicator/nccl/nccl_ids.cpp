@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "communicator/nccl/nccl_connecting.hpp"
+#include "communicator/nccl/nccl_runtime_connect.hpp"
 #include "log.hpp"
 
 namespace muster::detail {
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int usual_ranks_per_id = 128;
 
-ncclUniqueId new_id(const NcclLibrary& library, const Group& group) {
+ncclUniqueId new_id(const NcclLibrary& library, const CommunicatorGroup& group) {
   ncclUniqueId id;
   ncclResult_t const result = library.get_unique_id(&id);
   if (result != ncclSuccess) group.broke(ErrorCode::device, library.reason(result, nullptr));
@@ -55,7 +55,7 @@ std::vector<int> ranks_with_id(int size, int ids) {
   return ranks;
 }
 
-std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const Group& group,
+std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const CommunicatorGroup& group,
                                        const Deadline& deadline) {
   int const per_id = ranks_per_id();
   auto const roots = ranks_with_id(group.size(), (group.size() + per_id - 1) / per_id);

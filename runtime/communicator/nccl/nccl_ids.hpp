@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "communicator/group.hpp"
+#include "communicator/communicator_group.hpp"
 #include "communicator/nccl/nccl_library.hpp"
 #include "deadline.hpp"
 
@@ -24,7 +24,7 @@ std::vector<int> ranks_with_id(int size, int ids);
 /// The same ids on every rank of the group, in the same order. Collective, under the deadline.
 /// @throws Error(ErrorCode::environment) when ranks differ in MUSTER_NCCL_RANKS_PER_ID or
 /// NCCL_RUNTIME_CONNECT.
-std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const Group& group,
+std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const CommunicatorGroup& group,
                                        const Deadline& deadline);
 
 }  // namespace muster::detail

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "communicator/nccl/nccl.hpp"
+#include "communicator/nccl/nccl_communicator.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
 
@@ -32,7 +32,7 @@ void rest(Deadline::Clock::time_point since) {
 
 }  // namespace
 
-Nccl::~Nccl() {
+NcclCommunicator::~NcclCommunicator() {
   bool const failed = group_.failed() || !state_->open;
   // Whatever told the program of it, which now drops its communicators one by one.
   if (comm_ != nullptr && failed && !state_->survives) state_->abort(state_->living());
@@ -52,7 +52,7 @@ Nccl::~Nccl() {
   if (enqueued_ != nullptr) state_->cuda.event_destroy(enqueued_);
 }
 
-void Nccl::accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline) {
+void NcclCommunicator::accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline) {
   auto const inside = group_.inside();
   auto const since = Deadline::Clock::now();
   while (result == ncclInProgress) {
@@ -68,7 +68,7 @@ void Nccl::accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& dead
 // Throws what `why` throws, with every communicator of this process aborted unless the job may go on with
 // them.
 template <typename Throw>
-void Nccl::abort_all(Throw why) {
+void NcclCommunicator::abort_all(Throw why) {
   try {
     group_.check();
     why();
@@ -81,7 +81,7 @@ void Nccl::abort_all(Throw why) {
 
 // NCCL's own words for it are "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60", where 60
 // are bus and slot in hexadecimal.
-std::string Nccl::reason(ncclResult_t result) const {
+std::string NcclCommunicator::reason(ncclResult_t result) const {
   const auto& roster = group_.job().roster;
   const Hello& self = roster[static_cast<std::size_t>(group_.job().rank)];
   std::vector<int> sharing;
@@ -94,14 +94,14 @@ std::string Nccl::reason(ncclResult_t result) const {
   return fmt::format(
       "{} have one GPU together, which NCCL refuses: start one task for each GPU, or with "
       "--device=cpu the job runs without them",
-      bootstrap::name_of_ranks(roster, sharing));
+      bootstrap::describe_ranks(roster, sharing));
 }
 
-milliseconds Nccl::moment_for_names(ncclResult_t result) {
+milliseconds NcclCommunicator::moment_for_names(ncclResult_t result) {
   return milliseconds{result == ncclRemoteError || result == ncclSystemError ? 1000 : 0};
 }
 
-void Nccl::give_up(ncclResult_t result) {
+void NcclCommunicator::give_up(ncclResult_t result) {
   auto const why = reason(result);
   Deadline const moment(moment_for_names(result));
   while (group_.size() > 1 && !group_.failed() && !moment.passed())
@@ -109,11 +109,11 @@ void Nccl::give_up(ncclResult_t result) {
   abort_all([&] { group_.broke(ErrorCode::device, why); });
 }
 
-void Nccl::give_up_waiting(const Deadline& deadline) {
+void NcclCommunicator::give_up_waiting(const Deadline& deadline) {
   abort_all([&] { group_.stalled(deadline.length()); });
 }
 
-void Nccl::synchronize(Stream stream, const Deadline& deadline) {
+void NcclCommunicator::synchronize(Stream stream, const Deadline& deadline) {
   std::lock_guard const lock(in_use_);
   make_context_current();
   auto const inside = group_.inside();
@@ -138,11 +138,11 @@ void Nccl::synchronize(Stream stream, const Deadline& deadline) {
   }
 }
 
-void Nccl::begin_finish() noexcept {
+void NcclCommunicator::begin_finish() noexcept {
   if (comm_ != nullptr) finishing_ = state_->nccl.comm_finalize(comm_);
 }
 
-void Nccl::await_finish(const Deadline& deadline) noexcept {
+void NcclCommunicator::await_finish(const Deadline& deadline) noexcept {
   if (comm_ == nullptr) return;
   auto const since = Deadline::Clock::now();
   while (finishing_ == ncclInProgress && !deadline.passed() && !group_.failed()) {
@@ -153,7 +153,7 @@ void Nccl::await_finish(const Deadline& deadline) noexcept {
 }
 
 // Local after a finished ncclCommFinalize.
-std::optional<BackgroundCall> Nccl::begin_destroy() noexcept {
+std::optional<BackgroundCall> NcclCommunicator::begin_destroy() noexcept {
   return finishing_ == ncclSuccess ? begin_end(state_->nccl.comm_destroy) : begin_abort();
 }
 
@@ -161,10 +161,10 @@ void NcclState::finish_all(const Deadline& deadline) noexcept {
   // On every rank in the same order: the youngest first.
   auto youngest_first = living();
   std::reverse(youngest_first.begin(), youngest_first.end());
-  for (Nccl* one : youngest_first) one->begin_finish();
-  for (Nccl* one : youngest_first) one->await_finish(deadline);
+  for (NcclCommunicator* one : youngest_first) one->begin_finish();
+  for (NcclCommunicator* one : youngest_first) one->await_finish(deadline);
   std::vector<BackgroundCall> begun;
-  for (Nccl* one : youngest_first) {
+  for (NcclCommunicator* one : youngest_first) {
     if (auto call = one->begin_destroy()) begun.push_back(std::move(*call));
   }
   Deadline const bound(abort_time);
@@ -172,12 +172,12 @@ void NcclState::finish_all(const Deadline& deadline) noexcept {
   log::debug("nccl: {} communicators ended", begun.size());
 }
 
-void NcclState::abort(const std::vector<Nccl*>& which) noexcept {
+void NcclState::abort(const std::vector<NcclCommunicator*>& which) noexcept {
   Deadline const deadline(abort_time);
   std::vector<BackgroundCall> begun;
   {
     std::lock_guard const lock(mutex);  // not while the watch looks
-    for (Nccl* one : which) {
+    for (NcclCommunicator* one : which) {
       if (std::find(all.begin(), all.end(), one) == all.end()) continue;  // another thread has dropped it
       if (auto call = one->begin_abort()) begun.push_back(std::move(*call));
     }
@@ -186,16 +186,16 @@ void NcclState::abort(const std::vector<Nccl*>& which) noexcept {
 }
 
 // Another thread that is in a call of it sees the job's failure there and aborts it itself.
-std::optional<BackgroundCall> Nccl::begin_abort() noexcept {
+std::optional<BackgroundCall> NcclCommunicator::begin_abort() noexcept {
   std::unique_lock const lock(in_use_, std::try_to_lock);
   return lock ? begin_end(state_->nccl.comm_abort) : std::nullopt;
 }
 
-void Nccl::abort() noexcept {
+void NcclCommunicator::abort() noexcept {
   if (auto const call = begin_abort()) call->wait(Deadline(abort_time));
 }
 
-std::optional<BackgroundCall> Nccl::begin_end(decltype(::ncclCommAbort)* how) noexcept {
+std::optional<BackgroundCall> NcclCommunicator::begin_end(decltype(::ncclCommAbort)* how) noexcept {
   if (comm_ == nullptr) return std::nullopt;
   auto* const comm = std::exchange(comm_, nullptr);
   auto const token = std::exchange(token_, 0);

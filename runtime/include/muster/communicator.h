@@ -46,7 +46,7 @@ enum {
 /* Reductions. */
 enum { MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4 };
 
-/* Collectives, as those of muster::Communicator. Counts are in elements of `type`. `stream` is a cudaStream_t
+/* CommunicatorBackend, as those of muster::Communicator. Counts are in elements of `type`. `stream` is a cudaStream_t
  * on backend "nccl", where the call returns when the operation is enqueued; otherwise it is ignored. */
 /* In place when `in` is `out`; else they are apart. */
 MUSTER_API int muster_all_reduce(muster_communicator* communicator, const void* in, void* out, size_t count,

@@ -15,7 +15,7 @@ namespace muster {
 class State;
 
 namespace detail {
-class Collectives;  // the interface behind which NCCL, Open MPI and a world of one stand
+class CommunicatorBackend;  // the interface behind which NCCL, Open MPI and a world of one stand
                     // (runtime/communicator/)
 }
 
@@ -39,7 +39,7 @@ class Collectives;  // the interface behind which NCCL, Open MPI and a world of 
 /// "open-mpi" different communicators may work in different threads at the same time.
 class MUSTER_EXPORT Communicator {
  public:
-  explicit Communicator(std::shared_ptr<detail::Collectives> collectives);
+  explicit Communicator(std::shared_ptr<detail::CommunicatorBackend> collectives);
 
   int rank() const noexcept;
   int size() const noexcept;
@@ -146,7 +146,7 @@ class MUSTER_EXPORT Communicator {
   friend class CallGroup;
   friend class Reducer;
   friend MUSTER_EXPORT void broadcast_state(const Communicator& world, const State& state, Stream stream);
-  std::shared_ptr<detail::Collectives> collectives_;
+  std::shared_ptr<detail::CommunicatorBackend> collectives_;
 };
 
 /// The operations that a communicator is asked for while this lives are issued together by issue(): messages

@@ -37,10 +37,10 @@ MUSTER_API int muster_join_abi(int abi_version, const muster_join_options* optio
 static inline int muster_join(const muster_join_options* options, muster_job** job) {
   return muster_join_abi(MUSTER_ABI_VERSION, options, job);
 }
-/* Waits for the others (bounded by the join deadline) and ends the membership. The handle stays, for
+/* Waits for the others (bounded by the join deadline) and ends the bootstrap. The handle stays, for
  * muster_job_free. */
 MUSTER_API int muster_leave(muster_job* job);
-/* Ends the membership at once because this rank cannot go on for a reason of its own, which the program says:
+/* Ends the bootstrap at once because this rank cannot go on for a reason of its own, which the program says:
  * the other ranks learn that it has gone and end without a word. */
 MUSTER_API void muster_abort(muster_job* job);
 /* Frees the handle, after the communicators'. A job that was neither left nor failed is left first. NULL is

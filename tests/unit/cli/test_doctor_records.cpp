@@ -8,20 +8,20 @@
 using namespace muster;
 using namespace muster::cli::doctor;
 using Catch::Matchers::ContainsSubstring;
-using muster::bootstrap::Record;
+using muster::bootstrap::JoinRecord;
 
 namespace {
 
 // Two nodes of two ranks, each rank with a GPU, each node with two adapters.
-std::vector<Record> sound() {
-  std::vector<Record> records(4);
+std::vector<JoinRecord> sound() {
+  std::vector<JoinRecord> records(4);
   for (int rank = 0; rank < 4; ++rank) {
     auto& record = records[static_cast<std::size_t>(rank)];
     record.hello.rank = rank;
     record.hello.host = record.hello.boot_id = rank < 2 ? "n0" : "n1";
     record.hello.gpu = fmt::format("0000:3{}:00.0", rank % 2);
     record.on_gpu = true;
-    auto& around = record.surroundings;
+    auto& around = record.inventory;
     around.nccl = true;
     around.gpus_openable = 2;
     around.local_first = rank % 2 == 0;
@@ -41,11 +41,11 @@ Row only_row(const std::vector<Row>& rows, const std::string& subject) {
   return found[0];
 }
 
-Row about_gpus(const std::vector<Record>& records, const std::string& subject, bool used = true) {
+Row about_gpus(const std::vector<JoinRecord>& records, const std::string& subject, bool used = true) {
   return only_row(judge_gpus(records, bootstrap::preflight(records), used), subject);
 }
 
-Row about_adapters(const std::vector<Record>& records) {
+Row about_adapters(const std::vector<JoinRecord>& records) {
   return only_row(judge_network(records, bootstrap::preflight(records), 2), "RDMA adapters");
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("doctor: sound GPUs and adapters pass, with what is there") {
 TEST_CASE(
     "doctor: ranks that may not open their neighbours' GPUs are a warning, with what to start them with") {
   auto records = sound();
-  records[2].surroundings.gpus_openable = records[3].surroundings.gpus_openable = 1;
+  records[2].inventory.gpus_openable = records[3].inventory.gpus_openable = 1;
   auto const row = about_gpus(records, "GPU isolation");
   CHECK(row.verdict == Verdict::warn);
   CHECK_THAT(row.found,
@@ -86,23 +86,23 @@ TEST_CASE("doctor: GPUs that nobody uses are told by why") {
 
 TEST_CASE("doctor: adapters that are down are named, and are a failure where a host has none left") {
   auto records = sound();
-  records[2].surroundings.adapters[1].up = false;
+  records[2].inventory.adapters[1].up = false;
   auto row = about_adapters(records);
   CHECK(row.verdict == Verdict::warn);
   CHECK_THAT(row.found, ContainsSubstring("rank 2 (host n1)") && ContainsSubstring("down: mlx5_1:1"));
   CHECK_FALSE(row.fix.empty());
-  records[2].surroundings.adapters[0].up = false;
+  records[2].inventory.adapters[0].up = false;
   row = about_adapters(records);
   CHECK(row.verdict == Verdict::fail);
   CHECK_THAT(row.found, ContainsSubstring("can use 0 RDMA adapters on the host of rank 2 (host n1)"));
   // The same on every host: nobody stands out.
   records = sound();
-  for (std::size_t first : {0, 2}) records[first].surroundings.adapters[1].up = false;
+  for (std::size_t first : {0, 2}) records[first].inventory.adapters[1].up = false;
   row = about_adapters(records);
   CHECK(row.verdict == Verdict::warn);
   CHECK(row.found == "NCCL can use 1 on each host; n0 has mlx5_0:1 InfiniBand up, mlx5_1:1 InfiniBand down");
   CHECK_THAT(row.fix, ContainsSubstring("ibstat"));
-  for (std::size_t first : {0, 2}) records[first].surroundings.adapters.clear();
+  for (std::size_t first : {0, 2}) records[first].inventory.adapters.clear();
   CHECK(about_adapters(records).verdict == Verdict::skipped);
 }
 
@@ -113,18 +113,18 @@ TEST_CASE("doctor: the NVLink fabric is shown by clique, with the channels that 
   };
   CHECK(about().verdict == Verdict::skipped);
   CHECK_THAT(about().found, ContainsSubstring("NVML (libnvidia-ml.so.1) says nothing of it"));
-  for (auto& record : records) record.surroundings.fabric.state = bootstrap::Fabric::State::unsupported;
+  for (auto& record : records) record.inventory.fabric.state = bootstrap::Fabric::State::unsupported;
   CHECK(about().found == "the GPUs have none");
-  for (auto& record : records) record.surroundings.fabric.state = bootstrap::Fabric::State::completed;
+  for (auto& record : records) record.inventory.fabric.state = bootstrap::Fabric::State::completed;
   CHECK(about().verdict == Verdict::pass);
   CHECK(about().found == "up and healthy: 4 GPUs within their hosts");
   for (auto& record : records) {
-    record.surroundings.fabric.cluster = std::string(32, 'a');
-    record.surroundings.fabric.clique = 7;
-    record.surroundings.imex_channels = {3};
+    record.inventory.fabric.cluster = std::string(32, 'a');
+    record.inventory.fabric.clique = 7;
+    record.inventory.imex_channels = {3};
   }
   CHECK(about().found == "up and healthy: 4 GPUs in clique 7 of cluster aaaaaaaa on 2 hosts, IMEX channel 3");
-  records[3].surroundings.fabric.ailment = "unhealthy route";
+  records[3].inventory.fabric.ailment = "unhealthy route";
   CHECK(about().verdict == Verdict::warn);
   CHECK_THAT(about().found, ContainsSubstring("rank 3 (host n1) is unhealthy (unhealthy route)"));
   for (auto& record : records) record.on_gpu = false;

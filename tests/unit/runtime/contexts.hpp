@@ -2,7 +2,7 @@
 // What a communicator knows of its job, for ranks that live in one process.
 #pragma once
 
-#include "communicator/group.hpp"
+#include "communicator/communicator_group.hpp"
 #include "star.hpp"
 
 /// Rank 0 of several, the others of which never come: what a library is told can be seen, not what comes of

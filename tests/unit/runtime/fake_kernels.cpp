@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "reducer/elements.hpp"
+#include "reducer/element_ops.hpp"
 
 using namespace muster::detail;
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fake_nccl_exchange.hpp"
-#include "half_bits.hpp"
+#include "float16_bits.hpp"
 
 namespace {
 

@@ -12,9 +12,9 @@
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "rendezvous/key_desk.hpp"
-#include "rendezvous/meeting.hpp"
-#include "transport/gate.hpp"
+#include "rendezvous/key_server.hpp"
+#include "rendezvous/rendezvous.hpp"
+#include "transport/authenticating_acceptor.hpp"
 
 namespace meetings {
 
@@ -22,8 +22,8 @@ using namespace muster;
 using namespace muster::bootstrap;
 using namespace std::chrono_literals;
 
-inline Record record_of(int rank) {
-  Record record;
+inline JoinRecord record_of(int rank) {
+  JoinRecord record;
   record.hello.rank = rank;
   record.hello.host = fmt::format("h{}", rank / 2);
   record.hello.pid = 100 + rank;
@@ -37,26 +37,26 @@ inline std::string new_job() {
 }
 
 // All on one UNIX socket, where the kernel authenticates.
-inline MeetingPlan plan_of(const std::string& job, int rank, int size) {
-  MeetingPlan plan;
+inline RendezvousConfig plan_of(const std::string& job, int rank, int size) {
+  RendezvousConfig plan;
   plan.name = "test";
   plan.job = job;
   plan.rank = rank;
   plan.size = size;
   plan.leader_host = "h0";
   plan.local_name = "muster/" + job;
-  plan.seal = kernel_seal();
+  plan.seal = make_peercred_codec();
   for (int r = 0; r < size; ++r) plan.host_of.push_back(record_of(r).hello.host);
   return plan;
 }
 
 inline std::uint16_t free_port() {
   asio::io_context io;
-  return control::Gate(io).port();
+  return control::AuthenticatingAcceptor(io).port();
 }
 
 // Over TCP, the first two ranks on this host and the others on another; those of a host come through one.
-inline MeetingPlan plan_over_tcp(const std::string& job, int rank, int size,
+inline RendezvousConfig plan_over_tcp(const std::string& job, int rank, int size,
                                  const std::vector<std::uint16_t>& ports) {
   auto plan = plan_of(job, rank, size);
   plan.local_name.clear();
@@ -69,12 +69,12 @@ inline MeetingPlan plan_over_tcp(const std::string& job, int rank, int size,
 }
 
 struct Outcome {
-  std::vector<Record> records;
+  std::vector<JoinRecord> records;
   std::optional<Error> error;
 };
 
 // Each rank's part at once, but the last one's, which may begin later.
-inline std::vector<Outcome> meet(const std::vector<MeetingPlan>& plans, std::chrono::milliseconds deadline,
+inline std::vector<Outcome> meet(const std::vector<RendezvousConfig>& plans, std::chrono::milliseconds deadline,
                                  std::chrono::milliseconds last_later = 0ms) {
   std::vector<Outcome> outcomes(plans.size());
   std::vector<std::thread> threads;
@@ -82,8 +82,8 @@ inline std::vector<Outcome> meet(const std::vector<MeetingPlan>& plans, std::chr
     threads.emplace_back([&, i] {
       if (i + 1 == plans.size()) std::this_thread::sleep_for(last_later);
       try {
-        auto const membership = meeting(plans[i]);
-        outcomes[i].records = membership->exchange(record_of(plans[i].rank), Deadline(deadline));
+        auto const bootstrap = meeting(plans[i]);
+        outcomes[i].records = bootstrap->exchange(record_of(plans[i].rank), Deadline(deadline));
       } catch (const Error& error) {
         outcomes[i].error = error;
       }

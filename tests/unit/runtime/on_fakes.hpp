@@ -27,7 +27,7 @@ inline std::string cuda_log() {
 struct OnFakes {
   explicit OnFakes(const char* nccl = "") : fakes("", nccl) {
     gpu = muster::detail::open_gpu("", 0, "rank 0");
-    world.emplace(gpu->world(muster::detail::Group(context_alone(), "world"),
+    world.emplace(gpu->world(muster::detail::CommunicatorGroup(context_alone(), "world"),
                              muster::Deadline(std::chrono::seconds(10))));
   }
   Fakes const fakes;

@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "control_plane/plane.hpp"
+#include "control_plane/control_plane.hpp"
 
 /// Several ranks' control planes in one process, connected over loopback. Every rank is its own "host".
 struct Star {
-  using Plane = muster::control::Plane;
+  using ControlPlane = muster::control::ControlPlane;
   using Key = muster::control::Key;
 
   static std::vector<muster::Hello> roster_of(int ranks) {
@@ -34,22 +34,22 @@ struct Star {
                 std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0})
       : options{roster_of(ranks), std::move(leader_of), heartbeat_timeout, stall_warning},
         key(muster::control::random_key()) {
-    planes.push_back(Plane::listen(key));
+    planes.push_back(ControlPlane::listen(key));
     planes[0]->lead(options);
     for (int r = 1; r < connected; ++r) planes.push_back(follow(r, key));
     if (connected == ranks) {
-      on_each([](int, Plane& plane) { plane.barrier("join", std::chrono::seconds(20)); });
+      on_each([](int, ControlPlane& plane) { plane.barrier("join", std::chrono::seconds(20)); });
     }
   }
   explicit Star(int ranks) : Star(ranks, ranks) {}
 
-  std::shared_ptr<Plane> follow(int rank, const Key& with,
+  std::shared_ptr<ControlPlane> follow(int rank, const Key& with,
                                 std::chrono::milliseconds deadline = std::chrono::seconds(20)) const {
-    return Plane::follow(rank, options, {"127.0.0.1"}, planes[0]->port(), with, muster::Deadline(deadline));
+    return ControlPlane::follow(rank, options, {"127.0.0.1"}, planes[0]->port(), with, muster::Deadline(deadline));
   }
 
   /// Runs `call` for each connected rank at once; what each threw, or nothing.
-  std::vector<std::optional<muster::Error>> on_each(const std::function<void(int rank, Plane& plane)>& call) {
+  std::vector<std::optional<muster::Error>> on_each(const std::function<void(int rank, ControlPlane& plane)>& call) {
     std::vector<std::optional<muster::Error>> thrown(planes.size());
     std::vector<std::thread> threads;
     for (std::size_t r = 0; r < planes.size(); ++r) {
@@ -65,7 +65,7 @@ struct Star {
     return thrown;
   }
 
-  muster::control::PlaneOptions options;
+  muster::control::ControlPlaneOptions options;
   Key key;
-  std::vector<std::shared_ptr<Plane>> planes;
+  std::vector<std::shared_ptr<ControlPlane>> planes;
 };

@@ -60,7 +60,7 @@ TEST_CASE("without a sample the offset is zero") {
 
 TEST_CASE("ranks on one kernel find no offset beyond the uncertainty, through a host's leader too") {
   Star star(4, 4, {0, 1, 0, 1});
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     auto const offset = measure_clock_offset(plane);
     // Threads of this process have one clock.
     if (std::chrono::abs(offset.steady) > offset.round_trip / 2 + 1us)

@@ -18,7 +18,7 @@ using asio::ip::tcp;
 
 TEST_CASE("gather, broadcast and barrier over the star, again and again") {
   Star star(4);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     std::vector<int> const everyone{0, 1, 2, 3};
     for (int i = 0; i < 50; ++i) {
       plane.barrier("b", 10s);
@@ -54,7 +54,7 @@ TEST_CASE("gather, broadcast and barrier over the star, again and again") {
 TEST_CASE("a barrier's deadline names who is missing, and one rank speaks") {
   Star star(4);
   auto const began = std::chrono::steady_clock::now();
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 2) return;
     plane.barrier("epoch", 300ms);
   });
@@ -70,7 +70,7 @@ TEST_CASE("a barrier's deadline names who is missing, and one rank speaks") {
 
 TEST_CASE("when rank 0 is the missing one, another speaks") {
   Star star(3);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank != 0) plane.barrier("epoch", 300ms);
   });
   REQUIRE((thrown[1] && thrown[2]));
@@ -80,7 +80,7 @@ TEST_CASE("when rank 0 is the missing one, another speaks") {
 
 TEST_CASE("ranks that never connected are told from those that are late") {
   Star star(4, 2);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 0) plane.barrier("join", 300ms);
   });
   REQUIRE(thrown[0]);
@@ -91,7 +91,7 @@ TEST_CASE("ranks that never connected are told from those that are late") {
 TEST_CASE("a rank that ends without leaving is named to all, at once") {
   Star star(4);
   auto const began = std::chrono::steady_clock::now();
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 3) return plane.abandon();
     plane.barrier("epoch", 20s);
   });
@@ -104,7 +104,7 @@ TEST_CASE("a rank that ends without leaving is named to all, at once") {
 
 TEST_CASE("when rank 0 ends, the others name it and one speaks") {
   Star star(3);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 0) return plane.abandon();
     plane.barrier("epoch", 20s);
   });
@@ -124,7 +124,7 @@ TEST_CASE("a process that is killed is named, as one that a forked child plays")
   if (child == 0) {
     Invitation invitation{};
     if (read(invite[0], &invitation, sizeof invitation) != sizeof invitation) _exit(1);
-    auto const plane = Plane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, invitation.port,
+    auto const plane = ControlPlane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, invitation.port,
                                      invitation.key, Deadline(10s));
     plane->barrier("join", 10s);
     pause();
@@ -149,7 +149,7 @@ TEST_CASE("a process that is killed is named, as one that a forked child plays")
 
 TEST_CASE("different calls under one name are a usage error for all") {
   Star star(3);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     plane.broadcast("parameters", {0, 1, 2}, rank == 2 ? 1 : 0, {}, 5s);
   });
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
@@ -159,13 +159,13 @@ TEST_CASE("different calls under one name are a usage error for all") {
 
 TEST_CASE("a stalled operation is traced to who has not entered it") {
   Star star(3);
-  std::vector<std::shared_ptr<Activity>> activities;
+  std::vector<std::shared_ptr<OperationState>> activities;
   for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
   for (int r = 0; r < 3; ++r) {
     activities[static_cast<std::size_t>(r)]->number = r == 1 ? 4 : 5;
     activities[static_cast<std::size_t>(r)]->operation = r == 1 ? "broadcast" : "all_reduce";
   }
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank != 1) plane.stalled("world", {0, 1, 2}, 5, "all_reduce", 600s);
   });
   REQUIRE((thrown[0] && thrown[2]));
@@ -178,11 +178,11 @@ TEST_CASE("a stalled operation is traced to who has not entered it") {
 
 TEST_CASE("a message between two ranks that does not end blames nobody by the count of operations") {
   Star star(3);
-  std::vector<std::shared_ptr<Activity>> activities;
+  std::vector<std::shared_ptr<OperationState>> activities;
   for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
   for (auto& activity : activities) activity->operation = "all_reduce";
   activities[0]->number = 5;
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 0) plane.stalled("world", {0, 1, 2}, 0, "send with rank 1", 2s);
   });
   REQUIRE(thrown[0]);
@@ -196,7 +196,7 @@ TEST_CASE("what breaks rank 0's control thread is told to everybody") {
   auto const activity = star.planes[0]->follow_activity("world");
   activity->operation = nullptr;  // no text to answer with
   auto const began = std::chrono::steady_clock::now();
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 0) plane.stalled("world", {0, 1}, 1, "all_reduce", 1s);
     plane.barrier("epoch", 20s);
   });
@@ -229,7 +229,7 @@ TEST_CASE("connecting to nobody ends at the deadline with the reason") {
   }
   auto const began = std::chrono::steady_clock::now();
   try {
-    Plane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, free_port, random_key(), Deadline(300ms));
+    ControlPlane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, free_port, random_key(), Deadline(300ms));
     FAIL("connected to nobody");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::deadline);
@@ -242,7 +242,7 @@ TEST_CASE("a leader that accepts but never answers does not hold a rank beyond i
   asio::io_context io;
   tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
   auto const began = std::chrono::steady_clock::now();
-  CHECK_THROWS_AS(Plane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, acceptor.local_endpoint().port(),
+  CHECK_THROWS_AS(ControlPlane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, acceptor.local_endpoint().port(),
                                 random_key(), Deadline(400ms)),
                   Error);
   CHECK(std::chrono::steady_clock::now() - began < soon);

@@ -7,7 +7,7 @@
 
 #include "catch.hpp"
 #include "soon.hpp"
-#include "telemetry/trace_text.hpp"
+#include "telemetry/chrome_trace.hpp"
 
 using namespace muster;
 using namespace muster::observe;

@@ -36,20 +36,20 @@ Fabric fabric_read(const char* fabric, const char* what = "") {
 }
 
 // Two hosts of two ranks, all GPUs in one cluster and clique.
-std::vector<Record> rack() {
-  std::vector<Record> records(4);
+std::vector<JoinRecord> rack() {
+  std::vector<JoinRecord> records(4);
   for (int rank = 0; rank < 4; ++rank) {
     auto& record = records[static_cast<std::size_t>(rank)];
     record.hello.rank = rank;
     record.hello.host = record.hello.boot_id = rank < 2 ? "n0" : "n1";
     record.on_gpu = true;
-    record.surroundings.fabric = {FabricState::completed, 0, std::string(32, 'a'), 7, ""};
-    record.surroundings.imex_channels = {0};
+    record.inventory.fabric = {FabricState::completed, 0, std::string(32, 'a'), 7, ""};
+    record.inventory.imex_channels = {0};
   }
   return records;
 }
 
-std::vector<Finding> findings_of(const std::vector<Record>& records) {
+std::vector<Finding> findings_of(const std::vector<JoinRecord>& records) {
   std::vector<Finding> findings;
   check_fabric(records, findings);
   for (const auto& finding : findings) {
@@ -60,7 +60,7 @@ std::vector<Finding> findings_of(const std::vector<Record>& records) {
   return findings;
 }
 
-std::string only_note(const std::vector<Record>& records) {
+std::string only_note(const std::vector<JoinRecord>& records) {
   auto const findings = findings_of(records);
   REQUIRE(findings.size() == 1);
   return findings[0].text;
@@ -123,42 +123,42 @@ TEST_CASE("a rack in order has no finding, and neither have fabrics that end on 
   CHECK(findings_of(rack()).empty());
   auto records = rack();
   for (auto& record : records) {
-    record.surroundings.fabric.cluster.clear();
-    record.surroundings.imex_channels.clear();
-    record.surroundings.variables["NCCL_CUMEM_ENABLE"] = "0";
+    record.inventory.fabric.cluster.clear();
+    record.inventory.imex_channels.clear();
+    record.inventory.variables["NCCL_CUMEM_ENABLE"] = "0";
   }
   CHECK(findings_of(records).empty());
 }
 
 TEST_CASE("fabrics that are not up or not healthy are named with their ranks") {
   auto records = rack();
-  records[1].surroundings.fabric.state = FabricState::in_progress;
+  records[1].inventory.fabric.state = FabricState::in_progress;
   CHECK(only_note(records) ==
         "the NVLink fabric of rank 1 (host n0) is not up (registration is in progress)");
   records = rack();
-  records[2].surroundings.fabric.ailment = records[3].surroundings.fabric.ailment = "degraded bandwidth";
+  records[2].inventory.fabric.ailment = records[3].inventory.fabric.ailment = "degraded bandwidth";
   CHECK(only_note(records) == "the NVLink fabric of ranks 2-3 (host n1) is unhealthy (degraded bandwidth)");
   records = rack();
-  records[0].surroundings.fabric.status = 999;
+  records[0].inventory.fabric.status = 999;
   CHECK_THAT(only_note(records), ContainsSubstring("of rank 0 (host n0) refused the GPU (NVML error 999)"));
 }
 
 TEST_CASE("what keeps NCCL from the NVLink between hosts is named") {
   auto records = rack();
-  for (auto& record : records) record.surroundings.variables["NCCL_CUMEM_ENABLE"] = "0";
+  for (auto& record : records) record.inventory.variables["NCCL_CUMEM_ENABLE"] = "0";
   CHECK(only_note(records) ==
         "NCCL_CUMEM_ENABLE=0 on ranks 0-3 (hosts n0, n1) keeps NCCL from the NVLink between these hosts: it "
         "takes "
         "the network");
   records = rack();
-  records[3].surroundings.variables["NCCL_MNNVL_ENABLE"] = "0";
+  records[3].inventory.variables["NCCL_MNNVL_ENABLE"] = "0";
   CHECK_THAT(only_note(records), ContainsSubstring("NCCL_MNNVL_ENABLE=0 on rank 3 (host n1)"));
   records = rack();
-  records[2].surroundings.imex_channels.clear();
+  records[2].inventory.imex_channels.clear();
   CHECK_THAT(only_note(records), ContainsSubstring("rank 2 (host n1) may open no IMEX channel"));
   // Hosts that do not share a clique have no NVLink between them.
   for (auto& record : records)
-    if (record.hello.host == "n1") record.surroundings.fabric.clique = 8;
+    if (record.hello.host == "n1") record.inventory.fabric.clique = 8;
   CHECK(findings_of(records).empty());
   CHECK(ranks_with_nvlink_between_hosts(records).empty());
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said, and by whom, when ranks do not meet.
 #include "meetings.hpp"
-#include "rendezvous/decline.hpp"
+#include "rendezvous/auth_failure_server.hpp"
 #include "soon.hpp"
 
 using namespace meetings;
 
 TEST_CASE("a rank that does not come is named in one line") {
   auto const job = new_job();
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int r = 0; r < 3; ++r) plans.push_back(plan_of(job, r, 4));
   auto const outcomes = meet(plans, 2s);
   REQUIRE((outcomes[0].error && outcomes[1].error && outcomes[2].error));
@@ -40,7 +40,7 @@ TEST_CASE("a rank that is missing behind a host's first is named, and a copy of 
 TEST_CASE("when rank 0 does not come, one rank of its host says so, whichever came") {
   for (auto const& came : {std::vector<int>{1, 2, 3}, std::vector<int>{3, 2}}) {
     auto const job = new_job();
-    std::vector<MeetingPlan> plans;
+    std::vector<RendezvousConfig> plans;
     for (int const rank : came) {
       plans.push_back(plan_of(job, rank, 4));
       plans.back().host_socket = "muster/host/" + job;
@@ -57,9 +57,9 @@ TEST_CASE("when rank 0 does not come, one rank of its host says so, whichever ca
 
 TEST_CASE("a rank without MUNGE says so to rank 0, which tells it at the deadline as unproven") {
   auto const job = new_job();
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int r = 0; r < 3; ++r) plans.push_back(plan_of(job, r, 3));
-  plans[2].obstacle = Obstacle::no_munged;
+  plans[2].obstacle = AuthFailure::no_munged;
   plans[2].trouble = "join: no munged";
   auto const outcomes = meet(plans, 2s);
   REQUIRE((outcomes[0].error && outcomes[1].error && outcomes[2].error));
@@ -89,16 +89,16 @@ TEST_CASE("two processes that are the same rank, and ranks that count differentl
 TEST_CASE("a rank 0 without MUNGE says so in the job's one line, and the others keep quiet") {
   auto const job = new_job();
   auto const port = free_port();
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int r = 0; r < 4; ++r) plans.push_back(plan_over_tcp(job, r, 4, {port}));
   for (std::size_t r : {0u, 1u}) {
-    plans[r].obstacle = Obstacle::no_library;
+    plans[r].obstacle = AuthFailure::no_library;
     plans[r].trouble = "join: MUNGE cannot authenticate them";
   }
   SECTION("on its host only") {}
   SECTION("nor anybody else") {
     for (std::size_t r : {2u, 3u}) {
-      plans[r].obstacle = Obstacle::no_munged;
+      plans[r].obstacle = AuthFailure::no_munged;
       plans[r].trouble = "join: no munged";
     }
   }
@@ -107,7 +107,7 @@ TEST_CASE("a rank 0 without MUNGE says so in the job's one line, and the others 
   CHECK(speakers(outcomes) == 1);
   CHECK(outcomes[0].error->what() == std::string("join: MUNGE cannot authenticate them"));
   CHECK_FALSE(outcomes[0].error->reported_elsewhere());
-  if (plans[2].obstacle != Obstacle::none) return;
+  if (plans[2].obstacle != AuthFailure::none) return;
   CHECK((has(outcomes[2].error->what(), "cannot take part, it says: its host has no MUNGE library") ||
          has(outcomes[3].error->what(), "cannot take part, it says: its host has no MUNGE library")));
 }
@@ -115,11 +115,11 @@ TEST_CASE("a rank 0 without MUNGE says so in the job's one line, and the others 
 TEST_CASE("who says falsely that rank 0 cannot lead keeps nobody from meeting it") {
   auto const job = new_job();
   std::vector<std::uint16_t> const ports{free_port(), free_port()};
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int const r : {1, 2, 3, 0}) plans.push_back(plan_over_tcp(job, r, 4, ports));
   auto lie = plan_over_tcp(job, 0, 4, ports);
-  lie.obstacle = Obstacle::no_library;
-  std::thread liar([&] { decline_to_lead(lie, Deadline(3s)); });
+  lie.obstacle = AuthFailure::no_library;
+  std::thread liar([&] { serve_auth_failure(lie, Deadline(3s)); });
   check_complete(meet(plans, 15s, 4s));
   liar.join();
 }

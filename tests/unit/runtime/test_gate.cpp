@@ -24,7 +24,7 @@ tcp::socket connect_raw(asio::io_context& io, std::uint16_t port) {
 
 // As a rank does that has `key`, without looking at the leader's proof.
 void prove_as_rank_1(tcp::socket& socket, const Key& key) {
-  Introduction introduction{1, random_nonce(), {}};
+  HandshakeTranscript introduction{1, random_nonce(), {}};
   asio::write(socket, asio::buffer(make_greeting(1, introduction.of_rank)));
   std::array<std::uint8_t, answer_bytes> answer{};
   asio::read(socket, asio::buffer(answer));
@@ -50,7 +50,7 @@ TEST_CASE("strangers are cut off and cannot keep the ranks from meeting") {
   }
   auto const began = std::chrono::steady_clock::now();
   star.planes.push_back(star.follow(1, star.key));
-  auto const thrown = star.on_each([](int, Plane& plane) { plane.barrier("meet", 10s); });
+  auto const thrown = star.on_each([](int, ControlPlane& plane) { plane.barrier("meet", 10s); });
   CHECK(std::chrono::steady_clock::now() - began < soon);
   CHECK_FALSE(thrown[0]);
   CHECK_FALSE(thrown[1]);
@@ -81,7 +81,7 @@ TEST_CASE("a flood from several threads does not stall a barrier") {
   }
   star.planes.push_back(star.follow(1, star.key));
   star.planes.push_back(star.follow(2, star.key));
-  auto const thrown = star.on_each([](int, Plane& plane) {
+  auto const thrown = star.on_each([](int, ControlPlane& plane) {
     for (int i = 0; i < 20; ++i) plane.barrier("meet", 10s);
   });
   stop = true;
@@ -117,7 +117,7 @@ TEST_CASE("without the job's key nobody gets in, in either direction") {
   CHECK(is_cut_off(mirror));
   // The right one still comes in.
   star.planes.push_back(star.follow(1, star.key));
-  auto const thrown = star.on_each([](int, Plane& plane) { plane.barrier("meet", 10s); });
+  auto const thrown = star.on_each([](int, ControlPlane& plane) { plane.barrier("meet", 10s); });
   CHECK_FALSE(thrown[0]);
   CHECK_FALSE(thrown[1]);
 }

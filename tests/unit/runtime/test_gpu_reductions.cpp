@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "communicator/control_plane/plane_communicator.hpp"
+#include "communicator/control_plane/control_plane_communicator.hpp"
 #include "muster/reducer.hpp"
 #include "on_fakes.hpp"
 
@@ -82,11 +82,11 @@ void on_gpus_of(int ranks, const OnBoth& program, int lost = -1,
   {
     Fakes const fakes;
     Star star(ranks);
-    judge(star.on_each([&](int rank, control::Plane& plane) {
+    judge(star.on_each([&](int rank, control::ControlPlane& plane) {
       auto const context = context_of(star, rank, 20s);
       auto const gpu = detail::open_gpu("", 0, "rank");
-      Communicator const on_gpu(gpu->world(detail::Group(context, "world"), Deadline(20s)));
-      Communicator const on_host(std::make_shared<detail::PlaneCommunicator>(detail::Group(context, "host")));
+      Communicator const on_gpu(gpu->world(detail::CommunicatorGroup(context, "world"), Deadline(20s)));
+      Communicator const on_host(std::make_shared<detail::ControlPlaneCommunicator>(detail::CommunicatorGroup(context, "host")));
       program(rank, on_gpu, on_host);
       if (rank == lost) plane.abandon();
     }));

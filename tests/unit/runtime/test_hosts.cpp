@@ -69,7 +69,7 @@ struct Child {
     if (pid != 0) return;
     std::pair<std::uint16_t, Key> given;
     if (read(invite[0], &given, sizeof given) != sizeof given) _exit(1);
-    auto const plane = Plane::follow(1, {Star::roster_of(2), {}, heartbeat_timeout}, {"127.0.0.1"},
+    auto const plane = ControlPlane::follow(1, {Star::roster_of(2), {}, heartbeat_timeout}, {"127.0.0.1"},
                                      given.first, given.second, Deadline(10s));
     plane->barrier("join", 10s);
     pause();
@@ -95,7 +95,7 @@ struct Child {
 TEST_CASE("ranks of one host share a leader, and rank 0 holds one connection a host") {
   Star star(6, 6, three_hosts);
   CHECK(connections_become(star.planes[0]->port(), 2));
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     std::vector<int> const everyone{0, 1, 2, 3, 4, 5};
     for (int i = 0; i < 30; ++i) {
       plane.barrier("b", 10s);
@@ -127,7 +127,7 @@ TEST_CASE("whoever ends without leaving, a rank, a host's leader or rank 0, is n
     INFO("rank " << lost);
     Star star(6, 6, three_hosts);
     auto const began = std::chrono::steady_clock::now();
-    auto const thrown = star.on_each([&](int rank, Plane& plane) {
+    auto const thrown = star.on_each([&](int rank, ControlPlane& plane) {
       if (rank == lost) return plane.abandon();
       plane.barrier("epoch", 20s);
     });
@@ -140,7 +140,7 @@ TEST_CASE("whoever ends without leaving, a rank, a host's leader or rank 0, is n
 
 TEST_CASE("an error that every rank meets is said once, with the first one's text") {
   Star star(6, 6, three_hosts);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     plane.give_up(ErrorCode::device, fmt::format("the GPU of rank {} failed", rank));
   });
   REQUIRE(thrown[0]);
@@ -153,7 +153,7 @@ TEST_CASE(
   for (int round = 0; round < 20; ++round) {
     Star star(6, 6, three_hosts);
     int const ends = round % 6;
-    auto const thrown = star.on_each([&](int rank, Plane& plane) {
+    auto const thrown = star.on_each([&](int rank, ControlPlane& plane) {
       if (rank == ends) return plane.abandon_for_own_reason();
       plane.barrier("epoch", 20s);
     });
@@ -172,7 +172,7 @@ TEST_CASE(
 
 TEST_CASE("the store keeps small values, tells of them when they come, and is bounded") {
   Star star(6, 6, three_hosts);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 4) {
       std::this_thread::sleep_for(100ms);
       plane.put("late", {7, 8});
@@ -205,14 +205,14 @@ TEST_CASE("the store keeps small values, tells of them when they come, and is bo
 }
 
 TEST_CASE("ranks of one host, kernel and network have its lowest rank as leader") {
-  std::vector<bootstrap::Record> records(5);
+  std::vector<bootstrap::JoinRecord> records(5);
   for (int r = 0; r < 5; ++r) {
     records[static_cast<std::size_t>(r)].hello.rank = r;
     records[static_cast<std::size_t>(r)].hello.host = r % 2 == 0 ? "a" : "b";
   }
-  CHECK(bootstrap::leaders_of(records) == std::vector<int>{0, 1, 0, 1, 0});
+  CHECK(bootstrap::host_leaders(records) == std::vector<int>{0, 1, 0, 1, 0});
   records[4].network = "net:[2]";  // a UNIX socket does not reach it
-  CHECK(bootstrap::leaders_of(records) == std::vector<int>{0, 1, 0, 1, 4});
+  CHECK(bootstrap::host_leaders(records) == std::vector<int>{0, 1, 0, 1, 4});
 }
 
 TEST_CASE(

@@ -2,7 +2,7 @@
 // What is said of an operation that takes long, from where the ranks say that they are.
 #include "catch.hpp"
 #include "contexts.hpp"
-#include "failure/inquiry.hpp"
+#include "failure/stall_diagnosis.hpp"
 #include "has.hpp"
 
 using namespace muster;
@@ -16,7 +16,7 @@ struct Asked {
   explicit Asked(bool warning) {
     Message question{{"group", "world"}, {"number", 5}, {"operation", "all_reduce"}, {"ms", 2000}};
     if (warning) question["warning"] = true;
-    inquiry = std::make_unique<Inquiry>(io, 3, question, std::vector<int>{0, 1, 2, 3}, [] {});
+    inquiry = std::make_unique<StallDiagnosis>(io, 3, question, std::vector<int>{0, 1, 2, 3}, [] {});
   }
   void is_at(int rank, int number, bool inside, const std::string& fifth = "all_reduce") {
     inquiry->hear(rank, {{"number", number}, {"operation", "all_reduce"}, {"inside", inside}, {"at", fifth}});
@@ -28,7 +28,7 @@ struct Asked {
   }
 
   asio::io_context io;
-  std::unique_ptr<Inquiry> inquiry;
+  std::unique_ptr<StallDiagnosis> inquiry;
 };
 
 }  // namespace
@@ -96,7 +96,7 @@ TEST_CASE("nobody is warned of a wait that is over, but of different operations 
 
 TEST_CASE("setting up may take longer than a collective before anybody is warned of it") {
   Star star(2, 2, {}, 10s, 10ms);
-  std::vector<detail::Group> groups;
+  std::vector<detail::CommunicatorGroup> groups;
   for (int rank : {0, 1}) groups.emplace_back(context_of(star, rank, 10s), "world");
   // Other operations than each other's, which a warning shows.
   groups[0].enter_set_up("setting up");
@@ -105,11 +105,11 @@ TEST_CASE("setting up may take longer than a collective before anybody is warned
   std::this_thread::sleep_for(50ms);
   groups[0].waiting(deadline);
   for (const char* name : {"what was asked has come", "and was answered"}) {
-    for (const auto& error : star.on_each([&](int, Plane& plane) { plane.barrier(name, 20s); }))
+    for (const auto& error : star.on_each([&](int, ControlPlane& plane) { plane.barrier(name, 20s); }))
       REQUIRE_FALSE(error);
   }
   groups[1].waiting(deadline);
-  auto const thrown = star.on_each([&](int, Plane& plane) {
+  auto const thrown = star.on_each([&](int, ControlPlane& plane) {
     for (int i = 0; i < 2000 && !plane.failed(); ++i) std::this_thread::sleep_for(10ms);
     plane.check();
   });

@@ -12,29 +12,29 @@ using namespace meetings;
 TEST_CASE("a word without proof counts for a rank that there is and an obstacle that is known") {
   asio::io_context io;
   auto const job = new_job();
-  auto const seal = kernel_seal();
-  std::map<int, Obstacle> declined;
-  KeyDesk desk(std::make_unique<control::Door>(io, "muster/" + job), *seal, job, 3,
-               Ticket{control::random_key(), 1}, nullptr,
-               [&](int rank, Obstacle obstacle) { declined[rank] = obstacle; });
+  auto const seal = make_peercred_codec();
+  std::map<int, AuthFailure> declined;
+  KeyServer desk(std::make_unique<control::Acceptor>(io, "muster/" + job), *seal, job, 3,
+               JobCredentials{control::random_key(), 1}, nullptr,
+               [&](int rank, AuthFailure obstacle) { declined[rank] = obstacle; });
   std::thread server([&] { io.run_for(20s); });
   auto const at = control::local_endpoint("muster/" + job);
   asio::io_context mine;
-  decline_at(mine, at, 1, Obstacle::no_library, Deadline(5s));
-  decline_at(mine, at, 0, Obstacle::no_library, Deadline(5s));
-  decline_at(mine, at, 3, Obstacle::no_library, Deadline(5s));
-  decline_at(mine, at, -1, Obstacle::no_library, Deadline(5s));
-  decline_at(mine, at, 2, static_cast<Obstacle>(77), Deadline(5s));
+  report_auth_failure(mine, at, 1, AuthFailure::no_library, Deadline(5s));
+  report_auth_failure(mine, at, 0, AuthFailure::no_library, Deadline(5s));
+  report_auth_failure(mine, at, 3, AuthFailure::no_library, Deadline(5s));
+  report_auth_failure(mine, at, -1, AuthFailure::no_library, Deadline(5s));
+  report_auth_failure(mine, at, 2, static_cast<AuthFailure>(77), Deadline(5s));
   asio::post(io, [&] {
     desk.close();
     io.stop();
   });
   server.join();
-  CHECK(declined == std::map<int, Obstacle>{{1, Obstacle::no_library}});
+  CHECK(declined == std::map<int, AuthFailure>{{1, AuthFailure::no_library}});
 }
 
 TEST_CASE("the desk opens several credentials at once") {
-  struct Slow : Seal {
+  struct Slow : CredentialCodec {
     std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
       return {bytes.begin(), bytes.end()};
     }
@@ -51,16 +51,16 @@ TEST_CASE("the desk opens several credentials at once") {
   } slow;
   asio::io_context io;
   auto const job = new_job();
-  KeyDesk desk(std::make_unique<control::Door>(io, "muster/" + job), slow, job, 9,
-               Ticket{control::random_key(), 1}, nullptr);
+  KeyServer desk(std::make_unique<control::Acceptor>(io, "muster/" + job), slow, job, 9,
+               JobCredentials{control::random_key(), 1}, nullptr);
   std::thread server([&] { io.run_for(20s); });
   std::vector<std::thread> ranks;
   std::atomic<int> given{0};
   for (int r = 1; r < 9; ++r) {
     ranks.emplace_back([&, r] {
       asio::io_context mine;
-      auto const seal = kernel_seal();
-      ask_for_ticket(mine, control::local_endpoint("muster/" + job), *seal, job, r, Deadline(20s));
+      auto const seal = make_peercred_codec();
+      request_job_key(mine, control::local_endpoint("muster/" + job), *seal, job, r, Deadline(20s));
       ++given;
     });
   }
@@ -75,7 +75,7 @@ TEST_CASE("the desk opens several credentials at once") {
 }
 
 TEST_CASE("what waits to be opened is not opened when the desk goes") {
-  struct Slow : Seal {
+  struct Slow : CredentialCodec {
     std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
       return {bytes.begin(), bytes.end()};
     }
@@ -89,17 +89,17 @@ TEST_CASE("what waits to be opened is not opened when the desk goes") {
   constexpr int ranks = 40;  // many times as many as are opened at once
   asio::io_context io;
   auto const job = new_job();
-  std::optional<KeyDesk> desk;
-  desk.emplace(std::make_unique<control::Door>(io, "muster/" + job), slow, job, ranks,
-               Ticket{control::random_key(), 1}, nullptr);
+  std::optional<KeyServer> desk;
+  desk.emplace(std::make_unique<control::Acceptor>(io, "muster/" + job), slow, job, ranks,
+               JobCredentials{control::random_key(), 1}, nullptr);
   std::thread server([&] { io.run_for(20s); });
   std::vector<std::thread> askers;
   for (int r = 1; r < ranks; ++r) {
     askers.emplace_back([&, r] {
       asio::io_context mine;
-      auto const seal = kernel_seal();
+      auto const seal = make_peercred_codec();
       try {
-        ask_for_ticket(mine, control::local_endpoint("muster/" + job), *seal, job, r, Deadline(200ms));
+        request_job_key(mine, control::local_endpoint("muster/" + job), *seal, job, r, Deadline(200ms));
       } catch (const Error&) {
       }
     });
@@ -118,17 +118,17 @@ TEST_CASE("what waits to be opened is not opened when the desk goes") {
 TEST_CASE("the desk gives nothing to another job, another frame or a rank that is not there") {
   asio::io_context io;
   auto const job = new_job();
-  auto const seal = kernel_seal();
-  Ticket const ticket{control::random_key(), 4711};
-  KeyDesk desk(std::make_unique<control::Door>(io, "muster/" + job), *seal, job, 3, ticket, {});
+  auto const seal = make_peercred_codec();
+  JobCredentials const ticket{control::random_key(), 4711};
+  KeyServer desk(std::make_unique<control::Acceptor>(io, "muster/" + job), *seal, job, 3, ticket, {});
   std::thread server([&] { io.run_for(20s); });
   auto const at = control::local_endpoint("muster/" + job);
   asio::io_context mine;
-  auto const given = ask_for_ticket(mine, at, *seal, job, 2, Deadline(5s));
+  auto const given = request_job_key(mine, at, *seal, job, 2, Deadline(5s));
   CHECK((given.key == ticket.key && given.port == 4711));
-  CHECK_THROWS_AS(ask_for_ticket(mine, at, *seal, "another", 2, Deadline(5s)), Error);
-  CHECK_THROWS_AS(ask_for_ticket(mine, at, *seal, job, 3, Deadline(5s)), Error);
-  CHECK_THROWS_AS(ask_for_ticket(mine, at, *seal, job, 0, Deadline(5s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, at, *seal, "another", 2, Deadline(5s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, at, *seal, job, 3, Deadline(5s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, at, *seal, job, 0, Deadline(5s)), Error);
   for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(20000, 'x'),
                                    std::string("mustkey\x01\xff\xff\xff\xff", 12),
                                    std::string("mustkey\x01\x04\x00\x00\x00\x9f\x9f\x9f\x9f", 16)}) {
@@ -148,7 +148,7 @@ TEST_CASE("the desk gives nothing to another job, another frame or a rank that i
 }
 
 TEST_CASE("no credential is made for a desk that is not there") {
-  struct Counting : Seal {
+  struct Counting : CredentialCodec {
     std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
       ++closed;
       return {bytes.begin(), bytes.end()};
@@ -160,18 +160,18 @@ TEST_CASE("no credential is made for a desk that is not there") {
   } seal;
   asio::io_context mine;
   auto const nobody = control::local_endpoint("muster/" + new_job());
-  CHECK_THROWS_AS(ask_for_ticket(mine, nobody, seal, "job", 1, Deadline(1s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, nobody, seal, "job", 1, Deadline(1s)), Error);
   CHECK(seal.closed == 0);
 }
 
 TEST_CASE("a desk that accepts but never answers does not hold a rank beyond its deadline") {
-  auto const seal = kernel_seal();
+  auto const seal = make_peercred_codec();
   asio::io_context mine;
   auto const began = std::chrono::steady_clock::now();
   asio::io_context tcp;
   asio::ip::tcp::acceptor silent(tcp, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   CHECK_THROWS_AS(
-      ask_for_ticket(mine,
+      request_job_key(mine,
                      control::tcp_endpoint(asio::ip::address_v4::loopback(), silent.local_endpoint().port()),
                      *seal, "job", 1, Deadline(300ms)),
       Error);

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "meetings.hpp"
-#include "rendezvous/told.hpp"
+#include "rendezvous/failure_marker.hpp"
 
 using namespace meetings;
 
 namespace {
 
-MeetingPlan plan_that_keeps(const std::string& job, int rank, int size) {
+RendezvousConfig plan_that_keeps(const std::string& job, int rank, int size) {
   auto plan = plan_of(job, rank, size);
   plan.keeps_what_was_told = true;
   return plan;
@@ -25,7 +25,7 @@ bool keeps_keys() { return ::syscall(SYS_add_key, "user", "muster:test", "x", 1,
 // A process that begins now and joins when it is told to.
 class Latecomer {
  public:
-  explicit Latecomer(const MeetingPlan& plan) {
+  explicit Latecomer(const RendezvousConfig& plan) {
     REQUIRE(pipe(go_) == 0);
     pid_ = fork();
     if (pid_ != 0) return;
@@ -79,7 +79,7 @@ TEST_CASE("a rank that comes when the failure has been told ends without a word"
     late = 0;
   }
   Latecomer first(plan_that_keeps(job, late, 3));
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int const rank : present) {
     plans.push_back(plan_that_keeps(job, rank, 3));
     plans.back().host_socket = "muster/host/" + job;
@@ -96,11 +96,11 @@ TEST_CASE("what was told of one job does not silence another, nor a second failu
     return;
   }
   auto const job = new_job();
-  note_told(job);
-  CHECK_FALSE(was_told(job));  // this process told it itself
+  mark_failure_reported(job);
+  CHECK_FALSE(failure_was_reported(job));  // this process told it itself
   for (int attempt = 0; attempt < 2; ++attempt) {
     auto const outcomes = meet({plan_that_keeps(job, 0, 2)}, 100ms);
     CHECK(speakers(outcomes) == 1);
   }
-  CHECK_FALSE(was_told(new_job()));
+  CHECK_FALSE(failure_was_reported(new_job()));
 }

@@ -22,11 +22,11 @@ TEST_CASE("when rank 0 is stopped, one of the others says so, however short thei
   };
   int invite[2];
   REQUIRE(pipe(invite) == 0);
-  PlaneOptions options{Star::roster_of(4), {}, 6s};
+  ControlPlaneOptions options{Star::roster_of(4), {}, 6s};
   pid_t const child = fork();  // before this process has threads: the child starts its own
   if (child == 0) {
     Invitation invitation{0, random_key()};
-    auto const plane = Plane::listen(invitation.key);
+    auto const plane = ControlPlane::listen(invitation.key);
     invitation.port = plane->port();
     if (write(invite[1], &invitation, sizeof invitation) != sizeof invitation) _exit(1);
     plane->lead(options);
@@ -36,10 +36,10 @@ TEST_CASE("when rank 0 is stopped, one of the others says so, however short thei
   }
   Invitation invitation{};
   REQUIRE(read(invite[0], &invitation, sizeof invitation) == sizeof invitation);
-  std::vector<std::shared_ptr<Plane>> planes;
+  std::vector<std::shared_ptr<ControlPlane>> planes;
   for (int r = 1; r < 4; ++r)
     planes.push_back(
-        Plane::follow(r, options, {"127.0.0.1"}, invitation.port, invitation.key, Deadline(10s)));
+        ControlPlane::follow(r, options, {"127.0.0.1"}, invitation.port, invitation.key, Deadline(10s)));
   std::vector<std::optional<Error>> thrown(3);
   std::vector<std::thread> threads;
   std::atomic<int> joined{0};
@@ -78,7 +78,7 @@ TEST_CASE("of a rank that is late is said what it does instead") {
   other->operation = "all_reduce";
   other->number = 7;
   other->inside = true;
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 0) plane.barrier("epoch", 300ms);
   });
   REQUIRE(thrown[0]);

@@ -7,15 +7,15 @@
 
 #include "meetings.hpp"
 #include "transport/connect.hpp"
-#include "transport/door.hpp"
-#include "transport/gate.hpp"
+#include "transport/acceptor.hpp"
+#include "transport/authenticating_acceptor.hpp"
 #include "transport/handshake.hpp"
 
 using namespace meetings;
 
 TEST_CASE("ranks meet and everybody gets every record") {
   auto const job = new_job();
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int r = 0; r < 9; ++r) plans.push_back(plan_of(job, r, 9));
   check_complete(meet(plans, 10s));
 }
@@ -78,16 +78,16 @@ TEST_CASE("who finds every name held by another user says so; this user's own ot
   }
   auto const job = new_job();
   asio::io_context io;
-  control::Door const first(io, job);
-  CHECK_THROWS_WITH(control::Door(io, job), Catch::Matchers::EndsWith("Address already in use"));
+  control::Acceptor const first(io, job);
+  CHECK_THROWS_WITH(control::Acceptor(io, job), Catch::Matchers::EndsWith("Address already in use"));
 }
 
 TEST_CASE("with a key that all know, ranks meet on the first port that is free") {
   asio::io_context io;
-  control::Gate other(io);  // another program has the first port
+  control::AuthenticatingAcceptor other(io);  // another program has the first port
   auto const spare = free_port();
   auto const key = control::random_key();
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int r = 0; r < 3; ++r) {
     auto plan = plan_of("test/ports", r, 3);
     plan.local_name.clear();
@@ -101,7 +101,7 @@ TEST_CASE("with a key that all know, ranks meet on the first port that is free")
 }
 
 TEST_CASE("the ranks of a host come to rank 0 through one of them") {
-  struct Counting : Seal {
+  struct Counting : CredentialCodec {
     std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
       return {bytes.begin(), bytes.end()};
     }
@@ -113,7 +113,7 @@ TEST_CASE("the ranks of a host come to rank 0 through one of them") {
   };
   auto const counting = std::make_shared<Counting>();
   auto const job = new_job();
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int r = 0; r < 12; ++r) {
     auto plan = plan_of(job, r, 12);
     plan.host_socket = fmt::format("muster/{}/host{}", job, r / 4);
@@ -129,7 +129,7 @@ TEST_CASE("ranks meet although another rank of their host brings the others in a
   auto const key = control::random_key();
   auto const port = free_port();
   auto const job = new_job();
-  std::vector<MeetingPlan> plans;
+  std::vector<RendezvousConfig> plans;
   for (int r = 0; r < 4; ++r) {
     auto plan = plan_over_tcp(job, r, 4, {port});
     plan.seal = nullptr;
@@ -137,7 +137,7 @@ TEST_CASE("ranks meet although another rank of their host brings the others in a
     plans.push_back(plan);
   }
   asio::io_context io;
-  control::Gate const taken(io, control::local_name(key, -1) + "/" + plans[2].host_socket);
+  control::AuthenticatingAcceptor const taken(io, control::local_name(key, -1) + "/" + plans[2].host_socket);
   check_complete(meet(plans, 20s));
 }
 

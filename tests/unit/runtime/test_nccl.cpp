@@ -17,7 +17,7 @@ TEST_CASE("a world of one on a GPU: operations, split, barrier and an orderly en
     int const aborted = count("fake_nccl_aborted");
     auto const gpu = detail::open_gpu("0000:3b:00.0", 0, "rank 0");
     {
-      Communicator world(gpu->world(detail::Group(context_alone(2s), "world"), Deadline(2s)));
+      Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(2s), "world"), Deadline(2s)));
       CHECK(world.size() == 1);
       CHECK(std::string(world.backend()) == "nccl");
       std::vector<float> values{1, 2, 3};
@@ -42,7 +42,7 @@ TEST_CASE("a world of one on a GPU: operations, split, barrier and an orderly en
 TEST_CASE("each operation is one of NCCL's, or several in one of its groups") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(context_among(3), "world"), Deadline(2s)));
+  Communicator world(gpu->world(detail::CommunicatorGroup(context_among(3), "world"), Deadline(2s)));
   std::vector<float> buffer(6);
   std::vector<float> other(6);
   std::span<float> const out(other);
@@ -81,7 +81,7 @@ TEST_CASE("no operation waits for its stream, but for barrier and synchronize") 
   for (const char* how : {"", "slow_group"}) {
     Fakes const fakes("", how);
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(context_alone(2s), "world"), Deadline(2s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(2s), "world"), Deadline(2s)));
     auto const queries = [] { return ask<int>(FAKE_CUDA_FILE, "fake_cuda_stream_queries"); };
     int const before = queries();
     setenv("FAKE_CUDA", "stream_busy", 1);
@@ -113,7 +113,7 @@ TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's ope
   {
     Fakes const fakes("", "fail_send");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(context_among(2), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_among(2), "world"), Deadline(10s)));
     std::vector<float> values(1);
     auto const error = error_of([&] {
       world.grouped([&] {
@@ -128,7 +128,7 @@ TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's ope
   {
     Fakes const fakes("", "hang_group");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
     std::vector<float> values(1);
     auto const call = [&] { world.grouped([&] { world.all_reduce(std::span<float>(values)); }); };
     auto const error = error_of(call);
@@ -155,7 +155,7 @@ TEST_CASE("another thread than the one that joined may use the GPU") {
     CHECK_FALSE(failed);
   };
   std::optional<Communicator> world;
-  on_thread([&] { world.emplace(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s))); });
+  on_thread([&] { world.emplace(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s))); });
   on_thread([&] { world->split(0); });
   on_thread([&] { world->synchronize(); });
   on_thread([&] { world->barrier(); });

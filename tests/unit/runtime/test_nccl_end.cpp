@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 TEST_CASE("communicators are aborted together, not one after another") {
   Fakes const fakes("", "slow_abort");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
+  Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
   auto a = world.split(0);
   auto b = world.split(0);
   CHECK(count("fake_nccl_live") == 3);
@@ -25,10 +25,10 @@ TEST_CASE("communicators are aborted together, not one after another") {
 TEST_CASE("of a job that has failed the first communicator that its program drops takes the others with it") {
   Fakes const fakes("", "slow_abort");
   Star star(2);
-  star.on_each([&](int rank, control::Plane& plane) {
+  star.on_each([&](int rank, control::ControlPlane& plane) {
     auto const gpu = detail::open_gpu("", 0, "rank");
     std::vector<Communicator> made;
-    made.emplace_back(gpu->world(detail::Group(context_of(star, rank, 10s), "world"), Deadline(10s)));
+    made.emplace_back(gpu->world(detail::CommunicatorGroup(context_of(star, rank, 10s), "world"), Deadline(10s)));
     for (int i = 0; i < 3; ++i) made.push_back(made.front().split(0));
     if (rank == 1) made.clear();  // in order
     plane.barrier("made", 10s);
@@ -45,7 +45,7 @@ TEST_CASE("leaving ends the communicators together, not one after another") {
   Fakes const fakes("", "slow_destroy");
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
+  Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
   auto a = world.split(0);
   auto b = world.split(0);
   gpu->finish(Deadline(5s));
@@ -61,14 +61,14 @@ TEST_CASE("a job that goes on without a rank keeps its communicators until the w
   gpu->survive();
   CHECK_FALSE(gpu->can_shrink());
   auto const job = context_alone();
-  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(10s)));
+  Communicator world(gpu->world(detail::CommunicatorGroup(job, "world"), Deadline(10s)));
   auto const part = world.split(0);
   setenv("FAKE_CUDA", "stream_busy", 1);
   error_of([&] { world.synchronize(); });
   setenv("FAKE_CUDA", "", 1);
   CHECK(count("fake_nccl_aborted") == aborted);
   CHECK(gpu->can_shrink());
-  Communicator smaller(gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(10s)));
+  Communicator smaller(gpu->shrink_world(detail::CommunicatorGroup(job, "world"), {1}, Deadline(10s)));
   CHECK(count("fake_nccl_aborted") == aborted + 2);
   CHECK(count("fake_nccl_live") == 1);
   std::vector<float> values{1, 2};
@@ -87,16 +87,16 @@ TEST_CASE("a world whose shrinking failed is not shrunk again: the next one is n
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   gpu->survive();
   auto const job = context_alone();
-  Communicator world(gpu->world(detail::Group(job, "world"), Deadline(10s)));
+  Communicator world(gpu->world(detail::CommunicatorGroup(job, "world"), Deadline(10s)));
   auto const part = world.split(0);
   setenv("FAKE_NCCL", "fail_split", 1);  // a shrinking is one in the double
-  CHECK(has(error_of([&] { gpu->shrink_world(detail::Group(job, "world"), {1}, Deadline(10s)); }).what(),
+  CHECK(has(error_of([&] { gpu->shrink_world(detail::CommunicatorGroup(job, "world"), {1}, Deadline(10s)); }).what(),
             "NCCL shrinking on communicator 'world'"));
   setenv("FAKE_NCCL", "", 1);
   CHECK_FALSE(gpu->can_shrink());
   CHECK(count("fake_nccl_live") == 0);  // the program holds the old ones still
   gpu->end_all();
-  Communicator next(gpu->world(detail::Group(job, "world"), Deadline(10s)));
+  Communicator next(gpu->world(detail::CommunicatorGroup(job, "world"), Deadline(10s)));
   CHECK(gpu->can_shrink());
   next.barrier();
 }

@@ -16,7 +16,7 @@ TEST_CASE("NCCL initialisation that hangs ends at the deadline, aborted, and say
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("0000:3b:00.0", 0, "rank 0");
   auto const began = std::chrono::steady_clock::now();
-  auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(300ms)); });
+  auto const error = error_of([&] { gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(300ms)); });
   CHECK(std::chrono::steady_clock::now() - began < soon);
   CHECK(error.code() == ErrorCode::deadline);
   CHECK(has(error.what(), "NCCL initialisation on communicator 'world', rank 0 (host h0"));
@@ -29,7 +29,7 @@ TEST_CASE("hanging initialisation on two ranks is one message, and a rank that d
   Fakes const fakes("", "hang_init");
   for (int ranks_that_init : {2, 1}) {
     Star star(2);
-    auto const thrown = star.on_each([&](int rank, control::Plane& plane) {
+    auto const thrown = star.on_each([&](int rank, control::ControlPlane& plane) {
       if (rank >= ranks_that_init) {
         // Brings the id round to its end but never reaches NCCL.
         plane.broadcast("NCCL id of 'world'", {0, 1}, 0, {}, 10s);
@@ -38,7 +38,7 @@ TEST_CASE("hanging initialisation on two ranks is one message, and a rank that d
         return;
       }
       auto const gpu = detail::open_gpu("", 0, "rank");
-      gpu->world(detail::Group(context_of(star, rank, 300ms), "world"), Deadline(400ms));
+      gpu->world(detail::CommunicatorGroup(context_of(star, rank, 300ms), "world"), Deadline(400ms));
     });
     REQUIRE(thrown[0]);
     CHECK(thrown[0]->code() == ErrorCode::deadline);
@@ -62,7 +62,7 @@ TEST_CASE("ranks that share a GPU are named") {
     auto const context = context_among(3);
     context->roster[1].host = context->roster[2].host = context->roster[0].host;
     if (shared) context->roster[2].gpu = context->roster[0].gpu;
-    auto const error = error_of([&] { gpu->world(detail::Group(context, "world"), Deadline(10s)); });
+    auto const error = error_of([&] { gpu->world(detail::CommunicatorGroup(context, "world"), Deadline(10s)); });
     CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(),
               "rank 0 (host h0, GPU 0000:00:00.0), rank 2 (host h0, GPU 0000:00:00.0) have one GPU") ==
@@ -75,7 +75,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
   {
     Fakes const fakes("", "fail_init");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    auto const error = error_of([&] { gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)); });
+    auto const error = error_of([&] { gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)); });
     CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "unhandled system error (socketStartConnect: no route to host)"));
     CHECK_FALSE(has(error.what(), "\n"));
@@ -83,7 +83,7 @@ TEST_CASE("NCCL's errors come with its own detail on one line") {
   {
     Fakes const fakes;
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
     setenv("FAKE_NCCL", "fail_later", 1);
     setenv("FAKE_CUDA", "stream_busy", 1);
     auto const error = error_of([&] { world.synchronize(); });
@@ -98,7 +98,7 @@ TEST_CASE("a split that fails is an error, and NCCL may write to where its commu
   Fakes const fakes("", "fail_split");
   int const aborted = count("fake_nccl_aborted");
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
+  Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
   auto const error = error_of([&] { world.split(0); });
   CHECK(has(error.what(), "split on communicator 'world'"));
   CHECK(has(error.what(), "unhandled system error"));
@@ -109,7 +109,7 @@ TEST_CASE("a split that fails is an error, and NCCL may write to where its commu
 TEST_CASE("those who are still in NCCL's initialisation are told from those who came out of it") {
   Fakes const fakes("", "hang_init");
   Star star(3);
-  auto const thrown = star.on_each([&](int rank, control::Plane& plane) {
+  auto const thrown = star.on_each([&](int rank, control::ControlPlane& plane) {
     if (rank == 2) {  // came out of it
       plane.broadcast("NCCL id of 'world'", {0, 1, 2}, 0, {}, 10s);
       auto const activity = plane.follow_activity("world");
@@ -119,7 +119,7 @@ TEST_CASE("those who are still in NCCL's initialisation are told from those who 
       return;
     }
     auto const gpu = detail::open_gpu("", 0, "rank");
-    gpu->world(detail::Group(context_of(star, rank, 300ms), "world"), Deadline(400ms));
+    gpu->world(detail::CommunicatorGroup(context_of(star, rank, 300ms), "world"), Deadline(400ms));
   });
   REQUIRE((thrown[0] && thrown[1]));
   CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
@@ -131,7 +131,7 @@ TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   {
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
     setenv("FAKE_CUDA", "stream_busy", 1);
     auto const error = error_of([&] { world.barrier(); });
     CHECK(error.code() == ErrorCode::deadline);
@@ -139,7 +139,7 @@ TEST_CASE("a stream that never ends or breaks is noticed in synchronize") {
   }
   setenv("FAKE_CUDA", "", 1);
   {
-    Communicator world(gpu->world(detail::Group(context_alone(), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
     setenv("FAKE_CUDA", "stream_error", 1);
     CHECK(has(error_of([&] { world.synchronize(); }).what(), "illegal memory access"));
   }

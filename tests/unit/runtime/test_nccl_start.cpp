@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "communicator/nccl/gpu.hpp"
-#include "communicator/nccl/nccl_connecting.hpp"
+#include "communicator/nccl/nccl_runtime_connect.hpp"
 #include "communicator/nccl/nccl_ids.hpp"
 #include "contexts.hpp"
 #include "fakes.hpp"
@@ -23,11 +23,11 @@ struct World {
   }
   // Builds the world communicator on every rank, and `then` on each.
   std::vector<std::optional<Error>> build(std::chrono::milliseconds deadline,
-                                          const std::function<void(detail::Collectives&)>& then = {}) {
-    return star.on_each([&](int rank, control::Plane&) {
+                                          const std::function<void(detail::CommunicatorBackend&)>& then = {}) {
+    return star.on_each([&](int rank, control::ControlPlane&) {
       auto const gpu = detail::open_gpu("", 0, "rank");
       auto const world =
-          gpu->world(detail::Group(contexts[static_cast<std::size_t>(rank)], "world"), Deadline(deadline));
+          gpu->world(detail::CommunicatorGroup(contexts[static_cast<std::size_t>(rank)], "world"), Deadline(deadline));
       if (then) then(*world);
       gpu->finish(Deadline(2s));
     });
@@ -119,10 +119,10 @@ TEST_CASE("a rank that brings no id is named at the deadline") {
   Fakes const fakes;
   setenv("MUSTER_NCCL_RANKS_PER_ID", "1", 1);
   World world(3);
-  auto const thrown = world.star.on_each([&](int rank, control::Plane&) {
+  auto const thrown = world.star.on_each([&](int rank, control::ControlPlane&) {
     if (rank == 2) return std::this_thread::sleep_for(1s);
     auto const gpu = detail::open_gpu("", 0, "rank");
-    gpu->world(detail::Group(world.contexts[static_cast<std::size_t>(rank)], "world"), Deadline(400ms));
+    gpu->world(detail::CommunicatorGroup(world.contexts[static_cast<std::size_t>(rank)], "world"), Deadline(400ms));
   });
   unsetenv("MUSTER_NCCL_RANKS_PER_ID");
   REQUIRE(thrown[0]);
@@ -137,9 +137,9 @@ TEST_CASE("a new communicator has done its first collective, and so has each par
   World world(2);
   require_none(world.build(5s));
   CHECK(occurrences(journal(), "all_reduce") == 2);  // one on each rank
-  require_none(world.build(5s, [](detail::Collectives& its) { its.split(0, 0); }));
+  require_none(world.build(5s, [](detail::CommunicatorBackend& its) { its.split(0, 0); }));
   CHECK(occurrences(journal(), "all_reduce") == 4);
-  require_none(world.build(5s, [](detail::Collectives& its) { its.split(its.rank(), 0); }));
+  require_none(world.build(5s, [](detail::CommunicatorBackend& its) { its.split(its.rank(), 0); }));
   CHECK(occurrences(journal(), "all_reduce") == 2);  // alone nothing is to be connected
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("NCCL connects at the start, unless the user says otherwise") {
 TEST_CASE("ranks of which one connects later are refused before NCCL waits for ever") {
   Fakes const fakes;
   Star star(2);
-  auto const thrown = star.on_each([&](int rank, control::Plane& plane) {
+  auto const thrown = star.on_each([&](int rank, control::ControlPlane& plane) {
     if (rank == 0) {  // a rank 0 whose NCCL connects later
       control::Blob blob(1 + sizeof(ncclUniqueId), 1);
       plane.broadcast("NCCL id of 'world'", {0, 1}, 0, blob, 5s);
@@ -185,7 +185,7 @@ TEST_CASE("ranks of which one connects later are refused before NCCL waits for e
       return;
     }
     auto const gpu = detail::open_gpu("", 0, "rank");
-    gpu->world(detail::Group(context_of(star, rank, 2s), "world"), Deadline(5s));
+    gpu->world(detail::CommunicatorGroup(context_of(star, rank, 2s), "world"), Deadline(5s));
   });
   REQUIRE(thrown[1]);
   CHECK(thrown[1]->code() == ErrorCode::environment);

@@ -20,9 +20,9 @@ using Program = std::function<void(int rank, Communicator& world)>;
 // without a call of Muster until the job has failed; what the program is told when it comes back.
 std::vector<std::optional<Error>> wait_in_cuda(Star& star, std::chrono::milliseconds timeout,
                                                const Program& program, const char* nccl = "") {
-  return star.on_each([&](int rank, control::Plane& plane) {
+  return star.on_each([&](int rank, control::ControlPlane& plane) {
     auto const gpu = detail::open_gpu("", 0, "rank");
-    Communicator world(gpu->world(detail::Group(context_of(star, rank, timeout), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_of(star, rank, timeout), "world"), Deadline(10s)));
     plane.barrier("worlds", 10s);
     if (rank == 0) {
       setenv("FAKE_CUDA", "stream_busy", 1);
@@ -83,9 +83,9 @@ TEST_CASE("what NCCL reports while the program waits in CUDA ends the job") {
 TEST_CASE("operations that have ended are nobody's stall, however long the program calls nothing") {
   Fakes const fakes;
   Star star(2, 2, {}, 10s, 50ms);
-  auto const thrown = star.on_each([&](int rank, control::Plane& plane) {
+  auto const thrown = star.on_each([&](int rank, control::ControlPlane& plane) {
     auto const gpu = detail::open_gpu("", 0, "rank");
-    Communicator world(gpu->world(detail::Group(context_of(star, rank, 100ms), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_of(star, rank, 100ms), "world"), Deadline(10s)));
     if (rank == 0) all_reduce(world);
     std::this_thread::sleep_for(500ms);
     plane.check();
@@ -96,9 +96,9 @@ TEST_CASE("operations that have ended are nobody's stall, however long the progr
 TEST_CASE("a capture is left alone: what is captured runs later, and asking would end it") {
   Fakes const fakes;
   Star star(2);
-  auto const thrown = star.on_each([&](int rank, control::Plane& plane) {
+  auto const thrown = star.on_each([&](int rank, control::ControlPlane& plane) {
     auto const gpu = detail::open_gpu("", 0, "rank");
-    Communicator world(gpu->world(detail::Group(context_of(star, rank, 100ms), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(context_of(star, rank, 100ms), "world"), Deadline(10s)));
     plane.barrier("worlds", 10s);
     if (rank == 0) setenv("FAKE_CUDA", "capturing", 1);
     plane.barrier("capturing", 10s);
@@ -118,9 +118,9 @@ TEST_CASE("a program that wants to hear of a loss comes back from its wait in CU
     std::atomic<bool> done{false};
     if (wants) star.planes[0]->on_loss([&](const control::Failure&) { ++calls; }, 10s);
     int const aborted = count("fake_nccl_aborted");
-    star.on_each([&](int rank, control::Plane& plane) {
+    star.on_each([&](int rank, control::ControlPlane& plane) {
       auto const gpu = detail::open_gpu("", 0, "rank");
-      Communicator world(gpu->world(detail::Group(context_of(star, rank, 60s), "world"), Deadline(10s)));
+      Communicator world(gpu->world(detail::CommunicatorGroup(context_of(star, rank, 60s), "world"), Deadline(10s)));
       plane.barrier("worlds", 10s);
       if (rank == 0) setenv("FAKE_CUDA", "stream_busy", 1);
       plane.barrier("busy", 10s);

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "communicator/control_plane/plane_communicator.hpp"
+#include "communicator/control_plane/control_plane_communicator.hpp"
 #include "contexts.hpp"
 #include "errors.hpp"
 #include "has.hpp"
@@ -23,12 +23,12 @@ std::vector<T> numbers(std::size_t count, int first) {
 
 Communicator over_plane(const Star& star, int rank) {
   return Communicator(
-      std::make_shared<detail::PlaneCommunicator>(detail::Group(context_of(star, rank, 10s), "host")));
+      std::make_shared<detail::ControlPlaneCommunicator>(detail::CommunicatorGroup(context_of(star, rank, 10s), "host")));
 }
 
 // Runs `call` with a communicator over the control plane on each of the ranks.
 void on_communicators(Star& star, const std::function<void(Communicator& world)>& call) {
-  auto const thrown = star.on_each([&](int rank, Plane&) {
+  auto const thrown = star.on_each([&](int rank, ControlPlane&) {
     auto world = over_plane(star, rank);
     call(world);
   });
@@ -46,8 +46,8 @@ void require(bool holds, const char* what) {
 
 TEST_CASE("a wait over the control plane is cut off by its own rank, and the job goes on") {
   Star star(2);
-  auto const thrown = star.on_each([&](int rank, Plane& plane) {
-    detail::PlaneCommunicator world(detail::Group(context_of(star, rank, 600s), "host"));
+  auto const thrown = star.on_each([&](int rank, ControlPlane& plane) {
+    detail::ControlPlaneCommunicator world(detail::CommunicatorGroup(context_of(star, rank, 600s), "host"));
     if (rank == 0) {
       std::thread beside([&] {
         std::this_thread::sleep_for(100ms);
@@ -106,7 +106,7 @@ TEST_CASE("collectives over the control plane") {
 
 TEST_CASE("ranks that call different collectives over the control plane are named at once") {
   Star star(2);
-  auto const thrown = star.on_each([&](int rank, Plane&) {
+  auto const thrown = star.on_each([&](int rank, ControlPlane&) {
     auto world = over_plane(star, rank);
     std::vector<float> values(10);
     if (rank == 0) return world.all_reduce(std::span(values));

@@ -13,11 +13,11 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 // Ranks on GPUs of their own, `per_host` to a host, all alike.
-std::vector<Record> cluster(int hosts, int per_host) {
-  std::vector<Record> records;
+std::vector<JoinRecord> cluster(int hosts, int per_host) {
+  std::vector<JoinRecord> records;
   for (int rank = 0; rank < hosts * per_host; ++rank) {
     int const host = rank / per_host;
-    Record record;
+    JoinRecord record;
     record.hello.rank = rank;
     record.hello.host = fmt::format("node{}", host);
     record.hello.boot_id = fmt::format("boot{}", host);
@@ -25,7 +25,7 @@ std::vector<Record> cluster(int hosts, int per_host) {
     record.hello.nccl_version = "2.28.9";
     record.hello.plugin_version = "0.1.0";
     record.on_gpu = true;
-    auto& around = record.surroundings;
+    auto& around = record.inventory;
     around.nccl = true;
     around.driver = "570.1";
     around.gpus_openable = per_host;
@@ -41,7 +41,7 @@ std::vector<Record> cluster(int hosts, int per_host) {
   return records;
 }
 
-Finding only(const std::vector<Record>& records) {
+Finding only(const std::vector<JoinRecord>& records) {
   auto const findings = preflight(records);
   for (const auto& finding : findings) UNSCOPED_INFO(finding.text);
   REQUIRE(findings.size() == 1);
@@ -51,9 +51,9 @@ Finding only(const std::vector<Record>& records) {
 }
 
 template <typename Change>
-void on_host(std::vector<Record>& records, const std::string& host, Change change) {
+void on_host(std::vector<JoinRecord>& records, const std::string& host, Change change) {
   for (auto& record : records)
-    if (record.hello.host == host) change(record.surroundings);
+    if (record.hello.host == host) change(record.inventory);
 }
 
 }  // namespace
@@ -66,12 +66,12 @@ TEST_CASE("ranks that fit together are left in peace") {
 TEST_CASE("ranks are listed compactly with their hosts") {
   std::vector<Hello> roster;
   for (const auto& record : cluster(6, 2)) roster.push_back(record.hello);
-  CHECK(list_of_ranks(roster, {3}) == "rank 3 (host node1)");
-  CHECK(list_of_ranks(roster, {2, 3}) == "ranks 2-3 (host node1)");
-  CHECK(list_of_ranks(roster, {0, 1, 4}) == "ranks 0-1,4 (hosts node0, node2)");
-  CHECK(list_of_ranks(roster, {0, 2, 4, 6, 8, 10}) ==
+  CHECK(format_ranks(roster, {3}) == "rank 3 (host node1)");
+  CHECK(format_ranks(roster, {2, 3}) == "ranks 2-3 (host node1)");
+  CHECK(format_ranks(roster, {0, 1, 4}) == "ranks 0-1,4 (hosts node0, node2)");
+  CHECK(format_ranks(roster, {0, 2, 4, 6, 8, 10}) ==
         "ranks 0,2,4,6,8,10 (hosts node0, node1, node2 and 3 more)");
-  CHECK(ranges_of({0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26}) ==
+  CHECK(format_ranges({0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26}) ==
         "0,2,4,6,8,10,12,14,16,18,20,22 and 2 more");
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("another NCCL is fatal, another driver or plugin is told, and the few 
   CHECK(found.text ==
         "NCCL is 2.27.3 on ranks 4-7 (host node1), but 2.28.9 on ranks 0-3,8-11 (hosts node0, node2)");
   records = cluster(3, 4);
-  on_host(records, "node2", [](Surroundings& around) { around.driver = "550.9"; });
+  on_host(records, "node2", [](HostInventory& around) { around.driver = "550.9"; });
   found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring("driver is 550.9 on ranks 8-11 (host node2), but 570.1 on"));
@@ -98,10 +98,10 @@ TEST_CASE("one GPU for two ranks is fatal unless NCCL is told otherwise") {
   auto const found = only(records);
   CHECK(found.fatal);
   CHECK(found.text == "ranks 2-3 (host node1) have GPU 0000:10:00.0 together, which NCCL refuses");
-  records[3].surroundings.variables["NCCL_HOSTID"] = "another";
+  records[3].inventory.variables["NCCL_HOSTID"] = "another";
   CHECK(preflight(records).empty());
-  records[3].surroundings.variables.erase("NCCL_HOSTID");
-  for (auto& record : records) record.surroundings.variables["NCCL_MULTI_RANK_GPU_ENABLE"] = "1";
+  records[3].inventory.variables.erase("NCCL_HOSTID");
+  for (auto& record : records) record.inventory.variables["NCCL_MULTI_RANK_GPU_ENABLE"] = "1";
   CHECK(preflight(records).empty());
   // Ranks on the CPU have none in common.
   for (auto& record : records) record.on_gpu = false;
@@ -110,7 +110,7 @@ TEST_CASE("one GPU for two ranks is fatal unless NCCL is told otherwise") {
 
 TEST_CASE("ranks that may not open their neighbours' GPUs are told, those that may are not") {
   auto records = cluster(2, 4);
-  for (std::size_t rank = 4; rank < 8; ++rank) records[rank].surroundings.gpus_openable = 1;
+  for (std::size_t rank = 4; rank < 8; ++rank) records[rank].inventory.gpus_openable = 1;
   auto const found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring("ranks 4-7 (host node1) may not open the GPUs"));
@@ -119,13 +119,13 @@ TEST_CASE("ranks that may not open their neighbours' GPUs are told, those that m
 
 TEST_CASE("variables that differ are told with both values, and are fatal where NCCL would hang") {
   auto records = cluster(2, 2);
-  on_host(records, "node1", [](Surroundings& around) { around.variables["NCCL_IB_TIMEOUT"] = "10"; });
+  on_host(records, "node1", [](HostInventory& around) { around.variables["NCCL_IB_TIMEOUT"] = "10"; });
   auto found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK(found.text ==
         "NCCL_IB_TIMEOUT is '10' on ranks 2-3 (host node1), but '22' on ranks 0-1 (host node0)");
   records = cluster(2, 2);
-  records[3].surroundings.variables.erase("NCCL_PROTO");
+  records[3].inventory.variables.erase("NCCL_PROTO");
   found = only(records);
   CHECK(found.fatal);
   CHECK(found.text ==
@@ -133,18 +133,18 @@ TEST_CASE("variables that differ are told with both values, and are fatal where 
   CHECK(found.fix == "give every rank the same NCCL_PROTO, in its environment or in nccl.conf");
   // Names of what each host or rank has of its own.
   records = cluster(2, 2);
-  records[1].surroundings.variables["NCCL_HOSTID"] = "x";
-  records[1].surroundings.variables["UCX_NET_DEVICES"] = "mlx5_1:1";
-  records[1].surroundings.variables["NCCL_DEBUG"] = "INFO";
-  records[1].surroundings.variables["OMPI_MCA_btl_tcp_if_include"] = "eth1";
-  on_host(records, "node1", [](Surroundings& around) { around.variables["NCCL_SOCKET_IFNAME"] = "=eth0"; });
+  records[1].inventory.variables["NCCL_HOSTID"] = "x";
+  records[1].inventory.variables["UCX_NET_DEVICES"] = "mlx5_1:1";
+  records[1].inventory.variables["NCCL_DEBUG"] = "INFO";
+  records[1].inventory.variables["OMPI_MCA_btl_tcp_if_include"] = "eth1";
+  on_host(records, "node1", [](HostInventory& around) { around.variables["NCCL_SOCKET_IFNAME"] = "=eth0"; });
   CHECK(preflight(records).empty());
 }
 
 TEST_CASE("fatal findings come first") {
   auto records = cluster(2, 2);
-  records[1].surroundings.driver = "1";
-  records[3].surroundings.variables["NCCL_ALGO"] = "Ring";
+  records[1].inventory.driver = "1";
+  records[3].inventory.variables["NCCL_ALGO"] = "Ring";
   auto const findings = preflight(records);
   REQUIRE(findings.size() == 2);
   CHECK(findings[0].fatal);
@@ -164,7 +164,7 @@ TEST_CASE("lists of interfaces and adapters are read as NCCL does") {
 }
 
 TEST_CASE("NCCL's choice of a socket interface") {
-  Surroundings around;
+  HostInventory around;
   CHECK(socket_interface_of(around) == nullptr);
   around.interfaces = {{"lo", "127.0.0.1", 8}, {"docker0", "172.17.0.1", 16}};
   CHECK(socket_interface_of(around)->name == "docker0");
@@ -183,27 +183,27 @@ TEST_CASE("NCCL's choice of a socket interface") {
 
 TEST_CASE("an interface that cannot reach the other hosts is named") {
   auto records = cluster(3, 2);
-  on_host(records, "node1", [](Surroundings& around) { around.variables["NCCL_SOCKET_IFNAME"] = "=eth7"; });
+  on_host(records, "node1", [](HostInventory& around) { around.variables["NCCL_SOCKET_IFNAME"] = "=eth7"; });
   auto found = only(records);
   CHECK(found.fatal);
   CHECK(found.text ==
         "the host of rank 2 (host node1) has no interface that is up and fits NCCL_SOCKET_IFNAME==eth7");
   records = cluster(3, 2);
-  on_host(records, "node2", [](Surroundings& around) {
+  on_host(records, "node2", [](HostInventory& around) {
     if (around.local_first) around.interfaces.pop_back();
   });
   found = only(records);
   CHECK(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring("loopback interface on the host of rank 4 (host node2)"));
   records = cluster(3, 2);
-  records[2].surroundings.interfaces[1] = {"eth1", "192.168.5.1", 24};
+  records[2].inventory.interfaces[1] = {"eth1", "192.168.5.1", 24};
   found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring("eth1 (192.168.5.1/24) on the host of rank 2 (host node1)") &&
                              ContainsSubstring("10.0.0.0/24"));
   // The bridge of a container engine has the same address everywhere.
   records = cluster(2, 1);
-  for (auto& record : records) record.surroundings.interfaces[1] = {"docker0", "172.17.0.1", 16};
+  for (auto& record : records) record.inventory.interfaces[1] = {"docker0", "172.17.0.1", 16};
   found = only(records);
   CHECK(found.fatal);
   CHECK_THAT(found.text,
@@ -211,37 +211,37 @@ TEST_CASE("an interface that cannot reach the other hosts is named") {
   // Every host in a subnet of its own: a routed network.
   records = cluster(3, 1);
   for (auto& record : records)
-    record.surroundings.interfaces[1] = {"eth0", fmt::format("10.{}.0.1", record.hello.rank), 31};
+    record.inventory.interfaces[1] = {"eth0", fmt::format("10.{}.0.1", record.hello.rank), 31};
   CHECK(preflight(records).empty());
   // One host: nobody to reach.
   records = cluster(1, 2);
-  for (auto& record : records) record.surroundings.interfaces.clear();
+  for (auto& record : records) record.inventory.interfaces.clear();
   CHECK(preflight(records).empty());
 }
 
 TEST_CASE("adapters that are missing, down or on another fabric are named") {
   auto records = cluster(3, 2);
-  records[2].surroundings.adapters[1].up = false;
+  records[2].inventory.adapters[1].up = false;
   auto found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK(
       found.text ==
       "NCCL can use 1 RDMA adapters on the host of rank 2 (host node1) and 2 on the others, down: mlx5_1:1");
-  records[2].surroundings.adapters[0].up = false;
+  records[2].inventory.adapters[0].up = false;
   found = only(records);
   CHECK(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring("can use 0 RDMA adapters on the host of rank 2 (host node1)"));
   // With sockets or a plugin of its own NCCL does not look.
-  for (auto& record : records) record.surroundings.variables["NCCL_NET"] = "Socket";
+  for (auto& record : records) record.inventory.variables["NCCL_NET"] = "Socket";
   CHECK(preflight(records).empty());
   records = cluster(3, 1);
-  for (auto& adapter : records[1].surroundings.adapters) adapter.subnet = "fe80:0000:0000:0009";
+  for (auto& adapter : records[1].inventory.adapters) adapter.subnet = "fe80:0000:0000:0009";
   found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring(
                              "the host of rank 1 (host node1) are on InfiniBand subnet fe80:0000:0000:0009"));
   records = cluster(3, 1);
-  for (auto& record : records) record.surroundings.adapters.clear();
+  for (auto& record : records) record.inventory.adapters.clear();
   CHECK(preflight(records).empty());
 }
 
@@ -272,13 +272,13 @@ TEST_CASE("the environment is searched for what matters, and long values are cut
   std::vector<const char*> environment{
       "PATH=/bin", "UCX_TLS=rc", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_ess_vpid=3", "NCCL_ALGO=Ring\x1b",
       "BROKEN",    nullptr};
-  auto const plain = variables_that_matter(environment.data(), false);
+  auto const plain = relevant_variables(environment.data(), false);
   CHECK(plain == std::map<std::string, std::string>{{"UCX_TLS", "rc"}, {"OMPI_MCA_btl", "tcp,self"}});
-  auto const all = variables_that_matter(environment.data(), true);
+  auto const all = relevant_variables(environment.data(), true);
   CHECK_THAT(all.at("NCCL_ALGO"), ContainsSubstring("Ring?... (checksum "));
   environment.front() = first.c_str();
-  auto const one = variables_that_matter(environment.data(), true).at("NCCL_TUNER_PLUGIN");
+  auto const one = relevant_variables(environment.data(), true).at("NCCL_TUNER_PLUGIN");
   environment.front() = second.c_str();
-  CHECK(one != variables_that_matter(environment.data(), true).at("NCCL_TUNER_PLUGIN"));
+  CHECK(one != relevant_variables(environment.data(), true).at("NCCL_TUNER_PLUGIN"));
   CHECK(one.size() < 220);
 }

@@ -26,7 +26,7 @@ void answer_with_rank(Star& star) {
 TEST_CASE("every rank can ask every other, itself too, and through a host's leader") {
   Star star(4, 4, {0, 1, 0, 1});
   answer_with_rank(star);
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     auto const mine = static_cast<std::uint8_t>(100 + rank);
     auto const answers = plane.ask_ranks({3, 0, 2, 1}, "rank", Blob{mine}, 20s);
     std::vector<Blob> came;

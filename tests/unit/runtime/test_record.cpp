@@ -3,18 +3,18 @@
 
 #include "catch.hpp"
 #include "cbor.hpp"
-#include "launcher/this_process.hpp"
+#include "launcher/local_hello.hpp"
 #include "muster/version.hpp"
-#include "roster/record.hpp"
+#include "roster/join_record.hpp"
 
 using namespace muster;
-using bootstrap::Record;
+using bootstrap::JoinRecord;
 
 namespace {
 
-Record full_record() {
-  Record record;
-  record.hello = bootstrap::hello_of_this_process();
+JoinRecord full_record() {
+  JoinRecord record;
+  record.hello = bootstrap::make_hello();
   record.hello.rank = 17;
   record.hello.gpu = "0000:3b:00.0";
   record.hello.gpu_uuid = "GPU-x";
@@ -26,14 +26,14 @@ Record full_record() {
   record.trouble = "broken";
   record.trouble_fault = ErrorCode::device;
   record.addresses = {"10.0.0.1", "fd00::1"};
-  record.surroundings.nccl = true;
-  record.surroundings.driver = "570.1";
-  record.surroundings.gpus_openable = 4;
-  record.surroundings.variables = {{"NCCL_PROTO", "LL"}};
-  record.surroundings.interfaces = {{"eth0", "10.0.0.1", 24}};
-  record.surroundings.adapters = {{"mlx5_0", 2, true, "InfiniBand", "fe80:0000:0000:0000"}};
-  record.surroundings.fabric = {bootstrap::Fabric::State::completed, 999, "ab12", 7, "degraded bandwidth"};
-  record.surroundings.imex_channels = {0, 5};
+  record.inventory.nccl = true;
+  record.inventory.driver = "570.1";
+  record.inventory.gpus_openable = 4;
+  record.inventory.variables = {{"NCCL_PROTO", "LL"}};
+  record.inventory.interfaces = {{"eth0", "10.0.0.1", 24}};
+  record.inventory.adapters = {{"mlx5_0", 2, true, "InfiniBand", "fe80:0000:0000:0000"}};
+  record.inventory.fabric = {bootstrap::Fabric::State::completed, 999, "ab12", 7, "degraded bandwidth"};
+  record.inventory.imex_channels = {0, 5};
   record.port = 65535;
   record.key.assign(32, 0xab);
   return record;
@@ -57,18 +57,18 @@ TEST_CASE("a hello survives the way there and back") {
   REQUIRE(back.trouble == "broken");
   REQUIRE(back.trouble_fault == ErrorCode::device);
   REQUIRE(back.addresses == record.addresses);
-  REQUIRE(back.surroundings.driver == "570.1");
-  REQUIRE(back.surroundings.gpus_openable == 4);
-  REQUIRE(back.surroundings.variables == record.surroundings.variables);
-  REQUIRE(back.surroundings.interfaces.at(0).prefix == 24);
-  REQUIRE(back.surroundings.adapters.at(0).port == 2);
-  REQUIRE(back.surroundings.adapters.at(0).up);
-  REQUIRE(back.surroundings.fabric.state == bootstrap::Fabric::State::completed);
-  REQUIRE(back.surroundings.fabric.status == 999);
-  REQUIRE(back.surroundings.fabric.cluster == "ab12");
-  REQUIRE(back.surroundings.fabric.clique == 7);
-  REQUIRE(back.surroundings.fabric.ailment == "degraded bandwidth");
-  REQUIRE(back.surroundings.imex_channels == std::vector<int>{0, 5});
+  REQUIRE(back.inventory.driver == "570.1");
+  REQUIRE(back.inventory.gpus_openable == 4);
+  REQUIRE(back.inventory.variables == record.inventory.variables);
+  REQUIRE(back.inventory.interfaces.at(0).prefix == 24);
+  REQUIRE(back.inventory.adapters.at(0).port == 2);
+  REQUIRE(back.inventory.adapters.at(0).up);
+  REQUIRE(back.inventory.fabric.state == bootstrap::Fabric::State::completed);
+  REQUIRE(back.inventory.fabric.status == 999);
+  REQUIRE(back.inventory.fabric.cluster == "ab12");
+  REQUIRE(back.inventory.fabric.clique == 7);
+  REQUIRE(back.inventory.fabric.ailment == "degraded bandwidth");
+  REQUIRE(back.inventory.imex_channels == std::vector<int>{0, 5});
   REQUIRE(back.port == 65535);
   REQUIRE(back.key == record.key);
 }
@@ -133,5 +133,5 @@ TEST_CASE("CPU lists") {
   REQUIRE(cpus_in("").empty());
   REQUIRE(cpus_in("x,2,3-y").front() == 2);
   REQUIRE(cpus_in("0-99999999,7,0-65535").size() == 65536);
-  REQUIRE_FALSE(cpus_in(bootstrap::hello_of_this_process().cpus).empty());
+  REQUIRE_FALSE(cpus_in(bootstrap::make_hello().cpus).empty());
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "communicator/host/narrow_floats.hpp"
+#include "communicator/host/float16_convert.hpp"
 #include "communicator/host/reduce_elements.hpp"
-#include "half_bits.hpp"
+#include "float16_bits.hpp"
 #include "reference.hpp"
 
 using namespace muster;

@@ -18,16 +18,16 @@ namespace {
 class HostOfTwo {
  public:
   HostOfTwo()
-      : gate_(std::make_unique<Gate>(io_)),
+      : gate_(std::make_unique<AuthenticatingAcceptor>(io_)),
         port_(gate_->port()),
         rank_0_(
             nullptr, [](int) {}, [this](int, const Message& message) { hear(message); },
-            [this](int, const Ending&) { note_end(); }) {
+            [this](int, const DisconnectCause&) { note_end(); }) {
     rank_0_.open(std::move(gate_), {1}, key_, 10s);
     thread_ = std::thread([this] { io_.run(); });
-    PlaneOptions const options{Star::roster_of(3), {0, 1, 1}, 10s};
+    ControlPlaneOptions const options{Star::roster_of(3), {0, 1, 1}, 10s};
     for (int rank : {1, 2})
-      planes.push_back(Plane::follow(rank, options, {"127.0.0.1"}, port_, key_, Deadline(10s)));
+      planes.push_back(ControlPlane::follow(rank, options, {"127.0.0.1"}, port_, key_, Deadline(10s)));
   }
   ~HostOfTwo() {
     asio::post(io_, [this] { rank_0_.close(); });
@@ -47,7 +47,7 @@ class HostOfTwo {
     return changed_.wait_for(lock, 10s, [&] { return std::count(heard_.begin(), heard_.end(), what) > 0; });
   }
 
-  std::vector<std::shared_ptr<Plane>> planes;
+  std::vector<std::shared_ptr<ControlPlane>> planes;
 
  private:
   void hear(const Message& message) {
@@ -71,7 +71,7 @@ class HostOfTwo {
 
   Key key_ = random_key();
   asio::io_context io_;
-  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<AuthenticatingAcceptor> gate_;
   std::uint16_t port_;
   Connections rank_0_;
   std::thread thread_;

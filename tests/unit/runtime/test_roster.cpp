@@ -2,7 +2,7 @@
 #include <map>
 
 #include "catch.hpp"
-#include "launcher/slurm.hpp"
+#include "launcher/launcher_detection.hpp"
 #include "roster/roster.hpp"
 #include "variables.hpp"
 
@@ -11,8 +11,8 @@ using namespace muster::bootstrap;
 
 namespace {
 
-Record record_of(int rank, const std::string& host) {
-  Record record;
+JoinRecord record_of(int rank, const std::string& host) {
+  JoinRecord record;
   record.hello.rank = rank;
   record.hello.host = host;
   record.hello.boot_id = "boot-" + host;
@@ -20,7 +20,7 @@ Record record_of(int rank, const std::string& host) {
   return record;
 }
 
-std::string refusal(const std::vector<Record>& records, ErrorCode fault) {
+std::string refusal(const std::vector<JoinRecord>& records, ErrorCode fault) {
   try {
     check_roster(records);
   } catch (const Error& error) {
@@ -37,15 +37,15 @@ TEST_CASE("ranks are seated by host name and boot id, hosts in order of their lo
   for (const char* host : {"b", "a", "b", "a", "c"})
     roster.push_back(record_of(static_cast<int>(roster.size()), host).hello);
   roster[3].boot_id = "another container";
-  auto const seating = seat(roster);
-  REQUIRE(seating.hosts == 4);
-  REQUIRE(seating.host_of == std::vector<int>{0, 1, 0, 2, 3});
+  auto const host_map = seat(roster);
+  REQUIRE(host_map.hosts == 4);
+  REQUIRE(host_map.host_of == std::vector<int>{0, 1, 0, 2, 3});
   REQUIRE(roster[2].local_rank == 1);
   REQUIRE(roster[3].local_rank == 0);
 }
 
 TEST_CASE("versions that differ in major or minor are refused with both named, patches are not") {
-  std::vector<Record> records{record_of(0, "a"), record_of(1, "b")};
+  std::vector<JoinRecord> records{record_of(0, "a"), record_of(1, "b")};
   records[1].hello.muster_version = "1.2.9";
   REQUIRE(refusal(records, ErrorCode::environment).empty());
   records[1].hello.muster_version = "1.3.0";
@@ -61,7 +61,7 @@ TEST_CASE("versions that differ in major or minor are refused with both named, p
 }
 
 TEST_CASE("one rank's trouble is everybody's, and GPUs for some only are refused") {
-  std::vector<Record> records{record_of(0, "a"), record_of(1, "b"), record_of(2, "b")};
+  std::vector<JoinRecord> records{record_of(0, "a"), record_of(1, "b"), record_of(2, "b")};
   records[0].on_gpu = records[1].on_gpu = true;
   REQUIRE(refusal(records, ErrorCode::environment).find("rank 2 (host b) has none") != std::string::npos);
   records[1].trouble = "rank 1: no driver";
@@ -79,7 +79,7 @@ TEST_CASE("names of many ranks stay short") {
     all.push_back(r);
   }
   roster[0].gpu = "0000:3b:00.0";
-  REQUIRE(name_of_ranks(roster, all, 2) == "rank 0 (host h, GPU 0000:3b:00.0), rank 1 (host h) and 8 more");
+  REQUIRE(describe_ranks(roster, all, 2) == "rank 0 (host h, GPU 0000:3b:00.0), rank 1 (host h) and 8 more");
 }
 
 TEST_CASE("ranks share cores when there are more of them than CPUs they may use") {
@@ -97,13 +97,13 @@ TEST_CASE("ranks share cores when there are more of them than CPUs they may use"
 }
 
 TEST_CASE("several tasks that cannot find each other are refused, whoever started them") {
-  REQUIRE_FALSE(refusal_to_run_alone(variables({})));
+  REQUIRE_FALSE(check_singleton_allowed(variables({})));
   // A batch script, and an interactive single task.
   REQUIRE_FALSE(
-      refusal_to_run_alone(variables({{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}})));
-  REQUIRE_FALSE(refusal_to_run_alone(
+      check_singleton_allowed(variables({{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}})));
+  REQUIRE_FALSE(check_singleton_allowed(
       variables({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}})));
-  auto error = refusal_to_run_alone(variables({{"SLURM_PROCID", "0"},
+  auto error = check_singleton_allowed(variables({{"SLURM_PROCID", "0"},
                                                {"SLURM_STEP_ID", "0"},
                                                {"SLURM_STEP_NUM_TASKS", "4"},
                                                {"SLURM_MPI_TYPE", "pmi2"}}));
@@ -112,22 +112,22 @@ TEST_CASE("several tasks that cannot find each other are refused, whoever starte
   REQUIRE_FALSE(error->reported_elsewhere());
   REQUIRE(std::string(error->what()).find("add --mpi=pmix to srun, in place of --mpi=pmi2") !=
           std::string::npos);
-  error = refusal_to_run_alone(
+  error = check_singleton_allowed(
       variables({{"SLURM_PROCID", "3"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}));
   REQUIRE((error && error->reported_elsewhere()));
-  REQUIRE(refusal_to_run_alone(variables({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}))
+  REQUIRE(check_singleton_allowed(variables({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}))
               ->reported_elsewhere());
-  REQUIRE(refusal_to_run_alone(variables({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}})));
-  REQUIRE(refusal_to_run_alone(variables({{"WORLD_SIZE", "2"}, {"RANK", "0"}})));
-  REQUIRE_FALSE(refusal_to_run_alone(variables({{"WORLD_SIZE", "2"}})));
+  REQUIRE(check_singleton_allowed(variables({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}})));
+  REQUIRE(check_singleton_allowed(variables({{"WORLD_SIZE", "2"}, {"RANK", "0"}})));
+  REQUIRE_FALSE(check_singleton_allowed(variables({{"WORLD_SIZE", "2"}})));
 }
 
 TEST_CASE("a process to which PMIx was announced does not run alone because PMIx did not start") {
-  auto error = refusal_without_pmix(variables({{"PMIX_NAMESPACE", "prterun-a-1@1"}, {"PMIX_RANK", "0"}}),
+  auto error = check_pmix_required(variables({{"PMIX_NAMESPACE", "prterun-a-1@1"}, {"PMIX_RANK", "0"}}),
                                     "UNREACHABLE");
   REQUIRE((error && error->code() == ErrorCode::environment && !error->reported_elsewhere()));
   REQUIRE(std::string(error->what()).find("did not start: UNREACHABLE") != std::string::npos);
-  error = refusal_without_pmix(variables({{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "3"}}), "UNREACHABLE");
+  error = check_pmix_required(variables({{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "3"}}), "UNREACHABLE");
   REQUIRE((error && error->reported_elsewhere()));
   // Launchers that say how many tasks there are.
   std::map<std::string, std::string> step{{"PMIX_NAMESPACE", "x"},
@@ -135,9 +135,9 @@ TEST_CASE("a process to which PMIx was announced does not run alone because PMIx
                                           {"SLURM_PROCID", "0"},
                                           {"SLURM_STEP_ID", "0"},
                                           {"SLURM_STEP_NUM_TASKS", "1"}};
-  REQUIRE_FALSE(refusal_without_pmix(variables(step), "UNREACHABLE"));
+  REQUIRE_FALSE(check_pmix_required(variables(step), "UNREACHABLE"));
   step["SLURM_STEP_NUM_TASKS"] = "4";
-  REQUIRE_FALSE(refusal_without_pmix(variables(step), "UNREACHABLE"));  // meets without PMIx
+  REQUIRE_FALSE(check_pmix_required(variables(step), "UNREACHABLE"));  // meets without PMIx
 }
 
 TEST_CASE("a PMIx server's silence is explained by the releases that do not work together") {
@@ -161,15 +161,15 @@ TEST_CASE("PMIx's size is compared with the launcher that the PMIx server belong
                                        {"SLURM_PROCID", "1"},
                                        {"SLURM_STEP_ID", "0"},
                                        {"SLURM_STEP_NUM_TASKS", "2"}});
-  REQUIRE_FALSE(disagreement_about_size(below_mpirun, "prterun-node-1@1", 8));
-  REQUIRE(disagreement_about_size(below_mpirun, "prterun-node-1@1", 2));
+  REQUIRE_FALSE(check_size_consistency(below_mpirun, "prterun-node-1@1", 8));
+  REQUIRE(check_size_consistency(below_mpirun, "prterun-node-1@1", 2));
   auto const in_step =
       variables({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
-  REQUIRE_FALSE(disagreement_about_size(in_step, "slurm.pmix.5.0", 4));
-  auto const error = disagreement_about_size(in_step, "slurm.pmix.5.0", 1);
+  REQUIRE_FALSE(check_size_consistency(in_step, "slurm.pmix.5.0", 4));
+  auto const error = check_size_consistency(in_step, "slurm.pmix.5.0", 1);
   REQUIRE((error && error->code() == ErrorCode::environment && error->reported_elsewhere()));
   // Another PMIx server inside the step: its own count, but not four jobs of one.
-  REQUIRE_FALSE(disagreement_about_size(in_step, "prterun-node-1@1", 8));
-  REQUIRE(disagreement_about_size(in_step, "singleton.node-1.77", 1));
-  REQUIRE_FALSE(disagreement_about_size(below_mpirun, "prterun-node-1@1", 8));
+  REQUIRE_FALSE(check_size_consistency(in_step, "prterun-node-1@1", 8));
+  REQUIRE(check_size_consistency(in_step, "singleton.node-1.77", 1));
+  REQUIRE_FALSE(check_size_consistency(below_mpirun, "prterun-node-1@1", 8));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who takes part in a round, and what broken ranks say about it.
 #include "catch.hpp"
-#include "control_plane/leader.hpp"
-#include "control_plane/members.hpp"
-#include "control_plane/round.hpp"
-#include "failure/inquiry.hpp"
+#include "control_plane/coordinator.hpp"
+#include "control_plane/rank_ranges.hpp"
+#include "control_plane/gather_round.hpp"
+#include "failure/stall_diagnosis.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -45,7 +45,7 @@ TEST_CASE("a group with impossible ranks is refused, however large it says it is
 TEST_CASE("a round takes each member once, and only those who mean the same") {
   asio::io_context io;
   Arrival const arrival{"r", members_to_message({2, 0}, 4), -1, 1s, false, {7}};
-  Round round(io, arrival, 4);
+  GatherRound round(io, arrival, 4);
   CHECK_FALSE(round.take(1, arrival));
   CHECK(round.missing() == std::vector<int>{2, 0});
   CHECK(round.take(2, arrival));

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 
 #include "catch.hpp"
-#include "transport/channel.hpp"
+#include "transport/secure_channel.hpp"
 
 using namespace muster::control;
 using namespace std::chrono_literals;
@@ -21,8 +21,8 @@ bool is_given_up_in_time() {
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   asio::io_context io;
   auto const protocol = Endpoint(asio::local::stream_protocol::endpoint()).protocol();
-  auto const ours = std::make_shared<Channel>(Socket(io, protocol, ends[0]), SessionKeys{});
-  auto const other = std::make_shared<Channel>(Socket(io, protocol, ends[1]), SessionKeys{});
+  auto const ours = std::make_shared<SecureChannel>(Socket(io, protocol, ends[0]), SessionKeys{});
+  auto const other = std::make_shared<SecureChannel>(Socket(io, protocol, ends[1]), SessionKeys{});
   asio::steady_timer says(io);
   asio::steady_timer too_late(io);
   bool in_time = false;

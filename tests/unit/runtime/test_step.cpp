@@ -7,8 +7,8 @@
 #include <map>
 
 #include "catch.hpp"
-#include "launcher/step.hpp"
-#include "rendezvous/missing.hpp"
+#include "launcher/launch_environment.hpp"
+#include "rendezvous/missing_ranks.hpp"
 #include "silent_file.hpp"
 #include "variables.hpp"
 
@@ -36,65 +36,65 @@ Set task(int rank) {
 }  // namespace
 
 TEST_CASE("host lists as Slurm writes them") {
-  CHECK(hosts_in("n0") == Names{"n0"});
-  CHECK(hosts_in("n[0-2],m") == Names{"n0", "n1", "n2", "m"});
-  CHECK(hosts_in("gpu[008-010,3]-ib,x1") == Names{"gpu008-ib", "gpu009-ib", "gpu010-ib", "gpu3-ib", "x1"});
-  CHECK(hosts_in("r[1-2]n[1-2]") == Names{"r1n1", "r1n2", "r2n1", "r2n2"});
+  CHECK(expand_hostlist("n0") == Names{"n0"});
+  CHECK(expand_hostlist("n[0-2],m") == Names{"n0", "n1", "n2", "m"});
+  CHECK(expand_hostlist("gpu[008-010,3]-ib,x1") == Names{"gpu008-ib", "gpu009-ib", "gpu010-ib", "gpu3-ib", "x1"});
+  CHECK(expand_hostlist("r[1-2]n[1-2]") == Names{"r1n1", "r1n2", "r2n1", "r2n2"});
   // What would take gigabytes is no list of hosts.
-  CHECK(hosts_in("n[0-99999999]").empty());
-  CHECK(hosts_in("n[0-999999]" + std::string(1000, 'x')).empty());
-  CHECK(hosts_in("n[" + std::string(1000, '0') + "1]").empty());
+  CHECK(expand_hostlist("n[0-99999999]").empty());
+  CHECK(expand_hostlist("n[0-999999]" + std::string(1000, 'x')).empty());
+  CHECK(expand_hostlist("n[" + std::string(1000, '0') + "1]").empty());
   std::string nested;
   for (int i = 0; i < 50000; ++i) nested += "[1]";
-  CHECK(hosts_in(nested).empty());
+  CHECK(expand_hostlist(nested).empty());
   for (const char* bad : {"", "n[", "n[1-", "n[a-b]", "n[3-1]", ",", "n[1-999999999999]", "n[]"}) {
     INFO(bad);
-    CHECK(hosts_in(bad).empty());
+    CHECK(expand_hostlist(bad).empty());
   }
-  CHECK(hosts_in("n[0-999]", 10).size() == 10);
+  CHECK(expand_hostlist("n[0-999]", 10).size() == 10);
 }
 
 TEST_CASE(
     "ports: reserved ones as given, derived ones outside the ephemeral range and different for two jobs") {
-  CHECK(ports_in("12000-12002,12010") == Ports{12000, 12001, 12002, 12010});
-  for (const char* bad : {"", "0", "70000", "12000-", "x", "1-2-3"}) CHECK(ports_in(bad).empty());
-  auto const ports = ports_for("slurm/c/5.0/");
+  CHECK(parse_port_list("12000-12002,12010") == Ports{12000, 12001, 12002, 12010});
+  for (const char* bad : {"", "0", "70000", "12000-", "x", "1-2-3"}) CHECK(parse_port_list(bad).empty());
+  auto const ports = derive_ports("slurm/c/5.0/");
   REQUIRE(ports.size() >= 4);
   for (auto const port : ports) CHECK((port >= 10000 && port < 30000));
-  CHECK(ports == ports_for("slurm/c/5.0/"));
-  CHECK(ports != ports_for("slurm/c/5.1/"));
+  CHECK(ports == derive_ports("slurm/c/5.0/"));
+  CHECK(ports != derive_ports("slurm/c/5.1/"));
 }
 
 TEST_CASE("a step's variables say who meets where") {
-  auto step = slurm_step_of(variables(task(3)));
+  auto step = read_slurm_step(variables(task(3)));
   REQUIRE(step);
   CHECK((step->rank == 3 && step->size == 5 && step->hosts == Names{"n0", "n1"}));
   CHECK(step->host_of == Names{"n0", "n0", "n0", "n1", "n1"});
   CHECK(step->job == "slurm/c/5.0/");
   auto set = task(0);
   set["SLURM_DISTRIBUTION"] = "cyclic";
-  CHECK(slurm_step_of(variables(set))->host_of == Names{"n0", "n1", "n0", "n1", "n0"});
+  CHECK(read_slurm_step(variables(set))->host_of == Names{"n0", "n1", "n0", "n1", "n0"});
   set["SLURM_DISTRIBUTION"] = "arbitrary";
-  CHECK(slurm_step_of(variables(set))->host_of == Names(5));
+  CHECK(read_slurm_step(variables(set))->host_of == Names(5));
   // srun a : b. The hosts are sorted by name, rank 0 is the first component's.
   set = task(0);
-  CHECK(slurm_step_of(variables(set))->leader_host == "n0");
+  CHECK(read_slurm_step(variables(set))->leader_host == "n0");
   set["SLURM_JOB_NODELIST_HET_GROUP_0"] = "m7";  // takes no part in the step
   set["SLURM_JOB_NODELIST_HET_GROUP_1"] = "n1";
   set["SLURM_JOB_NODELIST_HET_GROUP_2"] = "n0";
-  CHECK(slurm_step_of(variables(set))->leader_host == "n1");
+  CHECK(read_slurm_step(variables(set))->leader_host == "n1");
   set = task(0);
   set["SLURM_JOB_NODELIST_PACK_GROUP_0"] = "n1";  // Slurm 22.05
-  CHECK(slurm_step_of(variables(set))->leader_host == "n1");
+  CHECK(read_slurm_step(variables(set))->leader_host == "n1");
   set["SLURM_STEP_NUM_TASKS"] = "1";
-  CHECK_FALSE(slurm_step_of(variables(set)));
+  CHECK_FALSE(read_slurm_step(variables(set)));
   set = task(7);  // beyond the size
-  CHECK_THROWS_AS(slurm_step_of(variables(set)), Error);
+  CHECK_THROWS_AS(read_slurm_step(variables(set)), Error);
   set = task(0);
   set.erase("SLURM_STEP_NODELIST");
-  CHECK_THROWS_AS(slurm_step_of(variables(set)), Error);
+  CHECK_THROWS_AS(read_slurm_step(variables(set)), Error);
   set.erase("SLURM_STEP_ID");  // a batch script
-  CHECK_FALSE(slurm_step_of(variables(set)));
+  CHECK_FALSE(read_slurm_step(variables(set)));
 }
 
 TEST_CASE("RANK and WORLD_SIZE count when all four are there, and the port is not the framework's") {
@@ -103,67 +103,67 @@ TEST_CASE("RANK and WORLD_SIZE count when all four are there, and the port is no
           {"MASTER_ADDR", "h"},
           {"MASTER_PORT", "29500"},
           {"LOCAL_RANK", "1"}};
-  auto const named = named_meeting_of(variables(set));
+  auto const named = read_env_rendezvous(variables(set));
   REQUIRE(named);
   CHECK((named->rank == 2 && named->size == 4 && named->local_rank == 1 && named->port == 29501));
   set["MUSTER_PORT"] = "4000";
-  CHECK(named_meeting_of(variables(set))->port == 4000);
+  CHECK(read_env_rendezvous(variables(set))->port == 4000);
   for (const auto& [name, value] :
        Set{{"RANK", "4"}, {"RANK", "x"}, {"MASTER_PORT", "0"}, {"WORLD_SIZE", "-1"}}) {
     auto bad = set;
     bad[name] = value;
-    CHECK_THROWS_AS(named_meeting_of(variables(bad)), Error);
+    CHECK_THROWS_AS(read_env_rendezvous(variables(bad)), Error);
   }
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     auto partial = set;
     partial.erase(name);
-    CHECK_FALSE(named_meeting_of(variables(partial)));
+    CHECK_FALSE(read_env_rendezvous(variables(partial)));
   }
 }
 
 TEST_CASE("a rank that two launchers tell differently is refused, unless Muster's plugin set it") {
   Set set{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}};
-  CHECK_FALSE(disagreement_about_rank(variables({}), 1, 4));
-  CHECK_FALSE(disagreement_about_rank(variables(set), 1, 4));
-  CHECK(disagreement_about_rank(variables(set), 2, 4));
-  CHECK(disagreement_about_rank(variables(set), 1, 8));
+  CHECK_FALSE(check_rank_consistency(variables({}), 1, 4));
+  CHECK_FALSE(check_rank_consistency(variables(set), 1, 4));
+  CHECK(check_rank_consistency(variables(set), 2, 4));
+  CHECK(check_rank_consistency(variables(set), 1, 8));
   set["MUSTER_SET"] = "OMP_NUM_THREADS,RANK,WORLD_SIZE";  // of the step that runs mpirun's daemons
-  CHECK_FALSE(disagreement_about_rank(variables(set), 5, 8));
+  CHECK_FALSE(check_rank_consistency(variables(set), 5, 8));
   set["RANK"] = "3";  // changed since
-  CHECK(disagreement_about_rank(variables(set), 1, 4));
+  CHECK(check_rank_consistency(variables(set), 1, 4));
 }
 
 TEST_CASE("missing ranks are told apart by how far they came") {
-  Attendance attendance;
+  JoinProgress attendance;
   attendance.size = 7;
   attendance.present = {0, 1};
   attendance.connected = {4, 5};
   attendance.host_of = {"a", "a", "a", "a", "b", "c", "c"};
   attendance.seen_on_host["a"] = {{0, {1, "x"}}, {1, {2, "x"}}, {2, {31, "python3"}}};
-  CHECK(absence_of(attendance, 60s) ==
+  CHECK(describe_missing_ranks(attendance, 60s) ==
         "join: 5 of 7 ranks missing after 60 s: rank 2 (host a) started (pid 31, python3) but said no hello; "
         "rank 3 (host a) has no process there: it never started, or ended; "
         "rank 4 (host b) connected but said no hello; rank 5 (host c) connected but said no hello; "
         "rank 6 (host c) said no hello, nor did any other rank of that host");
   attendance.started_together = true;  // by slurmstepd
   attendance.declined[6] = "no munged answers on its host";
-  CHECK(absence_of(attendance, 60s)
+  CHECK(describe_missing_ranks(attendance, 60s)
             .find("rank 3 (host a) has no process there any more: it ended without a "
                   "hello") != std::string::npos);
-  CHECK(absence_of(attendance, 60s)
+  CHECK(describe_missing_ranks(attendance, 60s)
             .find("rank 6 (host c) cannot take part, it says: no munged answers on its "
                   "host") != std::string::npos);
   attendance.size = 100;
-  CHECK(absence_of(attendance, 60s).find("98 of 100") != std::string::npos);
-  CHECK(absence_of(attendance, 60s).find("; and 90 more") != std::string::npos);
+  CHECK(describe_missing_ranks(attendance, 60s).find("98 of 100") != std::string::npos);
+  CHECK(describe_missing_ranks(attendance, 60s).find("; and 90 more") != std::string::npos);
   // Where only those who came know their hosts.
   attendance.size = 4;
   attendance.host_of.clear();
   attendance.seen_on_host["b"] = {};
   auto const nowhere = "rank 3 has no process on a, b: it never started, ended, or is on another host";
-  CHECK(absence_of(attendance, 60s).find(nowhere) != std::string::npos);
+  CHECK(describe_missing_ranks(attendance, 60s).find(nowhere) != std::string::npos);
   attendance.seen_on_host["b"] = {{unreadable, {77, "y"}}};
-  CHECK(absence_of(attendance, 60s).find("rank 3 (host unknown) said no hello") != std::string::npos);
+  CHECK(describe_missing_ranks(attendance, 60s).find("rank 3 (host unknown) said no hello") != std::string::npos);
 }
 
 TEST_CASE("the processes of a job's ranks are found on their host") {
@@ -184,13 +184,13 @@ TEST_CASE("the processes of a job's ranks are found on their host") {
   std::map<int, RankProcess> found;
   for (int i = 0; i < 1000 && found.count(5) == 0; ++i) {
     usleep(20'000);  // until it runs
-    found = processes_of_ranks(here, "address");
+    found = find_rank_processes(here, "address");
   }
   found.erase(unreadable);  // others' processes that a busy machine holds up
   REQUIRE(found.size() == 1);
   CHECK(found[5].pid == child);
   CHECK(found[5].name == "sleep");
-  CHECK(processes_of_ranks(here, "slurm").count(5) == 0);
+  CHECK(find_rank_processes(here, "slurm").count(5) == 0);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
@@ -201,18 +201,18 @@ TEST_CASE("a process that cannot be read holds nobody, and may be any rank's") {
   std::filesystem::create_directory(proc.root / "78");
   std::ofstream(proc.root / "78/comm") << "runs\n";
   std::ofstream(proc.root / "78/environ") << "PMIX_NAMESPACE=n" << '\0' << "PMIX_RANK=1" << '\0';
-  auto const found = processes_of_ranks(variables({{"PMIX_NAMESPACE", "n"}}), "pmix", proc.root);
+  auto const found = find_rank_processes(variables({{"PMIX_NAMESPACE", "n"}}), "pmix", proc.root);
   REQUIRE(found.size() == 2);
   CHECK(found.at(1).name == "runs");
   CHECK(found.at(unreadable).pid == 77);
   CHECK(found.at(unreadable).name == "stuck");
 
-  Attendance attendance;
+  JoinProgress attendance;
   attendance.size = 3;
   attendance.host_of = {"a", "a", "a"};
   attendance.present = {0};
   attendance.seen_on_host["a"] = found;
-  CHECK(absence_of(attendance, 60s) ==
+  CHECK(describe_missing_ranks(attendance, 60s) ==
         "join: 2 of 3 ranks missing after 60 s: rank 1 (host a) started (pid 78, runs) but said no hello; "
         "rank 2 (host a) said no hello; pid 77 (stuck) there, which may be its own, cannot be read now");
 }

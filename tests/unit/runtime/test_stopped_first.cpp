@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "meetings.hpp"
-#include "rendezvous/host_meeting.hpp"
+#include "rendezvous/host_leader.hpp"
 
 using namespace meetings;
 
@@ -14,10 +14,10 @@ namespace {
 // A process that takes the host's socket and is stopped at once.
 class StoppedFirst {
  public:
-  explicit StoppedFirst(const MeetingPlan& plan) : pid_(fork()) {
+  explicit StoppedFirst(const RendezvousConfig& plan) : pid_(fork()) {
     if (pid_ == 0) {
       asio::io_context io;
-      auto const host = HostMeeting::try_first(io, plan);
+      auto const host = HostLeader::try_first(io, plan);
       if (host) raise(SIGSTOP);
       _exit(1);
     }
@@ -37,7 +37,7 @@ class StoppedFirst {
 };
 
 // Rank 0 on a host of its own, the others on another.
-MeetingPlan plan_of_host(const std::string& job, int rank, int size) {
+RendezvousConfig plan_of_host(const std::string& job, int rank, int size) {
   auto plan = plan_of(job, rank, size);
   plan.host_socket = fmt::format("muster/{}/host{}", job, rank == 0 ? 0 : 1);
   return plan;

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "control_plane/members.hpp"
-#include "control_plane/round.hpp"
-#include "control_plane/store.hpp"
+#include "control_plane/rank_ranges.hpp"
+#include "control_plane/gather_round.hpp"
+#include "control_plane/kv_store.hpp"
 #include "has.hpp"
 #include "is_cut_off.hpp"
 #include "star.hpp"
@@ -77,8 +77,8 @@ class Eavesdropper {
   std::thread thread_;
 };
 
-std::shared_ptr<Plane> follow_through(const Star& star, std::uint16_t port) {
-  return Plane::follow(1, star.options, {"127.0.0.1"}, port, star.key, Deadline(20s));
+std::shared_ptr<ControlPlane> follow_through(const Star& star, std::uint16_t port) {
+  return ControlPlane::follow(1, star.options, {"127.0.0.1"}, port, star.key, Deadline(20s));
 }
 
 // A rank that has the key and says what it likes.
@@ -87,7 +87,7 @@ class Outlaw {
   explicit Outlaw(const Star& star) {
     auto [socket, keys] = connect_to_leader(io_, 1, endpoints_of({"127.0.0.1"}, star.planes[0]->port()),
                                             star.key, Deadline(20s));
-    channel_ = std::make_shared<Channel>(std::move(socket), keys);
+    channel_ = std::make_shared<SecureChannel>(std::move(socket), keys);
     channel_->start([](const Message&) {}, [](const std::string&) {});
   }
   ~Outlaw() { channel_->close(); }
@@ -99,10 +99,10 @@ class Outlaw {
 
  private:
   asio::io_context io_;
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<SecureChannel> channel_;
 };
 
-Error failure_of(Plane& plane) {
+Error failure_of(ControlPlane& plane) {
   try {
     plane.barrier("epoch", 10s);
   } catch (const Error& error) {
@@ -119,7 +119,7 @@ TEST_CASE("what a rank sent does not let anybody in who sends it again") {
   {
     Eavesdropper ear(star.planes[0]->port());
     star.planes.push_back(follow_through(star, ear.port()));
-    auto const thrown = star.on_each([](int, Plane& plane) { plane.barrier("meet", 10s); });
+    auto const thrown = star.on_each([](int, ControlPlane& plane) { plane.barrier("meet", 10s); });
     REQUIRE_FALSE(thrown[0]);
     heard = ear.heard();
     REQUIRE(heard.size() > greeting_bytes + proof_bytes);
@@ -129,7 +129,7 @@ TEST_CASE("what a rank sent does not let anybody in who sends it again") {
     asio::error_code ignored;
     asio::write(again, asio::buffer(heard), ignored);
     CHECK(is_cut_off(again));
-    auto const after = star.on_each([](int, Plane& plane) { plane.barrier("go on", 10s); });
+    auto const after = star.on_each([](int, ControlPlane& plane) { plane.barrier("go on", 10s); });
     CHECK_FALSE(after[0]);
     CHECK_FALSE(after[1]);
   }
@@ -139,10 +139,10 @@ TEST_CASE("a frame that comes twice ends the connection") {
   Star star(2, 1);
   Eavesdropper ear(star.planes[0]->port());
   star.planes.push_back(follow_through(star, ear.port()));
-  auto const before = star.on_each([](int, Plane& plane) { plane.barrier("meet", 10s); });
+  auto const before = star.on_each([](int, ControlPlane& plane) { plane.barrier("meet", 10s); });
   REQUIRE_FALSE(before[0]);
   ear.send_twice();
-  auto const thrown = star.on_each([](int, Plane& plane) {
+  auto const thrown = star.on_each([](int, ControlPlane& plane) {
     for (int i = 0; i < 3; ++i) plane.barrier("meet again", 10s);
   });
   REQUIRE(thrown[0]);

@@ -9,7 +9,7 @@
 
 #include "catch.hpp"
 #include "inventory/nccl_conf.hpp"
-#include "inventory/surroundings.hpp"
+#include "inventory/host_inventory.hpp"
 
 using namespace muster::bootstrap;
 namespace fs = std::filesystem;
@@ -52,7 +52,7 @@ TEST_CASE("adapters, driver and GPU devices are read from the host") {
   tree.write("sys/class/infiniband/mlx5_0/ports/odd/state", "4: ACTIVE");
   for (const char* name : {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "null"})
     tree.write(std::string("dev/") + name, "");
-  auto const around = read_surroundings({.nccl = true, .others = true, .local_rank = 0}, tree.root.string());
+  auto const around = read_host_inventory({.nccl = true, .others = true, .local_rank = 0}, tree.root.string());
   CHECK(around.driver == "570.133.20");
   CHECK(around.gpus_openable == 3);
   REQUIRE(around.adapters.size() == 2);
@@ -73,12 +73,12 @@ TEST_CASE("only the host's first rank reads what belongs to the host, and only f
   Tree const tree;
   tree.write("sys/module/nvidia/version", "570.133.20");
   tree.write("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
-  auto around = read_surroundings({.nccl = true, .others = true, .local_rank = 1}, tree.root.string());
+  auto around = read_host_inventory({.nccl = true, .others = true, .local_rank = 1}, tree.root.string());
   CHECK(around.driver == "570.133.20");
   CHECK(around.gpus_openable == -1);
   CHECK(around.adapters.empty());
   CHECK(around.interfaces.empty());
-  around = read_surroundings({.nccl = false, .others = true, .local_rank = 0}, tree.root.string());
+  around = read_host_inventory({.nccl = false, .others = true, .local_rank = 0}, tree.root.string());
   CHECK(around.driver.empty());
   CHECK(around.interfaces.empty());
 }
@@ -140,12 +140,12 @@ TEST_CASE("what NCCL's files say counts where the environment does not, and for 
   Variable const algorithm("NCCL_ALGO", "Tree");
   Variable const protocol("NCCL_PROTO", "");  // set, if to nothing
   Variable const nothing_else("NCCL_CONF_FILE", "/none");
-  SurroundingsWish wish{.nccl = true, .others = true, .local_rank = 0};
-  auto around = read_surroundings(wish, tree.root.string());
+  InventoryRequest wish{.nccl = true, .others = true, .local_rank = 0};
+  auto around = read_host_inventory(wish, tree.root.string());
   CHECK(around.variables.at("NCCL_ALGO") == "Tree");
   CHECK(around.variables.at("NCCL_SOCKET_IFNAME") == "eth1");
   CHECK(around.variables.at("NCCL_PROTO").empty());
   wish.nccl = false;
-  around = read_surroundings(wish, tree.root.string());
+  around = read_host_inventory(wish, tree.root.string());
   CHECK_FALSE(around.variables.contains("NCCL_SOCKET_IFNAME"));
 }

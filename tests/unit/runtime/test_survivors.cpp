@@ -8,9 +8,9 @@
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "recovery/reunion.hpp"
+#include "recovery/survivor_rendezvous.hpp"
 #include "star.hpp"
-#include "transport/peer.hpp"
+#include "transport/peer_process.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -29,7 +29,7 @@ struct Lost {
     asio::local::stream_protocol::acceptor acceptor(io, name);
     pid = fork();
     if (pid == 0) {
-      LastCall own;
+      FlightRecorder own;
       own.enter_phase("running");
       own.enter("all_reduce", "world", 7);
       int const its = own.descriptor();
@@ -53,7 +53,7 @@ struct Lost {
     asio::write(ours, asio::buffer(&go, 1));
   }
   // When its side of the connection has closed, as a leader asks.
-  Ending ending() {
+  DisconnectCause ending() {
     asio::error_code error;
     ours.read_some(asio::buffer(&go, 1), error);
     return peer->ending(error.message(), 0ms);
@@ -65,23 +65,23 @@ struct Lost {
 
   asio::io_context io;
   Socket ours;
-  std::optional<Peer> peer;
+  std::optional<PeerProcess> peer;
   char go = 0;
   pid_t pid = 0;
   int descriptor = -1;
 };
 
 // Who is told in a reunion of `present` of four ranks, and what each got or threw.
-struct Meeting {
-  Meeting(std::vector<int> present, std::vector<int> running, std::set<int> ended,
+struct RendezvousBootstrap {
+  RendezvousBootstrap(std::vector<int> present, std::vector<int> running, std::set<int> ended,
           std::set<int> silent = {}) {
-    std::vector<std::unique_ptr<Reunion>> gates;
-    ReunionPlan plan;
+    std::vector<std::unique_ptr<SurvivorRendezvous>> gates;
+    RecoveryConfig plan;
     plan.key = random_key();
     plan.ended = std::move(ended);
     plan.silent = std::move(silent);
     for (int r = 0; r < 4; ++r) {
-      gates.push_back(std::make_unique<Reunion>());
+      gates.push_back(std::make_unique<SurvivorRendezvous>());
       plan.names.push_back(fmt::format("rank {}", r));
       plan.addresses.push_back({"127.0.0.1"});
       plan.ports.push_back(gates.back()->port());
@@ -105,7 +105,7 @@ struct Meeting {
     }
     for (auto& thread : threads) thread.join();
   }
-  std::vector<Reunion::Words> words;
+  std::vector<SurvivorRendezvous::Words> words;
   std::vector<std::optional<Error>> errors;
 };
 
@@ -144,7 +144,7 @@ TEST_CASE("of a process of this host it is known how it ended and what it did la
 }
 
 TEST_CASE("a last call is what was entered last, whatever was there before, and one line") {
-  LastCall call;
+  FlightRecorder call;
   call.enter("a name that is far longer than what follows it", "world/1.0", 12);
   call.enter("send", "w", 0);
   CHECK(call.text() == "while joining, last call send (on communicator 'w')");
@@ -153,13 +153,13 @@ TEST_CASE("a last call is what was entered last, whatever was there before, and 
   std::string const endless(5000, 'x');
   call.enter(endless.c_str(), endless.c_str(), 1);
   CHECK(call.text().size() < 300);
-  LastCall::Reader const nobody(LocalProcess(getpid()), 0);  // standard input is no last call
+  FlightRecorder::Reader const nobody(ProcessHandle(getpid()), 0);  // standard input is no last call
   CHECK(nobody.text().empty());
 }
 
 TEST_CASE("who waits long is told of in one line, and ranks in different operations fail") {
   Star star(3);
-  std::vector<std::shared_ptr<Activity>> activities;
+  std::vector<std::shared_ptr<OperationState>> activities;
   for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
   for (std::size_t r = 0; r < 3; ++r) {
     for (int i = 0; i < 4; ++i) activities[r]->enter("broadcast");
@@ -167,13 +167,13 @@ TEST_CASE("who waits long is told of in one line, and ranks in different operati
     activities[r]->enter("all_reduce");
     activities[r]->inside = true;
   }
-  star.on_each([](int rank, Plane& plane) {
+  star.on_each([](int rank, ControlPlane& plane) {
     if (rank != 1) plane.warn_stalled("world", {0, 1, 2}, 5, "all_reduce", 30s);
   });
   std::this_thread::sleep_for(300ms);
   CHECK_FALSE(star.planes[0]->failed());  // a warning ends nothing
   activities[1]->enter("barrier");
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank != 2) return plane.barrier("b", 10s);
     plane.warn_stalled("world", {0, 1, 2}, 5, "all_reduce", 60s);
     for (int i = 0; i < 1000 && !plane.failed(); ++i) std::this_thread::sleep_for(10ms);
@@ -189,11 +189,11 @@ TEST_CASE("who waits long is told of in one line, and ranks in different operati
 
 TEST_CASE("an operation that fails on one rank says who is in another one") {
   Star star(2);
-  std::vector<std::shared_ptr<Activity>> activities;
+  std::vector<std::shared_ptr<OperationState>> activities;
   for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
   activities[0]->enter("all_reduce");
   activities[1]->enter("broadcast");
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 0) plane.broke_in("world", {0, 1}, 1, "all_reduce", ErrorCode::system, "message truncated");
     plane.barrier("b", 10s);  // rank 0 does not come here
   });
@@ -214,7 +214,7 @@ TEST_CASE("a program is called before it hears of a lost rank, once") {
         },
         10s);
   }
-  auto const thrown = star.on_each([](int rank, Plane& plane) {
+  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
     if (rank == 2) return plane.abandon();
     plane.barrier("epoch", 20s);
   });
@@ -227,30 +227,30 @@ TEST_CASE("a program is called before it hears of a lost rank, once") {
 
 TEST_CASE("those that are left come to the lowest of them") {
   SECTION("rank 0 among them") {
-    Meeting const meeting({0, 1, 3}, {0, 1, 3}, {2});
+    RendezvousBootstrap const meeting({0, 1, 3}, {0, 1, 3}, {2});
     for (std::size_t r : {0u, 1u, 3u}) {
       INFO((meeting.errors[r] ? meeting.errors[r]->what() : ""));
-      CHECK(meeting.words[r] == Reunion::Words{{0, {10}}, {1, {11}}, {3, {13}}});
+      CHECK(meeting.words[r] == SurvivorRendezvous::Words{{0, {10}}, {1, {11}}, {3, {13}}});
     }
   }
   SECTION("rank 0 gone, and rank 1 with it, of which nobody knows yet") {
-    Meeting const meeting({2, 3}, {2, 3}, {0});
-    CHECK(meeting.words[2] == Reunion::Words{{2, {12}}, {3, {13}}});
+    RendezvousBootstrap const meeting({2, 3}, {2, 3}, {0});
+    CHECK(meeting.words[2] == SurvivorRendezvous::Words{{2, {12}}, {3, {13}}});
     CHECK(meeting.words[3] == meeting.words[2]);
   }
   SECTION("cut off from the half with the lowest rank: they end") {
-    Meeting const meeting({2, 3}, {2, 3}, {}, {0, 1});
+    RendezvousBootstrap const meeting({2, 3}, {2, 3}, {}, {0, 1});
     REQUIRE((meeting.errors[2] && meeting.errors[3]));
     CHECK(meeting.errors[2]->code() == ErrorCode::lost_rank);
     CHECK(has(meeting.errors[2]->what(), "2 of 4 ranks are left here, too few to go on"));
     CHECK(meeting.errors[2]->reported_elsewhere() != meeting.errors[3]->reported_elsewhere());
   }
   SECTION("cut off with the lowest rank: they go on") {
-    Meeting const meeting({0, 1}, {0, 1}, {}, {2, 3});
-    CHECK(meeting.words[1] == Reunion::Words{{0, {10}}, {1, {11}}});
+    RendezvousBootstrap const meeting({0, 1}, {0, 1}, {}, {2, 3});
+    CHECK(meeting.words[1] == SurvivorRendezvous::Words{{0, {10}}, {1, {11}}});
   }
   SECTION("one that runs but does not come is waited for until the deadline") {
-    Meeting const meeting({0, 1, 2}, {0, 1, 2, 3}, {});
-    CHECK(meeting.words[2] == Reunion::Words{{0, {10}}, {1, {11}}, {2, {12}}});
+    RendezvousBootstrap const meeting({0, 1, 2}, {0, 1, 2, 3}, {});
+    CHECK(meeting.words[2] == SurvivorRendezvous::Words{{0, {10}}, {1, {11}}, {2, {12}}});
   }
 }

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "catch.hpp"
-#include "inventory/surroundings.hpp"
+#include "inventory/host_inventory.hpp"
 #include "silent_file.hpp"
 #include "star.hpp"
 
@@ -37,7 +37,7 @@ void fill_standard_error() {
 TEST_CASE("an adapter whose driver does not answer holds no join") {
   FolderWithSilentFile const host("sys/class/infiniband/mlx5_0/ports/1/link_layer");
   auto const around =
-      bootstrap::read_surroundings({.nccl = true, .others = true, .local_rank = 0}, host.root.string());
+      bootstrap::read_host_inventory({.nccl = true, .others = true, .local_rank = 0}, host.root.string());
   CHECK(around.adapters.empty());
   CHECK_FALSE(around.interfaces.empty());
 }
@@ -47,11 +47,11 @@ TEST_CASE("a process whose program does not hear of a loss ends, also when nobod
   if (child == 0) {
     alarm(30);
     fill_standard_error();
-    PlaneOptions const options{Star::roster_of(2), {}, 10s, 0ms, 100ms};
+    ControlPlaneOptions const options{Star::roster_of(2), {}, 10s, 0ms, 100ms};
     auto const key = random_key();
-    auto const rank_0 = Plane::listen(key);
+    auto const rank_0 = ControlPlane::listen(key);
     rank_0->lead(options);
-    auto const rank_1 = Plane::follow(1, options, {"127.0.0.1"}, rank_0->port(), key, Deadline(10s));
+    auto const rank_1 = ControlPlane::follow(1, options, {"127.0.0.1"}, rank_0->port(), key, Deadline(10s));
     std::thread other([&] { rank_1->barrier("join", 10s); });
     rank_0->barrier("join", 10s);
     other.join();

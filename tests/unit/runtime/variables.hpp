@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "launcher/slurm.hpp"
+#include "launcher/launcher_detection.hpp"
 
 /// An environment of these variables alone.
-inline muster::bootstrap::Lookup variables(std::map<std::string, std::string> set) {
+inline muster::bootstrap::GetEnv variables(std::map<std::string, std::string> set) {
   return [set = std::move(set)](const char* name) {
     auto const found = set.find(name);
     return found == set.end() ? std::string() : found->second;

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "compute/cuda/instructions.cuh"
-#include "half_bits.hpp"
+#include "float16_bits.hpp"
 
 namespace muster::compute::cuda {
 namespace {

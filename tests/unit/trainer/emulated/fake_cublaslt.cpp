@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "half_bits.hpp"
+#include "float16_bits.hpp"
 
 namespace {
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/communicator_group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "cbor.hpp"
+#include "roster/roster.hpp"
+#include "telemetry/event_log.hpp"
+
+namespace muster::detail {
+namespace {
+
+std::vector<int> everyone(std::size_t size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, const std::string& name)
+    : CommunicatorGroup(job, name, everyone(job->roster.size())) {}
+
+CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members)
+    : job_(std::move(job)),
+      name_(std::move(name)),
+      kept_name_(observe::kept(name_)),
+      members_(std::move(members)) {
+  rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), job_->rank) - members_.begin());
+  activity_ = job_->plane ? job_->plane->follow_activity(name_) : std::make_shared<control::OperationState>();
+}
+
+std::string CommunicatorGroup::this_rank() const {
+  return bootstrap::describe_rank(job_->roster[static_cast<std::size_t>(job_->rank)]);
+}
+
+CommunicatorGroup CommunicatorGroup::split(int color, int key) {
+  enter("split");
+  auto const number = ++splits_;
+  auto const blob = write_cbor(std::vector<int>{color, key});
+  std::vector<control::Blob> blobs{blob};
+  if (job_->plane && size() > 1) {
+    blobs = job_->plane->gather(fmt::format("split {} of communicator '{}'", number, name_), members_, blob,
+                                timeout());
+  }
+  std::vector<std::tuple<int, int, int>> chosen;  // key, rank here, rank in the job
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
+    auto const wish = read_cbor(blobs[i], "a rank's color and key").get<std::vector<int>>();
+    if (wish.at(0) == color) chosen.emplace_back(wish.at(1), static_cast<int>(i), members_.at(i));
+  }
+  std::sort(chosen.begin(), chosen.end());
+  std::vector<int> members;
+  for (const auto& [its_key, here, in_job] : chosen) members.push_back(in_job);
+  return CommunicatorGroup(job_, fmt::format("{}/{}.{}", name_, number, color), std::move(members));
+}
+
+std::vector<std::vector<std::uint64_t>> CommunicatorGroup::tell_all(const char* what,
+                                                        const std::vector<std::uint64_t>& mine) {
+  enter(what);
+  auto const number = ++tellings_;
+  if (!job_->plane || size() == 1) return {mine};
+  std::vector<std::vector<std::uint64_t>> all;
+  for (const auto& blob : job_->plane->gather(fmt::format("{} {} of communicator '{}'", what, number, name_),
+                                              members_, write_cbor(mine), timeout()))
+    all.push_back(read_cbor(blob, what).get<std::vector<std::uint64_t>>());
+  return all;
+}
+
+void CommunicatorGroup::enter(const char* operation) {
+  if (failed()) check();
+  peers_.clear();
+  next_warning_ = std::chrono::milliseconds{0};
+  activity_->enter(operation);
+}
+
+void CommunicatorGroup::enter_set_up(const char* operation) {
+  enter(operation);
+  if (job_->plane) next_warning_ = std::max(job_->plane->stall_warning(), JoinOptions{}.stall_warning);
+}
+
+void CommunicatorGroup::enter_messages(const char* operation, std::span<const int> peers) {
+  if (failed()) check();
+  peers_.assign(peers.begin(), peers.end());
+  next_warning_ = std::chrono::milliseconds{0};
+  activity_->enter_message(operation);
+}
+
+void CommunicatorGroup::check() const {
+  if (job_->plane) job_->plane->check();
+}
+
+std::string CommunicatorGroup::operation_with_peers() const {
+  std::string operation = activity_->operation.load();
+  if (peers_.empty()) return operation;
+  std::vector<int> ranks;
+  for (int const peer : peers_) ranks.push_back(members_.at(static_cast<std::size_t>(peer)));
+  return operation + fmt::format(" with {}", bootstrap::describe_ranks(job_->roster, ranks));
+}
+
+void CommunicatorGroup::waiting(const Deadline& deadline) {
+  if (!job_->plane || job_->plane->stall_warning().count() == 0) return;
+  auto const waited = deadline.length() - deadline.remaining();
+  if (next_warning_.count() == 0) next_warning_ = job_->plane->stall_warning();
+  if (waited < next_warning_) return;
+  job_->plane->warn_stalled(name_, members_, number_of_all(), operation_with_peers(), next_warning_);
+  next_warning_ *= 2;
+}
+
+void CommunicatorGroup::stalled(std::chrono::milliseconds waited) const {
+  if (job_->plane) job_->plane->stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
+  broke(ErrorCode::deadline, "not done after " + text_of(waited));
+}
+
+std::string CommunicatorGroup::broken_text(const std::string& reason) const {
+  return fmt::format("{} on communicator '{}', {}: {}", operation(), name_, this_rank(), reason);
+}
+
+void CommunicatorGroup::broke(ErrorCode code, const std::string& reason) const {
+  auto const text = broken_text(reason);
+  // Every rank may meet the same error: one of them says it.
+  if (job_->plane && peers_.empty() && size() > 1 && (code == ErrorCode::system || code == ErrorCode::device))
+    job_->plane->broke_in(name_, members_, number(), operation(), code, reason);
+  if (job_->plane) job_->plane->give_up(code, text);
+  throw Error(code, text);
+}
+
+void CommunicatorGroup::report_stalled(std::chrono::milliseconds waited) const {
+  job_->plane->report_stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
+}
+
+void CommunicatorGroup::report_broken(ErrorCode code, const std::string& reason) const {
+  if (peers_.empty() && size() > 1)
+    job_->plane->report_broken(name_, members_, number(), operation(), code, reason);
+  else
+    job_->plane->report_end(code, broken_text(reason));
+}
+
+}  // namespace muster::detail

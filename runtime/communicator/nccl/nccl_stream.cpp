@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/nccl/nccl_stream.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "log.hpp"
+
+namespace muster::detail {
+namespace {
+
+class NcclLane : public CommStream {
+ public:
+  NcclLane(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl)
+      : state_(std::move(state)), nccl_(std::move(nccl)) {
+    nccl_->make_context_current();
+    require(cuda().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
+    require(cuda().event_create(&order_, CU_EVENT_DISABLE_TIMING), "no event");
+  }
+
+  // What is under way may be stuck, and freeing memory waits for it: then everything stays as it is, and the
+  // process is about to end.
+  ~NcclLane() override {
+    if (std::uncaught_exceptions() > unwinding_) return;
+    try {
+      nccl_->synchronize(stream_);
+    } catch (const Error&) {
+      return;
+    }
+    for (void* const handle : registrations_) nccl_->deregister_memory(handle);
+    for (const auto& [memory, from_nccl] : memory_) {
+      if (from_nccl) {
+        state_->nccl.mem_free(memory);
+      } else {
+        cuda().mem_free(reinterpret_cast<CUdeviceptr>(memory));
+      }
+    }
+    if (module_ != nullptr) cuda().module_unload(module_);
+    for (CUevent const event : marks_) cuda().event_destroy(event);
+    cuda().event_destroy(order_);
+    cuda().stream_destroy(stream_);
+  }
+
+  Stream stream() const noexcept override { return stream_; }
+
+  // One event is enough: a wait takes the moment of its last record (cuStreamWaitEvent).
+  void follow(Stream other) override { order(other, stream_); }
+  void lead(Stream other) override { order(stream_, other); }
+
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    require(cuda().memcpy_on_device(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
+                                    bytes, stream_),
+            "a copy");
+  }
+
+  // The functions are asked for now: with lazy loading a kernel is loaded when it is asked for first, which
+  // may wait for all that runs on the GPU.
+  void load_kernels(const void* module, std::span<const char* const> names) override {
+    nccl_->make_context_current();
+    require(cuda().module_load_data(&module_, module),
+            "the reducer's kernels cannot be loaded; was Muster built for this GPU "
+            "(MUSTER_CUDA_ARCHITECTURES) and with a CUDA that its driver knows?");
+    for (const char* const name : names) {
+      CUfunction kernel = nullptr;
+      require(cuda().module_get_function(&kernel, module_, name), name);
+      kernels_.push_back(kernel);
+    }
+  }
+
+  void launch(std::size_t kernel, std::size_t elements, void** arguments) override {
+    constexpr unsigned threads = 256;
+    constexpr std::size_t most_blocks = 4096;  // more than a GPU has room for at a time
+    auto const blocks = static_cast<unsigned>(std::min((elements + threads - 1) / threads, most_blocks));
+    require(cuda().launch_kernel(kernels_.at(kernel), blocks, 1, 1, threads, 1, 1, 0, stream_, arguments,
+                                 nullptr),
+            "a kernel");
+  }
+
+  void* allocate(std::size_t bytes) override {
+    nccl_->make_context_current();
+    void* memory = nullptr;
+    bool const from_nccl =
+        state_->nccl.mem_alloc != nullptr && state_->nccl.mem_alloc(&memory, bytes) == ncclSuccess;
+    if (!from_nccl) {
+      CUdeviceptr plain = 0;
+      require(cuda().mem_alloc(&plain, bytes), "no GPU memory for gradients");
+      memory = reinterpret_cast<void*>(plain);
+    }
+    memory_.emplace_back(memory, from_nccl);
+    require(cuda().memset_bytes(reinterpret_cast<CUdeviceptr>(memory), 0, bytes, stream_), "clearing memory");
+    log::debug("reducer: {} bytes from {}", bytes, from_nccl ? "ncclMemAlloc" : "cuMemAlloc");
+    register_memory(memory, bytes);
+    return memory;
+  }
+
+  void register_memory(void* memory, std::size_t bytes) override {
+    if (void* const handle = nccl_->register_memory(memory, bytes)) registrations_.push_back(handle);
+  }
+
+  void mark(std::size_t mark, Stream on) override {
+    nccl_->make_context_current();
+    while (marks_.size() <= mark) {
+      CUevent event = nullptr;
+      require(cuda().event_create(&event, CU_EVENT_DEFAULT), "no event");
+      marks_.push_back(event);
+    }
+    require(cuda().event_record(marks_[mark], on), "an event");
+  }
+
+  std::optional<double> between(std::size_t begin, std::size_t end) override {
+    float milliseconds = 0;
+    if (cuda().event_elapsed_time(&milliseconds, marks_.at(begin), marks_.at(end)) != CUDA_SUCCESS)
+      return std::nullopt;
+    return static_cast<double>(milliseconds) / 1000;
+  }
+
+ private:
+  const CudaLibrary& cuda() const { return state_->cuda; }
+  void require(CUresult result, const char* what) { nccl_->require_cuda(result, what); }
+  void order(Stream first, Stream second) {
+    nccl_->make_context_current();
+    require(cuda().event_record(order_, first), "an event");
+    require(cuda().stream_wait_event(second, order_, 0), "waiting for an event");
+  }
+
+  std::shared_ptr<NcclState> state_;
+  std::shared_ptr<NcclCommunicator> nccl_;
+  int unwinding_ = std::uncaught_exceptions();
+  CUstream stream_ = nullptr;
+  CUevent order_ = nullptr;
+  std::vector<CUevent> marks_;
+  CUmodule module_ = nullptr;
+  std::vector<CUfunction> kernels_;
+  std::vector<std::pair<void*, bool>> memory_;
+  std::vector<void*> registrations_;
+};
+
+}  // namespace
+
+std::shared_ptr<CommStream> make_nccl_lane(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl) {
+  return std::make_shared<NcclLane>(std::move(state), std::move(nccl));
+}
+
+}  // namespace muster::detail

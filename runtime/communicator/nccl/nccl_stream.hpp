@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "communicator/nccl/comm_stream.hpp"
+#include "communicator/nccl/nccl_communicator.hpp"
+
+namespace muster::detail {
+
+/// A lane for the operations of this communicator.
+std::shared_ptr<CommStream> make_nccl_lane(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl);
+
+}  // namespace muster::detail

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace muster::detail {
+
+/// Messages between ranks of one communicator; every wait for them is bounded.
+class PointToPoint {
+ public:
+  using Batch = std::vector<MPI_Request>;
+  virtual void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) = 0;
+  virtual void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) = 0;
+  /// Until all of `batch` is done, which is empty then.
+  virtual void wait(Batch& batch) = 0;
+
+ protected:
+  ~PointToPoint() = default;
+};
+
+}  // namespace muster::detail

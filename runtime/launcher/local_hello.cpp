@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/local_hello.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string_view>
+
+#include "muster/version.hpp"
+
+namespace muster::bootstrap {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+std::string first_line_of(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string allowed_cpus() {
+  // A mask of 8192 CPUs; the fixed cpu_set_t ends at 1024.
+  constexpr int limit = 8192;
+  auto const free_set = [](cpu_set_t* set) { CPU_FREE(set); };
+  std::unique_ptr<cpu_set_t, decltype(free_set)> set(CPU_ALLOC(limit), free_set);
+  std::size_t const bytes = CPU_ALLOC_SIZE(limit);
+  if (!set || sched_getaffinity(0, bytes, set.get()) != 0) return "";
+  std::string list;
+  for (int cpu = 0; cpu < limit; ++cpu) {
+    if (!CPU_ISSET_S(cpu, bytes, set.get())) continue;
+    int last = cpu;
+    while (last + 1 < limit && CPU_ISSET_S(last + 1, bytes, set.get())) ++last;
+    if (!list.empty()) list += ',';
+    list += last == cpu ? std::to_string(cpu) : fmt::format("{}-{}", cpu, last);
+    cpu = last;
+  }
+  return list;
+}
+
+std::string numeric(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* raw =
+      address->sa_family == AF_INET
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr)
+          : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  return inet_ntop(address->sa_family, raw, text.data(), text.size()) != nullptr ? text.data() : "";
+}
+
+// The own address from which packets to `target` would leave. Connecting a UDP socket only looks the route
+// up; nothing is sent.
+std::string address_towards(const std::string& target) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  if (target.empty() || inet_pton(AF_INET, target.c_str(), &to.sin_addr) != 1) return "";
+  int const fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return "";
+  std::string found;
+  sockaddr_in own{};
+  socklen_t length = sizeof own;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0 &&
+      getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+    found = numeric(reinterpret_cast<sockaddr*>(&own));
+  }
+  close(fd);
+  return found;
+}
+
+// Lower is likelier to be reached from other hosts.
+int order_of(const ifaddrs& interface) {
+  std::string_view const name = interface.ifa_name;
+  for (std::string_view prefix :
+       {"docker", "virbr", "br-", "cni", "flannel", "veth", "lxc", "podman", "cali"}) {
+    if (name.starts_with(prefix)) return 2;
+  }
+  return interface.ifa_addr->sa_family == AF_INET ? 0 : 1;
+}
+
+}  // namespace
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string network_namespace() {
+  std::array<char, 64> link{};
+  auto const length = ::readlink("/proc/self/ns/net", link.data(), link.size());
+  return length > 0 ? std::string(link.data(), static_cast<std::size_t>(length)) : "";
+}
+
+std::string placed_gpu() {
+  auto const list = variable("MUSTER_GPUS");
+  return list.substr(0, list.find(','));
+}
+
+std::vector<std::string> own_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {"127.0.0.1"};
+  std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> const owner(list, &freeifaddrs);
+  std::vector<std::pair<int, std::string>> found;
+  auto const preferred = address_towards(variable("SLURM_LAUNCH_NODE_IPADDR"));
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0 || (at->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
+    int const family = at->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    auto const text = numeric(at->ifa_addr);
+    if (text.empty() || text.starts_with("fe80:") || text.starts_with("169.254.")) continue;
+    found.emplace_back(text == preferred ? -1 : order_of(*at), text);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> addresses;
+  for (auto& [order, text] : found) addresses.push_back(std::move(text));
+  if (addresses.empty()) addresses.emplace_back("127.0.0.1");
+  return addresses;
+}
+
+Hello make_hello() {
+  Hello hello;
+  hello.host = host_name();
+  hello.boot_id = first_line_of("/proc/sys/kernel/random/boot_id");
+  hello.pid = getpid();
+  hello.gpu = placed_gpu();
+  hello.cpus = allowed_cpus();
+  hello.muster_version = version;
+  hello.plugin_version = variable("MUSTER_VERSION");
+  return hello;
+}
+
+std::vector<int> cpus_in(const std::string& list) {
+  constexpr int limit = 65536;
+  std::vector<bool> listed(limit);  // another rank's list may name the same ones again and again
+  int highest = -1;
+  std::size_t at = 0;
+  while (at < list.size()) {
+    auto const end = std::min(list.find(',', at), list.size());
+    int low = -1;
+    int high = -1;
+    const char* const stop = list.data() + end;
+    auto const [next, error] = std::from_chars(list.data() + at, stop, low);
+    high = low;
+    if (error == std::errc{} && next != stop && *next == '-') std::from_chars(next + 1, stop, high);
+    for (int cpu = low; cpu >= 0 && cpu <= high && cpu < limit; ++cpu) {
+      listed[static_cast<std::size_t>(cpu)] = true;
+      highest = std::max(highest, cpu);
+    }
+    at = end + 1;
+  }
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu <= highest; ++cpu)
+    if (listed[static_cast<std::size_t>(cpu)]) cpus.push_back(cpu);
+  return cpus;
+}
+
+}  // namespace muster::bootstrap

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reducer/bucket_size_agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "log.hpp"
+#include "reducer/bucket_size.hpp"
+
+namespace muster::detail {
+namespace {
+
+constexpr std::uint64_t unset = 0;
+constexpr std::uint64_t not_a_number = ~std::uint64_t{0};
+
+std::uint64_t bytes_from_environment() {
+  const char* const value = std::getenv("MUSTER_BUCKET_BYTES");
+  if (value == nullptr || *value == '\0') return unset;
+  std::string_view const text(value);
+  std::uint64_t bytes = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error != std::errc() || end != text.data() + text.size() || bytes == 0 ? not_a_number : bytes;
+}
+
+// FNV-1a over 64-bit words.
+std::uint64_t hash_of(std::span<const std::size_t> sizes, const ReducerOptions& options) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  auto const add = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3u; };
+  for (std::uint64_t const word :
+       {static_cast<std::uint64_t>(options.reduction), static_cast<std::uint64_t>(options.bucket_bytes),
+        std::uint64_t{options.bfloat16}, options.chunks})
+    add(word);
+  for (auto const size : sizes) add(size);
+  return hash;
+}
+
+std::size_t measured(CommunicatorBackend& own, CommStream* lane, std::size_t total) {
+  std::vector<float> on_host(lane != nullptr ? 0 : most_measured_bytes / sizeof(float));
+  void* const memory = lane != nullptr ? lane->allocate(most_measured_bytes) : on_host.data();
+  Stream const stream = lane != nullptr ? lane->stream() : nullptr;
+  auto const all_reduce = [&](std::size_t bytes) {
+    own.all_reduce(memory, memory, bytes / sizeof(float), DataType::float32, Reduction::max, stream);
+    own.synchronize(stream);
+  };
+  auto const slowest = [&](double seconds) {
+    double most = 0;
+    for (const auto& theirs : own.tell_all("reducer's measurement", {std::bit_cast<std::uint64_t>(seconds)}))
+      most = std::max(most, std::bit_cast<double>(theirs.at(0)));
+    return most;
+  };
+  auto const speed = measure(all_reduce, slowest);
+  auto const bytes = best_bucket_bytes(speed, total);
+  log::debug("reducer: all-reduce takes {:.1f} us and {:.3f} GB/s: buckets of {} bytes", speed.latency * 1e6,
+             speed.bandwidth / 1e9, bytes);
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t agree_on_buckets(CommunicatorBackend& own, CommStream* lane, std::span<const std::size_t> sizes,
+                             const ReducerOptions& options) {
+  auto const all = own.tell_all("reducer's options", {hash_of(sizes, options), bytes_from_environment()});
+  // Every rank sees the same and throws the same; rank 0 says it.
+  auto const refuse = [&](const std::string& text) { throw Error(ErrorCode::usage, text, own.rank() != 0); };
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (all[r].at(0) != all[0].at(0))
+      refuse(fmt::format("reducer: rank {} has other parameters or options than rank 0", r));
+  }
+  auto const wanted = all[0].at(1);
+  if (wanted == not_a_number)
+    refuse("MUSTER_BUCKET_BYTES on rank 0 is no number of bytes above 0: unset it or give one");
+  if (sizes.empty()) refuse("reducer: there are no parameters");
+  auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) * sizeof(float);
+  if (wanted != unset) return wanted;
+  if (options.bucket_bytes > 0) return options.bucket_bytes;
+  return own.size() == 1 ? std::max<std::size_t>(1, total) : measured(own, lane, total);
+}
+
+}  // namespace muster::detail

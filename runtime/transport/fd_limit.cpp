@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/fd_limit.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "log.hpp"
+#include "muster/error.hpp"
+
+namespace muster::control {
+namespace {
+
+// Strangers at the gates, the program's files, libraries.
+constexpr std::size_t others = 640;
+
+}  // namespace
+
+void raise_fd_limit(std::size_t connections) {
+  rlimit limit{};
+  auto const needed = connections + others;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed)
+    return;
+  if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max <= connections) {
+    throw Error(ErrorCode::environment, fmt::format("join: rank 0 needs a connection to each of {} hosts and "
+                                                    "ranks but may have {} open files: raise the limit "
+                                                    "(ulimit -Hn) to {} on its node",
+                                                    connections, limit.rlim_max, needed));
+  }
+  log::debug("control: the limit of open files is raised from {} to {}", limit.rlim_cur, needed);
+  limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? needed : std::min<rlim_t>(needed, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace muster::control
