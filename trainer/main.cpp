@@ -13,8 +13,8 @@
 #include "report/scaling.hpp"
 #include "run/choose_device.hpp"
 #include "run/trainer.hpp"
-#include "run/wait_policy.hpp"
-#include "training/agreement.hpp"
+#include "run/omp_wait_policy.hpp"
+#include "training/collective_errors.hpp"
 
 namespace {
 

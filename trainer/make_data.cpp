@@ -7,11 +7,11 @@
 #include <filesystem>
 
 #include "config/parse_command.hpp"
-#include "config/plain_formatter.hpp"
-#include "config/value_check.hpp"
-#include "data/digits.hpp"
+#include "config/help_formatter.hpp"
+#include "config/option_validators.hpp"
+#include "data/synthetic_digits.hpp"
 #include "data/idx.hpp"
-#include "data/language.hpp"
+#include "data/synthetic_language.hpp"
 #include "data/shard.hpp"
 #include "files/atomic_file.hpp"
 #include "muster/error.hpp"

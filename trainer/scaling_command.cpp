@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/parse_command.hpp"
-#include "config/value_check.hpp"
+#include "config/option_validators.hpp"
 #include "files/atomic_file.hpp"
 #include "muster/error.hpp"
 #include "report/chart.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "build_parts.hpp"
-#include "found_parts.hpp"
+#include "runtime_versions.hpp"
 #include "muster/version.hpp"
 
 namespace muster::cli {

@@ -10,7 +10,7 @@
 #include "placement/environment/environment.hpp"
 #include "placement/environment/socket_interface.hpp"
 #include "placement/place/place.hpp"
-#include "placement/place/place_reasons.hpp"
+#include "placement/place/explain_placement.hpp"
 #include "placement/report/report.hpp"
 #include "placement/report/report_json.hpp"
 #include "placement/report/report_svg.hpp"

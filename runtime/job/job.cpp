@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 #include "job/job_state.hpp"
 #include "job/rank_0_section.hpp"
 #include "telemetry/counters.hpp"
@@ -60,11 +60,11 @@ RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
 
 namespace detail {
 
-control::ControlPlane* JobInside::plane(Job& job) { return job.state_->context->plane.get(); }
+control::ControlPlane* JobInternals::plane(Job& job) { return job.state_->context->plane.get(); }
 
-const std::vector<bootstrap::JoinRecord>& JobInside::records(Job& job) { return job.state_->records; }
+const std::vector<bootstrap::JoinRecord>& JobInternals::records(Job& job) { return job.state_->records; }
 
-Job JobInside::examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
+Job JobInternals::examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
   auto state = Job::State::join(options, true);
   findings = state->findings;
   return Job(std::move(state));

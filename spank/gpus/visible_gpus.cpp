@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpus/visible_gpus.hpp"
 
-#include "gpus/gpu_choice.hpp"
+#include "gpus/gpu_assignment.hpp"
 
 namespace muster::spank {
 

@@ -3,10 +3,10 @@
 // asks for something is found out here, with libc alone; what is then to be done stands in step_part.cpp.
 #include <cstring>
 
-#include "hooks/asks.hpp"
-#include "hooks/give_up.hpp"
-#include "hooks/load_step_part.hpp"
-#include "hooks/ordinary_step.hpp"
+#include "hooks/activation_check.hpp"
+#include "hooks/fail_task.hpp"
+#include "hooks/load_plugin_impl.hpp"
+#include "hooks/step_type.hpp"
 #include "lift_mark.hpp"
 #include "log.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "gpus/cuda_indices.hpp"
 #include "gpus/gpu_binding.hpp"
-#include "gpus/gpu_choice.hpp"
+#include "gpus/gpu_assignment.hpp"
 #include "gpus/isolation.hpp"
 #include "log.hpp"
 #include "placement/topology/read.hpp"

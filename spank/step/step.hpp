@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpus/gpu_choice.hpp"
+#include "gpus/gpu_assignment.hpp"
 #include "gpus/mig.hpp"
 #include "gpus/row_claims.hpp"
 #include "gpus/visible_gpus.hpp"

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "log.hpp"
-#include "report/report_process.hpp"
+#include "report/report_daemon.hpp"
 #include "report/report_sender.hpp"
 #include "slurm/slurm_facts.hpp"
 

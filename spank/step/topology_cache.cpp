@@ -12,7 +12,7 @@
 
 #include "placement/topology/read.hpp"
 #include "placement/topology/regular_file.hpp"
-#include "placement/topology/topology_record.hpp"
+#include "placement/topology/topology_snapshot.hpp"
 
 namespace muster::spank {
 

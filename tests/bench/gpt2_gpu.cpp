@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "compute/cuda/cuda_compute.hpp"
-#include "machine/measure_peak.hpp"
+#include "machine/measure_peak_flops.hpp"
 #include "models/gpt.hpp"
 #include "muster/error.hpp"
 #include "muster/philox.hpp"

@@ -14,9 +14,9 @@
 
 #include "compute/cpu/cpu_compute.hpp"
 #include "data/shard.hpp"
-#include "machine/measure_peak.hpp"
+#include "machine/measure_peak_flops.hpp"
 #include "muster/philox.hpp"
-#include "run/wait_policy.hpp"
+#include "run/omp_wait_policy.hpp"
 #include "timed_compute.hpp"
 #include "training/replica.hpp"
 #include "training/token_workload.hpp"

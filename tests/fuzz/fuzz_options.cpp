@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "hooks/asks.hpp"
+#include "hooks/activation_check.hpp"
 #include "lines.hpp"
 #include "options.hpp"
 

@@ -3,7 +3,7 @@
 // and time go by the input, whatever numbers it claims.
 #include <cstdlib>
 
-#include "gpus/gpu_choice.hpp"
+#include "gpus/gpu_assignment.hpp"
 #include "gpus/isolation.hpp"
 #include "lines.hpp"
 #include "placement/environment/environment.hpp"

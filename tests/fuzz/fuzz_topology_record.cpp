@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kept topology: with its first line, and the body alone, since no damaged text has the right checksum.
-#include "placement/topology/topology_record.hpp"
+#include "placement/topology/topology_snapshot.hpp"
 
 using namespace muster::placement;
 

@@ -11,7 +11,7 @@
 #include "checkpoint/training_state.hpp"
 #include "frames.hpp"
 #include "placement/report/report.hpp"
-#include "placement/topology/topology_record.hpp"
+#include "placement/topology/topology_snapshot.hpp"
 #include "report/report_address.hpp"
 #include "roster/join_record.hpp"
 #include "sealed.hpp"

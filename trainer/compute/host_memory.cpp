@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "compute/host_pages.hpp"
+#include "compute/huge_pages.hpp"
 #include "compute/memory.hpp"
 
 namespace muster::compute {

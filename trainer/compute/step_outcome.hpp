@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compute/step_slots.hpp"
+#include "compute/reduced_scalars.hpp"
 
 namespace muster::compute {
 

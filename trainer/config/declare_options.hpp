@@ -8,7 +8,7 @@
 #include <string>
 
 #include "config/options.hpp"
-#include "config/value_check.hpp"
+#include "config/option_validators.hpp"
 
 namespace muster {
 

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "config/declare_options.hpp"
-#include "config/given_settings.hpp"
-#include "config/value_check.hpp"
+#include "config/setting_sources.hpp"
+#include "config/option_validators.hpp"
 #include "muster/error.hpp"
 
 namespace muster {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "config/nearest_name.hpp"
+#include "config/suggest_name.hpp"
 #include "muster/error.hpp"
 
 namespace muster {

@@ -7,10 +7,10 @@
 #include <cstdio>
 
 #include "config/declare_options.hpp"
-#include "config/given_settings.hpp"
-#include "config/nearest_name.hpp"
+#include "config/setting_sources.hpp"
+#include "config/suggest_name.hpp"
 #include "config/parse_command.hpp"
-#include "config/plain_formatter.hpp"
+#include "config/help_formatter.hpp"
 #include "config/settings.hpp"
 #include "muster/error.hpp"
 #include "muster/version.hpp"

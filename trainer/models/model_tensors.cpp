@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compute/cpu/split.hpp"
+#include "compute/cpu/parallel_for.hpp"
 #include "muster/philox.hpp"
 
 namespace muster::models {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "training/pace.hpp"
+#include "training/throughput.hpp"
 
 namespace muster {
 

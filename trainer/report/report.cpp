@@ -8,10 +8,10 @@
 
 #include "config/settings.hpp"
 #include "muster/version.hpp"
-#include "report/placement_picture.hpp"
+#include "report/placement_svg.hpp"
 #include "report/progress.hpp"
 #include "text/plural.hpp"
-#include "training/memory_plan.hpp"
+#include "training/memory_estimate.hpp"
 
 namespace muster {
 namespace {

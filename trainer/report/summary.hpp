@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "machine/rank_facts.hpp"
+#include "machine/rank_info.hpp"
 #include "models/memory_segment.hpp"
 
 namespace muster {

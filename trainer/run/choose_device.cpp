@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "compute/cuda/open.hpp"
+#include "compute/cuda/open_device.hpp"
 #include "muster/error.hpp"
 
 namespace muster {

@@ -6,10 +6,10 @@
 #include <cstdio>
 
 #include "compute/cpu/cpu_compute.hpp"
-#include "config/setting_notes.hpp"
+#include "config/setting_warnings.hpp"
 #include "config/settings.hpp"
 #include "files/hash.hpp"
-#include "machine/measure_peak.hpp"
+#include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
 #include "run/run.hpp"
 #include "text/plural.hpp"

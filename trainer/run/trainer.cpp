@@ -5,10 +5,10 @@
 
 #include <csignal>
 
-#include "run/interrupt.hpp"
+#include "run/signal_handler.hpp"
 #include "run/run.hpp"
 #include "text/plural.hpp"
-#include "training/not_finite.hpp"
+#include "training/non_finite.hpp"
 
 namespace muster {
 

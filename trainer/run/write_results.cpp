@@ -13,7 +13,7 @@
 #include "report/report.hpp"
 #include "run/run.hpp"
 #include "text/plural.hpp"
-#include "training/memory_plan.hpp"
+#include "training/memory_estimate.hpp"
 
 namespace muster {
 namespace {

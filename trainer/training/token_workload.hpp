@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/corpus.hpp"
-#include "data/windows.hpp"
+#include "data/sample_windows.hpp"
 #include "models/gpt.hpp"
 #include "training/workload.hpp"
 

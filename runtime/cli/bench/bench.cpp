@@ -13,7 +13,7 @@
 #include "bench/report.hpp"
 #include "bench/sizes.hpp"
 #include "control_plane/control_plane.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 #include "muster/job.hpp"
 #include "muster/version.hpp"
 
@@ -49,7 +49,7 @@ void settle(Options& options) {
 
 // Every rank's sample, by rank. Host side and small: the communicator may be on GPU memory.
 std::vector<Sample> gather(Job& job, const Sample& mine, std::size_t number) {
-  auto* const plane = detail::JobInside::plane(job);
+  auto* const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return {mine};
   control::Blob blob(sizeof mine);
   std::memcpy(blob.data(), &mine, sizeof mine);

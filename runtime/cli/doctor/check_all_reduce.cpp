@@ -9,7 +9,7 @@
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {
 namespace {

@@ -6,14 +6,14 @@
 #include "control_plane/clock_offset.hpp"
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {
 
 std::vector<Row> check_clocks(Patient& patient) {
   Job& job = patient.job;
   if (job.host_count() == 1) return {{Verdict::skipped, "clocks", "one host has one clock", ""}};
-  auto& plane = *detail::JobInside::plane(job);
+  auto& plane = *detail::JobInternals::plane(job);
   auto const offset = control::measure_clock_offset(plane, job.local_rank() == 0 ? 8 : 0);
   std::int64_t const mine[] = {-offset.system.count(), offset.round_trip.count()};
   control::Blob blob(sizeof mine);

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "doctor/checks.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 #include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
@@ -52,7 +52,7 @@ std::string channels_of(const std::vector<bootstrap::JoinRecord>& records) {
 }  // namespace
 
 std::vector<Row> check_fabric(Patient& patient) {
-  return judge_fabric(detail::JobInside::records(patient.job), patient.findings);
+  return judge_fabric(detail::JobInternals::records(patient.job), patient.findings);
 }
 
 std::vector<Row> judge_fabric(const std::vector<bootstrap::JoinRecord>& records,

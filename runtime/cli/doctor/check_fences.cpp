@@ -7,7 +7,7 @@
 
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 #include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
@@ -112,7 +112,7 @@ std::vector<Row> check_fences(Patient& patient) {
   if (std::strcmp(job.bootstrap(), "pmix") != 0) return skipped("the job was not joined through PMIx");
   int const late = late_rank(job);
   if (late < 0) return skipped("one host: what is asked is whether a fence waits for another host's ranks");
-  auto& plane = *detail::JobInside::plane(job);
+  auto& plane = *detail::JobInternals::plane(job);
   std::vector<Row> rows;
   for (bool const collecting : {false, true})
     rows.push_back(row_of(job, gathered(job, plane, collecting, try_fence(job, plane, collecting, late)),

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "doctor/checks.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {
 
 std::vector<Row> check_gpus(Patient& patient) {
-  return judge_gpus(detail::JobInside::records(patient.job), patient.findings, patient.job.on_gpu());
+  return judge_gpus(detail::JobInternals::records(patient.job), patient.findings, patient.job.on_gpu());
 }
 
 std::vector<Row> judge_gpus(const std::vector<bootstrap::JoinRecord>& records,

@@ -7,7 +7,7 @@
 #include "bench/bandwidth.hpp"
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {
 

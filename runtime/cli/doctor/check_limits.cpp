@@ -10,7 +10,7 @@ namespace muster::cli::doctor {
 std::vector<Row> check_limits(Patient& patient) {
   Job& job = patient.job;
   auto const all = gathered(job, "doctor limits", all_ranks(job), read_limits());
-  const auto& records = detail::JobInside::records(job);
+  const auto& records = detail::JobInternals::records(job);
   LimitsWish wish;
   wish.adapters = std::any_of(records.begin(), records.end(),
                               [](const auto& record) { return !record.inventory.adapters.empty(); });

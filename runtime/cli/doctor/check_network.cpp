@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "doctor/checks.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {
 namespace {
@@ -22,7 +22,7 @@ std::string adapters_of(const bootstrap::HostInventory& around) {
 }  // namespace
 
 std::vector<Row> check_network(Patient& patient) {
-  return judge_network(detail::JobInside::records(patient.job), patient.findings, patient.job.host_count());
+  return judge_network(detail::JobInternals::records(patient.job), patient.findings, patient.job.host_count());
 }
 
 std::vector<Row> judge_network(const std::vector<bootstrap::JoinRecord>& records,

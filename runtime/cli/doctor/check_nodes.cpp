@@ -7,7 +7,7 @@
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
 #include "doctor/node_pace.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {
 namespace {
@@ -39,7 +39,7 @@ std::vector<Row> check_nodes(Patient& patient) {
   // A node's other ranks have come to a wait by now, and take no time from its first one.
   job.barrier("doctor before the nodes' pace", std::chrono::seconds(60));
   if (job.local_rank() != 0) return {};
-  auto& plane = *detail::JobInside::plane(job);
+  auto& plane = *detail::JobInternals::plane(job);
   std::vector<int> first;
   for (const auto& hello : job.roster())
     if (hello.local_rank == 0) first.push_back(hello.rank);

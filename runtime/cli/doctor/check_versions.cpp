@@ -2,14 +2,14 @@
 #include <fmt/format.h>
 
 #include "doctor/checks.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 #include "roster/rank_list.hpp"
 
 namespace muster::cli::doctor {
 
 std::vector<Row> check_versions(Patient& patient) {
   auto rows = rows_about(patient.findings, {"versions", "NCCL version", "driver version", "plugin version"});
-  const auto& first = detail::JobInside::records(patient.job).front();
+  const auto& first = detail::JobInternals::records(patient.job).front();
   auto const shown = [](const std::string& version) { return version.empty() ? "none" : version; };
   rows.push_back(
       {Verdict::pass, "versions",
@@ -25,7 +25,7 @@ std::vector<Row> check_variables(Patient& patient) {
   auto rows = rows_about(patient.findings, {"variables"});
   if (!rows.empty()) return rows;
   std::string names;
-  for (const auto& [name, value] : detail::JobInside::records(patient.job).front().inventory.variables)
+  for (const auto& [name, value] : detail::JobInternals::records(patient.job).front().inventory.variables)
     names += (names.empty() ? "" : ", ") + name + "=" + value;
   return {{Verdict::pass, "variables",
            names.empty() ? "no NCCL_*, UCX_* or transport variables of Open MPI are set"

@@ -11,7 +11,7 @@
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
 #include "doctor/gathered.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
 
@@ -47,7 +47,7 @@ std::string name_of_this_rank(const Job& job) {
 
 // Of the check with this number; each rank has found its own.
 std::vector<Row> rows_of_rank_0(Job& job, const std::vector<Row>& mine, int number) {
-  auto* const plane = detail::JobInside::plane(job);
+  auto* const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return mine;
   auto const said =
       plane->broadcast(fmt::format("doctor rows {}", number), all_ranks(job), 0,
@@ -61,7 +61,7 @@ std::vector<Row> examine_with(Check check, Patient& patient) {
   try {
     return check(patient);
   } catch (const std::exception& error) {
-    auto* const plane = detail::JobInside::plane(patient.job);
+    auto* const plane = detail::JobInternals::plane(patient.job);
     if (plane == nullptr || plane->failed()) throw;
     auto const* const ours = dynamic_cast<const Error*>(&error);
     plane->give_up(ours != nullptr ? ours->code() : ErrorCode::system,
@@ -107,7 +107,7 @@ int run(const Options& options) {
   bool printed = false;
   auto const since = std::chrono::steady_clock::now();
   try {
-    auto job = detail::JobInside::examine(
+    auto job = detail::JobInternals::examine(
         {.deadline = deadline, .operation_timeout = deadline, .device = device}, findings);
     auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
     examine(job, findings, seconds, rows);

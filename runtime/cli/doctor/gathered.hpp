@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "control_plane/control_plane.hpp"
-#include "job/job_inside.hpp"
+#include "job/job_internals.hpp"
 #include "muster/error.hpp"
 
 namespace muster::cli::doctor {
@@ -26,7 +26,7 @@ inline std::vector<int> all_ranks(const Job& job) {
 template <typename Found>
 std::vector<Found> gathered(Job& job, const char* name, const std::vector<int>& ranks, const Found& mine) {
   static_assert(std::is_trivially_copyable_v<Found>);
-  auto* const plane = detail::JobInside::plane(job);
+  auto* const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return {mine};
   control::Blob blob(sizeof mine);
   std::memcpy(blob.data(), &mine, sizeof mine);

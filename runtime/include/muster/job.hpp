@@ -15,7 +15,7 @@
 namespace muster {
 
 namespace detail {
-struct JobInside;  // runtime/job/job_inside.hpp
+struct JobInternals;  // runtime/job/job_internals.hpp
 }
 
 /// Which memory this rank's world communicator works on.
@@ -180,7 +180,7 @@ class MUSTER_EXPORT Job {
 
  private:
   struct State;
-  friend struct detail::JobInside;
+  friend struct detail::JobInternals;
   explicit Job(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "placement/topology/error.hpp"
-#include "placement/topology/routes.hpp"
+#include "placement/topology/ip_routes.hpp"
 #include "placement/topology/sysfs.hpp"
 
 namespace muster::placement {

@@ -6,7 +6,7 @@
 #include "placement/place/place_cpus.hpp"
 #include "placement/place/place_gpus.hpp"
 #include "placement/place/place_nics.hpp"
-#include "placement/place/place_reasons.hpp"
+#include "placement/place/explain_placement.hpp"
 
 namespace muster::placement {
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "placement/place/place_grain.hpp"
-#include "placement/place/transport.hpp"
+#include "placement/place/cpu_granularity.hpp"
+#include "placement/place/min_cost_flow.hpp"
 
 namespace muster::placement {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "placement/place/place.hpp"
-#include "placement/place/place_homes.hpp"
+#include "placement/place/gpu_locality.hpp"
 
 namespace muster::placement {
 

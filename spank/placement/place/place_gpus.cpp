@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "placement/place/place_reasons.hpp"
+#include "placement/place/explain_placement.hpp"
 
 namespace muster::placement {
 

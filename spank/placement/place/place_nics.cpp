@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "placement/place/place_homes.hpp"
+#include "placement/place/gpu_locality.hpp"
 
 namespace muster::placement {
 

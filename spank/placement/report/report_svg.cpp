@@ -6,11 +6,11 @@
 #include <map>
 
 #include "placement/report/host_list.hpp"
-#include "placement/report/node_layout.hpp"
+#include "placement/report/svg_layout.hpp"
 #include "placement/report/report_legend.hpp"
 #include "placement/report/svg.hpp"
 #include "placement/report/task_colours.hpp"
-#include "placement/report/task_links.hpp"
+#include "placement/report/gpu_nic_links.hpp"
 
 namespace muster::placement {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "placement/topology/read_live_devices.hpp"
-#include "placement/topology/routes.hpp"
+#include "placement/topology/ip_routes.hpp"
 
 namespace muster::placement {
 

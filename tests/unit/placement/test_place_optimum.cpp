@@ -7,7 +7,7 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/place/place_homes.hpp"
+#include "placement/place/gpu_locality.hpp"
 #include "placement/place/place_nics.hpp"
 #include "properties.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "communicator/communicator_group.hpp"
-#include "star.hpp"
+#include "control_plane_fixture.hpp"
 
 /// Rank 0 of several, the others of which never come: what a library is told can be seen, not what comes of
 /// it.

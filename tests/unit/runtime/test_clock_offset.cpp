@@ -3,7 +3,7 @@
 #include <random>
 
 #include "catch.hpp"
-#include "star.hpp"
+#include "control_plane_fixture.hpp"
 
 using namespace muster;
 using namespace muster::control;

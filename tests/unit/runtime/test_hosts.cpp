@@ -13,7 +13,7 @@
 #include "has.hpp"
 #include "roster/roster.hpp"
 #include "soon.hpp"
-#include "star.hpp"
+#include "control_plane_fixture.hpp"
 
 using namespace muster;
 using namespace muster::control;

@@ -8,8 +8,8 @@
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "speakers.hpp"
-#include "star.hpp"
+#include "count_reporters.hpp"
+#include "control_plane_fixture.hpp"
 
 using namespace muster;
 using namespace muster::control;

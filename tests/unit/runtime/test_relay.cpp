@@ -6,7 +6,7 @@
 
 #include "catch.hpp"
 #include "control_plane/connections.hpp"
-#include "star.hpp"
+#include "control_plane_fixture.hpp"
 
 using namespace muster;
 using namespace muster::control;

@@ -9,7 +9,7 @@
 #include "catch.hpp"
 #include "has.hpp"
 #include "recovery/survivor_rendezvous.hpp"
-#include "star.hpp"
+#include "control_plane_fixture.hpp"
 #include "transport/peer_process.hpp"
 
 using namespace muster;

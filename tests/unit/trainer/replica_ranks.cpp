@@ -9,9 +9,9 @@
 
 #include "model_fixture.hpp"
 #include "temporary_folder.hpp"
-#include "training/agreement.hpp"
-#include "training/memory_plan.hpp"
-#include "training/not_finite.hpp"
+#include "training/collective_errors.hpp"
+#include "training/memory_estimate.hpp"
+#include "training/non_finite.hpp"
 #include "training/replica.hpp"
 
 using namespace muster;

@@ -13,7 +13,7 @@
 #include "checkpoint/checkpoint_folder.hpp"
 #include "run/trainer.hpp"
 #include "temporary_folder.hpp"
-#include "training/agreement.hpp"
+#include "training/collective_errors.hpp"
 
 /// The whole loop as a job of one rank, on a few thousand bytes of text.
 namespace small_run_of_one {

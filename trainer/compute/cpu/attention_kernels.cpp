@@ -3,9 +3,9 @@
 // The backward pass recomputes probabilities from the saved log sums (FlashAttention, arXiv 2205.14135).
 // Compiled once per instruction set.
 #include "compute/cpu/exponential.hpp"
-#include "compute/cpu/kernel_sets.hpp"
+#include "compute/cpu/kernel_dispatch.hpp"
 #include "compute/cpu/small_matmul.hpp"
-#include "compute/cpu/widen.hpp"
+#include "compute/cpu/bfloat16_convert.hpp"
 
 namespace {
 

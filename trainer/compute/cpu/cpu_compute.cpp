@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "compute/cpu/split.hpp"
+#include "compute/cpu/parallel_for.hpp"
 
 namespace muster::compute::cpu {
 namespace {

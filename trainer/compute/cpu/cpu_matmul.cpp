@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "compute/cpu/cpu_compute.hpp"
-#include "compute/cpu/split.hpp"
+#include "compute/cpu/parallel_for.hpp"
 
 namespace muster::compute::cpu {
 namespace {

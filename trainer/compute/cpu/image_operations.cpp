@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compute/cpu/cpu_compute.hpp"
-#include "compute/cpu/split.hpp"
+#include "compute/cpu/parallel_for.hpp"
 
 namespace muster::compute::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "compute/cpu/kernel_sets.hpp"
+#include "compute/cpu/kernel_dispatch.hpp"
 
 MUSTER_DECLARE_KERNEL_SET(baseline)
 #ifdef MUSTER_KERNELS_X86

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What decides the next parameters. Compiled once per instruction set with -ffp-contract=off and a fixed
 // order of additions: ranks on different processors then hold the same parameters to the bit.
-#include "compute/cpu/kernel_sets.hpp"
-#include "compute/cpu/widen.hpp"
+#include "compute/cpu/kernel_dispatch.hpp"
+#include "compute/cpu/bfloat16_convert.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // Tiles of 64 columns, the width of a head, in shared memory, and products with them on tensor cores.
 #pragma once
 
-#include "compute/cuda/instructions.cuh"
+#include "compute/cuda/mma.cuh"
 
 namespace muster::compute::cuda {
 

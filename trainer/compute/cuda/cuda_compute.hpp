@@ -7,9 +7,9 @@
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
 #include "compute/cuda/gpu.hpp"
-#include "compute/cuda/products.hpp"
+#include "compute/cuda/matmul.hpp"
 #include "compute/cuda/staging.hpp"
-#include "compute/cuda/token_order.hpp"
+#include "compute/cuda/token_sort_index.hpp"
 #include "compute/cuda/update_step.hpp"
 
 namespace muster::compute::cuda {

@@ -3,7 +3,7 @@
 // of 8 where 16-bit numbers come in.
 #pragma once
 
-#include "compute/cuda/groups.cuh"
+#include "compute/cuda/warp.cuh"
 
 namespace muster::compute::cuda {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/cuda/columns.cuh"
+#include "compute/cuda/column_sum.cuh"
 
 namespace muster::compute::cuda {
 

@@ -3,9 +3,9 @@
 // the same lines for their double of a GPU.
 #include "compute/cuda/attention_backward.cuh"
 #include "compute/cuda/attention_forward.cuh"
-#include "compute/cuda/classifier.cuh"
-#include "compute/cuda/columns.cuh"
+#include "compute/cuda/cross_entropy.cuh"
+#include "compute/cuda/column_sum.cuh"
 #include "compute/cuda/elements.cuh"
 #include "compute/cuda/embedding.cuh"
 #include "compute/cuda/layer_norm.cuh"
-#include "compute/cuda/update.cuh"
+#include "compute/cuda/adamw.cuh"

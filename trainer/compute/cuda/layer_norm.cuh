@@ -2,7 +2,7 @@
 // LayerNorm of bfloat16 rows, one warp for each; sums in float.
 #pragma once
 
-#include "compute/cuda/instructions.cuh"
+#include "compute/cuda/mma.cuh"
 
 namespace muster::compute::cuda {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of a build without CUDA's headers.
-#include "compute/cuda/open.hpp"
+#include "compute/cuda/open_device.hpp"
 #include "muster/error.hpp"
 
 namespace muster::compute::cuda {

@@ -3,7 +3,7 @@
 // gives them.
 #include <cstring>
 
-#include "compute/cuda/instructions.cuh"
+#include "compute/cuda/mma.cuh"
 #include "float16_bits.hpp"
 
 namespace muster::compute::cuda {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/place/cpu_granularity.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "placement/place/explain_placement.hpp"
+#include "placement/place/min_cost_flow.hpp"
+
+namespace muster::placement {
+
+namespace {
+
+struct Supply {
+  int cores = 0;
+  int threads = 0;
+  int fewest_threads = 0;  // on one core
+};
+
+Supply count(const Node& node, const CpuSet& allotted) {
+  Supply supply;
+  for (const auto& core : node.cores) {
+    const int threads = (core.cpus & allotted).size();
+    if (threads == 0) continue;
+    supply.fewest_threads = supply.cores == 0 ? threads : std::min(supply.fewest_threads, threads);
+    ++supply.cores;
+    supply.threads += threads;
+  }
+  return supply;
+}
+
+/// Equal shares, when no size is asked for or the size asked for cannot be had.
+Grain equal_shares(const Supply& supply, int tasks, bool hardware_threads) {
+  Grain grain;
+  if (supply.cores >= tasks) {
+    grain.unit = hardware_threads ? Grain::Unit::whole_core : Grain::Unit::first_thread;
+    grain.units_per_task = supply.cores / tasks;
+    return grain;
+  }
+  grain.unit = Grain::Unit::thread;
+  const std::string scarce = plural(tasks, "task") + " on " + plural(supply.cores, "allotted core");
+  if (supply.threads >= tasks) {
+    grain.units_per_task = supply.threads / tasks;
+    grain.warning =
+        scarce +
+        ": tasks share cores, each with hardware threads of its own; allot more CPUs (--cpus-per-task)";
+  } else {
+    grain.units_per_task = 1;
+    grain.repeats = (tasks + supply.threads - 1) / supply.threads;
+    grain.warning = scarce + ": up to " + std::to_string(grain.repeats) +
+                    " tasks share one CPU; allot more CPUs (--cpus-per-task)";
+  }
+  return grain;
+}
+
+/// The largest number of cores that all tasks can have on domains that are local to them; 0: not one.
+int most_local_cores(const Node& node, const CpuSet& allotted, const std::vector<std::vector<Home>>& homes,
+                     int most) {
+  std::map<std::set<int>, int> tasks_near;  // tasks with the same local domains have the same prospects
+  for (const auto& task : homes) {
+    std::set<int> near;
+    for (const auto& home : task) near.insert(home.near.begin(), home.near.end());
+    ++tasks_near[near];
+  }
+  std::vector<int> supply(node.domains.size());
+  for (const auto& core : node.cores) {
+    if (core.cpus.intersects(allotted))
+      ++supply[static_cast<std::size_t>(node.find_domain(core.domain) - node.domains.data())];
+  }
+  std::vector<std::vector<std::int64_t>> remote;
+  for (const auto& [near, tasks] : tasks_near) {
+    remote.emplace_back();
+    for (const auto& domain : node.domains) remote.back().push_back(near.contains(domain.id) ? 0 : 1);
+  }
+  const auto fits = [&](int cores) {
+    std::vector<int> demand;
+    for (const auto& [near, tasks] : tasks_near) demand.push_back(tasks * cores);
+    const auto flow = cheapest_transport(demand, supply, remote);
+    for (std::size_t i = 0; i < demand.size(); ++i) {
+      for (std::size_t j = 0; j < supply.size(); ++j) {
+        if (remote[i][j] == 0) demand[i] -= flow[i][j];
+      }
+    }
+    return std::all_of(demand.begin(), demand.end(), [](int missing) { return missing == 0; });
+  };
+  int fitting = 0;
+  for (int low = 1; low <= most;) {
+    const int middle = low + (most - low) / 2;
+    if (fits(middle)) {
+      fitting = middle;
+      low = middle + 1;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return fitting;
+}
+
+Grain share_of_the_request(const Supply& supply, const Request& request) {
+  const int tasks = request.tasks;
+  const long wanted = request.cpus_per_task;
+  Grain grain;
+  grain.cpus_per_task = request.cpus_per_task;
+  if (!request.hardware_threads && wanted * tasks <= supply.cores) {
+    grain.units_per_task = request.cpus_per_task;
+    return grain;
+  }
+  if (wanted * tasks <= supply.threads) {
+    if (!request.hardware_threads) {
+      grain.warning = plural(tasks, "task") + " with " + plural(request.cpus_per_task, "CPU") + " each on " +
+                      plural(supply.cores, "allotted core") + ": hardware threads are used too";
+    }
+    const long whole = (wanted + supply.fewest_threads - 1) / supply.fewest_threads;
+    const bool cores_suffice = whole * tasks <= supply.cores;
+    grain.unit = cores_suffice ? Grain::Unit::whole_core : Grain::Unit::thread;
+    grain.units_per_task = static_cast<int>(cores_suffice ? whole : wanted);
+    return grain;
+  }
+  grain = equal_shares(supply, tasks, request.hardware_threads);
+  const std::string less = plural(tasks, "task") + " with " + plural(request.cpus_per_task, "CPU") +
+                           " each do not fit on the " + plural(supply.threads, "allotted CPU") +
+                           ": each gets an equal share";
+  grain.warning = grain.warning.empty() ? less : less + "; " + grain.warning;
+  return grain;
+}
+
+}  // namespace
+
+Grain choose_grain(const Node& node, const Request& request, const CpuSet& allotted,
+                   const std::vector<std::vector<Home>>& homes) {
+  const Supply supply = count(node, allotted);
+  if (request.cpus_per_task > 0) return share_of_the_request(supply, request);
+  Grain grain = equal_shares(supply, request.tasks, request.hardware_threads);
+  const bool all_near =
+      std::all_of(homes.begin(), homes.end(), [](const auto& task) { return !task.empty(); });
+  if (!all_near || grain.unit == Grain::Unit::thread) return grain;
+  const int local = most_local_cores(node, allotted, homes, grain.units_per_task);
+  if (local == 0 || local == grain.units_per_task) return grain;
+  grain.units_per_task = local;
+  grain.idle_cores = supply.cores - local * request.tasks;
+  return grain;
+}
+
+}  // namespace muster::placement

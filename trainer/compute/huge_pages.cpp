@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/huge_pages.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace muster::compute {
+namespace {
+
+constexpr std::size_t cache_line = 64;
+/// Of x86-64, and of AArch64 with pages of 4 KiB; with others it is an alignment like any.
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+/// Smaller blocks stay as they are: rounding them up to huge pages would waste too much.
+constexpr std::size_t least_huge = 8 * huge_page;
+
+}  // namespace
+
+void* allocate_pages(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const std::size_t alignment = bytes >= least_huge ? huge_page : cache_line;
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  // A system without huge pages refuses, and nothing is lost.
+  if (alignment == huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void free_pages(void* memory) noexcept { std::free(memory); }
+
+}  // namespace muster::compute

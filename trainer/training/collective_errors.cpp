@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/collective_errors.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <new>
+#include <span>
+
+#include "text/printable.hpp"
+
+namespace muster {
+
+int exit_code_of(const std::exception& error) noexcept {
+  if (const auto* ended = dynamic_cast<const EndedTogether*>(&error)) return ended->exit_code();
+  if (const auto* code = dynamic_cast<const Error*>(&error)) return code->exit_code();
+  return 1;
+}
+
+void print_failure(const std::string& text) {
+  std::fflush(stdout);
+  fmt::print(stderr, "muster-train: {}\n", printable(text));
+}
+
+void Agreement::together(const std::function<void()>& action) {
+  std::string failure;
+  int code = 0;
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    code = 71;  // EX_OSERR
+    failure = "out of memory: use a smaller model, --batch or --context";
+  } catch (const std::exception& error) {
+    code = exit_code_of(error);
+    failure = error.what();
+  }
+  const auto codes = gather(static_cast<std::uint64_t>(code));
+  for (std::size_t rank = 0; rank < codes.size(); ++rank) {
+    if (codes[rank] == 0) continue;
+    if (static_cast<int>(rank) == world_.rank()) print_failure(failure);
+    // A launcher may kill the whole job as soon as one rank has left: nobody leaves before the line is out.
+    world_.barrier();
+    throw EndedTogether(static_cast<int>(codes[rank]));
+  }
+}
+
+void Agreement::on_first_rank(const std::function<void()>& action) {
+  together([&] {
+    if (world_.rank() == 0) action();
+  });
+}
+
+std::vector<std::uint64_t> Agreement::gather(std::uint64_t mine) {
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(world_.size()));
+  world_.all_gather(std::span<const std::uint64_t>(&mine, 1), std::span(all));
+  return all;
+}
+
+std::vector<int> Agreement::differing_ranks(std::uint64_t mine) {
+  const auto all = gather(mine);
+  std::vector<int> differing;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) differing.push_back(static_cast<int>(rank));
+  }
+  return differing;
+}
+
+}  // namespace muster
