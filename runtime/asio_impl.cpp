@@ -1,3 +1,2 @@
-// SPDX-License-Identifier: Apache-2.0
-// Asio's own code, compiled once and not in every file that includes it.
+// Asio's implementation, compiled once instead of in every file that includes Asio.
 #include <asio/impl/src.hpp>

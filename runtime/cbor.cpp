@@ -8,8 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-// The library's CBOR reader recurses per nesting level, so that hostile bytes could exhaust the stack. This
-// handler sees the levels first and stops the reader at the limit; it keeps nothing.
+// The library's CBOR reader recurses per nesting level, so malicious bytes could exhaust the stack. This
+// handler counts the levels first and stops the reader at the limit; it stores nothing.
 class DepthGuard : public nlohmann::json_sax<json> {
  public:
   explicit DepthGuard(int limit) : left_(limit) {}

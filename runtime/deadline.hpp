@@ -13,12 +13,12 @@
 
 namespace muster {
 
-/// A moment after which a wait ends. Counted on the steady clock.
+/// The time at which a wait ends, on the steady clock.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Negative lengths count as zero; lengths over a year as a year, so that no arithmetic overflows.
+  /// Negative lengths count as zero, lengths over a year as a year, so that no arithmetic overflows.
   explicit Deadline(std::chrono::milliseconds from_now)
       : length_(std::clamp<std::chrono::milliseconds>(from_now, std::chrono::milliseconds{0},
                                                       std::chrono::hours{24 * 365})),
@@ -39,10 +39,10 @@ class Deadline {
 };
 
 /// "60 s", "1.5 s" or "250 ms", for messages.
-std::string text_of(std::chrono::milliseconds length);
+std::string format_duration(std::chrono::milliseconds length);
 
-/// A call that has no deadline of its own, run on a second thread. It goes on in the background when nobody
-/// waits for it any longer, so it must own everything that it touches.
+/// Runs a call that has no deadline of its own on a second thread. The call continues in the background after
+/// its waiter has given up, so it must own everything that it uses.
 class BackgroundCall {
  public:
   explicit BackgroundCall(std::function<int()> call) : outcome_(std::make_shared<Outcome>()) {
@@ -54,12 +54,12 @@ class BackgroundCall {
     }).detach();
   }
 
-  /// What the call returned, or nothing when the deadline passed first or `give_up`, asked about every 10 ms,
-  /// said true.
-  std::optional<int> wait(const Deadline& deadline, const std::function<bool()>& give_up = {}) const {
+  /// The call's result. Empty when the deadline passed first or `cancelled`, called about every 10 ms,
+  /// returned true.
+  std::optional<int> wait(const Deadline& deadline, const std::function<bool()>& cancelled = {}) const {
     auto const done = [this] { return outcome_->value.has_value(); };
     std::unique_lock lock(outcome_->mutex);
-    if (!give_up) {
+    if (!cancelled) {
       outcome_->changed.wait_until(lock, deadline.when(), done);
       return outcome_->value;
     }
@@ -67,9 +67,9 @@ class BackgroundCall {
       auto const soon = Deadline::Clock::now() + std::chrono::milliseconds{10};
       if (outcome_->changed.wait_until(lock, std::min(soon, deadline.when()), done)) break;
       lock.unlock();
-      bool const enough = give_up();
+      bool const stop = cancelled();
       lock.lock();
-      if (enough) break;
+      if (stop) break;
     }
     return outcome_->value;
   }
@@ -83,13 +83,13 @@ class BackgroundCall {
   std::shared_ptr<Outcome> outcome_;
 };
 
-/// Runs `call` as BackgroundCall does and waits for it.
+/// Runs `call` as a BackgroundCall and waits for it.
 inline std::optional<int> run_bounded(std::function<int()> call, const Deadline& deadline,
-                                      const std::function<bool()>& give_up = {}) {
-  return BackgroundCall(std::move(call)).wait(deadline, give_up);
+                                      const std::function<bool()>& cancelled = {}) {
+  return BackgroundCall(std::move(call)).wait(deadline, cancelled);
 }
 
-/// What `read` returns, or nothing when that does not come before the deadline. As run_bounded().
+/// The result of `read`, or empty when the deadline passes first. As run_bounded().
 template <typename Read>
 auto read_bounded(Read read, const Deadline& deadline) -> std::optional<decltype(read())> {
   auto const value = std::make_shared<decltype(read())>();

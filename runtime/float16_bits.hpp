@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The bit arithmetic of the 16-bit floating-point types, inline for the reduction loops and, as constexpr,
-// for GPUs too.
+// Bit arithmetic of the 16-bit floating-point types: inline for the reduction loops, constexpr so that GPU
+// code can use it too.
 #pragma once
 
 #include <bit>
@@ -23,7 +22,7 @@ constexpr std::uint16_t half_bits(float value) {
   auto const sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   std::uint32_t const magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
-  // 65520 is halfway between the largest half (65504) and 2^16: from there on it is infinity.
+  // 65520 is halfway between the largest half (65504) and 2^16: from there on the result is infinity.
   if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);
   if (magnitude >= 0x38800000u) {  // 2^-14: a normal half
     std::uint32_t const rebased = magnitude - (112u << 23);

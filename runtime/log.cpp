@@ -17,7 +17,7 @@
 
 namespace muster {
 
-std::string text_of(std::chrono::milliseconds length) {
+std::string format_duration(std::chrono::milliseconds length) {
   auto const ms = length.count();
   if (ms < 1000) return fmt::format("{} ms", ms);
   if (ms % 1000 == 0) return fmt::format("{} s", ms / 1000);
@@ -29,7 +29,7 @@ namespace {
 
 std::atomic<int> shown_rank{-1};
 
-// Not in spdlog's registry: the program's own loggers stay as they are.
+// Not in spdlog's registry, so that the program's own loggers are not affected.
 spdlog::logger& logger() {
   static auto const instance = [] {
     auto made = std::make_unique<spdlog::logger>("muster", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -40,12 +40,12 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-std::atomic<bool> keeping{false};
-std::mutex kept_mutex;
-std::deque<std::string> kept_lines;
-constexpr std::size_t most_kept = 200;
+std::atomic<bool> capturing{false};
+std::mutex captured_mutex;
+std::deque<std::string> captured_lines;
+constexpr std::size_t max_captured_lines = 200;
 
-bool shown() {
+bool debug_shown() {
   static bool const on = [] {
     const char* const value = std::getenv("MUSTER_LOG");
     return value != nullptr && std::string_view(value) == "debug";
@@ -55,19 +55,19 @@ bool shown() {
 
 }  // namespace
 
-bool debugging() { return shown() || keeping; }
+bool debug_enabled() { return debug_shown() || capturing; }
 
-void keep() { keeping = true; }
+void start_capture() { capturing = true; }
 
-std::vector<std::string> kept() {
-  std::lock_guard const lock(kept_mutex);
-  return {kept_lines.begin(), kept_lines.end()};
+std::vector<std::string> captured() {
+  std::lock_guard const lock(captured_mutex);
+  return {captured_lines.begin(), captured_lines.end()};
 }
 
-bool informing() {
+bool info_enabled() {
   static bool const on = [] {
     const char* const value = std::getenv("MUSTER_LOG");
-    return shown() || (value != nullptr && std::string_view(value) == "info");
+    return debug_shown() || (value != nullptr && std::string_view(value) == "info");
   }();
   return on;
 }
@@ -75,21 +75,21 @@ bool informing() {
 void set_rank(int rank) { shown_rank = rank; }
 
 void warn(const std::string& text) { logger().warn("muster: warning: {}", printable(text)); }
-void write(const std::string& text) { logger().info("muster: {}", printable(text)); }
+void print(const std::string& text) { logger().info("muster: {}", printable(text)); }
 
-void say(const std::string& text) { logger().warn("muster: {}", printable(text)); }
+void error(const std::string& text) { logger().warn("muster: {}", printable(text)); }
 
-void write_debug(const std::string& text) {
+void print_debug(const std::string& text) {
   static auto const start = std::chrono::steady_clock::now();
   auto const ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   int const rank = shown_rank;
   auto const line =
       fmt::format("rank {}: +{:.3f} ms {}", rank < 0 ? "?" : std::to_string(rank), ms, printable(text));
-  if (shown()) logger().debug("muster: {}", line);
-  if (!keeping) return;
-  std::lock_guard const lock(kept_mutex);
-  if (kept_lines.size() == most_kept) kept_lines.pop_front();
-  kept_lines.push_back(line);
+  if (debug_shown()) logger().debug("muster: {}", line);
+  if (!capturing) return;
+  std::lock_guard const lock(captured_mutex);
+  if (captured_lines.size() == max_captured_lines) captured_lines.pop_front();
+  captured_lines.push_back(line);
 }
 
 }  // namespace log

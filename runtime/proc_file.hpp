@@ -5,8 +5,8 @@
 
 namespace muster {
 
-/// What a file under /proc says; empty when there is none or its process ended meanwhile, at which a stream
-/// would throw.
+/// The content of a file under /proc. Empty when there is no such file or its process has just ended, where a
+/// stream would throw.
 std::string read_proc_file(const std::string& path);
 
 }  // namespace muster

@@ -9,9 +9,9 @@
 
 namespace muster {
 
-/// Throws what another rank says, as an Error that is reported_elsewhere(), a moment later than that one:
-/// some launchers end a job with its first process, and the line would be lost.
-[[noreturn]] inline void repeat_error(ErrorCode code, const std::string& text) {
+/// Throws an error that another rank prints, as an Error that is reported_elsewhere(). It waits a moment
+/// first: some launchers end a job with its first process, and the other rank's line would be lost.
+[[noreturn]] inline void rethrow_remote_error(ErrorCode code, const std::string& text) {
   std::this_thread::sleep_for(std::chrono::milliseconds{500});
   throw Error(code, text, true);
 }

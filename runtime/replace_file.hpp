@@ -8,7 +8,7 @@
 
 namespace muster {
 
-/// A file that appears as a whole: written under another name in the same folder, ".NAME.PID.part", and
+/// A file that appears as a whole: it is written under another name in the same folder, ".NAME.PID.part", and
 /// renamed by commit(). Without commit() nothing remains.
 class ReplaceFile {
  public:
@@ -24,7 +24,7 @@ class ReplaceFile {
   void commit();
 
  private:
-  [[noreturn]] void refuse(const char* what) const;
+  [[noreturn]] void throw_error(const char* what) const;
 
   std::string path_;
   std::string part_;

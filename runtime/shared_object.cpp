@@ -16,10 +16,10 @@ SharedObject::SharedObject(const char* variable, const char* file, const std::st
               fmt::format("{}; {}", why != nullptr ? why : file_ + " cannot be loaded", advice));
 }
 
-void* SharedObject::look_up(const char* name) const noexcept { return dlsym(handle_, name); }
+void* SharedObject::lookup(const char* name) const noexcept { return dlsym(handle_, name); }
 
 void* SharedObject::address(const char* name) const {
-  void* const found = look_up(name);
+  void* const found = lookup(name);
   if (found == nullptr)
     throw Error(ErrorCode::device,
                 fmt::format("{} is too old or another library: it has no {}", file_, name));

@@ -9,13 +9,14 @@
 #include "muster/error.hpp"
 
 #define MUSTER_TEXT(name) #name
-/// A function's name as text, after its header may have renamed it: cuda.h makes cuMemAlloc cuMemAlloc_v2.
+/// A function's name as text, after its header may have renamed it: cuda.h defines cuMemAlloc as
+/// cuMemAlloc_v2.
 #define MUSTER_SYMBOL(name) MUSTER_TEXT(name)
 
 namespace muster::detail {
 
-/// A library that is loaded while the program runs, so that one libmuster works with or without it. Never
-/// unloaded: CUDA and NCCL have threads of their own.
+/// A library that is loaded at run time, so that one libmuster works with or without it. Never unloaded: CUDA
+/// and NCCL have threads of their own.
 class SharedObject {
  public:
   /// `variable`: an environment variable that may name another file.
@@ -24,22 +25,22 @@ class SharedObject {
 
   const std::string& file() const noexcept { return file_; }
 
-  /// Sets `function` to the library's function of that name.
-  /// @throws Error(ErrorCode::device) when it has none.
+  /// Sets `function` to the library's function `name`.
+  /// @throws Error(ErrorCode::device) when the library has no such function.
   template <typename Function>
   void find(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(address(name));
   }
 
-  /// The same, null when it has none.
+  /// The same, but sets null when the library has no such function.
   template <typename Function>
-  void find_if_there(Function*& function, const char* name) const noexcept {
-    function = reinterpret_cast<Function*>(look_up(name));
+  void find_optional(Function*& function, const char* name) const noexcept {
+    function = reinterpret_cast<Function*>(lookup(name));
   }
 
  private:
   void* address(const char* name) const;
-  void* look_up(const char* name) const noexcept;
+  void* lookup(const char* name) const noexcept;
 
   std::string file_;
   void* handle_;

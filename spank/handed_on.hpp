@@ -3,9 +3,9 @@
 
 namespace muster::spank {
 
-/// The variables in which an srun finds the --muster of the job around it: salloc hands a plugin's option on
-/// by the first name, the batch script's environment has it under the second (Slurm 22.05).
-inline constexpr const char* handed_on[] = {"_SLURM_SPANK_OPTION_muster_muster",
-                                            "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"};
+/// The variables in which srun finds the --muster option of the surrounding job. salloc passes a plugin's
+/// option under the first name; a batch script's environment has it under the second (Slurm 22.05).
+inline constexpr const char* inherited_option_variables[] = {"_SLURM_SPANK_OPTION_muster_muster",
+                                                             "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"};
 
 }  // namespace muster::spank

@@ -3,8 +3,9 @@
 
 namespace muster::spank {
 
-/// Travels from srun to the tasks and says that isolation was lifted, as mark_of() of isolation.hpp writes
-/// it: VARIABLE:COUNT. With this prefix srun hands it on under --export=NONE too.
-inline constexpr const char* lift_mark = "SLURM_MUSTER_LIFTED";
+/// srun sets this variable for the tasks when it has turned Slurm's GPU isolation off. encode_marker() in
+/// isolation.hpp makes its value, VARIABLE:COUNT. srun passes variables with this prefix to the tasks under
+/// --export=NONE too.
+inline constexpr const char* isolation_marker = "SLURM_MUSTER_LIFTED";
 
 }  // namespace muster::spank

@@ -17,18 +17,18 @@ constexpr std::string_view all_words =
 constexpr int most_tasks_per_gpu = 1024;  // far above CUDA's own limit of 48 or 60 clients of one MPS server
 
 std::string quoted(std::string_view word) {
-  constexpr std::size_t longest = 80;  // a message is one line whatever was typed
+  constexpr std::size_t longest = 80;  // a message stays one line, however long the word is
   std::string text = "'";
   for (const char letter : word.substr(0, longest))
     text += static_cast<unsigned char>(letter) < ' ' ? '?' : letter;
   return text + (word.size() > longest ? "…'" : "'");
 }
 
-[[noreturn]] void refuse(std::string_view word, const std::string& use) {
+[[noreturn]] void throw_unknown_word(std::string_view word, const std::string& use) {
   throw std::invalid_argument(quoted(word) + " is not known: use " + use);
 }
 
-[[noreturn]] void contradict(std::string_view one, std::string_view other) {
+[[noreturn]] void throw_contradiction(std::string_view one, std::string_view other) {
   throw std::invalid_argument(quoted(one) + " and " + quoted(other) + " contradict each other: use one");
 }
 
@@ -55,43 +55,43 @@ std::vector<Word> split_words(std::string_view list) {
   }
 }
 
-std::optional<Mode> mode_of(const Word& word) {
+std::optional<Mode> parse_mode(const Word& word) {
   if (word.text == "auto") return Mode::automatic;
   if (word.text == "strict") return Mode::strict;
   if (word.text == "off") return Mode::off;
   return std::nullopt;
 }
 
-bool switch_of(const Word& word) {
+bool parse_switch(const Word& word) {
   if (word.value == "on") return true;
   if (word.value == "off") return false;
   const std::string key(word.key);
-  refuse(word.text, key + "=on or " + key + "=off");
+  throw_unknown_word(word.text, key + "=on or " + key + "=off");
 }
 
-MemoryPolicy memory_of(const Word& word) {
+MemoryPolicy parse_memory(const Word& word) {
   if (word.value == "prefer") return MemoryPolicy::prefer;
   if (word.value == "bind") return MemoryPolicy::bind;
   if (word.value == "off") return MemoryPolicy::off;
-  refuse(word.text, "memory=prefer, memory=bind or memory=off");
+  throw_unknown_word(word.text, "memory=prefer, memory=bind or memory=off");
 }
 
-Visible visible_of(const Word& word) {
+Visible parse_visible(const Word& word) {
   if (word.value == "own") return Visible::own;
   if (word.value == "node") return Visible::node;
-  refuse(word.text, "visible=own or visible=node");
+  throw_unknown_word(word.text, "visible=own or visible=node");
 }
 
-int count_of(const Word& word) {
+int parse_tasks_per_gpu(const Word& word) {
   int count = 0;
   const char* end = word.value.data() + word.value.size();
   const auto [stop, error] = std::from_chars(word.value.data(), end, count);
   if (error != std::errc() || stop != end || count < 1 || count > most_tasks_per_gpu)
-    refuse(word.text, "tasks-per-gpu=K with K from 1 to " + std::to_string(most_tasks_per_gpu));
+    throw_unknown_word(word.text, "tasks-per-gpu=K with K from 1 to " + std::to_string(most_tasks_per_gpu));
   return count;
 }
 
-std::optional<bool>* switch_for(Words& words, std::string_view key) {
+std::optional<bool>* find_switch(OptionWords& words, std::string_view key) {
   if (key == "gpu") return &words.gpu;
   if (key == "cpu") return &words.cpu;
   if (key == "nic") return &words.nic;
@@ -100,7 +100,7 @@ std::optional<bool>* switch_for(Words& words, std::string_view key) {
   return nullptr;
 }
 
-bool take_output(Words& words, const Word& word) {
+bool apply_output(OptionWords& words, const Word& word) {
   if (word.text == "report")
     words.report = true;
   else if (word.text == "explain")
@@ -112,43 +112,45 @@ bool take_output(Words& words, const Word& word) {
   return true;
 }
 
-void take(Words& words, const Word& word) {
-  if (const auto mode = mode_of(word))
+void apply_word(OptionWords& words, const Word& word) {
+  if (const auto mode = parse_mode(word))
     words.mode = mode;
   else if (word.key == "memory")
-    words.memory = memory_of(word);
+    words.memory = parse_memory(word);
   else if (word.key == "visible")
-    words.visible = visible_of(word);
+    words.visible = parse_visible(word);
   else if (word.key == "tasks-per-gpu")
-    words.tasks_per_gpu = count_of(word);
-  else if (auto* part = switch_for(words, word.key))
-    *part = switch_of(word);
-  else if (!take_output(words, word))
-    refuse(word.text, std::string(all_words));
+    words.tasks_per_gpu = parse_tasks_per_gpu(word);
+  else if (auto* part = find_switch(words, word.key))
+    *part = parse_switch(word);
+  else if (!apply_output(words, word))
+    throw_unknown_word(word.text, std::string(all_words));
 }
 
-// Two words of one kind that differ; `off` beside anything else. The words are known: there are a few kinds.
-void check(const std::vector<Word>& words, bool defaults) {
+// Rejects two different words of one kind, and `off` together with anything else. All words are known here,
+// so there are only a few kinds.
+void check_contradictions(const std::vector<Word>& words, bool defaults) {
   std::map<std::string_view, std::string_view> of_kind;
   for (const Word& word : words) {
-    const auto [first, is_first] = of_kind.emplace(mode_of(word) ? "mode" : word.key, word.text);
-    if (first->second != word.text) contradict(first->second, word.text);
+    const auto [first, is_first] = of_kind.emplace(parse_mode(word) ? "mode" : word.key, word.text);
+    if (first->second != word.text) throw_contradiction(first->second, word.text);
   }
   const auto mode = of_kind.find("mode");
   if (defaults || mode == of_kind.end() || mode->second != "off" || of_kind.size() == 1) return;
-  const auto part = std::find_if(words.begin(), words.end(), [](const Word& word) { return !mode_of(word); });
-  if (part == words.begin()) contradict(part->text, "off");
-  contradict("off", part->text);
+  const auto part =
+      std::find_if(words.begin(), words.end(), [](const Word& word) { return !parse_mode(word); });
+  if (part == words.begin()) throw_contradiction(part->text, "off");
+  throw_contradiction("off", part->text);
 }
 
 std::string absolute_path(std::string_view argument, std::string_view value) {
   if (!value.starts_with('/'))
     throw std::invalid_argument("plugstack.conf: " + quoted(argument) +
-                                " for spank_muster.so wants an absolute path");
+                                " for spank_muster.so must be an absolute path");
   return std::string(value);
 }
 
-void take_argument(Settings& settings, std::string_view argument) {
+void apply_argument(Settings& settings, std::string_view argument) {
   const std::size_t equal = std::min(argument.find('='), argument.size());
   const std::string_view key = argument.substr(0, equal);
   const std::string_view value = argument.substr(std::min(equal + 1, argument.size()));
@@ -165,25 +167,26 @@ void take_argument(Settings& settings, std::string_view argument) {
   else if (key == "cache")
     settings.cache = value == "off" ? std::string() : absolute_path(argument, value);
   else
-    refuse(argument,
-           "default=auto, default=strict or default=off (parts may follow: default=auto,memory=off), "
-           "isolation=share or isolation=keep, topology=FILE, profiles=DIR, cache=DIR or cache=off");
+    throw_unknown_word(
+        argument,
+        "default=auto, default=strict or default=off (parts may follow: default=auto,memory=off), "
+        "isolation=share or isolation=keep, topology=FILE, profiles=DIR, cache=DIR or cache=off");
 }
 
 }  // namespace
 
-Words parse_words(std::string_view list, bool defaults) {
-  Words words;
+OptionWords parse_words(std::string_view list, bool defaults) {
+  OptionWords words;
   if (list.empty() || list == "(null)") return words;
   const std::vector<Word> parts = split_words(list);
-  for (const Word& word : parts) take(words, word);
-  check(parts, defaults);
-  if (words.env == false && words.nic == true) contradict("env=off", "nic=on");
-  if (words.env == false && words.gpu == true) contradict("env=off", "gpu=on");
-  if (words.env == false && words.ranks == true) contradict("env=off", "ranks=on");
+  for (const Word& word : parts) apply_word(words, word);
+  check_contradictions(parts, defaults);
+  if (words.env == false && words.nic == true) throw_contradiction("env=off", "nic=on");
+  if (words.env == false && words.gpu == true) throw_contradiction("env=off", "gpu=on");
+  if (words.env == false && words.ranks == true) throw_contradiction("env=off", "ranks=on");
   if (words.visible && (words.env == false || words.gpu == false))
-    contradict(words.gpu == false ? "gpu=off" : "env=off",
-               words.visible == Visible::own ? "visible=own" : "visible=node");
+    throw_contradiction(words.gpu == false ? "gpu=off" : "env=off",
+                        words.visible == Visible::own ? "visible=own" : "visible=node");
   if (defaults && (words.report || words.explain || words.json || words.tasks_per_gpu > 0))
     throw std::invalid_argument(quoted(list) +
                                 " is no default: report, explain, json and tasks-per-gpu are for users");
@@ -193,7 +196,7 @@ Words parse_words(std::string_view list, bool defaults) {
 Settings parse_settings(const std::vector<std::string_view>& arguments) {
   Settings settings;
   for (const std::string_view argument : arguments) try {
-      take_argument(settings, argument);
+      apply_argument(settings, argument);
     } catch (const std::invalid_argument& error) {
       const std::string text = error.what();
       if (text.starts_with("plugstack.conf")) throw;
@@ -202,32 +205,32 @@ Settings parse_settings(const std::vector<std::string_view>& arguments) {
   return settings;
 }
 
-Wish resolve(const std::optional<Words>& option, const Settings& settings) {
-  const Words& defaults = settings.defaults;
+StepOptions resolve(const std::optional<OptionWords>& words, const Settings& settings) {
+  const OptionWords& defaults = settings.defaults;
   const Mode default_mode = defaults.mode.value_or(Mode::off);
-  const Words own = option.value_or(Words{});
-  Wish wish;
-  wish.asked = option.has_value();
-  wish.mode = default_mode;
-  if (option) wish.mode = own.mode.value_or(default_mode == Mode::off ? Mode::automatic : default_mode);
+  const OptionWords own = words.value_or(OptionWords{});
+  StepOptions options;
+  options.explicitly_requested = words.has_value();
+  options.mode = default_mode;
+  if (words) options.mode = own.mode.value_or(default_mode == Mode::off ? Mode::automatic : default_mode);
   const auto pick = [](const auto& first, const auto& second, auto fallback) {
     return first.value_or(second.value_or(fallback));
   };
-  wish.parts.env = pick(own.env, defaults.env, true);
-  wish.parts.gpu = wish.parts.env && pick(own.gpu, defaults.gpu, true);
-  wish.parts.nic = wish.parts.env && pick(own.nic, defaults.nic, true);
-  wish.parts.ranks = wish.parts.env && pick(own.ranks, defaults.ranks, true);
-  wish.visible = own.visible ? own.visible : defaults.visible;
-  wish.parts.cpu = pick(own.cpu, defaults.cpu, true);
-  wish.parts.memory = pick(own.memory, defaults.memory, MemoryPolicy::prefer);
-  wish.report = own.report;
-  wish.explain = own.explain;
-  wish.json = own.json;
-  wish.tasks_per_gpu = own.tasks_per_gpu;
-  return wish;
+  options.parts.env = pick(own.env, defaults.env, true);
+  options.parts.gpu = options.parts.env && pick(own.gpu, defaults.gpu, true);
+  options.parts.nic = options.parts.env && pick(own.nic, defaults.nic, true);
+  options.parts.ranks = options.parts.env && pick(own.ranks, defaults.ranks, true);
+  options.visible = own.visible ? own.visible : defaults.visible;
+  options.parts.cpu = pick(own.cpu, defaults.cpu, true);
+  options.parts.memory = pick(own.memory, defaults.memory, MemoryPolicy::prefer);
+  options.report = own.report;
+  options.explain = own.explain;
+  options.json = own.json;
+  options.tasks_per_gpu = own.tasks_per_gpu;
+  return options;
 }
 
-bool is_switched_off(const Parts& parts, std::string_view variable) {
+bool is_switched_off(const EnabledParts& parts, std::string_view variable) {
   const auto among = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), variable) != names.end();
   };

@@ -12,8 +12,8 @@ namespace muster::spank {
 /// What Muster does with a step.
 enum class Mode {
   off,        ///< nothing: the step runs as without the plugin
-  automatic,  ///< place every task; where that fails, say why and leave Slurm's own binding
-  strict,     ///< place every task; where that fails, end the step
+  automatic,  ///< place every task; if that fails, log the reason and keep Slurm's own binding
+  strict,     ///< place every task; if that fails, end the step
 };
 
 enum class MemoryPolicy {
@@ -24,53 +24,52 @@ enum class MemoryPolicy {
 
 /// Which GPUs CUDA shows a task.
 enum class Visible {
-  own,   ///< its own alone
-  node,  ///< all GPUs of the step on the node, in an order in which a task's own stand at its local rank
+  own,   ///< only its own
+  node,  ///< all GPUs of the step on the node, ordered so that a task's own are at its local rank
 };
 
-/// What of a placement is applied to the tasks.
-struct Parts {
+/// The parts of a placement that are applied to the tasks.
+struct EnabledParts {
   bool gpu = true;  ///< narrow CUDA_VISIBLE_DEVICES to the task's own GPUs
-  bool cpu = true;  ///< bind to the cores; else Slurm's affinity stays
+  bool cpu = true;  ///< bind to the cores; if off, Slurm's affinity stays
   MemoryPolicy memory = MemoryPolicy::prefer;
   bool nic = true;    ///< the variables that name network devices
-  bool env = true;    ///< any variable at all
-  bool ranks = true;  ///< RANK and the like, by which frameworks find each other
+  bool env = true;    ///< environment variables at all
+  bool ranks = true;  ///< RANK, MASTER_ADDR and the like, with which frameworks connect their ranks
 };
 
-/// One comma list, as it was written: what it does not mention is unset.
-struct Words {
+/// One comma-separated list as it was written. A word that it does not contain is unset.
+struct OptionWords {
   std::optional<Mode> mode;
   std::optional<bool> gpu, cpu, nic, env, ranks;
   std::optional<MemoryPolicy> memory;
   std::optional<Visible> visible;
   bool report = false;
   bool explain = false;
-  std::optional<std::string> json;  ///< the file; empty: the plugin names it
-  int tasks_per_gpu = 0;            ///< 0: not asked for
+  std::optional<std::string> json;  ///< the file; empty: the plugin chooses its name
+  int tasks_per_gpu = 0;            ///< 0: not requested
 };
 
-/// What a list may be at most: more than all words with the longest path of Linux.
+/// Limits of a list, in bytes and in words. All words with the longest path of Linux fit.
 inline constexpr std::size_t longest_list = 8192;
 inline constexpr std::size_t most_words = 64;
 
-/// Reads a list such as "auto,cpu=off,memory=bind,report"; "" and "(null)", as Slurm hands on an option
-/// without a value, are no words at all. `defaults`: the list is the administrator's, where `off` may stand
-/// beside parts and no output may be asked for.
-/// Takes time by the length of the list.
-/// @throws std::invalid_argument with one line that names the word and the possible ones, the two words that
-/// contradict each other, or what a list may be at most.
-Words parse_words(std::string_view list, bool defaults = false);
+/// Parses a list such as "auto,cpu=off,memory=bind,report". "" and "(null)", which Slurm passes for an option
+/// without a value, give no words. `defaults`: the list is the administrator's; it may combine `off` with
+/// parts, and may not request output. Takes time in proportion to the length of the list.
+/// @throws std::invalid_argument with one line that names the unknown word and the possible ones, the two
+/// words that contradict each other, or the limit of a list.
+OptionWords parse_words(std::string_view list, bool defaults = false);
 
 /// Whether the tasks of a node may open each other's GPUs.
 enum class Isolation {
-  share,  ///< ask srun to leave the step's GPUs visible in all its tasks
-  keep,   ///< as Slurm makes it
+  share,  ///< srun is set to leave the step's GPUs visible in all its tasks
+  keep,   ///< as Slurm does it
 };
 
 /// The plugin's arguments in plugstack.conf.
 struct Settings {
-  Words defaults;  ///< default=LIST
+  OptionWords defaults;  ///< default=LIST
   Isolation isolation = Isolation::share;
   std::string topology;  ///< topology=FILE: overrides the live locality; empty: none
   std::string profiles;  ///< profiles=DIR: the administrator's profiles; empty: the built-in folder
@@ -81,11 +80,11 @@ struct Settings {
 /// @throws std::invalid_argument with one line for an unknown argument or value.
 Settings parse_settings(const std::vector<std::string_view>& arguments);
 
-/// What is to be done with one step.
-struct Wish {
+/// What to do with one step.
+struct StepOptions {
   Mode mode = Mode::off;
-  bool asked = false;  ///< by the user; a default leaves steps without GPUs alone
-  Parts parts;
+  bool explicitly_requested = false;  ///< by the user; a default does not place steps without GPUs
+  EnabledParts parts;
   std::optional<Visible> visible;  ///< unset: as Slurm would show the GPUs
   bool report = false;
   bool explain = false;
@@ -93,11 +92,12 @@ struct Wish {
   int tasks_per_gpu = 0;
 };
 
-/// The user's words (unset when --muster was not given), and for each part that they do not mention the
-/// administrator's default. Words without a mode mean the default mode, `auto` where that is off.
-Wish resolve(const std::optional<Words>& option, const Settings& settings);
+/// The options of a step from the user's words, which are unset if --muster was not given. The
+/// administrator's default applies to each part that the words do not mention. Words without a mode get the
+/// default mode, or `auto` if that is off.
+StepOptions resolve(const std::optional<OptionWords>& words, const Settings& settings);
 
 /// Whether a derived variable belongs to a part that is switched off.
-bool is_switched_off(const Parts& parts, std::string_view variable);
+bool is_switched_off(const EnabledParts& parts, std::string_view variable);
 
 }  // namespace muster::spank

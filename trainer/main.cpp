@@ -12,36 +12,38 @@
 #include "muster/muster.hpp"
 #include "report/scaling.hpp"
 #include "run/choose_device.hpp"
-#include "run/trainer.hpp"
 #include "run/omp_wait_policy.hpp"
+#include "run/trainer.hpp"
 #include "training/collective_errors.hpp"
 
 namespace {
 
-/// Before joining, only the launcher's variables tell which rank this is.
-bool is_zero_for_launcher(std::initializer_list<const char*> variables) {
+/// Before the job is joined, the rank is known only from the launcher's variables.
+bool launcher_rank_is_zero(std::initializer_list<const char*> variables) {
   for (const char* name : variables) {
     if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") == 0;
   }
   return true;
 }
-bool is_first_rank() {
-  return is_zero_for_launcher({"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK"});
+bool is_rank0() {
+  return launcher_rank_is_zero({"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK"});
 }
-bool is_first_rank_of_host() {
-  return is_zero_for_launcher({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "LOCAL_RANK"});
+bool is_local_rank0() {
+  return launcher_rank_is_zero({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "LOCAL_RANK"});
 }
 
-/// How long the others wait: a launcher ends the job with the first process, and the machine may be busy.
-constexpr unsigned silent_grace_s = 5;
+/// Time that the other ranks wait before they exit, because the launcher kills the job when the first process
+/// exits. Long enough for a busy machine.
+constexpr unsigned error_grace_s = 5;
 
-/// Every rank has the same wrong options: the first one says so, and the others give it the time to before a
-/// launcher kills the job. A settings file may be missing on one host only, whose first rank says so.
-int refuse_options(const muster::Error& error) {
-  if (is_first_rank() || (error.code() == muster::ErrorCode::system && is_first_rank_of_host())) {
-    muster::print_failure(error.what());
+/// Every rank sees the same wrong options. Rank 0 prints the error; the other ranks wait so that the launcher
+/// does not kill the job before. A settings file can be missing on one host alone; then the first rank of
+/// that host prints the error.
+int report_option_error(const muster::Error& error) {
+  if (is_rank0() || (error.code() == muster::ErrorCode::system && is_local_rank0())) {
+    muster::print_error(error.what());
   } else {
-    ::sleep(silent_grace_s);
+    ::sleep(error_grace_s);
   }
   return error.exit_code();
 }
@@ -49,28 +51,28 @@ int refuse_options(const muster::Error& error) {
 int run(const muster::Options& options) {
   const muster::ChosenDevice chosen = muster::choose_device(options);
   muster::Job job = muster::Job::join({.device = chosen.device});
-  muster::Options settled = options;
-  if (job.on_gpu()) settled.dtype = "bf16";
+  muster::Options final_options = options;
+  if (job.on_gpu()) final_options.dtype = "bf16";
   const muster::Hello& self = job.roster()[static_cast<std::size_t>(job.rank())];
-  if (job.rank() == 0 && !self.gpu.empty() && !chosen.why_no_gpu.empty())
-    std::printf("note: computing on the CPU: %s\n", chosen.why_no_gpu.c_str());
+  if (job.rank() == 0 && !self.gpu.empty() && !chosen.no_gpu_reason.empty())
+    std::printf("note: computing on the CPU: %s\n", chosen.no_gpu_reason.c_str());
   int code = 0;
   try {
-    code = muster::train(settled, job);
-  } catch (const muster::EndedTogether& ended) {
+    code = muster::train(final_options, job);
+  } catch (const muster::CollectiveAbort& ended) {
     code = ended.exit_code();
   }
   job.leave();
   return code;
 }
 
-/// What stands beside training and takes no job.
-int run_alone(int (*command)(int, const char* const*), int argc, char** argv) {
+/// Runs a command that needs no job.
+int run_without_job(int (*command)(int, const char* const*), int argc, char** argv) {
   try {
     return command(argc, argv);
   } catch (const std::exception& error) {
-    muster::print_failure(error.what());
-    return muster::exit_code_of(error);
+    muster::print_error(error.what());
+    return muster::exit_code_for(error);
   }
 }
 
@@ -78,21 +80,21 @@ int run_alone(int (*command)(int, const char* const*), int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
-  if (first == "make-data") return run_alone(muster::make_data, argc - 1, argv + 1);
-  if (first == "scaling") return run_alone(muster::scaling_command, argc - 1, argv + 1);
-  muster::settle_wait_policy(argv);
+  if (first == "make-data") return run_without_job(muster::make_data, argc - 1, argv + 1);
+  if (first == "scaling") return run_without_job(muster::scaling_command, argc - 1, argv + 1);
+  muster::set_omp_wait_policy(argv);
   std::optional<muster::Options> options;
   try {
     options = muster::parse_options(argc, argv);
   } catch (const muster::Error& error) {
-    return refuse_options(error);
+    return report_option_error(error);
   }
   if (!options) return 0;
   try {
     return run(*options);
   } catch (const std::exception& error) {
     const auto* code = dynamic_cast<const muster::Error*>(&error);
-    if (code == nullptr || !code->reported_elsewhere()) muster::print_failure(error.what());
-    return muster::exit_code_of(error);
+    if (code == nullptr || !code->reported_elsewhere()) muster::print_error(error.what());
+    return muster::exit_code_for(error);
   }
 }

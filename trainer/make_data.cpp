@@ -6,13 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "config/parse_command.hpp"
 #include "config/help_formatter.hpp"
 #include "config/option_validators.hpp"
-#include "data/synthetic_digits.hpp"
+#include "config/parse_command.hpp"
 #include "data/idx.hpp"
-#include "data/synthetic_language.hpp"
 #include "data/shard.hpp"
+#include "data/synthetic_digits.hpp"
+#include "data/synthetic_language.hpp"
 #include "files/atomic_file.hpp"
 #include "muster/error.hpp"
 
@@ -34,12 +34,12 @@ struct LanguageOptions {
   std::uint64_t seed = 1;
 };
 
-/// Symbols of a text, in this order.
+/// Symbol i of a text is the i-th character.
 constexpr std::string_view alphabet = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,";
 /// llm.c's scripts write shards of this size.
 constexpr std::size_t shard_tokens = 100'000'000;
 
-/// A file in the folder, which is created; not one that is there already.
+/// Path of a new file in the folder; creates the folder. Throws when the file exists.
 fs::path new_file(const fs::path& folder, const std::string& name) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -103,7 +103,7 @@ void write_language(const LanguageOptions& o) {
                                               o.symbols, alphabet.size()));
   }
   const data::Language language(o.symbols, o.order, o.seed);
-  const auto tokens = language.write(static_cast<std::uint64_t>(o.tokens));
+  const auto tokens = language.generate(static_cast<std::uint64_t>(o.tokens));
   text ? write_text(o, tokens) : write_shards(o, tokens);
   fmt::print("{}: {} tokens of {} symbols, each depending on the last {}\n", o.output, o.tokens, o.symbols,
              o.order);
@@ -116,47 +116,47 @@ void write_language(const LanguageOptions& o) {
 void add_digits(CLI::App& app, DigitOptions& o) {
   app.add_option("--output", o.output, "Folder for the four files; created")->capture_default_str();
   app.add_option("--train", o.training, "Images to train on")
-      ->check(whole_number(1, 1'000'000))
+      ->check(integer(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--held-out", o.held_out, "Images to validate with")
-      ->check(whole_number(1, 1'000'000))
+      ->check(integer(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "Another one draws other digits")
-      ->check(whole_number(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
+  app.add_option("--seed", o.seed, "Seed; another one gives other digits")
+      ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
       ->capture_default_str();
 }
 
 void add_language(CLI::App& app, LanguageOptions& o) {
   app.add_option("--output", o.output, "Folder for the text or the shards; created")->capture_default_str();
   app.add_option("--format", o.format,
-                 "language.txt, or shards of tokens, the last tenth apart to validate with")
+                 "language.txt, or token shards with the last tenth held out for validation")
       ->type_name("text|shards")
       ->check(one_of({"text", "shards"}))
       ->capture_default_str();
-  app.add_option("--tokens", o.tokens, "Length")
-      ->check(whole_number(std::int64_t{100}, std::int64_t{1'000'000'000}))
+  app.add_option("--tokens", o.tokens, "Number of tokens")
+      ->check(integer(std::int64_t{100}, std::int64_t{1'000'000'000}))
       ->capture_default_str();
-  app.add_option("--symbols", o.symbols, "Different tokens")
-      ->check(whole_number(2, compute::most_tokens_in_vocabulary))
+  app.add_option("--symbols", o.symbols, "Number of different tokens")
+      ->check(integer(2, compute::most_tokens_in_vocabulary))
       ->capture_default_str();
   app.add_option("--order", o.order, "Earlier tokens that the next one depends on")
-      ->check(whole_number(1, 16))
+      ->check(integer(1, 16))
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "Another one makes another language")
-      ->check(whole_number(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
+  app.add_option("--seed", o.seed, "Seed; another one gives another language")
+      ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""))
       ->capture_default_str();
 }
 
 }  // namespace
 
 int make_data(int argc, const char* const* argv) {
-  CLI::App app("Writes data to train on, the same for the same options.", "muster-train make-data");
+  CLI::App app("Generates training data, the same for the same options.", "muster-train make-data");
   DigitOptions digits;
   LanguageOptions language;
   CLI::App* digits_app =
-      app.add_subcommand("digits", "Drawn digits as MNIST's four IDX files, for --model=mnist-cnn");
+      app.add_subcommand("digits", "Synthetic digits as MNIST's four IDX files, for --model=mnist-cnn");
   CLI::App* language_app = app.add_subcommand(
-      "language", "A language whose entropy rate is known, and so the least loss of any model");
+      "language", "A synthetic language with a known entropy rate, which is the least possible loss");
   app.require_subcommand(1);
   app.formatter(std::make_shared<PlainFormatter>());
   add_digits(*digits_app, digits);

@@ -3,8 +3,7 @@
 
 namespace muster {
 
-/// `muster-train make-data …`: writes data to train on for those who have none. argv[0] is "make-data".
-/// Returns the exit code.
+/// `muster-train make-data …`: generates training data. argv[0] is "make-data". Returns the exit code.
 /// @throws muster::Error: usage (wrong options, a file that exists), system (cannot be written).
 int make_data(int argc, const char* const* argv);
 

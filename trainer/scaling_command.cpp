@@ -8,8 +8,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "config/parse_command.hpp"
 #include "config/option_validators.hpp"
+#include "config/parse_command.hpp"
 #include "files/atomic_file.hpp"
 #include "muster/error.hpp"
 #include "report/chart.hpp"
@@ -36,12 +36,12 @@ ScalingRun read_run(const std::string& folder) {
             json.at("gradient_bytes").get<double>(),
             json.value("gathered_bytes", 0.0)};
   } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorCode::usage, fmt::format("{} is no summary of muster-train", path));
+    throw Error(ErrorCode::usage, fmt::format("{} is not a summary of muster-train", path));
   }
 }
 
-/// "weak" when each rank's share stays, "strong" when the whole stays.
-std::string kind_of(const std::vector<ScalingPoint>& points) {
+/// "weak" when the tokens per rank are equal in all runs, "strong" when the tokens per step are.
+std::string describe_scaling(const std::vector<ScalingPoint>& points) {
   const auto same = [&](auto value) {
     return std::all_of(points.begin(), points.end(),
                        [&](const ScalingPoint& p) { return value(p.run) == value(points.front().run); });
@@ -72,7 +72,7 @@ void draw(const std::vector<ScalingPoint>& points, double link_rate, const std::
   const std::string link = link_rate > 0
                                ? fmt::format("{:.3g} Gbit/s between hosts", link_rate / bytes_per_gbit)
                                : std::string("links that cost nothing");
-  Chart chart{fmt::format("Efficiency, {}", kind_of(points)),
+  Chart chart{fmt::format("Efficiency, {}", describe_scaling(points)),
               "predicted from the smallest run and " + link,
               "ranks",
               "per cent of the smallest run's tokens/s per rank",
@@ -95,15 +95,15 @@ int scaling_command(int argc, const char* const* argv) {
       "Compares runs of muster-train on growing numbers of ranks: measured and predicted efficiency.",
       "muster-train scaling");
   app.add_option("FOLDER", folders, "Output folders of finished runs, one of each size")->required();
-  app.add_option("--output", output, "The picture")->capture_default_str();
-  app.add_option(
-         "--link-gbits", gbits,
-         "Gbit/s of a host's link, for the prediction; without it, what the runs' own reductions reached")
+  app.add_option("--output", output, "Chart file to write")->capture_default_str();
+  app.add_option("--link-gbits", gbits,
+                 "Gbit/s of a host's link, for the prediction; if not given, the rate that the runs' own "
+                 "reductions reached")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   if (!parse_command(app, argc, argv)) return 0;
   std::vector<ScalingRun> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));
-  const double link_rate = gbits > 0 ? gbits * bytes_per_gbit : link_rate_of(runs);
+  const double link_rate = gbits > 0 ? gbits * bytes_per_gbit : median_link_rate(runs);
   const auto points = compare_runs(runs, link_rate);
   print_table(points);
   draw(points, link_rate, output);

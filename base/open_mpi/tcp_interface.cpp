@@ -22,7 +22,7 @@ constexpr std::string_view white = " \t\r";
 
 std::string read_file(const std::string& path) {
   constexpr std::size_t longest = 64 * 1024;
-  // Not blocking, since a pipe in its place would wait for ever.
+  // O_NONBLOCK: opening a pipe in its place would block forever.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return {};
   struct stat status {};
@@ -47,8 +47,8 @@ struct Setting {
   bool loopback_alone = false;
 };
 
-// The first line of a parameter file, `name = value`, that sets either.
-Setting setting_in(std::string_view text) {
+// The first line of a parameter file, `name = value`, that sets one of the two.
+Setting parse_setting(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string_view line = trimmed(text.substr(0, end));
@@ -62,7 +62,7 @@ Setting setting_in(std::string_view text) {
   return {};
 }
 
-// The installation that a program built with the mpicc on PATH most likely uses: PREFIX of PREFIX/bin/mpirun.
+// The installation that a program built with the mpicc on PATH probably uses: PREFIX of PREFIX/bin/mpirun.
 std::string prefix_on_path(const std::string& path) {
   constexpr int most = 256;
   std::size_t start = 0;
@@ -76,13 +76,13 @@ std::string prefix_on_path(const std::string& path) {
   return {};
 }
 
-std::vector<std::string> parameter_files(const Lookup& lookup) {
+std::vector<std::string> parameter_files(const GetEnv& get_env) {
   std::vector<std::string> files;
-  if (const auto home = lookup("HOME"); home && !home->empty())
+  if (const auto home = get_env("HOME"); home && !home->empty())
     files.push_back(*home + "/.openmpi/mca-params.conf");
-  if (const auto prefix = lookup("OPAL_PREFIX"); prefix && !prefix->empty())
+  if (const auto prefix = get_env("OPAL_PREFIX"); prefix && !prefix->empty())
     files.push_back(*prefix + "/etc/openmpi-mca-params.conf");
-  if (const auto prefix = prefix_on_path(lookup("PATH").value_or("")); !prefix.empty())
+  if (const auto prefix = prefix_on_path(get_env("PATH").value_or("")); !prefix.empty())
     files.push_back(prefix + "/etc/openmpi-mca-params.conf");
   files.push_back("/etc/openmpi/openmpi-mca-params.conf");         // Debian's
   files.push_back("/etc/openmpi-x86_64/openmpi-mca-params.conf");  // Fedora's and RHEL's
@@ -91,7 +91,7 @@ std::vector<std::string> parameter_files(const Lookup& lookup) {
 
 struct Ipv4 {
   bool itself = false;  // the interface has an address
-  bool others = false;  // so has another one that is up and not loopback
+  bool others = false;  // another interface that is up and not loopback has one
 };
 
 Ipv4 find_ipv4(const std::string& interface) {
@@ -110,20 +110,20 @@ Ipv4 find_ipv4(const std::string& interface) {
 
 }  // namespace
 
-TcpInterfaceAdvice advise_tcp_interface(const std::string& interface, const Lookup& lookup) {
+TcpInterfaceAdvice advise_tcp_interface(const std::string& interface, const GetEnv& get_env) {
   const Ipv4 ipv4 = find_ipv4(interface);
   if (!ipv4.itself) return {};
   TcpInterfaceAdvice advice{ipv4.others, {}};
   const auto keep = [&](std::string where) {
-    return TcpInterfaceAdvice{false, advice.name_it ? std::move(where) : std::string()};
+    return TcpInterfaceAdvice{false, advice.should_set ? std::move(where) : std::string()};
   };
   for (const char* name : {"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_mca_base_param_files"})
-    if (lookup(name)) return keep(std::string(name) + " is set");
-  for (const auto& file : parameter_files(lookup)) {
+    if (get_env(name)) return keep(std::string(name) + " is set");
+  for (const auto& file : parameter_files(get_env)) {
     const std::string text = read_file(file);
-    const Setting setting = setting_in(text);
+    const Setting setting = parse_setting(text);
     if (setting.loopback_alone)
-      advice.name_it = true;
+      advice.should_set = true;
     else if (!setting.name.empty())
       return keep(file + " sets " + std::string(setting.name));
   }

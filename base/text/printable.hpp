@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that a terminal shows as it is. Names, values and files of others may hold what a terminal obeys:
-// escape sequences, line breaks, a change of the direction of writing. Pure; libc alone.
+// Makes text safe to print on a terminal. Names, values and files from outside may hold escape sequences,
+// line breaks or changes of the writing direction. Pure; libc alone.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace muster {
 
-/// The bytes of the character at `text` when it is whole, valid UTF-8 and to be seen; 0 when it is not. size:
-/// of what is left of the text, at least 1.
+/// The length in bytes of the character at `text` if it is complete, valid UTF-8 and visible; else 0. size:
+/// bytes left in the text, at least 1.
 constexpr std::size_t printable_bytes(const char* text, std::size_t size) noexcept {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint32_t first = byte(0);
@@ -29,11 +29,11 @@ constexpr std::size_t printable_bytes(const char* text, std::size_t size) noexce
   const bool valid = code >= shortest[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
   const bool control = code < 0xa0;  // C1
   const bool directs = (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-                       (code >= 0x2066 && code <= 0x2069);  // line separators, marks of direction
+                       (code >= 0x2066 && code <= 0x2069);  // line separators, direction marks
   return valid && !control && !directs ? length : 0;
 }
 
-/// Puts a question mark in place of every byte that is not part of a printable character.
+/// Replaces every byte that is not part of a printable character by a question mark.
 constexpr void make_printable(char* text, std::size_t size) noexcept {
   for (std::size_t at = 0; at < size;) {
     const std::size_t bytes = printable_bytes(text + at, size - at);

@@ -12,13 +12,13 @@
 namespace muster::bootstrap {
 namespace {
 
-// How opal_process_info begins in Open MPI 5 and 6 (opal/util/proc.h, which is not installed).
+// The first fields of opal_process_info in Open MPI 5 and 6 (opal/util/proc.h, which is not installed).
 struct ProcessInfo {
   std::uint32_t job, rank;
   pmix_proc_t process;
 };
 
-// Open MPI 4 has something else there, and an MPI that is initialised the process's name.
+// Open MPI 4 has other data there, and an initialised MPI already has the process's name.
 bool is_unnamed(const ProcessInfo& info) {
   if (info.job != UINT32_MAX || info.rank != UINT32_MAX || info.process.rank != PMIX_RANK_INVALID)
     return false;
@@ -28,11 +28,11 @@ bool is_unnamed(const ProcessInfo& info) {
 
 }  // namespace
 
-void name_open_mpi_process(const pmix_proc_t& self) {
+void set_open_mpi_process_name(const pmix_proc_t& self) {
   auto* const info = static_cast<ProcessInfo*>(dlsym(RTLD_DEFAULT, "opal_process_info"));
   if (info == nullptr || !is_unnamed(*info)) return;
   info->process = self;
-  log::debug("join: Open MPI has this process's name from PMIx");
+  log::debug("join: gave Open MPI this process's name from PMIx");
 }
 
 }  // namespace muster::bootstrap

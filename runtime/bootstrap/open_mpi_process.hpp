@@ -5,10 +5,10 @@
 
 namespace muster::bootstrap {
 
-/// Gives Open MPI 5 the name under which PMIx knows this process. Its MPI_Init takes it from its own
-/// PMIx_Init, which it leaves out where PMIx is initialised, and then fails. Does nothing where Open MPI is
-/// absent, has a name or keeps it elsewhere.
-/// @param self what PMIx_Init said
-void name_open_mpi_process(const pmix_proc_t& self);
+/// Gives Open MPI 5 this process's PMIx name. MPI_Init normally gets it from its own PMIx_Init, but skips
+/// that call when PMIx is initialised already, and then fails. Does nothing when Open MPI is absent, has a
+/// name or stores it elsewhere.
+/// @param self from PMIx_Init
+void set_open_mpi_process_name(const pmix_proc_t& self);
 
 }  // namespace muster::bootstrap

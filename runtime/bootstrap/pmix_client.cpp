@@ -8,57 +8,57 @@
 
 namespace muster::bootstrap {
 
-using Bytes = PmixReplies::Bytes;
+using Bytes = PmixRequests::Bytes;
 
-std::string reason_of(pmix_status_t status) { return PMIx_Error_string(status); }
+std::string describe_status(pmix_status_t status) { return PMIx_Error_string(status); }
 
-bool PmixReplies::wait(const Deadline& deadline) {
+bool PmixRequests::wait(const Deadline& deadline) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline.when(), [&] { return awaited_ == 0; });
+  return changed_.wait_until(lock, deadline.when(), [&] { return outstanding_ == 0; });
 }
 
-std::optional<std::size_t> PmixReplies::wait_for_first(const Deadline& deadline) {
+std::optional<std::size_t> PmixRequests::wait_for_first(const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline.when(),
-                      [&] { return awaited_ == 0 || (!values_.empty() && values_[0]); });
+                      [&] { return outstanding_ == 0 || (!values_.empty() && values_[0]); });
   for (std::size_t i = 0; i < values_.size(); ++i)
     if (values_[i]) return i;
   return std::nullopt;
 }
 
-std::vector<std::optional<Bytes>> PmixReplies::so_far() {
+std::vector<std::optional<Bytes>> PmixRequests::snapshot() {
   std::lock_guard lock(mutex_);
   return values_;
 }
 
-pmix_status_t PmixReplies::failure() {
+pmix_status_t PmixRequests::failure() {
   std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void PmixReplies::note(std::size_t index, pmix_status_t status, std::optional<Bytes> value) {
+void PmixRequests::complete(std::size_t index, pmix_status_t status, std::optional<Bytes> value) {
   std::lock_guard lock(mutex_);
   if (status != PMIX_SUCCESS) failure_ = status;
   values_[index] = std::move(value);
-  --awaited_;
+  --outstanding_;
   changed_.notify_all();
 }
 
 namespace {
 
-// Fresh in this job: a fence that collects needs a key that nobody has put before.
+// New in this job: a collecting fence needs a key that no rank has put before.
 constexpr const char* hello_key = "muster.hello";
-// The server is on this host and answers in less than a millisecond; one that hangs must not hold the join.
-constexpr std::chrono::milliseconds server_time{10'000};
+// The server is on this host and answers in less than 1 ms. One that hangs must not hold the join.
+constexpr std::chrono::milliseconds server_timeout{10'000};
 
 struct Callback {
-  std::shared_ptr<PmixReplies> replies;
+  std::shared_ptr<PmixRequests> requests;
   std::size_t index;
 };
 
 void fence_done(pmix_status_t status, void* data) {
   std::unique_ptr<Callback> const callback(static_cast<Callback*>(data));
-  callback->replies->note(callback->index, status, std::nullopt);
+  callback->requests->complete(callback->index, status, std::nullopt);
 }
 
 void value_found(pmix_status_t status, pmix_value_t* value, void* data) {
@@ -68,13 +68,13 @@ void value_found(pmix_status_t status, pmix_value_t* value, void* data) {
     auto const* const first = reinterpret_cast<const std::uint8_t*>(value->data.bo.bytes);
     bytes.emplace(first, first + value->data.bo.size);
   }
-  callback->replies->note(callback->index, status, std::move(bytes));
+  callback->requests->complete(callback->index, status, std::move(bytes));
 }
 
 }  // namespace
 
-// Where the server did not say it at start, it is asked, and may not answer.
-std::optional<std::uint64_t> PmixClient::number(const char* key, pmix_rank_t rank) const {
+// PMIx_Get queries the server for what it did not provide at start, and the server may not answer.
+std::optional<std::uint64_t> PmixClient::get_number(const char* key, pmix_rank_t rank) const {
   pmix_proc_t proc = self_;
   proc.rank = rank;
   auto const get = [proc, name = std::string(key)] {
@@ -86,11 +86,11 @@ std::optional<std::uint64_t> PmixClient::number(const char* key, pmix_rank_t ran
     PMIX_VALUE_RELEASE(value);
     return found;
   };
-  return read_bounded(get, Deadline(server_time)).value_or(std::nullopt);
+  return read_bounded(get, Deadline(server_timeout)).value_or(std::nullopt);
 }
 
-// Only what the server told this process at start: a question to a missing rank could wait for ever.
-std::string PmixClient::text(const char* key, int rank) const {
+// Only what the server provided at start (PMIX_OPTIONAL): a query about a missing rank could wait forever.
+std::string PmixClient::get_text(const char* key, int rank) const {
   pmix_proc_t proc = self_;
   proc.rank = static_cast<pmix_rank_t>(rank);
   pmix_info_t here;
@@ -107,12 +107,12 @@ std::string PmixClient::text(const char* key, int rank) const {
   return text;
 }
 
-std::string PmixClient::host_of(int rank) const { return text(PMIX_HOSTNAME, rank); }
+std::string PmixClient::find_host(int rank) const { return get_text(PMIX_HOSTNAME, rank); }
 
-std::vector<int> PmixClient::peers() const {
+std::vector<int> PmixClient::local_peers() const {
   std::vector<int> ranks;
-  auto list = text(PMIX_LOCAL_PEERS, rank());
-  if (list.empty()) list = text(PMIX_LOCAL_PEERS, static_cast<int>(PMIX_RANK_WILDCARD));
+  auto list = get_text(PMIX_LOCAL_PEERS, rank());
+  if (list.empty()) list = get_text(PMIX_LOCAL_PEERS, static_cast<int>(PMIX_RANK_WILDCARD));
   std::istringstream items(list);
   for (std::string item; std::getline(items, item, ',');) {
     int peer = -1;
@@ -133,14 +133,13 @@ void PmixClient::put(Bytes bytes) {
         pmix_status_t const put = PMIx_Put(PMIX_GLOBAL, hello_key, &value);
         return put == PMIX_SUCCESS ? PMIx_Commit() : put;
       },
-      Deadline(server_time));
+      Deadline(server_timeout));
   if (status == PMIX_SUCCESS) return;
-  throw Error(ErrorCode::system,
-              "join: PMIx did not take this rank's hello: " +
-                  (status ? reason_of(*status) : "no answer within " + text_of(server_time)));
+  throw Error(ErrorCode::system, "join: PMIx did not take this rank's hello: " +
+                                     (status ? describe_status(*status)
+                                             : "no answer within " + format_duration(server_timeout)));
 }
 
-// False when the deadline passed.
 bool PmixClient::fence(const Deadline& deadline) {
   pmix_proc_t everyone = self_;
   everyone.rank = PMIX_RANK_WILDCARD;
@@ -148,36 +147,36 @@ bool PmixClient::fence(const Deadline& deadline) {
   PMIX_INFO_CONSTRUCT(&collect);
   bool const yes = true;
   PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-  auto replies = std::make_shared<PmixReplies>(1);
-  auto callback = std::make_unique<Callback>(Callback{replies, 0});
+  auto requests = std::make_shared<PmixRequests>(1);
+  auto callback = std::make_unique<Callback>(Callback{requests, 0});
   pmix_status_t const status = PMIx_Fence_nb(&everyone, 1, &collect, 1, fence_done, callback.get());
   PMIX_INFO_DESTRUCT(&collect);
   if (status != PMIX_SUCCESS)
-    throw Error(ErrorCode::system, "join: PMIx refused the fence: " + reason_of(status));
+    throw Error(ErrorCode::system, "join: PMIx refused the fence: " + describe_status(status));
   callback.release();  // fence_done owns it now
-  if (!replies->wait(deadline)) return false;
-  if (auto const failure = replies->failure(); failure != PMIX_SUCCESS) {
+  if (!requests->wait(deadline)) return false;
+  if (auto const failure = requests->failure(); failure != PMIX_SUCCESS) {
     throw Error(ErrorCode::system,
-                "join: the PMIx fence failed (a rank or its node ended?): " + reason_of(failure),
+                "join: the PMIx fence failed (a rank or its node ended?): " + describe_status(failure),
                 rank() != 0);
   }
   return true;
 }
 
-std::shared_ptr<PmixReplies> PmixClient::get(const std::vector<int>& ranks) {
-  auto replies = std::make_shared<PmixReplies>(ranks.size());
+std::shared_ptr<PmixRequests> PmixClient::get(const std::vector<int>& ranks) {
+  auto requests = std::make_shared<PmixRequests>(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     pmix_proc_t proc = self_;
     proc.rank = static_cast<pmix_rank_t>(ranks[i]);
-    auto callback = std::make_unique<Callback>(Callback{replies, i});
+    auto callback = std::make_unique<Callback>(Callback{requests, i});
     pmix_status_t const status = PMIx_Get_nb(&proc, hello_key, nullptr, 0, value_found, callback.get());
     if (status == PMIX_SUCCESS) {
       callback.release();
     } else {
-      replies->note(i, status, std::nullopt);
+      requests->complete(i, status, std::nullopt);
     }
   }
-  return replies;
+  return requests;
 }
 
 }  // namespace muster::bootstrap

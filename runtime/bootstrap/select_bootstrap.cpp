@@ -4,8 +4,8 @@
 
 #include <asio.hpp>
 
-#include "launcher/launcher_detection.hpp"
 #include "launcher/launch_environment.hpp"
+#include "launcher/launcher_detection.hpp"
 #include "launcher/local_hello.hpp"
 #include "log.hpp"
 #include "rendezvous/rendezvous.hpp"
@@ -13,31 +13,31 @@
 namespace muster::bootstrap {
 namespace {
 
-constexpr std::size_t least_key_length = 16;
-constexpr std::size_t most_other_hosts = 32;
+constexpr std::size_t min_key_length = 16;
+constexpr std::size_t max_other_hosts = 32;
 
-bool wished(const std::string& method) {
-  auto const wish = variable("MUSTER_JOIN");
-  if (wish.empty() || wish == method) return true;
-  if (wish != "pmix" && wish != "slurm" && wish != "address" && wish != "alone") {
-    auto const claim = detect_launcher(variable);
+bool is_method_enabled(const std::string& method) {
+  auto const requested = get_env("MUSTER_JOIN");
+  if (requested.empty() || requested == method) return true;
+  if (requested != "pmix" && requested != "slurm" && requested != "address" && requested != "alone") {
+    auto const detected = detect_launcher(get_env);
     throw Error(ErrorCode::environment,
-                fmt::format("join: MUSTER_JOIN='{}' is none of pmix, slurm, address, alone", wish),
-                claim && claim->rank != 0);
+                fmt::format("join: MUSTER_JOIN='{}' is none of pmix, slurm, address, alone", requested),
+                detected && detected->rank != 0);
   }
   return false;
 }
 
-// The key that a user gave, bound to the job; nothing without one.
-std::optional<control::Key> own_key(const std::string& job, int rank) {
-  auto const secret = variable("MUSTER_KEY");
+// The key from the user's MUSTER_KEY, bound to the job; nothing without one.
+std::optional<control::Key> derive_user_key(const std::string& job, int rank) {
+  auto const secret = get_env("MUSTER_KEY");
   if (secret.empty()) return std::nullopt;
-  if (secret.size() < least_key_length) {
+  if (secret.size() < min_key_length) {
     throw Error(
         ErrorCode::environment,
         fmt::format("join: MUSTER_KEY has {} characters; it needs {} random ones at least, for example "
                     "MUSTER_KEY=$(openssl rand -hex 32)",
-                    secret.size(), least_key_length),
+                    secret.size(), min_key_length),
         rank != 0);
   }
   control::Key key{};
@@ -52,71 +52,72 @@ std::optional<control::Key> own_key(const std::string& job, int rank) {
 }
 
 template <typename Source>
-RendezvousConfig plan_for(const char* name, const Source& source) {
+RendezvousConfig make_config(const char* name, const Source& source) {
   log::set_rank(source.rank);
-  RendezvousConfig plan;
-  plan.name = name;
-  plan.job = source.job;
-  plan.rank = source.rank;
-  plan.local_rank = source.local_rank;
-  plan.size = source.size;
-  return plan;
+  RendezvousConfig config;
+  config.name = name;
+  config.job = source.job;
+  config.rank = source.rank;
+  config.local_rank = source.local_rank;
+  config.size = source.size;
+  return config;
 }
 
-// The key that the user gave, else MUNGE, else, on one host, the kernel's word.
-void authenticate(RendezvousConfig& plan, bool one_host, const Deadline& deadline) {
-  if (auto const key = own_key(plan.job, plan.rank)) {
-    plan.key = *key;
-    return log::debug("join: {}: MUSTER_KEY authenticates", plan.name);
+// MUSTER_KEY if it is set, else MUNGE, else, on one host, the kernel (SO_PEERCRED).
+void configure_authentication(RendezvousConfig& config, bool one_host, const Deadline& deadline) {
+  if (auto const key = derive_user_key(config.job, config.rank)) {
+    config.key = *key;
+    return log::debug("join: {}: MUSTER_KEY authenticates", config.name);
   }
-  std::string why;
+  std::string reason;
   try {
-    plan.seal = make_munge_codec(deadline);
-    return log::debug("join: {}: MUNGE authenticates", plan.name);
+    config.codec = make_munge_codec(deadline);
+    return log::debug("join: {}: MUNGE authenticates", config.name);
   } catch (const Error& error) {
-    why = error.what();
-    log::debug("join: {}: MUNGE: {}", plan.name, why);
-    plan.obstacle = error.code() == ErrorCode::device ? AuthFailure::no_library : AuthFailure::no_munged;
+    reason = error.what();
+    log::debug("join: {}: MUNGE: {}", config.name, reason);
+    config.auth_failure =
+        error.code() == ErrorCode::device ? AuthFailure::no_munge_library : AuthFailure::no_munged;
   }
   if (one_host) {
-    plan.obstacle = AuthFailure::none;
-    plan.seal = make_peercred_codec();
-    plan.local_name = "muster/" + plan.job;
-    return log::debug("join: {}: all on one host, the kernel authenticates", plan.name);
+    config.auth_failure = AuthFailure::none;
+    config.codec = make_peercred_codec();
+    config.local_name = "muster/" + config.job;
+    return log::debug("join: {}: all on one host, the kernel authenticates", config.name);
   }
-  plan.trouble = fmt::format(
+  config.auth_failure_text = fmt::format(
       "join: srun started {} tasks without PMIx, and MUNGE cannot authenticate them ({}): add "
       "--mpi=pmix to srun, or start munged on every node, or give every task the same MUSTER_KEY",
-      plan.size, why);
+      config.size, reason);
 }
 
-std::unique_ptr<Bootstrap> slurm_step(const GetEnv& lookup, const Deadline& deadline) {
+std::unique_ptr<Bootstrap> make_slurm_bootstrap(const GetEnv& lookup, const Deadline& deadline) {
   auto const step = read_slurm_step(lookup);
-  auto const claim = detect_launcher(lookup);
-  if (!step || !claim || claim->launcher != "srun") {
-    log::debug("join: Slurm: {}", step ? "its step was left for " + claim->launcher
+  auto const detected = detect_launcher(lookup);
+  if (!step || !detected || detected->launcher != "srun") {
+    log::debug("join: Slurm: {}", step ? "passed over, the tasks belong to " + detected->launcher
                                        : std::string("no step of several tasks (SLURM_STEP_NUM_TASKS)"));
     return nullptr;
   }
   if (auto const error = check_rank_consistency(lookup, step->rank, step->size)) throw *error;
-  auto plan = plan_for("slurm", *step);
-  plan.leader_host = step->leader_host;
+  auto config = make_config("slurm", *step);
+  config.rank0_host = step->rank0_host;
   for (const auto& host : step->hosts)
-    if (host != step->leader_host && plan.other_hosts.size() < most_other_hosts)
-      plan.other_hosts.push_back(host);
-  plan.ports = step->ports.empty() ? derive_ports(step->job) : step->ports;
-  plan.host_of = step->host_of;
-  if (step->leader_host != step->hosts.front()) plan.host_of = {step->leader_host};  // srun a : b
-  plan.started_together = true;  // slurmstepd forks all of its tasks before it lets one go on
-  plan.keeps_what_was_told = true;
-  plan.hosts = step->hosts;
-  plan.host_index = step->host_index;
-  plan.host_socket = "muster/host/" + plan.job;
+    if (host != step->rank0_host && config.other_hosts.size() < max_other_hosts)
+      config.other_hosts.push_back(host);
+  config.ports = step->ports.empty() ? derive_ports(step->job) : step->ports;
+  config.host_of = step->host_of;
+  if (step->rank0_host != step->hosts.front()) config.host_of = {step->rank0_host};  // srun a : b
+  config.tasks_start_together = true;  // slurmstepd forks all its tasks before it lets one run
+  config.use_failure_marker = true;
+  config.hosts = step->hosts;
+  config.host_index = step->host_index;
+  config.host_socket = "muster/host/" + config.job;
   log::debug("join: Slurm: {}, rank {} of {}, rank 0 on {}, {} port {} and {} more", step->job, step->rank,
-             step->size, plan.leader_host, step->ports.empty() ? "derived" : "reserved", plan.ports.front(),
-             plan.ports.size() - 1);
-  authenticate(plan, step->hosts.size() == 1, deadline);
-  return meeting(std::move(plan));
+             step->size, config.rank0_host, step->ports.empty() ? "derived" : "reserved",
+             config.ports.front(), config.ports.size() - 1);
+  configure_authentication(config, step->hosts.size() == 1, deadline);
+  return make_rendezvous_bootstrap(std::move(config));
 }
 
 bool is_loopback(const std::string& host) {
@@ -125,31 +126,31 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || (!bad && address.is_loopback());
 }
 
-std::unique_ptr<Bootstrap> named_meeting(const GetEnv& lookup) {
-  auto const named = read_env_rendezvous(lookup);
-  if (!named) {
+std::unique_ptr<Bootstrap> make_env_bootstrap(const GetEnv& lookup) {
+  auto const env = read_env_rendezvous(lookup);
+  if (!env) {
     log::debug("join: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: not all set, or one rank");
     return nullptr;
   }
-  // Another launcher's count of the tasks must be this one, unless torchrun or the user says whose it is.
-  auto const claim = detect_launcher(lookup);
-  if (claim && claim->launcher != "RANK and WORLD_SIZE" && !is_below_torchrun(lookup) &&
+  // Another launcher's rank and size must equal these, unless torchrun or MUSTER_JOIN shows which ones count.
+  auto const detected = detect_launcher(lookup);
+  if (detected && detected->launcher != "RANK and WORLD_SIZE" && !is_below_torchrun(lookup) &&
       lookup("MUSTER_JOIN") != "address") {
-    if (auto const error = check_rank_consistency(lookup, claim->rank, claim->tasks)) throw *error;
-    if (claim->tasks != named->size || claim->rank != named->rank) return nullptr;
+    if (auto const error = check_rank_consistency(lookup, detected->rank, detected->tasks)) throw *error;
+    if (detected->tasks != env->size || detected->rank != env->rank) return nullptr;
   }
-  auto plan = plan_for("address", *named);
-  plan.leader_host = named->host;
-  plan.ports = {named->port};
-  plan.turn = named->local_size > 0 ? named->rank / named->local_size : named->rank - 1;
-  plan.host_socket = fmt::format("muster/host/{}/{}", named->port, plan.job);
-  log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", named->rank, named->size,
-             named->host, named->port);
-  if (auto const key = own_key(plan.job, plan.rank)) {
-    plan.key = *key;
-  } else if (is_loopback(named->host) || named->local_size == named->size) {
-    plan.seal = make_peercred_codec();
-    plan.local_name = fmt::format("muster/{}/{}", named->port, plan.job);
+  auto config = make_config("address", *env);
+  config.rank0_host = env->host;
+  config.ports = {env->port};
+  config.report_order = env->local_size > 0 ? env->rank / env->local_size : env->rank - 1;
+  config.host_socket = fmt::format("muster/host/{}/{}", env->port, config.job);
+  log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", env->rank, env->size, env->host,
+             env->port);
+  if (auto const key = derive_user_key(config.job, config.rank)) {
+    config.key = *key;
+  } else if (is_loopback(env->host) || env->local_size == env->size) {
+    config.codec = make_peercred_codec();
+    config.local_name = fmt::format("muster/{}/{}", env->port, config.job);
     log::debug("join: RANK/WORLD_SIZE: all on this host, the kernel authenticates");
   } else {
     throw Error(
@@ -158,35 +159,35 @@ std::unique_ptr<Bootstrap> named_meeting(const GetEnv& lookup) {
             "join: RANK={} and WORLD_SIZE={} name a job over hosts (MASTER_ADDR={}) but MUSTER_KEY is not "
             "set, so that anybody could join: give every rank the same MUSTER_KEY, for example "
             "$(openssl rand -hex 32)",
-            named->rank, named->size, named->host),
-        named->rank != 0);
+            env->rank, env->size, env->host),
+        env->rank != 0);
   }
-  return meeting(std::move(plan));
+  return make_rendezvous_bootstrap(std::move(config));
 }
 
 }  // namespace
 
 std::unique_ptr<Bootstrap> select_bootstrap(const Deadline& deadline) {
-  if (wished("pmix") || wished("slurm")) {
-    if (is_below_torchrun(variable) && variable("MUSTER_JOIN").empty()) {
+  if (is_method_enabled("pmix") || is_method_enabled("slurm")) {
+    if (is_below_torchrun(get_env) && get_env("MUSTER_JOIN").empty()) {
       log::debug("join: PMIx, Slurm: passed over, torchrun started this process");
     } else {
 #ifdef MUSTER_HAVE_PMIX
-      if (wished("pmix"))
+      if (is_method_enabled("pmix"))
         if (auto bootstrap = connect_pmix(deadline)) return bootstrap;
 #else
       log::debug("join: PMIx: not in this build");
 #endif
-      if (wished("slurm"))
-        if (auto bootstrap = slurm_step(variable, deadline)) return bootstrap;
+      if (is_method_enabled("slurm"))
+        if (auto bootstrap = make_slurm_bootstrap(get_env, deadline)) return bootstrap;
     }
   }
-  if (wished("address"))
-    if (auto bootstrap = named_meeting(variable)) return bootstrap;
-  if (variable("MUSTER_JOIN") != "alone")
-    if (auto const refusal = check_singleton_allowed(variable)) throw *refusal;
+  if (is_method_enabled("address"))
+    if (auto bootstrap = make_env_bootstrap(get_env)) return bootstrap;
+  if (get_env("MUSTER_JOIN") != "alone")
+    if (auto const refusal = check_singleton_allowed(get_env)) throw *refusal;
   log::debug("join: alone");
-  return alone();
+  return make_singleton_bootstrap();
 }
 
 }  // namespace muster::bootstrap

@@ -11,7 +11,7 @@
 #include "muster/job.hpp"
 #include "muster/muster.h"
 
-/// What the handles of the C interface stand for.
+/// The objects behind the handles of the C interface.
 struct muster_job {
   muster::Job job;
 };
@@ -25,15 +25,16 @@ struct muster_group {
 
 namespace muster::c {
 
-/// Keeps the error for the calling thread; its status.
-int keep_error(const Error& error) noexcept;
+/// Stores the error for the calling thread and returns its status.
+int record_error(const Error& error) noexcept;
 
-/// How many errors the calling thread has kept.
-std::uint64_t errors_kept() noexcept;
-/// The last of them.
-Error last_kept();
+/// Number of errors that the calling thread has stored.
+std::uint64_t error_count() noexcept;
+/// The last of these errors.
+Error last_recorded_error();
 
-/// Calls a function of the program's. One in C++ may throw: what is no std::exception becomes one.
+/// Calls a function of the program. A C++ function may throw; an exception that is not a std::exception
+/// becomes an Error.
 template <typename Function, typename... Arguments>
 auto call_back(Function* function, Arguments... arguments) {
   try {
@@ -41,28 +42,28 @@ auto call_back(Function* function, Arguments... arguments) {
   } catch (const std::exception&) {
     throw;
   } catch (...) {
-    throw Error(ErrorCode::system, "a function of the program's threw what is no std::exception");
+    throw Error(ErrorCode::system, "a function of the program threw something that is not a std::exception");
   }
 }
 
-/// Runs `what` with no exception leaving it; the status.
+/// Runs `what`, lets no exception out, and returns the status.
 template <typename What>
 int call(const What& what) noexcept {
   try {
     what();
     return MUSTER_OK;
   } catch (const Error& error) {
-    return keep_error(error);
+    return record_error(error);
   } catch (const std::bad_alloc&) {
-    return keep_error(Error(ErrorCode::system, "no memory is left on this host for libmuster"));
+    return record_error(Error(ErrorCode::system, "no memory is left on this host for libmuster"));
   } catch (const std::exception& error) {
-    return keep_error(Error(ErrorCode::system, error.what()));
+    return record_error(Error(ErrorCode::system, error.what()));
   }
 }
 
-/// What the handle stands for, in `function`.
+/// The object behind the handle; throws an Error naming `function` and `what` when it is null.
 template <typename Handle>
-Handle& required(Handle* handle, const char* function, const char* what) {
+Handle& require_not_null(Handle* handle, const char* function, const char* what) {
   if (handle == nullptr) throw Error(ErrorCode::usage, std::string(function) + ": the " + what + " is null");
   return *handle;
 }

@@ -16,7 +16,7 @@ using muster::ErrorCode;
 using muster::Reduction;
 using muster::Stream;
 using muster::c::call;
-using muster::c::required;
+using muster::c::require_not_null;
 
 static_assert(static_cast<int>(DataType::float32) == MUSTER_FLOAT32 &&
               static_cast<int>(DataType::float64) == MUSTER_FLOAT64 &&
@@ -34,12 +34,12 @@ static_assert(static_cast<int>(Reduction::sum) == MUSTER_SUM &&
               static_cast<int>(Reduction::max) == MUSTER_MAX &&
               static_cast<int>(Reduction::product) == MUSTER_PRODUCT);
 
-// One operation of the C interface: checks what every one of them needs and calls `what` with the
+// Runs one operation of the C interface: checks what every operation needs and calls `what` with the
 // communicator and a null pointer to the element type.
 template <typename What>
 int operate(muster_communicator* communicator, const char* function, int type, const What& what) noexcept {
   return call([&] {
-    Communicator& its = required(communicator, function, "communicator").communicator;
+    Communicator& its = require_not_null(communicator, function, "communicator").communicator;
     auto const with = [&]<typename T>(T* tag) { what(its, tag); };
     switch (type) {
       case MUSTER_FLOAT32:
@@ -64,15 +64,14 @@ int operate(muster_communicator* communicator, const char* function, int type, c
         return with(static_cast<std::uint64_t*>(nullptr));
       default:
         throw Error(ErrorCode::usage,
-                    fmt::format("{}: {} is none of the element types of muster.h", function, type));
+                    fmt::format("{}: {} is not an element type of muster.h", function, type));
     }
   });
 }
 
-Reduction reduction_from(int reduction, const char* function) {
+Reduction parse_reduction(int reduction, const char* function) {
   if (reduction < MUSTER_SUM || reduction > MUSTER_PRODUCT)
-    throw Error(ErrorCode::usage,
-                fmt::format("{}: {} is none of the reductions of muster.h", function, reduction));
+    throw Error(ErrorCode::usage, fmt::format("{}: {} is not a reduction of muster.h", function, reduction));
   return static_cast<Reduction>(reduction);
 }
 
@@ -98,9 +97,9 @@ std::size_t ranks(const Communicator& its) { return static_cast<std::size_t>(its
 
 int muster_split(muster_communicator* communicator, int color, int key, muster_communicator** part) {
   return call([&] {
-    required(part, "muster_split", "place for the part") = nullptr;
+    require_not_null(part, "muster_split", "place for the part") = nullptr;
     *part = new muster_communicator{
-        required(communicator, "muster_split", "communicator").communicator.split(color, key)};
+        require_not_null(communicator, "muster_split", "communicator").communicator.split(color, key)};
   });
 }
 
@@ -119,7 +118,7 @@ const char* muster_backend(const muster_communicator* communicator) {
 int muster_all_reduce(muster_communicator* communicator, const void* in, void* out, size_t count, int type,
                       int reduction, void* stream) {
   return operate(communicator, "muster_all_reduce", type, [&](Communicator& its, auto* tag) {
-    auto const op = reduction_from(reduction, "muster_all_reduce");
+    auto const op = parse_reduction(reduction, "muster_all_reduce");
     if (in == out) return its.all_reduce(at(out, count, tag), op, Stream(stream));
     its.all_reduce(at(in, count, tag), at(out, count, tag), op, Stream(stream));
   });
@@ -128,7 +127,7 @@ int muster_all_reduce(muster_communicator* communicator, const void* in, void* o
 int muster_reduce(muster_communicator* communicator, void* buffer, size_t count, int type, int reduction,
                   int root, void* stream) {
   return operate(communicator, "muster_reduce", type, [&](Communicator& its, auto* tag) {
-    its.reduce(at(buffer, count, tag), root, reduction_from(reduction, "muster_reduce"), Stream(stream));
+    its.reduce(at(buffer, count, tag), root, parse_reduction(reduction, "muster_reduce"), Stream(stream));
   });
 }
 
@@ -149,7 +148,7 @@ int muster_all_gather(muster_communicator* communicator, const void* mine, size_
 int muster_all_gather_v(muster_communicator* communicator, const void* mine, void* all, const size_t* counts,
                         int type, void* stream) {
   return operate(communicator, "muster_all_gather_v", type, [&](Communicator& its, auto* tag) {
-    std::span const shares(&required(counts, "muster_all_gather_v", "list of counts"), ranks(its));
+    std::span const shares(&require_not_null(counts, "muster_all_gather_v", "list of counts"), ranks(its));
     auto const sum = std::accumulate(shares.begin(), shares.end(), std::size_t{0});
     its.all_gather_v(at(mine, shares[static_cast<std::size_t>(its.rank())], tag), at(all, sum, tag), shares,
                      Stream(stream));
@@ -160,7 +159,7 @@ int muster_reduce_scatter(muster_communicator* communicator, const void* all, vo
                           int type, int reduction, void* stream) {
   return operate(communicator, "muster_reduce_scatter", type, [&](Communicator& its, auto* tag) {
     its.reduce_scatter(at(all, count * ranks(its), tag), at(mine, count, tag),
-                       reduction_from(reduction, "muster_reduce_scatter"), Stream(stream));
+                       parse_reduction(reduction, "muster_reduce_scatter"), Stream(stream));
   });
 }
 
@@ -186,14 +185,15 @@ int muster_recv(muster_communicator* communicator, void* buffer, size_t count, i
 
 int muster_group_begin(muster_communicator* communicator, muster_group** group) {
   return call([&] {
-    required(group, "muster_group_begin", "place for the group") = nullptr;
-    *group = new muster_group(required(communicator, "muster_group_begin", "communicator").communicator);
+    require_not_null(group, "muster_group_begin", "place for the group") = nullptr;
+    *group =
+        new muster_group(require_not_null(communicator, "muster_group_begin", "communicator").communicator);
   });
 }
 
 int muster_group_issue(muster_group* group) {
   return call([&] {
-    std::unique_ptr<muster_group> const ends(&required(group, "muster_group_issue", "group"));
+    std::unique_ptr<muster_group> const ends(&require_not_null(group, "muster_group_issue", "group"));
     ends->calls.issue();
   });
 }
@@ -202,13 +202,14 @@ void muster_group_drop(muster_group* group) { delete group; }
 
 int muster_communicator_barrier(muster_communicator* communicator, void* stream) {
   return call([&] {
-    required(communicator, "muster_communicator_barrier", "communicator")
+    require_not_null(communicator, "muster_communicator_barrier", "communicator")
         .communicator.barrier(Stream(stream));
   });
 }
 
 int muster_synchronize(muster_communicator* communicator, void* stream) {
   return call([&] {
-    required(communicator, "muster_synchronize", "communicator").communicator.synchronize(Stream(stream));
+    require_not_null(communicator, "muster_synchronize", "communicator")
+        .communicator.synchronize(Stream(stream));
   });
 }

@@ -12,7 +12,7 @@ struct LastError {
   std::string text;
   int code = -1;
   bool repeated = false;
-  std::uint64_t number = 0;  // of this thread, from 1 on
+  std::uint64_t number = 0;  // counts this thread's errors from 1
 };
 
 thread_local LastError last_error;
@@ -26,21 +26,21 @@ static_assert(static_cast<int>(ErrorCode::usage) == MUSTER_ERROR_USAGE &&
               static_cast<int>(ErrorCode::lost_rank) == MUSTER_ERROR_LOST_RANK &&
               static_cast<int>(ErrorCode::system) == MUSTER_ERROR_SYSTEM);
 
-int keep_error(const Error& error) noexcept {
+int record_error(const Error& error) noexcept {
   ++last_error.number;
   last_error.code = static_cast<int>(error.code());
   last_error.repeated = error.reported_elsewhere();
   try {
-    last_error.text = printable(error.what());  // it may hold what another rank or a file says
+    last_error.text = printable(error.what());  // it may contain text of another rank or a file
   } catch (const std::bad_alloc&) {
     last_error.text.clear();
   }
   return error.exit_code();
 }
 
-std::uint64_t errors_kept() noexcept { return last_error.number; }
+std::uint64_t error_count() noexcept { return last_error.number; }
 
-Error last_kept() { return {static_cast<ErrorCode>(last_error.code), last_error.text}; }
+Error last_recorded_error() { return {static_cast<ErrorCode>(last_error.code), last_error.text}; }
 
 }  // namespace muster::c
 
@@ -59,7 +59,7 @@ int muster_set_error(int code, const char* text) {
     if (code < MUSTER_ERROR_USAGE || code > MUSTER_ERROR_SYSTEM)
       throw Error(ErrorCode::usage,
                   "muster_set_error: code " + std::to_string(code) + " is not one of MUSTER_ERROR_…");
-    std::string line = &muster::c::required(text, "muster_set_error", "text");
+    std::string line = &muster::c::require_not_null(text, "muster_set_error", "text");
     std::replace(line.begin(), line.end(), '\n', ' ');
     throw Error(static_cast<ErrorCode>(code), line);
   });

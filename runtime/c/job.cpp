@@ -12,9 +12,9 @@ using muster::ErrorCode;
 using muster::c::call;
 using muster::c::fill;
 using muster::c::known_part;
+using muster::c::parse_flag;
+using muster::c::require_not_null;
 using muster::c::require_size;
-using muster::c::required;
-using muster::c::truth;
 using std::chrono::milliseconds;
 
 static_assert(static_cast<int>(muster::Device::automatic) == MUSTER_DEVICE_AUTOMATIC &&
@@ -31,18 +31,18 @@ void check_abi(int built_with) {
           built_with, muster::version, MUSTER_ABI_VERSION));
 }
 
-// Of what a program does not set, both interfaces have the same defaults.
+// Both interfaces have the same defaults for options that a program does not set.
 constexpr muster_join_options join_defaults = MUSTER_JOIN_OPTIONS_DEFAULT;
-constexpr muster::JoinOptions cpp_join_defaults;
-static_assert(join_defaults.deadline_ms == cpp_join_defaults.deadline.count() &&
-              join_defaults.operation_timeout_ms == cpp_join_defaults.operation_timeout.count() &&
-              join_defaults.heartbeat_timeout_ms == cpp_join_defaults.heartbeat_timeout.count() &&
-              join_defaults.device == static_cast<int>(cpp_join_defaults.device) &&
-              join_defaults.tolerate_rank_loss == int{cpp_join_defaults.tolerate_rank_loss} &&
-              join_defaults.stall_warning_ms == cpp_join_defaults.stall_warning.count() &&
-              join_defaults.abort_grace_ms == cpp_join_defaults.abort_grace.count());
+constexpr muster::JoinOptions cpp_defaults;
+static_assert(join_defaults.deadline_ms == cpp_defaults.deadline.count() &&
+              join_defaults.operation_timeout_ms == cpp_defaults.operation_timeout.count() &&
+              join_defaults.heartbeat_timeout_ms == cpp_defaults.heartbeat_timeout.count() &&
+              join_defaults.device == static_cast<int>(cpp_defaults.device) &&
+              join_defaults.tolerate_rank_loss == int{cpp_defaults.tolerate_rank_loss} &&
+              join_defaults.stall_warning_ms == cpp_defaults.stall_warning.count() &&
+              join_defaults.abort_grace_ms == cpp_defaults.abort_grace.count());
 
-muster::JoinOptions options_from(const muster_join_options* given) {
+muster::JoinOptions convert_options(const muster_join_options* given) {
   if (given == nullptr) return {};
   auto const known = known_part(*given, join_defaults, "join", "muster_join_options");
   if (known.device < MUSTER_DEVICE_AUTOMATIC || known.device > MUSTER_DEVICE_CUDA)
@@ -52,28 +52,28 @@ muster::JoinOptions options_from(const muster_join_options* given) {
           .operation_timeout = milliseconds(known.operation_timeout_ms),
           .heartbeat_timeout = milliseconds(known.heartbeat_timeout_ms),
           .device = static_cast<muster::Device>(known.device),
-          .tolerate_rank_loss = truth(known.tolerate_rank_loss, "join", "tolerate_rank_loss"),
+          .tolerate_rank_loss = parse_flag(known.tolerate_rank_loss, "join", "tolerate_rank_loss"),
           .stall_warning = milliseconds(known.stall_warning_ms),
           .abort_grace = milliseconds(known.abort_grace_ms)};
 }
 
-template <typename Question>
-auto ask(const muster_job* job, const Question& question, decltype(question(job->job)) otherwise) noexcept {
-  return job == nullptr ? otherwise : question(job->job);
+template <typename Getter>
+auto get_or(const muster_job* job, const Getter& getter, decltype(getter(job->job)) otherwise) noexcept {
+  return job == nullptr ? otherwise : getter(job->job);
 }
 
 }  // namespace
 
 int muster_join_abi(int abi_version, const muster_join_options* options, muster_job** job) {
   return call([&] {
-    required(job, "muster_join", "place for the job") = nullptr;
+    require_not_null(job, "muster_join", "place for the job") = nullptr;
     check_abi(abi_version);
-    *job = new muster_job{muster::Job::join(options_from(options))};
+    *job = new muster_job{muster::Job::join(convert_options(options))};
   });
 }
 
 int muster_leave(muster_job* job) {
-  return call([&] { required(job, "muster_leave", "job").job.leave(); });
+  return call([&] { require_not_null(job, "muster_leave", "job").job.leave(); });
 }
 
 void muster_abort(muster_job* job) {
@@ -83,42 +83,42 @@ void muster_abort(muster_job* job) {
 void muster_job_free(muster_job* job) { delete job; }
 
 int muster_rank(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.rank(); }, -1);
 }
 int muster_size(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.size(); }, -1);
 }
 int muster_local_rank(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.local_rank(); }, -1);
 }
 int muster_local_size(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.local_size(); }, -1);
 }
 int muster_host_index(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.host_index(); }, -1);
 }
 int muster_host_count(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.host_count(); }, -1);
 }
 int muster_on_gpu(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.on_gpu() ? 1 : 0; }, -1);
 }
 const char* muster_bootstrap(const muster_job* job) {
-  return ask(
+  return get_or(
       job, [](const muster::Job& its) { return its.bootstrap(); }, nullptr);
 }
 
 int muster_roster_entry(const muster_job* job, int rank, muster_hello* hello) {
   return call([&] {
-    auto const& roster = required(job, "muster_roster_entry", "job").job.roster();
-    auto& place = required(hello, "muster_roster_entry", "place for the entry");
+    auto const& roster = require_not_null(job, "muster_roster_entry", "job").job.roster();
+    auto& place = require_not_null(hello, "muster_roster_entry", "place for the entry");
     if (rank < 0 || rank >= static_cast<int>(roster.size()))
       throw Error(ErrorCode::usage,
                   fmt::format("muster_roster_entry: rank {} is not in 0 … {}", rank, roster.size() - 1));
@@ -143,8 +143,8 @@ int muster_roster_entry(const muster_job* job, int rank, muster_hello* hello) {
 
 int muster_read_timings(const muster_job* job, muster_timings* timings) {
   return call([&] {
-    auto const& its = required(job, "muster_read_timings", "job").job.timings();
-    auto& place = required(timings, "muster_read_timings", "place for the timings");
+    auto const& its = require_not_null(job, "muster_read_timings", "job").job.timings();
+    auto& place = require_not_null(timings, "muster_read_timings", "place for the timings");
     require_size(place, "muster_read_timings", "muster_timings");
     muster_timings const all{place.size,
                              its.join.count(),
@@ -165,35 +165,38 @@ int muster_read_timings(const muster_job* job, muster_timings* timings) {
 
 int muster_barrier(muster_job* job, const char* name, int64_t deadline_ms) {
   return call([&] {
-    auto& its = required(job, "muster_barrier", "job").job;
-    its.barrier(&required(name, "muster_barrier", "name"), milliseconds(deadline_ms));
+    auto& its = require_not_null(job, "muster_barrier", "job").job;
+    its.barrier(&require_not_null(name, "muster_barrier", "name"), milliseconds(deadline_ms));
   });
 }
 
 int muster_world(muster_job* job, muster_communicator** communicator) {
   return call([&] {
-    required(communicator, "muster_world", "place for the communicator") = nullptr;
-    *communicator = new muster_communicator{required(job, "muster_world", "job").job.world()};
+    require_not_null(communicator, "muster_world", "place for the communicator") = nullptr;
+    *communicator = new muster_communicator{require_not_null(job, "muster_world", "job").job.world()};
   });
 }
 
 int muster_intra_node(muster_job* job, muster_communicator** communicator) {
   return call([&] {
-    required(communicator, "muster_intra_node", "place for the communicator") = nullptr;
-    *communicator = new muster_communicator{required(job, "muster_intra_node", "job").job.intra_node()};
+    require_not_null(communicator, "muster_intra_node", "place for the communicator") = nullptr;
+    *communicator =
+        new muster_communicator{require_not_null(job, "muster_intra_node", "job").job.intra_node()};
   });
 }
 
 int muster_inter_node(muster_job* job, muster_communicator** communicator) {
   return call([&] {
-    required(communicator, "muster_inter_node", "place for the communicator") = nullptr;
-    *communicator = new muster_communicator{required(job, "muster_inter_node", "job").job.inter_node()};
+    require_not_null(communicator, "muster_inter_node", "place for the communicator") = nullptr;
+    *communicator =
+        new muster_communicator{require_not_null(job, "muster_inter_node", "job").job.inter_node()};
   });
 }
 
 int muster_host_world(muster_job* job, muster_communicator** communicator) {
   return call([&] {
-    required(communicator, "muster_host_world", "place for the communicator") = nullptr;
-    *communicator = new muster_communicator{required(job, "muster_host_world", "job").job.host_world()};
+    require_not_null(communicator, "muster_host_world", "place for the communicator") = nullptr;
+    *communicator =
+        new muster_communicator{require_not_null(job, "muster_host_world", "job").job.host_world()};
   });
 }

@@ -1,6 +1,5 @@
-! SPDX-License-Identifier: Apache-2.0
-! What a Fortran program needs of muster.h, which is the reference: compile this file with the program. Functions return
-! muster.h's status; muster_message() has the line of the last error.
+! The part of muster.h for Fortran programs; muster.h is the reference. Compile this file with the program.
+! Functions return muster.h's status; muster_message() returns the line of the last error.
 module muster
   use, intrinsic :: iso_c_binding
   implicit none
@@ -143,7 +142,7 @@ module muster
       import
       type(c_ptr), value :: sampler
     end subroutine
-    ! Parameters are numbered from 0. `gradients` is c_null_ptr for memory of the reducer's own.
+    ! Parameters are numbered from 0. If `gradients` is c_null_ptr, the reducer allocates them.
     integer(c_int) function muster_reducer_new(communicator, parameters, sizes, gradients, options, reducer) bind(c)
       import
       type(c_ptr), value :: communicator, gradients

@@ -5,7 +5,7 @@
 #include "telemetry/event_log.hpp"
 
 using muster::c::call;
-using muster::c::required;
+using muster::c::require_not_null;
 
 int muster_span_begin(const char* name) {
   using muster::observe::Category;
@@ -19,12 +19,13 @@ void muster_span_end(int span) {
 int muster_metrics_text(const muster_job* job, int rank, int64_t wait_ms, char* text, size_t capacity,
                         size_t* length) {
   return call([&] {
-    auto const& its = required(job, "muster_metrics_text", "job").job;
+    auto const& its = require_not_null(job, "muster_metrics_text", "job").job;
     auto const whole = muster::prometheus_text({its.metrics_of(rank, std::chrono::milliseconds(wait_ms))});
     if (length != nullptr) *length = whole.size();
     if (capacity == 0) return;
-    auto const written = std::min(whole.size(), capacity - 1);
-    std::memcpy(&required(text, "muster_metrics_text", "place for the text"), whole.data(), written);
-    text[written] = '\0';
+    auto const length_written = std::min(whole.size(), capacity - 1);
+    std::memcpy(&require_not_null(text, "muster_metrics_text", "place for the text"), whole.data(),
+                length_written);
+    text[length_written] = '\0';
   });
 }

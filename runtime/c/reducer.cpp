@@ -21,7 +21,7 @@ using muster::ErrorCode;
 using muster::Reducer;
 using muster::Stream;
 using muster::c::call;
-using muster::c::required;
+using muster::c::require_not_null;
 
 constexpr muster_reducer_options reducer_defaults = MUSTER_REDUCER_OPTIONS_DEFAULT;
 constexpr muster::ReducerOptions cpp_reducer_defaults;
@@ -31,19 +31,19 @@ static_assert(reducer_defaults.bucket_bytes == cpp_reducer_defaults.bucket_bytes
               reducer_defaults.bfloat16 == int{cpp_reducer_defaults.bfloat16} &&
               reducer_defaults.overlap == int{cpp_reducer_defaults.overlap});
 
-muster::ReducerOptions reducer_options_from(const muster_reducer_options* given) {
+muster::ReducerOptions convert_reducer_options(const muster_reducer_options* given) {
   if (given == nullptr) return {};
   constexpr auto function = "muster_reducer_new";
   auto const known = muster::c::known_part(*given, reducer_defaults, function, "muster_reducer_options");
   if (known.reserved != 0) throw Error(ErrorCode::usage, "muster_reducer_new: reserved is not 0");
   return {.reduction = static_cast<muster::Reduction>(known.reduction),
           .bucket_bytes = known.bucket_bytes,
-          .bfloat16 = muster::c::truth(known.bfloat16, function, "bfloat16"),
+          .bfloat16 = muster::c::parse_flag(known.bfloat16, function, "bfloat16"),
           .chunks = known.chunks,
-          .overlap = muster::c::truth(known.overlap, function, "overlap")};
+          .overlap = muster::c::parse_flag(known.overlap, function, "overlap")};
 }
 
-std::vector<std::span<float>> gradients_at(float* const* places, std::span<const std::size_t> sizes) {
+std::vector<std::span<float>> gradient_spans(float* const* places, std::span<const std::size_t> sizes) {
   std::vector<std::span<float>> gradients;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (places[i] == nullptr && sizes[i] > 0)
@@ -54,11 +54,11 @@ std::vector<std::span<float>> gradients_at(float* const* places, std::span<const
   return gradients;
 }
 
-const Reducer& reducer_of(const muster_reducer* reducer, const char* function) {
-  return required(reducer, function, "reducer").reducer;
+const Reducer& get_reducer(const muster_reducer* reducer, const char* function) {
+  return require_not_null(reducer, function, "reducer").reducer;
 }
-Reducer& reducer_of(muster_reducer* reducer, const char* function) {
-  return required(reducer, function, "reducer").reducer;
+Reducer& get_reducer(muster_reducer* reducer, const char* function) {
+  return require_not_null(reducer, function, "reducer").reducer;
 }
 
 }  // namespace
@@ -68,19 +68,20 @@ int muster_reducer_new(muster_communicator* communicator, size_t parameters, con
                        muster_reducer** reducer) {
   return call([&] {
     constexpr auto function = "muster_reducer_new";
-    required(reducer, function, "place for the reducer") = nullptr;
-    auto const& its = required(communicator, function, "communicator").communicator;
-    if (parameters > 0) (void)required(sizes, function, "list of sizes");
+    require_not_null(reducer, function, "place for the reducer") = nullptr;
+    auto const& its = require_not_null(communicator, function, "communicator").communicator;
+    if (parameters > 0) (void)require_not_null(sizes, function, "list of sizes");
     std::span const all(sizes, parameters);
-    auto const wanted = reducer_options_from(options);
-    *reducer = gradients == nullptr ? new muster_reducer{Reducer(its, all, wanted)}
-                                    : new muster_reducer{Reducer(its, gradients_at(gradients, all), wanted)};
+    auto const wanted = convert_reducer_options(options);
+    *reducer = gradients == nullptr
+                   ? new muster_reducer{Reducer(its, all, wanted)}
+                   : new muster_reducer{Reducer(its, gradient_spans(gradients, all), wanted)};
   });
 }
 
 void muster_reducer_free(muster_reducer* reducer) { delete reducer; }
 
-// The reducer cuts its work off when it is destroyed while an exception unwinds.
+// The reducer aborts its work when it is destroyed while an exception unwinds.
 void muster_reducer_drop(muster_reducer* reducer) {
   struct Dropped {};
   try {
@@ -93,26 +94,26 @@ void muster_reducer_drop(muster_reducer* reducer) {
 int muster_reducer_gradient(const muster_reducer* reducer, size_t parameter, float** gradient,
                             size_t* count) {
   return call([&] {
-    auto& place = required(gradient, "muster_reducer_gradient", "place for the gradient");
-    auto const memory = reducer_of(reducer, "muster_reducer_gradient").gradient(parameter);
+    auto& place = require_not_null(gradient, "muster_reducer_gradient", "place for the gradient");
+    auto const memory = get_reducer(reducer, "muster_reducer_gradient").gradient(parameter);
     place = memory.data();
     if (count != nullptr) *count = memory.size();
   });
 }
 
 int muster_reducer_ready(muster_reducer* reducer, size_t parameter, void* stream) {
-  return call([&] { reducer_of(reducer, "muster_reducer_ready").ready(parameter, Stream(stream)); });
+  return call([&] { get_reducer(reducer, "muster_reducer_ready").ready(parameter, Stream(stream)); });
 }
 
 int muster_reducer_finish(muster_reducer* reducer, void* stream) {
-  return call([&] { reducer_of(reducer, "muster_reducer_finish").finish(Stream(stream)); });
+  return call([&] { get_reducer(reducer, "muster_reducer_finish").finish(Stream(stream)); });
 }
 
 int muster_reducer_chunks(const muster_reducer* reducer, uint64_t* begin, uint64_t* end) {
   return call([&] {
-    auto const chunks = reducer_of(reducer, "muster_reducer_chunks").chunks();
-    required(begin, "muster_reducer_chunks", "place for the first chunk") = chunks.begin;
-    required(end, "muster_reducer_chunks", "place for the chunks' end") = chunks.end;
+    auto const chunks = get_reducer(reducer, "muster_reducer_chunks").chunks();
+    require_not_null(begin, "muster_reducer_chunks", "place for the first chunk") = chunks.begin;
+    require_not_null(end, "muster_reducer_chunks", "place for the chunks' end") = chunks.end;
   });
 }
 
@@ -128,8 +129,8 @@ size_t muster_reducer_bucket_bytes(const muster_reducer* reducer) {
 
 int muster_reducer_last_step(const muster_reducer* reducer, muster_reducer_statistics* statistics) {
   return call([&] {
-    auto const last = reducer_of(reducer, "muster_reducer_last_step").last_step();
-    auto& place = required(statistics, "muster_reducer_last_step", "place for the statistics");
+    auto const last = get_reducer(reducer, "muster_reducer_last_step").last_step();
+    auto& place = require_not_null(statistics, "muster_reducer_last_step", "place for the statistics");
     muster::c::require_size(place, "muster_reducer_last_step", "muster_reducer_statistics");
     muster::c::fill(place,
                     {place.size, last.step, last.buckets, last.bytes, last.communication, last.exposed});

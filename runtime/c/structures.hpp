@@ -11,17 +11,18 @@
 #include "muster/error.hpp"
 #include "muster/version.hpp"
 
-/// The structures of the C interface, of which a program may know fewer or more members than this library.
+/// The structures of the C interface. A program may know fewer or more members of them than this library.
 namespace muster::c {
 
-/// A structure that is to be filled in says how long it is.
+/// Checks that the caller has set the structure's size.
+/// @throws Error(ErrorCode::usage)
 template <typename Structure>
 void require_size(const Structure& given, const char* function, const char* type) {
   if (given.size >= sizeof given.size) return;
   throw Error(ErrorCode::usage, fmt::format("{}: {}.size is not set to sizeof({})", function, type, type));
 }
 
-/// Copies of `all` what the caller has room for; its size stays.
+/// Copies as much of `all` as the caller's structure has room for; its size stays.
 template <typename Structure>
 void fill(Structure& place, const Structure& all) {
   auto const size = place.size;
@@ -29,8 +30,9 @@ void fill(Structure& place, const Structure& all) {
   place.size = size;
 }
 
-/// As much of the caller's structure as both sides know, and `defaults` for the rest. What it has beyond that
-/// must be zero, which no later member uses for a wish: the same rule as Linux's copy_struct_from_user().
+/// The members of the caller's structure that both sides know, and `defaults` for the rest. Bytes beyond them
+/// must be zero, since 0 never requests anything in later members: the same rule as Linux's
+/// copy_struct_from_user().
 template <typename Structure>
 Structure known_part(const Structure& given, const Structure& defaults, const char* function,
                      const char* type) {
@@ -47,7 +49,7 @@ Structure known_part(const Structure& given, const Structure& defaults, const ch
   return known;
 }
 
-inline bool truth(std::int32_t value, const char* function, const char* member) {
+inline bool parse_flag(std::int32_t value, const char* function, const char* member) {
   if (value == 0 || value == 1) return value == 1;
   throw Error(ErrorCode::usage, fmt::format("{}: {} is {}, not 0 or 1", function, member, value));
 }

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "build_parts.hpp"
-#include "runtime_versions.hpp"
 #include "muster/version.hpp"
+#include "runtime_versions.hpp"
 
 namespace muster::cli {
 
@@ -22,7 +22,7 @@ struct Part {
   std::string (*found)();
 };
 
-// build_parts.hpp is written by CMake from what dependencies.cmake found.
+// CMake writes build_parts.hpp from the results of dependencies.cmake.
 constexpr Part parts[] = {
     {"Slurm headers", built_with_slurm, slurm_version, "the plugin; it loads into this Slurm release only",
      found::slurm},

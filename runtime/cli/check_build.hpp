@@ -5,8 +5,8 @@
 
 namespace muster::cli {
 
-/// Adds `muster check-build`, which prints what this build was made with and what of it is found while it
-/// runs.
+/// Adds `muster check-build`, which prints the libraries that this build was made with and the versions found
+/// at run time.
 void add_check_build(CLI::App& app);
 
 }  // namespace muster::cli

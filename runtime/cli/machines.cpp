@@ -16,14 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* ending = ".machine";
 
-// Below whatever prefix the program was installed, or in the build folder.
+// Relative to the program, in any install prefix or in the build folder.
 fs::path folder() {
   std::error_code error;
   const auto program = fs::read_symlink("/proc/self/exe", error);
   return (program.parent_path() / machines_from_program).lexically_normal();
 }
 
-std::vector<std::string> names() {
+std::vector<std::string> machine_names() {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder(), error))
@@ -41,20 +41,20 @@ placement::Machine read(const std::string& name) {
 
 }  // namespace
 
-placement::Node machine_by_name(const std::string& name) {
-  const auto known = names();
-  if (std::find(known.begin(), known.end(), name) != known.end()) return read(name).node;
+placement::Node find_machine(const std::string& name) {
+  const auto available = machine_names();
+  if (std::find(available.begin(), available.end(), name) != available.end()) return read(name).node;
   std::string list;
-  for (const auto& one : known) list += (list.empty() ? "" : ", ") + one;
+  for (const auto& one : available) list += (list.empty() ? "" : ", ") + one;
   throw placement::Error("No machine is called \"" + name.substr(0, 80) + "\": there are " + list + ".");
 }
 
-std::string list_of_machines() {
-  const auto known = names();
+std::string list_machines() {
+  const auto available = machine_names();
   std::size_t width = 0;
-  for (const auto& name : known) width = std::max(width, name.size());
+  for (const auto& name : available) width = std::max(width, name.size());
   std::string text;
-  for (const auto& name : known)
+  for (const auto& name : available)
     text += name + std::string(width - name.size() + 2, ' ') + read(name).description + "\n";
   return text;
 }

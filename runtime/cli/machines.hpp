@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// The machines that `muster plan --machine` knows: files beside the program, in share/muster/machines.
+// The machines of `muster plan --machine`: files in share/muster/machines of the program's prefix.
 #pragma once
 
 #include <string>
@@ -9,11 +8,11 @@
 namespace muster::cli {
 
 /// A machine by its name.
-/// @throws placement::Error that names those that there are.
-placement::Node machine_by_name(const std::string& name);
+/// @throws placement::Error with the names of all machines.
+placement::Node find_machine(const std::string& name);
 
-/// One line for each machine: its name and what it is.
+/// One line for each machine: its name and description.
 /// @throws placement::Error
-std::string list_of_machines();
+std::string list_machines();
 
 }  // namespace muster::cli

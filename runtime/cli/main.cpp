@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The `muster` command. Exit codes are those of BSD sysexits.h: 64 bad command line, 65 bad input, 74 output
-// failed.
+// The `muster` command. Exit codes are those of BSD sysexits.h: 64 invalid command line, 65 invalid input, 74
+// output failed.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -26,22 +25,22 @@ constexpr int exit_usage = 64;
 constexpr int exit_data = 65;
 constexpr int exit_software = 70;
 constexpr int exit_output = 74;
-/// A launcher ends the job as soon as one rank has failed: the others wait until rank 0 has written, on a
-/// busy machine too.
-constexpr std::chrono::seconds silent_grace{5};
+/// A launcher ends the job as soon as one rank has failed, so the other ranks wait until rank 0 has printed,
+/// also on a busy machine.
+constexpr std::chrono::seconds silent_exit_delay{5};
 
-// CLI11 tells of the command that is missing before the word that it does not know.
-std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
+// CLI11 reports a missing command before an unknown word.
+std::string describe_error(const CLI::App& app, const CLI::ParseError& error) {
   const auto unknown = app.remaining();
   if (!app.get_subcommands().empty() || unknown.empty()) return error.what();
   const std::string& first = unknown.front();
   return (first.starts_with('-') ? "unknown option: " : "unknown command: ") + first;
 }
 
-// Every process of a job has the same wrong command line: the first one says so.
-bool speaks() {
-  const auto claim = muster::bootstrap::detect_launcher(muster::bootstrap::variable);
-  return !claim || claim->rank == 0;
+// Every process of a job has the same wrong command line; only the first one prints the error.
+bool should_report() {
+  const auto launcher = muster::bootstrap::detect_launcher(muster::bootstrap::get_env);
+  return !launcher || launcher->rank == 0;
 }
 
 void print_failure(const std::string& text) { std::cerr << "muster: " << muster::printable(text) << "\n"; }
@@ -61,11 +60,11 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    if (!speaks()) {
-      std::this_thread::sleep_for(silent_grace);
+    if (!should_report()) {
+      std::this_thread::sleep_for(silent_exit_delay);
       return exit_usage;
     }
-    print_failure(complaint(app, error) + " (see muster --help-all)");
+    print_failure(describe_error(app, error) + " (see muster --help-all)");
     return exit_usage;
   }
   return code;
@@ -74,7 +73,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // hwloc writes several lines of its own about a file that it cannot read.
+  // hwloc prints several lines of its own about a file that it cannot read.
   setenv("HWLOC_HIDE_ERRORS", "2", 0);
   int code = exit_software;
   try {

@@ -9,8 +9,8 @@
 #include "machines.hpp"
 #include "placement/environment/environment.hpp"
 #include "placement/environment/socket_interface.hpp"
-#include "placement/place/place.hpp"
 #include "placement/place/explain_placement.hpp"
+#include "placement/place/place.hpp"
 #include "placement/report/report.hpp"
 #include "placement/report/report_json.hpp"
 #include "placement/report/report_svg.hpp"
@@ -67,7 +67,7 @@ std::vector<PciAddress> parse_gpus(const std::string& list, const Node& node) {
     }
     for (const int position : positions.to_vector()) {
       if (position >= static_cast<int>(node.gpus.size())) {
-        throw Error("--gpus names GPU " + std::to_string(position) + ", but " + host_of(node) + " has " +
+        throw Error("--gpus names GPU " + std::to_string(position) + ", but " + host_name(node) + " has " +
                     std::to_string(node.gpus.size()) + " (counted from 0 in PCI order).");
       }
       add_once(gpus, node.gpus[static_cast<std::size_t>(position)].pci);
@@ -109,20 +109,20 @@ void print_table(const Node& node, const Placement& placement, bool explain) {
 void print_json(const Node& node, const Placement& placement, const PlanOptions& options) {
   JobFacts facts;
   if (options.topology.empty() && options.machine.empty())
-    facts.socket_interface = socket_interface_to("", options.root);
+    facts.socket_interface = route_interface_from_proc("", options.root);
   std::vector<std::vector<Variable>> environments;
   for (const auto& task : placement.tasks) environments.push_back(derive_environment(task, facts));
   std::cout << report_json(node, placement, environments);
 }
 
 Node read_node(const PlanOptions& options) {
-  if (!options.machine.empty()) return machine_by_name(options.machine);
+  if (!options.machine.empty()) return find_machine(options.machine);
   return options.topology.empty() ? read_live(options.root) : read_topology_file(options.topology);
 }
 
 void run(const PlanOptions& options) {
   if (options.machine == "list") {
-    std::cout << list_of_machines();
+    std::cout << list_machines();
     return;
   }
   const Node node = read_node(options);
@@ -136,7 +136,7 @@ void run(const PlanOptions& options) {
 }
 
 void add_input_options(CLI::App& plan, PlanOptions& options) {
-  // An empty value is most often a shell variable that is not set, not a wish for the default.
+  // An empty value is usually an unset shell variable, not a request for the default.
   const CLI::Validator given([](const std::string& value) { return value.empty() ? "is empty" : ""; }, "",
                              "given");
   auto* topology = plan.add_option("--topology", options.topology,
@@ -195,7 +195,7 @@ void add_plan(CLI::App& app) {
                    "table, json (docs/plan-json.md) or svg, a picture (default: table)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"table", "json", "svg"}));
-  plan->add_flag("--explain", options->explain, "Under the table, say why each task has what it has")
+  plan->add_flag("--explain", options->explain, "Print below the table why each task has its placement")
       ->disable_flag_override();
   plan->footer(
       "Nothing is changed, and no cluster is needed.\n\nExamples:\n"

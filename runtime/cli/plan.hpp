@@ -5,7 +5,7 @@
 
 namespace muster::cli {
 
-/// Adds `muster plan`. It prints to standard output when the command line is parsed; it may throw
+/// Adds `muster plan`. It prints to standard output while the command line is parsed; it may throw
 /// placement::Error.
 void add_plan(CLI::App& app);
 

@@ -23,9 +23,8 @@
 namespace muster::cli::found {
 namespace {
 
-// The first word of a text that begins with a digit, without what follows the last digit: "Open MPI v4.1.4,
-// …" → "4.1.4".
-[[maybe_unused]] std::string version_in(std::string_view text) {
+// The first version number in a text: "Open MPI v4.1.4, …" → "4.1.4".
+[[maybe_unused]] std::string extract_version(std::string_view text) {
   auto const first = text.find_first_of("0123456789");
   if (first == std::string_view::npos) return "";
   text.remove_prefix(first);
@@ -34,9 +33,9 @@ namespace {
   return std::string(text);
 }
 
-// What `name` of a library says; the library and its function may both be missing.
-std::string asked(const char* variable, const char* file, const char* name,
-                  const std::function<std::string(int)>& text) {
+// The version that function `name` of a library returns; empty when either is missing.
+std::string query_version(const char* variable, const char* file, const char* name,
+                          const std::function<std::string(int)>& text) {
   try {
     detail::SharedObject const library(variable, file, "");
     int (*get)(int*) = nullptr;
@@ -52,22 +51,22 @@ std::string asked(const char* variable, const char* file, const char* name,
 
 std::string slurm() {
   auto const close = [](FILE* pipe) { pclose(pipe); };
-  // srun tells it only where there is a slurm.conf.
+  // srun prints its version only where there is a slurm.conf.
   std::unique_ptr<FILE, decltype(close)> const pipe(
       popen("PATH=$PATH:/usr/sbin; slurmd -V 2>/dev/null || srun --version 2>/dev/null", "r"), close);
   std::array<char, 128> line{};
   if (!pipe || fgets(line.data(), static_cast<int>(line.size()), pipe.get()) == nullptr) return "";
-  return version_in(line.data());
+  return extract_version(line.data());
 }
 
 std::string hwloc() {
   unsigned const code = hwloc_get_api_version();
-  return fmt::format("API {}.{}", code >> 16, code >> 8 & 0xff);  // hwloc tells no release
+  return fmt::format("API {}.{}", code >> 16, code >> 8 & 0xff);  // hwloc reports no release
 }
 
 std::string pmix() {
 #ifdef MUSTER_HAVE_PMIX
-  return version_in(PMIx_Get_version());
+  return extract_version(PMIx_Get_version());
 #else
   return "";
 #endif
@@ -78,20 +77,21 @@ std::string open_mpi() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);  // allowed before MPI_Init
-  return version_in(text.data());
+  return extract_version(text.data());
 #else
   return "";
 #endif
 }
 
 std::string cuda() {
-  return asked("MUSTER_CUDA_LIBRARY", "libcuda.so.1", "cuDriverGetVersion",
-               [](int code) { return fmt::format("{}.{}", code / 1000, code / 10 % 100); });
+  return query_version("MUSTER_CUDA_LIBRARY", "libcuda.so.1", "cuDriverGetVersion",
+                       [](int code) { return fmt::format("{}.{}", code / 1000, code / 10 % 100); });
 }
 
 std::string nccl() {
-  return asked("MUSTER_NCCL_LIBRARY", "libnccl.so.2", "ncclGetVersion",
-               [](int code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); });
+  return query_version("MUSTER_NCCL_LIBRARY", "libnccl.so.2", "ncclGetVersion", [](int code) {
+    return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+  });
 }
 
 }  // namespace muster::cli::found

@@ -1,19 +1,18 @@
-// SPDX-License-Identifier: Apache-2.0
-// What is found while the program runs, against what it was built with. Each gives a version, or an empty
-// text where there is none; nothing is initialised and no GPU is woken.
+// Versions found at run time, to compare with those of the build. Each function returns a version, or an
+// empty text when there is none. Nothing is initialised, and no GPU is woken.
 #pragma once
 
 #include <string>
 
 namespace muster::cli::found {
 
-/// Of srun, by its own word.
+/// The version that slurmd or srun prints.
 std::string slurm();
-/// Its interface, which has a number of its own.
+/// The version of hwloc's API, which has its own number.
 std::string hwloc();
 std::string pmix();
 std::string open_mpi();
-/// The newest CUDA that the driver's library speaks.
+/// The newest CUDA version that the driver library supports.
 std::string cuda();
 std::string nccl();
 

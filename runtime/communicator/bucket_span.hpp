@@ -6,11 +6,11 @@
 
 namespace muster::observe {
 
-/// The reduction of one of a reducer's buckets in the timeline; the operations in it are counted and recorded
-/// by themselves. On GPU memory the time in which the host enqueues it.
+/// The reduction of one reducer bucket in the timeline. Its operations are counted and recorded separately.
+/// On GPU memory the span is the time in which the host enqueues the reduction.
 class BucketSpan {
  public:
-  /// `on`: the reducer's communicator; `bytes` of gradients as they travel.
+  /// `on`: the reducer's communicator. `bytes`: size of the gradients as they are sent.
   BucketSpan(const detail::CommunicatorBackend& on, std::size_t bucket, std::uint64_t bytes) noexcept {
     if (!event_log().on()) return;
     recorded_ = event_log().begin(Category::bucket, "bucket", on.position().communicator, bucket, bytes);

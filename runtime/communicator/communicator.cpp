@@ -22,7 +22,7 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
   return a_bytes > 0 && b_bytes > 0 && before(first, second + b_bytes) && before(second, first + a_bytes);
 }
 
-void require_apart(bool overlapping, const char* operation) {
+void require_no_overlap(bool overlapping, const char* operation) {
   if (overlapping) throw Error(ErrorCode::usage, fmt::format("{}: the two buffers overlap", operation));
 }
 
@@ -57,7 +57,7 @@ Communicator Communicator::split(int color, int key) const {
 void Communicator::all_reduce_bytes(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                                     Stream stream) {
   auto const bytes = count * size_of(type);
-  require_apart(in != out && overlap(in, bytes, out, bytes), "all_reduce");
+  require_no_overlap(in != out && overlap(in, bytes, out, bytes), "all_reduce");
   if (count == 0) return;
   Operation const call(*collectives_, Kind::all_reduce, count * size_of(type));
   collectives_->all_reduce(in, out, count, type, op, stream);
@@ -82,8 +82,8 @@ void Communicator::all_gather_bytes(const void* in, void* out, std::size_t count
                                     Stream stream) {
   auto const bytes = count * size_of(type);
   const void* const share = static_cast<std::byte*>(out) + static_cast<std::size_t>(rank()) * bytes;
-  require_apart(in != share && overlap(in, bytes, out, bytes * static_cast<std::size_t>(size())),
-                "all_gather");
+  require_no_overlap(in != share && overlap(in, bytes, out, bytes * static_cast<std::size_t>(size())),
+                     "all_gather");
   if (count == 0) return;
   Operation const call(*collectives_, Kind::all_gather, count * size_of(type));
   collectives_->all_gather(in, out, count, type, stream);
@@ -95,7 +95,8 @@ void Communicator::all_gather_v_bytes(const void* in, void* out, std::span<const
   auto const before = std::accumulate(counts.begin(), own, std::size_t{0});
   auto const all = std::accumulate(own, counts.end(), before);
   const void* const share = static_cast<std::byte*>(out) + before * size_of(type);
-  require_apart(in != share && overlap(in, *own * size_of(type), out, all * size_of(type)), "all_gather_v");
+  require_no_overlap(in != share && overlap(in, *own * size_of(type), out, all * size_of(type)),
+                     "all_gather_v");
   if (all == 0) return;
   Operation const call(*collectives_, Kind::all_gather_v, *own * size_of(type));
   collectives_->all_gather_v(in, out, counts, type, stream);
@@ -105,8 +106,8 @@ void Communicator::reduce_scatter_bytes(const void* in, void* out, std::size_t c
                                         Reduction op, Stream stream) {
   auto const bytes = count * size_of(type);
   const void* const share = static_cast<const std::byte*>(in) + static_cast<std::size_t>(rank()) * bytes;
-  require_apart(out != share && overlap(in, bytes * static_cast<std::size_t>(size()), out, bytes),
-                "reduce_scatter");
+  require_no_overlap(out != share && overlap(in, bytes * static_cast<std::size_t>(size()), out, bytes),
+                     "reduce_scatter");
   if (count == 0) return;
   Operation const call(*collectives_, Kind::reduce_scatter,
                        count * size_of(type) * static_cast<std::size_t>(size()));
@@ -116,7 +117,7 @@ void Communicator::reduce_scatter_bytes(const void* in, void* out, std::size_t c
 void Communicator::all_to_all_bytes(const void* in, void* out, std::size_t count, DataType type,
                                     Stream stream) {
   auto const bytes = count * size_of(type) * static_cast<std::size_t>(size());
-  require_apart(overlap(in, bytes, out, bytes), "all_to_all");
+  require_no_overlap(overlap(in, bytes, out, bytes), "all_to_all");
   if (count == 0) return;
   Operation const call(*collectives_, Kind::all_to_all,
                        count * size_of(type) * static_cast<std::size_t>(size()));
@@ -159,13 +160,13 @@ void Communicator::require_shares(std::size_t mine, std::size_t all,
     throw Error(ErrorCode::usage, fmt::format("all_gather_v: {} counts for {} ranks", counts.size(), ranks));
   auto const own = counts[static_cast<std::size_t>(rank())];
   if (mine != own) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("all_gather_v: {} elements on rank {}, which counts says has {}", mine, rank(), own));
+    throw Error(ErrorCode::usage,
+                fmt::format("all_gather_v: {} elements on rank {}, but its count is {}", mine, rank(), own));
   }
   auto const sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (all != sum)
-    throw Error(ErrorCode::usage, fmt::format("all_gather_v: {} elements for shares of {}", all, sum));
+    throw Error(ErrorCode::usage,
+                fmt::format("all_gather_v: {} elements in all, but the counts add up to {}", all, sum));
 }
 
 void Communicator::require_no_group(const char* operation) const {
@@ -184,7 +185,7 @@ CallGroup::CallGroup(Communicator communicator) : communicator_(std::move(commun
 }
 
 CallGroup::~CallGroup() {
-  if (!issued_) communicator_.collectives_->drop_group();
+  if (!issued_) communicator_.collectives_->discard_group();
 }
 
 void CallGroup::issue() {

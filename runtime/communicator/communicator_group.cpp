@@ -14,7 +14,7 @@
 namespace muster::detail {
 namespace {
 
-std::vector<int> everyone(std::size_t size) {
+std::vector<int> all_ranks(std::size_t size) {
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -23,45 +23,47 @@ std::vector<int> everyone(std::size_t size) {
 }  // namespace
 
 CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, const std::string& name)
-    : CommunicatorGroup(job, name, everyone(job->roster.size())) {}
+    : CommunicatorGroup(job, name, all_ranks(job->roster.size())) {}
 
-CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members)
+CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, std::string name,
+                                     std::vector<int> members)
     : job_(std::move(job)),
       name_(std::move(name)),
-      kept_name_(observe::kept(name_)),
+      interned_name_(observe::interned(name_)),
       members_(std::move(members)) {
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), job_->rank) - members_.begin());
-  activity_ = job_->plane ? job_->plane->follow_activity(name_) : std::make_shared<control::OperationState>();
+  operation_state_ =
+      job_->plane ? job_->plane->register_communicator(name_) : std::make_shared<control::OperationState>();
 }
 
-std::string CommunicatorGroup::this_rank() const {
+std::string CommunicatorGroup::describe_this_rank() const {
   return bootstrap::describe_rank(job_->roster[static_cast<std::size_t>(job_->rank)]);
 }
 
 CommunicatorGroup CommunicatorGroup::split(int color, int key) {
-  enter("split");
-  auto const number = ++splits_;
+  begin_operation("split");
+  auto const number = ++split_count_;
   auto const blob = write_cbor(std::vector<int>{color, key});
   std::vector<control::Blob> blobs{blob};
   if (job_->plane && size() > 1) {
     blobs = job_->plane->gather(fmt::format("split {} of communicator '{}'", number, name_), members_, blob,
                                 timeout());
   }
-  std::vector<std::tuple<int, int, int>> chosen;  // key, rank here, rank in the job
+  std::vector<std::tuple<int, int, int>> chosen;  // key, rank in this group, rank in the job
   for (std::size_t i = 0; i < blobs.size(); ++i) {
-    auto const wish = read_cbor(blobs[i], "a rank's color and key").get<std::vector<int>>();
-    if (wish.at(0) == color) chosen.emplace_back(wish.at(1), static_cast<int>(i), members_.at(i));
+    auto const choice = read_cbor(blobs[i], "a rank's color and key").get<std::vector<int>>();
+    if (choice.at(0) == color) chosen.emplace_back(choice.at(1), static_cast<int>(i), members_.at(i));
   }
   std::sort(chosen.begin(), chosen.end());
   std::vector<int> members;
-  for (const auto& [its_key, here, in_job] : chosen) members.push_back(in_job);
+  for (const auto& [unused_key, group_rank, job_rank] : chosen) members.push_back(job_rank);
   return CommunicatorGroup(job_, fmt::format("{}/{}.{}", name_, number, color), std::move(members));
 }
 
-std::vector<std::vector<std::uint64_t>> CommunicatorGroup::tell_all(const char* what,
-                                                        const std::vector<std::uint64_t>& mine) {
-  enter(what);
-  auto const number = ++tellings_;
+std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
+    const char* what, const std::vector<std::uint64_t>& mine) {
+  begin_operation(what);
+  auto const number = ++host_gathers_;
   if (!job_->plane || size() == 1) return {mine};
   std::vector<std::vector<std::uint64_t>> all;
   for (const auto& blob : job_->plane->gather(fmt::format("{} {} of communicator '{}'", what, number, name_),
@@ -70,73 +72,74 @@ std::vector<std::vector<std::uint64_t>> CommunicatorGroup::tell_all(const char* 
   return all;
 }
 
-void CommunicatorGroup::enter(const char* operation) {
+void CommunicatorGroup::begin_operation(const char* operation) {
   if (failed()) check();
   peers_.clear();
   next_warning_ = std::chrono::milliseconds{0};
-  activity_->enter(operation);
+  operation_state_->enter(operation);
 }
 
-void CommunicatorGroup::enter_set_up(const char* operation) {
-  enter(operation);
+void CommunicatorGroup::begin_setup(const char* operation) {
+  begin_operation(operation);
   if (job_->plane) next_warning_ = std::max(job_->plane->stall_warning(), JoinOptions{}.stall_warning);
 }
 
-void CommunicatorGroup::enter_messages(const char* operation, std::span<const int> peers) {
+void CommunicatorGroup::begin_messages(const char* operation, std::span<const int> peers) {
   if (failed()) check();
   peers_.assign(peers.begin(), peers.end());
   next_warning_ = std::chrono::milliseconds{0};
-  activity_->enter_message(operation);
+  operation_state_->enter_point_to_point(operation);
 }
 
 void CommunicatorGroup::check() const {
   if (job_->plane) job_->plane->check();
 }
 
-std::string CommunicatorGroup::operation_with_peers() const {
-  std::string operation = activity_->operation.load();
+std::string CommunicatorGroup::describe_operation() const {
+  std::string operation = operation_state_->operation.load();
   if (peers_.empty()) return operation;
   std::vector<int> ranks;
   for (int const peer : peers_) ranks.push_back(members_.at(static_cast<std::size_t>(peer)));
   return operation + fmt::format(" with {}", bootstrap::describe_ranks(job_->roster, ranks));
 }
 
-void CommunicatorGroup::waiting(const Deadline& deadline) {
+void CommunicatorGroup::warn_if_stalled(const Deadline& deadline) {
   if (!job_->plane || job_->plane->stall_warning().count() == 0) return;
   auto const waited = deadline.length() - deadline.remaining();
   if (next_warning_.count() == 0) next_warning_ = job_->plane->stall_warning();
   if (waited < next_warning_) return;
-  job_->plane->warn_stalled(name_, members_, number_of_all(), operation_with_peers(), next_warning_);
+  job_->plane->warn_stalled(name_, members_, collective_number(), describe_operation(), next_warning_);
   next_warning_ *= 2;
 }
 
-void CommunicatorGroup::stalled(std::chrono::milliseconds waited) const {
-  if (job_->plane) job_->plane->stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
-  broke(ErrorCode::deadline, "not done after " + text_of(waited));
+void CommunicatorGroup::fail_stalled(std::chrono::milliseconds waited) const {
+  if (job_->plane)
+    job_->plane->fail_stalled(name_, members_, collective_number(), describe_operation(), waited);
+  fail(ErrorCode::deadline, "did not complete within " + format_duration(waited));
 }
 
-std::string CommunicatorGroup::broken_text(const std::string& reason) const {
-  return fmt::format("{} on communicator '{}', {}: {}", operation(), name_, this_rank(), reason);
+std::string CommunicatorGroup::failure_text(const std::string& reason) const {
+  return fmt::format("{} on communicator '{}', {}: {}", operation(), name_, describe_this_rank(), reason);
 }
 
-void CommunicatorGroup::broke(ErrorCode code, const std::string& reason) const {
-  auto const text = broken_text(reason);
-  // Every rank may meet the same error: one of them says it.
+void CommunicatorGroup::fail(ErrorCode code, const std::string& reason) const {
+  auto const text = failure_text(reason);
+  // Every rank may get the same error; rank 0 chooses the one that reports it.
   if (job_->plane && peers_.empty() && size() > 1 && (code == ErrorCode::system || code == ErrorCode::device))
-    job_->plane->broke_in(name_, members_, number(), operation(), code, reason);
-  if (job_->plane) job_->plane->give_up(code, text);
+    job_->plane->fail_operation(name_, members_, number(), operation(), code, reason);
+  if (job_->plane) job_->plane->fail_job(code, text);
   throw Error(code, text);
 }
 
 void CommunicatorGroup::report_stalled(std::chrono::milliseconds waited) const {
-  job_->plane->report_stalled(name_, members_, number_of_all(), operation_with_peers(), waited);
+  job_->plane->report_stalled(name_, members_, collective_number(), describe_operation(), waited);
 }
 
-void CommunicatorGroup::report_broken(ErrorCode code, const std::string& reason) const {
+void CommunicatorGroup::report_failure(ErrorCode code, const std::string& reason) const {
   if (peers_.empty() && size() > 1)
-    job_->plane->report_broken(name_, members_, number(), operation(), code, reason);
+    job_->plane->report_failed_operation(name_, members_, number(), operation(), code, reason);
   else
-    job_->plane->report_end(code, broken_text(reason));
+    job_->plane->report_failure(code, failure_text(reason));
 }
 
 }  // namespace muster::detail

@@ -7,7 +7,7 @@
 
 namespace muster::detail {
 
-/// The calls of a CallGroup, kept until they are issued together.
+/// The calls of a CallGroup, recorded until they are issued together.
 class GroupedCalls {
  public:
   struct Collective {
@@ -21,17 +21,17 @@ class GroupedCalls {
 
   bool open() const noexcept { return open_; }
   void begin() { open_ = true; }
-  void drop() noexcept {
+  void discard() noexcept {
     open_ = false;
     collectives_.clear();
     messages_.clear();
   }
-  void keep(const char* operation, std::function<void()> call) {
+  void add(const char* operation, std::function<void()> call) {
     collectives_.push_back({operation, std::move(call)});
   }
-  void keep(int peer, std::function<void()> call) { messages_.push_back({peer, std::move(call)}); }
+  void add(int peer, std::function<void()> call) { messages_.push_back({peer, std::move(call)}); }
 
-  /// Ends the group and hands its calls over.
+  /// Ends the group and returns its calls.
   std::vector<Collective> take_collectives() {
     open_ = false;
     return std::exchange(collectives_, {});

@@ -7,18 +7,18 @@
 
 namespace muster::observe {
 
-/// One call of a communicator's operation, counted and, where somebody wants to know, timed.
+/// One call of a communicator's operation: counted, and timed and recorded when telemetry is on.
 class Operation {
  public:
   Operation(const detail::CommunicatorBackend& on, Kind kind, std::uint64_t bytes) noexcept : kind_(kind) {
     auto position = on.position();
-    // Not every rank takes part in these, so they are not counted; a grouped call has no number before its
-    // group is issued.
+    // Not every rank takes part in these operations, so they have no number. A grouped call has none until
+    // its group is issued.
     if (kind == Kind::send || kind == Kind::recv || kind == Kind::synchronize || on.in_group())
       position.number = 0;
     counters().enter(kind, position, bytes);
     if (event_log().on()) {
-      recorded_ = event_log().begin(Category::operation, name_of(kind), position.communicator,
+      recorded_ = event_log().begin(Category::operation, to_string(kind), position.communicator,
                                     position.number, bytes);
     }
     if (counters().timed()) begin_ = now();

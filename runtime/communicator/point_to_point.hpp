@@ -14,7 +14,7 @@ class PointToPoint {
   using Batch = std::vector<MPI_Request>;
   virtual void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) = 0;
   virtual void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) = 0;
-  /// Until all of `batch` is done, which is empty then.
+  /// Returns when all requests of `batch` are complete; `batch` is then empty.
   virtual void wait(Batch& batch) = 0;
 
  protected:

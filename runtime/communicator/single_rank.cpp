@@ -7,8 +7,8 @@
 namespace muster::detail {
 namespace {
 
-// A world of one on host memory: every reduction of one operand is that operand.
-class Alone : public CommunicatorBackend {
+// A world of one rank on host memory: the reduction of one operand is that operand.
+class SingleRank : public CommunicatorBackend {
  public:
   int rank() const noexcept override { return 0; }
   int size() const noexcept override { return 1; }
@@ -33,7 +33,7 @@ class Alone : public CommunicatorBackend {
   void all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream) override {
     copy(in, out, count, type);
   }
-  // Communicator lets no rank send to or receive from itself, and there is no other.
+  // Communicator rejects sends to and receives from the own rank, and there is no other.
   void send(const void*, std::size_t, DataType, int, Stream) override {
     throw Error(ErrorCode::usage, "send: there is no other rank");
   }
@@ -41,17 +41,17 @@ class Alone : public CommunicatorBackend {
     throw Error(ErrorCode::usage, "recv: there is no other rank");
   }
   void barrier(Stream) override {}
-  std::shared_ptr<CommunicatorBackend> split(int, int) override { return std::make_shared<Alone>(); }
+  std::shared_ptr<CommunicatorBackend> split(int, int) override { return std::make_shared<SingleRank>(); }
   void synchronize(Stream) override {}
-  std::vector<std::vector<std::uint64_t>> tell_all(const char*,
-                                                   const std::vector<std::uint64_t>& mine) override {
+  std::vector<std::vector<std::uint64_t>> host_all_gather(const char*,
+                                                          const std::vector<std::uint64_t>& mine) override {
     return {mine};
   }
 
-  // Calls that wait for nobody need not be kept.
+  // Calls run at once: they wait for no other rank, so grouping changes nothing.
   void begin_group() override { in_group_ = true; }
   void end_group() override { in_group_ = false; }
-  void drop_group() noexcept override { in_group_ = false; }
+  void discard_group() noexcept override { in_group_ = false; }
   bool in_group() const noexcept override { return in_group_; }
 
  private:
@@ -64,6 +64,6 @@ class Alone : public CommunicatorBackend {
 
 }  // namespace
 
-std::shared_ptr<CommunicatorBackend> make_alone() { return std::make_shared<Alone>(); }
+std::shared_ptr<CommunicatorBackend> make_single_rank() { return std::make_shared<SingleRank>(); }
 
 }  // namespace muster::detail

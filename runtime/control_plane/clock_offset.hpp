@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By how much this rank's clocks differ from rank 0's.
+// Offset of this rank's clocks from rank 0's.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@ namespace muster::control {
 
 class ControlPlane;
 
-/// One host's clocks at one moment, in nanoseconds: CLOCK_REALTIME since 1970 and CLOCK_MONOTONIC since some
-/// moment of that host's own (both are those of std::chrono::system_clock and steady_clock here).
+/// One host's clocks at one moment, in nanoseconds: CLOCK_REALTIME since 1970 (std::chrono::system_clock) and
+/// CLOCK_MONOTONIC since a moment of that host's own (steady_clock).
 struct ClockReading {
   std::int64_t system = 0;
   std::int64_t steady = 0;
@@ -19,29 +19,29 @@ struct ClockReading {
 
 ClockReading read_clocks();
 
-/// One question to rank 0: this rank's clocks before it and after the answer, rank 0's in between.
+/// One request to rank 0: this rank's clocks before the request and after the response, rank 0's in between.
 struct ClockSample {
   ClockReading sent;
-  ClockReading of_rank_0;
+  ClockReading rank0;
   ClockReading received;
 };
 
-/// Added to a reading of this rank's clock this gives rank 0's. The truth is at most round_trip / 2 away,
-/// plus what the clocks drift from then on (oscillators differ by up to 1e-4, that is 0.1 ms in a second,
-/// where nothing disciplines them; the system clocks of hosts under NTP by far less).
+/// This rank's reading plus the offset is rank 0's reading. The error is at most round_trip / 2, plus the
+/// drift since the measurement: up to 1e-4 (0.1 ms a second) for free-running oscillators, far less under
+/// NTP.
 struct ClockOffset {
   std::chrono::nanoseconds system{0};
   std::chrono::nanoseconds steady{0};
   std::chrono::nanoseconds round_trip{0};
 };
 
-/// From the sample that took the shortest time, which delays on the way falsify least; within it the question
-/// and the answer count as equally long on their way (NTP's clock filter and on-wire protocol, RFC 5905,
-/// sections 10 and 8). Zero without samples. Pure.
+/// Uses the sample with the shortest round trip, which delays distort least, and assumes that request and
+/// response took equally long (NTP's clock filter and on-wire protocol, RFC 5905, sections 10 and 8). Zero
+/// without samples. Pure.
 ClockOffset estimate_offset(std::span<const ClockSample> samples);
 
-/// Asks rank 0 `samples` times, one after the other; zero on rank 0 itself, without a question. Not
-/// collective: rank 0's control thread answers whatever its program does. The wait bounds each question.
+/// Sends rank 0 `samples` requests, one after the other. Zero on rank 0 itself, without a request. Not
+/// collective: rank 0's control thread responds whatever its program does. `wait` bounds each request.
 /// @throws Error: deadline, or the failure of the job.
 ClockOffset measure_clock_offset(ControlPlane& plane, int samples = 8,
                                  std::chrono::milliseconds wait = std::chrono::seconds(10));

@@ -7,10 +7,10 @@
 
 namespace muster::control {
 
-void Connections::open(std::unique_ptr<AuthenticatingAcceptor> gate, const std::vector<int>& ranks, const Key& key,
-                       std::chrono::milliseconds heartbeat_timeout) {
+void Connections::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const std::vector<int>& ranks,
+                       const Key& key, std::chrono::milliseconds heartbeat_timeout) {
   heartbeat_timeout_ = heartbeat_timeout;
-  auto& opened = *gates_.emplace_back(std::move(gate));
+  auto& opened = *acceptors_.emplace_back(std::move(acceptor));
   std::set<std::uint32_t> const allowed(ranks.begin(), ranks.end());
   opened.open(
       static_cast<int>(ranks.size()), [allowed](std::uint32_t rank) { return allowed.contains(rank); }, key,
@@ -18,41 +18,41 @@ void Connections::open(std::unique_ptr<AuthenticatingAcceptor> gate, const std::
 }
 
 void Connections::admit(int rank, Socket socket, const SessionKeys& keys) {
-  // A rank that said something comes once. Before that it may come again: it gave up a connection whose
-  // welcome took too long.
-  if (spoken_.contains(rank)) return;
+  // A rank that sent a message has its final connection. Before that it may connect again, because it gives
+  // up a connection whose handshake takes too long.
+  if (identified_.contains(rank)) return;
   if (auto const old = channels_.extract(rank)) old.mapped()->close();
   log::debug("control: rank {} connected", rank);
-  auto channel = std::make_shared<SecureChannel>(std::move(socket), keys, own_);
+  auto channel = std::make_shared<SecureChannel>(std::move(socket), keys, recorder_);
   channels_.emplace(rank, channel);
   channel->start(
       [this, rank](const Message& message) {
-        spoken_.insert(rank);
+        identified_.insert(rank);
         on_message_(rank, message);
       },
-      [this, rank](const std::string& reason) { end(rank, reason); }, heartbeat_timeout_);
-  on_come_(rank);
+      [this, rank](const std::string& reason) { remove(rank, reason); }, heartbeat_timeout_);
+  on_connect_(rank);
 }
 
-void Connections::end(int rank, const std::string& reason) {
+void Connections::remove(int rank, const std::string& reason) {
   auto const ended = channels_.extract(rank);
-  if (spoken_.contains(rank)) on_loss_(rank, ended.mapped()->ending(reason));
+  if (identified_.contains(rank)) on_disconnect_(rank, ended.mapped()->disconnect_cause(reason));
 }
 
 void Connections::send(int rank, const Message& message) {
   if (auto const found = channels_.find(rank); found != channels_.end()) {
-    auto const channel = found->second;  // its end takes it out of the list
+    auto const channel = found->second;  // disconnecting removes it from the map
     channel->send(message);
   }
 }
 
 void Connections::send_heartbeat() {
-  auto const channels = channels_;  // the end of one takes it out of the list
+  auto const channels = channels_;  // a disconnect removes an element
   for (const auto& [rank, channel] : channels) channel->send_heartbeat();
 }
 
 void Connections::close() {
-  for (auto& gate : gates_) gate->close();
+  for (auto& acceptor : acceptors_) acceptor->close();
   auto const channels = std::move(channels_);
   channels_.clear();
   for (auto& [rank, channel] : channels) channel->close();

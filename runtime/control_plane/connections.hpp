@@ -10,51 +10,52 @@
 #include <string>
 #include <vector>
 
-#include "transport/secure_channel.hpp"
 #include "transport/authenticating_acceptor.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::control {
 
-/// The proven connections of one leader: to the ranks of its host, and at rank 0 to the other hosts' leaders.
-/// Every call on the io_context's thread.
+/// The authenticated connections of a host leader: to the ranks of its host and, on rank 0, to the leaders of
+/// other hosts. Every call on the io_context's thread.
 class Connections {
  public:
   using OnMessage = std::function<void(int rank, const Message& message)>;
-  using OnCome = std::function<void(int rank)>;
-  /// A rank that had said something ended its connection, or fell silent.
-  using OnLoss = std::function<void(int rank, const DisconnectCause& ending)>;
+  using OnConnect = std::function<void(int rank)>;
+  /// A rank that had sent a message disconnected or timed out.
+  using OnDisconnect = std::function<void(int rank, const DisconnectCause& cause)>;
 
-  /// `own`: what the ranks are told of this process's last call.
-  Connections(std::shared_ptr<const FlightRecorder> own, OnCome on_come, OnMessage on_message, OnLoss on_loss)
-      : own_(std::move(own)),
-        on_come_(std::move(on_come)),
+  /// `recorder`: this process's last call, which the ranks can read.
+  Connections(std::shared_ptr<const FlightRecorder> recorder, OnConnect on_connect, OnMessage on_message,
+              OnDisconnect on_disconnect)
+      : recorder_(std::move(recorder)),
+        on_connect_(std::move(on_connect)),
         on_message_(std::move(on_message)),
-        on_loss_(std::move(on_loss)) {}
+        on_disconnect_(std::move(on_disconnect)) {}
 
-  /// Lets these ranks in through the gate.
-  void open(std::unique_ptr<AuthenticatingAcceptor> gate, const std::vector<int>& ranks, const Key& key,
+  /// Accepts these ranks on `acceptor`.
+  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, const std::vector<int>& ranks, const Key& key,
             std::chrono::milliseconds heartbeat_timeout);
 
-  /// Nothing happens for a rank that is not connected.
+  /// No effect for a rank that is not connected.
   void send(int rank, const Message& message);
-  /// As SecureChannel::send_heartbeat(), to all.
+  /// SecureChannel::send_heartbeat() on all connections.
   void send_heartbeat();
   bool empty() const { return channels_.empty(); }
-  /// Ends all connections after what was sent, and lets nobody in any more.
+  /// Closes all connections once their queued messages are sent, and stops accepting.
   void close();
 
  private:
   void admit(int rank, Socket socket, const SessionKeys& keys);
-  void end(int rank, const std::string& reason);
+  void remove(int rank, const std::string& reason);
 
-  std::shared_ptr<const FlightRecorder> own_;
-  OnCome on_come_;
+  std::shared_ptr<const FlightRecorder> recorder_;
+  OnConnect on_connect_;
   OnMessage on_message_;
-  OnLoss on_loss_;
+  OnDisconnect on_disconnect_;
   std::chrono::milliseconds heartbeat_timeout_{0};
-  std::vector<std::unique_ptr<AuthenticatingAcceptor>> gates_;
+  std::vector<std::unique_ptr<AuthenticatingAcceptor>> acceptors_;
   std::map<int, std::shared_ptr<SecureChannel>> channels_;
-  std::set<int> spoken_;  // said something: whoever comes again in the name of one of these is a copy
+  std::set<int> identified_;  // sent a message; a second connection of such a rank is refused
 };
 
 }  // namespace muster::control

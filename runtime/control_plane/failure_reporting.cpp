@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank that cannot go on tells rank 0, and throws.
+// Reports of a rank that cannot continue: sent to rank 0, and thrown here.
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "control_plane/rank_ranges.hpp"
 #include "control_plane/control_plane.hpp"
+#include "control_plane/rank_ranges.hpp"
 #include "roster/roster.hpp"
 
 namespace muster::control {
@@ -14,12 +14,12 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// An operation of `members`, of a job of so many ranks, that does not end here: where is everybody?
-Message stall(std::size_t ranks, const std::string& group, const std::vector<int>& members,
-              std::uint64_t number, const std::string& operation, milliseconds waited) {
+// Reports to rank 0 that an operation of `members` stalls here; the job has `ranks` ranks.
+Message make_stalled_message(std::size_t ranks, const std::string& group, const std::vector<int>& members,
+                             std::uint64_t number, const std::string& operation, milliseconds waited) {
   return {{"is", "stalled"},
           {"group", group},
-          {"members", members_to_message(members, static_cast<int>(ranks))},
+          {"members", encode_ranks(members, static_cast<int>(ranks))},
           {"number", number},
           {"operation", operation},
           {"ms", waited.count()}};
@@ -27,55 +27,59 @@ Message stall(std::size_t ranks, const std::string& group, const std::vector<int
 
 }  // namespace
 
-void ControlPlane::stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                    const std::string& operation, milliseconds waited) {
+void ControlPlane::fail_stalled(const std::string& group, const std::vector<int>& members,
+                                std::uint64_t number, const std::string& operation, milliseconds waited) {
   check();
   report_stalled(group, members, number, operation, waited);
-  inbox_.wait_for_failure(leader_grace);
+  mailbox_.wait_for_failure(coordinator_grace);
   check();
-  rank_0_does_not_answer(fmt::format("{} was not done after {} on {}", describe_operation(operation, number, group),
-                                     text_of(waited), bootstrap::describe_rank(self())),
-                         leader_grace);
+  fail_coordinator_unresponsive(
+      fmt::format("{} did not complete within {} on {}", describe_operation(operation, number, group),
+                  format_duration(waited), bootstrap::describe_rank(self())),
+      coordinator_grace);
 }
 
-void ControlPlane::warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                         const std::string& operation, milliseconds waited) {
-  auto message = stall(options_.roster.size(), group, members, number, operation, waited);
+void ControlPlane::warn_stalled(const std::string& group, const std::vector<int>& members,
+                                std::uint64_t number, const std::string& operation, milliseconds waited) {
+  auto message = make_stalled_message(options_.roster.size(), group, members, number, operation, waited);
   message["warning"] = true;
   post(std::move(message));
 }
 
-void ControlPlane::broke_in(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                     const std::string& operation, ErrorCode code, const std::string& reason) {
+void ControlPlane::fail_operation(const std::string& group, const std::vector<int>& members,
+                                  std::uint64_t number, const std::string& operation, ErrorCode code,
+                                  const std::string& reason) {
   check();
-  report_broken(group, members, number, operation, code, reason);
-  inbox_.wait_for_failure(leader_grace);
+  report_failed_operation(group, members, number, operation, code, reason);
+  mailbox_.wait_for_failure(coordinator_grace);
   check();
   throw Error(code, describe_operation(operation, number, group) + " failed: " + reason);
 }
 
-void ControlPlane::report_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                           const std::string& operation, milliseconds waited) {
-  post(stall(options_.roster.size(), group, members, number, operation, waited));
+void ControlPlane::report_stalled(const std::string& group, const std::vector<int>& members,
+                                  std::uint64_t number, const std::string& operation, milliseconds waited) {
+  post(make_stalled_message(options_.roster.size(), group, members, number, operation, waited));
 }
 
-void ControlPlane::report_broken(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                          const std::string& operation, ErrorCode code, const std::string& reason) {
-  auto message = stall(options_.roster.size(), group, members, number, operation, milliseconds{0});
+void ControlPlane::report_failed_operation(const std::string& group, const std::vector<int>& members,
+                                           std::uint64_t number, const std::string& operation, ErrorCode code,
+                                           const std::string& reason) {
+  auto message =
+      make_stalled_message(options_.roster.size(), group, members, number, operation, milliseconds{0});
   message["code"] = static_cast<int>(code);
   message["reason"] = reason;
   post(std::move(message));
 }
 
-void ControlPlane::give_up(ErrorCode code, const std::string& text) {
+void ControlPlane::fail_job(ErrorCode code, const std::string& text) {
   check();
-  report_end(code, text);
-  inbox_.wait_for_failure(leader_grace);
+  report_failure(code, text);
+  mailbox_.wait_for_failure(coordinator_grace);
   check();
   throw Error(code, text);
 }
 
-void ControlPlane::report_end(ErrorCode code, const std::string& text) {
+void ControlPlane::report_failure(ErrorCode code, const std::string& text) {
   post({{"is", "broken"}, {"code", static_cast<int>(code)}, {"speaker", rank_}, {"text", text}});
 }
 

@@ -6,15 +6,18 @@
 
 namespace muster::control {
 
-Message to_message(const Arrival& arrival) {
-  Message message{{"is", "arrive"},       {"name", arrival.name},
-                  {"root", arrival.root}, {"ms", arrival.wait.count()},
-                  {"last", arrival.last}, {"blob", Message::binary(arrival.blob)}};
-  if (!arrival.members.is_null()) message["members"] = arrival.members;
+Message to_message(const Contribution& contribution) {
+  Message message{{"is", "arrive"},
+                  {"name", contribution.name},
+                  {"root", contribution.root},
+                  {"ms", contribution.wait.count()},
+                  {"last", contribution.last},
+                  {"blob", Message::binary(contribution.blob)}};
+  if (!contribution.members.is_null()) message["members"] = contribution.members;
   return message;
 }
 
-Arrival arrival_from(const Message& message) {
+Contribution parse_contribution(const Message& message) {
   return {message.at("name").get<std::string>(),
           message.contains("members") ? message.at("members") : Message(),
           message.at("root").get<int>(),
@@ -23,25 +26,25 @@ Arrival arrival_from(const Message& message) {
           message.at("blob").get_binary()};
 }
 
-GatherRound::GatherRound(asio::io_context& io, const Arrival& first, int ranks)
+GatherRound::GatherRound(asio::io_context& io, const Contribution& first, int ranks)
     : timer(io),
       warning(io),
-      runs_(first.members),
-      members_(members_from(first.members, ranks)),
+      encoded_members_(first.members),
+      members_(decode_ranks(first.members, ranks)),
       awaited_(static_cast<std::size_t>(ranks)),
       root_(first.root),
       last_(first.last),
-      length_(first.wait) {
+      timeout_(first.wait) {
   for (int const member : members_) awaited_[static_cast<std::size_t>(member)] = true;
 }
 
-bool GatherRound::take(int rank, Arrival arrival) {
+bool GatherRound::add(int rank, Contribution contribution) {
   auto awaited = awaited_[static_cast<std::size_t>(rank)];
-  if (!awaited || arrival.root != root_ || arrival.members != runs_) return false;
+  if (!awaited || contribution.root != root_ || contribution.members != encoded_members_) return false;
   awaited = false;
   ++arrived_;
-  if (first_there_ < 0 || rank < first_there_) first_there_ = rank;
-  if (root_ < 0 || rank == root_) blobs_.emplace(rank, std::move(arrival.blob));
+  if (lowest_arrived_ < 0 || rank < lowest_arrived_) lowest_arrived_ = rank;
+  if (root_ < 0 || rank == root_) blobs_.emplace(rank, std::move(contribution.blob));
   return true;
 }
 

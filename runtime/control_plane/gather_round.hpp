@@ -12,54 +12,54 @@
 
 namespace muster::control {
 
-/// What a rank says when it comes to a collective round.
-struct Arrival {
+/// What one rank sends to join a collective round.
+struct Contribution {
   std::string name;
-  Message members;  ///< as members_to_message() writes them
-  int root = -1;    ///< the rank whose blob everybody gets; -1: all blobs
+  Message members;  ///< as encode_ranks() encodes them
+  int root = -1;    ///< every member gets this rank's blob; -1: all blobs
   std::chrono::milliseconds wait{0};
-  bool last = false;  ///< the job is over after this one
+  bool last = false;  ///< the job's final barrier
   std::vector<std::uint8_t> blob;
 };
 
-Message to_message(const Arrival& arrival);
+Message to_message(const Contribution& contribution);
 /// @throws nlohmann::json::exception for anything else.
-Arrival arrival_from(const Message& message);
+Contribution parse_contribution(const Message& message);
 
-/// A collective round: every member brings a blob, then everybody gets what it asked for. Its cost for each
-/// arrival does not grow with the members.
+/// A collective round: every member contributes a blob, then every member gets the result. The cost of a
+/// contribution does not grow with the number of members.
 class GatherRound {
  public:
-  /// As the first that comes says; the job has `ranks` ranks.
-  /// @throws Error(ErrorCode::system) when there is no such group.
-  GatherRound(asio::io_context& io, const Arrival& first, int ranks);
+  /// The first contribution defines the round; the job has `ranks` ranks.
+  /// @throws Error(ErrorCode::system) when a member is not a rank of the job, or is listed twice.
+  GatherRound(asio::io_context& io, const Contribution& first, int ranks);
 
-  /// False when this rank does not belong, came before, or has another idea of the round.
-  bool take(int rank, Arrival arrival);
-  bool complete() const { return arrived_ == members_.size(); }
+  /// False when this rank is no member, contributed before, or gives another root or member list.
+  bool add(int rank, Contribution contribution);
+  bool is_complete() const { return arrived_ == members_.size(); }
 
   const std::vector<int>& members() const { return members_; }
   std::vector<int> missing() const;
-  /// The lowest that came; -1 when nobody did.
-  int first_there() const { return first_there_; }
-  std::chrono::milliseconds length() const { return length_; }
+  /// The lowest rank that contributed; -1 for none.
+  int lowest_arrived() const { return lowest_arrived_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
   bool last() const { return last_; }
-  /// What everybody gets. Once.
+  /// The message to every member. Call once: it moves the blobs out.
   Message result(const std::string& name);
 
   asio::steady_timer timer;
-  asio::steady_timer warning;  ///< of a stall
+  asio::steady_timer warning;  ///< when the next warning is due
 
  private:
-  Message runs_;
+  Message encoded_members_;
   std::vector<int> members_;
   std::vector<bool> awaited_;  // by rank of the job
   int root_;
   bool last_;
-  std::chrono::milliseconds length_;
+  std::chrono::milliseconds timeout_;
   std::size_t arrived_ = 0;
-  int first_there_ = -1;
-  std::map<int, std::vector<std::uint8_t>> blobs_;  // those that are wanted
+  int lowest_arrived_ = -1;
+  std::map<int, std::vector<std::uint8_t>> blobs_;  // only those that the result contains
 };
 
 }  // namespace muster::control

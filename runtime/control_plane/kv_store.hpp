@@ -17,44 +17,44 @@ namespace muster::control {
 inline constexpr std::size_t max_key_bytes = 256;
 inline constexpr std::size_t max_value_bytes = 64u << 10;
 inline constexpr std::size_t max_store_bytes = 16u << 20;
-/// Of one rank's that wait for a value.
-inline constexpr std::size_t max_questions = 1024;
+/// Requests of one rank that may wait for a value at the same time.
+inline constexpr std::size_t max_waiters = 1024;
 
-/// The job's store as rank 0 keeps it: small values under names, and the questions of ranks that ask for what
-/// nobody has put yet. Every call on the io_context's thread.
+/// The job's key-value store on rank 0: small values, and the requests that wait for a value. Every call on
+/// the io_context's thread.
 class KvStore {
  public:
   using Send = std::function<void(int rank, const Message& message)>;
 
   KvStore(asio::io_context& io, Send send) : io_(io), send_(std::move(send)) {}
 
-  /// False when the store holds more than it may by now.
+  /// False when the store now exceeds max_store_bytes.
   bool put(const std::string& name, std::vector<std::uint8_t> value);
-  /// Answers `rank` as soon as there is a value, or, with none, after `wait`. False when more of the rank's
-  /// wait than may.
+  /// Responds to `rank` as soon as there is a value, or without a value after `wait`. False when the rank
+  /// already has max_waiters waiting requests.
   bool get(int rank, const std::string& name, std::uint64_t id, std::chrono::milliseconds wait);
-  /// Nobody waits any longer.
-  void drop_questions() {
-    questions_.clear();
-    waiting_.clear();
+  /// Drops all waiting requests without a response.
+  void cancel_waiters() {
+    waiters_.clear();
+    waiter_counts_.clear();
   }
 
  private:
-  struct Question {
-    Question(asio::io_context& io) : timer(io) {}
+  struct Waiter {
+    Waiter(asio::io_context& io) : timer(io) {}
     int rank = 0;
     std::uint64_t id = 0;
     asio::steady_timer timer;
   };
 
-  void answer(const Question& question, const std::vector<std::uint8_t>* value);
+  void respond(const Waiter& waiter, const std::vector<std::uint8_t>* value);
 
   asio::io_context& io_;
   Send send_;
   std::map<std::string, std::vector<std::uint8_t>> values_;
   std::size_t bytes_ = 0;
-  std::multimap<std::string, std::shared_ptr<Question>> questions_;
-  std::map<int, std::size_t> waiting_;  // questions by rank
+  std::multimap<std::string, std::shared_ptr<Waiter>> waiters_;
+  std::map<int, std::size_t> waiter_counts_;  // by rank
 };
 
 }  // namespace muster::control

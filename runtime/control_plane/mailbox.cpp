@@ -16,9 +16,9 @@ bool Mailbox::fail(const Failure& failure) {
   return true;
 }
 
-void Mailbox::on_loss(OnLoss call) {
+void Mailbox::on_loss(OnLoss callback) {
   std::lock_guard const lock(mutex_);
-  on_loss_ = std::move(call);
+  on_loss_ = std::move(callback);
 }
 
 bool Mailbox::has_on_loss() const {
@@ -38,8 +38,8 @@ void Mailbox::check() const {
   auto const on_loss = failure.code == ErrorCode::lost_rank ? std::exchange(on_loss_, nullptr) : nullptr;
   lock.unlock();
   if (on_loss) on_loss(failure);
-  noticed_ = true;
-  if (failure.speaker != rank_) repeat_error(failure.code, failure.text);
+  failure_observed_ = true;
+  if (failure.reporter != rank_) rethrow_remote_error(failure.code, failure.text);
   throw Error(failure.code, failure.text);
 }
 
@@ -48,45 +48,46 @@ void Mailbox::wait_for_failure(std::chrono::milliseconds wait) {
   changed_.wait_for(lock, wait, [&] { return failure_.has_value(); });
 }
 
-void Mailbox::deliver(const std::string& round, std::vector<Blob> blobs) {
+void Mailbox::complete_round(const std::string& round, std::vector<Blob> blobs) {
   std::lock_guard const lock(mutex_);
   results_[round] = std::move(blobs);
   changed_.notify_all();
 }
 
-std::optional<std::vector<Blob>> Mailbox::wait_for(const std::string& round, Deadline::Clock::time_point until,
-                                                 const std::atomic<bool>* given_up) {
+std::optional<std::vector<Blob>> Mailbox::wait_for(const std::string& round,
+                                                   Deadline::Clock::time_point until,
+                                                   const std::atomic<bool>* interrupted) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, until, [&] {
-    return failure_ || results_.contains(round) || (given_up != nullptr && *given_up);
+    return failure_ || results_.contains(round) || (interrupted != nullptr && *interrupted);
   });
   if (auto result = results_.extract(round)) return std::move(result.mapped());
   return std::nullopt;
 }
 
-void Mailbox::wake() {
+void Mailbox::wake_waiters() {
   std::lock_guard const lock(mutex_);
   changed_.notify_all();
 }
 
-std::uint64_t Mailbox::ask() {
+std::uint64_t Mailbox::begin_request() {
   std::lock_guard const lock(mutex_);
-  answers_.emplace(++questions_, std::nullopt);
-  return questions_;
+  responses_.emplace(++last_request_, std::nullopt);
+  return last_request_;
 }
 
-void Mailbox::answer(std::uint64_t question, const Message& message) {
+void Mailbox::on_response(std::uint64_t request, const Message& message) {
   std::lock_guard const lock(mutex_);
-  auto const found = answers_.find(question);
-  if (found == answers_.end()) return;  // given up
+  auto const found = responses_.find(request);
+  if (found == responses_.end()) return;  // the request timed out
   found->second = message;
   changed_.notify_all();
 }
 
-std::optional<Message> Mailbox::wait_for(std::uint64_t question, Deadline::Clock::time_point until) {
+std::optional<Message> Mailbox::wait_for(std::uint64_t request, Deadline::Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, until, [&] { return failure_ || answers_.at(question); });
-  return std::move(answers_.extract(question).mapped());
+  changed_.wait_until(lock, until, [&] { return failure_ || responses_.at(request); });
+  return std::move(responses_.extract(request).mapped());
 }
 
 void Mailbox::begin_leaving() {
@@ -99,15 +100,15 @@ bool Mailbox::leaving() const {
   return leaving_;
 }
 
-void Mailbox::end() {
+void Mailbox::mark_thread_ended() {
   std::lock_guard const lock(mutex_);
-  ended_ = true;
+  thread_ended_ = true;
   changed_.notify_all();
 }
 
-void Mailbox::wait_for_end(std::chrono::milliseconds wait) {
+void Mailbox::wait_for_thread_end(std::chrono::milliseconds wait) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, wait, [&] { return ended_; });
+  changed_.wait_for(lock, wait, [&] { return thread_ended_; });
 }
 
 }  // namespace muster::control

@@ -18,60 +18,62 @@ namespace muster::control {
 
 using Blob = std::vector<std::uint8_t>;
 
-/// What the control plane's thread of one rank hears and the program's threads wait for: results of rounds,
-/// answers of rank 0, and the failure that ends the job. Thread-safe.
+/// Where program threads wait for what a rank's control thread receives: results of rounds, responses of
+/// rank 0, and the failure that ends the job. Thread-safe.
 class Mailbox {
  public:
   explicit Mailbox(int rank) : rank_(rank) {}
 
-  /// The job has failed; the first reason counts, and true comes back for it.
+  /// Sets the job's failure. Only the first one counts; returns true for it.
   bool fail(const Failure& failure);
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
-  /// Throws the failure, if there is one. A rank that is not to speak waits half a second first, so that the
-  /// launcher, which may end the job with the first process that ends, does not silence the one that speaks.
+  /// Throws the failure, if there is one. A rank other than the reporter first waits half a second: the
+  /// launcher may end the job with the first process that ends, and must not end the reporter before it
+  /// prints.
   void check() const;
-  /// Called by the first check() that would throw a lost rank, before it does.
+  /// The first check() that would throw ErrorCode::lost_rank calls this before it throws.
   using OnLoss = std::function<void(const Failure& failure)>;
-  void on_loss(OnLoss call);
-  /// The failure was thrown to the program.
-  bool noticed() const noexcept { return noticed_; }
+  void on_loss(OnLoss callback);
+  /// True once the failure was thrown to the program.
+  bool failure_observed() const noexcept { return failure_observed_; }
   bool has_on_loss() const;
   /// The failure, if there is one.
   std::optional<Failure> failure() const;
   void wait_for_failure(std::chrono::milliseconds wait);
 
-  void deliver(const std::string& round, std::vector<Blob> blobs);
-  /// Nothing when the job failed, the time passed, or `given_up`, which may be null, was set before a wake().
+  void complete_round(const std::string& round, std::vector<Blob> blobs);
+  /// Returns nothing when the job failed, at `until`, or when `interrupted` (may be null) was set before
+  /// wake_waiters().
   std::optional<std::vector<Blob>> wait_for(const std::string& round, Deadline::Clock::time_point until,
-                                            const std::atomic<bool>* given_up = nullptr);
-  void wake();
+                                            const std::atomic<bool>* interrupted = nullptr);
+  void wake_waiters();
 
-  /// A question to rank 0 begins; its number.
-  std::uint64_t ask();
-  void answer(std::uint64_t question, const Message& message);
-  /// Nothing when the job failed or the time passed. The question ends.
-  std::optional<Message> wait_for(std::uint64_t question, Deadline::Clock::time_point until);
+  /// Starts a request to rank 0 and returns its number.
+  std::uint64_t begin_request();
+  void on_response(std::uint64_t request, const Message& message);
+  /// The response; nothing when the job failed, or at `until`. Ends the request.
+  std::optional<Message> wait_for(std::uint64_t request, Deadline::Clock::time_point until);
 
-  /// From here on a connection that ends is no loss.
+  /// From here on a disconnect is no loss.
   void begin_leaving();
   bool leaving() const;
-  /// The control plane's thread has ended.
-  void end();
-  void wait_for_end(std::chrono::milliseconds wait);
+  /// Called when the control thread has ended.
+  void mark_thread_ended();
+  void wait_for_thread_end(std::chrono::milliseconds wait);
 
  private:
   int rank_;
   std::atomic<bool> failed_{false};
-  mutable std::atomic<bool> noticed_{false};
-  mutable OnLoss on_loss_;  // until it was called
+  mutable std::atomic<bool> failure_observed_{false};
+  mutable OnLoss on_loss_;  // null once called
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;
   std::map<std::string, std::vector<Blob>> results_;
-  std::map<std::uint64_t, std::optional<Message>> answers_;  // to what somebody still waits for
-  std::uint64_t questions_ = 0;
+  std::map<std::uint64_t, std::optional<Message>> responses_;  // by number, of requests that still wait
+  std::uint64_t last_request_ = 0;
   bool leaving_ = false;
-  bool ended_ = false;
+  bool thread_ended_ = false;
 };
 
 }  // namespace muster::control

@@ -7,7 +7,7 @@
 
 namespace muster::control {
 
-Message members_to_message(const std::vector<int>& members, int ranks) {
+Message encode_ranks(const std::vector<int>& members, int ranks) {
   Message runs = Message::array();
   for (std::size_t at = 0; at < members.size();) {
     int const first = members[at];
@@ -21,7 +21,7 @@ Message members_to_message(const std::vector<int>& members, int ranks) {
   return runs;
 }
 
-std::vector<int> members_from(const Message& runs, int ranks) {
+std::vector<int> decode_ranks(const Message& runs, int ranks) {
   std::vector<int> members;
   if (runs.is_null()) {
     members.resize(static_cast<std::size_t>(ranks));
@@ -34,11 +34,11 @@ std::vector<int> members_from(const Message& runs, int ranks) {
     auto const step = run.at(1).get<std::int64_t>();
     for (auto left = run.at(2).get<std::int64_t>(); left > 0; --left) {
       if (rank < 0 || rank >= ranks || seen[static_cast<std::size_t>(rank)])
-        throw Error(ErrorCode::system, "a group with ranks that the job does not have, or twice the same");
+        throw Error(ErrorCode::system, "a group has a rank outside the job, or one rank twice");
       seen[static_cast<std::size_t>(rank)] = true;
       members.push_back(static_cast<int>(rank));
       if (left > 1 && __builtin_add_overflow(rank, step, &rank))
-        throw Error(ErrorCode::system, "a group with ranks that the job does not have, or twice the same");
+        throw Error(ErrorCode::system, "a group has a rank outside the job, or one rank twice");
     }
   }
   return members;

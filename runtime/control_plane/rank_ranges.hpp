@@ -7,12 +7,11 @@
 
 namespace muster::control {
 
-/// Which of a job's `ranks` ranks a message is about: as the runs {first, step, count} in which they follow
-/// each other. However large the groups that come of splitting by host or by local rank, they are one run;
-/// all ranks in their order are null.
-Message members_to_message(const std::vector<int>& members, int ranks);
+/// Encodes a list of ranks, of a job of `ranks` ranks, as runs {first, step, count}. A group that was split
+/// by host or by local rank is one run, however large. All ranks in ascending order are null.
+Message encode_ranks(const std::vector<int>& members, int ranks);
 
-/// @throws Error(ErrorCode::system) unless they are ranks of the job, each once.
-std::vector<int> members_from(const Message& runs, int ranks);
+/// @throws Error(ErrorCode::system) unless each entry is a rank of the job and occurs once.
+std::vector<int> decode_ranks(const Message& runs, int ranks);
 
 }  // namespace muster::control

@@ -6,76 +6,80 @@
 
 namespace muster::control {
 
-void RpcTable::set_answerer(const std::string& topic, Answerer answerer) {
+void RpcTable::register_handler(const std::string& topic, Handler handler) {
   std::lock_guard const lock(mutex_);
-  if (answerer) {
-    answerers_[topic] = std::move(answerer);
+  if (handler) {
+    handlers_[topic] = std::move(handler);
   } else {
-    answerers_.erase(topic);
+    handlers_.erase(topic);
   }
 }
 
-Message RpcTable::answer_to(const Message& ask) const {
-  Answerer answerer;
+Message RpcTable::handle_request(const Message& request) const {
+  Handler handler;
   {
     std::lock_guard const lock(mutex_);
-    auto const found = answerers_.find(ask.at("topic").get_ref<const std::string&>());
-    if (found != answerers_.end()) answerer = found->second;
+    auto const found = handlers_.find(request.at("topic").get_ref<const std::string&>());
+    if (found != handlers_.end()) handler = found->second;
   }
-  auto answer = answerer ? answerer(ask.at("question").get_binary()) : std::nullopt;
-  Message told{
-      {"is", "told"}, {"to", ask.at("from")}, {"number", ask.at("number")}, {"found", answer.has_value()}};
-  told["answer"] = Message::binary(answer ? std::move(*answer) : Bytes{});
-  return told;
+  auto answer = handler ? handler(request.at("question").get_binary()) : std::nullopt;
+  Message response{{"is", "told"},
+                   {"to", request.at("from")},
+                   {"number", request.at("number")},
+                   {"found", answer.has_value()}};
+  response["answer"] = Message::binary(answer ? std::move(*answer) : Bytes{});
+  return response;
 }
 
-std::uint64_t RpcTable::begin() {
+std::uint64_t RpcTable::begin_request() {
   std::lock_guard const lock(mutex_);
-  asked_[++last_];
-  return last_;
+  pending_[++last_number_];
+  return last_number_;
 }
 
-void RpcTable::hear(const Message& told) {
+void RpcTable::on_response(const Message& response) {
   std::lock_guard const lock(mutex_);
-  auto const found = asked_.find(told.at("number").get<std::uint64_t>());
-  if (found == asked_.end()) return;  // given up
-  found->second.told = true;
-  if (told.at("found").get<bool>()) found->second.answer = told.at("answer").get_binary();
+  auto const found = pending_.find(response.at("number").get<std::uint64_t>());
+  if (found == pending_.end()) return;  // the request timed out
+  found->second.completed = true;
+  if (response.at("found").get<bool>()) found->second.answer = response.at("answer").get_binary();
   changed_.notify_all();
 }
 
-std::optional<RpcTable::Bytes> RpcTable::wait(std::uint64_t number, Deadline::Clock::time_point until) {
+std::optional<RpcTable::Bytes> RpcTable::wait_for_response(std::uint64_t number,
+                                                           Deadline::Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  auto const& asked = asked_.at(number);
-  changed_.wait_until(lock, until, [&] { return asked.told; });
-  return std::move(asked_.extract(number).mapped().answer);
+  auto const& request = pending_.at(number);
+  changed_.wait_until(lock, until, [&] { return request.completed; });
+  return std::move(pending_.extract(number).mapped().answer);
 }
 
-void ControlPlane::answer(const std::string& topic, RpcTable::Answerer answerer) {
-  rank_questions_.set_answerer(topic, std::move(answerer));
+void ControlPlane::register_handler(const std::string& topic, RpcTable::Handler handler) {
+  rpc_.register_handler(topic, std::move(handler));
 }
 
-std::vector<std::optional<Blob>> ControlPlane::ask_ranks(const std::vector<int>& ranks, const std::string& topic,
-                                                  const Blob& question, std::chrono::milliseconds wait) {
+std::vector<std::optional<Blob>> ControlPlane::query_ranks(const std::vector<int>& ranks,
+                                                           const std::string& topic, const Blob& request,
+                                                           std::chrono::milliseconds wait) {
   std::vector<std::uint64_t> numbers;
   for (int const rank : ranks) {
-    numbers.push_back(rank_questions_.begin());
+    numbers.push_back(rpc_.begin_request());
     post({{"is", "ask"},
           {"to", rank},
           {"topic", topic},
           {"number", numbers.back()},
-          {"question", Message::binary(question)}});
+          {"question", Message::binary(request)}});
   }
   Deadline const deadline(wait);
-  std::vector<std::optional<Blob>> answers;
-  for (auto const number : numbers) answers.push_back(rank_questions_.wait(number, deadline.when()));
-  return answers;
+  std::vector<std::optional<Blob>> responses;
+  for (auto const number : numbers) responses.push_back(rpc_.wait_for_response(number, deadline.when()));
+  return responses;
 }
 
-void Leader::pass_on(int from, Message message) {
+void Coordinator::forward(int from, Message message) {
   auto const to = message.at("to").get<int>();
   if (to < 0 || to >= static_cast<int>(roster_.size()))
-    throw Error(ErrorCode::system, "a rank asks one that does not exist");
+    throw Error(ErrorCode::system, "a request to a rank that does not exist");
   message["from"] = from;
   send({to}, message);
 }

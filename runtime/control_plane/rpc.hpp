@@ -15,35 +15,35 @@
 
 namespace muster::control {
 
-/// What a rank wants to know of another whose program takes no part in it. Thread-safe.
+/// Requests between ranks, answered on the other rank's control thread without its program. Thread-safe.
 class RpcTable {
  public:
   using Bytes = std::vector<std::uint8_t>;
-  /// Runs on the control plane's thread; nothing: there is no answer.
-  using Answerer = std::function<std::optional<Bytes>(const Bytes& question)>;
+  /// Runs on the control thread. Returns nothing when there is no answer.
+  using Handler = std::function<std::optional<Bytes>(const Bytes& request)>;
 
-  /// Who answers questions about `topic` here; nobody with an empty function.
-  void set_answerer(const std::string& topic, Answerer answerer);
-  /// This rank's answer to another's message "ask".
-  Message answer_to(const Message& ask) const;
+  /// Sets the handler of `topic`; an empty function removes it.
+  void register_handler(const std::string& topic, Handler handler);
+  /// Runs the handler for another rank's message "ask" and returns the response.
+  Message handle_request(const Message& request) const;
 
-  /// A question begins; its number.
-  std::uint64_t begin();
-  /// The message "told" with its answer.
-  void hear(const Message& told);
-  /// The answer to the question, which ends; nothing when there is none or it does not come in time.
-  std::optional<Bytes> wait(std::uint64_t number, Deadline::Clock::time_point until);
+  /// Starts a request and returns its number.
+  std::uint64_t begin_request();
+  /// Completes the request of a message "told".
+  void on_response(const Message& response);
+  /// The answer; nothing when there is none, or at `until`. Ends the request.
+  std::optional<Bytes> wait_for_response(std::uint64_t number, Deadline::Clock::time_point until);
 
  private:
-  struct Asked {
-    bool told = false;
+  struct PendingRequest {
+    bool completed = false;
     std::optional<Bytes> answer;
   };
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, Answerer> answerers_;
-  std::map<std::uint64_t, Asked> asked_;
-  std::uint64_t last_ = 0;
+  std::map<std::string, Handler> handlers_;
+  std::map<std::uint64_t, PendingRequest> pending_;
+  std::uint64_t last_number_ = 0;
 };
 
 }  // namespace muster::control

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank's control plane ends.
+// Shutdown of a rank's control plane.
 #include <future>
 
 #include "control_plane/control_plane.hpp"
@@ -11,61 +11,62 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds departure_time{2000};
-// How long what was sent may take to go out when this process ends.
-constexpr milliseconds flush_time{1000};
+constexpr milliseconds shutdown_timeout{2000};
+// How long queued messages may take to be sent when this process ends.
+constexpr milliseconds flush_timeout{1000};
 
 }  // namespace
 
 void ControlPlane::leave() {
-  inbox_.begin_leaving();
+  mailbox_.begin_leaving();
   if (!thread_.joinable()) return;
-  Deadline const deadline(departure_time);
-  if (leader_ || relay_) {
-    // The others end their connections when they know that everybody arrived; ending first would look like a
-    // loss to them.
+  Deadline const deadline(shutdown_timeout);
+  if (coordinator_ || relay_) {
+    // The other ranks disconnect once they have the final barrier's result. To disconnect before them would
+    // look like a loss.
     bool empty = false;
     while (!empty && !deadline.passed()) {
-      auto const looked = std::make_shared<std::promise<bool>>();
-      auto seen = looked->get_future();
-      asio::post(io_,
-                 [this, looked] { looked->set_value(leader_ ? leader_->everyone_left() : relay_->empty()); });
-      if (seen.wait_until(deadline.when()) == std::future_status::ready) empty = seen.get();
+      auto const checked = std::make_shared<std::promise<bool>>();
+      auto result = checked->get_future();
+      asio::post(io_, [this, checked] {
+        checked->set_value(coordinator_ ? coordinator_->all_disconnected() : relay_->empty());
+      });
+      if (result.wait_until(deadline.when()) == std::future_status::ready) empty = result.get();
       if (!empty) std::this_thread::sleep_for(milliseconds{1});
     }
   }
-  abandon();
+  abort_connections();
 }
 
-void ControlPlane::abandon() noexcept {
-  inbox_.begin_leaving();
+void ControlPlane::abort_connections() noexcept {
+  mailbox_.begin_leaving();
   if (!thread_.joinable()) return;
   asio::post(io_, [this] {
-    if (leader_) leader_->close();
+    if (coordinator_) coordinator_->close();
     if (relay_) relay_->close();
     if (channel_) channel_->close();
-    unattended_.cancel();
+    abort_timer_.cancel();
     asio::error_code ignored;
-    launcher_end_.close(ignored);
-    work_.reset();  // the thread ends when all was sent
+    launcher_exit_.close(ignored);
+    work_.reset();  // the thread ends when every message is sent
   });
-  inbox_.wait_for_end(flush_time);
+  mailbox_.wait_for_thread_end(flush_timeout);
   io_.stop();
   thread_.join();
 }
 
-void ControlPlane::abandon_for_own_reason() noexcept {
+void ControlPlane::abort_with_local_error() noexcept {
   try {
-    if (!failed() && !inbox_.leaving() && thread_.joinable()) {
+    if (!failed() && !mailbox_.leaving() && thread_.joinable()) {
       post({{"is", "broken"},
             {"code", static_cast<int>(ErrorCode::lost_rank)},
             {"speaker", rank_},
             {"text", bootstrap::describe_rank(self()) + " left the job for a reason of its own"}});
     }
   } catch (const std::exception& error) {
-    log::debug("control: cannot tell the others: {}", error.what());
+    log::debug("control: cannot send the failure to the other ranks: {}", error.what());
   }
-  abandon();
+  abort_connections();
 }
 
 }  // namespace muster::control

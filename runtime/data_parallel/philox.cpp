@@ -7,7 +7,8 @@
 namespace muster {
 namespace {
 
-std::array<std::uint32_t, 4> words(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept {
+std::array<std::uint32_t, 4> random_words(std::uint64_t seed, std::uint64_t stream,
+                                          std::uint64_t index) noexcept {
   return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
                  static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
@@ -29,14 +30,14 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c,
 }
 
 double normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept {
-  const auto w = words(seed, stream, index);
+  const auto w = random_words(seed, stream, index);
   const double u = (w[0] + 0.5) * 0x1p-32;  // in (0, 1): the logarithm is finite
   const double angle = w[1] * 0x1p-32 * 2 * std::numbers::pi;
   return std::sqrt(-2 * std::log(u)) * std::cos(angle);
 }
 
 std::uint64_t uniform_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept {
-  const auto w = words(seed, stream, index);
+  const auto w = random_words(seed, stream, index);
   return std::uint64_t{w[1]} << 32 | w[0];
 }
 

@@ -12,10 +12,10 @@
 namespace muster {
 namespace {
 
-// A stream of the seed's generator: programs that draw from the same seed keep clear of it by using streams
-// below 2^62.
+// The stream of the seed's generator for orders. Programs that draw from the same seed use streams below
+// 2^62.
 constexpr std::uint64_t order_stream = std::uint64_t{1} << 63;
-constexpr std::uint64_t most_samples = std::uint64_t{1} << 62;
+constexpr std::uint64_t max_samples = std::uint64_t{1} << 62;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Share share_of(std::uint64_t total, int rank, int size) noexcept {
 
 Permutation::Permutation(std::uint64_t count, std::uint64_t seed) : count_(count), seed_(seed) {
   if (count == 0) throw Error(ErrorCode::usage, "sampler: there are no samples");
-  if (count > most_samples)
+  if (count > max_samples)
     throw Error(ErrorCode::usage, fmt::format("sampler: {} samples are more than 2^62", count));
   half_bits_ = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);
 }

@@ -12,30 +12,30 @@
 namespace muster {
 namespace {
 
-// What is longer is worth a message of its own; copying it into another would cost more.
+// Longer parts are sent separately, because copying them into the packed message would cost more.
 constexpr std::size_t small_bytes = 64 * 1024;
 
-struct Place {
+struct Buffer {
   std::byte* data;
   std::size_t bytes;
 };
 
-// The small ones in one message, the others where they lie.
-void copy_from_rank_0(Communicator& world, const std::vector<Place>& places) {
-  std::vector<std::byte> together;
-  for (const auto& place : places)
-    if (place.bytes < small_bytes) together.insert(together.end(), place.data, place.data + place.bytes);
-  auto const bytes_of = [](void* data, std::size_t bytes) {
+// Sends the small buffers in one message, the others in place.
+void broadcast_buffers(Communicator& world, const std::vector<Buffer>& buffers) {
+  std::vector<std::byte> packed;
+  for (const auto& buffer : buffers)
+    if (buffer.bytes < small_bytes) packed.insert(packed.end(), buffer.data, buffer.data + buffer.bytes);
+  auto const as_bytes = [](void* data, std::size_t bytes) {
     return std::span<std::uint8_t>(static_cast<std::uint8_t*>(data), bytes);
   };
-  world.broadcast(bytes_of(together.data(), together.size()), 0);
-  const std::byte* next = together.data();
-  for (const auto& place : places) {
-    if (place.bytes < small_bytes) {
-      if (place.bytes > 0) std::memcpy(place.data, next, place.bytes);
-      next += place.bytes;
+  world.broadcast(as_bytes(packed.data(), packed.size()), 0);
+  const std::byte* next = packed.data();
+  for (const auto& buffer : buffers) {
+    if (buffer.bytes < small_bytes) {
+      if (buffer.bytes > 0) std::memcpy(buffer.data, next, buffer.bytes);
+      next += buffer.bytes;
     } else {
-      world.broadcast(bytes_of(place.data, place.bytes), 0);
+      world.broadcast(as_bytes(buffer.data, buffer.bytes), 0);
     }
   }
 }
@@ -67,8 +67,8 @@ State& State::add_sized(std::function<std::size_t()> size, std::function<void*(s
   return *this;
 }
 
-void broadcast_state(const Communicator& of, const State& state, Stream stream) {
-  Communicator world = of;
+void broadcast_state(const Communicator& communicator, const State& state, Stream stream) {
+  Communicator world = communicator;
   bool const on_gpu = std::string_view(world.backend()) == "nccl";
   std::uint64_t shape = 0xcbf29ce484222325u;  // FNV-1a over words
   for (const auto& part : state.parts_) {
@@ -81,7 +81,8 @@ void broadcast_state(const Communicator& of, const State& state, Stream stream) 
           "vectors over the job's host_world()");
     }
   }
-  auto const shapes = of.collectives_->tell_all("broadcast_state", {state.parts_.size(), shape});
+  auto const shapes =
+      communicator.collectives_->host_all_gather("broadcast_state", {state.parts_.size(), shape});
   for (std::size_t r = 1; r < shapes.size(); ++r) {
     if (shapes[r] != shapes[0]) {
       throw Error(ErrorCode::usage, fmt::format("broadcast_state: rank {} has other parts than rank 0", r),
@@ -99,13 +100,13 @@ void broadcast_state(const Communicator& of, const State& state, Stream stream) 
   for (const auto& part : state.parts_)
     if (part.size) lengths.push_back(part.size());
   world.broadcast(std::span<std::uint64_t>(lengths), 0);
-  std::vector<Place> places;
+  std::vector<Buffer> buffers;
   auto next = lengths.begin();
   for (const auto& part : state.parts_) {
     auto const bytes = part.size ? static_cast<std::size_t>(*next++) : part.bytes;
-    places.push_back({static_cast<std::byte*>(part.size ? part.resized(bytes) : part.data), bytes});
+    buffers.push_back({static_cast<std::byte*>(part.size ? part.resized(bytes) : part.data), bytes});
   }
-  copy_from_rank_0(world, places);
+  broadcast_buffers(world, buffers);
 }
 
 }  // namespace muster

@@ -12,22 +12,22 @@ namespace muster::control {
 Message to_message(const Failure& failure) {
   return {{"is", "failure"},
           {"code", static_cast<int>(failure.code)},
-          {"speaker", failure.speaker},
+          {"speaker", failure.reporter},
           {"text", failure.text},
           {"lost", failure.lost},
-          {"certain", failure.certain}};
+          {"certain", failure.confirmed_dead}};
 }
 
-Failure failure_from(const Message& message) {
+Failure parse_failure(const Message& message) {
   int const code = std::clamp(message.at("code").get<int>(), 0, static_cast<int>(ErrorCode::system));
   return {static_cast<ErrorCode>(code), message.at("speaker").get<int>(),
           message.at("text").get<std::string>(), message.value("lost", -1), message.value("certain", false)};
 }
 
-Failure make_rank_loss(const Hello& lost, int speaker, const DisconnectCause& ending) {
-  return {ErrorCode::lost_rank, speaker,
-          fmt::format("{}, pid {}, {}", bootstrap::describe_rank(lost), lost.pid, ending.text), lost.rank,
-          ending.certain};
+Failure make_rank_loss(const Hello& lost, int reporter, const DisconnectCause& cause) {
+  return {ErrorCode::lost_rank, reporter,
+          fmt::format("{}, pid {}, {}", bootstrap::describe_rank(lost), lost.pid, cause.text), lost.rank,
+          cause.confirmed_dead};
 }
 
 int reporter_when_rank0_lost(const std::vector<Hello>& roster) {

@@ -12,21 +12,21 @@
 
 namespace muster::control {
 
-/// Some ranks did not come to a round in time although they are connected: what do they do instead? Every
-/// call on the io_context's thread.
+/// Queries the current calls of connected ranks that did not join a round in time. Every call on the
+/// io_context's thread.
 class LateRankQuery {
  public:
-  /// `done` is called when the ranks' time to answer is over.
-  LateRankQuery(asio::io_context& io, const std::vector<int>& asked, std::function<void()> done);
+  /// Calls `on_timeout` when the time for replies is over.
+  LateRankQuery(asio::io_context& io, const std::vector<int>& queried, std::function<void()> on_timeout);
 
-  static Message to_ask() { return {{"is", "whereabouts"}}; }
-  void hear(int rank, const Message& reply);
-  bool complete() const { return replies_.size() == asked_.size(); }
+  static Message query_message() { return {{"is", "whereabouts"}}; }
+  void add_reply(int rank, const Message& reply);
+  bool all_replied() const { return replies_.size() == queried_.size(); }
   /// "; rank 2 is in MPI_Init; rank 3 is in no call of Muster's; rank 5 does not answer".
   std::string text() const;
 
  private:
-  std::set<int> asked_;
+  std::set<int> queried_;
   std::map<int, std::string> replies_;
   asio::steady_timer timer_;
 };

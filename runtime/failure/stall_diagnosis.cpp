@@ -15,46 +15,45 @@ namespace {
 using bootstrap::describe_rank;
 using bootstrap::describe_ranks;
 
-// How long the ranks have to say where they are. Their control threads answer even while their programs
-// compute.
-constexpr std::chrono::milliseconds inquiry_time{1000};
+// Control threads reply even while their programs compute.
+constexpr std::chrono::milliseconds reply_timeout{1000};
 
 }  // namespace
 
-StallDiagnosis::Place StallDiagnosis::place_in(const Message& message) {
+StallDiagnosis::RankState StallDiagnosis::parse_state(const Message& message) {
   return {message.at("number").get<std::uint64_t>(), message.at("operation").get<std::string>(),
           message.value("inside", false), message.value("at", ""), message.value("last", "")};
 }
 
-StallDiagnosis::StallDiagnosis(asio::io_context& io, int speaker, const Message& question, std::vector<int> members,
-                 std::function<void()> conclude)
-    : speaker_(speaker),
-      group_(question.at("group").get<std::string>()),
-      where_(place_in(question)),
-      waited_(Deadline(std::chrono::milliseconds(question.at("ms").get<std::int64_t>())).length()),
-      warning_(question.value("warning", false)),
-      reason_(question.value("reason", "")),
-      code_(static_cast<ErrorCode>(std::clamp(question.value("code", static_cast<int>(ErrorCode::deadline)),
-                                              0, static_cast<int>(ErrorCode::system)))),
+StallDiagnosis::StallDiagnosis(asio::io_context& io, int reporter, const Message& report,
+                               std::vector<int> members, std::function<void()> on_timeout)
+    : reporter_(reporter),
+      group_(report.at("group").get<std::string>()),
+      stalled_at_(parse_state(report)),
+      waited_(Deadline(std::chrono::milliseconds(report.at("ms").get<std::int64_t>())).length()),
+      warning_(report.value("warning", false)),
+      reason_(report.value("reason", "")),
+      code_(static_cast<ErrorCode>(std::clamp(report.value("code", static_cast<int>(ErrorCode::deadline)), 0,
+                                              static_cast<int>(ErrorCode::system)))),
       members_(std::move(members)),
       timer_(io) {
-  timer_.expires_after(inquiry_time);
-  timer_.async_wait([conclude = std::move(conclude)](const asio::error_code& error) {
-    if (!error) conclude();
+  timer_.expires_after(reply_timeout);
+  timer_.async_wait([on_timeout = std::move(on_timeout)](const asio::error_code& error) {
+    if (!error) on_timeout();
   });
 }
 
-std::string StallDiagnosis::beginning(const std::vector<Hello>& roster) const {
-  auto const place = describe_operation(where_.operation, where_.number, group_);
-  auto const rank = describe_rank(roster[static_cast<std::size_t>(speaker_)]);
-  if (!reason_.empty()) return fmt::format("{} failed on {}: {}", place, rank, reason_);
-  if (warning_) return fmt::format("{} waits for {} in {}", rank, text_of(waited_), place);
-  return fmt::format("{} was not done after {} on {}", place, text_of(waited_), rank);
+std::string StallDiagnosis::describe_stall(const std::vector<Hello>& roster) const {
+  auto const operation = describe_operation(stalled_at_.operation, stalled_at_.number, group_);
+  auto const rank = describe_rank(roster[static_cast<std::size_t>(reporter_)]);
+  if (!reason_.empty()) return fmt::format("{} failed on {}: {}", operation, rank, reason_);
+  if (warning_) return fmt::format("{} waits for {} in {}", rank, format_duration(waited_), operation);
+  return fmt::format("{} did not complete within {} on {}", operation, format_duration(waited_), rank);
 }
 
-// The fewest first: they are likelier to be the mistaken ones.
-Failure StallDiagnosis::different_operations(const std::vector<Hello>& roster,
-                                      const std::map<std::string, std::vector<int>>& called) const {
+// The smallest group comes first: its ranks are more likely wrong.
+Failure StallDiagnosis::mismatch_failure(const std::vector<Hello>& roster,
+                                         const std::map<std::string, std::vector<int>>& called) const {
   std::vector<std::pair<std::vector<int>, std::string>> parts;
   for (const auto& [operation, ranks] : called)
     if (!ranks.empty()) parts.emplace_back(ranks, operation);
@@ -64,86 +63,87 @@ Failure StallDiagnosis::different_operations(const std::vector<Hello>& roster,
   for (const auto& [ranks, operation] : parts)
     text +=
         fmt::format("{}{} called {}", text.empty() ? "" : ", but ", describe_ranks(roster, ranks), operation);
-  return {ErrorCode::usage, speaker_,
+  return {ErrorCode::usage, reporter_,
           fmt::format(
               "operation {} on communicator '{}': {}: all ranks must make the same calls in the same order",
-              where_.number, group_, text)};
+              stalled_at_.number, group_, text)};
 }
 
-// As long as it does not answer it waits where it said that it does.
-bool StallDiagnosis::is_over() const {
-  auto const reply = replies_.find(speaker_);
+// Until the reporter replies, it counts as waiting.
+bool StallDiagnosis::is_resolved() const {
+  auto const reply = replies_.find(reporter_);
   if (!warning_ || reply == replies_.end()) return false;
-  const Place& there = reply->second;
-  return !there.inside || (where_.number > 0 && there.number != where_.number);
+  const RankState& state = reply->second;
+  return !state.inside || (stalled_at_.number > 0 && state.number != stalled_at_.number);
 }
 
-// By one that did not come so far.
-std::string StallDiagnosis::what_was_done(const Place& there) const {
-  auto did = there.operation.empty() ? ", which called nothing there yet"
-             : there.inside          ? ", which is still in " + there.operation + " there"
-                                     : ", whose last call there was " + there.operation;
-  // On another communicator, or on none.
-  if (!there.last.empty() && there.last.find("'" + group_ + "'") == std::string::npos)
-    did += ", " + there.last;
+// Describes a rank that has not reached the operation.
+std::string StallDiagnosis::describe_last_operation(const RankState& state) const {
+  auto did = state.operation.empty() ? ", which called nothing there yet"
+             : state.inside          ? ", which is still in " + state.operation + " there"
+                                     : ", whose last call there was " + state.operation;
+  // The last call was on another communicator, or on none.
+  if (!state.last.empty() && state.last.find("'" + group_ + "'") == std::string::npos)
+    did += ", " + state.last;
   return did;
 }
 
-// Of those who entered the operation: who waits in it, as far as that tells something.
-std::string StallDiagnosis::where_the_others_are(const std::vector<Hello>& roster, const std::vector<int>& inside,
-                                          bool all_entered, std::size_t went_on) const {
-  if (where_.number == 0) {
+// Describes the ranks that entered the operation and still wait in it, where that helps.
+std::string StallDiagnosis::describe_waiting_ranks(const std::vector<Hello>& roster,
+                                                   const std::vector<int>& inside, bool all_entered,
+                                                   std::size_t left_count) const {
+  if (stalled_at_.number == 0) {
     return all_entered
                ? "; the other rank made no matching call, or the transport between them is stuck or slow"
                : "";
   }
-  if (went_on > 0 && inside.size() > 1)
+  if (left_count > 0 && inside.size() > 1)
     return fmt::format("; still in it: {}", describe_ranks(roster, inside));
   if (!all_entered) return "";
-  return went_on > 0
+  return left_count > 0
              ? "; every other rank entered it and went on"
              : "; every rank entered it and none has left it: the transport between them is stuck or slow";
 }
 
-std::optional<Failure> StallDiagnosis::conclusion(const std::vector<Hello>& roster) const {
-  std::map<std::string, std::vector<int>> called;  // of this number, by operation
-  std::map<std::string, std::vector<int>> behind;  // by what they did last
-  std::vector<int> silent;
+std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster) const {
+  std::map<std::string, std::vector<int>> called;  // ranks by their operation of this number
+  std::map<std::string, std::vector<int>> behind;  // ranks by their last operation
+  std::vector<int> unresponsive;
   std::vector<int> inside;
-  std::size_t went_on = 0;
+  std::size_t left_count = 0;
   for (int member : members_) {
     auto const reply = replies_.find(member);
-    if (member == speaker_) {  // its question says where it is
-      called[where_.operation].push_back(member);
+    if (member == reporter_) {  // its report has its state
+      called[stalled_at_.operation].push_back(member);
       inside.push_back(member);
       continue;
     }
     if (reply == replies_.end()) {
-      silent.push_back(member);
+      unresponsive.push_back(member);
       continue;
     }
-    const Place& there = reply->second;
-    if (there.number < where_.number) {
-      behind[what_was_done(there)].push_back(member);
+    const RankState& state = reply->second;
+    if (state.number < stalled_at_.number) {
+      behind[describe_last_operation(state)].push_back(member);
       continue;
     }
-    bool const known = where_.number > 0 && !there.in_its_place.empty();
-    called[known ? there.in_its_place : where_.operation].push_back(member);
-    if (there.number == where_.number && there.inside) {
+    bool const known = stalled_at_.number > 0 && !state.counterpart.empty();
+    called[known ? state.counterpart : stalled_at_.operation].push_back(member);
+    if (state.number == stalled_at_.number && state.inside) {
       inside.push_back(member);
     } else {
-      ++went_on;
+      ++left_count;
     }
   }
-  if (called.size() > 1) return different_operations(roster, called);
-  if (is_over()) return std::nullopt;
-  auto text = beginning(roster);
+  if (called.size() > 1) return mismatch_failure(roster, called);
+  if (is_resolved()) return std::nullopt;
+  auto text = describe_stall(roster);
   for (const auto& [did, ranks] : behind)
     text += fmt::format("; not entered by {}{}", describe_ranks(roster, ranks), did);
-  if (!silent.empty()) text += fmt::format("; no answer from {}", describe_ranks(roster, silent));
-  if (!reason_.empty()) return Failure{code_, speaker_, text};
-  text += where_the_others_are(roster, inside, behind.empty() && silent.empty(), went_on);
-  return Failure{ErrorCode::deadline, speaker_, text};
+  if (!unresponsive.empty()) text += fmt::format("; no answer from {}", describe_ranks(roster, unresponsive));
+  if (!reason_.empty()) return Failure{code_, reporter_, text};
+  text += describe_waiting_ranks(roster, inside, behind.empty() && unresponsive.empty(), left_count);
+  return Failure{ErrorCode::deadline, reporter_, text};
 }
 
 }  // namespace muster::control

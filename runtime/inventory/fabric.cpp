@@ -17,8 +17,8 @@
 namespace muster::bootstrap {
 namespace {
 
-// nvml.h's nvmlGpuFabricInfo_v2_t and the first version, whose fields before the health they share. No header
-// comes with the driver, and these layouts never change: a new one gets a new version.
+// nvmlGpuFabricInfo_v2_t of nvml.h, and its first version, which has the same fields up to the health. The
+// driver ships no header, and these layouts never change: a new layout gets a new version.
 struct InfoV1 {
   std::array<unsigned char, 16> cluster{};
   int status = 0;
@@ -42,8 +42,8 @@ class Nvml {
     object_.find(init_, "nvmlInit_v2");
     object_.find(shutdown_, "nvmlShutdown");
     object_.find(device_at_, "nvmlDeviceGetHandleByPciBusId_v2");
-    object_.find_if_there(fabric_v1_, "nvmlDeviceGetGpuFabricInfo");
-    object_.find_if_there(fabric_, "nvmlDeviceGetGpuFabricInfoV");
+    object_.find_optional(fabric_v1_, "nvmlDeviceGetGpuFabricInfo");
+    object_.find_optional(fabric_, "nvmlDeviceGetGpuFabricInfoV");
     if (int const result = init_(); result != success)
       throw Error(ErrorCode::device, fmt::format("nvmlInit: error {}", result));
   }
@@ -51,8 +51,8 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
   ~Nvml() { shutdown_(); }
 
-  // Drivers before 545 know the first version only, which says nothing of health.
-  InfoV2 fabric_of(const std::string& pci_address) const {
+  // Drivers before 545 support only the first version, which has no health.
+  InfoV2 query_fabric(const std::string& pci_address) const {
     Device device = nullptr;
     if (int const result = device_at_(pci_address.c_str(), &device); result != success)
       throw Error(ErrorCode::device, fmt::format("nvmlDeviceGetHandleByPciBusId: error {}", result));
@@ -76,9 +76,9 @@ class Nvml {
   int (*fabric_)(Device, InfoV2*) = nullptr;
 };
 
-// Two bits for each ailment, of which 1 is "true" (NVML_GPU_FABRIC_HEALTH_MASK_*), and four for how the
-// fabric is configured, of which 0 and 1 are well.
-std::string ailment_of(unsigned health) {
+// Two bits for each kind of issue, with 1 for "true" (NVML_GPU_FABRIC_HEALTH_MASK_*), and four bits for the
+// fabric's configuration, with 0 and 1 for "correct".
+std::string describe_health(unsigned health) {
   std::string text;
   auto const add = [&](const char* name) { text += (text.empty() ? "" : ", ") + std::string(name); };
   constexpr std::array names{"degraded bandwidth", "route in recovery", "unhealthy route",
@@ -89,22 +89,22 @@ std::string ailment_of(unsigned health) {
   return text;
 }
 
-Fabric::State state_of(unsigned char state) {
+Fabric::State parse_state(unsigned char state) {
   constexpr std::array states{Fabric::State::unsupported, Fabric::State::not_started,
                               Fabric::State::in_progress, Fabric::State::completed};
   return state < states.size() ? states[state] : Fabric::State::unknown;
 }
 
-// Nothing that fails here is the job's failure: NCCL says so itself if it matters.
-Fabric ask_nvml(const std::string& pci_address) {
+// Errors here do not fail the job: NCCL reports them itself if they matter.
+Fabric query_nvml(const std::string& pci_address) {
   Fabric fabric;
   try {
-    auto const info = Nvml().fabric_of(pci_address);
-    fabric.state = state_of(info.first.state);
+    auto const info = Nvml().query_fabric(pci_address);
+    fabric.state = parse_state(info.first.state);
     if (fabric.state != Fabric::State::completed) return fabric;
     fabric.status = info.first.status;
     fabric.clique = static_cast<int>(info.first.clique & 0x7fffffffU);
-    fabric.ailment = ailment_of(info.health);
+    fabric.health_issues = describe_health(info.health);
     auto const zero = [](unsigned char byte) { return byte == 0; };
     if (std::all_of(info.first.cluster.begin(), info.first.cluster.end(), zero)) return fabric;
     for (unsigned const byte : info.first.cluster) fabric.cluster += fmt::format("{:02x}", byte);
@@ -117,7 +117,7 @@ Fabric ask_nvml(const std::string& pci_address) {
 }  // namespace
 
 Fabric read_fabric(const std::string& pci_address, const Deadline& deadline) {
-  return read_bounded([pci_address] { return ask_nvml(pci_address); }, deadline).value_or(Fabric());
+  return read_bounded([pci_address] { return query_nvml(pci_address); }, deadline).value_or(Fabric());
 }
 
 std::vector<int> imex_channels(const std::string& root) {
@@ -132,7 +132,7 @@ std::vector<int> imex_channels(const std::string& root) {
     int number = -1;
     auto const [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
     bool const is_channel = error == std::errc{} && end == name.data() + name.size() && number >= 0;
-    // access() asks the device cgroup, too.
+    // access() also checks the device cgroup.
     if (is_channel && access((folder + "/" + std::string(name)).c_str(), R_OK) == 0)
       channels.push_back(number);
   }

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// The NVLink fabric of this rank's GPU: what NVML says of it, and which IMEX channels the rank may open. Both
+// The NVLink fabric of this rank's GPU as NVML reports it, and the IMEX channels that the rank may open. Both
 // decide whether NCCL uses NVLink between hosts (multi-node NVLink, as in an NVL72 rack).
 #pragma once
 
@@ -10,28 +9,28 @@
 
 namespace muster::bootstrap {
 
-/// As nvmlDeviceGetGpuFabricInfoV() gives it.
+/// Values of nvmlDeviceGetGpuFabricInfoV().
 struct Fabric {
   enum class State {
-    unknown,      ///< NVML was not asked, is missing, too old or did not answer
+    unknown,      ///< NVML was not queried, is missing or too old, or did not respond
     unsupported,  ///< the GPU has no fabric
     not_started,
     in_progress,
     completed
   };
   State state = State::unknown;
-  int status = 0;       ///< of the registration once it is completed: an NVML error, 0 for success
-  std::string cluster;  ///< the cluster's UUID in hexadecimal; empty: the fabric ends on this host
+  int status = 0;       ///< of a completed registration: an NVML error, 0 for success
+  std::string cluster;  ///< the cluster's UUID in hexadecimal; empty: the fabric does not leave this host
   int clique = 0;       ///< GPUs of one cluster and clique reach each other over NVLink
-  std::string ailment;  ///< "degraded bandwidth, unhealthy route"; empty: none is known
+  std::string health_issues;  ///< such as "degraded bandwidth, unhealthy route"; empty: none known
 };
 
-/// The fabric of the GPU at a PCI address. Loads libnvidia-ml.so.1, or what MUSTER_NVML_LIBRARY names, which
-/// may take a while on a driver that hangs: what does not come before the deadline is unknown.
+/// The fabric of the GPU at a PCI address. Loads libnvidia-ml.so.1, or the file that MUSTER_NVML_LIBRARY
+/// names. This may take long when the driver hangs; after the deadline the state is unknown.
 Fabric read_fabric(const std::string& pci_address, const Deadline& deadline);
 
-/// N of each /dev/nvidia-caps-imex-channels/channelN that this process may open, ascending. `root`: below
-/// this folder instead of "".
+/// The number N of each /dev/nvidia-caps-imex-channels/channelN that this process may open, ascending. `root`
+/// is put before that path.
 std::vector<int> imex_channels(const std::string& root);
 
 }  // namespace muster::bootstrap

@@ -13,30 +13,30 @@
 namespace muster::bootstrap {
 namespace {
 
-constexpr std::size_t longest_text = 1023;  // a name or a value, of NCCL's buffers
-constexpr std::size_t longest_file = 64 * 1024;
+constexpr std::size_t max_text_length = 1023;  // of a name or a value, by the size of NCCL's buffers
+constexpr std::size_t max_file_size = 64 * 1024;
 
 std::string_view before(std::string_view text, char end) { return text.substr(0, text.find(end)); }
 
-std::string content_of(const std::string& path) {
-  // A pipe would be waited for.
+std::string read_regular_file(const std::string& path) {
+  // O_NONBLOCK: opening a pipe would wait for a writer.
   int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return "";
   std::string content;
   struct stat status {};
   if (::fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-    content.resize(longest_file + 1);
+    content.resize(max_file_size + 1);
     std::size_t done = 0;
     ssize_t got = 0;
     while (done < content.size() && (got = ::read(file, content.data() + done, content.size() - done)) > 0)
       done += static_cast<std::size_t>(got);
-    content.resize(got < 0 || done > longest_file ? 0 : done);
+    content.resize(got < 0 || done > max_file_size ? 0 : done);
   }
   ::close(file);
   return content;
 }
 
-// Of the user database, as NCCL asks for it: not HOME.
+// From the user database, as NCCL does, and not from HOME.
 std::string home_folder() {
   std::array<char, 4096> room{};
   passwd entry{};
@@ -55,7 +55,8 @@ std::map<std::string, std::string> parse_nccl_conf(std::string_view text) {
     line = before(line, '\0');
     auto const equals = line.find('=');
     if (equals == std::string_view::npos || !line.starts_with("NCCL_")) continue;
-    settings.emplace(line.substr(0, std::min(equals, longest_text)), line.substr(equals + 1, longest_text));
+    settings.emplace(line.substr(0, std::min(equals, max_text_length)),
+                     line.substr(equals + 1, max_text_length));
   }
   return settings;
 }
@@ -68,8 +69,8 @@ std::map<std::string, std::string> read_nccl_confs(const std::string& root) {
   } else if (auto const home = home_folder(); !home.empty()) {
     file = root + home + "/.nccl.conf";
   }
-  auto settings = parse_nccl_conf(file.empty() ? "" : content_of(file));
-  settings.merge(parse_nccl_conf(content_of(root + "/etc/nccl.conf")));
+  auto settings = parse_nccl_conf(file.empty() ? "" : read_regular_file(file));
+  settings.merge(parse_nccl_conf(read_regular_file(root + "/etc/nccl.conf")));
   return settings;
 }
 

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// The variables that NCCL takes from files, where the environment does not have them.
+// The variables that NCCL reads from files where the environment does not have them.
 #pragma once
 
 #include <map>
@@ -9,13 +8,13 @@
 namespace muster::bootstrap {
 
 /// The NCCL_* variables of an nccl.conf, as setEnvFile() of NCCL's src/misc/param.cc reads it: one NAME=VALUE
-/// a line without any white space removed, lines that begin with # or have no = passed over, values cut at
-/// 1023 bytes and, like lines, at a NUL, the first of a name counting. Pure.
+/// a line, no white space removed. Lines that begin with # or have no = are skipped. Values are cut at 1023
+/// bytes and, like lines, at a NUL. The first line with a name counts. Pure.
 std::map<std::string, std::string> parse_nccl_conf(std::string_view text);
 
-/// What NCCL would find in files, by initEnv() there: NCCL_CONF_FILE, or without it ~/.nccl.conf, and then
-/// /etc/nccl.conf for what that does not have. Regular files of up to 64 KiB; others count as empty. `root`:
-/// absolute names are below this folder.
+/// The variables that NCCL's initEnv() would read from files: from NCCL_CONF_FILE, or without it
+/// ~/.nccl.conf, then those that it does not have from /etc/nccl.conf. Only regular files up to 64 KiB;
+/// others count as empty. `root` is put before absolute names.
 std::map<std::string, std::string> read_nccl_confs(const std::string& root = "");
 
 }  // namespace muster::bootstrap

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a job tells and lets its ranks do together. How it is joined, left and made smaller, and its
-// communicators, are in files of their own.
+// The job's getters, barriers and metrics. Joining, leaving, shrinking and the communicators are in files of
+// their own.
 #include "muster/job.hpp"
 
 #include <fmt/format.h>
@@ -39,23 +38,23 @@ bool Job::on_gpu() const noexcept { return state_->gpu != nullptr; }
 const Timings& Job::timings() const noexcept { return *state_->context->timings; }
 
 void Job::barrier(const std::string& name, milliseconds deadline) {
-  state_->require_here("barrier");
+  state_->require_joined("barrier");
   if (state_->context->plane) state_->context->plane->barrier("barrier '" + name + "'", deadline);
 }
 
 void Job::on_rank_0(const std::string& name, const std::function<void()>& section, milliseconds deadline) {
-  state_->require_here("on_rank_0");
+  state_->require_joined("on_rank_0");
   run_on_rank_0(state_->context->plane.get(), rank(), size(), name, section, deadline);
 }
 
 RankMetrics Job::metrics() const { return observe::counters().read(state_->self()); }
 
 RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
-  state_->require_here("metrics_of");
+  state_->require_joined("metrics_of");
   if (rank < 0 || rank >= size())
     throw Error(ErrorCode::usage, fmt::format("metrics_of: rank {} is not in 0 … {}", rank, size() - 1));
   if (rank == this->rank()) return metrics();
-  return observe::ask_for_metrics(*state_->context->plane, roster()[static_cast<std::size_t>(rank)], wait);
+  return observe::request_metrics(*state_->context->plane, roster()[static_cast<std::size_t>(rank)], wait);
 }
 
 namespace detail {
@@ -64,7 +63,7 @@ control::ControlPlane* JobInternals::plane(Job& job) { return job.state_->contex
 
 const std::vector<bootstrap::JoinRecord>& JobInternals::records(Job& job) { return job.state_->records; }
 
-Job JobInternals::examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
+Job JobInternals::join_for_diagnosis(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
   auto state = Job::State::join(options, true);
   findings = state->findings;
   return Job(std::move(state));

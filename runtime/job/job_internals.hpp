@@ -12,18 +12,18 @@ class ControlPlane;
 
 namespace muster::detail {
 
-/// What the `muster` command, which is built from the runtime's own sources, sees of a job beyond its public
-/// interface.
+/// The interface of a job for the `muster` command, which is built from the runtime's sources, in addition to
+/// the public one.
 struct JobInternals {
   /// Null in a world of one.
   static control::ControlPlane* plane(Job& job);
-  /// As each rank put it up; empty unless the job was examined.
+  /// The record of each rank; empty unless join_for_diagnosis() made the job.
   static const std::vector<bootstrap::JoinRecord>& records(Job& job);
 
-  /// As Job::join(), but every rank reads all of its HostInventory, as if NCCL were to be used, and what does
-  /// not fit together comes back in `findings` instead of ending or being told.
-  /// @throws Error for what leaves no job: a rank that is missing, sizes that disagree.
-  static Job examine(const JoinOptions& options, std::vector<bootstrap::Finding>& findings);
+  /// As Job::join(), but every rank reads its whole HostInventory, as if NCCL were to be used, and mismatches
+  /// between ranks are returned in `findings` instead of ending the job or being logged.
+  /// @throws Error when there can be no job: a rank is missing, sizes disagree.
+  static Job join_for_diagnosis(const JoinOptions& options, std::vector<bootstrap::Finding>& findings);
 };
 
 }  // namespace muster::detail

@@ -28,7 +28,7 @@ struct Job::State {
   std::unique_ptr<bootstrap::Bootstrap> bootstrap;
   std::shared_ptr<detail::JobContext> context = std::make_shared<detail::JobContext>();
   bootstrap::HostMap host_map;
-  std::unique_ptr<observe::Telemetry> watch;
+  std::unique_ptr<observe::Telemetry> telemetry;
   std::shared_ptr<detail::Gpu> gpu;
   std::shared_ptr<detail::MpiSession> mpi;
   std::shared_ptr<detail::CommunicatorBackend> world;
@@ -37,55 +37,56 @@ struct Job::State {
   std::optional<Communicator> inter_node;
   int unwinding = std::uncaught_exceptions();
   bool left = false;
-  std::vector<bootstrap::JoinRecord> records;     // by rank
-  std::unique_ptr<control::SurvivorRendezvous> reunion;  // where this rank would lead those that are left
+  std::vector<bootstrap::JoinRecord> records;  // by rank
+  std::unique_ptr<control::SurvivorRendezvous>
+      survivor_rendezvous;                    // for shrink(): any rank may have to coordinate it
   std::function<void(const RankLoss&)> save;  // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
   int shrinks = 0;
 
-  // Of a job that is only examined: what does not fit together is kept.
-  bool examined = false;
+  // For diagnosis: mismatches between ranks are collected and do not end the join.
+  bool collects_findings = false;
   std::vector<bootstrap::Finding> findings;
 
   int size() const { return static_cast<int>(context->roster.size()); }
   const Hello& self() const { return context->roster[static_cast<std::size_t>(context->rank)]; }
   bool unwound() const { return std::uncaught_exceptions() > unwinding; }
-  void require_here(const char* what) const {
+  void require_joined(const char* what) const {
     if (left) throw Error(ErrorCode::usage, fmt::format("{}: the job was left already", what));
   }
 
-  static std::unique_ptr<State> join(const JoinOptions& options, bool examine);
+  static std::unique_ptr<State> join(const JoinOptions& options, bool collect_findings);
   // The steps of join(), in this order.
   void select_bootstrap(const Deadline& deadline);
   bootstrap::JoinRecord describe_this_rank(const Deadline& deadline);
   void take_gpu(bootstrap::JoinRecord& mine, const Deadline& deadline);
-  void listen(bootstrap::JoinRecord& mine);
+  void open_listener(bootstrap::JoinRecord& mine);
   void exchange(const bootstrap::JoinRecord& mine, const Deadline& deadline);
   void check_records();
-  void examine();
+  void collect_findings();
   void detach_from_launcher();
 
-  void start_plane(const Deadline& deadline);
-  std::shared_ptr<control::ControlPlane> follow_rank_0(const Deadline& deadline) const;
-  /// How the control plane is to look after the ranks of `records`.
-  control::ControlPlaneOptions plane_options() const;
+  void start_control_plane(const Deadline& deadline);
+  std::shared_ptr<control::ControlPlane> connect_to_rank_0(const Deadline& deadline) const;
+  /// How the control plane monitors the ranks of `records`.
+  control::ControlPlaneOptions control_plane_options() const;
 
   std::shared_ptr<detail::CommunicatorBackend> make_gpu_world();
   std::shared_ptr<detail::CommunicatorBackend> make_host_world();
 
-  /// Has the plane call `save` when a rank is lost.
-  void watch_for_loss();
-  /// Throws unless this job has lost a rank and may go on without it.
+  /// Registers `save` with the control plane, to be called when a rank is lost.
+  void register_loss_handler();
+  /// The job's rank loss; throws when there is none or the job cannot go on without the rank.
   control::Failure require_loss() const;
-  void give_up_communicators();
-  control::RecoveryConfig reunion_plan(const control::Failure& failure) const;
-  /// Makes those of `records` the job.
-  void become(std::vector<bootstrap::JoinRecord> remaining, int rank);
-  void watch_again();
+  void drop_communicators();
+  control::RecoveryConfig recovery_config(const control::Failure& failure) const;
+  /// Makes the ranks of `remaining` the job.
+  void set_members(std::vector<bootstrap::JoinRecord> remaining, int rank);
+  void restart_telemetry();
 
   void leave();
-  void drop(bool for_own_reason) noexcept;
-  void stop_watching() noexcept;
+  void disconnect(bool local_error) noexcept;
+  void stop_telemetry() noexcept;
 };
 
 }  // namespace muster

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// From a process that knows nothing to a rank among others.
+// Job::join(): from a single process to a rank of a job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,30 +17,30 @@ using bootstrap::JoinRecord;
 
 namespace {
 
-// What another rank says is thrown a moment later than there.
+// Delays an error that another rank prints, so that it is thrown later than there.
 template <typename Step>
 auto delay_repeated_error(Step step) {
   try {
     return step();
   } catch (const Error& error) {
-    if (error.reported_elsewhere()) repeat_error(error.code(), error.what());
+    if (error.reported_elsewhere()) rethrow_remote_error(error.code(), error.what());
     throw;
   }
 }
 
-// The first fatal finding ends the job; the others are told by rank 0, one line each.
-void apply_findings(const std::vector<bootstrap::Finding>& findings, bool lenient, int rank) {
+// The first fatal finding ends the job; rank 0 logs the others, one line each.
+void apply_findings(const std::vector<bootstrap::Finding>& findings, bool warn_only, int rank) {
   for (const auto& finding : findings) {
     auto const text = finding.text + ": " + finding.fix;
-    if (finding.fatal && !lenient)
+    if (finding.fatal && !warn_only)
       throw Error(ErrorCode::environment,
                   "preflight: " + text + " (MUSTER_PREFLIGHT=warn on rank 0 goes on in spite of it)");
     if (rank == 0) log::warn(text);
   }
 }
 
-void take_stall_warning(JoinOptions& options, int rank) {
-  auto const text = bootstrap::variable("MUSTER_STALL_WARNING");
+void read_stall_warning(JoinOptions& options, int rank) {
+  auto const text = bootstrap::get_env("MUSTER_STALL_WARNING");
   if (text.empty()) return;
   long seconds = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
@@ -54,32 +53,32 @@ void take_stall_warning(JoinOptions& options, int rank) {
 
 }  // namespace
 
-std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool examine) {
+std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool collect_findings) {
   Deadline const deadline(options.deadline);
-  log::debug("join: begins, deadline {}", text_of(deadline.length()));
+  log::debug("join: begins, deadline {}", format_duration(deadline.length()));
   auto state = std::make_unique<State>();
   state->options = options;
-  state->examined = examine;
+  state->collects_findings = collect_findings;
   auto& timings = *state->context->timings;
   {
     observe::Phase const whole("join", timings.join);
     state->select_bootstrap(deadline);
     JoinRecord mine = state->describe_this_rank(deadline);
-    auto timeline = observe::Telemetry::announce(mine);
-    state->listen(mine);
+    auto timeline = observe::Telemetry::publish_request(mine);
+    state->open_listener(mine);
     state->exchange(mine, deadline);
-    if (examine) {
-      state->examine();
+    if (collect_findings) {
+      state->collect_findings();
     } else {
       state->check_records();
     }
-    state->context->roster = bootstrap::roster_of(state->records);
-    state->host_map = bootstrap::seat(state->context->roster);
-    if (state->bootstrap->size() > 1) state->start_plane(deadline);
+    state->context->roster = bootstrap::make_roster(state->records);
+    state->host_map = bootstrap::map_ranks_to_hosts(state->context->roster);
+    if (state->bootstrap->size() > 1) state->start_control_plane(deadline);
     if (options.tolerate_rank_loss) state->detach_from_launcher();
-    state->watch =
-        std::make_unique<observe::Telemetry>(state->records.front(), state->context->roster, state->context->rank,
-                                         state->context->plane, std::move(timeline));
+    state->telemetry = std::make_unique<observe::Telemetry>(state->records.front(), state->context->roster,
+                                                            state->context->rank, state->context->plane,
+                                                            std::move(timeline));
     log::debug("join: done, {} ranks on {} hosts", state->size(), state->host_map.hosts);
   }
   observe::log_join_timings(state->context->rank, timings);
@@ -91,7 +90,7 @@ void Job::State::select_bootstrap(const Deadline& deadline) {
     observe::Phase const phase("find the job", context->timings->bootstrap);
     bootstrap = delay_repeated_error([&] { return bootstrap::select_bootstrap(deadline); });
   }
-  take_stall_warning(options, bootstrap->rank());
+  read_stall_warning(options, bootstrap->rank());
   context->rank = bootstrap->rank();
   context->operation_timeout = options.operation_timeout;
   log::set_rank(context->rank);
@@ -106,13 +105,13 @@ JoinRecord Job::State::describe_this_rank(const Deadline& deadline) {
   mine.hello.address = mine.addresses.front();
   take_gpu(mine, deadline);
   mine.inventory =
-      bootstrap::read_host_inventory({mine.on_gpu || examined, bootstrap->size() > 1, bootstrap->local_rank(),
-                                    mine.on_gpu ? mine.hello.gpu : std::string()});
+      bootstrap::read_host_inventory({mine.on_gpu || collects_findings, bootstrap->size() > 1,
+                                      bootstrap->local_rank(), mine.on_gpu ? mine.hello.gpu : std::string()});
   return mine;
 }
 
-// What goes wrong here is told in the hello, so that it becomes everybody's reason instead of everybody's
-// wait; a GPU that does not answer, too, while there is time for that.
+// An error here is put into the record, so that every rank reports it instead of waiting. The deadline leaves
+// time for that also when the GPU does not respond.
 void Job::State::take_gpu(JoinRecord& mine, const Deadline& deadline) {
   bool const wanted =
       options.device == Device::cuda || (options.device == Device::automatic && !mine.hello.gpu.empty());
@@ -127,12 +126,12 @@ void Job::State::take_gpu(JoinRecord& mine, const Deadline& deadline) {
     mine.hello.nccl_version = gpu->nccl_version();
     log::debug("join: GPU {} ({}), NCCL {}", gpu->pci_address(), gpu->uuid(), gpu->nccl_version());
   } catch (const Error& error) {
-    mine.trouble = error.what();
-    mine.trouble_fault = error.code();
+    mine.error = error.what();
+    mine.error_code = error.code();
   }
 }
 
-void Job::State::listen(JoinRecord& mine) {
+void Job::State::open_listener(JoinRecord& mine) {
   if (bootstrap->size() == 1) return;
   if (context->rank == 0) {
     auto const key = control::random_key();
@@ -141,8 +140,8 @@ void Job::State::listen(JoinRecord& mine) {
     mine.key.assign(key.begin(), key.end());
   }
   if (options.tolerate_rank_loss) {
-    reunion = std::make_unique<control::SurvivorRendezvous>();
-    mine.reunion_port = reunion->port();
+    survivor_rendezvous = std::make_unique<control::SurvivorRendezvous>();
+    mine.recovery_port = survivor_rendezvous->port();
   }
 }
 
@@ -151,20 +150,20 @@ void Job::State::exchange(const JoinRecord& mine, const Deadline& deadline) {
   records = delay_repeated_error([&] { return bootstrap->exchange(mine, deadline); });
 }
 
-// All ranks see the same records and so the same reason: rank 0 says it, and everybody leaves in order.
+// All ranks read the same records and get the same error: rank 0 prints it, and every rank leaves in order.
 void Job::State::check_records() {
   try {
     bootstrap::check_roster(records);
-    apply_findings(bootstrap::preflight(records), records.front().inventory.lenient, bootstrap->rank());
+    apply_findings(bootstrap::preflight(records), records.front().inventory.warn_only, bootstrap->rank());
   } catch (const Error& error) {
-    bootstrap->finish();
-    if (bootstrap->rank() != 0) repeat_error(error.code(), error.what());
+    bootstrap->finalize();
+    if (bootstrap->rank() != 0) rethrow_remote_error(error.code(), error.what());
     throw;
   }
 }
 
-// Whatever is wrong with the GPUs: the rest can be examined without.
-void Job::State::examine() {
+// An error of the GPUs is a finding; the other checks go on without GPUs.
+void Job::State::collect_findings() {
   try {
     bootstrap::check_roster(records);
   } catch (const Error& error) {
@@ -175,10 +174,10 @@ void Job::State::examine() {
   std::move(more.begin(), more.end(), std::back_inserter(findings));
 }
 
-// From here on the launcher takes the end of a process for nobody's failure.
+// From here on the launcher does not take the end of a process for a failure of the job.
 void Job::State::detach_from_launcher() {
-  bootstrap->finish();
-  if (gpu) gpu->survive();
+  bootstrap->finalize();
+  if (gpu) gpu->keep_on_failure();
 }
 
 }  // namespace muster

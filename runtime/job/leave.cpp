@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// How a process's membership in its job ends: in order, or by dropping the connections.
+// How a process leaves its job: in order, or by closing its connections.
 #include <algorithm>
 
 #include "job/job_state.hpp"
@@ -11,24 +10,24 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// How long rank 0 may write what it gathers at the end, when the deadline is no shorter.
-constexpr milliseconds gathering_time{30'000};
+// Time limit for rank 0 to gather and write telemetry at the end, unless half the deadline is shorter.
+constexpr milliseconds gather_timeout{30'000};
 
 }  // namespace
 
 Job& Job::operator=(Job&& other) noexcept {
   if (this != &other) {
-    if (state_) state_->drop(state_->unwound());
+    if (state_) state_->disconnect(state_->unwound());
     state_ = std::move(other.state_);
   }
   return *this;
 }
 
 Job::~Job() {
-  if (state_) state_->drop(state_->unwound());
+  if (state_) state_->disconnect(state_->unwound());
 }
 
-void Job::abort() noexcept { state_->drop(true); }
+void Job::abort() noexcept { state_->disconnect(true); }
 
 void Job::leave() { state_->leave(); }
 
@@ -36,42 +35,42 @@ void Job::State::leave() {
   if (left) return;
   Deadline const deadline(options.deadline);
   if (context->plane) context->plane->enter_phase("leaving");
-  if (watch && watch->gathers()) {
-    watch->stop();
+  if (telemetry && telemetry->gathers()) {
+    telemetry->stop();
     if (context->plane) context->plane->barrier("leave", deadline.length());
-    watch->gather(std::min(gathering_time, deadline.length() / 2));
+    telemetry->gather(std::min(gather_timeout, deadline.length() / 2));
   }
-  if (context->plane) context->plane->last_barrier("leave", deadline.length());
+  if (context->plane) context->plane->final_barrier("leave", deadline.length());
   left = true;
-  watch.reset();
-  if (gpu) gpu->finish(deadline);
-  if (mpi) mpi->finish(*context, deadline);
+  telemetry.reset();
+  if (gpu) gpu->finalize(deadline);
+  if (mpi) mpi->finalize(*context, deadline);
   if (context->plane) context->plane->leave();
-  bootstrap->finish();
+  bootstrap->finalize();
   log::debug("leave: done");
 }
 
-void Job::State::drop(bool for_own_reason) noexcept {
+void Job::State::disconnect(bool local_error) noexcept {
   if (left) return;
   try {
-    if (!for_own_reason && !(context->plane && context->plane->failed())) return leave();
+    if (!local_error && !(context->plane && context->plane->failed())) return leave();
   } catch (...) {
   }
   left = true;
-  if (gpu) gpu->abandon();
-  stop_watching();
+  if (gpu) gpu->abort();
+  stop_telemetry();
   if (!context->plane) return;
-  if (for_own_reason) {
-    context->plane->abandon_for_own_reason();
+  if (local_error) {
+    context->plane->abort_with_local_error();
   } else {
-    context->plane->abandon();
+    context->plane->abort_connections();
   }
 }
 
-// After a failure, when the others can no longer be met.
-void Job::State::stop_watching() noexcept {
-  if (watch) watch->gather_after_failure();
-  watch.reset();
+// After a failure, when the other ranks may not answer any more.
+void Job::State::stop_telemetry() noexcept {
+  if (telemetry) telemetry->gather_after_failure();
+  telemetry.reset();
 }
 
 }  // namespace muster

@@ -5,13 +5,13 @@
 namespace muster {
 
 void Job::on_rank_lost(std::function<void(const RankLoss&)> save, std::chrono::milliseconds deadline) {
-  state_->require_here("on_rank_lost");
+  state_->require_joined("on_rank_lost");
   state_->save = std::move(save);
   state_->save_deadline = deadline;
-  state_->watch_for_loss();
+  state_->register_loss_handler();
 }
 
-void Job::State::watch_for_loss() {
+void Job::State::register_loss_handler() {
   if (!context->plane || !save) return;
   context->plane->on_loss(
       [call = save](const control::Failure& failure) {

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-std::optional<Error> error_of(const std::string& name, const std::function<void()>& section) {
+std::optional<Error> run_section(const std::string& name, const std::function<void()>& section) {
   try {
     section();
   } catch (const Error& error) {
@@ -21,7 +21,7 @@ std::optional<Error> error_of(const std::string& name, const std::function<void(
   } catch (const std::exception& error) {
     return Error(ErrorCode::system, fmt::format("{}: {}", name, error.what()));
   } catch (...) {
-    return Error(ErrorCode::system, name + ": something was thrown that is no std::exception");
+    return Error(ErrorCode::system, name + ": the section threw something that is not a std::exception");
   }
   return std::nullopt;
 }
@@ -30,7 +30,7 @@ std::optional<Error> error_of(const std::string& name, const std::function<void(
 
 void run_on_rank_0(control::ControlPlane* plane, int rank, int ranks, const std::string& name,
                    const std::function<void()>& section, std::chrono::milliseconds deadline) {
-  auto const failed = rank == 0 ? error_of(name, section) : std::nullopt;
+  auto const failed = rank == 0 ? run_section(name, section) : std::nullopt;
   if (plane != nullptr) {
     control::Blob outcome;
     if (failed) outcome = write_cbor(nlohmann::json{static_cast<int>(failed->code()), failed->what()});
@@ -38,8 +38,9 @@ void run_on_rank_0(control::ControlPlane* plane, int rank, int ranks, const std:
     std::iota(everyone.begin(), everyone.end(), 0);
     outcome = plane->broadcast("section '" + name + "'", everyone, 0, outcome, deadline);
     if (rank != 0 && !outcome.empty()) {
-      auto const told = read_cbor(outcome, "what rank 0 threw");
-      repeat_error(static_cast<ErrorCode>(told.at(0).get<int>()), told.at(1).get<std::string>());
+      auto const remote_error = read_cbor(outcome, "what rank 0 threw");
+      rethrow_remote_error(static_cast<ErrorCode>(remote_error.at(0).get<int>()),
+                           remote_error.at(1).get<std::string>());
     }
   }
   if (failed) throw *failed;

@@ -17,10 +17,10 @@ namespace muster::bootstrap {
 namespace {
 
 constexpr std::array<std::string_view, 5> launcher_names{"slurmstepd", "orted", "mpirun", "prted", "prterun"};
-constexpr int most_ancestors = 64;
+constexpr int max_ancestors = 64;
 
 // Name and parent, from /proc/PID/stat: "77 (a name) S 66 …".
-std::pair<std::string, long> name_and_parent(long pid) {
+std::pair<std::string, long> read_name_and_parent(long pid) {
   auto const text = read_proc_file(fmt::format("/proc/{}/stat", pid));
   auto const begin = text.find('(');
   auto const end = text.rfind(") ");
@@ -36,9 +36,9 @@ std::pair<std::string, long> name_and_parent(long pid) {
 
 std::optional<Launcher> find_launcher() {
   long pid = getppid();
-  for (int i = 0; i < most_ancestors && pid > 1; ++i) {
+  for (int i = 0; i < max_ancestors && pid > 1; ++i) {
     control::ProcessHandle process(pid);
-    auto const [name, parent] = name_and_parent(pid);
+    auto const [name, parent] = read_name_and_parent(pid);
     if (process && std::find(launcher_names.begin(), launcher_names.end(), name) != launcher_names.end()) {
       log::debug("join: started by {}, pid {}", name, pid);
       return Launcher{std::move(process), name};

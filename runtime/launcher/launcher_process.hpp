@@ -8,15 +8,15 @@
 
 namespace muster::bootstrap {
 
-/// What started this process on this host and looks after it: Slurm's slurmstepd, or the daemon of mpirun or
-/// prterun. When it is killed its processes run on with nobody to end them.
+/// The process that started this one on this host and supervises it: Slurm's slurmstepd, or the daemon of
+/// mpirun or prterun. When it is killed, its processes keep running and nothing ends them.
 struct Launcher {
   control::ProcessHandle process;
   std::string name;  ///< /proc/PID/comm
 };
 
-/// The nearest such process above this one, whatever shells stand between; nothing when there is none or it
-/// cannot be seen from here (a container with processes of its own).
+/// The nearest such ancestor of this process, above any shells; nothing when there is none or it is not
+/// visible from here (a container with its own PID namespace).
 std::optional<Launcher> find_launcher();
 
 }  // namespace muster::bootstrap

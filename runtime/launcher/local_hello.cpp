@@ -29,7 +29,7 @@ std::string host_name() {
   return name.data();
 }
 
-std::string first_line_of(const char* path) {
+std::string read_first_line(const char* path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -55,7 +55,7 @@ std::string allowed_cpus() {
   return list;
 }
 
-std::string numeric(const sockaddr* address) {
+std::string numeric_address(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const void* raw =
       address->sa_family == AF_INET
@@ -64,8 +64,8 @@ std::string numeric(const sockaddr* address) {
   return inet_ntop(address->sa_family, raw, text.data(), text.size()) != nullptr ? text.data() : "";
 }
 
-// The own address from which packets to `target` would leave. Connecting a UDP socket only looks the route
-// up; nothing is sent.
+// This host's source address for packets to `target`. connect() on a UDP socket looks up the route and sends
+// nothing.
 std::string address_towards(const std::string& target) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
@@ -78,14 +78,14 @@ std::string address_towards(const std::string& target) {
   socklen_t length = sizeof own;
   if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0 &&
       getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
-    found = numeric(reinterpret_cast<sockaddr*>(&own));
+    found = numeric_address(reinterpret_cast<sockaddr*>(&own));
   }
   close(fd);
   return found;
 }
 
-// Lower is likelier to be reached from other hosts.
-int order_of(const ifaddrs& interface) {
+// Lower is more likely reachable from other hosts.
+int address_priority(const ifaddrs& interface) {
   std::string_view const name = interface.ifa_name;
   for (std::string_view prefix :
        {"docker", "virbr", "br-", "cni", "flannel", "veth", "lxc", "podman", "cali"}) {
@@ -96,7 +96,7 @@ int order_of(const ifaddrs& interface) {
 
 }  // namespace
 
-std::string variable(const char* name) {
+std::string get_env(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
 }
@@ -108,7 +108,7 @@ std::string network_namespace() {
 }
 
 std::string placed_gpu() {
-  auto const list = variable("MUSTER_GPUS");
+  auto const list = get_env("MUSTER_GPUS");
   return list.substr(0, list.find(','));
 }
 
@@ -117,20 +117,20 @@ std::vector<std::string> own_addresses() {
   if (getifaddrs(&list) != 0) return {"127.0.0.1"};
   std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> const owner(list, &freeifaddrs);
   std::vector<std::pair<int, std::string>> found;
-  auto const preferred = address_towards(variable("SLURM_LAUNCH_NODE_IPADDR"));
+  auto const preferred = address_towards(get_env("SLURM_LAUNCH_NODE_IPADDR"));
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0 || (at->ifa_flags & IFF_LOOPBACK) != 0)
       continue;
     int const family = at->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    auto const text = numeric(at->ifa_addr);
+    auto const text = numeric_address(at->ifa_addr);
     if (text.empty() || text.starts_with("fe80:") || text.starts_with("169.254.")) continue;
-    found.emplace_back(text == preferred ? -1 : order_of(*at), text);
+    found.emplace_back(text == preferred ? -1 : address_priority(*at), text);
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> addresses;
-  for (auto& [order, text] : found) addresses.push_back(std::move(text));
+  for (auto& [priority, text] : found) addresses.push_back(std::move(text));
   if (addresses.empty()) addresses.emplace_back("127.0.0.1");
   return addresses;
 }
@@ -138,18 +138,18 @@ std::vector<std::string> own_addresses() {
 Hello make_hello() {
   Hello hello;
   hello.host = host_name();
-  hello.boot_id = first_line_of("/proc/sys/kernel/random/boot_id");
+  hello.boot_id = read_first_line("/proc/sys/kernel/random/boot_id");
   hello.pid = getpid();
   hello.gpu = placed_gpu();
   hello.cpus = allowed_cpus();
   hello.muster_version = version;
-  hello.plugin_version = variable("MUSTER_VERSION");
+  hello.plugin_version = get_env("MUSTER_VERSION");
   return hello;
 }
 
-std::vector<int> cpus_in(const std::string& list) {
+std::vector<int> parse_cpu_list(const std::string& list) {
   constexpr int limit = 65536;
-  std::vector<bool> listed(limit);  // another rank's list may name the same ones again and again
+  std::vector<bool> listed(limit);  // another rank's list may repeat CPUs without end
   int highest = -1;
   std::size_t at = 0;
   while (at < list.size()) {

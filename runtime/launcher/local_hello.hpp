@@ -8,8 +8,7 @@
 
 namespace muster::bootstrap {
 
-/// What this process knows of itself before anybody is asked: host, boot id, pid, CPUs, versions, the placed
-/// GPU and its address.
+/// What this process knows without the launcher: host, boot id, pid, CPUs, versions and the placed GPU.
 Hello make_hello();
 
 /// The first GPU in MUSTER_GPUS (a PCI address, or a UUID for MIG), empty when the plugin placed none.
@@ -23,9 +22,9 @@ std::vector<std::string> own_addresses();
 std::string network_namespace();
 
 /// The value of an environment variable, empty when it is not set.
-std::string variable(const char* name);
+std::string get_env(const char* name);
 
-/// The CPUs in a list such as "0-3,8", ascending. Anything unreadable in it is left out.
-std::vector<int> cpus_in(const std::string& list);
+/// The CPUs in a list such as "0-3,8", ascending. Unreadable items are left out.
+std::vector<int> parse_cpu_list(const std::string& list);
 
 }  // namespace muster::bootstrap

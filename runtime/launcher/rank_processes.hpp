@@ -15,16 +15,16 @@ struct RankProcess {
   std::string name;  ///< /proc/PID/comm
 };
 
+/// Key of a process whose environment cannot be read now, and which may belong to any rank.
 inline constexpr int unreadable = -1;
 
-/// The ranks of this job that have a process on this host, whether it joined or not: read from the start
-/// environments of this user's processes (/proc/PID/environ), where a launcher's variables are as this
-/// process's own. `method` is the name of the membership, "pmix", "slurm" or "address": a step of Slurm's
-/// counts its tasks, which are not the ranks where another launcher starts them. Nothing for any other. A
-/// rank with several processes has its oldest here. With `unreadable` a process of this user's stands here
-/// that does not let its environment be read now, and which may be any rank's. `proc`: where the system shows
-/// its processes.
-std::map<int, RankProcess> find_rank_processes(const GetEnv& variable, const std::string& method,
-                                              const std::string& proc = "/proc");
+/// The ranks of this job that have a process on this host, joined or not. Found by the launcher's variables,
+/// which equal this process's own, in the initial environments of this user's processes (/proc/PID/environ).
+/// Of a rank's processes, the one with the lowest pid; one unreadable process under `unreadable`.
+/// @param method Bootstrap::name(): "pmix", "slurm" or "address"; empty result for any other. It selects the
+/// variables: Slurm numbers its tasks, which are not the ranks when another launcher starts them.
+/// @param proc the proc filesystem
+std::map<int, RankProcess> find_rank_processes(const GetEnv& get_env, const std::string& method,
+                                               const std::string& proc = "/proc");
 
 }  // namespace muster::bootstrap

@@ -15,13 +15,13 @@
 namespace muster::bootstrap {
 namespace {
 
-std::string variable_of(const HostInventory& around, const char* name) {
-  auto const found = around.variables.find(name);
-  return found == around.variables.end() ? "" : found->second;
+std::string find_variable(const HostInventory& inventory, const char* name) {
+  auto const found = inventory.variables.find(name);
+  return found == inventory.variables.end() ? "" : found->second;
 }
 
-// The bits of an address that name its subnet; empty for what is none.
-std::string subnet_of(const Interface& interface) {
+// The subnet of an address; empty when the address is invalid.
+std::string format_subnet(const Interface& interface) {
   std::array<unsigned char, 16> bytes{};
   int const family = interface.address.find(':') == std::string::npos ? AF_INET : AF_INET6;
   if (inet_pton(family, interface.address.c_str(), bytes.data()) != 1) return "";
@@ -33,13 +33,13 @@ std::string subnet_of(const Interface& interface) {
   return fmt::format("{}/{}", text.data(), bits);
 }
 
-bool leaves_the_host(const Interface& interface) {
+bool is_external(const Interface& interface) {
   const auto& address = interface.address;
   return !address.starts_with("127.") && address != "::1";
 }
 
-// The first rank of each host, which read what the host has. Fewer than two: nobody to be reached.
-std::vector<const JoinRecord*> hosts_of(const std::vector<JoinRecord>& records) {
+// The first rank of each host, which has read the host's devices. The caller needs at least two of them.
+std::vector<const JoinRecord*> first_ranks_of_hosts(const std::vector<JoinRecord>& records) {
   std::vector<const JoinRecord*> hosts;
   std::set<std::pair<std::string, std::string>> seen;
   for (const auto& record : records) {
@@ -49,25 +49,25 @@ std::vector<const JoinRecord*> hosts_of(const std::vector<JoinRecord>& records) 
   return hosts;
 }
 
-std::vector<int> ranks_of(const std::vector<const JoinRecord*>& hosts) {
+std::vector<int> list_ranks(const std::vector<const JoinRecord*>& hosts) {
   std::vector<int> ranks;
   for (const JoinRecord* host : hosts) ranks.push_back(host->hello.rank);
   return ranks;
 }
 
-std::string name_with_address(const Interface& interface) {
+std::string describe_interface(const Interface& interface) {
   return fmt::format("{} ({}/{})", interface.name, interface.address, interface.prefix);
 }
 
 const char* const interface_fix = "set NCCL_SOCKET_IFNAME to the interface that reaches the other hosts";
 
-// Whose interface is in no subnet with the others', where those have one together. Each in its own is a
-// routed network.
+// Finds hosts with an interface outside the subnet that most hosts share. If every host is in its own subnet,
+// the network is routed.
 void check_subnets(const std::vector<const JoinRecord*>& hosts, const std::vector<Hello>& roster,
                    std::vector<Finding>& findings) {
   std::map<std::string, std::vector<const JoinRecord*>> subnets;
   for (const JoinRecord* host : hosts)
-    subnets[subnet_of(*socket_interface_of(host->inventory))].push_back(host);
+    subnets[format_subnet(*find_socket_interface(host->inventory))].push_back(host);
   auto const most = std::max_element(subnets.begin(), subnets.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
@@ -77,23 +77,23 @@ void check_subnets(const std::vector<const JoinRecord*>& hosts, const std::vecto
     findings.push_back(
         {false, "socket interface",
          fmt::format("NCCL would take {} on the host of {}, which is not in the others' subnet {}",
-                     name_with_address(*socket_interface_of(outside.front()->inventory)),
-                     format_ranks(roster, ranks_of(outside)), most->first),
+                     describe_interface(*find_socket_interface(outside.front()->inventory)),
+                     format_ranks(roster, list_ranks(outside)), most->first),
          interface_fix});
   }
 }
 
-// Adapters that carry what both ends speak: link layer, and on InfiniBand the subnet.
-std::set<std::string> fabrics_of(const HostInventory& around) {
+// Adapters can communicate within one fabric: the link layer, and on InfiniBand also the subnet.
+std::set<std::string> list_fabrics(const HostInventory& inventory) {
   std::set<std::string> fabrics;
-  for (const RdmaPort* adapter : usable_adapters_of(around)) {
+  for (const RdmaPort* adapter : find_usable_adapters(inventory)) {
     fabrics.insert(adapter->subnet.empty() ? adapter->link_layer
                                            : adapter->link_layer + " subnet " + adapter->subnet);
   }
   return fabrics;
 }
 
-std::string joined(const std::set<std::string>& texts) {
+std::string join_texts(const std::set<std::string>& texts) {
   std::string all;
   for (const auto& text : texts) all += (all.empty() ? "" : ", ") + text;
   return all;
@@ -102,13 +102,13 @@ std::string joined(const std::set<std::string>& texts) {
 void check_adapter_counts(const std::vector<const JoinRecord*>& hosts, const std::vector<Hello>& roster,
                           std::vector<Finding>& findings) {
   std::map<std::size_t, std::vector<const JoinRecord*>> counts;
-  for (const JoinRecord* host : hosts) counts[usable_adapters_of(host->inventory).size()].push_back(host);
+  for (const JoinRecord* host : hosts) counts[find_usable_adapters(host->inventory).size()].push_back(host);
   if (counts.size() < 2) return;
-  // From the largest count on: of two hosts the one that lacks some stands out.
+  // Start at the largest count, so that of two hosts the one with fewer adapters is reported.
   auto const most = std::max_element(counts.rbegin(), counts.rend(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
-  // A host without one would use sockets while the others wait for it on InfiniBand or RoCE.
+  // A host without an adapter would use sockets while the other hosts wait for it on InfiniBand or RoCE.
   std::size_t const usual = most->first == 0 ? counts.rbegin()->first : most->first;
   for (const auto& [count, some] : counts) {
     if (count == usual) continue;
@@ -119,7 +119,7 @@ void check_adapter_counts(const std::vector<const JoinRecord*>& hosts, const std
     findings.push_back(
         {count == 0, "RDMA adapters",
          fmt::format("NCCL can use {} RDMA adapters on the host of {} and {} on the others{}", count,
-                     format_ranks(roster, ranks_of(some)), usual, down),
+                     format_ranks(roster, list_ranks(some)), usual, down),
          count == 0
              ? "bring the adapters up (ibstat), drain the node, or use sockets everywhere (NCCL_NET=Socket)"
              : "bring the adapters up (ibstat) or drain the node: the job goes at its pace"});
@@ -148,103 +148,104 @@ bool in_nccl_list(const std::string& list, const std::string& name, int port) {
   return found != without;
 }
 
-const Interface* socket_interface_of(const HostInventory& around) {
-  auto const wished = variable_of(around, "NCCL_SOCKET_IFNAME");
-  auto const family = variable_of(around, "NCCL_SOCKET_FAMILY");
+const Interface* find_socket_interface(const HostInventory& inventory) {
+  auto const configured = find_variable(inventory, "NCCL_SOCKET_IFNAME");
+  auto const family = find_variable(inventory, "NCCL_SOCKET_FAMILY");
   auto const first = [&](const std::string& list) -> const Interface* {
-    for (const auto& interface : around.interfaces) {
+    for (const auto& interface : inventory.interfaces) {
       bool const ipv6 = interface.address.find(':') != std::string::npos;
       if ((family == "AF_INET" && ipv6) || (family == "AF_INET6" && !ipv6)) continue;
       if (in_nccl_list(list, interface.name)) return &interface;
     }
     return nullptr;
   };
-  if (!wished.empty()) return first(wished);
+  if (!configured.empty()) return first(configured);
   for (const char* list : {"ib", "^docker,lo,virbr", "docker", "lo", "virbr"}) {
     if (const auto* found = first(list)) return found;
   }
   return nullptr;
 }
 
-std::vector<const RdmaPort*> usable_adapters_of(const HostInventory& around) {
+std::vector<const RdmaPort*> find_usable_adapters(const HostInventory& inventory) {
   std::vector<const RdmaPort*> usable;
-  auto const wished = variable_of(around, "NCCL_IB_HCA");
-  if (variable_of(around, "NCCL_IB_DISABLE") == "1") return usable;
-  for (const auto& adapter : around.adapters) {
+  auto const configured = find_variable(inventory, "NCCL_IB_HCA");
+  if (find_variable(inventory, "NCCL_IB_DISABLE") == "1") return usable;
+  for (const auto& adapter : inventory.adapters) {
     if (!adapter.up || (adapter.link_layer != "InfiniBand" && adapter.link_layer != "Ethernet")) continue;
-    if (wished.empty() || in_nccl_list(wished, adapter.name, adapter.port)) usable.push_back(&adapter);
+    if (configured.empty() || in_nccl_list(configured, adapter.name, adapter.port))
+      usable.push_back(&adapter);
   }
   return usable;
 }
 
 void check_interfaces(const std::vector<JoinRecord>& records, std::vector<Finding>& findings) {
-  auto const all = hosts_of(records);
+  auto const all = first_ranks_of_hosts(records);
   if (all.size() < 2) return;
-  auto const roster = roster_of(records);
+  auto const roster = make_roster(records);
   std::vector<const JoinRecord*> hosts;
   std::map<std::string, std::vector<const JoinRecord*>> addresses;
-  std::vector<int> inside;
+  std::vector<int> loopback_ranks;
   for (const JoinRecord* host : all) {
-    const auto* const interface = socket_interface_of(host->inventory);
+    const auto* const interface = find_socket_interface(host->inventory);
     if (interface == nullptr) {
-      auto const wished = variable_of(host->inventory, "NCCL_SOCKET_IFNAME");
+      auto const configured = find_variable(host->inventory, "NCCL_SOCKET_IFNAME");
       findings.push_back({true, "socket interface",
                           fmt::format("the host of {} has no interface that is up{}",
                                       format_ranks(roster, {host->hello.rank}),
-                                      wished.empty() ? "" : " and fits NCCL_SOCKET_IFNAME=" + wished),
+                                      configured.empty() ? "" : " and fits NCCL_SOCKET_IFNAME=" + configured),
                           interface_fix});
       continue;
     }
-    if (leaves_the_host(*interface)) {
+    if (is_external(*interface)) {
       hosts.push_back(host);
       addresses[interface->address].push_back(host);
     } else {
-      inside.push_back(host->hello.rank);
+      loopback_ranks.push_back(host->hello.rank);
     }
   }
-  if (!inside.empty()) {
+  if (!loopback_ranks.empty()) {
     findings.push_back(
         {true, "socket interface",
          fmt::format("NCCL would take the loopback interface on the host of {}, by which no other "
                      "host is reached",
-                     format_ranks(roster, inside)),
+                     format_ranks(roster, loopback_ranks)),
          interface_fix});
   }
   for (const auto& [address, sharing] : addresses) {
     if (sharing.size() < 2) continue;
     findings.push_back({true, "socket interface",
                         fmt::format("NCCL would take {} on the hosts of {}, which have the same address",
-                                    name_with_address(*socket_interface_of(sharing.front()->inventory)),
-                                    format_ranks(roster, ranks_of(sharing))),
+                                    describe_interface(*find_socket_interface(sharing.front()->inventory)),
+                                    format_ranks(roster, list_ranks(sharing))),
                         interface_fix});
   }
   if (!hosts.empty()) check_subnets(hosts, roster, findings);
 }
 
 void check_adapters(const std::vector<JoinRecord>& records, std::vector<Finding>& findings) {
-  auto const hosts = hosts_of(records);
+  auto const hosts = first_ranks_of_hosts(records);
   if (hosts.size() < 2) return;
-  auto const net = variable_of(hosts.front()->inventory, "NCCL_NET");
-  if (!net.empty() && net != "IB") return;  // sockets, or a plugin with devices of its own
-  auto const roster = roster_of(records);
+  auto const net = find_variable(hosts.front()->inventory, "NCCL_NET");
+  if (!net.empty() && net != "IB") return;  // sockets, or a network plugin with its own devices
+  auto const roster = make_roster(records);
   check_adapter_counts(hosts, roster, findings);
   std::map<std::string, std::size_t> popularity;
   for (const JoinRecord* host : hosts)
-    for (const auto& fabric : fabrics_of(host->inventory)) ++popularity[fabric];
+    for (const auto& fabric : list_fabrics(host->inventory)) ++popularity[fabric];
   if (popularity.empty()) return;
   auto const most = std::max_element(popularity.begin(), popularity.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most->second * 2 <= hosts.size()) return;
   std::vector<const JoinRecord*> outside;
   for (const JoinRecord* host : hosts) {
-    auto const fabrics = fabrics_of(host->inventory);
+    auto const fabrics = list_fabrics(host->inventory);
     if (!fabrics.empty() && !fabrics.contains(most->first)) outside.push_back(host);
   }
   if (outside.empty()) return;
   findings.push_back({false, "RDMA adapters",
                       fmt::format("the adapters on the host of {} are on {}, the others' on {}",
-                                  format_ranks(roster, ranks_of(outside)),
-                                  joined(fabrics_of(outside.front()->inventory)), most->first),
+                                  format_ranks(roster, list_ranks(outside)),
+                                  join_texts(list_fabrics(outside.front()->inventory)), most->first),
                       "check cables, the subnet manager and NCCL_IB_HCA"});
 }
 

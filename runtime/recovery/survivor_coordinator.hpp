@@ -10,34 +10,35 @@
 #include <vector>
 
 #include "recovery/survivor_rendezvous.hpp"
-#include "transport/secure_channel.hpp"
 #include "transport/authenticating_acceptor.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::control {
 
-/// The lowest rank's part of a reunion: takes the others in, looks whether those that do not come still run,
-/// and closes the list.
-class ReunionLeader {
+/// The lowest survivor's part of a recovery: accepts the other survivors, probes whether missing ranks still
+/// run, and closes the list.
+class SurvivorCoordinator {
  public:
-  ReunionLeader(asio::io_context& io, AuthenticatingAcceptor& gate, RecoveryConfig plan, const std::vector<std::uint8_t>& mine);
-  SurvivorRendezvous::Words run(const Deadline& deadline);
+  SurvivorCoordinator(asio::io_context& io, AuthenticatingAcceptor& acceptor, RecoveryConfig config,
+                      const std::vector<std::uint8_t>& mine);
+  SurvivorRendezvous::Payloads run(const Deadline& deadline);
 
  private:
   struct Probe;
 
   void admit(int rank, Socket socket, const SessionKeys& keys);
-  void hear(int rank, const Message& message);
+  void on_message(int rank, const Message& message);
   void probe(int rank);
-  void concluded(const std::shared_ptr<Probe>& probe, const asio::error_code& error);
+  void on_probe_done(const std::shared_ptr<Probe>& probe, const asio::error_code& error);
   bool complete() const;
-  bool are_enough() const;
-  std::string those_missing() const;
-  void say_goodbye();
+  bool has_quorum() const;
+  std::string describe_missing() const;
+  void close_all();
 
   asio::io_context& io_;
-  AuthenticatingAcceptor& gate_;
-  RecoveryConfig plan_;
-  SurvivorRendezvous::Words words_;
+  AuthenticatingAcceptor& acceptor_;
+  RecoveryConfig config_;
+  SurvivorRendezvous::Payloads payloads_;
   std::map<int, std::shared_ptr<SecureChannel>> channels_;
   std::map<int, std::shared_ptr<Probe>> probes_;
   bool done_ = false;

@@ -12,49 +12,51 @@
 #include "failure/failure.hpp"
 #include "log.hpp"
 #include "recovery/survivor_coordinator.hpp"
-#include "transport/secure_channel.hpp"
 #include "transport/connect.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::control {
 namespace {
 
 using std::chrono::milliseconds;
 
-// How long a host that does not answer at all is tried.
-constexpr milliseconds introduction_time{3000};
-// The leader keeps the time.
-constexpr milliseconds reunion_grace{3000};
+// How long to try an address that does not answer at all.
+constexpr milliseconds reachability_timeout{3000};
+// The coordinator keeps the deadline.
+constexpr milliseconds coordinator_grace{3000};
 
-// A rank that comes to another.
-class RendezvousClient {
+// A rank that joins another one.
+class SurvivorClient {
  public:
-  RendezvousClient(asio::io_context& io, const RecoveryConfig& plan, const std::vector<std::uint8_t>& mine)
-      : io_(io), plan_(plan), mine_(mine) {}
+  SurvivorClient(asio::io_context& io, const RecoveryConfig& config, const std::vector<std::uint8_t>& mine)
+      : io_(io), config_(config), mine_(mine) {}
 
-  // Nothing when `leader` has ended or cannot be reached.
-  std::optional<SurvivorRendezvous::Words> come_to(int leader, const Deadline& deadline) {
-    auto const index = static_cast<std::size_t>(leader);
-    for (const auto& endpoint : endpoints_of(plan_.addresses[index], plan_.ports[index])) {
-      if (!is_there(endpoint, deadline)) continue;
+  // Returns nothing when `candidate` has ended or cannot be reached.
+  std::optional<SurvivorRendezvous::Payloads> join_coordinator(int candidate, const Deadline& deadline) {
+    auto const index = static_cast<std::size_t>(candidate);
+    for (const auto& endpoint : parse_endpoints(config_.addresses[index], config_.ports[index])) {
+      if (!is_reachable(endpoint, deadline)) continue;
       try {
-        // It may be long before it comes here itself; its gate waits for it.
-        auto [socket, keys] = connect_once(io_, plan_.rank, endpoint, plan_.key, deadline);
-        if (auto words = talk(std::make_shared<SecureChannel>(std::move(socket), keys), deadline)) return words;
+        // The candidate may start its own recovery much later; its acceptor already listens.
+        auto [socket, keys] = connect_once(io_, config_.rank, endpoint, config_.key, deadline);
+        if (auto payloads =
+                exchange_payloads(std::make_shared<SecureChannel>(std::move(socket), keys), deadline))
+          return payloads;
       } catch (const Error& error) {
         if (failure_) throw;
-        log::debug("shrink: {}: {}", plan_.names[index], error.what());
+        log::debug("shrink: {}: {}", config_.names[index], error.what());
       }
     }
     return std::nullopt;
   }
 
  private:
-  bool is_there(const Endpoint& endpoint, const Deadline& deadline) {
+  bool is_reachable(const Endpoint& endpoint, const Deadline& deadline) {
     asio::error_code result = asio::error::timed_out;
     Socket socket(io_);
     socket.async_connect(endpoint, [&](const asio::error_code& error) { result = error; });
     io_.restart();
-    io_.run_for(std::min(introduction_time, deadline.remaining()));
+    io_.run_for(std::min(reachability_timeout, deadline.remaining()));
     asio::error_code ignored;
     socket.close(ignored);
     io_.restart();
@@ -62,48 +64,51 @@ class RendezvousClient {
     return !result;
   }
 
-  std::optional<SurvivorRendezvous::Words> talk(const std::shared_ptr<SecureChannel>& channel, const Deadline& deadline) {
-    std::optional<SurvivorRendezvous::Words> words;
+  std::optional<SurvivorRendezvous::Payloads> exchange_payloads(const std::shared_ptr<SecureChannel>& channel,
+                                                                const Deadline& deadline) {
+    std::optional<SurvivorRendezvous::Payloads> payloads;
     bool lost = false;
     channel->start(
         [&](const Message& message) {
-          if (message.at("is") == "failure") failure_ = failure_from(message);
+          if (message.at("is") == "failure") failure_ = parse_failure(message);
           if (message.at("is") != "survivors") return;
-          words.emplace();
-          for (const auto& [rank, word] : message.at("words").items())
-            words->emplace(std::stoi(rank), word.get_binary());
+          payloads.emplace();
+          for (const auto& [rank, payload] : message.at("words").items())
+            payloads->emplace(std::stoi(rank), payload.get_binary());
         },
         [&](const std::string&) { lost = true; });
     channel->send({{"is", "survivor"},
                    {"word", Message::binary(mine_)},
-                   {"ended", std::vector<int>(plan_.ended.begin(), plan_.ended.end())}});
-    auto const until = deadline.when() + reunion_grace;
+                   {"ended", std::vector<int>(config_.ended.begin(), config_.ended.end())}});
+    auto const until = deadline.when() + coordinator_grace;
     io_.restart();
-    while (!words && !failure_ && !lost && Deadline::Clock::now() < until) io_.run_one_until(until);
+    while (!payloads && !failure_ && !lost && Deadline::Clock::now() < until) io_.run_one_until(until);
     channel->close();
     io_.restart();
-    io_.run_for(milliseconds{1000});  // lets the cancelled handlers go
-    if (failure_) throw Error(failure_->code, failure_->text, failure_->speaker != plan_.rank);
-    return words;
+    io_.run_for(milliseconds{1000});  // runs the cancelled handlers
+    if (failure_) throw Error(failure_->code, failure_->text, failure_->reporter != config_.rank);
+    return payloads;
   }
 
   asio::io_context& io_;
-  const RecoveryConfig& plan_;
+  const RecoveryConfig& config_;
   const std::vector<std::uint8_t>& mine_;
   std::optional<Failure> failure_;
 };
 
 }  // namespace
 
-SurvivorRendezvous::Words SurvivorRendezvous::run(RecoveryConfig plan, const std::vector<std::uint8_t>& mine,
-                            const Deadline& deadline) {
-  asio::io_context own;  // what waits at the gate is not touched before this rank leads
-  for (int candidate = 0; candidate < plan.rank && !deadline.passed(); ++candidate) {
-    if (plan.ended.contains(candidate) || plan.silent.contains(candidate)) continue;
-    if (auto words = RendezvousClient(own, plan, mine).come_to(candidate, deadline)) return std::move(*words);
-    log::debug("shrink: {} is not there", plan.names[static_cast<std::size_t>(candidate)]);
+SurvivorRendezvous::Payloads SurvivorRendezvous::run(RecoveryConfig config,
+                                                     const std::vector<std::uint8_t>& mine,
+                                                     const Deadline& deadline) {
+  asio::io_context client_io;  // connections to acceptor_ wait until this rank is the coordinator
+  for (int candidate = 0; candidate < config.rank && !deadline.passed(); ++candidate) {
+    if (config.ended.contains(candidate) || config.silent.contains(candidate)) continue;
+    if (auto payloads = SurvivorClient(client_io, config, mine).join_coordinator(candidate, deadline))
+      return std::move(*payloads);
+    log::debug("shrink: {} is not there", config.names[static_cast<std::size_t>(candidate)]);
   }
-  return ReunionLeader(io_, gate_, std::move(plan), mine).run(deadline);
+  return SurvivorCoordinator(io_, acceptor_, std::move(config), mine).run(deadline);
 }
 
 }  // namespace muster::control

@@ -13,36 +13,36 @@
 
 namespace muster::control {
 
-/// What a rank knows when it looks for the others that are left.
+/// What a rank knows when it looks for the other survivors.
 struct RecoveryConfig {
   int rank = 0;
   std::vector<std::string> names;                   ///< by rank, for messages
-  std::vector<std::vector<std::string>> addresses;  ///< by rank: numeric, the likeliest first
+  std::vector<std::vector<std::string>> addresses;  ///< by rank: numeric, the most likely first
   std::vector<std::uint16_t> ports;                 ///< by rank: port() of its SurvivorRendezvous
-  Key key{};                                        ///< of this reunion, the same on every rank
-  std::set<int> ended;                              ///< these are certain to have ended
-  std::set<int> silent;                             ///< these were lost but may live, stopped or cut off
+  Key key{};                                        ///< of this recovery, the same on every rank
+  std::set<int> ended;                              ///< ranks whose processes have certainly ended
+  std::set<int> silent;                             ///< lost ranks that may live, stopped or cut off
 };
 
-/// How the ranks that are left after a loss find together: they come to the lowest of them, whose gate stands
-/// ready since the job began, and which closes the list when everybody has come whose process still runs and
-/// can be reached. So that a job that is cut in two does not go on twice, the ranks that came must be more
-/// than half of those that are not certain to have ended, or half of them with the lowest.
+/// Gathers the surviving ranks after a loss. They connect to the lowest survivor, whose acceptor has listened
+/// since the job began. It closes the list when all ranks have joined that run and can be reached. So that a
+/// partitioned job does not continue twice, a quorum is needed: more than half of the ranks that have not
+/// certainly ended, or exactly half of them with the lowest.
 class SurvivorRendezvous {
  public:
-  using Words = std::map<int, std::vector<std::uint8_t>>;
+  using Payloads = std::map<int, std::vector<std::uint8_t>>;
 
   /// @throws Error(ErrorCode::system) when no port is free.
-  SurvivorRendezvous() : gate_(io_) {}
-  std::uint16_t port() const { return gate_.port(); }
+  SurvivorRendezvous() : acceptor_(io_) {}
+  std::uint16_t port() const { return acceptor_.port(); }
 
-  /// What each of those that are left said, by rank; the same on all of them. Once per object.
-  /// @throws Error: lost_rank when they are too few, deadline.
-  Words run(RecoveryConfig plan, const std::vector<std::uint8_t>& mine, const Deadline& deadline);
+  /// Returns each survivor's payload, by rank; the same on all survivors. Call once per object.
+  /// @throws Error: lost_rank without a quorum; deadline.
+  Payloads run(RecoveryConfig config, const std::vector<std::uint8_t>& mine, const Deadline& deadline);
 
  private:
   asio::io_context io_;
-  AuthenticatingAcceptor gate_;
+  AuthenticatingAcceptor acceptor_;
 };
 
 }  // namespace muster::control

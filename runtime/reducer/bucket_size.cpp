@@ -12,7 +12,7 @@ constexpr std::size_t small_bytes = 4096;
 
 using Clock = std::chrono::steady_clock;
 
-// The fastest of a few: what disturbs a measurement only makes it longer.
+// The fastest of a few runs: disturbances only make a run longer.
 double fastest(const std::function<void(std::size_t)>& all_reduce, std::size_t bytes, int times) {
   double best = 1e9;
   for (int i = 0; i <= times; ++i) {  // the first one warms up
@@ -26,25 +26,25 @@ double fastest(const std::function<void(std::size_t)>& all_reduce, std::size_t b
 
 }  // namespace
 
-LinkSpeed fit(std::size_t small, double small_seconds, std::size_t large, double large_seconds) {
+LinkSpeed fit_link_speed(std::size_t small, double small_seconds, std::size_t large, double large_seconds) {
   double const slope = (large_seconds - small_seconds) / static_cast<double>(large - small);
-  // A disturbed measurement may have found the large one faster.
+  // In a disturbed measurement the large size may be the faster one.
   double const seconds_per_byte = std::max(slope, 1e-13);
   return {std::max(small_seconds - static_cast<double>(small) * seconds_per_byte, 1e-7),
           1 / seconds_per_byte};
 }
 
-std::size_t best_bucket_bytes(const LinkSpeed& speed, std::size_t total) {
+std::size_t optimal_bucket_bytes(const LinkSpeed& speed, std::size_t total) {
   double const half = speed.latency * speed.bandwidth;
   double const best = std::max(half, std::sqrt(half * static_cast<double>(total)));
   return static_cast<std::size_t>(std::clamp(best, 1.0, std::max(1.0, static_cast<double>(total))));
 }
 
-LinkSpeed measure(const std::function<void(std::size_t)>& all_reduce,
-                  const std::function<double(double)>& slowest) {
+LinkSpeed measure_link_speed(const std::function<void(std::size_t)>& all_reduce,
+                             const std::function<double(double)>& slowest) {
   double const small = slowest(fastest(all_reduce, small_bytes, 5));
-  double const large = slowest(fastest(all_reduce, most_measured_bytes, 2));
-  return fit(small_bytes, small, most_measured_bytes, large);
+  double const large = slowest(fastest(all_reduce, max_measured_bytes, 2));
+  return fit_link_speed(small_bytes, small, max_measured_bytes, large);
 }
 
 }  // namespace muster::detail

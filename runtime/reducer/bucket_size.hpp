@@ -15,23 +15,24 @@ struct LinkSpeed {
   double bandwidth = 0;  ///< bytes per second
 };
 
-/// Two timed sizes, a small and a large one, make a line.
-LinkSpeed fit(std::size_t small_bytes, double small_seconds, std::size_t large_bytes, double large_seconds);
+/// Fits a line through two measurements, of a small and a large size.
+LinkSpeed fit_link_speed(std::size_t small_bytes, double small_seconds, std::size_t large_bytes,
+                         double large_seconds);
 
-/// Bytes of a bucket for `total` bytes of gradients. What is not hidden behind a backward pass of T seconds
-/// that keeps the network busy is the time until the first bucket is full, T s / total, and one latency for
-/// each bucket, latency total / s; their sum is least at s = sqrt(latency total² / T). T is not known before
-/// training; buckets matter most where it is about as long as the reduction itself, total / bandwidth, and
-/// there s = sqrt(latency bandwidth total). It is never below latency * bandwidth, where half of a bucket's
-/// time is latency, nor above `total`.
-std::size_t best_bucket_bytes(const LinkSpeed& speed, std::size_t total);
+/// Bytes of a bucket for `total` bytes of gradients. Let the backward pass take T seconds and keep the
+/// network busy. The time that it does not hide is the time until the first bucket of s bytes is full,
+/// T s / total, plus one latency for each bucket, latency total / s. The sum is least at
+/// s = sqrt(latency total² / T). T is not known before training; buckets matter most where T is about as long
+/// as the reduction itself, total / bandwidth, and there s = sqrt(latency bandwidth total). The result is at
+/// least latency * bandwidth, where half of a bucket's time is latency, and at most `total`.
+std::size_t optimal_bucket_bytes(const LinkSpeed& speed, std::size_t total);
 
-/// Times all-reduces of two sizes with `all_reduce` (bytes; returns when it is done) and makes every rank
-/// take the slowest rank's times: collective over `host`, on host memory. A few milliseconds on a fast
+/// Measures all-reduces of two sizes. `all_reduce` (bytes) returns when it is done; `slowest` returns the
+/// slowest rank's time, so that all ranks get the same result. Collective. Takes a few milliseconds on a fast
 /// network.
-LinkSpeed measure(const std::function<void(std::size_t)>& all_reduce,
-                  const std::function<double(double)>& slowest);
+LinkSpeed measure_link_speed(const std::function<void(std::size_t)>& all_reduce,
+                             const std::function<double(double)>& slowest);
 
-constexpr std::size_t most_measured_bytes = std::size_t{4} << 20;
+constexpr std::size_t max_measured_bytes = std::size_t{4} << 20;
 
 }  // namespace muster::detail

@@ -30,7 +30,7 @@ std::uint64_t bytes_from_environment() {
 }
 
 // FNV-1a over 64-bit words.
-std::uint64_t hash_of(std::span<const std::size_t> sizes, const ReducerOptions& options) {
+std::uint64_t hash_layout(std::span<const std::size_t> sizes, const ReducerOptions& options) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   auto const add = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3u; };
   for (std::uint64_t const word :
@@ -41,22 +41,23 @@ std::uint64_t hash_of(std::span<const std::size_t> sizes, const ReducerOptions& 
   return hash;
 }
 
-std::size_t measured(CommunicatorBackend& own, CommStream* lane, std::size_t total) {
-  std::vector<float> on_host(lane != nullptr ? 0 : most_measured_bytes / sizeof(float));
-  void* const memory = lane != nullptr ? lane->allocate(most_measured_bytes) : on_host.data();
-  Stream const stream = lane != nullptr ? lane->stream() : nullptr;
+std::size_t measure_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_stream, std::size_t total) {
+  std::vector<float> on_host(comm_stream != nullptr ? 0 : max_measured_bytes / sizeof(float));
+  void* const memory = comm_stream != nullptr ? comm_stream->allocate(max_measured_bytes) : on_host.data();
+  Stream const stream = comm_stream != nullptr ? comm_stream->stream() : nullptr;
   auto const all_reduce = [&](std::size_t bytes) {
-    own.all_reduce(memory, memory, bytes / sizeof(float), DataType::float32, Reduction::max, stream);
-    own.synchronize(stream);
+    comm.all_reduce(memory, memory, bytes / sizeof(float), DataType::float32, Reduction::max, stream);
+    comm.synchronize(stream);
   };
   auto const slowest = [&](double seconds) {
-    double most = 0;
-    for (const auto& theirs : own.tell_all("reducer's measurement", {std::bit_cast<std::uint64_t>(seconds)}))
-      most = std::max(most, std::bit_cast<double>(theirs.at(0)));
-    return most;
+    double max_seconds = 0;
+    for (const auto& theirs :
+         comm.host_all_gather("reducer's measurement", {std::bit_cast<std::uint64_t>(seconds)}))
+      max_seconds = std::max(max_seconds, std::bit_cast<double>(theirs.at(0)));
+    return max_seconds;
   };
-  auto const speed = measure(all_reduce, slowest);
-  auto const bytes = best_bucket_bytes(speed, total);
+  auto const speed = measure_link_speed(all_reduce, slowest);
+  auto const bytes = optimal_bucket_bytes(speed, total);
   log::debug("reducer: all-reduce takes {:.1f} us and {:.3f} GB/s: buckets of {} bytes", speed.latency * 1e6,
              speed.bandwidth / 1e9, bytes);
   return bytes;
@@ -64,23 +65,26 @@ std::size_t measured(CommunicatorBackend& own, CommStream* lane, std::size_t tot
 
 }  // namespace
 
-std::size_t agree_on_buckets(CommunicatorBackend& own, CommStream* lane, std::span<const std::size_t> sizes,
-                             const ReducerOptions& options) {
-  auto const all = own.tell_all("reducer's options", {hash_of(sizes, options), bytes_from_environment()});
-  // Every rank sees the same and throws the same; rank 0 says it.
-  auto const refuse = [&](const std::string& text) { throw Error(ErrorCode::usage, text, own.rank() != 0); };
+std::size_t agree_on_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_stream,
+                                  std::span<const std::size_t> sizes, const ReducerOptions& options) {
+  auto const all =
+      comm.host_all_gather("reducer's options", {hash_layout(sizes, options), bytes_from_environment()});
+  // Every rank gets the same data and throws the same error; rank 0 reports it.
+  auto const throw_on_all_ranks = [&](const std::string& text) {
+    throw Error(ErrorCode::usage, text, comm.rank() != 0);
+  };
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r].at(0) != all[0].at(0))
-      refuse(fmt::format("reducer: rank {} has other parameters or options than rank 0", r));
+      throw_on_all_ranks(fmt::format("reducer: rank {} has other parameters or options than rank 0", r));
   }
-  auto const wanted = all[0].at(1);
-  if (wanted == not_a_number)
-    refuse("MUSTER_BUCKET_BYTES on rank 0 is no number of bytes above 0: unset it or give one");
-  if (sizes.empty()) refuse("reducer: there are no parameters");
+  auto const requested = all[0].at(1);
+  if (requested == not_a_number)
+    throw_on_all_ranks("MUSTER_BUCKET_BYTES on rank 0 must be an integer of at least 1 (bytes), or unset");
+  if (sizes.empty()) throw_on_all_ranks("reducer: there are no parameters");
   auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) * sizeof(float);
-  if (wanted != unset) return wanted;
+  if (requested != unset) return requested;
   if (options.bucket_bytes > 0) return options.bucket_bytes;
-  return own.size() == 1 ? std::max<std::size_t>(1, total) : measured(own, lane, total);
+  return comm.size() == 1 ? std::max<std::size_t>(1, total) : measure_bucket_bytes(comm, comm_stream, total);
 }
 
 }  // namespace muster::detail

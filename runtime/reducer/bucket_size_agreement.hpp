@@ -10,11 +10,11 @@
 
 namespace muster::detail {
 
-/// Bytes of a bucket: rank 0's MUSTER_BUCKET_BYTES, else what the options say, else from a measurement on
-/// `own`. Collective. `lane` on GPU memory, else null.
-/// @throws Error(ErrorCode::usage) when ranks have other parameters or options than rank 0, or no parameters,
-/// or when the variable is no number.
-std::size_t agree_on_buckets(CommunicatorBackend& own, CommStream* lane, std::span<const std::size_t> sizes,
-                             const ReducerOptions& options);
+/// Bytes of a bucket: rank 0's MUSTER_BUCKET_BYTES, else the options' value, else from a measurement on
+/// `comm`. Collective. `comm_stream` is null on host memory.
+/// @throws Error(ErrorCode::usage) if a rank has other parameters or options than rank 0, if there are no
+/// parameters, or if the variable is not a positive integer.
+std::size_t agree_on_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_stream,
+                                  std::span<const std::size_t> sizes, const ReducerOptions& options);
 
 }  // namespace muster::detail

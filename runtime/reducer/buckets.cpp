@@ -6,7 +6,7 @@
 namespace muster::detail {
 namespace {
 
-float* common_memory(std::span<const std::span<float>> gradients, const Bucket& bucket) {
+float* contiguous_memory(std::span<const std::span<float>> gradients, const Bucket& bucket) {
   float* next = nullptr;
   float* begin = nullptr;
   for (std::size_t i = bucket.first; i < bucket.last; ++i) {
@@ -21,13 +21,13 @@ float* common_memory(std::span<const std::span<float>> gradients, const Bucket& 
 }  // namespace
 
 std::vector<Bucket> cut_buckets(std::span<const std::size_t> sizes, std::size_t bucket_bytes) {
-  auto const wanted = std::max<std::size_t>(1, bucket_bytes / sizeof(float));
+  auto const min_elements = std::max<std::size_t>(1, bucket_bytes / sizeof(float));
   std::vector<Bucket> buckets;
   Bucket bucket{sizes.size(), sizes.size(), 0, nullptr};
   for (std::size_t i = sizes.size(); i-- > 0;) {
     bucket.first = i;
     bucket.count += sizes[i];
-    if (bucket.count < wanted && i > 0) continue;
+    if (bucket.count < min_elements && i > 0) continue;
     buckets.push_back(bucket);
     bucket = {i, i, 0, nullptr};
   }
@@ -38,19 +38,19 @@ std::vector<Bucket> make_buckets(std::span<const std::span<float>> gradients, st
   std::vector<std::size_t> sizes;
   for (auto const& gradient : gradients) sizes.push_back(gradient.size());
   auto buckets = cut_buckets(sizes, bucket_bytes);
-  for (Bucket& bucket : buckets) bucket.memory = common_memory(gradients, bucket);
+  for (Bucket& bucket : buckets) bucket.memory = contiguous_memory(gradients, bucket);
   return buckets;
 }
 
-void copy_out(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
-              float* to) {
+void flatten(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
+             float* to) {
   for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
     arithmetic.copy(to + at, piece.data(), piece.size());
   });
 }
 
-void copy_in(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
-             const float* from) {
+void unflatten(const Bucket& bucket, std::span<const std::span<float>> gradients, Arithmetic& arithmetic,
+               const float* from) {
   for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
     arithmetic.copy(piece.data(), from + at, piece.size());
   });

@@ -8,8 +8,8 @@ namespace muster::detail {
 ChunkTree::ChunkTree(std::uint64_t total)
     : total_(total), height_(static_cast<int>(std::bit_width(total - 1))) {}
 
-TreeNode ChunkTree::risen(TreeNode node) const noexcept {
-  // Of the last node of a level only: all to its right lies beyond the last chunk.
+TreeNode ChunkTree::promoted(TreeNode node) const noexcept {
+  // True only for the last node of a level: there is no chunk to its right.
   while (node.level < height_ && node.index % 2 == 0 && (node.index + 1) << node.level >= total_)
     node = {node.level + 1, node.index / 2};
   return node;
@@ -17,10 +17,10 @@ TreeNode ChunkTree::risen(TreeNode node) const noexcept {
 
 ChunkTree::Step ChunkTree::push(TreeNode node) {
   Step step{nodes_.size(), 0};
-  node = risen(node);
+  node = promoted(node);
   while (!nodes_.empty() && node.index % 2 == 1 && nodes_.back() == TreeNode{node.level, node.index - 1}) {
     nodes_.pop_back();
-    node = risen({node.level + 1, node.index / 2});
+    node = promoted({node.level + 1, node.index / 2});
     ++step.additions;
   }
   nodes_.push_back(node);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done with one element of a gradient: the same lines on the host and in gpu_kernels.cu, so that the
-// bits agree.
+// Operations on one element of a gradient. The host and gpu_kernels.cu use the same code, so that the bits
+// agree.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ constexpr void narrow_element(std::uint16_t* to, const float* from, std::size_t 
 constexpr void widen_element(float* to, const std::uint16_t* from, std::size_t i) {
   to[i] = bfloat16_value(from[i]);
 }
-/// Element i of `shards` shards of `length` bfloat16 that lie one behind the other: added in float32 in their
-/// order, and divided.
+/// Adds element i of `shards` consecutive shards of `length` bfloat16, in float32 and in their order, and
+/// divides the sum.
 constexpr void sum_shards_element(std::uint16_t* to, const std::uint16_t* from, std::size_t shards,
                                   std::size_t length, float divisor, std::size_t i) {
   float sum = bfloat16_value(from[i]);

@@ -10,14 +10,14 @@ namespace {
 
 class GpuArithmetic : public Arithmetic {
  public:
-  explicit GpuArithmetic(std::shared_ptr<CommStream> lane) : lane_(std::move(lane)) {}
+  explicit GpuArithmetic(std::shared_ptr<CommStream> comm_stream) : comm_stream_(std::move(comm_stream)) {}
 
-  Stream stream() const noexcept override { return lane_->stream(); }
+  Stream stream() const noexcept override { return comm_stream_->stream(); }
   float* floats(std::size_t count) override { return memory<float>(count); }
   std::uint16_t* bfloat16s(std::size_t count) override { return memory<std::uint16_t>(count); }
 
   void copy(float* to, const float* from, std::size_t count) override {
-    if (count > 0) lane_->copy(to, from, count * sizeof(float));
+    if (count > 0) comm_stream_->copy(to, from, count * sizeof(float));
   }
   void add(float* to, const float* from, std::size_t count) override {
     launch(GpuKernel::add, count, to, from);
@@ -39,24 +39,24 @@ class GpuArithmetic : public Arithmetic {
  private:
   template <typename T>
   T* memory(std::size_t count) {
-    return count > 0 ? static_cast<T*>(lane_->allocate(count * sizeof(T))) : nullptr;
+    return count > 0 ? static_cast<T*>(comm_stream_->allocate(count * sizeof(T))) : nullptr;
   }
 
-  // `arguments`: of the kernel, which takes the count before them.
+  // `arguments`: the kernel's arguments after the count, which is its first.
   template <typename... Arguments>
   void launch(GpuKernel kernel, std::size_t count, Arguments... arguments) {
     if (count == 0) return;
     std::array<void*, 1 + sizeof...(Arguments)> addresses{&count, &arguments...};
-    lane_->launch(static_cast<std::size_t>(kernel), count, addresses.data());
+    comm_stream_->launch(static_cast<std::size_t>(kernel), count, addresses.data());
   }
 
-  std::shared_ptr<CommStream> lane_;
+  std::shared_ptr<CommStream> comm_stream_;
 };
 
 }  // namespace
 
-std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<CommStream> lane) {
-  return std::make_unique<GpuArithmetic>(std::move(lane));
+std::unique_ptr<Arithmetic> make_gpu_arithmetic(std::shared_ptr<CommStream> comm_stream) {
+  return std::make_unique<GpuArithmetic>(std::move(comm_stream));
 }
 
 }  // namespace muster::detail

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reducer's arithmetic on GPU memory, one element at a time by elements.hpp. Made into a fat binary of
-// its own, which knows nothing of the CUDA runtime and is loaded through the driver.
+// The reducer's arithmetic on GPU memory: one element at a time, by element_ops.hpp. Compiled into a separate
+// fat binary, which does not use the CUDA runtime and is loaded through the driver.
 #include "reducer/element_ops.hpp"
 
 using namespace muster::detail;
 
 namespace {
 
-// Any number of blocks and threads does.
+// Works with any number of blocks and threads.
 template <typename Use>
 __device__ void for_each(std::size_t count, Use use) {
   auto const stride = std::size_t{gridDim.x} * blockDim.x;
@@ -16,7 +16,7 @@ __device__ void for_each(std::size_t count, Use use) {
 
 }  // namespace
 
-// The count comes first, for all.
+// The count is the first argument of each kernel.
 extern "C" {
 
 __global__ void muster_add(std::size_t count, float* to, const float* from) {

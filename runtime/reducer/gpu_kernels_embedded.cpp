@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fat binary that nvcc made of gpu_kernels.cu, MUSTER_GPU_KERNELS, as bytes of this library.
+// Embeds the fat binary that nvcc compiled from gpu_kernels.cu, the file MUSTER_GPU_KERNELS, in this library.
 #include "reducer/gpu_kernels.hpp"
 
 extern "C" [[gnu::visibility("hidden")]] const unsigned char muster_gpu_kernels[];

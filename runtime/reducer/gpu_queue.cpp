@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buckets on GPU memory: enqueued on a stream of their own, and never waited for by the host.
+// Buckets on GPU memory: enqueued on a side stream; the host never waits for them.
 #include <array>
 #include <utility>
 
@@ -12,90 +12,92 @@ namespace {
 
 class GpuQueue : public BucketQueue {
  public:
-  GpuQueue(std::shared_ptr<CommunicatorBackend> own, std::shared_ptr<CommStream> lane,
+  GpuQueue(std::shared_ptr<CommunicatorBackend> comm, std::shared_ptr<CommStream> comm_stream,
            std::shared_ptr<const GradientLayout> layout, const ReducerOptions& options)
-      : own_(own),
-        lane_(lane),
+      : comm_(comm),
+        comm_stream_(comm_stream),
         buckets_(layout->buckets.size()),
         overlap_(options.overlap),
-        reduction_(make_reduction({std::move(own), std::move(layout), make_gpu_arithmetic(std::move(lane))},
-                                  options)) {}
+        reduction_(make_reduction(
+            {std::move(comm), std::move(layout), make_gpu_arithmetic(std::move(comm_stream))}, options)) {}
 
-  void follow(Stream stream) override { lane_->follow(stream); }
-  void lead(Stream stream) override { lane_->lead(stream); }
+  void wait_for(Stream stream) override { comm_stream_->wait_for(stream); }
+  void block(Stream stream) override { comm_stream_->block(stream); }
 
-  void take(std::size_t bucket) override { reduction_->take(bucket); }
+  void add_chunk(std::size_t bucket) override { reduction_->add_chunk(bucket); }
 
   void start(std::size_t bucket) override {
-    if (!overlap_) return waiting_.push_back(bucket);
+    if (!overlap_) return pending_.push_back(bucket);
     enqueue(bucket);
   }
 
   void finish(Stream stream) override {
-    lane_->mark(first_mark(), stream);
-    for (auto const index : std::exchange(waiting_, {})) enqueue(index);
-    lane_->lead(stream);
-    lane_->mark(first_mark() + 1, stream);
-    now_.step = ++steps_;
-    finished_[steps_ % 2] = std::exchange(now_, {});
+    comm_stream_->record(first_event(), stream);
+    for (auto const index : std::exchange(pending_, {})) enqueue(index);
+    comm_stream_->block(stream);
+    comm_stream_->record(first_event() + 1, stream);
+    current_.step = ++steps_;
+    finished_[steps_ % 2] = std::exchange(current_, {});
     (void)last_step();
   }
 
   ReducerStatistics last_step() override {
     for (auto const step : {steps_ - 1, steps_})
-      if (auto const known = of_step(step)) last_ = *known;
+      if (auto const known = statistics(step)) last_ = *known;
     return last_;
   }
 
-  std::optional<ReducerStatistics> of_step(std::uint64_t step) override {
-    auto of = finished_[step % 2];
-    if (step == 0 || of.step != step) return std::nullopt;
-    auto const begin = first_mark(step);
-    auto const exposed = lane_->between(begin, begin + 1);
+  std::optional<ReducerStatistics> statistics(std::uint64_t step) override {
+    auto found = finished_[step % 2];
+    if (step == 0 || found.step != step) return std::nullopt;
+    auto const begin = first_event(step);
+    auto const exposed = comm_stream_->elapsed(begin, begin + 1);
     if (!exposed) return std::nullopt;
-    of.exposed = *exposed;
+    found.exposed = *exposed;
     for (std::size_t i = 0; i < buckets_; ++i) {
-      auto const took = lane_->between(begin + 2 + 2 * i, begin + 3 + 2 * i);
+      auto const took = comm_stream_->elapsed(begin + 2 + 2 * i, begin + 3 + 2 * i);
       if (!took) return std::nullopt;
-      of.communication += *took;
+      found.communication += *took;
     }
-    return of;
+    return found;
   }
 
  private:
-  // Of the step that is under way: two for the wait, and two for each bucket. The step before has others.
-  std::size_t first_mark(std::uint64_t step) const { return step % 2 * (2 * buckets_ + 2); }
-  std::size_t first_mark() const { return first_mark(steps_ + 1); }
+  // The first event of a step: two for the wait, then two for each bucket. Two consecutive steps use
+  // different ones.
+  std::size_t first_event(std::uint64_t step) const { return step % 2 * (2 * buckets_ + 2); }
+  std::size_t first_event() const { return first_event(steps_ + 1); }
 
   void enqueue(std::size_t bucket) {
     auto const bytes = reduction_->bytes(bucket);
-    observe::BucketSpan const span(*own_, bucket, bytes);
-    finished_[(steps_ + 1) % 2] = {};  // its marks are this step's now
-    auto const mark = first_mark() + 2 + 2 * bucket;
-    lane_->mark(mark, lane_->stream());
+    observe::BucketSpan const span(*comm_, bucket, bytes);
+    finished_[(steps_ + 1) % 2] = {};  // this step reuses its events
+    auto const event = first_event() + 2 + 2 * bucket;
+    comm_stream_->record(event, comm_stream_->stream());
     reduction_->reduce(bucket);
-    lane_->mark(mark + 1, lane_->stream());
-    now_.bytes += bytes;
-    ++now_.buckets;
+    comm_stream_->record(event + 1, comm_stream_->stream());
+    current_.bytes += bytes;
+    ++current_.buckets;
   }
 
-  std::shared_ptr<CommunicatorBackend> own_;
-  std::shared_ptr<CommStream> lane_;
+  std::shared_ptr<CommunicatorBackend> comm_;
+  std::shared_ptr<CommStream> comm_stream_;
   std::size_t buckets_;
   bool overlap_;
   std::unique_ptr<BucketReduction> reduction_;
-  std::vector<std::size_t> waiting_;
+  std::vector<std::size_t> pending_;
   std::uint64_t steps_ = 0;
-  ReducerStatistics now_, last_;
-  std::array<ReducerStatistics, 2> finished_;  // the last two steps; their times are asked for
+  ReducerStatistics current_, last_;
+  std::array<ReducerStatistics, 2> finished_;  // the last two steps; their times are read later
 };
 
 }  // namespace
 
-std::unique_ptr<BucketQueue> make_gpu_queue(std::shared_ptr<CommunicatorBackend> own, std::shared_ptr<CommStream> lane,
+std::unique_ptr<BucketQueue> make_gpu_queue(std::shared_ptr<CommunicatorBackend> comm,
+                                            std::shared_ptr<CommStream> comm_stream,
                                             std::shared_ptr<const GradientLayout> layout,
                                             const ReducerOptions& options) {
-  return std::make_unique<GpuQueue>(std::move(own), std::move(lane), std::move(layout), options);
+  return std::make_unique<GpuQueue>(std::move(comm), std::move(comm_stream), std::move(layout), options);
 }
 
 }  // namespace muster::detail

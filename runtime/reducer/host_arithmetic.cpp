@@ -31,7 +31,7 @@ class HostArithmetic : public Arithmetic {
     for (std::size_t i = 0; i < count; ++i) widen_element(to, from, i);
   }
 
-  // sum_shards_element() of every element, but shard by shard, which the compiler makes vectors of.
+  // sum_shards_element() for every element, but shard by shard, which the compiler can vectorize.
   void sum_shards(std::uint16_t* to, const std::uint16_t* from, std::size_t shards, std::size_t count,
                   float divisor) override {
     std::array<float, 2048> sum;

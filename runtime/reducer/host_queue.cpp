@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buckets on host memory: a thread of their own reduces them.
+// Buckets on host memory: a separate thread reduces them.
 #include <pthread.h>
 #include <sys/prctl.h>
 
@@ -25,13 +25,13 @@ double seconds_since(Clock::time_point begin) {
 
 class HostQueue : public BucketQueue {
  public:
-  HostQueue(std::shared_ptr<CommunicatorBackend> own, std::shared_ptr<const GradientLayout> layout,
+  HostQueue(std::shared_ptr<CommunicatorBackend> comm, std::shared_ptr<const GradientLayout> layout,
             const ReducerOptions& options)
-      : own_(own),
-        reduction_(make_reduction({std::move(own), std::move(layout), make_host_arithmetic()}, options)) {
-    // Alone there is nothing to wait for.
-    if (options.overlap && own_->size() > 1) {
-      own_->prefer_sleeping_waits(true);
+      : comm_(comm),
+        reduction_(make_reduction({std::move(comm), std::move(layout), make_host_arithmetic()}, options)) {
+    // A single rank has nothing to wait for.
+    if (options.overlap && comm_->size() > 1) {
+      comm_->prefer_sleeping_waits(true);
       thread_ = std::thread([this] { run(); });
     }
   }
@@ -39,29 +39,29 @@ class HostQueue : public BucketQueue {
   ~HostQueue() override {
     if (!thread_.joinable()) return;
     bool const interrupted = std::uncaught_exceptions() > unwinding_;
-    if (interrupted) own_->interrupt();
+    if (interrupted) comm_->interrupt();
     {
       std::lock_guard const lock(mutex_);
-      ending_ = true;
+      stopping_ = true;
     }
     changed_.notify_all();
     thread_.join();
-    // MPI may still use the buffers of an operation that was cut off.
+    // MPI may still use the buffers of an interrupted operation, so they are leaked.
     if (interrupted && error_) (void)reduction_.release();
   }
 
-  void take(std::size_t bucket) override {
+  void add_chunk(std::size_t bucket) override {
     check();
-    reduction_->take(bucket);
+    reduction_->add_chunk(bucket);
   }
 
   void start(std::size_t bucket) override {
     check();
-    now_.bytes += reduction_->bytes(bucket);
-    ++now_.buckets;
+    current_.bytes += reduction_->bytes(bucket);
+    ++current_.buckets;
     {
       std::lock_guard const lock(mutex_);
-      waiting_.push_back(bucket);
+      pending_.push_back(bucket);
     }
     if (thread_.joinable()) changed_.notify_all();
   }
@@ -70,43 +70,43 @@ class HostQueue : public BucketQueue {
     check();
     auto const begin = Clock::now();
     if (thread_.joinable()) {
-      own_->prefer_sleeping_waits(false);  // nobody computes now
+      comm_->prefer_sleeping_waits(false);  // no thread computes now
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return (waiting_.empty() && !working_) || error_; });
-      own_->prefer_sleeping_waits(true);
+      changed_.wait(lock, [&] { return (pending_.empty() && !working_) || error_; });
+      comm_->prefer_sleeping_waits(true);
     } else {
-      for (auto const bucket : waiting_) work(bucket);
-      waiting_.clear();
+      for (auto const bucket : pending_) work(bucket);
+      pending_.clear();
     }
     check();
-    now_.exposed = seconds_since(begin);
-    now_.communication = std::exchange(busy_, 0.0);
-    now_.step = last_.step + 1;
-    last_ = std::exchange(now_, {});
+    current_.exposed = seconds_since(begin);
+    current_.communication = std::exchange(busy_seconds_, 0.0);
+    current_.step = last_.step + 1;
+    last_ = std::exchange(current_, {});
   }
 
   ReducerStatistics last_step() override { return last_; }
-  std::optional<ReducerStatistics> of_step(std::uint64_t step) override {
+  std::optional<ReducerStatistics> statistics(std::uint64_t step) override {
     return step == last_.step ? std::optional(last_) : std::nullopt;
   }
 
  private:
   void work(std::size_t bucket) {
-    observe::BucketSpan const span(*own_, bucket, reduction_->bytes(bucket));
+    observe::BucketSpan const span(*comm_, bucket, reduction_->bytes(bucket));
     auto const begin = Clock::now();
     reduction_->reduce(bucket);
-    busy_ += seconds_since(begin);
+    busy_seconds_ += seconds_since(begin);
   }
 
   void run() {
     pthread_setname_np(pthread_self(), "muster-reducer");  // as the timeline shows it
-    ::prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);  // ns by which a sleep may be late; 50,000 if not set
+    ::prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);  // ns that a sleep may be late; the default is 50,000
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      auto const bucket = waiting_.front();
-      waiting_.pop_front();
+      changed_.wait(lock, [&] { return stopping_ || !pending_.empty(); });
+      if (pending_.empty()) return;
+      auto const bucket = pending_.front();
+      pending_.pop_front();
       working_ = true;
       lock.unlock();
       std::exception_ptr error;
@@ -118,7 +118,7 @@ class HostQueue : public BucketQueue {
       lock.lock();
       working_ = false;
       error_ = error;
-      if (waiting_.empty() || error) changed_.notify_all();
+      if (pending_.empty() || error) changed_.notify_all();
       if (error) return;
     }
   }
@@ -128,26 +128,26 @@ class HostQueue : public BucketQueue {
     if (error_) std::rethrow_exception(error_);
   }
 
-  std::shared_ptr<CommunicatorBackend> own_;
+  std::shared_ptr<CommunicatorBackend> comm_;
   std::unique_ptr<BucketReduction> reduction_;
   int unwinding_ = std::uncaught_exceptions();
-  ReducerStatistics now_, last_;
-  double busy_ = 0;  // of the thread; read when it has nothing to do
+  ReducerStatistics current_, last_;
+  double busy_seconds_ = 0;  // of the thread; read only while it is idle
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::size_t> waiting_;
-  bool working_ = false, ending_ = false;
+  std::deque<std::size_t> pending_;
+  bool working_ = false, stopping_ = false;
   std::exception_ptr error_;
   std::thread thread_;
 };
 
 }  // namespace
 
-std::unique_ptr<BucketQueue> make_host_queue(std::shared_ptr<CommunicatorBackend> own,
+std::unique_ptr<BucketQueue> make_host_queue(std::shared_ptr<CommunicatorBackend> comm,
                                              std::shared_ptr<const GradientLayout> layout,
                                              const ReducerOptions& options) {
-  return std::make_unique<HostQueue>(std::move(own), std::move(layout), options);
+  return std::make_unique<HostQueue>(std::move(comm), std::move(layout), options);
 }
 
 }  // namespace muster::detail

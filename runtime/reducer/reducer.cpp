@@ -10,16 +10,16 @@
 #include "communicator/backend.hpp"
 #include "communicator/nccl/comm_stream.hpp"
 #include "log.hpp"
-#include "reducer/bucket_size_agreement.hpp"
 #include "reducer/bucket_queue.hpp"
+#include "reducer/bucket_size_agreement.hpp"
 #include "reducer/gpu_kernels.hpp"
 #include "reducer/reduction.hpp"
 
 namespace muster {
 
 using detail::Bucket;
-using detail::CommunicatorBackend;
 using detail::CommStream;
+using detail::CommunicatorBackend;
 using detail::GradientLayout;
 
 struct Reducer::State {
@@ -30,73 +30,74 @@ struct Reducer::State {
   void end_chunk();
   void complete(std::size_t bucket);
   void require_parameter(std::size_t parameter) const;
-  std::size_t first_missing() const;
-  // As the communicator adds.
-  bool plain() const { return !options.bfloat16 && options.chunks == 0; }
+  std::size_t first_not_ready() const;
+  // By an all-reduce of the communicator, without kernels.
+  bool is_plain() const { return !options.bfloat16 && options.chunks == 0; }
 
   ReducerOptions options;
-  std::shared_ptr<CommunicatorBackend> own;
-  std::shared_ptr<CommStream> lane;  // on GPU memory only
+  std::shared_ptr<CommunicatorBackend> comm;
+  std::shared_ptr<CommStream> comm_stream;  // on GPU memory only
   std::shared_ptr<GradientLayout> layout = std::make_shared<GradientLayout>();
   Share chunks;
   std::size_t bucket_bytes = 0;
 
-  // Where the step is.
-  std::uint64_t chunk = 0;  // chunks of this rank's that are complete
+  // Progress of the step.
+  std::uint64_t chunk = 0;  // number of this rank's complete chunks
   std::vector<bool> ready;  // by parameter
   std::size_t ready_count = 0;
-  std::vector<std::size_t> bucket_of;        // by parameter
-  std::vector<std::size_t> not_ready;        // parameters, by bucket
-  std::vector<std::vector<Stream>> streams;  // of those that are ready, by bucket
+  std::vector<std::size_t> bucket_index;     // by parameter
+  std::vector<std::size_t> not_ready;        // number of parameters, by bucket
+  std::vector<std::vector<Stream>> streams;  // of the ready gradients, by bucket
   std::vector<Stream> all_streams;
-  std::vector<bool> complete_buckets;  // for all chunks
+  std::vector<bool> complete_buckets;  // complete for all chunks, by bucket
   std::size_t started = 0;             // buckets
 
-  std::unique_ptr<detail::BucketQueue> queue;  // last: its thread uses the rest
+  std::unique_ptr<detail::BucketQueue> queue;  // last member: its thread uses the others
 };
 
-Reducer::State::State(std::shared_ptr<CommunicatorBackend> world, const ReducerOptions& wanted) : options(wanted) {
+Reducer::State::State(std::shared_ptr<CommunicatorBackend> world, const ReducerOptions& requested)
+    : options(requested) {
   if (options.reduction != Reduction::sum && options.reduction != Reduction::average)
     throw Error(ErrorCode::usage, "reducer: gradients can be summed or averaged only");
   if (options.chunks > 0 && options.bfloat16) {
     throw Error(
         ErrorCode::usage,
-        "reducer: bfloat16 rounds what each rank sends, which depends on the number of ranks: it does "
-        "not go with the deterministic mode (chunks)");
+        "reducer: bfloat16 rounds each rank's data, so the result depends on the number of ranks: use either "
+        "bfloat16 or the deterministic mode (chunks)");
   }
   bool const on_gpu = std::string(world->backend()) == "nccl";
-  if (on_gpu && !plain() && detail::gpu_kernels() == nullptr) {
+  if (on_gpu && !is_plain() && detail::gpu_kernels() == nullptr) {
     throw Error(
         ErrorCode::usage,
         fmt::format("reducer: {} on GPU memory needs kernels, and this Muster was built without nvcc: "
-                    "build it where nvcc is (`muster check-build` tells), or use the job's host_world()",
+                    "build it where nvcc is (`muster check-build` shows it), or use the job's host_world()",
                     options.bfloat16 ? "bfloat16" : "the deterministic mode (chunks)"));
   }
-  own = world->split(0, 0);
-  chunks = options.chunks > 0
-               ? share_of(options.chunks, own->rank(), own->size())
-               : Share{static_cast<std::uint64_t>(own->rank()), static_cast<std::uint64_t>(own->rank()) + 1};
-  if (on_gpu) lane = own->make_stream();
-  if (on_gpu && !plain()) lane->load_kernels(detail::gpu_kernels(), detail::gpu_kernel_names);
+  comm = world->split(0, 0);
+  chunks = options.chunks > 0 ? share_of(options.chunks, comm->rank(), comm->size())
+                              : Share{static_cast<std::uint64_t>(comm->rank()),
+                                      static_cast<std::uint64_t>(comm->rank()) + 1};
+  if (on_gpu) comm_stream = comm->make_stream();
+  if (on_gpu && !is_plain()) comm_stream->load_kernels(detail::gpu_kernels(), detail::gpu_kernel_names);
 }
 
-// Gradients lie in layout->gradients, or nowhere yet.
+// layout->gradients has the program's gradients, or is empty if the reducer is to allocate them.
 void Reducer::State::set_up(std::span<const std::size_t> sizes) {
-  bucket_bytes = detail::agree_on_buckets(*own, lane.get(), sizes, options);
+  bucket_bytes = detail::agree_on_bucket_bytes(*comm, comm_stream.get(), sizes, options);
   bool const own_memory = layout->gradients.empty();
   if (own_memory) allocate(sizes);
   layout->buckets = detail::make_buckets(layout->gradients, bucket_bytes);
-  bucket_of.resize(sizes.size());
+  bucket_index.resize(sizes.size());
   for (std::size_t b = 0; b < layout->buckets.size(); ++b) {
     const Bucket& bucket = layout->buckets[b];
-    for (std::size_t i = bucket.first; i < bucket.last; ++i) bucket_of[i] = b;
-    if (lane && plain() && bucket.memory != nullptr && !own_memory)
-      lane->register_memory(bucket.memory, bucket.count * sizeof(float));
+    for (std::size_t i = bucket.first; i < bucket.last; ++i) bucket_index[i] = b;
+    if (comm_stream && is_plain() && bucket.memory != nullptr && !own_memory)
+      comm_stream->register_memory(bucket.memory, bucket.count * sizeof(float));
   }
   complete_buckets.assign(layout->buckets.size(), false);
   begin_chunk();
-  queue = lane ? detail::make_gpu_queue(own, lane, layout, options)
-               : detail::make_host_queue(own, layout, options);
+  queue = comm_stream ? detail::make_gpu_queue(comm, comm_stream, layout, options)
+                      : detail::make_host_queue(comm, layout, options);
   log::debug("reducer: {} parameters in {} buckets of {} bytes", sizes.size(), layout->buckets.size(),
              bucket_bytes);
 }
@@ -104,9 +105,10 @@ void Reducer::State::set_up(std::span<const std::size_t> sizes) {
 void Reducer::State::allocate(std::span<const std::size_t> sizes) {
   auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
   float* next = nullptr;
-  if (lane) {
-    next = static_cast<float*>(lane->allocate(std::max<std::size_t>(1, total) * sizeof(float)));
-    own->synchronize(lane->stream());  // the zeros come before what the program writes on its streams
+  if (comm_stream) {
+    next = static_cast<float*>(comm_stream->allocate(std::max<std::size_t>(1, total) * sizeof(float)));
+    comm->synchronize(
+        comm_stream->stream());  // zero the memory before the program writes to it on its streams
   } else {
     layout->memory.resize(total);
     next = layout->memory.data();
@@ -120,8 +122,8 @@ void Reducer::State::allocate(std::span<const std::size_t> sizes) {
 void Reducer::State::end_chunk() {
   ++chunk;
   if (chunk >= chunks.count()) return;
-  // What computes the next one overwrites what is being added.
-  for (Stream const stream : all_streams) queue->lead(stream);
+  // The next chunk overwrites the gradients that are being added.
+  for (Stream const stream : all_streams) queue->block(stream);
   begin_chunk();
 }
 
@@ -131,13 +133,13 @@ void Reducer::State::begin_chunk() {
   not_ready.clear();
   for (const Bucket& bucket : layout->buckets) not_ready.push_back(bucket.last - bucket.first);
   streams.resize(layout->buckets.size());
-  for (auto& of_bucket : streams) of_bucket.clear();
+  for (auto& bucket_streams : streams) bucket_streams.clear();
   all_streams.clear();
 }
 
 void Reducer::State::complete(std::size_t bucket) {
-  for (Stream const stream : streams[bucket]) queue->follow(stream);
-  queue->take(bucket);
+  for (Stream const stream : streams[bucket]) queue->wait_for(stream);
+  queue->add_chunk(bucket);
   if (chunk + 1 < chunks.count()) return;
   complete_buckets[bucket] = true;
   while (started < layout->buckets.size() && complete_buckets[started]) queue->start(started++);
@@ -150,13 +152,13 @@ void Reducer::State::require_parameter(std::size_t parameter) const {
               fmt::format("reducer: parameter {} is not in 0 … {}", parameter, parameters - 1));
 }
 
-std::size_t Reducer::State::first_missing() const {
+std::size_t Reducer::State::first_not_ready() const {
   return static_cast<std::size_t>(std::find(ready.begin(), ready.end(), false) - ready.begin());
 }
 
 namespace {
 
-std::vector<std::size_t> sizes_of(std::span<const std::span<float>> gradients) {
+std::vector<std::size_t> parameter_sizes(std::span<const std::span<float>> gradients) {
   std::vector<std::size_t> sizes;
   for (const auto& gradient : gradients) sizes.push_back(gradient.size());
   return sizes;
@@ -177,7 +179,7 @@ Reducer::Reducer(const Communicator& world, std::span<const std::span<float>> gr
                  const ReducerOptions& options)
     : state_(std::make_unique<State>(world.collectives_, options)) {
   state_->layout->gradients.assign(gradients.begin(), gradients.end());
-  state_->set_up(sizes_of(gradients));
+  state_->set_up(parameter_sizes(gradients));
 }
 
 std::size_t Reducer::memory_bytes(std::span<const std::size_t> sizes, const ReducerOptions& options, int rank,
@@ -200,7 +202,7 @@ std::size_t Reducer::buckets() const noexcept { return state_->layout->buckets.s
 std::size_t Reducer::bucket_bytes() const noexcept { return state_->bucket_bytes; }
 ReducerStatistics Reducer::last_step() const { return state_->queue->last_step(); }
 std::optional<ReducerStatistics> Reducer::step(std::uint64_t number) const {
-  return state_->queue->of_step(number);
+  return state_->queue->statistics(number);
 }
 
 void Reducer::ready(std::size_t parameter, Stream stream) {
@@ -213,7 +215,7 @@ void Reducer::ready(std::size_t parameter, Stream stream) {
                             parameter));
   s.ready[parameter] = true;
   ++s.ready_count;
-  auto const bucket = s.bucket_of[parameter];
+  auto const bucket = s.bucket_index[parameter];
   add_once(s.streams[bucket], stream);
   add_once(s.all_streams, stream);
   if (--s.not_ready[bucket] == 0) s.complete(bucket);
@@ -226,10 +228,10 @@ void Reducer::finish(Stream stream) {
     throw Error(ErrorCode::usage,
                 fmt::format("reducer: parameter {} is not ready in chunk {}: make each one ready before "
                             "finish()",
-                            s.first_missing(), s.chunks.begin + s.chunk));
+                            s.first_not_ready(), s.chunks.begin + s.chunk));
   }
-  // A rank without chunks takes part all the same.
-  if (s.started < s.layout->buckets.size()) s.queue->follow(stream);
+  // A rank without chunks takes part in the reductions too.
+  if (s.started < s.layout->buckets.size()) s.queue->wait_for(stream);
   while (s.started < s.layout->buckets.size()) s.queue->start(s.started++);
   s.queue->finish(stream);
   s.chunk = 0;

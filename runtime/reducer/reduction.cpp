@@ -13,91 +13,92 @@ namespace {
 class PlainReduction : public BucketReduction {
  public:
   PlainReduction(ReductionParts parts, Reduction reduction)
-      : on_(std::move(parts)),
+      : parts_(std::move(parts)),
         reduction_(reduction),
-        // NCCL is asked alone too, so that its errors and times are seen on one GPU.
-        nothing_to_do_(on_.own->size() == 1 && on_.arithmetic->stream() == nullptr) {
-    std::size_t most = 0;
-    for (const auto& bucket : on_.layout->buckets)
-      if (bucket.memory == nullptr) most = std::max(most, bucket.count);
-    // One is enough: the buckets are reduced one after the other.
-    if (most > 0 && !nothing_to_do_) together_ = on_.arithmetic->floats(most);
+        // NCCL runs on a single rank too, so that its errors and times show on one GPU.
+        is_noop_(parts_.comm->size() == 1 && parts_.arithmetic->stream() == nullptr) {
+    std::size_t max_count = 0;
+    for (const auto& bucket : parts_.layout->buckets)
+      if (bucket.memory == nullptr) max_count = std::max(max_count, bucket.count);
+    // One buffer is enough: the buckets are reduced one after another.
+    if (max_count > 0 && !is_noop_) packed_ = parts_.arithmetic->floats(max_count);
   }
 
   void reduce(std::size_t index) override {
-    const Bucket& bucket = on_.layout->buckets[index];
-    if (bucket.count == 0 || nothing_to_do_) return;
+    const Bucket& bucket = parts_.layout->buckets[index];
+    if (bucket.count == 0 || is_noop_) return;
     if (bucket.memory != nullptr) return add(bucket.memory, bucket.count);
-    copy_out(bucket, on_.layout->gradients, *on_.arithmetic, together_);
-    add(together_, bucket.count);
-    copy_in(bucket, on_.layout->gradients, *on_.arithmetic, together_);
+    flatten(bucket, parts_.layout->gradients, *parts_.arithmetic, packed_);
+    add(packed_, bucket.count);
+    unflatten(bucket, parts_.layout->gradients, *parts_.arithmetic, packed_);
   }
   std::size_t bytes(std::size_t index) const override {
-    return on_.layout->buckets[index].count * sizeof(float);
+    return parts_.layout->buckets[index].count * sizeof(float);
   }
 
  private:
   void add(float* data, std::size_t count) {
-    observe::Operation const call(*on_.own, observe::Kind::all_reduce, count * sizeof(float));
-    on_.own->all_reduce(data, data, count, DataType::float32, reduction_, on_.arithmetic->stream());
+    observe::Operation const call(*parts_.comm, observe::Kind::all_reduce, count * sizeof(float));
+    parts_.comm->all_reduce(data, data, count, DataType::float32, reduction_, parts_.arithmetic->stream());
   }
 
-  ReductionParts on_;
+  ReductionParts parts_;
   Reduction reduction_;
-  bool nothing_to_do_;
-  float* together_ = nullptr;
+  bool is_noop_;
+  float* packed_ = nullptr;
 };
 
-// Each rank adds one shard of the bucket: all ranks' shards come to it by all_to_all and go from it by
-// all_gather, which is as much traffic as a ring all-reduce has.
+// Each rank adds one shard of the bucket: it receives all ranks' shards by all_to_all and sends the sum by
+// all_gather. The traffic is that of a ring all-reduce.
 class Bfloat16Reduction : public BucketReduction {
  public:
   Bfloat16Reduction(ReductionParts parts, Reduction reduction)
-      : on_(std::move(parts)),
-        ranks_(static_cast<std::size_t>(on_.own->size())),
+      : parts_(std::move(parts)),
+        ranks_(static_cast<std::size_t>(parts_.comm->size())),
         divisor_(reduction == Reduction::average ? static_cast<float>(ranks_) : 1.0f) {
-    std::size_t most = 0;
-    for (const auto& bucket : on_.layout->buckets) most = std::max(most, shard_of(bucket) * ranks_);
+    std::size_t max_count = 0;
+    for (const auto& bucket : parts_.layout->buckets)
+      max_count = std::max(max_count, shard_size(bucket) * ranks_);
     if (ranks_ == 1) return;
-    mine_ = on_.arithmetic->bfloat16s(most);
-    theirs_ = on_.arithmetic->bfloat16s(most);
+    send_buffer_ = parts_.arithmetic->bfloat16s(max_count);
+    recv_buffer_ = parts_.arithmetic->bfloat16s(max_count);
   }
 
   void reduce(std::size_t index) override {
-    const Bucket& bucket = on_.layout->buckets[index];
-    const auto& gradients = on_.layout->gradients;
-    auto& arithmetic = *on_.arithmetic;
+    const Bucket& bucket = parts_.layout->buckets[index];
+    const auto& gradients = parts_.layout->gradients;
+    auto& arithmetic = *parts_.arithmetic;
     if (bucket.count == 0 || ranks_ == 1) return;
-    auto const shard = shard_of(bucket);
+    auto const shard = shard_size(bucket);
     for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
-      arithmetic.narrow(mine_ + at, piece.data(), piece.size());
+      arithmetic.narrow(send_buffer_ + at, piece.data(), piece.size());
     });
     {
-      observe::Operation const call(*on_.own, observe::Kind::all_to_all,
+      observe::Operation const call(*parts_.comm, observe::Kind::all_to_all,
                                     shard * ranks_ * sizeof(std::uint16_t));
-      on_.own->all_to_all(mine_, theirs_, shard, DataType::bfloat16, arithmetic.stream());
+      parts_.comm->all_to_all(send_buffer_, recv_buffer_, shard, DataType::bfloat16, arithmetic.stream());
     }
-    arithmetic.sum_shards(mine_, theirs_, ranks_, shard, divisor_);
+    arithmetic.sum_shards(send_buffer_, recv_buffer_, ranks_, shard, divisor_);
     {
-      observe::Operation const call(*on_.own, observe::Kind::all_gather, shard * sizeof(std::uint16_t));
-      on_.own->all_gather(mine_, theirs_, shard, DataType::bfloat16, arithmetic.stream());
+      observe::Operation const call(*parts_.comm, observe::Kind::all_gather, shard * sizeof(std::uint16_t));
+      parts_.comm->all_gather(send_buffer_, recv_buffer_, shard, DataType::bfloat16, arithmetic.stream());
     }
     for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
-      arithmetic.widen(piece.data(), theirs_ + at, piece.size());
+      arithmetic.widen(piece.data(), recv_buffer_ + at, piece.size());
     });
   }
   std::size_t bytes(std::size_t index) const override {
-    return on_.layout->buckets[index].count * sizeof(std::uint16_t);
+    return parts_.layout->buckets[index].count * sizeof(std::uint16_t);
   }
 
  private:
-  std::size_t shard_of(const Bucket& bucket) const { return (bucket.count + ranks_ - 1) / ranks_; }
+  std::size_t shard_size(const Bucket& bucket) const { return (bucket.count + ranks_ - 1) / ranks_; }
 
-  ReductionParts on_;
+  ReductionParts parts_;
   std::size_t ranks_;
   float divisor_;
-  std::uint16_t* mine_ = nullptr;
-  std::uint16_t* theirs_ = nullptr;
+  std::uint16_t* send_buffer_ = nullptr;
+  std::uint16_t* recv_buffer_ = nullptr;
 };
 
 }  // namespace

@@ -11,36 +11,37 @@
 
 namespace muster::detail {
 
-/// How a bucket is reduced, on host memory or on a GPU's, where every call is enqueued on the arithmetic's
+/// How a bucket is reduced, on host memory or on GPU memory, where every call is enqueued on the arithmetic's
 /// stream.
 class BucketReduction {
  public:
   virtual ~BucketReduction() = default;
-  /// Its gradients are complete for one chunk, and may be overwritten afterwards. In the program's thread.
-  virtual void take(std::size_t /*bucket*/) {}
-  /// Leaves the result where the gradients are. In the thread that communicates; not while take() has the
-  /// same bucket.
+  /// Adds a bucket's gradients, complete for one chunk; the program may overwrite them afterwards. Called in
+  /// the program's thread.
+  virtual void add_chunk(std::size_t /*bucket*/) {}
+  /// Writes the result over the gradients. Called in the communication thread, never during add_chunk() of
+  /// the same bucket.
   virtual void reduce(std::size_t bucket) = 0;
-  /// Of a bucket's gradients, as they travel.
+  /// Bytes of a bucket's gradients as they are sent.
   virtual std::size_t bytes(std::size_t bucket) const = 0;
 };
 
-/// What every reduction works with. All memory is asked for at construction.
+/// Inputs of a reduction. A reduction allocates all its memory in the constructor.
 struct ReductionParts {
-  std::shared_ptr<CommunicatorBackend> own;
+  std::shared_ptr<CommunicatorBackend> comm;
   std::shared_ptr<const GradientLayout> layout;
   std::unique_ptr<Arithmetic> arithmetic;
 };
 
-/// As the options say: one of the next three.
+/// One of the next three, according to the options.
 std::unique_ptr<BucketReduction> make_reduction(ReductionParts parts, const ReducerOptions& options);
-/// As the communicator adds.
+/// By an all-reduce of the communicator.
 std::unique_ptr<BucketReduction> make_plain_reduction(ReductionParts parts, Reduction reduction);
-/// ReducerOptions::bfloat16.
+/// For ReducerOptions::bfloat16.
 std::unique_ptr<BucketReduction> make_bfloat16_reduction(ReductionParts parts, Reduction reduction);
-/// Bytes that the next one asks for, on `rank` of `ranks`.
+/// Bytes that make_tree_reduction() allocates on `rank` of `ranks`.
 std::size_t tree_reduction_bytes(std::span<const Bucket> buckets, std::uint64_t chunks, int rank, int ranks);
-/// ReducerOptions::chunks.
+/// For ReducerOptions::chunks.
 std::unique_ptr<BucketReduction> make_tree_reduction(ReductionParts parts, Reduction reduction,
                                                      std::uint64_t chunks);
 

@@ -5,10 +5,10 @@
 
 namespace muster::bootstrap {
 
-/// Why a rank cannot take part in a meeting, as it says so without proof.
-enum class AuthFailure : std::uint8_t { none, no_library, no_munged };
+/// Why a rank cannot authenticate itself in the rendezvous. Ranks send it unauthenticated.
+enum class AuthFailure : std::uint8_t { none, no_munge_library, no_munged };
 
 /// "its host has no MUNGE library".
-const char* words_of(AuthFailure obstacle);
+const char* to_string(AuthFailure auth_failure);
 
 }  // namespace muster::bootstrap

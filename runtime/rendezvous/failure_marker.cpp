@@ -17,12 +17,12 @@
 namespace muster::bootstrap {
 namespace {
 
-constexpr unsigned kept_seconds = 3600;
+constexpr unsigned marker_lifetime_s = 3600;
 
-// Of this process: when it last heard that a meeting failed, since the host began.
-std::atomic<std::int64_t> last_heard{0};
+// When this process last saw a failed rendezvous, in ns since boot.
+std::atomic<std::int64_t> last_failure{0};
 
-std::string key_of(const std::string& job) { return "muster:told:" + job; }
+std::string key_description(const std::string& job) { return "muster:told:" + job; }
 
 std::int64_t now_since_boot() {
   timespec now{};
@@ -30,9 +30,9 @@ std::int64_t now_since_boot() {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// proc(5): the 22nd field of /proc/PID/stat, in whole clock ticks; the 20th after the name, which may hold
-// anything.
-std::int64_t own_beginning() {
+// starttime, field 22 of /proc/PID/stat in whole clock ticks (proc(5)). The name before it may hold any
+// character, so fields are counted from its end: the 20th.
+std::int64_t process_start_time() {
   auto const text = read_proc_file("/proc/self/stat");
   auto const name_end = text.rfind(") ");
   if (name_end == std::string::npos) return now_since_boot();
@@ -47,23 +47,24 @@ std::int64_t own_beginning() {
 void mark_failure_reported(const std::string& job) noexcept {
   try {
     auto const now = now_since_boot();
-    last_heard = now;
+    last_failure = now;
     auto const key =
-        ::syscall(SYS_add_key, "user", key_of(job).c_str(), &now, sizeof now, KEY_SPEC_USER_KEYRING);
-    if (key > 0) ::syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, kept_seconds, 0, 0);
-  } catch (const std::exception&) {  // then a rank that comes late speaks for itself
+        ::syscall(SYS_add_key, "user", key_description(job).c_str(), &now, sizeof now, KEY_SPEC_USER_KEYRING);
+    if (key > 0) ::syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, marker_lifetime_s, 0, 0);
+  } catch (const std::exception&) {  // then a late rank prints its own line
   }
 }
 
 bool failure_was_reported(const std::string& job) noexcept {
   try {
     auto const key =
-        ::syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", key_of(job).c_str(), 0);
-    std::int64_t told = 0;
-    if (key < 0 || ::syscall(SYS_keyctl, KEYCTL_READ, key, &told, sizeof told, 0) != sizeof told)
+        ::syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", key_description(job).c_str(), 0);
+    std::int64_t reported_at = 0;
+    if (key < 0 ||
+        ::syscall(SYS_keyctl, KEYCTL_READ, key, &reported_at, sizeof reported_at, 0) != sizeof reported_at)
       return false;
-    if (told <= own_beginning() || told <= last_heard) return false;
-    last_heard = now_since_boot();
+    if (reported_at <= process_start_time() || reported_at <= last_failure) return false;
+    last_failure = now_since_boot();
     return true;
   } catch (const std::exception&) {
     return false;

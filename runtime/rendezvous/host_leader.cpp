@@ -14,37 +14,37 @@ namespace {
 
 using control::Message;
 
-std::string socket_of(const RendezvousConfig& plan, int succession) {
-  return succession == 0 ? plan.host_socket : fmt::format("{}/{}", plan.host_socket, succession);
+std::string socket_name(const RendezvousConfig& config, int term) {
+  return term == 0 ? config.host_socket : fmt::format("{}/{}", config.host_socket, term);
 }
 
-// Only who has the key can know it before it is there.
-std::string gate_name(const control::Key& key, const std::string& host_socket) {
+// Nobody without the key can predict this name.
+std::string rank_socket_name(const control::Key& key, const std::string& host_socket) {
   return control::local_name(key, -1) + "/" + host_socket;
 }
 
 }  // namespace
 
-HostLeader::HostLeader(asio::io_context& io, const RendezvousConfig& plan, int succession)
+HostLeader::HostLeader(asio::io_context& io, const RendezvousConfig& config, int term)
     : io_(io),
-      job_(plan.job),
-      host_socket_(socket_of(plan, succession)),
-      size_(plan.size),
-      door_(std::make_unique<control::Acceptor>(io, host_socket_)),
-      seal_(make_peercred_codec()) {}
+      job_(config.job),
+      host_socket_(socket_name(config, term)),
+      size_(config.size),
+      key_acceptor_(std::make_unique<control::Acceptor>(io, host_socket_)),
+      codec_(make_peercred_codec()) {}
 
-std::unique_ptr<HostLeader> HostLeader::try_first(asio::io_context& io, const RendezvousConfig& plan,
-                                                    int succession) {
+std::unique_ptr<HostLeader> HostLeader::try_become_leader(asio::io_context& io,
+                                                          const RendezvousConfig& config, int term) {
   try {
-    return std::unique_ptr<HostLeader>(new HostLeader(io, plan, succession));
+    return std::unique_ptr<HostLeader>(new HostLeader(io, config, term));
   } catch (const Error&) {
     return nullptr;
   }
 }
 
-// The kernel takes connections for a stopped process, too, and says whose they are.
-bool HostLeader::first_is_stopped(asio::io_context& io, const RendezvousConfig& plan, int succession) {
-  auto const endpoint = control::local_endpoint(socket_of(plan, succession));
+// The kernel accepts connections for a stopped process too, and reports its pid.
+bool HostLeader::leader_is_stopped(asio::io_context& io, const RendezvousConfig& config, int term) {
+  auto const endpoint = control::local_endpoint(socket_name(config, term));
   control::Socket socket(io);
   asio::error_code error;
   socket.open(endpoint.protocol(), error);
@@ -52,56 +52,61 @@ bool HostLeader::first_is_stopped(asio::io_context& io, const RendezvousConfig& 
   if (error ||
       ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
     return false;
-  auto const state = control::ProcessHandle::peer_of(socket).state();
+  auto const state = control::ProcessHandle::from_peer(socket).state();
   return state == 'T' || state == 't';
 }
 
-void HostLeader::open(const control::Key& key, Hear hear, Lose lose) {
-  hear_ = std::move(hear);
-  lose_ = std::move(lose);
-  gate_ = std::make_unique<control::AuthenticatingAcceptor>(io_, gate_name(key, host_socket_));
+void HostLeader::open(const control::Key& key, OnMessage on_message, OnDisconnect on_disconnect) {
+  on_message_ = std::move(on_message);
+  on_disconnect_ = std::move(on_disconnect);
+  rank_acceptor_ =
+      std::make_unique<control::AuthenticatingAcceptor>(io_, rank_socket_name(key, host_socket_));
   auto const ranks = static_cast<std::uint32_t>(size_);
-  gate_->open(
+  rank_acceptor_->open(
       size_, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key,
       [this](int rank, control::Socket socket, const control::SessionKeys& keys) {
         admit(rank, std::move(socket), keys);
       });
-  desk_ = std::make_unique<KeyServer>(std::move(door_), *seal_, job_, size_, JobCredentials{key, 0}, nullptr);
+  key_server_ = std::make_unique<KeyServer>(std::move(key_acceptor_), *codec_, job_, size_,
+                                            JobCredentials{key, 0}, nullptr);
 }
 
 void HostLeader::admit(int rank, control::Socket socket, const control::SessionKeys& keys) {
-  // Two processes that say that they are one rank both count: rank 0 tells them so.
-  auto const channel = channels_.emplace_back(std::make_shared<control::SecureChannel>(std::move(socket), keys));
-  // Before it said something it may have given up a welcome that took too long, and come again.
-  auto const spoken = std::make_shared<bool>(false);
+  // Two processes may claim to be one rank. Both stay connected: rank 0 sends both the error.
+  auto const channel =
+      channels_.emplace_back(std::make_shared<control::SecureChannel>(std::move(socket), keys));
+  // A rank that has sent nothing yet may have timed out in the handshake and connected again.
+  auto const has_sent = std::make_shared<bool>(false);
   channel->start(
-      [this, rank, spoken](const Message& message) {
-        *spoken = true;
-        hear_(rank, message);
+      [this, rank, has_sent](const Message& message) {
+        *has_sent = true;
+        on_message_(rank, message);
       },
-      [this, rank, spoken](const std::string& reason) {
-        if (*spoken) lose_(rank, reason);
+      [this, rank, has_sent](const std::string& reason) {
+        if (*has_sent) on_disconnect_(rank, reason);
       });
 }
 
-void HostLeader::tell(const Message& message) {
+void HostLeader::broadcast(const Message& message) {
   for (const auto& channel : channels_) channel->send(message);
 }
 
 void HostLeader::close() {
-  if (desk_) desk_->close();
-  if (gate_) gate_->close();
+  if (key_server_) key_server_->close();
+  if (rank_acceptor_) rank_acceptor_->close();
   for (const auto& channel : channels_) channel->close();
   channels_.clear();
 }
 
-Connection HostLeader::join(asio::io_context& io, const RendezvousConfig& plan, int succession,
-                             const Deadline& deadline) {
-  auto const seal = make_peercred_codec();
-  auto const name = socket_of(plan, succession);
-  auto const ticket = request_job_key(io, control::local_endpoint(name), *seal, plan.job, plan.rank, deadline);
-  return control::connect_once(io, plan.rank, control::local_endpoint(gate_name(ticket.key, name)),
-                               ticket.key, deadline);
+Connection HostLeader::join(asio::io_context& io, const RendezvousConfig& config, int term,
+                            const Deadline& deadline) {
+  auto const codec = make_peercred_codec();
+  auto const name = socket_name(config, term);
+  auto const credentials =
+      request_job_key(io, control::local_endpoint(name), *codec, config.job, config.rank, deadline);
+  return control::connect_once(io, config.rank,
+                               control::local_endpoint(rank_socket_name(credentials.key, name)),
+                               credentials.key, deadline);
 }
 
 }  // namespace muster::bootstrap

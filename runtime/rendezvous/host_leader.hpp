@@ -10,55 +10,55 @@
 
 #include "rendezvous/key_server.hpp"
 #include "rendezvous/rendezvous.hpp"
-#include "transport/secure_channel.hpp"
 #include "transport/authenticating_acceptor.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::bootstrap {
 
 using Connection = std::pair<control::Socket, control::SessionKeys>;
 
-/// The ranks of one host meet at whichever of them is first to take the host's UNIX socket, and that one
-/// alone goes to rank 0: rank 0 then holds one connection a host and opens one credential a host. Every call
-/// but join() on the io_context's thread.
+/// The first rank of a host that binds the host's UNIX socket is its leader. The host's other ranks connect
+/// to it, and it alone connects to rank 0, so rank 0 holds one connection and decodes one credential per
+/// host. All calls but join() on the io_context's thread.
 class HostLeader {
  public:
-  using Hear = std::function<void(int rank, const control::Message& message)>;
-  using Lose = std::function<void(int rank, const std::string& reason)>;
+  using OnMessage = std::function<void(int rank, const control::Message& message)>;
+  using OnDisconnect = std::function<void(int rank, const std::string& reason)>;
 
-  /// Null where another process of the host was first. Nobody is served before open().
-  /// `succession`: 0, and one more for each first that was found stopped.
-  static std::unique_ptr<HostLeader> try_first(asio::io_context& io, const RendezvousConfig& plan,
-                                                int succession = 0);
-  /// The first is there but stopped, so that the others cannot go through it.
-  static bool first_is_stopped(asio::io_context& io, const RendezvousConfig& plan, int succession);
+  /// Null when another process of the host leads. No rank is served before open().
+  /// `term`: the number of leaders that were found stopped before.
+  static std::unique_ptr<HostLeader> try_become_leader(asio::io_context& io, const RendezvousConfig& config,
+                                                       int term = 0);
+  /// True when the leader exists but is stopped, so that no rank can connect through it.
+  static bool leader_is_stopped(asio::io_context& io, const RendezvousConfig& config, int term);
 
-  /// Hands the job's key to the ranks of the host, and takes them in.
+  /// Sends the job's key to the ranks of the host and accepts their connections.
   /// @throws Error(ErrorCode::system)
-  void open(const control::Key& key, Hear hear, Lose lose);
-  void tell(const control::Message& message);
-  /// After what was sent.
+  void open(const control::Key& key, OnMessage on_message, OnDisconnect on_disconnect);
+  void broadcast(const control::Message& message);
+  /// Sends what is queued, then closes the connections.
   void close();
 
-  /// A rank's side: one attempt to come in where another process was first.
-  /// @throws Error(ErrorCode::system) with the reason why not.
-  static Connection join(asio::io_context& io, const RendezvousConfig& plan, int succession,
+  /// A rank's side: one attempt to connect to the leader.
+  /// @throws Error(ErrorCode::system) with the reason.
+  static Connection join(asio::io_context& io, const RendezvousConfig& config, int term,
                          const Deadline& deadline);
 
  private:
-  HostLeader(asio::io_context& io, const RendezvousConfig& plan, int succession);
+  HostLeader(asio::io_context& io, const RendezvousConfig& config, int term);
   void admit(int rank, control::Socket socket, const control::SessionKeys& keys);
 
   asio::io_context& io_;
   std::string job_;
   std::string host_socket_;
   int size_;
-  std::unique_ptr<control::Acceptor> door_;  // until it is open
-  std::unique_ptr<CredentialCodec> seal_;
-  std::unique_ptr<KeyServer> desk_;
-  std::unique_ptr<control::AuthenticatingAcceptor> gate_;
+  std::unique_ptr<control::Acceptor> key_acceptor_;  // until open()
+  std::unique_ptr<CredentialCodec> codec_;
+  std::unique_ptr<KeyServer> key_server_;
+  std::unique_ptr<control::AuthenticatingAcceptor> rank_acceptor_;
   std::vector<std::shared_ptr<control::SecureChannel>> channels_;
-  Hear hear_;
-  Lose lose_;
+  OnMessage on_message_;
+  OnDisconnect on_disconnect_;
 };
 
 }  // namespace muster::bootstrap

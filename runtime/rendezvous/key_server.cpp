@@ -16,35 +16,36 @@ using nlohmann::json;
 using Bytes = std::vector<std::uint8_t>;
 
 using Magic = std::array<std::uint8_t, 8>;
-constexpr Magic magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
-constexpr Magic declining{'m', 'u', 's', 't', 'n', 'o', 't', 1};
-constexpr std::size_t header_bytes = magic.size() + 4;
-constexpr std::size_t max_sealed_bytes = 8192;  // a credential of a few hundred bytes is longer by half
-constexpr std::size_t strangers_kept = 256;
-// munged answers with two threads of its own unless told otherwise (munged(8), --num-threads).
-constexpr std::size_t seals_at_once = 4;
+constexpr Magic key_magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
+constexpr Magic auth_failure_magic{'m', 'u', 's', 't', 'n', 'o', 't', 1};
+constexpr std::size_t header_bytes = key_magic.size() + 4;
+constexpr std::size_t max_credential_bytes = 8192;  // MUNGE adds half to the few hundred bytes of a payload
+constexpr std::size_t extra_connections = 256;
+// munged itself has two threads by default (munged(8), --num-threads).
+constexpr std::size_t credential_thread_count = 4;
 
 using Header = std::array<std::uint8_t, header_bytes>;
 
-Bytes header_of(const Magic& word, std::size_t number) {
-  Bytes header(word.begin(), word.end());
+Bytes make_header(const Magic& magic, std::size_t number) {
+  Bytes header(magic.begin(), magic.end());
   for (int i = 0; i < 4; ++i) header.push_back(static_cast<std::uint8_t>(number >> (8 * i)));
   return header;
 }
 
-Bytes framed(const Bytes& sealed) {
-  auto frame = header_of(magic, sealed.size());
-  frame.insert(frame.end(), sealed.begin(), sealed.end());
+Bytes make_frame(const Bytes& credential) {
+  auto frame = make_header(key_magic, credential.size());
+  frame.insert(frame.end(), credential.begin(), credential.end());
   return frame;
 }
 
-bool begins_with(const Header& header, const Magic& word) {
-  return std::equal(word.begin(), word.end(), header.begin());
+bool has_magic(const Header& header, const Magic& magic) {
+  return std::equal(magic.begin(), magic.end(), header.begin());
 }
 
-std::size_t number_in(const Header& header) {
+std::size_t read_number(const Header& header) {
   std::size_t number = 0;
-  for (int i = 3; i >= 0; --i) number = (number << 8) | header[magic.size() + static_cast<std::size_t>(i)];
+  for (int i = 3; i >= 0; --i)
+    number = (number << 8) | header[key_magic.size() + static_cast<std::size_t>(i)];
   return number;
 }
 
@@ -53,11 +54,11 @@ struct Frame {
   Bytes body;
 };
 
-// What follows the header, then calls `done` with the reason why not, empty when it worked.
+// Reads the body after the header, then calls `done` with the error text, empty on success.
 template <typename Done>
 void read_body(control::Socket& socket, const std::shared_ptr<Frame>& frame, Done done) {
-  auto const length = begins_with(frame->header, magic) ? number_in(frame->header) : 0;
-  if (length == 0 || length > max_sealed_bytes) return done("no frame of Muster's");
+  auto const length = has_magic(frame->header, key_magic) ? read_number(frame->header) : 0;
+  if (length == 0 || length > max_credential_bytes) return done("not a frame of Muster");
   frame->body.resize(length);
   asio::async_read(socket, asio::buffer(frame->body),
                    [frame, done](const asio::error_code& failed, std::size_t) {
@@ -67,194 +68,201 @@ void read_body(control::Socket& socket, const std::shared_ptr<Frame>& frame, Don
 
 }  // namespace
 
-const char* words_of(AuthFailure obstacle) {
-  return obstacle == AuthFailure::no_library ? "its host has no MUNGE library" : "no munged answers on its host";
+const char* to_string(AuthFailure auth_failure) {
+  return auth_failure == AuthFailure::no_munge_library ? "its host has no MUNGE library"
+                                                       : "no munged answers on its host";
 }
 
 struct KeyServer::Request {
-  explicit Request(std::shared_ptr<control::Acceptor::PendingConnection> from) : visitor(std::move(from)) {}
-  std::shared_ptr<control::Acceptor::PendingConnection> visitor;
+  explicit Request(std::shared_ptr<control::Acceptor::PendingConnection> from)
+      : connection(std::move(from)) {}
+  std::shared_ptr<control::Acceptor::PendingConnection> connection;
   std::shared_ptr<Frame> frame = std::make_shared<Frame>();
   Bytes reply;
 };
 
-KeyServer::KeyServer(std::unique_ptr<control::Acceptor> door, CredentialCodec& seal, std::string job, int ranks,
-                 const JobCredentials& ticket, OnRefusal on_refusal, OnDecline on_decline)
-    : door_(std::move(door)),
-      seal_(seal),
+KeyServer::KeyServer(std::unique_ptr<control::Acceptor> acceptor, CredentialCodec& codec, std::string job,
+                     int ranks, const JobCredentials& credentials, OnRefusal on_refusal,
+                     OnAuthFailure on_auth_failure)
+    : acceptor_(std::move(acceptor)),
+      codec_(codec),
       job_(std::move(job)),
       ranks_(ranks),
-      ticket_(ticket),
+      credentials_(credentials),
       on_refusal_(std::move(on_refusal)),
-      on_decline_(std::move(on_decline)),
-      sealers_(seals_at_once) {
-  door_->open(static_cast<std::size_t>(ranks) + strangers_kept,
-              [this](const std::shared_ptr<control::Acceptor::PendingConnection>& visitor) {
-                read(std::make_shared<Request>(visitor));
-              });
+      on_auth_failure_(std::move(on_auth_failure)),
+      credential_threads_(credential_thread_count) {
+  acceptor_->open(static_cast<std::size_t>(ranks) + extra_connections,
+                  [this](const std::shared_ptr<control::Acceptor::PendingConnection>& connection) {
+                    read(std::make_shared<Request>(connection));
+                  });
 }
 
-// What waits for its turn finds nobody to answer any more: only what munged has been asked is waited for.
+// Drops the requests in the queue, for which no connection is left, and waits only for calls into munged.
 KeyServer::~KeyServer() {
-  sealers_.stop();
-  sealers_.join();
+  credential_threads_.stop();
+  credential_threads_.join();
 }
 
 void KeyServer::read(const std::shared_ptr<Request>& request) {
-  auto& socket = request->visitor->socket;
+  auto& socket = request->connection->socket;
   asio::async_read(socket, asio::buffer(request->frame->header),
                    [this, request, &socket](const asio::error_code& error, std::size_t) {
-                     if (request->visitor->gone) return;
-                     if (error) return door_->drop(request->visitor);
-                     if (begins_with(request->frame->header, declining)) return read_decline(request);
-                     read_body(socket, request->frame, [this, request](const std::string& why) {
-                       if (request->visitor->gone) return;
-                       if (!why.empty()) return door_->drop(request->visitor);
+                     if (request->connection->released) return;
+                     if (error) return acceptor_->drop(request->connection);
+                     if (has_magic(request->frame->header, auth_failure_magic))
+                       return read_auth_failure(request);
+                     read_body(socket, request->frame, [this, request](const std::string& reason) {
+                       if (request->connection->released) return;
+                       if (!reason.empty()) return acceptor_->drop(request->connection);
                        answer(request);
                      });
                    });
 }
 
-// Nothing is proven: it is only passed on when it can be true, and stays a word about the rank.
-void KeyServer::read_decline(const std::shared_ptr<Request>& request) {
-  auto const rank = number_in(request->frame->header);
+// The message is unauthenticated: only a plausible one is passed on, and it stays a claim about the rank.
+void KeyServer::read_auth_failure(const std::shared_ptr<Request>& request) {
+  auto const rank = read_number(request->frame->header);
   request->frame->body.assign(1, 0);
   asio::async_read(
-      request->visitor->socket, asio::buffer(request->frame->body),
+      request->connection->socket, asio::buffer(request->frame->body),
       [this, request, rank](const asio::error_code& error, std::size_t) {
-        if (request->visitor->gone) return;
-        door_->drop(request->visitor);
-        auto const obstacle = static_cast<AuthFailure>(request->frame->body[0]);
-        bool const known = obstacle == AuthFailure::no_library || obstacle == AuthFailure::no_munged;
-        if (!error && known && rank > 0 && rank < static_cast<std::size_t>(ranks_) && on_decline_)
-          on_decline_(static_cast<int>(rank), obstacle);
+        if (request->connection->released) return;
+        acceptor_->drop(request->connection);
+        auto const auth_failure = static_cast<AuthFailure>(request->frame->body[0]);
+        bool const known =
+            auth_failure == AuthFailure::no_munge_library || auth_failure == AuthFailure::no_munged;
+        if (!error && known && rank > 0 && rank < static_cast<std::size_t>(ranks_) && on_auth_failure_)
+          on_auth_failure_(static_cast<int>(rank), auth_failure);
       });
 }
 
-void KeyServer::refuse(const std::shared_ptr<Request>& request, const std::string& why) {
-  // What a stranger sent, or a rank of ours whose credential does not fit: it sees that it is cut off.
-  log::debug("join: a request for the key was refused: {}", why);
-  if (on_refusal_) on_refusal_(why);
-  door_->drop(request->visitor);
+void KeyServer::refuse(const std::shared_ptr<Request>& request, const std::string& reason) {
+  // The sender is a stranger, or a rank of ours with a wrong credential. It sees that the connection closes.
+  log::debug("join: a request for the key was refused: {}", reason);
+  if (on_refusal_) on_refusal_(reason);
+  acceptor_->drop(request->connection);
 }
 
 void KeyServer::answer(const std::shared_ptr<Request>& request) {
-  asio::post(sealers_, [this, request, io = request->visitor->socket.get_executor()] {
-    std::string why;
+  asio::post(credential_threads_, [this, request, io = request->connection->socket.get_executor()] {
+    std::string reason;
     try {
-      request->reply = reply_to(request->frame->body);
+      request->reply = make_reply(request->frame->body);
     } catch (const std::exception& error) {
-      why = error.what();
+      reason = error.what();
     }
-    asio::post(io, [this, request, why] {
-      if (request->visitor->gone) return;
-      if (!why.empty()) return refuse(request, why);
-      asio::async_write(request->visitor->socket, asio::buffer(request->reply),
+    asio::post(io, [this, request, reason] {
+      if (request->connection->released) return;
+      if (!reason.empty()) return refuse(request, reason);
+      asio::async_write(request->connection->socket, asio::buffer(request->reply),
                         [this, request](const asio::error_code&, std::size_t) {
-                          if (!request->visitor->gone) door_->drop(request->visitor);
+                          if (!request->connection->released) acceptor_->drop(request->connection);
                         });
     });
   });
 }
 
-// On one of the sealers' threads.
-std::vector<std::uint8_t> KeyServer::reply_to(const std::vector<std::uint8_t>& sealed) const {
-  json const wish = read_cbor(seal_.open(sealed), "a request for the key");
-  auto const rank = wish.at("rank").get<int>();
-  if (wish.at("job").get<std::string>() != job_) throw Error(ErrorCode::system, "it belongs to another job");
+// Runs on one of credential_threads_.
+std::vector<std::uint8_t> KeyServer::make_reply(const std::vector<std::uint8_t>& credential) const {
+  json const plain_request = read_cbor(codec_.decode(credential), "a request for the key");
+  auto const rank = plain_request.at("rank").get<int>();
+  if (plain_request.at("job").get<std::string>() != job_)
+    throw Error(ErrorCode::system, "it belongs to another job");
   if (rank < 1 || rank >= ranks_) throw Error(ErrorCode::system, fmt::format("there is no rank {}", rank));
-  json const ticket{{"job", job_},
-                    {"rank", rank},
-                    {"nonce", json::binary(wish.at("nonce").get_binary())},
-                    {"key", json::binary(Bytes(ticket_.key.begin(), ticket_.key.end()))},
-                    {"port", ticket_.port}};
-  return framed(seal_.close(write_cbor(ticket)));
+  json const credentials{{"job", job_},
+                         {"rank", rank},
+                         {"nonce", json::binary(plain_request.at("nonce").get_binary())},
+                         {"key", json::binary(Bytes(credentials_.key.begin(), credentials_.key.end()))},
+                         {"port", credentials_.port}};
+  return make_frame(codec_.encode(write_cbor(credentials)));
 }
 
 namespace {
 
-// Runs what was begun on `socket`, until the deadline at the latest, and says what `why` was by then: the
-// handlers that closing cancels still write there.
-std::string run_to_end(asio::io_context& io, control::Socket& socket, const std::string& why,
-                       const Deadline& deadline) {
+// Runs the operations started on `socket`, until the deadline at the latest, and returns a copy of `reason`
+// at that time: the handlers that close() cancels still write to `reason`.
+std::string run_until_done(asio::io_context& io, control::Socket& socket, const std::string& reason,
+                           const Deadline& deadline) {
   io.restart();
   io.run_until(deadline.when());
-  auto said = why;
+  auto final_reason = reason;
   asio::error_code ignored;
   socket.close(ignored);
   io.restart();
   io.run();
-  return said;
+  return final_reason;
 }
 
-// What rank 0 answers to the wish of `rank` that bore `nonce`.
-JobCredentials ticket_in(const json& answer, const std::string& job, int rank, const Bytes& nonce) {
+// Reads rank 0's answer to the request of `rank` with `nonce`.
+JobCredentials parse_credentials(const json& answer, const std::string& job, int rank, const Bytes& nonce) {
   if (answer.at("job").get<std::string>() != job || answer.at("rank").get<int>() != rank ||
       Bytes(answer.at("nonce").get_binary()) != nonce) {
-    throw Error(ErrorCode::system, "the answer is for somebody else");
+    throw Error(ErrorCode::system, "the answer is for another request");
   }
-  JobCredentials ticket;
+  JobCredentials credentials;
   auto const key = answer.at("key").get_binary();
-  if (key.size() != ticket.key.size()) throw Error(ErrorCode::system, "the answer has no key");
-  std::copy(key.begin(), key.end(), ticket.key.begin());
-  ticket.port = answer.at("port").get<std::uint16_t>();
-  return ticket;
+  if (key.size() != credentials.key.size()) throw Error(ErrorCode::system, "the answer has no key");
+  std::copy(key.begin(), key.end(), credentials.key.begin());
+  credentials.port = answer.at("port").get<std::uint16_t>();
+  return credentials;
 }
 
 }  // namespace
 
-void report_auth_failure(asio::io_context& io, const control::Endpoint& desk, int rank, AuthFailure obstacle,
-                const Deadline& deadline) {
-  auto word = header_of(declining, static_cast<std::size_t>(rank));
-  word.push_back(static_cast<std::uint8_t>(obstacle));
+void report_auth_failure(asio::io_context& io, const control::Endpoint& endpoint, int rank,
+                         AuthFailure auth_failure, const Deadline& deadline) {
+  auto message = make_header(auth_failure_magic, static_cast<std::size_t>(rank));
+  message.push_back(static_cast<std::uint8_t>(auth_failure));
   control::Socket socket(io);
-  std::string why = "no answer within " + text_of(deadline.length());
+  std::string reason = "no answer within " + format_duration(deadline.length());
   std::array<std::uint8_t, 1> end{};
-  socket.async_connect(desk, [&](const asio::error_code& error) {
-    if (error) return void(why = error.message());
-    asio::async_write(socket, asio::buffer(word), [&](const asio::error_code& failed, std::size_t) {
-      why = failed ? failed.message() : "";
-      // Until it was read: the other side closes.
+  socket.async_connect(endpoint, [&](const asio::error_code& error) {
+    if (error) return void(reason = error.message());
+    asio::async_write(socket, asio::buffer(message), [&](const asio::error_code& failed, std::size_t) {
+      reason = failed ? failed.message() : "";
+      // The server closes the connection when it has read the message.
       asio::async_read(socket, asio::buffer(end), [](const asio::error_code&, std::size_t) {});
     });
   });
-  auto const said = run_to_end(io, socket, why, deadline);
-  if (!said.empty()) throw Error(ErrorCode::system, said);
+  auto const final_reason = run_until_done(io, socket, reason, deadline);
+  if (!final_reason.empty()) throw Error(ErrorCode::system, final_reason);
 }
 
-JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& desk, CredentialCodec& seal, const std::string& job,
-                      int rank, const Deadline& deadline) {
+JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& endpoint,
+                               CredentialCodec& codec, const std::string& job, int rank,
+                               const Deadline& deadline) {
   auto const nonce = control::random_nonce();
   Bytes const own(nonce.begin(), nonce.end());
-  auto const wish = write_cbor(json{{"job", job}, {"rank", rank}, {"nonce", json::binary(own)}});
+  auto const plain_request = write_cbor(json{{"job", job}, {"rank", rank}, {"nonce", json::binary(own)}});
   Bytes request;
   control::Socket socket(io);
   auto const frame = std::make_shared<Frame>();
-  std::string why = "no answer within " + text_of(deadline.length());
-  bool came = false;
-  socket.async_connect(desk, [&](const asio::error_code& error) {
-    if (error) return void(why = error.message());
-    if (!control::is_own_user(socket)) return void(why = "it is another user's");
-    // Not before: until rank 0 listens, every rank comes many times, and munged has other work.
+  std::string reason = "no answer within " + format_duration(deadline.length());
+  bool received = false;
+  socket.async_connect(endpoint, [&](const asio::error_code& error) {
+    if (error) return void(reason = error.message());
+    if (!control::is_own_user(socket)) return void(reason = "it is another user's");
+    // Only now: until rank 0 listens, every rank retries many times, and munged serves other programs too.
     try {
-      request = framed(seal.close(wish));
-    } catch (const std::exception& unsealed) {
-      return void(why = unsealed.what());
+      request = make_frame(codec.encode(plain_request));
+    } catch (const std::exception& encode_error) {
+      return void(reason = encode_error.what());
     }
     asio::async_write(socket, asio::buffer(request), [&](const asio::error_code& failed, std::size_t) {
-      if (failed) return void(why = failed.message());
+      if (failed) return void(reason = failed.message());
       asio::async_read(socket, asio::buffer(frame->header), [&](const asio::error_code& cut, std::size_t) {
-        if (cut) return void(why = cut.message());
-        read_body(socket, frame, [&](const std::string& reason) {
-          came = reason.empty();
-          if (!came) why = reason;
+        if (cut) return void(reason = cut.message());
+        read_body(socket, frame, [&](const std::string& body_error) {
+          received = body_error.empty();
+          if (!received) reason = body_error;
         });
       });
     });
   });
-  auto const said = run_to_end(io, socket, why, deadline);
-  if (!came) throw Error(ErrorCode::system, said);
-  return ticket_in(read_cbor(seal.open(frame->body), "rank 0's answer"), job, rank, own);
+  auto const final_reason = run_until_done(io, socket, reason, deadline);
+  if (!received) throw Error(ErrorCode::system, final_reason);
+  return parse_credentials(read_cbor(codec.decode(frame->body), "rank 0's answer"), job, rank, own);
 }
 
 }  // namespace muster::bootstrap

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks that no PMIx introduces get the job's key from rank 0.
+// How ranks get the job's key from rank 0 without PMIx.
 //
-//   rank → desk   magic, length, sealed {job, rank, nonce}
-//   desk → rank   magic, length, sealed {job, rank, nonce, key, port}
+//   rank → server   magic, length, credential {job, rank, nonce}
+//   server → rank   magic, length, credential {job, rank, nonce, key, port}
 //
-// A rank that has no seal to close says, without proof, why:
+// A rank that cannot make a credential sends the reason, unauthenticated:
 //
-//   rank → desk   another magic, rank, obstacle
+//   rank → server   another magic, rank, AuthFailure
 //
-// The seal proves the user, the job's name keeps two jobs of one user apart, and the rank's nonce in the
-// answer keeps an old one from being sent again.
+// The credential proves the user, the job's name separates two jobs of one user, and the rank's nonce in the
+// answer prevents the replay of an old answer.
 #pragma once
 
 #include <cstdint>
@@ -26,52 +26,54 @@
 
 namespace muster::bootstrap {
 
-/// What the desk hands out: the job's key and the port of the gate that asks for it.
+/// What the server sends: the job's key and the port where ranks authenticate with it.
 struct JobCredentials {
   control::Key key{};
   std::uint16_t port = 0;
 };
 
-/// Rank 0's side. Every call on the io_context's thread.
+/// Rank 0's side. All calls on the io_context's thread.
 class KeyServer {
  public:
-  /// Somebody was refused, a stranger or a rank; `why` says so in words.
-  using OnRefusal = std::function<void(const std::string& why)>;
-  /// Somebody said, without proof, that he is this rank and cannot take part.
-  using OnDecline = std::function<void(int rank, AuthFailure obstacle)>;
+  /// The server refused a request, of a stranger or of a rank.
+  using OnRefusal = std::function<void(const std::string& reason)>;
+  /// A process sent, unauthenticated, that it is this rank and cannot authenticate itself.
+  using OnAuthFailure = std::function<void(int rank, AuthFailure auth_failure)>;
 
-  KeyServer(std::unique_ptr<control::Acceptor> door, CredentialCodec& seal, std::string job, int ranks, const JobCredentials& ticket,
-          OnRefusal on_refusal, OnDecline on_decline = nullptr);
+  KeyServer(std::unique_ptr<control::Acceptor> acceptor, CredentialCodec& codec, std::string job, int ranks,
+            const JobCredentials& credentials, OnRefusal on_refusal, OnAuthFailure on_auth_failure = nullptr);
   ~KeyServer();
   KeyServer(const KeyServer&) = delete;
   KeyServer& operator=(const KeyServer&) = delete;
-  void close() { door_->close(); }
+  void close() { acceptor_->close(); }
 
  private:
   struct Request;
   void read(const std::shared_ptr<Request>& request);
-  void read_decline(const std::shared_ptr<Request>& request);
+  void read_auth_failure(const std::shared_ptr<Request>& request);
   void answer(const std::shared_ptr<Request>& request);
-  std::vector<std::uint8_t> reply_to(const std::vector<std::uint8_t>& sealed) const;
-  void refuse(const std::shared_ptr<Request>& request, const std::string& why);
+  std::vector<std::uint8_t> make_reply(const std::vector<std::uint8_t>& credential) const;
+  void refuse(const std::shared_ptr<Request>& request, const std::string& reason);
 
-  std::unique_ptr<control::Acceptor> door_;
-  CredentialCodec& seal_;
+  std::unique_ptr<control::Acceptor> acceptor_;
+  CredentialCodec& codec_;
   std::string job_;
   int ranks_;
-  JobCredentials ticket_;
+  JobCredentials credentials_;
   OnRefusal on_refusal_;
-  OnDecline on_decline_;
-  asio::thread_pool sealers_;  // munged takes a millisecond for each, or hangs
+  OnAuthFailure on_auth_failure_;
+  asio::thread_pool credential_threads_;  // munged takes 1 ms per credential, or hangs
 };
 
-/// A rank's side: asks at one endpoint. Runs the io_context itself, until the deadline at the latest.
-/// @throws Error(ErrorCode::system) with the reason why there is no ticket.
-JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& desk, CredentialCodec& seal, const std::string& job,
-                      int rank, const Deadline& deadline);
+/// A rank's side: requests the key at one endpoint. Runs the io_context itself, until the deadline at the
+/// latest.
+/// @throws Error(ErrorCode::system) with the reason.
+JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& endpoint,
+                               CredentialCodec& codec, const std::string& job, int rank,
+                               const Deadline& deadline);
 
-/// Tells a desk why `rank` cannot take part. As request_job_key().
-void report_auth_failure(asio::io_context& io, const control::Endpoint& desk, int rank, AuthFailure obstacle,
-                const Deadline& deadline);
+/// Reports to a key server why `rank` cannot authenticate itself. Otherwise as request_job_key().
+void report_auth_failure(asio::io_context& io, const control::Endpoint& endpoint, int rank,
+                         AuthFailure auth_failure, const Deadline& deadline);
 
 }  // namespace muster::bootstrap

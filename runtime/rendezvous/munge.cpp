@@ -16,52 +16,52 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// munge.h, MUNGE 0.5: its numbers are the library's interface.
+// From munge.h, MUNGE 0.5: these numbers are part of the library's interface.
 struct Context;
 constexpr int option_cipher = 0;
 constexpr int option_uid_restriction = 9;
 constexpr int cipher_aes128 = 4;
-// munged answers in about a millisecond; one that hangs must not hold the join, and rank 0 is to hear of it.
-constexpr std::chrono::milliseconds munged_time{5000};
+// munged answers in about 1 ms. One that hangs must not hold the join, which must still report it to rank 0.
+constexpr std::chrono::milliseconds munged_timeout{5000};
 
 struct Library {
   Library() : object("MUSTER_MUNGE_LIBRARY", "libmunge.so.2", "is MUNGE installed on this node?") {
-    object.find(encode, "munge_encode");
-    object.find(decode, "munge_decode");
-    object.find(text, "munge_strerror");
-    object.find(create, "munge_ctx_create");
-    object.find(destroy, "munge_ctx_destroy");
-    object.find(set, "munge_ctx_set");
+    object.find(munge_encode, "munge_encode");
+    object.find(munge_decode, "munge_decode");
+    object.find(munge_strerror, "munge_strerror");
+    object.find(munge_ctx_create, "munge_ctx_create");
+    object.find(munge_ctx_destroy, "munge_ctx_destroy");
+    object.find(munge_ctx_set, "munge_ctx_set");
   }
   detail::SharedObject object;
-  int (*encode)(char** credential, Context*, const void* bytes, int length) = nullptr;
-  int (*decode)(const char* credential, Context*, void** bytes, int* length, uid_t*, gid_t*) = nullptr;
-  const char* (*text)(int) = nullptr;
-  Context* (*create)() = nullptr;
-  void (*destroy)(Context*) = nullptr;
-  int (*set)(Context*, int option, ...) = nullptr;
+  int (*munge_encode)(char** credential, Context*, const void* bytes, int length) = nullptr;
+  int (*munge_decode)(const char* credential, Context*, void** bytes, int* length, uid_t*, gid_t*) = nullptr;
+  const char* (*munge_strerror)(int) = nullptr;
+  Context* (*munge_ctx_create)() = nullptr;
+  void (*munge_ctx_destroy)(Context*) = nullptr;
+  int (*munge_ctx_set)(Context*, int option, ...) = nullptr;
 };
 
-// What one call of the library works on. It may go on after we stopped waiting for it.
+// The data of one library call, which may still run when we no longer wait for it.
 struct Work {
   Bytes in;
   Bytes out;
   uid_t uid = 0;
-  std::string wrong;  // what cannot be asked of this libmunge
+  std::string unsupported;  // what this libmunge cannot do
 };
 
-class Munge : public CredentialCodec {
+class MungeCodec : public CredentialCodec {
  public:
-  explicit Munge(const Deadline& deadline)
-      : library_(std::make_shared<Library>()), patience_(std::min(munged_time, deadline.remaining() / 2)) {
-    // As whom MUNGE knows this process: in a user namespace that is not what getuid() says.
-    user_ = decode(encode({}, nullptr)).uid;
+  explicit MungeCodec(const Deadline& deadline)
+      : library_(std::make_shared<Library>()), timeout_(std::min(munged_timeout, deadline.remaining() / 2)) {
+    // The user that MUNGE sees: in a user namespace it differs from getuid().
+    user_ = munge_decode(munge_encode({}, nullptr)).uid;
   }
 
-  Bytes close(std::span<const std::uint8_t> bytes) override { return encode(bytes, &user_); }
+  Bytes encode(std::span<const std::uint8_t> bytes) override { return munge_encode(bytes, &user_); }
 
-  Bytes open(std::span<const std::uint8_t> sealed) override {
-    auto work = decode(Bytes(sealed.begin(), sealed.end()));
+  Bytes decode(std::span<const std::uint8_t> credential) override {
+    auto work = munge_decode(Bytes(credential.begin(), credential.end()));
     if (work.uid != user_) {
       throw Error(ErrorCode::system,
                   fmt::format("the credential is of user {}, not of the job's user {}", work.uid, user_));
@@ -72,14 +72,15 @@ class Munge : public CredentialCodec {
  private:
   Work run(std::shared_ptr<Work> work, int (*call)(const Library&, Work&)) const {
     auto const result =
-        run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(patience_));
-    if (!result) throw Error(ErrorCode::system, "munged did not answer within " + text_of(patience_));
-    if (*result != 0) throw Error(ErrorCode::system, fmt::format("MUNGE: {}", library_->text(*result)));
-    if (!work->wrong.empty()) throw Error(ErrorCode::system, work->wrong);
+        run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(timeout_));
+    if (!result) throw Error(ErrorCode::system, "munged did not answer within " + format_duration(timeout_));
+    if (*result != 0)
+      throw Error(ErrorCode::system, fmt::format("MUNGE: {}", library_->munge_strerror(*result)));
+    if (!work->unsupported.empty()) throw Error(ErrorCode::system, work->unsupported);
     return std::move(*work);
   }
 
-  Bytes encode(std::span<const std::uint8_t> bytes, const uid_t* reader) const {
+  Bytes munge_encode(std::span<const std::uint8_t> bytes, const uid_t* reader) const {
     auto work = std::make_shared<Work>();
     work->in.assign(bytes.begin(), bytes.end());
     if (reader == nullptr) return run(work, encode_for_anybody).out;
@@ -87,7 +88,7 @@ class Munge : public CredentialCodec {
     return run(work, encode_for_user).out;
   }
 
-  Work decode(Bytes credential) const {
+  Work munge_decode(Bytes credential) const {
     auto work = std::make_shared<Work>();
     work->in = std::move(credential);
     work->in.push_back(0);
@@ -95,8 +96,8 @@ class Munge : public CredentialCodec {
       void* bytes = nullptr;
       int length = 0;
       gid_t group = 0;
-      int const result = library.decode(reinterpret_cast<const char*>(with.in.data()), nullptr, &bytes,
-                                        &length, &with.uid, &group);
+      int const result = library.munge_decode(reinterpret_cast<const char*>(with.in.data()), nullptr, &bytes,
+                                              &length, &with.uid, &group);
       if (result == 0 && bytes != nullptr) {
         auto const* const first = static_cast<const std::uint8_t*>(bytes);
         with.out.assign(first, first + length);
@@ -106,45 +107,50 @@ class Munge : public CredentialCodec {
     });
   }
 
-  static int finish_encoding(const Library& library, Work& with, Context* context) {
+  static int encode_with(const Library& library, Work& with, Context* context) {
     char* credential = nullptr;
-    int const result = library.encode(&credential, context, with.in.data(), static_cast<int>(with.in.size()));
+    int const result =
+        library.munge_encode(&credential, context, with.in.data(), static_cast<int>(with.in.size()));
     if (credential != nullptr) with.out.assign(credential, credential + std::string_view(credential).size());
     std::free(credential);
     return result;
   }
   static int encode_for_anybody(const Library& library, Work& with) {
-    return finish_encoding(library, with, nullptr);
+    return encode_with(library, with, nullptr);
   }
   static int encode_for_user(const Library& library, Work& with) {
-    Context* const context = library.create();
-    // Both must hold: without them others could read the key.
-    if (context == nullptr || library.set(context, option_uid_restriction, with.uid) != 0 ||
-        library.set(context, option_cipher, cipher_aes128) != 0) {
-      with.wrong = "this MUNGE cannot restrict and encrypt a credential";
-      if (context != nullptr) library.destroy(context);
+    Context* const context = library.munge_ctx_create();
+    // Both are required: otherwise other users could read the key.
+    if (context == nullptr || library.munge_ctx_set(context, option_uid_restriction, with.uid) != 0 ||
+        library.munge_ctx_set(context, option_cipher, cipher_aes128) != 0) {
+      with.unsupported = "this MUNGE cannot restrict and encrypt a credential";
+      if (context != nullptr) library.munge_ctx_destroy(context);
       return 0;
     }
-    int const result = finish_encoding(library, with, context);
-    library.destroy(context);
+    int const result = encode_with(library, with, context);
+    library.munge_ctx_destroy(context);
     return result;
   }
 
   std::shared_ptr<Library> library_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds timeout_;
   uid_t user_ = 0;
 };
 
-class Kernel : public CredentialCodec {
+class PeercredCodec : public CredentialCodec {
  public:
-  Bytes close(std::span<const std::uint8_t> bytes) override { return {bytes.begin(), bytes.end()}; }
-  Bytes open(std::span<const std::uint8_t> sealed) override { return {sealed.begin(), sealed.end()}; }
+  Bytes encode(std::span<const std::uint8_t> bytes) override { return {bytes.begin(), bytes.end()}; }
+  Bytes decode(std::span<const std::uint8_t> credential) override {
+    return {credential.begin(), credential.end()};
+  }
 };
 
 }  // namespace
 
-std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline) { return std::make_unique<Munge>(deadline); }
+std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline) {
+  return std::make_unique<MungeCodec>(deadline);
+}
 
-std::unique_ptr<CredentialCodec> make_peercred_codec() { return std::make_unique<Kernel>(); }
+std::unique_ptr<CredentialCodec> make_peercred_codec() { return std::make_unique<PeercredCodec>(); }
 
 }  // namespace muster::bootstrap

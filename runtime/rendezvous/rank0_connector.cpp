@@ -16,19 +16,19 @@ using control::Endpoint;
 using std::chrono::milliseconds;
 
 // How long one endpoint may take before the next is tried.
-constexpr milliseconds approach_time{2000};
-// Rank 0 is looked for on other hosts too when it was not where it should be for so many passes.
-constexpr int passes_at_home = 6;
+constexpr milliseconds endpoint_timeout{2000};
+// After this many passes without rank 0 on its host, the other hosts are tried too.
+constexpr int passes_on_rank0_host = 6;
 
 }  // namespace
 
-std::vector<Endpoint> endpoints_at(const std::string& host, const std::vector<std::uint16_t>& ports,
-                                   const Deadline& deadline, std::string& why) {
+std::vector<Endpoint> resolve_endpoints(const std::string& host, const std::vector<std::uint16_t>& ports,
+                                        const Deadline& deadline, std::string& reason) {
   struct Answer {
     std::vector<asio::ip::address> addresses;
-    std::string why;
+    std::string reason;
   };
-  // The system's resolver has time limits of its own.
+  // The system's resolver has its own time limits, so it runs on a second thread.
   auto const answer = std::make_shared<Answer>();
   auto const done = run_bounded(
       [answer, host] {
@@ -36,13 +36,13 @@ std::vector<Endpoint> endpoints_at(const std::string& host, const std::vector<st
         asio::error_code error;
         for (const auto& entry : asio::ip::tcp::resolver(io).resolve(host, "", error))
           answer->addresses.push_back(entry.endpoint().address());
-        answer->why = error ? error.message() : "";
+        answer->reason = error ? error.message() : "";
         return 0;
       },
       deadline);
   if (!done || answer->addresses.empty()) {
-    why = fmt::format("cannot find the address of {} ({})", host,
-                      done ? answer->why : "the resolver does not answer");
+    reason = fmt::format("cannot find the address of {} ({})", host,
+                         done ? answer->reason : "the resolver does not answer");
     return {};
   }
   std::vector<Endpoint> endpoints;
@@ -52,73 +52,80 @@ std::vector<Endpoint> endpoints_at(const std::string& host, const std::vector<st
 }
 
 const std::vector<Endpoint>& Rank0Connector::endpoints(const Deadline& deadline) {
-  if (!plan_.local_name.empty()) {
-    // What is to be said of the first is said last.
+  if (!config_.local_name.empty()) {
+    // The first name comes last, so that its error is the one that is reported.
     if (endpoints_.empty()) {
-      endpoints_ = control::local_endpoints(plan_.local_name);
+      endpoints_ = control::local_endpoints(config_.local_name);
       std::reverse(endpoints_.begin(), endpoints_.end());
     }
     return endpoints_;
   }
-  if (endpoints_.empty()) endpoints_ = endpoints_at(plan_.leader_host, plan_.ports, deadline, last_);
-  if (++passes_ > passes_at_home && !everywhere_) {
-    everywhere_ = true;
+  if (endpoints_.empty())
+    endpoints_ = resolve_endpoints(config_.rank0_host, config_.ports, deadline, last_error_);
+  if (++passes_ > passes_on_rank0_host && !includes_other_hosts_) {
+    includes_other_hosts_ = true;
     std::string unused;
-    for (const auto& host : plan_.other_hosts) {
-      auto const more = endpoints_at(host, plan_.ports, deadline, unused);
+    for (const auto& host : config_.other_hosts) {
+      auto const more = resolve_endpoints(host, config_.ports, deadline, unused);
       endpoints_.insert(endpoints_.end(), more.begin(), more.end());
     }
   }
   return endpoints_;
 }
 
-std::optional<Rank0Connector::Arrival> Rank0Connector::once(const Deadline& deadline) {
+std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_connect(const Deadline& deadline) {
   for (const auto& endpoint : endpoints(deadline)) {
-    if (auto arrival = try_at(endpoint, Deadline(std::min(approach_time, deadline.remaining()))))
-      return arrival;
+    if (auto authenticated =
+            try_endpoint(endpoint, Deadline(std::min(endpoint_timeout, deadline.remaining()))))
+      return authenticated;
     if (deadline.passed()) break;
   }
   return std::nullopt;
 }
 
-// Strangers and other jobs may sit on any of the ports.
-std::optional<Rank0Connector::Arrival> Rank0Connector::try_at(const Endpoint& endpoint, const Deadline& deadline) {
+// Strangers and other jobs may listen on any of the ports.
+std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_endpoint(
+    const Endpoint& endpoint, const Deadline& deadline) {
   try {
-    if (!plan_.seal) {
-      return Arrival{control::connect_once(io_, plan_.rank, endpoint, plan_.key, deadline), plan_.key};
+    if (!config_.codec) {
+      return AuthenticatedConnection{
+          control::connect_once(io_, config_.rank, endpoint, config_.key, deadline), config_.key};
     }
-    auto const ticket = request_job_key(io_, endpoint, *plan_.seal, plan_.job, plan_.rank, deadline);
-    if (ticket.port == 0) throw Error(ErrorCode::system, "rank 0 is not there, another rank of the job is");
-    auto const gate = control::is_local(endpoint)
-                          ? control::tcp_endpoint(asio::ip::address_v4::loopback(), ticket.port)
-                          : control::with_port(endpoint, ticket.port);
-    return Arrival{control::connect_once(io_, plan_.rank, gate, ticket.key, deadline), ticket.key};
+    auto const credentials =
+        request_job_key(io_, endpoint, *config_.codec, config_.job, config_.rank, deadline);
+    if (credentials.port == 0)
+      throw Error(ErrorCode::system, "rank 0 does not listen there, another rank of the job does");
+    auto const rank_endpoint = control::is_local(endpoint)
+                                   ? control::tcp_endpoint(asio::ip::address_v4::loopback(), credentials.port)
+                                   : control::with_port(endpoint, credentials.port);
+    return AuthenticatedConnection{
+        control::connect_once(io_, config_.rank, rank_endpoint, credentials.key, deadline), credentials.key};
   } catch (const std::exception& error) {
-    last_ = fmt::format("{}: {}", control::name_of(endpoint), error.what());
-    log::debug("join: {}: {}", plan_.name, last_);
+    last_error_ = fmt::format("{}: {}", control::to_string(endpoint), error.what());
+    log::debug("join: {}: {}", config_.name, last_error_);
     return std::nullopt;
   }
 }
 
-bool Rank0Connector::decline(AuthFailure obstacle, const Deadline& deadline) {
-  bool told = false;
+bool Rank0Connector::report_own_auth_failure(AuthFailure auth_failure, const Deadline& deadline) {
+  bool reported = false;
   for (const auto& endpoint : endpoints(deadline)) {
     try {
-      report_auth_failure(io_, endpoint, plan_.rank, obstacle,
-                 Deadline(std::min(approach_time, deadline.remaining())));
-      told = true;
+      report_auth_failure(io_, endpoint, config_.rank, auth_failure,
+                          Deadline(std::min(endpoint_timeout, deadline.remaining())));
+      reported = true;
     } catch (const std::exception& error) {
-      log::debug("join: {}: {}: {}", plan_.name, control::name_of(endpoint), error.what());
+      log::debug("join: {}: {}: {}", config_.name, control::to_string(endpoint), error.what());
     }
     if (deadline.passed()) break;
   }
-  return told;
+  return reported;
 }
 
-AuthFailure Rank0Connector::obstacle_of_rank_0(const Deadline& deadline) {
+AuthFailure Rank0Connector::query_rank0_auth_failure(const Deadline& deadline) {
   for (const auto& endpoint : endpoints(deadline)) {
-    auto const obstacle = query_auth_failure(io_, endpoint, plan_.rank, deadline);
-    if (obstacle != AuthFailure::none || deadline.passed()) return obstacle;
+    auto const auth_failure = query_auth_failure(io_, endpoint, config_.rank, deadline);
+    if (auth_failure != AuthFailure::none || deadline.passed()) return auth_failure;
   }
   return AuthFailure::none;
 }

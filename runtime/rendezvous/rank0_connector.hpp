@@ -13,40 +13,43 @@
 
 namespace muster::bootstrap {
 
-/// The endpoints of a host under its ports; none, with the reason in `why`, where its name has no address by
-/// the deadline.
-std::vector<control::Endpoint> endpoints_at(const std::string& host, const std::vector<std::uint16_t>& ports,
-                                            const Deadline& deadline, std::string& why);
+/// The endpoints of a host at these ports; none, with `reason` set, when its name has no address by the
+/// deadline.
+std::vector<control::Endpoint> resolve_endpoints(const std::string& host,
+                                                 const std::vector<std::uint16_t>& ports,
+                                                 const Deadline& deadline, std::string& reason);
 
-/// A rank's way to rank 0, without PMIx. Not thread-safe; runs the io_context itself.
+/// Connects a rank to rank 0 without PMIx. Not thread-safe; runs the io_context itself.
 class Rank0Connector {
  public:
-  struct Arrival {
+  struct AuthenticatedConnection {
     Connection connection;
     control::Key key;
   };
 
-  Rank0Connector(asio::io_context& io, const RendezvousConfig& plan) : io_(io), plan_(plan) {}
+  Rank0Connector(asio::io_context& io, const RendezvousConfig& config) : io_(io), config_(config) {}
 
-  /// Tries each endpoint once; nothing when rank 0 was not at any.
-  std::optional<Arrival> once(const Deadline& deadline);
-  /// Why not, of the last one.
-  const std::string& last() const { return last_; }
-  /// Tells rank 0's desk, without proof, why this rank cannot take part; false when nobody listens.
-  bool decline(AuthFailure obstacle, const Deadline& deadline);
-  /// Why rank 0 cannot lead, as somebody on its host says without proof; none when nobody does.
-  AuthFailure obstacle_of_rank_0(const Deadline& deadline);
+  /// Tries each endpoint once; nothing when rank 0 answered at none.
+  std::optional<AuthenticatedConnection> try_connect(const Deadline& deadline);
+  /// Error of the last failed attempt.
+  const std::string& last_error() const { return last_error_; }
+  /// Reports to rank 0's key server, unauthenticated, why this rank cannot authenticate itself; false when
+  /// nothing listens.
+  bool report_own_auth_failure(AuthFailure auth_failure, const Deadline& deadline);
+  /// Why rank 0 cannot authenticate itself, by its unauthenticated answer; none without an answer.
+  AuthFailure query_rank0_auth_failure(const Deadline& deadline);
 
  private:
   const std::vector<control::Endpoint>& endpoints(const Deadline& deadline);
-  std::optional<Arrival> try_at(const control::Endpoint& endpoint, const Deadline& deadline);
+  std::optional<AuthenticatedConnection> try_endpoint(const control::Endpoint& endpoint,
+                                                      const Deadline& deadline);
 
   asio::io_context& io_;
-  const RendezvousConfig& plan_;
+  const RendezvousConfig& config_;
   std::vector<control::Endpoint> endpoints_;
-  bool everywhere_ = false;  // the other hosts' endpoints are among them
+  bool includes_other_hosts_ = false;  // endpoints_ has those of other_hosts too
   int passes_ = 0;
-  std::string last_ = "it gave no address";
+  std::string last_error_ = "it gave no address";
 };
 
 }  // namespace muster::bootstrap

@@ -13,40 +13,41 @@
 
 namespace muster::bootstrap {
 
-/// Where ranks meet whom no PMIx introduces: all come to rank 0.
+/// How ranks find each other without PMIx: all connect to rank 0.
 struct RendezvousConfig {
-  const char* name = "";  ///< of the membership
-  std::string job;        ///< two jobs never have the same
+  const char* name = "";  ///< of the bootstrap
+  std::string job;        ///< unique per job
   int rank = 0;
   int local_rank = 0;
   int size = 0;
-  std::string leader_host;               ///< rank 0's host, a name or an address
-  std::vector<std::string> other_hosts;  ///< where rank 0 may be when it is not there
-  std::vector<std::uint16_t> ports;  ///< rank 0 listens on the first that is free, the others try them all
-  std::string host_socket;     ///< UNIX socket where the ranks of a host meet; empty: each goes to rank 0
-  std::string local_name;      ///< of a UNIX socket in place of the ports; all ranks are on one host
-  std::shared_ptr<CredentialCodec> seal;  ///< how rank 0 hands out the key; null: `key` is known to all
+  std::string rank0_host;                ///< rank 0's host, a name or an address
+  std::vector<std::string> other_hosts;  ///< where rank 0 may be when it is not on rank0_host
+  std::vector<std::uint16_t> ports;      ///< rank 0 listens on the first free one, the other ranks try all
+  std::string host_socket;  ///< UNIX socket of the host leader; empty: each rank connects to rank 0
+  std::string local_name;   ///< of a UNIX socket instead of ports, when all ranks are on one host
+  std::shared_ptr<CredentialCodec> codec;  ///< how rank 0 sends the key; null: all ranks know `key`
   control::Key key{};
-  std::vector<std::string> host_of;    ///< by rank, as far as known before the meeting
-  bool started_together = false;       ///< the launcher starts all ranks of a host together
-  bool keeps_what_was_told = false;    ///< as mark_failure_reported(): no other job of the user's has this job's name
-  std::vector<std::string> hosts;      ///< of the job, in one order for all ranks; empty: not known
-  int host_index = -1;                 ///< this one among them; -1: not known
-  int turn = 0;                        ///< where hosts are not known: how many speak before, without rank 0
-  AuthFailure obstacle = AuthFailure::none;  ///< this rank cannot authenticate itself
-  std::string trouble;                 ///< the same in words, for its own line
+  std::vector<std::string> host_of;   ///< by rank, as far as known before the rendezvous
+  bool tasks_start_together = false;  ///< the launcher starts all ranks of a host together
+  bool use_failure_marker = false;    ///< mark_failure_reported(): no other job of this user has this name
+  std::vector<std::string> hosts;     ///< of the job, in the same order on every rank; empty: unknown
+  int host_index = -1;                ///< index of this host in `hosts`; -1: unknown
+  int report_order = 0;               ///< without `hosts`: how many reporters come before this rank
+  AuthFailure auth_failure = AuthFailure::none;  ///< this rank cannot authenticate itself
+  std::string auth_failure_text;                 ///< the error text of this rank for it
 };
 
-/// The membership of those that meet as planned.
-std::unique_ptr<Bootstrap> meeting(RendezvousConfig plan);
+std::unique_ptr<Bootstrap> make_rendezvous_bootstrap(RendezvousConfig config);
 
-/// Rank 0's part: waits for everybody's record and gives all of them to everybody.
-/// @throws Error: deadline (names the missing), usage (two processes claim one rank), environment (another
-/// size, or the plan's obstacle, once the other hosts know of it), lost_rank, system.
-std::vector<JoinRecord> lead_meeting(const RendezvousConfig& plan, const JoinRecord& mine, const Deadline& deadline);
+/// Rank 0's part: receives every rank's record and sends all records to all ranks.
+/// @throws Error: deadline (names the missing ranks), environment (two processes claim one rank, another
+/// size, or config.auth_failure, once the other hosts know it), lost_rank, system.
+std::vector<JoinRecord> run_rendezvous_server(const RendezvousConfig& config, const JoinRecord& mine,
+                                              const Deadline& deadline);
 
 /// Another rank's part.
-/// @throws what rank 0 throws, as repeated; deadline when rank 0 cannot be reached.
-std::vector<JoinRecord> come_to_meeting(const RendezvousConfig& plan, const JoinRecord& mine, const Deadline& deadline);
+/// @throws Error: rank 0's, as reported elsewhere; deadline when rank 0 cannot be reached.
+std::vector<JoinRecord> run_rendezvous_client(const RendezvousConfig& config, const JoinRecord& mine,
+                                              const Deadline& deadline);
 
 }  // namespace muster::bootstrap

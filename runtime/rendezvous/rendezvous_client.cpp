@@ -8,15 +8,15 @@
 #include "failure/failure.hpp"
 #include "launcher/local_hello.hpp"
 #include "log.hpp"
-#include "rendezvous/rank0_connector.hpp"
-#include "rendezvous/reporter_election.hpp"
+#include "rendezvous/failure_marker.hpp"
 #include "rendezvous/host_leader.hpp"
-#include "rendezvous/rendezvous.hpp"
 #include "rendezvous/missing_ranks.hpp"
 #include "rendezvous/process_report.hpp"
-#include "rendezvous/failure_marker.hpp"
-#include "transport/secure_channel.hpp"
+#include "rendezvous/rank0_connector.hpp"
+#include "rendezvous/rendezvous.hpp"
+#include "rendezvous/reporter_election.hpp"
 #include "transport/connect.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -24,133 +24,137 @@ namespace {
 using control::Message;
 using std::chrono::milliseconds;
 
-// How long one endpoint may take before the next is tried.
-constexpr milliseconds host_meeting_time{2000};
-// Rank 0 keeps the time; its own clock began with its own join, and it asks the hosts who is there.
-constexpr milliseconds leader_grace{5000};
-// How long a rank that is not the one to speak waits for it: the launcher may end the job with the first
-// process.
-constexpr milliseconds silent_grace{5000};
-// How long the others of a host wait for its first, which finds out whether it is to speak, and how often
-// they look.
-constexpr milliseconds first_grace{10'000};
-constexpr milliseconds between_looks{100};
-constexpr milliseconds farewell_time{5000};
-// How often a rank that cannot take part looks whether rank 0, which says so, is still there.
-constexpr milliseconds between_words{500};
-// A rank 0 that cannot lead is asked why, the first time after so long, and how long an answer may take.
-constexpr milliseconds between_questions{500};
-constexpr milliseconds answer_time{500};
+// How long one attempt to join the host leader may take.
+constexpr milliseconds host_join_timeout{2000};
+// Rank 0 enforces the deadline. It may have started later, and then queries the hosts for their processes.
+constexpr milliseconds rank0_grace{5000};
+// How long other ranks wait for the reporter: the launcher may end the job with the first process that ends.
+constexpr milliseconds reporter_grace{5000};
+// How long a host's other ranks wait for their leader, which runs the election, and how often they poll.
+constexpr milliseconds host_leader_grace{10'000};
+constexpr milliseconds poll_interval{100};
+constexpr milliseconds flush_time{5000};
+// How often a rank that cannot authenticate itself polls whether rank 0, which reports it, is still alive.
+constexpr milliseconds auth_report_interval{500};
+// When to query first whether rank 0 cannot authenticate itself, and how long an answer may take.
+constexpr milliseconds auth_query_interval{500};
+constexpr milliseconds auth_query_timeout{500};
 
 class RendezvousClient {
  public:
-  RendezvousClient(const RendezvousConfig& plan, const JoinRecord& mine) : plan_(plan), mine_(mine) {}
+  RendezvousClient(const RendezvousConfig& config, const JoinRecord& mine) : config_(config), mine_(mine) {}
 
   std::vector<JoinRecord> run(const Deadline& deadline) {
-    if (plan_.obstacle != AuthFailure::none) decline(deadline);
-    auto connection = reach(deadline);
+    if (config_.auth_failure != AuthFailure::none) report_own_auth_failure(deadline);
+    auto connection = connect_with_retry(deadline);
     channel_ = std::make_shared<control::SecureChannel>(std::move(connection.first), connection.second);
-    channel_->start([this](const Message& message) { hear(message); },
-                    [this](const std::string& reason) { lost_ = reason; });
-    channel_->send({{"is", "hello"}, {"size", plan_.size}, {"record", Message::binary(encode(mine_))}});
-    if (host_) open_host();
-    log::debug("join: {}: hello said, waiting for {} ranks", plan_.name, plan_.size);
-    auto const until = deadline.when() + leader_grace;
-    auto const complete = [this] { return static_cast<int>(records_.size()) == plan_.size; };
+    channel_->start([this](const Message& message) { on_message(message); },
+                    [this](const std::string& reason) { disconnect_reason_ = reason; });
+    channel_->send({{"is", "hello"}, {"size", config_.size}, {"record", Message::binary(encode(mine_))}});
+    if (host_leader_) open_host_leader();
+    log::debug("join: {}: hello sent, waiting for {} ranks", config_.name, config_.size);
+    auto const until = deadline.when() + rank0_grace;
+    auto const complete = [this] { return static_cast<int>(records_.size()) == config_.size; };
     io_.restart();
-    while (!complete() && !failure_ && !lost_ && Deadline::Clock::now() < until && !io_.stopped())
+    while (!complete() && !failure_ && !disconnect_reason_ && Deadline::Clock::now() < until &&
+           !io_.stopped())
       io_.run_one_until(until);
-    if (host_ && lost_ && !failure_) host_->tell({{"is", "lost"}, {"reason", *lost_}});
-    if (host_) host_->close();
+    if (host_leader_ && disconnect_reason_ && !failure_)
+      host_leader_->broadcast({{"is", "lost"}, {"reason", *disconnect_reason_}});
+    if (host_leader_) host_leader_->close();
     channel_->close();
     io_.restart();
-    io_.run_for(farewell_time);  // lets what was sent go out, and the cancelled handlers go
+    io_.run_for(flush_time);  // flushes what was sent, and runs the cancelled handlers
     if (failure_) {
-      if (plan_.keeps_what_was_told) mark_failure_reported(plan_.job);
+      if (config_.use_failure_marker) mark_failure_reported(config_.job);
       throw Error(failure_->code, failure_->text, true);
     }
     if (!complete())
-      give_up(deadline,
-              lost_ ? "it ended or broke the connection (" + *lost_ + ")" : "it does not say who came");
-    for (int rank = 0; rank < plan_.size; ++rank)
+      throw_join_failure(deadline, disconnect_reason_
+                                       ? "it ended or broke the connection (" + *disconnect_reason_ + ")"
+                                       : "it did not send the ranks' records");
+    for (int rank = 0; rank < config_.size; ++rank)
       if (records_[static_cast<std::size_t>(rank)].hello.rank != rank)
         throw Error(ErrorCode::system, fmt::format("join: the hello of rank {} names another rank", rank));
     return std::move(records_);
   }
 
  private:
-  // One of each host says it, where rank 0 can hear it: the ranks of a host share its munged. All stay until
-  // rank 0 has gone: the launcher may end the job, and rank 0 with it, with the first process.
-  [[noreturn]] void decline(const Deadline& deadline) {
-    Deadline const enough(deadline.remaining() + leader_grace);
-    bool told = false;
-    for (bool first = true; !enough.passed(); first = false) {
-      if (!host_ && !alone_ && (host_ = HostLeader::try_first(io_, plan_)) && !first)
-        break;  // who said it has gone
-      if (host_ || alone_) {
-        bool const heard = approach_.decline(plan_.obstacle, enough);
-        if (told && !heard) break;
-        if (heard && !told) approach_.obstacle_of_rank_0(Deadline(answer_time));  // which may have the same
-        told = told || heard;
+  // One rank per host reports to rank 0, since the ranks of a host share its munged. All stay until rank 0
+  // has gone: the launcher may end the job, and rank 0 with it, with the first process that ends.
+  [[noreturn]] void report_own_auth_failure(const Deadline& deadline) {
+    Deadline const limit(deadline.remaining() + rank0_grace);
+    bool reported = false;
+    for (bool first = true; !limit.passed(); first = false) {
+      if (!host_leader_ && !direct_ && (host_leader_ = HostLeader::try_become_leader(io_, config_)) && !first)
+        break;  // the rank that reported it has gone
+      if (host_leader_ || direct_) {
+        bool const reached = connector_.report_own_auth_failure(config_.auth_failure, limit);
+        if (reported && !reached) break;
+        if (reached && !reported)  // rank 0 may have the same failure, and then waits for one query per host
+          connector_.query_rank0_auth_failure(Deadline(auth_query_timeout));
+        reported = reported || reached;
       }
-      std::this_thread::sleep_for(told || !(host_ || alone_) ? between_words : milliseconds{50});
+      std::this_thread::sleep_for(reported || !(host_leader_ || direct_) ? auth_report_interval
+                                                                         : milliseconds{50});
     }
-    throw Error(ErrorCode::environment, plan_.trouble, true);
+    throw Error(ErrorCode::environment, config_.auth_failure_text, true);
   }
 
-  // As the host's first, to rank 0; as another, to the host's first.
-  Connection reach(const Deadline& deadline) {
-    milliseconds rest{2};
-    // All ranks ask one host: at most ten requests a millisecond, however many they are.
-    milliseconds const longest_rest{std::clamp(plan_.size / 10, 20, 1000)};
-    Deadline::Clock::time_point question = Deadline::Clock::now() + between_questions;
+  // A host leader connects to rank 0, the other ranks connect to their host leader.
+  Connection connect_with_retry(const Deadline& deadline) {
+    milliseconds backoff{2};
+    // All ranks connect to one host: this keeps them to ten requests per ms, however many they are.
+    milliseconds const max_backoff{std::clamp(config_.size / 10, 20, 1000)};
+    Deadline::Clock::time_point next_query = Deadline::Clock::now() + auth_query_interval;
     do {
-      if (auto connection = go_once(deadline)) return std::move(*connection);
-      if ((host_ || alone_) && plan_.seal && Deadline::Clock::now() > question) {
-        auto const said = approach_.obstacle_of_rank_0(Deadline(std::min(answer_time, deadline.remaining())));
-        if (said != AuthFailure::none) obstacle_of_rank_0_ = said;  // unproven: it may come all the same
-        question = Deadline::Clock::now() + 2 * between_questions;
+      if (auto connection = try_connect(deadline)) return std::move(*connection);
+      if ((host_leader_ || direct_) && config_.codec && Deadline::Clock::now() > next_query) {
+        auto const answer =
+            connector_.query_rank0_auth_failure(Deadline(std::min(auth_query_timeout, deadline.remaining())));
+        if (answer != AuthFailure::none)
+          rank0_auth_failure_ = answer;  // unauthenticated: rank 0 may still answer
+        next_query = Deadline::Clock::now() + 2 * auth_query_interval;
       }
-      std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
-      rest = std::min(rest * 2, longest_rest);
+      std::this_thread::sleep_for(std::min(backoff, deadline.remaining()));
+      backoff = std::min(backoff * 2, max_backoff);
     } while (!deadline.passed());
-    give_up(deadline, approach_.last());
+    throw_join_failure(deadline, connector_.last_error());
   }
 
-  std::optional<Connection> go_once(const Deadline& deadline) {
-    if (!host_ && !alone_) {
-      host_ = HostLeader::try_first(io_, plan_, succession_);
-      if (!host_) return join_host(deadline);
+  std::optional<Connection> try_connect(const Deadline& deadline) {
+    if (!host_leader_ && !direct_) {
+      host_leader_ = HostLeader::try_become_leader(io_, config_, term_);
+      if (!host_leader_) return join_host_leader(deadline);
     }
-    auto arrival = approach_.once(deadline);
-    if (!arrival) return std::nullopt;
-    key_ = arrival->key;
-    return std::move(arrival->connection);
+    auto authenticated = connector_.try_connect(deadline);
+    if (!authenticated) return std::nullopt;
+    key_ = authenticated->key;
+    return std::move(authenticated->connection);
   }
 
-  std::optional<Connection> join_host(const Deadline& deadline) {
-    if (HostLeader::first_is_stopped(io_, plan_, succession_)) {
-      log::debug("join: {}: the first of this host is stopped, another takes its place", plan_.name);
-      ++succession_;
+  std::optional<Connection> join_host_leader(const Deadline& deadline) {
+    if (HostLeader::leader_is_stopped(io_, config_, term_)) {
+      log::debug("join: {}: the leader of this host is stopped, another rank takes its place", config_.name);
+      ++term_;
       return std::nullopt;
     }
     try {
-      // Looks again in time before the deadline.
-      auto const enough = std::clamp(deadline.remaining() / 4, milliseconds{100}, host_meeting_time);
-      return HostLeader::join(io_, plan_, succession_, Deadline(std::min(enough, deadline.remaining())));
+      // Leaves time for further attempts before the deadline.
+      auto const limit = std::clamp(deadline.remaining() / 4, milliseconds{100}, host_join_timeout);
+      return HostLeader::join(io_, config_, term_, Deadline(std::min(limit, deadline.remaining())));
     } catch (const Error& error) {
-      log::debug("join: {}: @{}: {}", plan_.name, plan_.host_socket, error.what());
-      // Somebody else sits on the host's socket: this rank goes by itself.
-      alone_ = std::string(error.what()).find("another user") != std::string::npos;
+      log::debug("join: {}: @{}: {}", config_.name, config_.host_socket, error.what());
+      // Another user holds the host's socket: this rank connects to rank 0 directly.
+      direct_ = std::string(error.what()).find("another user") != std::string::npos;
       return std::nullopt;
     }
   }
 
-  // The ranks of the host whose first this one is speak to rank 0 through it. Between another rank's bind()
-  // and its listen() the host's socket looks like a stranger's, so that two ranks are first: the second goes
-  // by itself.
-  void open_host() try {
-    host_->open(
+  // The host's other ranks send to rank 0 through their leader. Between another rank's bind() and listen()
+  // the host's socket looks like a stranger's, so two ranks may lead: the second then connects directly.
+  void open_host_leader() try {
+    host_leader_->open(
         key_,
         [this](int rank, const Message& message) {
           channel_->send({{"is", "from"}, {"rank", rank}, {"message", message}});
@@ -159,101 +163,106 @@ class RendezvousClient {
           channel_->send({{"is", "lost"}, {"rank", rank}, {"reason", reason}});
         });
   } catch (const Error& error) {
-    log::debug("join: {}: {}", plan_.name, error.what());
-    host_.reset();
-    alone_ = true;
+    log::debug("join: {}: {}", config_.name, error.what());
+    host_leader_.reset();
+    direct_ = true;
   }
 
-  void hear(const Message& message) {
-    auto const& what = message.at("is").get_ref<const std::string&>();
-    if (host_ && (what == "failure" || what == "records")) host_->tell(message);
-    if (what == "failure") failure_ = control::failure_from(message);
-    if (what == "lost" && !host_) lost_ = message.at("reason").get<std::string>();
-    if (what == "records")
+  void on_message(const Message& message) {
+    auto const& kind = message.at("is").get_ref<const std::string&>();
+    if (host_leader_ && (kind == "failure" || kind == "records")) host_leader_->broadcast(message);
+    if (kind == "failure") failure_ = control::parse_failure(message);
+    if (kind == "lost" && !host_leader_) disconnect_reason_ = message.at("reason").get<std::string>();
+    if (kind == "records")
       for (const auto& record : message.at("records")) records_.push_back(decode(record.get_binary()));
-    if (what == "witness") channel_->send(testimony_of(find_rank_processes(variable, plan_.name)));
+    if (kind == "witness") channel_->send(make_process_report(find_rank_processes(get_env, config_.name)));
   }
 
-  [[noreturn]] void give_up(const Deadline& deadline, const std::string& why) {
-    JoinProgress attendance;
-    attendance.size = plan_.size;
-    attendance.host_of = plan_.host_of;
-    attendance.started_together = plan_.started_together;
-    attendance.seen_on_host[mine_.hello.host] = find_rank_processes(variable, plan_.name);
-    if (attendance.host_of.empty()) attendance.host_of.push_back(plan_.leader_host);
-    if (obstacle_of_rank_0_ != AuthFailure::none) attendance.declined[0] = words_of(obstacle_of_rank_0_);
-    auto text = fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", plan_.rank,
-                            mine_.hello.host, text_of(deadline.length()), why, describe_rank_progress(attendance, 0));
-    bool const first = speaks();
-    if (succession_ > 0)
-      text += fmt::format("; the first rank that came on host {} is stopped", mine_.hello.host);
-    throw Error(lost_ ? ErrorCode::lost_rank : ErrorCode::deadline, text, !first);
+  [[noreturn]] void throw_join_failure(const Deadline& deadline, const std::string& reason) {
+    JoinProgress progress;
+    progress.size = config_.size;
+    progress.host_of = config_.host_of;
+    progress.tasks_start_together = config_.tasks_start_together;
+    progress.processes_by_host[mine_.hello.host] = find_rank_processes(get_env, config_.name);
+    if (progress.host_of.empty()) progress.host_of.push_back(config_.rank0_host);
+    if (rank0_auth_failure_ != AuthFailure::none) progress.auth_failures[0] = to_string(rank0_auth_failure_);
+    auto text = fmt::format("join: rank {} (host {}) cannot meet rank 0 within {}: {}; {}", config_.rank,
+                            mine_.hello.host, format_duration(deadline.length()), reason,
+                            describe_rank_progress(progress, 0));
+    bool const reports = should_report();
+    if (term_ > 0) text += fmt::format("; the first rank to join on host {} is stopped", mine_.hello.host);
+    throw Error(disconnect_reason_ ? ErrorCode::lost_rank : ErrorCode::deadline, text, !reports);
   }
 
-  bool speaks() {
-    bool const told = plan_.keeps_what_was_told && failure_was_reported(plan_.job);  // this rank came too late to hear it
-    if (!host_ && !alone_ && is_left_to_first()) return false;
-    if (told || obstacle_of_rank_0_ != AuthFailure::none) {  // rank 0 says it
-      std::this_thread::sleep_for(silent_grace);
+  bool should_report() {
+    bool const reported =
+        config_.use_failure_marker && failure_was_reported(config_.job);  // this rank is late
+    if (!host_leader_ && !direct_ && defer_to_host_leader()) return false;
+    if (reported || rank0_auth_failure_ != AuthFailure::none) {  // rank 0 reports it
+      std::this_thread::sleep_for(reporter_grace);
       return false;
     }
-    bool const first = Deputies(plan_).is_to_speak(lost_.has_value());
-    if (!first) std::this_thread::sleep_for(silent_grace);
-    return first;
+    bool const elected = ReporterElection(config_).is_elected(disconnect_reason_.has_value());
+    if (!elected) std::this_thread::sleep_for(reporter_grace);
+    return elected;
   }
 
-  // The host's first speaks, if it is this host's turn: this rank waits until that one has gone. One that is
-  // stopped before it met rank 0 another takes the place of; rank 0 itself names one that is stopped later.
-  bool is_left_to_first() {
-    Deadline const enough(first_grace);
-    while (!enough.passed()) {
-      if (!channel_ && HostLeader::first_is_stopped(io_, plan_, succession_)) {
-        host_ = HostLeader::try_first(io_, plan_, ++succession_);
-        if (host_) return false;
+  // The host leader reports if its host is elected: true once it has gone. If the leader was stopped before
+  // it reached rank 0, another rank takes its place. Rank 0 itself names a leader that is stopped later.
+  bool defer_to_host_leader() {
+    Deadline const limit(host_leader_grace);
+    while (!limit.passed()) {
+      if (!channel_ && HostLeader::leader_is_stopped(io_, config_, term_)) {
+        host_leader_ = HostLeader::try_become_leader(io_, config_, ++term_);
+        if (host_leader_) return false;
       }
-      if (HostLeader::try_first(io_, plan_, succession_)) return true;
-      std::this_thread::sleep_for(between_looks);
+      if (HostLeader::try_become_leader(io_, config_, term_)) return true;
+      std::this_thread::sleep_for(poll_interval);
     }
     return true;
   }
 
-  const RendezvousConfig& plan_;
+  const RendezvousConfig& config_;
   const JoinRecord& mine_;
   asio::io_context io_;
-  Rank0Connector approach_{io_, plan_};
-  bool alone_ = plan_.host_socket.empty();  // goes to rank 0 by itself
-  std::unique_ptr<HostLeader> host_;       // this rank is its host's first
-  int succession_ = 0;                      // how many firsts were stopped
+  Rank0Connector connector_{io_, config_};
+  bool direct_ = config_.host_socket.empty();  // connects to rank 0 itself
+  std::unique_ptr<HostLeader> host_leader_;    // set when this rank leads its host
+  int term_ = 0;                               // number of host leaders that were stopped
   control::Key key_{};
-  AuthFailure obstacle_of_rank_0_ = AuthFailure::none;
+  AuthFailure rank0_auth_failure_ = AuthFailure::none;
   std::shared_ptr<control::SecureChannel> channel_;
   std::vector<JoinRecord> records_;
   std::optional<control::Failure> failure_;
-  std::optional<std::string> lost_;
+  std::optional<std::string> disconnect_reason_;
 };
 
 class RendezvousBootstrap : public Bootstrap {
  public:
-  explicit RendezvousBootstrap(RendezvousConfig plan) : plan_(std::move(plan)) {}
-  const char* name() const noexcept override { return plan_.name; }
-  int rank() const noexcept override { return plan_.rank; }
-  int size() const noexcept override { return plan_.size; }
-  int local_rank() const noexcept override { return plan_.local_rank; }
+  explicit RendezvousBootstrap(RendezvousConfig config) : config_(std::move(config)) {}
+  const char* name() const noexcept override { return config_.name; }
+  int rank() const noexcept override { return config_.rank; }
+  int size() const noexcept override { return config_.size; }
+  int local_rank() const noexcept override { return config_.local_rank; }
   std::vector<JoinRecord> exchange(const JoinRecord& mine, const Deadline& deadline) override {
-    return plan_.rank == 0 ? lead_meeting(plan_, mine, deadline) : come_to_meeting(plan_, mine, deadline);
+    return config_.rank == 0 ? run_rendezvous_server(config_, mine, deadline)
+                             : run_rendezvous_client(config_, mine, deadline);
   }
-  void finish() noexcept override {}
+  void finalize() noexcept override {}
 
  private:
-  RendezvousConfig plan_;
+  RendezvousConfig config_;
 };
 
 }  // namespace
 
-std::vector<JoinRecord> come_to_meeting(const RendezvousConfig& plan, const JoinRecord& mine, const Deadline& deadline) {
-  return RendezvousClient(plan, mine).run(deadline);
+std::vector<JoinRecord> run_rendezvous_client(const RendezvousConfig& config, const JoinRecord& mine,
+                                              const Deadline& deadline) {
+  return RendezvousClient(config, mine).run(deadline);
 }
 
-std::unique_ptr<Bootstrap> meeting(RendezvousConfig plan) { return std::make_unique<RendezvousBootstrap>(std::move(plan)); }
+std::unique_ptr<Bootstrap> make_rendezvous_bootstrap(RendezvousConfig config) {
+  return std::make_unique<RendezvousBootstrap>(std::move(config));
+}
 
 }  // namespace muster::bootstrap

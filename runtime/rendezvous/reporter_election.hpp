@@ -12,29 +12,29 @@
 
 namespace muster::bootstrap {
 
-/// Who says that rank 0 cannot be met, when several hosts notice: the first host, in the step's order, on
-/// which a rank came. From its deadline on one rank a host listens at the job's ports, which rank 0 needs no
-/// longer, so that those of later hosts can see that it is there. Where the hosts are not known they speak
-/// one after the other, and the launcher may end them before.
-class Deputies {
+/// Elects the one host that reports that rank 0 cannot be reached: the first host in step order that has a
+/// live rank. After its deadline, one rank per host listens at the job's ports, which rank 0 no longer needs,
+/// so that later hosts see that it is alive. Where the hosts are unknown, they report one after the other,
+/// and the launcher may end the later ones before.
+class ReporterElection {
  public:
-  /// Listens, in a thread of its own, on the first of the ports that is free.
-  explicit Deputies(const RendezvousConfig& plan);
-  ~Deputies();
-  Deputies(const Deputies&) = delete;
-  Deputies& operator=(const Deputies&) = delete;
+  /// Listens on the first free port, in its own thread.
+  explicit ReporterElection(const RendezvousConfig& config);
+  ~ReporterElection();
+  ReporterElection(const ReporterElection&) = delete;
+  ReporterElection& operator=(const ReporterElection&) = delete;
 
-  /// Asks the hosts before this one, then waits a while for those after it to ask. `at_once`: all hosts
-  /// noticed at the same moment, and not each when its own deadline passed.
-  bool is_to_speak(bool at_once);
+  /// Queries the hosts before this one, then waits for queries of those after it. `simultaneous`: all hosts
+  /// noticed at the same time, rather than each at its own deadline.
+  bool is_elected(bool simultaneous);
 
  private:
-  bool is_there(const std::string& host) const;
+  bool is_host_alive(const std::string& host) const;
 
-  const RendezvousConfig& plan_;
+  const RendezvousConfig& config_;
   asio::io_context io_;
-  std::unique_ptr<KeyServer> desk_;        // with a seal
-  std::unique_ptr<control::AuthenticatingAcceptor> gate_;  // with a key that all know
+  std::unique_ptr<KeyServer> key_server_;                           // with a codec
+  std::unique_ptr<control::AuthenticatingAcceptor> rank_acceptor_;  // with a key that all ranks know
   std::thread thread_;
 };
 

@@ -18,28 +18,28 @@ class Bootstrap {
   virtual const char* name() const noexcept = 0;
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
-  /// Index among the ranks of this host as the launcher says, before the roster is known.
+  /// Index among the ranks of this host, according to the launcher, before the roster is known.
   virtual int local_rank() const noexcept = 0;
 
-  /// Puts up this rank's record and returns everybody's, by rank. Once per membership.
+  /// Publishes this rank's record and returns the records of all ranks, by rank. Call it once.
   /// @throws Error: deadline (names the missing ranks), system.
   virtual std::vector<JoinRecord> exchange(const JoinRecord& mine, const Deadline& deadline) = 0;
 
-  /// Tells the launcher that this process leaves in order. Without it the launcher takes the process's end
-  /// for a failure and ends the whole job, which is what a failing rank wants.
-  virtual void finish() noexcept = 0;
+  /// Reports to the launcher that this process ends normally. Without this call the launcher takes its end
+  /// for a failure and ends the whole job, as it should for a failing rank.
+  virtual void finalize() noexcept = 0;
 };
 
-/// Tries, in this order: PMIx, the variables of a Slurm step with TCP, those that torchrun sets, alone. Below
-/// torchrun the first two belong to what started torchrun and are passed over. MUSTER_JOIN names one of them
-/// and leaves the others out.
+/// Tries, in this order: PMIx, a Slurm step's variables with TCP, torchrun's variables, a single rank. Below
+/// torchrun the first two are skipped, because they describe the job that started torchrun. MUSTER_JOIN
+/// selects one method and disables the rest.
 /// @throws Error(ErrorCode::environment) when the launcher started several tasks that cannot find each other.
 std::unique_ptr<Bootstrap> select_bootstrap(const Deadline& deadline);
 
-std::unique_ptr<Bootstrap> alone();
+std::unique_ptr<Bootstrap> make_singleton_bootstrap();
 
 #ifdef MUSTER_HAVE_PMIX
-/// Null when no PMIx server can be reached and this process may be alone.
+/// Null when no PMIx server can be reached and the join may go on without PMIx.
 /// @throws Error: environment, deadline
 std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline);
 #endif

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The texts end up in messages on a terminal: no control characters, no endless lines.
+// These texts are printed on a terminal: no control characters, no endless lines.
 void check_text(const std::string& text, const char* name) {
   auto const bad =
       std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
@@ -34,67 +34,68 @@ int checked_int(const json& object, const char* name, int low, int high) {
   return value.get<int>();
 }
 
-json written(const HostInventory& around) {
+json encode_inventory(const HostInventory& inventory) {
   json interfaces = json::array();
-  for (const auto& one : around.interfaces)
+  for (const auto& one : inventory.interfaces)
     interfaces.push_back({{"name", one.name}, {"address", one.address}, {"prefix", one.prefix}});
   json adapters = json::array();
-  for (const auto& one : around.adapters)
+  for (const auto& one : inventory.adapters)
     adapters.push_back({{"name", one.name},
                         {"port", one.port},
                         {"up", one.up},
                         {"link", one.link_layer},
                         {"subnet", one.subnet}});
-  const Fabric& fabric = around.fabric;
+  const Fabric& fabric = inventory.fabric;
   json const nvlink{{"state", static_cast<int>(fabric.state)},
                     {"status", fabric.status},
                     {"cluster", fabric.cluster},
                     {"clique", fabric.clique},
-                    {"ailment", fabric.ailment}};
-  return {{"lenient", around.lenient},    {"nccl", around.nccl},         {"driver", around.driver},
-          {"gpus", around.gpus_openable}, {"first", around.local_first}, {"variables", around.variables},
-          {"interfaces", interfaces},     {"adapters", adapters},        {"fabric", nvlink},
-          {"imex", around.imex_channels}};
+                    {"ailment", fabric.health_issues}};
+  return {
+      {"lenient", inventory.warn_only},  {"nccl", inventory.nccl},         {"driver", inventory.driver},
+      {"gpus", inventory.gpus_openable}, {"first", inventory.local_first}, {"variables", inventory.variables},
+      {"interfaces", interfaces},        {"adapters", adapters},           {"fabric", nvlink},
+      {"imex", inventory.imex_channels}};
 }
 
-Fabric fabric_in(const json& object) {
+Fabric decode_fabric(const json& object) {
   Fabric fabric;
   fabric.state =
       static_cast<Fabric::State>(checked_int(object, "state", 0, static_cast<int>(Fabric::State::completed)));
   fabric.status = checked_int(object, "status", INT32_MIN, INT32_MAX);
   fabric.cluster = checked_text(object, "cluster");
   fabric.clique = checked_int(object, "clique", 0, INT32_MAX);
-  fabric.ailment = checked_text(object, "ailment");
+  fabric.health_issues = checked_text(object, "ailment");
   return fabric;
 }
 
-HostInventory surroundings_in(const json& object) {
-  HostInventory around;
-  around.lenient = object.at("lenient").get<bool>();
-  around.nccl = object.at("nccl").get<bool>();
-  around.driver = checked_text(object, "driver");
-  around.gpus_openable = checked_int(object, "gpus", -1, 65536);
-  around.local_first = object.at("first").get<bool>();
+HostInventory decode_inventory(const json& object) {
+  HostInventory inventory;
+  inventory.warn_only = object.at("lenient").get<bool>();
+  inventory.nccl = object.at("nccl").get<bool>();
+  inventory.driver = checked_text(object, "driver");
+  inventory.gpus_openable = checked_int(object, "gpus", -1, 65536);
+  inventory.local_first = object.at("first").get<bool>();
   auto const& variables = object.at("variables");
   for (const auto& [name, value] : variables.items()) {
     check_text(name, "variables");
-    around.variables.emplace(name, checked_text(variables, name.c_str()));
+    inventory.variables.emplace(name, checked_text(variables, name.c_str()));
   }
   for (const auto& one : object.at("interfaces"))
-    around.interfaces.push_back(
+    inventory.interfaces.push_back(
         {checked_text(one, "name"), checked_text(one, "address"), checked_int(one, "prefix", 0, 128)});
   for (const auto& one : object.at("adapters"))
-    around.adapters.push_back({checked_text(one, "name"), checked_int(one, "port", 0, 65535),
-                               one.at("up").get<bool>(), checked_text(one, "link"),
-                               checked_text(one, "subnet")});
-  around.fabric = fabric_in(object.at("fabric"));
+    inventory.adapters.push_back({checked_text(one, "name"), checked_int(one, "port", 0, 65535),
+                                  one.at("up").get<bool>(), checked_text(one, "link"),
+                                  checked_text(one, "subnet")});
+  inventory.fabric = decode_fabric(object.at("fabric"));
   const auto& channels = object.at("imex");
   for (const auto& one : channels) {
     if (!one.is_number_integer() || one.get<std::int64_t>() < 0 || one.get<std::int64_t>() > INT32_MAX)
       throw Error(ErrorCode::system, "a rank's hello has an unusable 'imex'");
-    around.imex_channels.push_back(one.get<int>());
+    inventory.imex_channels.push_back(one.get<int>());
   }
-  return around;
+  return inventory;
 }
 
 }  // namespace
@@ -113,18 +114,18 @@ std::vector<std::uint8_t> encode(const JoinRecord& record) {
                     {"plugin_version", hello.plugin_version},
                     {"nccl_version", hello.nccl_version},
                     {"on_gpu", record.on_gpu},
-                    {"gathers", record.gathers},
+                    {"gathers", record.gathers_telemetry},
                     {"timeline", record.timeline},
-                    {"trouble", record.trouble},
-                    {"trouble_fault", static_cast<int>(record.trouble_fault)},
-                    {"around", written(record.inventory)},
+                    {"trouble", record.error},
+                    {"trouble_fault", static_cast<int>(record.error_code)},
+                    {"around", encode_inventory(record.inventory)},
                     {"network", record.network},
                     {"addresses", record.addresses},
                     {"port", record.port},
-                    {"reunion_port", record.reunion_port},
+                    {"reunion_port", record.recovery_port},
                     {"key", json::binary(record.key)},
-                    {"witness_port", record.witness_port},
-                    {"witness_key", json::binary(record.witness_key)}};
+                    {"witness_port", record.report_port},
+                    {"witness_key", json::binary(record.report_key)}};
   auto bytes = write_cbor(object);
   if (bytes.size() > max_record_bytes) {
     throw Error(ErrorCode::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
@@ -152,26 +153,26 @@ JoinRecord decode(std::span<const std::uint8_t> bytes) {
     hello.plugin_version = checked_text(object, "plugin_version");
     hello.nccl_version = checked_text(object, "nccl_version");
     record.on_gpu = object.at("on_gpu").get<bool>();
-    record.gathers = object.at("gathers").get<bool>();
+    record.gathers_telemetry = object.at("gathers").get<bool>();
     record.timeline = object.at("timeline").get<bool>();
-    record.trouble = checked_text(object, "trouble");
-    record.trouble_fault =
+    record.error = checked_text(object, "trouble");
+    record.error_code =
         static_cast<ErrorCode>(checked_int(object, "trouble_fault", 0, static_cast<int>(ErrorCode::system)));
-    record.inventory = surroundings_in(object.at("around"));
+    record.inventory = decode_inventory(object.at("around"));
     record.network = checked_text(object, "network");
     record.addresses = object.at("addresses").get<std::vector<std::string>>();
     record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));
-    record.reunion_port = static_cast<std::uint16_t>(checked_int(object, "reunion_port", 0, 65535));
+    record.recovery_port = static_cast<std::uint16_t>(checked_int(object, "reunion_port", 0, 65535));
     record.key = object.at("key").get_binary();
-    record.witness_port = static_cast<std::uint16_t>(checked_int(object, "witness_port", 0, 65535));
-    record.witness_key = object.at("witness_key").get_binary();
+    record.report_port = static_cast<std::uint16_t>(checked_int(object, "witness_port", 0, 65535));
+    record.report_key = object.at("witness_key").get_binary();
   } catch (const json::exception&) {
     throw Error(ErrorCode::system, "a rank's hello lacks a field or has one of another type");
   }
   return record;
 }
 
-std::vector<Hello> roster_of(const std::vector<JoinRecord>& records) {
+std::vector<Hello> make_roster(const std::vector<JoinRecord>& records) {
   std::vector<Hello> roster;
   for (const auto& record : records) roster.push_back(record.hello);
   return roster;

@@ -8,8 +8,8 @@
 namespace muster::bootstrap {
 namespace {
 
-constexpr std::size_t named_hosts = 3;
-constexpr std::size_t shown_ranges = 12;
+constexpr std::size_t max_named_hosts = 3;
+constexpr std::size_t max_shown_ranges = 12;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ std::string format_ranges(const std::vector<int>& numbers) {
   std::string text;
   std::size_t ranges = 0;
   for (std::size_t first = 0; first < numbers.size(); ++ranges) {
-    if (ranges == shown_ranges) return text + fmt::format(" and {} more", numbers.size() - first);
+    if (ranges == max_shown_ranges) return text + fmt::format(" and {} more", numbers.size() - first);
     std::size_t last = first;
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
     if (!text.empty()) text += ',';
@@ -36,9 +36,9 @@ std::string format_ranks(const std::vector<Hello>& roster, const std::vector<int
   }
   auto text = fmt::format("rank{} {} (host{} ", ranks.size() == 1 ? "" : "s", format_ranges(ranks),
                           hosts.size() == 1 ? "" : "s");
-  for (std::size_t i = 0; i < std::min(hosts.size(), named_hosts); ++i)
+  for (std::size_t i = 0; i < std::min(hosts.size(), max_named_hosts); ++i)
     text += (i == 0 ? "" : ", ") + hosts[i];
-  if (hosts.size() > named_hosts) text += fmt::format(" and {} more", hosts.size() - named_hosts);
+  if (hosts.size() > max_named_hosts) text += fmt::format(" and {} more", hosts.size() - max_named_hosts);
   return text + ")";
 }
 

@@ -41,14 +41,14 @@ void check_versions(const std::vector<JoinRecord>& records) {
   }
 }
 
-void check_trouble(const std::vector<JoinRecord>& records) {
-  auto const troubled = [](const JoinRecord& record) { return !record.trouble.empty(); };
-  auto const first = std::find_if(records.begin(), records.end(), troubled);
+void check_errors(const std::vector<JoinRecord>& records) {
+  auto const has_error = [](const JoinRecord& record) { return !record.error.empty(); };
+  auto const first = std::find_if(records.begin(), records.end(), has_error);
   if (first == records.end()) return;
-  auto const others = std::count_if(records.begin(), records.end(), troubled) - 1;
-  auto text = first->trouble;
-  if (others > 0) text += fmt::format(" (and {} more rank{})", others, others == 1 ? "" : "s");
-  throw Error(first->trouble_fault, text);
+  auto const additional = std::count_if(records.begin(), records.end(), has_error) - 1;
+  auto text = first->error;
+  if (additional > 0) text += fmt::format(" (and {} more rank{})", additional, additional == 1 ? "" : "s");
+  throw Error(first->error_code, text);
 }
 
 void check_devices(const std::vector<JoinRecord>& records) {
@@ -65,18 +65,18 @@ void check_devices(const std::vector<JoinRecord>& records) {
 
 }  // namespace
 
-HostMap seat(std::vector<Hello>& roster) {
+HostMap map_ranks_to_hosts(std::vector<Hello>& roster) {
   HostMap host_map;
   std::map<std::pair<std::string, std::string>, int> hosts;
-  std::vector<int> seated;
+  std::vector<int> ranks_on_host;
   for (auto& hello : roster) {
     auto const [at, added] = hosts.emplace(std::pair{hello.host, hello.boot_id}, host_map.hosts);
     if (added) {
       ++host_map.hosts;
-      seated.push_back(0);
+      ranks_on_host.push_back(0);
     }
     host_map.host_of.push_back(at->second);
-    hello.local_rank = seated[static_cast<std::size_t>(at->second)]++;
+    hello.local_rank = ranks_on_host[static_cast<std::size_t>(at->second)]++;
   }
   return host_map;
 }
@@ -91,7 +91,7 @@ std::vector<int> host_leaders(const std::vector<JoinRecord>& records) {
   return leader_of;
 }
 
-std::vector<std::string> addresses_of(const JoinRecord& other, const JoinRecord& self) {
+std::vector<std::string> addresses_to_try(const JoinRecord& other, const JoinRecord& self) {
   auto addresses = other.addresses;
   if (other.hello.boot_id == self.hello.boot_id && other.network == self.network)
     addresses.insert(addresses.begin(), "127.0.0.1");
@@ -104,7 +104,7 @@ std::string describe_rank(const Hello& hello) {
 }
 
 std::string describe_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks,
-                          std::size_t shown) {
+                           std::size_t shown) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size() && i < shown; ++i) {
     if (i > 0) text += ", ";
@@ -116,18 +116,18 @@ std::string describe_ranks(const std::vector<Hello>& roster, const std::vector<i
 
 void check_roster(const std::vector<JoinRecord>& records) {
   check_versions(records);
-  check_trouble(records);
+  check_errors(records);
   check_devices(records);
 }
 
 bool shares_cores(const std::vector<Hello>& roster, int rank) {
   const Hello& self = roster.at(static_cast<std::size_t>(rank));
-  auto const own = cpus_in(self.cpus);
+  auto const own = parse_cpu_list(self.cpus);
   if (own.empty()) return true;
   std::size_t rivals = 0;
   for (const auto& hello : roster) {
     if (hello.boot_id != self.boot_id) continue;
-    auto const theirs = cpus_in(hello.cpus);
+    auto const theirs = parse_cpu_list(hello.cpus);
     if (std::find_first_of(own.begin(), own.end(), theirs.begin(), theirs.end()) != own.end()) ++rivals;
   }
   return rivals > own.size();

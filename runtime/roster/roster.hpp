@@ -8,14 +8,14 @@
 
 namespace muster::bootstrap {
 
-/// Who sits where, derived from the roster alone, so that every rank comes to the same answer.
+/// The host of each rank, derived from the roster alone, so that all ranks agree.
 struct HostMap {
   std::vector<int> host_of;  ///< by rank: index of its host, hosts in order of their lowest rank
   int hosts = 0;
 };
 
 /// Ranks share a host when host name and boot id are equal. Fills Hello::local_rank.
-HostMap seat(std::vector<Hello>& roster);
+HostMap map_ranks_to_hosts(std::vector<Hello>& roster);
 
 /// By rank: the leader of its host on the control plane, its lowest rank. Ranks have one leader when they
 /// share host, kernel and network namespace.
@@ -23,7 +23,7 @@ std::vector<int> host_leaders(const std::vector<JoinRecord>& records);
 
 /// The addresses of `other` as `self` should try them: loopback first where both share kernel and network
 /// namespace.
-std::vector<std::string> addresses_of(const JoinRecord& other, const JoinRecord& self);
+std::vector<std::string> addresses_to_try(const JoinRecord& other, const JoinRecord& self);
 
 /// "rank 3 (host node2, GPU 0000:3b:00.0)".
 std::string describe_rank(const Hello& hello);
@@ -31,16 +31,15 @@ std::string describe_rank(const Hello& hello);
 /// The same for several ranks, ascending, at most `shown` of them by name: "rank 1 (host a), rank 2 (host a)
 /// and 6 more".
 std::string describe_ranks(const std::vector<Hello>& roster, const std::vector<int>& ranks,
-                          std::size_t shown = 4);
+                           std::size_t shown = 4);
 
-/// Throws what makes this set of records unable to work as one job; the same text on every rank.
-/// Versions count as different when major or minor differ.
-/// @throws Error: environment (versions, some ranks on a GPU and some not), or what a rank put up as its
-/// trouble.
+/// Checks that the ranks can form one job. Versions differ when major or minor differ.
+/// @throws Error, with the same text on every rank: environment (versions, some ranks on a GPU and some not),
+/// or the first JoinRecord::error.
 void check_roster(const std::vector<JoinRecord>& records);
 
-/// True when the ranks that share a kernel with `rank` and may run on its CPUs are more than those CPUs: a
-/// waiting rank then keeps a working one from its core unless it yields.
+/// True when more ranks on this kernel may run on the CPUs of `rank` than it has CPUs: a waiting rank then
+/// keeps a working one from its core unless it yields.
 bool shares_cores(const std::vector<Hello>& roster, int rank);
 
 }  // namespace muster::bootstrap

@@ -9,16 +9,16 @@
 namespace muster::observe {
 namespace {
 
-constexpr std::int64_t close_marks = 10'000'000'000;  // 10 s
+constexpr std::int64_t min_mark_distance = 10'000'000'000;  // 10 s
 constexpr std::size_t events_at_once = 512;
 
-// Bytes that are no UTF-8, as where a long name was cut, become U+FFFD.
+// Bytes that are not UTF-8, as where a long name was cut, become U+FFFD.
 std::string json_text(std::string_view text) {
   using nlohmann::json;
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-const char* name_of(Category category) {
+const char* to_string(Category category) {
   switch (category) {
     case Category::phase:
       return "phase";
@@ -32,7 +32,7 @@ const char* name_of(Category category) {
   return "";
 }
 
-// The format's unit is the microsecond; three digits after the point keep the nanoseconds.
+// The format's unit is the microsecond; three decimals keep the nanoseconds.
 std::string microseconds(std::int64_t ns) {
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
@@ -43,14 +43,14 @@ ClockMap::ClockMap(const std::vector<ClockMark>& marks) {
   if (marks.empty()) return;
   first_ = marks.front();
   const ClockMark& last = marks.back();
-  if (last.at - first_.at < close_marks) {
+  if (last.at - first_.at < min_mark_distance) {
     if (last.offset.round_trip < first_.offset.round_trip) first_ = last;
     return;
   }
   span_ = last.at - first_.at;
   drift_ =
       static_cast<double>((last.offset.steady - first_.offset.steady).count()) / static_cast<double>(span_);
-  // No oscillator is off by so much: one host was suspended, and a line between the marks says nothing.
+  // No oscillator is off by so much. One host was suspended, so interpolation between the marks is wrong.
   if (std::abs(drift_) >= 0.5) drift_ = 0;
 }
 
@@ -61,7 +61,7 @@ std::int64_t ClockMap::to_rank_0(std::int64_t at) const {
 
 TraceText::TraceText(const EventLog& log, const Hello& self, const std::vector<ClockMark>& marks)
     : log_(log), self_(self), marks_(marks), clock_(marks), frozen_at_(now()), threads_(log.threads()) {
-  // The joining thread's phases need a thread even when it wrote nothing else.
+  // The joining thread's phases need a thread even when it recorded nothing else.
   if (threads_.empty()) threads_.push_back({0, "main thread", 0, {}});
 }
 
@@ -80,7 +80,7 @@ void TraceText::describe(std::string& text) const {
   metadata("process_sort_index", fmt::format("\"sort_index\":{}", self_.rank));
   if (dropped > 0)
     metadata("process_labels", fmt::format("\"labels\":\"{} oldest events dropped\"", dropped));
-  // Our own, which viewers pass over.
+  // Muster's own metadata, which viewers ignore.
   metadata(
       "muster_rank",
       fmt::format("\"dropped\":{},\"clock_measured\":{},\"clock_offset_ns\":{},\"clock_round_trip_ns\":{}",
@@ -101,7 +101,7 @@ void TraceText::write(std::string& text, const Event& event, int thread, std::in
   auto out = std::back_inserter(text);
   fmt::format_to(out, "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"cat\":\"{}\",\"name\":{}",
                  self_.rank, thread, microseconds(begin), microseconds(clock_.to_rank_0(end) - begin),
-                 name_of(event.category), json_text(event.name()));
+                 to_string(event.category), json_text(event.name()));
   std::string arguments;
   auto const add = [&](const char* name, const std::string& value) {
     fmt::format_to(std::back_inserter(arguments), "{}\"{}\":{}", arguments.empty() ? "" : ",", name, value);

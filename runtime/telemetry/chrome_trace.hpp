@@ -12,16 +12,16 @@
 
 namespace muster::observe {
 
-/// This rank's clock offset to rank 0's at some moment of this rank's steady clock.
+/// This rank's clock offset to rank 0, and the time on this rank's steady clock when it was measured.
 struct ClockMark {
   std::int64_t at = 0;
   control::ClockOffset offset;
 };
 
-/// From this rank's steady clock to rank 0's. Between two marks the offset goes on a straight line, for the
-/// clocks' rates differ by a constant to first order; outside it stays. Marks within 10 seconds of each other
-/// differ by their own uncertainty rather than by a drift: the one with the shorter round trip counts. Never
-/// turns time back.
+/// Converts this rank's steady clock to rank 0's. Between two marks the offset is interpolated linearly,
+/// since the clocks' rates differ by a constant to first order; outside the marks it is constant. If two
+/// marks are less than 10 seconds apart, their uncertainty outweighs the drift, and only the one with the
+/// shorter round trip counts. The result never decreases.
 class ClockMap {
  public:
   ClockMap() = default;
@@ -35,14 +35,14 @@ class ClockMap {
   std::int64_t span_ = 0;
 };
 
-/// One rank's part of the trace as text in pieces: JSON objects of Chrome's trace event format ("Trace Event
-/// Format", Google), one a line, divided by commas. Reads a frozen log.
+/// One rank's part of the trace in pieces of text: JSON objects of Chrome's trace event format ("Trace Event
+/// Format", Google), one a line, separated by commas. Reads a frozen log.
 class TraceText {
  public:
-  /// `seating`: the rank's hello.
+  /// `self`: the rank's hello.
   TraceText(const EventLog& log, const Hello& self, const std::vector<ClockMark>& marks);
 
-  /// The next piece, a little more than `bytes` long at most; empty after the last one.
+  /// The next piece, at most a little longer than `bytes`; empty after the last one.
   std::string next(std::size_t bytes);
 
  private:

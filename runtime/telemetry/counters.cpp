@@ -9,7 +9,7 @@
 
 namespace muster::observe {
 
-const char* name_of(Kind kind) noexcept {
+const char* to_string(Kind kind) noexcept {
   static constexpr std::array<const char*, kinds> names{
       "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "all_to_all",
       "send",       "recv",   "grouped",   "barrier",    "split",        "synchronize"};
@@ -26,9 +26,9 @@ void Counters::enter(Kind kind, const OperationPosition& position, std::uint64_t
   count.calls.fetch_add(1, std::memory_order_relaxed);
   count.bytes.fetch_add(bytes, std::memory_order_relaxed);
   inside_.fetch_add(1, std::memory_order_relaxed);
-  // Of two operations at the same moment either is the last: nobody waits for the other.
+  // Of two simultaneous operations either may be recorded as the last, so that none waits for the other.
   if (last_taken_.test_and_set(std::memory_order_acquire)) return;
-  last_ = {name_of(kind), position, bytes};
+  last_ = {to_string(kind), position, bytes};
   last_taken_.clear(std::memory_order_release);
 }
 
@@ -46,7 +46,7 @@ RankMetrics Counters::read(const Hello& self) const {
   metrics.gpu = self.gpu;
   for (std::size_t i = 0; i < kinds; ++i) {
     auto const& count = counts_[i];
-    metrics.operations.push_back({name_of(static_cast<Kind>(i)), count.calls.load(), count.bytes.load(),
+    metrics.operations.push_back({to_string(static_cast<Kind>(i)), count.calls.load(), count.bytes.load(),
                                   static_cast<double>(count.nanoseconds.load()) / 1e9});
   }
   while (last_taken_.test_and_set(std::memory_order_acquire)) sched_yield();
@@ -89,7 +89,7 @@ RankMetrics decode_metrics(const std::vector<std::uint8_t>& bytes) {
   }
 }
 
-std::string summary_of(const RankMetrics& metrics) {
+std::string describe_metrics(const RankMetrics& metrics) {
   std::uint64_t calls = 0;
   double bytes = 0;
   double seconds = 0;

@@ -28,18 +28,18 @@ enum class Kind : std::uint8_t {
   synchronize,
 };
 inline constexpr std::size_t kinds = 13;
-const char* name_of(Kind kind) noexcept;
+const char* to_string(Kind kind) noexcept;
 
-/// What this process did in operations. A few atomic additions a call; calls from all threads.
+/// Counters of this process's operations. A call costs a few atomic additions. Thread-safe.
 class Counters {
  public:
-  /// Whether the time in operations is wanted.
+  /// True when the time in operations is measured.
   bool timed() const noexcept { return timed_.load(std::memory_order_relaxed); }
   void measure_time() noexcept { timed_ = true; }
 
-  /// `position.number` is the operation's own.
+  /// `position.number` is the number of this operation.
   void enter(Kind kind, const OperationPosition& position, std::uint64_t bytes) noexcept;
-  /// `nanoseconds` after enter().
+  /// `nanoseconds`: time since enter().
   void leave(Kind kind, std::int64_t nanoseconds) noexcept;
 
   RankMetrics read(const Hello& self) const;
@@ -62,7 +62,7 @@ class Counters {
   Last last_;
 };
 
-/// Those of this process.
+/// The counters of this process.
 Counters& counters();
 
 /// For messages between ranks.
@@ -72,6 +72,6 @@ RankMetrics decode_metrics(const std::vector<std::uint8_t>& bytes);
 
 /// "120 operations, 480.0 MB, 1.23 s in them; last all_reduce (operation 57 on communicator 'world'), 4.0
 /// MB".
-std::string summary_of(const RankMetrics& metrics);
+std::string describe_metrics(const RankMetrics& metrics);
 
 }  // namespace muster::observe

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t max_phases = 64;
 
-std::string name_of_this_thread() {
+std::string this_thread_name() {
   if (syscall(SYS_gettid) == getpid()) return "main thread";
   std::array<char, 16> name{};  // the kernel's limit
   pthread_getname_np(pthread_self(), name.data(), name.size());
@@ -35,7 +35,7 @@ std::int64_t now() noexcept {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-const char* kept(std::string_view text) {
+const char* interned(std::string_view text) {
   static std::mutex mutex;
   static auto* const texts = new std::set<std::string, std::less<>>;  // events may outlive static objects
   std::lock_guard const lock(mutex);
@@ -48,9 +48,9 @@ void Event::set_name(std::string_view name) {
   std::memcpy(text.data(), name.data(), length);
 }
 
-// Written by its thread alone. `busy` and the log's `on_` make the reader wait for an event that is being
-// written: the writer says that it is busy and then looks whether the log is on, the reader turns the log off
-// and then looks who is busy (Dekker's way, which needs sequential consistency).
+// Only its own thread writes it. `busy` and the log's `on_` make the reader wait for an event that is being
+// written: the writer sets `busy` and then checks `on_`; the reader clears `on_` and then checks `busy`
+// (Dekker's algorithm, which needs sequential consistency).
 struct EventLog::ThreadLog {
   std::atomic<bool> busy{false};
   int number = 0;
@@ -59,7 +59,7 @@ struct EventLog::ThreadLog {
   int depth = 0;
   std::vector<std::unique_ptr<std::array<Event, chunk_events>>> chunks;
   std::uint64_t written = 0;
-  std::uint64_t lost = 0;  // never written
+  std::uint64_t dropped = 0;  // never written
 
   std::size_t capacity() const { return chunks.size() * chunk_events; }
   Event& slot(std::uint64_t index) {
@@ -87,7 +87,7 @@ EventLog& event_log() {
   return *log;
 }
 
-EventLog::ThreadLog* EventLog::of_this_thread() noexcept {
+EventLog::ThreadLog* EventLog::this_thread_log() noexcept {
   struct Found {
     std::uint64_t id = 0;
     ThreadLog* log = nullptr;
@@ -100,7 +100,7 @@ EventLog::ThreadLog* EventLog::of_this_thread() noexcept {
     if (logs_.size() < max_threads) {
       log = logs_.emplace_back(std::make_unique<ThreadLog>()).get();
       log->number = static_cast<int>(logs_.size()) - 1;
-      log->name = name_of_this_thread();
+      log->name = this_thread_name();
     }
     found = {id_, log};
   } catch (const std::bad_alloc&) {
@@ -110,7 +110,7 @@ EventLog::ThreadLog* EventLog::of_this_thread() noexcept {
 }
 
 void EventLog::start() noexcept {
-  of_this_thread();
+  this_thread_log();
   on_ = true;
 }
 
@@ -123,7 +123,7 @@ bool EventLog::take_chunk() noexcept {
 bool EventLog::begin(Category category, std::string_view name, const char* communicator, std::uint64_t number,
                      std::uint64_t bytes) noexcept {
   if (!on()) return false;
-  ThreadLog* const log = of_this_thread();
+  ThreadLog* const log = this_thread_log();
   if (log == nullptr) return false;
   log->busy.store(true);
   bool const begins = on_.load() && log->depth < max_depth;
@@ -137,14 +137,14 @@ bool EventLog::begin(Category category, std::string_view name, const char* commu
     event.set_name(name);
     event.begin = now();
   } else if (on()) {
-    ++log->lost;
+    ++log->dropped;
   }
   log->busy.store(false, std::memory_order_release);
   return begins;
 }
 
 void EventLog::end() noexcept {
-  ThreadLog* const log = of_this_thread();
+  ThreadLog* const log = this_thread_log();
   if (log == nullptr) return;
   log->busy.store(true);
   if (on_.load() && log->depth > 0) {
@@ -158,7 +158,7 @@ void EventLog::end() noexcept {
     if (log->capacity() > 0) {
       log->slot(log->written++) = event;
     } else {
-      ++log->lost;
+      ++log->dropped;
     }
   }
   log->busy.store(false, std::memory_order_release);
@@ -191,7 +191,7 @@ std::vector<EventLog::Thread> EventLog::threads() const {
   for (const auto& log : logs_) {
     Thread thread{log->number, log->name, 0, {}};
     if (!log->busy.load()) {
-      thread.dropped = log->lost + log->written - log->readable();
+      thread.dropped = log->dropped + log->written - log->readable();
       thread.open.assign(log->open.begin(), log->open.begin() + log->depth);
     }
     threads.push_back(std::move(thread));

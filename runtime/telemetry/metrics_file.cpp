@@ -18,11 +18,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Prometheus' own default is to look every minute; node_exporter reads the file whenever it is looked at.
+// Prometheus scrapes every minute by default; node_exporter reads the file at each scrape.
 constexpr seconds default_interval{15};
 constexpr seconds longest_interval{24 * 3600};
 
-seconds interval_from(const char* text) {
+seconds parse_interval(const char* text) {
   if (text == nullptr || *text == '\0') return default_interval;
   long value = 0;
   const char* const end = text + std::strlen(text);
@@ -56,7 +56,7 @@ std::string metrics_path(const std::string& pattern, const Hello& self, int rank
     } else {
       throw Error(
           ErrorCode::usage,
-          fmt::format("MUSTER_METRICS is '{}': after % only r (rank), h (host) or % can stand", pattern));
+          fmt::format("MUSTER_METRICS is '{}': % must be followed by r (rank), h (host) or %", pattern));
     }
   }
   if (numbered || ranks == 1) return path;
@@ -69,10 +69,11 @@ std::unique_ptr<MetricsFile> MetricsFile::open(const Hello& self, int ranks) {
   const char* const pattern = std::getenv("MUSTER_METRICS");
   if (pattern == nullptr || *pattern == '\0') return nullptr;
   try {
-    auto const interval = interval_from(std::getenv("MUSTER_METRICS_INTERVAL"));
+    auto const interval = parse_interval(std::getenv("MUSTER_METRICS_INTERVAL"));
     return std::make_unique<MetricsFile>(metrics_path(pattern, self, ranks), interval, self);
   } catch (const Error& error) {
-    // What is wrong on every rank alike is said once; another host may lack the folder alone.
+    // Only the first rank of each host warns: an error may be common to all ranks, but a directory can also
+    // be missing on one host.
     auto const text = fmt::format("MUSTER_METRICS: {}; rank {} goes on without it", error.what(), self.rank);
     if (self.local_rank == 0) log::warn(text);
     return nullptr;
@@ -102,7 +103,7 @@ void MetricsFile::write() const {
 }
 
 void MetricsFile::run() {
-  bool said = false;
+  bool warned = false;
   std::unique_lock lock(mutex_);
   for (bool over = false; !over;) {
     changed_.wait_for(lock, interval_, [&] { return ended_; });
@@ -111,8 +112,8 @@ void MetricsFile::run() {
     try {
       write();
     } catch (const std::exception& error) {
-      if (!said) log::warn("MUSTER_METRICS: rank {}: {}", self_.rank, error.what());
-      said = true;
+      if (!warned) log::warn("MUSTER_METRICS: rank {}: {}", self_.rank, error.what());
+      warned = true;
     }
     lock.lock();
   }

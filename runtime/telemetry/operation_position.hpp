@@ -5,11 +5,10 @@
 
 namespace muster::observe {
 
-/// Where a communicator is.
+/// A communicator's position in its sequence of operations.
 struct OperationPosition {
-  const char* communicator = "";  ///< its name, a kept() text
-  std::uint64_t number =
-      0;  ///< that the next operation of the whole group will have; 0: they are not counted
+  const char* communicator = "";  ///< its name, an interned() text
+  std::uint64_t number = 0;       ///< number of the group's next operation; 0: not counted
 };
 
 }  // namespace muster::observe

@@ -21,7 +21,7 @@ void log_join_timings(int rank, const Timings& timings) {
       timings.plane.count());
 }
 
-void tell_world(int rank, const Timings& timings) {
+void log_world_timings(int rank, const Timings& timings) {
   log::info(
       "rank {}: world communicator took {:.1f} ms: NCCL id {:.1f}, NCCL initialisation {:.1f}, "
       "first collective {:.1f}",

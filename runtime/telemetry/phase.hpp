@@ -8,9 +8,9 @@
 
 namespace muster::observe {
 
-/// A span of the joining thread, also when an exception ends it: added to one of the job's timings, and
-/// always noted for the timeline, since there are few of them and they begin before it is known whether
-/// anybody wants a trace.
+/// A span of the joining thread, also when an exception ends it. It is added to one of the job's timings, and
+/// always recorded for the timeline: there are few of them, and they begin before it is known whether a trace
+/// is wanted.
 class Phase {
  public:
   Phase(const char* name, Timings::Milliseconds& into) : name_(name), into_(into), begin_(now()) {}
@@ -24,9 +24,9 @@ class Phase {
   std::int64_t begin_;
 };
 
-/// What the join took on this rank, and what the world communicator on GPUs did: a line each under
+/// Log the time of the join on this rank, and of its world communicator on GPUs, one line each under
 /// MUSTER_LOG=info.
 void log_join_timings(int rank, const Timings& timings);
-void tell_world(int rank, const Timings& timings);
+void log_world_timings(int rank, const Timings& timings);
 
 }  // namespace muster::observe

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// A label's value: backslash, quote and line feed are escaped (exposition format, "Comments, help text, and
+// Escapes a label's value: backslash, quote and line feed (exposition format, "Comments, help text, and
 // type information").
 std::string escaped(const std::string& value) {
   std::string text;
@@ -24,7 +24,7 @@ std::string escaped(const std::string& value) {
   return text;
 }
 
-std::string labels_of(const RankMetrics& metrics) {
+std::string format_labels(const RankMetrics& metrics) {
   return fmt::format("rank=\"{}\",host=\"{}\",gpu=\"{}\"", metrics.rank, escaped(metrics.host),
                      escaped(metrics.gpu));
 }
@@ -47,19 +47,19 @@ class Page {
 };
 
 template <typename Value>
-void counts(Page& page, const std::vector<RankMetrics>& ranks, Value RankMetrics::Operation::*value) {
+void add_counters(Page& page, const std::vector<RankMetrics>& ranks, Value RankMetrics::Operation::*value) {
   for (const auto& metrics : ranks) {
-    auto const labels = labels_of(metrics);
+    auto const labels = format_labels(metrics);
     for (const auto& one : metrics.operations)
       page.sample(fmt::format("{},operation=\"{}\"", labels, escaped(one.operation)), one.*value);
   }
 }
 
 template <typename Value>
-void of_last(Page& page, const std::vector<RankMetrics>& ranks, const Value& value) {
+void add_last_operation(Page& page, const std::vector<RankMetrics>& ranks, const Value& value) {
   for (const auto& metrics : ranks) {
     if (metrics.last.operation.empty()) continue;
-    page.sample(fmt::format("{},operation=\"{}\",communicator=\"{}\"", labels_of(metrics),
+    page.sample(fmt::format("{},operation=\"{}\",communicator=\"{}\"", format_labels(metrics),
                             escaped(metrics.last.operation), escaped(metrics.last.communicator)),
                 value(metrics.last));
   }
@@ -71,18 +71,18 @@ std::string prometheus_text(const std::vector<RankMetrics>& ranks) {
   using Operation = RankMetrics::Operation;
   Page page;
   page.family("muster_operations_total", "counter", "Calls of a communicator's operations.");
-  counts(page, ranks, &Operation::calls);
+  add_counters(page, ranks, &Operation::calls);
   page.family("muster_operation_bytes_total", "counter", "Bytes that the rank put into operations.");
-  counts(page, ranks, &Operation::bytes);
+  add_counters(page, ranks, &Operation::bytes);
   page.family("muster_operation_seconds_total", "counter",
               "Time in calls of operations; on NCCL a call only enqueues and synchronize waits.");
-  counts(page, ranks, &Operation::seconds);
+  add_counters(page, ranks, &Operation::seconds);
   page.family("muster_last_operation_number", "gauge", "Number of the last operation in its communicator.");
-  of_last(page, ranks, [](const RankMetrics::Last& last) { return last.number; });
+  add_last_operation(page, ranks, [](const RankMetrics::Last& last) { return last.number; });
   page.family("muster_last_operation_bytes", "gauge", "Bytes that the rank put into its last operation.");
-  of_last(page, ranks, [](const RankMetrics::Last& last) { return last.bytes; });
+  add_last_operation(page, ranks, [](const RankMetrics::Last& last) { return last.bytes; });
   page.family("muster_in_operation", "gauge", "1 while the rank is in an operation, 0 otherwise.");
-  for (const auto& metrics : ranks) page.sample(labels_of(metrics), metrics.last.over ? 0 : 1);
+  for (const auto& metrics : ranks) page.sample(format_labels(metrics), metrics.last.over ? 0 : 1);
   return page.take();
 }
 

@@ -11,28 +11,29 @@
 
 namespace muster::observe {
 
-/// From here on `plane` answers when other ranks ask for this one's metrics.
+/// Registers a handler with which `plane` answers other ranks' requests for this rank's metrics.
 void serve_metrics(control::ControlPlane& plane, const Hello& self);
-/// Another rank's, whatever its program does.
+/// Requests another rank's metrics; it answers whatever its program does.
 /// @throws Error(ErrorCode::deadline) when it does not answer in time; the job goes on.
-RankMetrics ask_for_metrics(control::ControlPlane& plane, const Hello& of, std::chrono::milliseconds wait);
+RankMetrics request_metrics(control::ControlPlane& plane, const Hello& of, std::chrono::milliseconds wait);
 
-/// What a job tells about itself when it is asked to: timeline, metrics file, summary. Not thread-safe.
+/// A job's optional output about itself: timeline, metrics file, summary. Not thread-safe.
 class Telemetry {
  public:
-  /// Says in rank 0's record what it will gather. On other ranks nothing.
-  static std::unique_ptr<ReplaceFile> announce(bootstrap::JoinRecord& mine);
+  /// On rank 0 writes into its record what it will gather, and opens the timeline file. On other ranks does
+  /// nothing.
+  static std::unique_ptr<ReplaceFile> publish_request(bootstrap::JoinRecord& mine);
 
-  /// `wishes`: rank 0's record. `plane` is null in a world of one; `timeline`: rank 0's file.
-  Telemetry(const bootstrap::JoinRecord& wishes, const std::vector<Hello>& roster, int rank,
-        std::shared_ptr<control::ControlPlane> plane, std::unique_ptr<ReplaceFile> timeline);
+  /// `request`: rank 0's record. `plane` is null in a world of one. `timeline`: rank 0's file.
+  Telemetry(const bootstrap::JoinRecord& request, const std::vector<Hello>& roster, int rank,
+            std::shared_ptr<control::ControlPlane> plane, std::unique_ptr<ReplaceFile> timeline);
 
-  /// Rank 0 gathers at the end: all ranks meet after stop() and before gather().
+  /// True when rank 0 gathers at the end. All ranks then need a barrier between stop() and gather().
   bool gathers() const { return gathers_; }
   void stop();
-  /// On rank 0 takes `wait` at most, elsewhere nothing.
+  /// On rank 0 takes at most `wait`; does nothing on other ranks.
   void gather(std::chrono::milliseconds wait) noexcept;
-  /// As far as it still can be had, in half a second.
+  /// Writes what can still be gathered within half a second.
   void gather_after_failure() noexcept;
 
  private:

@@ -14,17 +14,16 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr const char* timeline_topic = "timeline";
-// What one message carries, and how many ranks are asked at the same time: rank 0 never holds more than their
+// Size of one message, and number of ranks with a pending request: rank 0 never holds more than their
 // product.
 constexpr std::size_t piece_bytes = 256u << 10;
 constexpr std::size_t ranks_at_once = 16;
-// How long one rank may take for a piece, at the end of a job and after a failure, where the survivors end
-// soon.
-constexpr milliseconds patience_at_leave{10'000};
-constexpr milliseconds patience_after_failure{100};
+// Time limit for one rank's piece: at the end of a job, and after a failure, when the survivors end soon.
+constexpr milliseconds reply_timeout_at_leave{10'000};
+constexpr milliseconds reply_timeout_after_failure{100};
 constexpr milliseconds time_after_failure{400};
 
-control::Blob blob_of(const std::string& text) { return {text.begin(), text.end()}; }
+control::Blob to_blob(const std::string& text) { return {text.begin(), text.end()}; }
 
 }  // namespace
 
@@ -39,7 +38,7 @@ std::unique_ptr<ReplaceFile> open_timeline_file() {
   }
 }
 
-// What the control plane's thread and the program's share.
+// State that the control plane's thread and the program's thread share.
 struct Timeline::Part {
   explicit Part(const Hello& hello) : self(hello) {}
 
@@ -67,18 +66,18 @@ Timeline::Timeline(const Hello& self, int ranks, std::shared_ptr<control::Contro
   event_log().start();
   if (!plane_) return;
   mark_clock();
-  // A question that is not empty comes after a failure, when nobody stops by himself.
-  plane_->answer(timeline_topic,
-                 [part = part_](const control::Blob& question) -> std::optional<control::Blob> {
-                   if (!question.empty()) part->stop();
-                   auto const text = part->next();
-                   if (!text) return std::nullopt;
-                   return blob_of(*text);
-                 });
+  // A request that is not empty is sent after a failure, when ranks do not call stop() themselves.
+  plane_->register_handler(timeline_topic,
+                           [part = part_](const control::Blob& request) -> std::optional<control::Blob> {
+                             if (!request.empty()) part->stop();
+                             auto const text = part->next();
+                             if (!text) return std::nullopt;
+                             return to_blob(*text);
+                           });
 }
 
 Timeline::~Timeline() {
-  if (plane_) plane_->answer(timeline_topic, {});
+  if (plane_) plane_->register_handler(timeline_topic, {});
 }
 
 void Timeline::mark_clock() noexcept {
@@ -96,54 +95,54 @@ void Timeline::stop() { part_->stop(); }
 
 void Timeline::write(milliseconds wait) noexcept {
   try {
-    gather(wait, patience_at_leave, false);
+    gather(wait, reply_timeout_at_leave, false);
   } catch (const std::exception& error) {
     log::warn("MUSTER_TIMELINE: {}", error.what());
   }
 }
 
-void Timeline::write_what_there_is() noexcept {
+void Timeline::write_after_failure() noexcept {
   try {
-    gather(time_after_failure, patience_after_failure, true);
+    gather(time_after_failure, reply_timeout_after_failure, true);
   } catch (const std::exception& error) {
     log::warn("MUSTER_TIMELINE: {}", error.what());
   }
 }
 
-void Timeline::gather(milliseconds wait, milliseconds patience, bool unasked) {
+void Timeline::gather(milliseconds wait, milliseconds reply_timeout, bool after_failure) {
   if (!file_) return;
   auto const file = std::move(file_);
   Deadline const deadline(wait);
   part_->stop();
   file->write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (auto text = part_->next(); !text->empty(); text = part_->next()) file->write(*text);
-  control::Blob const question(unasked ? 1 : 0);
-  std::vector<int> asked;
+  control::Blob const request(after_failure ? 1 : 0);
+  std::vector<int> pending;
   std::string missing;
-  int lacking = 0;
-  for (int next = 1; next < ranks_ || !asked.empty();) {
-    while (asked.size() < ranks_at_once && next < ranks_) asked.push_back(next++);
+  int missing_count = 0;
+  for (int next = 1; next < ranks_ || !pending.empty();) {
+    while (pending.size() < ranks_at_once && next < ranks_) pending.push_back(next++);
     auto const answers =
-        plane_->ask_ranks(asked, timeline_topic, question, std::min(patience, deadline.remaining()));
+        plane_->query_ranks(pending, timeline_topic, request, std::min(reply_timeout, deadline.remaining()));
     std::vector<int> more;
-    for (std::size_t i = 0; i < asked.size(); ++i) {
+    for (std::size_t i = 0; i < pending.size(); ++i) {
       if (!answers[i]) {
-        if (lacking++ < 8) missing += fmt::format("{}{}", missing.empty() ? "" : ",", asked[i]);
+        if (missing_count++ < 8) missing += fmt::format("{}{}", missing.empty() ? "" : ",", pending[i]);
       } else if (!answers[i]->empty()) {
         file->write({reinterpret_cast<const char*>(answers[i]->data()), answers[i]->size()});
-        more.push_back(asked[i]);
+        more.push_back(pending[i]);
       }
     }
-    asked = std::move(more);
+    pending = std::move(more);
   }
   file->write(
       fmt::format("{{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"muster_trace\",\"args\":{{\"ranks\":{},"
                   "\"lacking\":{}}}}}\n]}}\n",
-                  ranks_, lacking));
+                  ranks_, missing_count));
   file->commit();
-  if (lacking > 0 && !unasked) {
-    log::warn("MUSTER_TIMELINE: the part of {} of {} ranks did not come in time (rank {}{})", lacking, ranks_,
-              missing, lacking > 8 ? ",…" : "");
+  if (missing_count > 0 && !after_failure) {
+    log::warn("MUSTER_TIMELINE: the parts of {} of {} ranks did not arrive in time (rank {}{})",
+              missing_count, ranks_, missing, missing_count > 8 ? ",…" : "");
   }
 }
 

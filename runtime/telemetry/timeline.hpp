@@ -14,38 +14,38 @@
 
 namespace muster::observe {
 
-/// MUSTER_TIMELINE's file, open for writing; null when the variable is not set, or, which is said in one
-/// line, the file cannot be written: the job goes on without it.
+/// MUSTER_TIMELINE's file, open for writing. Null when the variable is not set, or when the file cannot be
+/// written: it then logs one warning, and the job goes on without the file.
 std::unique_ptr<ReplaceFile> open_timeline_file();
 
-/// One trace of all ranks. Each keeps its events in its own memory; at the end rank 0 asks for them piece by
-/// piece and writes the file. Not thread-safe.
+/// One trace of all ranks. Each rank keeps its events in its own memory; at the end rank 0 requests them
+/// piece by piece and writes the file. Not thread-safe.
 class Timeline {
  public:
-  /// Begins to record. `plane` is null in a world of one; `file` is rank 0's.
+  /// Starts recording. `plane` is null in a world of one; `file` is rank 0's.
   Timeline(const Hello& self, int ranks, std::shared_ptr<control::ControlPlane> plane,
            std::unique_ptr<ReplaceFile> file);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// Compares this rank's clock with rank 0's once more. What goes wrong in that is left to others to find.
+  /// Measures this rank's clock offset to rank 0 once more. Errors are only logged for debugging.
   void mark_clock() noexcept;
-  /// This rank's part is complete.
+  /// Completes this rank's part.
   void stop();
-  /// On rank 0, when every rank has stopped: writes the file, with what has come before the deadline, and
-  /// says in one line whose part is not in it. Elsewhere nothing.
+  /// On rank 0, after every rank has stopped: writes the file with the parts that arrive within `wait`, and
+  /// logs one warning with the missing ranks. Does nothing on other ranks.
   void write(std::chrono::milliseconds wait) noexcept;
-  /// On rank 0, when the job has failed: the same for what the ranks have now, under a short deadline.
-  void write_what_there_is() noexcept;
+  /// On rank 0, after the job has failed: the same for the parts as they are, with a short deadline.
+  void write_after_failure() noexcept;
 
  private:
   struct Part;
-  void gather(std::chrono::milliseconds wait, std::chrono::milliseconds patience, bool unasked);
+  void gather(std::chrono::milliseconds wait, std::chrono::milliseconds reply_timeout, bool after_failure);
 
   std::shared_ptr<control::ControlPlane> plane_;
   std::unique_ptr<ReplaceFile> file_;
-  std::shared_ptr<Part> part_;  // the control plane's thread may be at it
+  std::shared_ptr<Part> part_;  // the control plane's thread may use it
   int ranks_;
 };
 

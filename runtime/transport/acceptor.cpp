@@ -12,17 +12,17 @@
 namespace muster::control {
 namespace {
 
-constexpr std::chrono::seconds proof_time{3};
+constexpr std::chrono::seconds authentication_timeout{3};
 
-std::uint16_t port_of(const Endpoint& endpoint) {
-  // sockaddr_in and sockaddr_in6 have the port at the same place.
+std::uint16_t tcp_port(const Endpoint& endpoint) {
+  // sockaddr_in and sockaddr_in6 have the port at the same offset.
   return ntohs(reinterpret_cast<const sockaddr_in*>(endpoint.data())->sin_port);
 }
 
 bool is_held_by_this_user(asio::io_context& io, const Endpoint& endpoint) {
   Socket socket(io);
   socket.open(endpoint.protocol());
-  socket.non_blocking(true);  // nobody need accept
+  socket.non_blocking(true);  // connect() must not wait for a full backlog
   asio::error_code error;
   socket.connect(endpoint, error);
   return !error && is_own_user(socket);
@@ -30,7 +30,8 @@ bool is_held_by_this_user(asio::io_context& io, const Endpoint& endpoint) {
 
 }  // namespace
 
-Acceptor::Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports) : acceptor_(io), pause_(io) {
+Acceptor::Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports)
+    : acceptor_(io), backoff_timer_(io) {
   std::string why = "no port to listen on";
   for (auto const port : ports) {
     try {
@@ -45,7 +46,7 @@ Acceptor::Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports
   throw Error(ErrorCode::system, fmt::format("rank 0 cannot listen for the other ranks: {}", why));
 }
 
-Acceptor::Acceptor(asio::io_context& io, const std::string& name) : acceptor_(io), pause_(io) {
+Acceptor::Acceptor(asio::io_context& io, const std::string& name) : acceptor_(io), backoff_timer_(io) {
   std::string why;
   for (const auto& endpoint : local_endpoints(name)) {
     try {
@@ -64,7 +65,7 @@ Acceptor::Acceptor(asio::io_context& io, const std::string& name) : acceptor_(io
 }
 
 void Acceptor::listen_on(std::uint16_t port) {
-  bool const fixed = port != 0;  // a connection of an earlier job may still rest on it
+  bool const fixed = port != 0;  // a connection of an earlier job may still be in TIME_WAIT
   try {
     listen(asio::ip::tcp::endpoint(asio::ip::tcp::v6(), port), fixed);
   } catch (const asio::system_error& error) {
@@ -73,7 +74,7 @@ void Acceptor::listen_on(std::uint16_t port) {
     acceptor_.close(ignored);
     listen(asio::ip::tcp::endpoint(asio::ip::tcp::v4(), port), fixed);  // a kernel without IPv6
   }
-  port_ = port_of(acceptor_.local_endpoint());
+  port_ = tcp_port(acceptor_.local_endpoint());
 }
 
 void Acceptor::listen(const Endpoint& endpoint, bool reuse) {
@@ -85,68 +86,70 @@ void Acceptor::listen(const Endpoint& endpoint, bool reuse) {
   acceptor_.listen(asio::socket_base::max_listen_connections);
 }
 
-void Acceptor::open(std::size_t limit, OnVisitor on_visitor) {
+void Acceptor::open(std::size_t limit, OnConnection on_connection) {
   limit_ = limit;
-  on_visitor_ = std::move(on_visitor);
+  on_connection_ = std::move(on_connection);
   accept();
 }
 
 void Acceptor::close() {
   asio::error_code ignored;
   acceptor_.close(ignored);
-  pause_.cancel();
-  while (!visitors_.empty()) drop(visitors_.front());
+  backoff_timer_.cancel();
+  while (!pending_.empty()) drop(pending_.front());
 }
 
 void Acceptor::accept() {
   acceptor_.async_accept([this](const asio::error_code& error, Socket socket) {
     if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
     if (error) {
-      // Out of descriptors, most likely: a stranger makes room, and a short rest keeps this from
+      // Most likely out of descriptors: closing one connection makes room, and the pause prevents
       // spinning.
-      if (!visitors_.empty()) drop_any();
-      pause_.expires_after(std::chrono::milliseconds(20));
-      pause_.async_wait([this](const asio::error_code& stopped) {
+      if (!pending_.empty()) evict_random();
+      backoff_timer_.expires_after(std::chrono::milliseconds(20));
+      backoff_timer_.async_wait([this](const asio::error_code& stopped) {
         if (!stopped) accept();
       });
       return;
     }
-    if (is_own_user(socket)) welcome(std::move(socket));
+    if (is_own_user(socket)) on_accept(std::move(socket));
     accept();
   });
 }
 
-void Acceptor::welcome(Socket socket) {
-  if (visitors_.size() >= limit_) drop_any();
-  auto visitor = std::make_shared<PendingConnection>(std::move(socket));
-  visitor->place = visitors_.size();
-  visitors_.push_back(visitor);
-  visitor->timer.expires_after(proof_time);
-  visitor->timer.async_wait([this, visitor](const asio::error_code& error) {
-    if (!error && !visitor->gone) drop(visitor);
+void Acceptor::on_accept(Socket socket) {
+  if (pending_.size() >= limit_) evict_random();
+  auto connection = std::make_shared<PendingConnection>(std::move(socket));
+  connection->index = pending_.size();
+  pending_.push_back(connection);
+  connection->timer.expires_after(authentication_timeout);
+  connection->timer.async_wait([this, connection](const asio::error_code& error) {
+    if (!error && !connection->released) drop(connection);
   });
-  on_visitor_(visitor);
+  on_connection_(connection);
 }
 
-void Acceptor::forget(PendingConnection& visitor) {
-  visitor.gone = true;
-  visitor.timer.cancel();
-  auto const place = visitor.place;
-  if (place + 1 != visitors_.size()) {
-    visitors_[place] = std::move(visitors_.back());
-    visitors_[place]->place = place;
+void Acceptor::release(PendingConnection& connection) {
+  connection.released = true;
+  connection.timer.cancel();
+  auto const index = connection.index;
+  if (index + 1 != pending_.size()) {
+    pending_[index] = std::move(pending_.back());
+    pending_[index]->index = index;
   }
-  visitors_.pop_back();
+  pending_.pop_back();
 }
 
 void Acceptor::drop(const std::shared_ptr<PendingConnection>& given) {
-  auto const visitor = given;  // `given` may be the list's own
-  if (visitor->gone) return;
-  forget(*visitor);
+  auto const connection = given;  // `given` may refer into pending_
+  if (connection->released) return;
+  release(*connection);
   asio::error_code ignored;
-  visitor->socket.close(ignored);
+  connection->socket.close(ignored);
 }
 
-void Acceptor::drop_any() { drop(visitors_[randombytes_uniform(static_cast<std::uint32_t>(visitors_.size()))]); }
+void Acceptor::evict_random() {
+  drop(pending_[randombytes_uniform(static_cast<std::uint32_t>(pending_.size()))]);
+}
 
 }  // namespace muster::control

@@ -12,54 +12,55 @@
 
 namespace muster::control {
 
-/// Where connections come in that have not proven anything yet. Who does not do so within a few seconds is
-/// cut off; of a UNIX socket's visitors, other users at once. Only so many are kept: beyond that each
-/// newcomer pushes out one at random, so that a flood mostly pushes out itself; a rank that it hits comes
-/// again. Every call but the constructors and port() on the io_context's thread.
+/// Accepts connections and keeps them until they are authenticated. Unauthenticated connections are closed
+/// after a few seconds; on a UNIX socket, those of other users at once. When the table is full, a new
+/// connection evicts a random one, so that a flood mostly evicts itself; an evicted rank retries. Every call
+/// but the constructors and port() on the io_context's thread.
 class Acceptor {
  public:
   struct PendingConnection {
-    explicit PendingConnection(Socket connected) : socket(std::move(connected)), timer(socket.get_executor()) {}
+    explicit PendingConnection(Socket connected)
+        : socket(std::move(connected)), timer(socket.get_executor()) {}
     Socket socket;
     asio::steady_timer timer;
-    std::size_t place = 0;
-    bool gone = false;  ///< proven or dropped: not this door's any more
+    std::size_t index = 0;
+    bool released = false;  ///< authenticated or dropped: no longer in this acceptor's table
   };
-  using OnVisitor = std::function<void(const std::shared_ptr<PendingConnection>& visitor)>;
+  using OnConnection = std::function<void(const std::shared_ptr<PendingConnection>& connection)>;
 
-  /// Listens on the first of the ports that is free (0: the system's choice), on every interface, IPv6 and
-  /// IPv4.
-  /// @throws Error(ErrorCode::system) when none is.
+  /// Listens on the first free port of `ports` (0: the system's choice), on every interface, IPv6 and IPv4.
+  /// @throws Error(ErrorCode::system) when no port is free.
   Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports);
-  /// Listens on the first of the local_endpoints() of this name that no other user holds.
-  /// @throws Error(ErrorCode::system) when they hold all, or another process of this user's has that one.
+  /// Listens on the first of local_endpoints(name) that no other user holds.
+  /// @throws Error(ErrorCode::system) when other users hold all of them, or another process of this user
+  /// holds that one.
   Acceptor(asio::io_context& io, const std::string& name);
 
   /// 0 for a UNIX socket.
   std::uint16_t port() const { return port_; }
 
-  void open(std::size_t limit, OnVisitor on_visitor);
+  void open(std::size_t limit, OnConnection on_connection);
   bool is_open() const { return acceptor_.is_open(); }
   void close();
 
-  /// The visitor has proven itself: the door lets go of it.
-  void forget(PendingConnection& visitor);
-  /// Cuts the visitor off.
-  void drop(const std::shared_ptr<PendingConnection>& visitor);
+  /// Removes an authenticated connection from the table, without closing it.
+  void release(PendingConnection& connection);
+  /// Closes the connection.
+  void drop(const std::shared_ptr<PendingConnection>& connection);
 
  private:
   void listen(const Endpoint& endpoint, bool reuse);
   void listen_on(std::uint16_t port);
   void accept();
-  void welcome(Socket socket);
-  void drop_any();
+  void on_accept(Socket socket);
+  void evict_random();
 
   asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor_;
-  asio::steady_timer pause_;
+  asio::steady_timer backoff_timer_;
   std::uint16_t port_ = 0;
   std::size_t limit_ = 0;
-  OnVisitor on_visitor_;
-  std::vector<std::shared_ptr<PendingConnection>> visitors_;
+  OnConnection on_connection_;
+  std::vector<std::shared_ptr<PendingConnection>> pending_;
 };
 
 }  // namespace muster::control

@@ -6,81 +6,86 @@
 namespace muster::control {
 namespace {
 
-constexpr std::size_t strangers_kept = 256;
-constexpr std::uint8_t welcome_byte = 1;
+constexpr std::size_t max_unauthenticated = 256;
+constexpr std::uint8_t accepted_byte = 1;
 
 }  // namespace
 
 struct AuthenticatingAcceptor::Handshake {
-  explicit Handshake(std::shared_ptr<Acceptor::PendingConnection> with) : visitor(std::move(with)) {}
-  std::shared_ptr<Acceptor::PendingConnection> visitor;
-  HandshakeTranscript introduction;
-  std::array<std::uint8_t, greeting_bytes> greeting{};
-  std::array<std::uint8_t, answer_bytes> answer{};
-  Mac proof{};
+  explicit Handshake(std::shared_ptr<Acceptor::PendingConnection> with) : connection(std::move(with)) {}
+  std::shared_ptr<Acceptor::PendingConnection> connection;
+  HandshakeTranscript transcript;
+  std::array<std::uint8_t, client_hello_bytes> client_hello{};
+  std::array<std::uint8_t, server_hello_bytes> server_hello{};
+  Mac mac{};
 };
 
-AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports) : door_(io, ports) {}
-AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, const std::string& name) : door_(io, name) {}
+AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports)
+    : acceptor_(io, ports) {}
+AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, const std::string& name)
+    : acceptor_(io, name) {}
 
-void AuthenticatingAcceptor::open(int ranks, Admits admits, const Key& key, OnRank on_rank) {
-  admits_ = std::move(admits);
+void AuthenticatingAcceptor::open(int ranks, RankFilter rank_filter, const Key& key, OnRank on_rank) {
+  rank_filter_ = std::move(rank_filter);
   key_ = key;
   on_rank_ = std::move(on_rank);
-  door_.open(
-      static_cast<std::size_t>(ranks) + strangers_kept,
-      [this](const std::shared_ptr<Acceptor::PendingConnection>& visitor) { greet(std::make_shared<Handshake>(visitor)); });
+  acceptor_.open(static_cast<std::size_t>(ranks) + max_unauthenticated,
+                 [this](const std::shared_ptr<Acceptor::PendingConnection>& connection) {
+                   read_client_hello(std::make_shared<Handshake>(connection));
+                 });
 }
 
-void AuthenticatingAcceptor::close() { door_.close(); }
+void AuthenticatingAcceptor::close() { acceptor_.close(); }
 
-void AuthenticatingAcceptor::greet(const std::shared_ptr<Handshake>& handshake) {
-  asio::async_read(handshake->visitor->socket, asio::buffer(handshake->greeting),
+void AuthenticatingAcceptor::read_client_hello(const std::shared_ptr<Handshake>& handshake) {
+  asio::async_read(handshake->connection->socket, asio::buffer(handshake->client_hello),
                    [this, handshake](const asio::error_code& error, std::size_t) {
-                     if (handshake->visitor->gone) return;
-                     auto const introduction = error ? std::nullopt : read_greeting(handshake->greeting);
-                     if (!introduction || !admits_(introduction->rank)) return door_.drop(handshake->visitor);
-                     handshake->introduction = *introduction;
-                     answer(handshake);
+                     if (handshake->connection->released) return;
+                     auto const transcript =
+                         error ? std::nullopt : parse_client_hello(handshake->client_hello);
+                     if (!transcript || !rank_filter_(transcript->rank))
+                       return acceptor_.drop(handshake->connection);
+                     handshake->transcript = *transcript;
+                     send_challenge(handshake);
                    });
 }
 
-void AuthenticatingAcceptor::answer(const std::shared_ptr<Handshake>& handshake) {
-  auto& introduction = handshake->introduction;
-  introduction.of_leader = random_nonce();
-  auto const proof = leader_proof(key_, introduction);
-  auto const at =
-      std::copy(introduction.of_leader.begin(), introduction.of_leader.end(), handshake->answer.begin());
-  std::copy(proof.begin(), proof.end(), at);
-  asio::async_write(handshake->visitor->socket, asio::buffer(handshake->answer),
+void AuthenticatingAcceptor::send_challenge(const std::shared_ptr<Handshake>& handshake) {
+  auto& transcript = handshake->transcript;
+  transcript.server_nonce = random_nonce();
+  auto const mac = server_mac(key_, transcript);
+  auto const at = std::copy(transcript.server_nonce.begin(), transcript.server_nonce.end(),
+                            handshake->server_hello.begin());
+  std::copy(mac.begin(), mac.end(), at);
+  asio::async_write(handshake->connection->socket, asio::buffer(handshake->server_hello),
                     [this, handshake](const asio::error_code& error, std::size_t) {
-                      if (handshake->visitor->gone) return;
-                      if (error) return door_.drop(handshake->visitor);
-                      check(handshake);
+                      if (handshake->connection->released) return;
+                      if (error) return acceptor_.drop(handshake->connection);
+                      verify(handshake);
                     });
 }
 
-void AuthenticatingAcceptor::check(const std::shared_ptr<Handshake>& handshake) {
-  asio::async_read(handshake->visitor->socket, asio::buffer(handshake->proof),
+void AuthenticatingAcceptor::verify(const std::shared_ptr<Handshake>& handshake) {
+  asio::async_read(handshake->connection->socket, asio::buffer(handshake->mac),
                    [this, handshake](const asio::error_code& error, std::size_t) {
-                     if (handshake->visitor->gone) return;
-                     if (error || !equal(handshake->proof, rank_proof(key_, handshake->introduction))) {
-                       if (on_unproven_) on_unproven_(static_cast<int>(handshake->introduction.rank));
-                       return door_.drop(handshake->visitor);
+                     if (handshake->connection->released) return;
+                     if (error || !equal(handshake->mac, client_mac(key_, handshake->transcript))) {
+                       if (on_auth_failure_) on_auth_failure_(static_cast<int>(handshake->transcript.rank));
+                       return acceptor_.drop(handshake->connection);
                      }
-                     welcome(handshake);
+                     accept(handshake);
                    });
 }
 
-// Until the welcome a rank does not know that it is in, and comes again when it is cut off.
-void AuthenticatingAcceptor::welcome(const std::shared_ptr<Handshake>& handshake) {
-  door_.forget(*handshake->visitor);
-  asio::async_write(handshake->visitor->socket, asio::buffer(&welcome_byte, 1),
+// Before this byte a rank does not know that it is accepted, and retries when it is disconnected.
+void AuthenticatingAcceptor::accept(const std::shared_ptr<Handshake>& handshake) {
+  acceptor_.release(*handshake->connection);
+  asio::async_write(handshake->connection->socket, asio::buffer(&accepted_byte, 1),
                     [this, handshake](const asio::error_code& error, std::size_t) {
-                      if (error || !door_.is_open()) return;
-                      on_rank_(static_cast<int>(handshake->introduction.rank),
-                               std::move(handshake->visitor->socket),
-                               leader_keys(key_, handshake->introduction));
+                      if (error || !acceptor_.is_open()) return;
+                      on_rank_(static_cast<int>(handshake->transcript.rank),
+                               std::move(handshake->connection->socket),
+                               server_keys(key_, handshake->transcript));
                     });
 }
 

@@ -13,42 +13,41 @@
 
 namespace muster::control {
 
-/// Where ranks come in: a door behind which each proves that it has the job's key. Strangers cost no more
-/// than their connection: nothing they send is kept or interpreted beyond a greeting of fixed length. Every
-/// call but the constructors and port() on the io_context's thread.
+/// Accepts ranks: an Acceptor with a handshake, in which each rank proves that it has the job's key. An
+/// unauthenticated peer costs no more than its connection: only a client hello of fixed length is kept and
+/// parsed. Every call but the constructors and port() on the io_context's thread.
 class AuthenticatingAcceptor {
  public:
-  /// The connection is proven to be this rank's.
+  /// Called with the authenticated connection of `rank`.
   using OnRank = std::function<void(int rank, Socket socket, const SessionKeys& keys)>;
-  using Admits = std::function<bool(std::uint32_t rank)>;
-  /// Somebody said that it is this rank and did not prove that it has the key.
-  using OnUnproven = std::function<void(int rank)>;
+  using RankFilter = std::function<bool(std::uint32_t rank)>;
+  /// Called when a peer claims to be `rank` but does not prove that it has the key.
+  using OnAuthFailure = std::function<void(int rank)>;
 
   /// As Acceptor. @throws Error(ErrorCode::system)
   explicit AuthenticatingAcceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports = {0});
   AuthenticatingAcceptor(asio::io_context& io, const std::string& name);
 
-  std::uint16_t port() const { return door_.port(); }
+  std::uint16_t port() const { return acceptor_.port(); }
 
-  /// Lets ranks in that `admits` says true for, at most `ranks` of them at the same time.
-  void open(int ranks, Admits admits, const Key& key, OnRank on_rank);
+  /// Accepts ranks for which `rank_filter` returns true. `ranks` sizes the table of pending connections.
+  void open(int ranks, RankFilter rank_filter, const Key& key, OnRank on_rank);
   void close();
-  /// From here on.
-  void tell_unproven(OnUnproven on_unproven) { on_unproven_ = std::move(on_unproven); }
+  void set_on_auth_failure(OnAuthFailure on_auth_failure) { on_auth_failure_ = std::move(on_auth_failure); }
 
  private:
   struct Handshake;
 
-  void greet(const std::shared_ptr<Handshake>& handshake);
-  void answer(const std::shared_ptr<Handshake>& handshake);
-  void check(const std::shared_ptr<Handshake>& handshake);
-  void welcome(const std::shared_ptr<Handshake>& handshake);
+  void read_client_hello(const std::shared_ptr<Handshake>& handshake);
+  void send_challenge(const std::shared_ptr<Handshake>& handshake);
+  void verify(const std::shared_ptr<Handshake>& handshake);
+  void accept(const std::shared_ptr<Handshake>& handshake);
 
-  Acceptor door_;
-  Admits admits_;
+  Acceptor acceptor_;
+  RankFilter rank_filter_;
   Key key_{};
   OnRank on_rank_;
-  OnUnproven on_unproven_;
+  OnAuthFailure on_auth_failure_;
 };
 
 }  // namespace muster::control

@@ -14,33 +14,33 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long one address may take before the next is tried.
-constexpr milliseconds attempt_time{2000};
-// Between two tries. A refusal on a UNIX socket costs microseconds and only means that the host's leader does
-// not listen yet.
-constexpr milliseconds first_rest{1};
-constexpr milliseconds longest_rest{500};
-constexpr milliseconds longest_local_rest{10};
+// How long one address may take before the next one.
+constexpr milliseconds attempt_timeout{2000};
+// Pause between two attempts. A refused UNIX socket costs microseconds, and only means that the host leader
+// does not listen yet.
+constexpr milliseconds initial_backoff{1};
+constexpr milliseconds max_backoff{500};
+constexpr milliseconds max_local_backoff{10};
 
-// One attempt. Runs the io_context itself, so nothing else may be running on it.
+// One attempt. Runs the io_context itself, so nothing else may run on it.
 class Attempt {
  public:
   Attempt(asio::io_context& io, int rank, const Key& key) : io_(io), socket_(io), key_(key) {
-    introduction_.rank = static_cast<std::uint32_t>(rank);
-    introduction_.of_rank = random_nonce();
-    greeting_ = make_greeting(introduction_.rank, introduction_.of_rank);
+    transcript_.rank = static_cast<std::uint32_t>(rank);
+    transcript_.client_nonce = random_nonce();
+    client_hello_ = make_client_hello(transcript_.rank, transcript_.client_nonce);
   }
 
-  // Empty when it worked, else why not.
+  // Returns an empty string on success, else the reason.
   std::string run(const Endpoint& endpoint, const Deadline& deadline) {
-    result_ = fmt::format("no answer within {}", text_of(deadline.length()));
+    result_ = fmt::format("no answer within {}", format_duration(deadline.length()));
     socket_.async_connect(endpoint, [this](const asio::error_code& error) {
-      if (error) return stop(error.message());
-      if (!is_own_user(socket_)) return stop("it is another user's");
-      asio::async_write(socket_, asio::buffer(greeting_),
+      if (error) return fail(error.message());
+      if (!is_own_user(socket_)) return fail("the socket belongs to another user");
+      asio::async_write(socket_, asio::buffer(client_hello_),
                         [this](const asio::error_code& failed, std::size_t) {
-                          if (failed) return stop(failed.message());
-                          read_answer();
+                          if (failed) return fail(failed.message());
+                          read_server_hello();
                         });
     });
     io_.restart();
@@ -48,36 +48,38 @@ class Attempt {
     if (!io_.stopped()) {
       asio::error_code ignored;
       socket_.close(ignored);
-      io_.run();  // lets the cancelled handlers go
+      io_.run();  // runs the cancelled handlers
     }
     return done_ ? "" : result_;
   }
 
   Socket take_socket() { return std::move(socket_); }
-  SessionKeys keys() const { return rank_keys(key_, introduction_); }
+  SessionKeys keys() const { return client_keys(key_, transcript_); }
 
  private:
-  void read_answer() {
-    asio::async_read(socket_, asio::buffer(answer_), [this](const asio::error_code& error, std::size_t) {
-      if (error) return stop(error == asio::error::eof ? "it closed the connection" : error.message());
-      std::copy_n(answer_.begin(), nonce_bytes, introduction_.of_leader.begin());
-      if (!equal(std::span(answer_).last<proof_bytes>(), leader_proof(key_, introduction_))) {
-        return stop("whoever answers there does not have this job's key");
-      }
-      proof_ = rank_proof(key_, introduction_);
-      asio::async_write(socket_, asio::buffer(proof_), [this](const asio::error_code& failed, std::size_t) {
-        if (failed) return stop(failed.message());
-        read_welcome();
-      });
-    });
+  void read_server_hello() {
+    asio::async_read(
+        socket_, asio::buffer(server_hello_), [this](const asio::error_code& error, std::size_t) {
+          if (error) return fail(error == asio::error::eof ? "it closed the connection" : error.message());
+          std::copy_n(server_hello_.begin(), nonce_bytes, transcript_.server_nonce.begin());
+          if (!equal(std::span(server_hello_).last<mac_bytes>(), server_mac(key_, transcript_))) {
+            return fail("the process that answers there does not have this job's key");
+          }
+          mac_ = client_mac(key_, transcript_);
+          asio::async_write(socket_, asio::buffer(mac_), [this](const asio::error_code& failed, std::size_t) {
+            if (failed) return fail(failed.message());
+            read_accepted_byte();
+          });
+        });
   }
-  void read_welcome() {
-    asio::async_read(socket_, asio::buffer(welcome_), [this](const asio::error_code& error, std::size_t) {
-      if (error) return stop(error == asio::error::eof ? "it closed the connection" : error.message());
-      done_ = true;
-    });
+  void read_accepted_byte() {
+    asio::async_read(
+        socket_, asio::buffer(accepted_byte_), [this](const asio::error_code& error, std::size_t) {
+          if (error) return fail(error == asio::error::eof ? "it closed the connection" : error.message());
+          done_ = true;
+        });
   }
-  void stop(const std::string& why) {
+  void fail(const std::string& why) {
     if (socket_.is_open()) result_ = why;
     asio::error_code ignored;
     socket_.close(ignored);
@@ -86,18 +88,18 @@ class Attempt {
   asio::io_context& io_;
   Socket socket_;
   const Key& key_;
-  HandshakeTranscript introduction_;
-  std::array<std::uint8_t, greeting_bytes> greeting_{};
-  std::array<std::uint8_t, answer_bytes> answer_{};
-  Mac proof_{};
-  std::array<std::uint8_t, 1> welcome_{};
+  HandshakeTranscript transcript_;
+  std::array<std::uint8_t, client_hello_bytes> client_hello_{};
+  std::array<std::uint8_t, server_hello_bytes> server_hello_{};
+  Mac mac_{};
+  std::array<std::uint8_t, 1> accepted_byte_{};
   std::string result_;
   bool done_ = false;
 };
 
 }  // namespace
 
-std::vector<Endpoint> endpoints_of(const std::vector<std::string>& addresses, std::uint16_t port) {
+std::vector<Endpoint> parse_endpoints(const std::vector<std::string>& addresses, std::uint16_t port) {
   std::vector<Endpoint> endpoints;
   for (const auto& text : addresses) {
     asio::error_code bad;
@@ -112,32 +114,33 @@ std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank, cons
   Attempt attempt(io, rank, key);
   auto const why = attempt.run(endpoint, deadline);
   if (!why.empty()) throw Error(ErrorCode::system, why);
-  log::debug("control: connected to the leader at {}", name_of(endpoint));
+  log::debug("control: connected to the leader at {}", to_string(endpoint));
   return {attempt.take_socket(), attempt.keys()};
 }
 
 std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
                                                  const std::vector<Endpoint>& endpoints, const Key& key,
                                                  const Deadline& deadline) {
-  std::string last = "it gave no address";
+  std::string last_error = "it gave no address";
   bool const local = std::all_of(endpoints.begin(), endpoints.end(), is_local);
-  milliseconds rest = first_rest;
+  milliseconds backoff = initial_backoff;
   do {
     for (const auto& endpoint : endpoints) {
       try {
-        return connect_once(io, rank, endpoint, key, Deadline(std::min(attempt_time, deadline.remaining())));
+        return connect_once(io, rank, endpoint, key,
+                            Deadline(std::min(attempt_timeout, deadline.remaining())));
       } catch (const Error& error) {
-        last = fmt::format("{}: {}", name_of(endpoint), error.what());
-        log::debug("control: {}", last);
+        last_error = fmt::format("{}: {}", to_string(endpoint), error.what());
+        log::debug("control: {}", last_error);
       }
       if (deadline.passed()) break;
     }
-    std::this_thread::sleep_for(std::min(rest, deadline.remaining()));
-    rest = std::min(rest * 2, local ? longest_local_rest : longest_rest);
+    std::this_thread::sleep_for(std::min(backoff, deadline.remaining()));
+    backoff = std::min(backoff * 2, local ? max_local_backoff : max_backoff);
   } while (!deadline.passed());
   throw Error(ErrorCode::deadline,
               fmt::format("join: rank {} cannot reach its leader within {}; last tried {}", rank,
-                          text_of(deadline.length()), last));
+                          format_duration(deadline.length()), last_error));
 }
 
 }  // namespace muster::control

@@ -20,8 +20,8 @@ Endpoint tcp_endpoint(const asio::ip::address& address, std::uint16_t port) {
 
 namespace {
 
-// A name that is too long for sun_path keeps its beginning and ends in its hash.
-std::string fitting(const std::string& name) {
+// A name too long for sun_path keeps its beginning and ends in its hash.
+std::string fit_socket_name(const std::string& name) {
   constexpr std::size_t limit = 100;
   if (name.size() <= limit) return name;
   std::array<std::uint8_t, 16> hash{};
@@ -34,7 +34,7 @@ std::string fitting(const std::string& name) {
 
 Endpoint local_endpoint(const std::string& name) {
   std::string path(1, '\0');
-  path += fitting(name);
+  path += fit_socket_name(name);
   return asio::local::stream_protocol::endpoint(path);
 }
 
@@ -63,7 +63,7 @@ Endpoint with_port(const Endpoint& endpoint, std::uint16_t port) {
   return tcp;
 }
 
-std::string name_of(const Endpoint& endpoint) {
+std::string to_string(const Endpoint& endpoint) {
   if (is_local(endpoint)) {
     asio::local::stream_protocol::endpoint local;
     std::memcpy(local.data(), endpoint.data(), endpoint.size());

@@ -18,24 +18,24 @@ Endpoint tcp_endpoint(const asio::ip::address& address, std::uint16_t port);
 Endpoint with_port(const Endpoint& endpoint, std::uint16_t port);
 
 /// A UNIX socket in Linux's abstract namespace (unix(7)): it is no file, and ends with the process. A name
-/// over 100 bytes is cut and completed by its hash.
+/// over 100 bytes is shortened and ends in its hash.
 Endpoint local_endpoint(const std::string& name);
 
-/// Where to listen under a name that others can guess: the name's own socket, and a few more for when other
-/// users hold that one.
+/// The sockets for a name that other users can guess: its own one, and a few more in case another user holds
+/// that one.
 std::vector<Endpoint> local_endpoints(const std::string& name);
 
 bool is_local(const Endpoint& endpoint);
 
 /// "10.66.0.10 port 23456" or "UNIX socket @name".
-std::string name_of(const Endpoint& endpoint);
+std::string to_string(const Endpoint& endpoint);
 
-/// True for TCP. On a UNIX socket: whether the process at the other end belongs to this one's user, as the
-/// kernel says (SO_PEERCRED, unix(7)).
+/// True for TCP. On a UNIX socket, true when the peer process belongs to this process's user (SO_PEERCRED,
+/// unix(7)).
 bool is_own_user(Socket& socket);
 
-/// Programs that this process starts do not inherit the socket: one that outlives the process would keep the
-/// connection open, and the others would not see that the process ended.
+/// Keeps child processes from inheriting the socket. A child that outlives this process would keep the
+/// connection open, and the other side would not see that this process ended.
 void close_on_exec(int socket);
 
 }  // namespace muster::control

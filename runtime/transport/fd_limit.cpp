@@ -12,14 +12,14 @@
 namespace muster::control {
 namespace {
 
-// Strangers at the gates, the program's files, libraries.
-constexpr std::size_t others = 640;
+// For unauthenticated connections, the program's files, and libraries.
+constexpr std::size_t reserved_descriptors = 640;
 
 }  // namespace
 
 void raise_fd_limit(std::size_t connections) {
   rlimit limit{};
-  auto const needed = connections + others;
+  auto const needed = connections + reserved_descriptors;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed)
     return;
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max <= connections) {

@@ -5,8 +5,8 @@
 
 namespace muster::control {
 
-/// Rank 0 holds a connection to each host: where this process may not have so many descriptors beside those
-/// of its program, its soft limit is raised (setrlimit(2), RLIMIT_NOFILE), which it otherwise leaves alone.
+/// Raises this process's soft limit of open files (setrlimit(2), RLIMIT_NOFILE) when rank 0's `connections`
+/// and the program's own files may exceed it; leaves a sufficient limit alone.
 /// @throws Error(ErrorCode::environment) when the hard limit is too low.
 void raise_fd_limit(std::size_t connections);
 

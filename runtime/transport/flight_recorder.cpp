@@ -27,9 +27,9 @@ void copy(std::array<char, N>& to, const char* text) {
   to[length] = 0;
 }
 
-// Another process wrote it: whatever it is, it becomes one line of text.
+// Another process wrote this: turn any bytes into one line of text.
 template <std::size_t N>
-std::string text_in(const std::array<char, N>& from) {
+std::string printable_text(const std::array<char, N>& from) {
   std::string text(from.data(), ::strnlen(from.data(), N));
   for (auto& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
@@ -43,12 +43,13 @@ struct Content {
   std::uint64_t number;
 };
 
-std::string text_in(const Content& content) {
-  auto text = "while " + text_in(content.phase);
-  auto const operation = text_in(content.operation);
-  auto const group = text_in(content.group);
+std::string printable_text(const Content& content) {
+  auto text = "while " + printable_text(content.phase);
+  auto const operation = printable_text(content.operation);
+  auto const group = printable_text(content.group);
   if (operation.empty()) return text;
-  return text + ", last call " + (group.empty() ? operation : describe_operation(operation, content.number, group));
+  return text + ", last call " +
+         (group.empty() ? operation : describe_operation(operation, content.number, group));
 }
 
 }  // namespace
@@ -59,9 +60,9 @@ std::string describe_operation(const std::string& operation, std::uint64_t numbe
   return fmt::format("{} (operation {} on communicator '{}')", operation, number, group);
 }
 
-// A writer makes the sequence odd, writes and makes it even again; a reader that saw an odd or another one
-// afterwards reads again. The words are atomic for the readers among this process's own threads.
-struct FlightRecorder::Page {
+// A seqlock: a writer makes the sequence odd, writes, and makes it even again. A reader that sees an odd or a
+// changed sequence reads again. The words are atomic because threads of this process read them too.
+struct FlightRecorder::SharedPage {
   static constexpr std::size_t words = sizeof(Content) / sizeof(std::uint64_t);
   static_assert(sizeof(Content) % sizeof(std::uint64_t) == 0);
   std::atomic<std::uint64_t> sequence;
@@ -74,7 +75,7 @@ struct FlightRecorder::Page {
   }
 
   template <typename Write>
-  void change(Write write) {
+  void update(Write write) {
     auto before = sequence.load(std::memory_order_relaxed);
     do {
       before &= ~std::uint64_t{1};
@@ -84,7 +85,7 @@ struct FlightRecorder::Page {
     write(changed);
     auto const from = std::bit_cast<std::array<std::uint64_t, words>>(old);
     auto const to = std::bit_cast<std::array<std::uint64_t, words>>(changed);
-    // Most calls change the number alone.
+    // Most calls change only the number.
     for (std::size_t i = 0; i < words; ++i)
       if (from[i] != to[i]) content[i].store(to[i], std::memory_order_release);
     sequence.store(before + 2, std::memory_order_release);
@@ -92,14 +93,14 @@ struct FlightRecorder::Page {
 
   std::string text() const {
     Content seen{};
-    // A process that was killed while it wrote leaves an odd number for ever: then what is there counts.
+    // A process that was killed while it wrote leaves an odd sequence: then use what is there.
     for (int tries = 0; tries < 1000; ++tries) {
       auto const before = sequence.load(std::memory_order_acquire);
       seen = load();
       std::atomic_thread_fence(std::memory_order_acquire);
       if (before % 2 == 0 && sequence.load(std::memory_order_relaxed) == before) break;
     }
-    return text_in(seen);
+    return printable_text(seen);
   }
 };
 
@@ -114,8 +115,8 @@ FlightRecorder::FlightRecorder() {
     memory = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  static_assert(sizeof(Page) <= page_bytes && std::atomic<std::uint64_t>::is_always_lock_free);
-  page_ = new (memory) Page{};
+  static_assert(sizeof(SharedPage) <= page_bytes && std::atomic<std::uint64_t>::is_always_lock_free);
+  page_ = new (memory) SharedPage{};
   enter_phase("joining");
 }
 
@@ -125,11 +126,11 @@ FlightRecorder::~FlightRecorder() {
 }
 
 void FlightRecorder::enter_phase(const char* phase) {
-  page_->change([&](Content& content) { copy(content.phase, phase); });
+  page_->update([&](Content& content) { copy(content.phase, phase); });
 }
 
 void FlightRecorder::enter(const char* operation, const char* group, std::uint64_t number) {
-  page_->change([&](Content& content) {
+  page_->update([&](Content& content) {
     copy(content.operation, operation);
     copy(content.group, group);
     content.number = number;
@@ -144,7 +145,7 @@ FlightRecorder::Reader::Reader(const ProcessHandle& process, int descriptor) {
       ::open(fmt::format("/proc/{}/fd/{}", process.pid(), descriptor).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
   struct stat found {};
-  // Reading behind the end of a file that became shorter would end this process.
+  // Reading past the end of a file that was truncated would kill this process (SIGBUS).
   bool const stays_long = (::fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
   if (stays_long && ::fstat(file, &found) == 0 && found.st_size == static_cast<off_t>(page_bytes)) {
     void* const memory = ::mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED, file, 0);
@@ -165,7 +166,7 @@ FlightRecorder::Reader& FlightRecorder::Reader::operator=(Reader&& other) noexce
 }
 
 std::string FlightRecorder::Reader::text() const {
-  return page_ != nullptr ? static_cast<const Page*>(page_)->text() : "";
+  return page_ != nullptr ? static_cast<const SharedPage*>(page_)->text() : "";
 }
 
 }  // namespace muster::control

@@ -9,31 +9,32 @@
 
 namespace muster::control {
 
-/// "all_reduce (operation 5 on communicator 'world')"; without a number for 0, a message between two ranks;
-/// "MPI_Init" alone without a group, for what is no communicator's.
+/// "all_reduce (operation 5 on communicator 'world')". Without a number when `number` is 0 (a point-to-point
+/// message); "MPI_Init" alone when `group` is empty (no communicator).
 std::string describe_operation(const std::string& operation, std::uint64_t number, const std::string& group);
 
-/// What a rank did last, in memory that its host's leader can read after the rank was killed or stopped. A
-/// few nanoseconds to write; nothing is sent. Writing and reading are thread-safe.
+/// A rank's last call, in memory that its host leader can read after the rank was killed or stopped. Writing
+/// takes a few nanoseconds and sends nothing. Writing and reading are thread-safe.
 class FlightRecorder {
  public:
-  /// Without such memory (memfd_create(2) refused) it is this process's alone.
+  /// When memfd_create(2) is refused, only this process can read it.
   FlightRecorder();
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  /// "running", "setting up NCCL": a string literal.
+  /// `phase`: "running", "setting up NCCL".
   void enter_phase(const char* phase);
-  /// `number`: as in describe_operation(); `group` is empty for what is no communicator's.
+  /// `number` and `group` as in describe_operation().
   void enter(const char* operation, const char* group, std::uint64_t number);
 
   /// "while running, last call all_reduce (operation 5 on communicator 'world')"
   std::string text() const;
-  /// What this process's leader needs to read it; -1 when it cannot be shared.
+  /// The descriptor for Reader, in this process; -1 when the memory cannot be shared.
   int descriptor() const { return descriptor_; }
 
-  /// The same as text() of a process on this host, ended or not: opens what it named as its descriptor().
+  /// Reads the recorder of a process on this host, also after that process ended. `descriptor`: the other
+  /// process's descriptor().
   class Reader {
    public:
     Reader() = default;
@@ -41,7 +42,7 @@ class FlightRecorder {
     ~Reader();
     Reader(Reader&& other) noexcept;
     Reader& operator=(Reader&& other) noexcept;
-    /// Empty when it cannot be read.
+    /// The other recorder's text(); empty when it cannot be read.
     std::string text() const;
 
    private:
@@ -49,10 +50,10 @@ class FlightRecorder {
   };
 
  private:
-  struct Page;
+  struct SharedPage;
 
   int descriptor_ = -1;
-  Page* page_;
+  SharedPage* page_;
 };
 
 }  // namespace muster::control

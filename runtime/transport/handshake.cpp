@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'e', 'r', 0, 1};
 
-void start_sodium() {
+void init_sodium() {
   if (sodium_init() < 0)
     throw Error(ErrorCode::system, "libsodium cannot start (no source of random numbers?)");
 }
@@ -24,68 +24,69 @@ std::array<std::uint8_t, 4> little_endian(std::uint32_t value) {
 }
 
 std::array<std::uint8_t, 32> keyed_hash(const Key& key, std::string_view label,
-                                        const HandshakeTranscript& introduction) {
+                                        const HandshakeTranscript& transcript) {
   static_assert(key_bytes >= crypto_generichash_KEYBYTES_MIN && key_bytes <= crypto_generichash_KEYBYTES_MAX);
   crypto_generichash_state state;
   std::array<std::uint8_t, 32> hash{};
-  auto const rank = little_endian(introduction.rank);
+  auto const rank = little_endian(transcript.rank);
   crypto_generichash_init(&state, key.data(), key.size(), hash.size());
-  // Labels have one length, so that no two inputs can be the same bytes.
+  // All labels have the same length, so that no two inputs are the same bytes.
   crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(label.data()), label.size());
   crypto_generichash_update(&state, rank.data(), rank.size());
-  crypto_generichash_update(&state, introduction.of_rank.data(), introduction.of_rank.size());
-  crypto_generichash_update(&state, introduction.of_leader.data(), introduction.of_leader.size());
+  crypto_generichash_update(&state, transcript.client_nonce.data(), transcript.client_nonce.size());
+  crypto_generichash_update(&state, transcript.server_nonce.data(), transcript.server_nonce.size());
   crypto_generichash_final(&state, hash.data(), hash.size());
   return hash;
 }
 
-constexpr std::string_view leader_proves = "muster leader proof ";
-constexpr std::string_view rank_proves = "muster ranks proof  ";
-constexpr std::string_view to_leader = "muster key to leader";
-constexpr std::string_view to_rank = "muster key to rank  ";
+constexpr std::string_view server_mac_label = "muster leader proof ";
+constexpr std::string_view client_mac_label = "muster ranks proof  ";
+constexpr std::string_view to_server_label = "muster key to leader";
+constexpr std::string_view to_client_label = "muster key to rank  ";
 
 }  // namespace
 
 Key random_key() {
-  start_sodium();
+  init_sodium();
   Key key;
   randombytes_buf(key.data(), key.size());
   return key;
 }
 
 Nonce random_nonce() {
-  start_sodium();
+  init_sodium();
   Nonce nonce;
   randombytes_buf(nonce.data(), nonce.size());
   return nonce;
 }
 
-std::array<std::uint8_t, greeting_bytes> make_greeting(std::uint32_t rank, const Nonce& nonce) {
-  std::array<std::uint8_t, greeting_bytes> bytes{};
-  auto const rank_text = little_endian(rank);
+std::array<std::uint8_t, client_hello_bytes> make_client_hello(std::uint32_t rank, const Nonce& nonce) {
+  std::array<std::uint8_t, client_hello_bytes> bytes{};
+  auto const rank_bytes = little_endian(rank);
   auto at = std::copy(magic.begin(), magic.end(), bytes.begin());
-  at = std::copy(rank_text.begin(), rank_text.end(), at);
+  at = std::copy(rank_bytes.begin(), rank_bytes.end(), at);
   std::copy(nonce.begin(), nonce.end(), at);
   return bytes;
 }
 
-std::optional<HandshakeTranscript> read_greeting(std::span<const std::uint8_t, greeting_bytes> bytes) {
+std::optional<HandshakeTranscript> parse_client_hello(
+    std::span<const std::uint8_t, client_hello_bytes> bytes) {
   if (!std::equal(magic.begin(), magic.end(), bytes.begin())) return std::nullopt;
-  HandshakeTranscript introduction;
+  HandshakeTranscript transcript;
   for (int i = 3; i >= 0; --i)
-    introduction.rank = (introduction.rank << 8) | bytes[magic.size() + static_cast<std::size_t>(i)];
-  std::copy(bytes.end() - nonce_bytes, bytes.end(), introduction.of_rank.begin());
-  return introduction;
+    transcript.rank = (transcript.rank << 8) | bytes[magic.size() + static_cast<std::size_t>(i)];
+  std::copy(bytes.end() - nonce_bytes, bytes.end(), transcript.client_nonce.begin());
+  return transcript;
 }
 
-Mac leader_proof(const Key& key, const HandshakeTranscript& introduction) {
-  return keyed_hash(key, leader_proves, introduction);
+Mac server_mac(const Key& key, const HandshakeTranscript& transcript) {
+  return keyed_hash(key, server_mac_label, transcript);
 }
-Mac rank_proof(const Key& key, const HandshakeTranscript& introduction) {
-  return keyed_hash(key, rank_proves, introduction);
+Mac client_mac(const Key& key, const HandshakeTranscript& transcript) {
+  return keyed_hash(key, client_mac_label, transcript);
 }
 
-bool equal(std::span<const std::uint8_t, proof_bytes> a, const Mac& b) {
+bool equal(std::span<const std::uint8_t, mac_bytes> a, const Mac& b) {
   return sodium_memcmp(a.data(), b.data(), b.size()) == 0;
 }
 
@@ -102,12 +103,12 @@ std::string local_name(const Key& key, int leader) {
   return name;
 }
 
-SessionKeys leader_keys(const Key& key, const HandshakeTranscript& introduction) {
-  return {keyed_hash(key, to_rank, introduction), keyed_hash(key, to_leader, introduction)};
+SessionKeys server_keys(const Key& key, const HandshakeTranscript& transcript) {
+  return {keyed_hash(key, to_client_label, transcript), keyed_hash(key, to_server_label, transcript)};
 }
 
-SessionKeys rank_keys(const Key& key, const HandshakeTranscript& introduction) {
-  return {keyed_hash(key, to_leader, introduction), keyed_hash(key, to_rank, introduction)};
+SessionKeys client_keys(const Key& key, const HandshakeTranscript& transcript) {
+  return {keyed_hash(key, to_server_label, transcript), keyed_hash(key, to_client_label, transcript)};
 }
 
 }  // namespace muster::control

@@ -10,73 +10,75 @@ namespace {
 
 using nlohmann::json;
 
-// Its sockets close a moment before a process has ended.
-constexpr std::chrono::milliseconds ending_time{50};
-constexpr std::size_t most_said = 300;
+// A process's sockets close a moment before it has ended.
+constexpr std::chrono::milliseconds exit_wait{50};
+constexpr std::size_t max_reported_length = 300;
 
 }  // namespace
 
-PeerProcess::PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> own) : own_(std::move(own)) {
+PeerProcess::PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> recorder)
+    : recorder_(std::move(recorder)) {
   asio::error_code ignored;
   is_local_ = control::is_local(socket.local_endpoint(ignored));
-  if (is_local_) process_ = ProcessHandle::peer_of(socket);
+  if (is_local_) process_ = ProcessHandle::from_peer(socket);
 }
 
-json PeerProcess::introduction() const {
-  if (!own_ || !is_local_ || own_->descriptor() < 0) return nullptr;
-  return {{"is", "last call"}, {"descriptor", own_->descriptor()}};
+json PeerProcess::identity_message() const {
+  if (!recorder_ || !is_local_ || recorder_->descriptor() < 0) return nullptr;
+  return {{"is", "last call"}, {"descriptor", recorder_->descriptor()}};
 }
 
-json PeerProcess::beat() const {
-  if (!own_ || is_local_) return {{"is", "beat"}};
-  return {{"is", "beat"}, {"at", own_->text()}};
+json PeerProcess::heartbeat_message() const {
+  if (!recorder_ || is_local_) return {{"is", "beat"}};
+  return {{"is", "beat"}, {"at", recorder_->text()}};
 }
 
-bool PeerProcess::hear(const json& message) {
+bool PeerProcess::handle_message(const json& message) {
   if (!message.is_object() || !message.contains("is")) return false;
-  auto const& what = message["is"];
-  if (what == "last call" && is_local_) {
-    last_call_ = FlightRecorder::Reader(process_, message.at("descriptor").get<int>());
+  auto const& kind = message["is"];
+  if (kind == "last call" && is_local_) {
+    peer_recorder_ = FlightRecorder::Reader(process_, message.at("descriptor").get<int>());
     return true;
   }
-  if (what != "beat") return false;
+  if (kind != "beat") return false;
   if (message.contains("at")) {
-    said_ = message["at"].get<std::string>().substr(0, most_said);
-    for (auto& c : said_)
+    last_reported_call_ = message["at"].get<std::string>().substr(0, max_reported_length);
+    for (auto& c : last_reported_call_)
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
   return true;
 }
 
-DisconnectCause PeerProcess::ending(const std::string& reason, std::chrono::milliseconds heartbeat_timeout) const {
-  DisconnectCause ending;
-  ending.text = how(reason, heartbeat_timeout, ending.certain);
-  if (auto const exactly = last_call_.text(); !exactly.empty()) {
-    ending.text += ", " + exactly;
-  } else if (!said_.empty()) {
-    ending.text += ", " + said_ + " or later";
+DisconnectCause PeerProcess::disconnect_cause(const std::string& reason,
+                                              std::chrono::milliseconds heartbeat_timeout) const {
+  DisconnectCause cause;
+  cause.text = describe_end(reason, heartbeat_timeout, cause.confirmed_dead);
+  if (auto const recorded = peer_recorder_.text(); !recorded.empty()) {
+    cause.text += ", " + recorded;
+  } else if (!last_reported_call_.empty()) {
+    cause.text += ", " + last_reported_call_ + " or later";
   }
-  return ending;
+  return cause;
 }
 
-std::string PeerProcess::how(const std::string& reason, std::chrono::milliseconds heartbeat_timeout,
-                      bool& certain) const {
+std::string PeerProcess::describe_end(const std::string& reason, std::chrono::milliseconds heartbeat_timeout,
+                                      bool& confirmed_dead) const {
   bool const silent = heartbeat_timeout.count() > 0;
-  auto const for_so_long = fmt::format("silent for {}", text_of(heartbeat_timeout));
+  auto const silence = fmt::format("silent for {}", format_duration(heartbeat_timeout));
   if (!process_) {
-    if (silent) return fmt::format("is {}: it is stopped, or its host or the way to it is down", for_so_long);
-    certain = true;
+    if (silent) return fmt::format("is {}: it is stopped, or its host or the way to it is down", silence);
+    confirmed_dead = true;
     return fmt::format("ended or broke its connection without leaving the job ({})", reason);
   }
-  auto const ended = process_.how_it_ended(silent ? std::chrono::milliseconds{0} : ending_time);
-  certain = !ended.empty();
-  if (certain) return ended.starts_with("ended") ? ended + " without leaving the job" : ended;
+  auto const ended = process_.describe_exit(silent ? std::chrono::milliseconds{0} : exit_wait);
+  confirmed_dead = !ended.empty();
+  if (confirmed_dead) return ended.starts_with("ended") ? ended + " without leaving the job" : ended;
   if (!silent) return fmt::format("broke its connection though it still runs ({})", reason);
   auto const state = process_.state();
-  if (state != 'T') return fmt::format("is {} though it runs (state {})", for_so_long, state);
+  if (state != 'T') return fmt::format("is {} though it runs (state {})", silence, state);
   process_.kill();
-  certain = true;
-  return fmt::format("is stopped, {}", for_so_long);
+  confirmed_dead = true;
+  return fmt::format("is stopped, {}", silence);
 }
 
 }  // namespace muster::control

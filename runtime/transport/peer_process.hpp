@@ -12,39 +12,40 @@
 
 namespace muster::control {
 
-/// How a connection ended that was not to end, in words that follow "rank 3 (host n1), pid 77, ".
+/// Why a connection ended unexpectedly; `text` follows "rank 3 (host n1), pid 77, ".
 struct DisconnectCause {
   std::string text;
-  bool certain = false;  ///< the process has ended; else it may be stopped or cut off
+  bool confirmed_dead = false;  ///< the process has ended; otherwise it may be stopped or cut off
 };
 
-/// The process at the other end of a connection: what it did last, and how it ended. On the same host both
-/// are known exactly, on another as its latest words have it.
+/// The process at the other end of a connection: its last call, and how it ended. On the same host both are
+/// known exactly; on another host they come from its last heartbeat.
 class PeerProcess {
  public:
-  /// `own`: what this process tells the other of itself; may be null.
-  PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> own);
+  /// `recorder`: this process's last call, for the other side; may be null.
+  PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> recorder);
 
-  /// To be said once; null when there is nothing to say.
-  nlohmann::json introduction() const;
-  /// To be said now and then.
-  nlohmann::json beat() const;
-  /// True when it was one of these two.
-  bool hear(const nlohmann::json& message);
+  /// Send once, as the first message; null when there is nothing to send.
+  nlohmann::json identity_message() const;
+  /// Send regularly.
+  nlohmann::json heartbeat_message() const;
+  /// Handles these two messages; false for any other message.
+  bool handle_message(const nlohmann::json& message);
 
-  /// `reason`: the system's text; `heartbeat_timeout` is 0 unless that is why. A process of this host that is
-  /// stopped is killed: the others go on without it, and nobody else would end it.
-  DisconnectCause ending(const std::string& reason, std::chrono::milliseconds heartbeat_timeout) const;
+  /// `reason`: the system's text. `heartbeat_timeout`: 0 unless the connection timed out. Kills a stopped
+  /// process of this host: the other ranks continue without it, and nothing else would end it.
+  DisconnectCause disconnect_cause(const std::string& reason,
+                                   std::chrono::milliseconds heartbeat_timeout) const;
 
  private:
-  std::string how(const std::string& reason, std::chrono::milliseconds heartbeat_timeout,
-                  bool& certain) const;
+  std::string describe_end(const std::string& reason, std::chrono::milliseconds heartbeat_timeout,
+                           bool& confirmed_dead) const;
 
-  std::shared_ptr<const FlightRecorder> own_;
+  std::shared_ptr<const FlightRecorder> recorder_;
   bool is_local_;
   ProcessHandle process_;
-  FlightRecorder::Reader last_call_;
-  std::string said_;  // its last call as it told, by another host
+  FlightRecorder::Reader peer_recorder_;
+  std::string last_reported_call_;  // of a process on another host
 };
 
 }  // namespace muster::control

@@ -23,7 +23,7 @@
 namespace muster::control {
 namespace {
 
-// From Linux 6.15's <linux/pidfd.h>, which is newer than the headers that this is built with.
+// From Linux 6.15's <linux/pidfd.h>; the headers of the build are older.
 struct PidfdInfo {
   std::uint64_t mask = 0;
   std::uint64_t cgroup_id = 0;
@@ -32,8 +32,8 @@ struct PidfdInfo {
   std::int32_t exit_code = 0;
 };
 static_assert(sizeof(PidfdInfo) == 64);
-constexpr std::uint64_t info_of_exit = 1u << 3;
-constexpr unsigned long get_info = _IOWR(0xFF, 11, PidfdInfo);
+constexpr std::uint64_t exit_info_flag = 1u << 3;
+constexpr unsigned long pidfd_get_info = _IOWR(0xFF, 11, PidfdInfo);
 
 // The fields of /proc/PID/stat from the state (the third) on; the name before it may hold anything.
 std::string stat_after_name(long pid) {
@@ -42,10 +42,10 @@ std::string stat_after_name(long pid) {
   return name_end == std::string::npos ? "" : text.substr(name_end + 2);
 }
 
-// As waitpid(2) has it, of a process that its parent has not asked after yet, or that is still giving back
-// what it held: a GPU's driver takes its time. See proc(5): state, then in the seventh place the flags, the
-// status last.
-std::optional<int> status_of_ending(long pid) {
+// The status, in waitpid(2)'s format, of a process that its parent has not reaped yet, or that is still
+// exiting (a GPU driver may take long to release memory). See proc(5): fields[0] is the state, [6] the flags,
+// [49] the exit code.
+std::optional<int> read_ending_status(long pid) {
   std::istringstream text(stat_after_name(pid));
   std::vector<std::string> const fields{std::istream_iterator<std::string>(text), {}};
   if (fields.size() < 50) return std::nullopt;
@@ -54,14 +54,15 @@ std::optional<int> status_of_ending(long pid) {
   return ending ? std::optional(std::stoi(fields[49])) : std::nullopt;
 }
 
-std::optional<int> status_of_reaped(int descriptor) {
+std::optional<int> query_reaped_status(int descriptor) {
   PidfdInfo info;
-  info.mask = info_of_exit;
-  if (::ioctl(descriptor, get_info, &info) != 0 || (info.mask & info_of_exit) == 0) return std::nullopt;
+  info.mask = exit_info_flag;
+  if (::ioctl(descriptor, pidfd_get_info, &info) != 0 || (info.mask & exit_info_flag) == 0)
+    return std::nullopt;
   return info.exit_code;
 }
 
-std::string text_of_status(int status) {
+std::string describe_status(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
@@ -72,7 +73,7 @@ std::string text_of_status(int status) {
 ProcessHandle::ProcessHandle(long pid)
     : pid_(pid), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0))) {}
 
-ProcessHandle ProcessHandle::peer_of(Socket& socket) {
+ProcessHandle ProcessHandle::from_peer(Socket& socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0)
@@ -98,12 +99,12 @@ bool ProcessHandle::has_ended() const {
   return ::poll(&ended, 1, 0) > 0;
 }
 
-std::string ProcessHandle::how_it_ended(std::chrono::milliseconds wait) const {
+std::string ProcessHandle::describe_exit(std::chrono::milliseconds wait) const {
   pollfd ended{descriptor_, POLLIN, 0};
-  bool const gone = ::poll(&ended, 1, static_cast<int>(wait.count())) > 0;
-  if (auto const status = status_of_ending(pid_)) return text_of_status(*status);
-  if (!gone) return "";
-  if (auto const status = status_of_reaped(descriptor_)) return text_of_status(*status);
+  bool const has_exited = ::poll(&ended, 1, static_cast<int>(wait.count())) > 0;
+  if (auto const status = read_ending_status(pid_)) return describe_status(*status);
+  if (!has_exited) return "";
+  if (auto const status = query_reaped_status(descriptor_)) return describe_status(*status);
   return "ended";
 }
 

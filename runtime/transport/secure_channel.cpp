@@ -15,10 +15,10 @@ namespace muster::control {
 namespace {
 
 using FrameNonce = std::array<std::uint8_t, crypto_aead_chacha20poly1305_IETF_NPUBBYTES>;
-constexpr std::size_t seal_bytes = crypto_aead_chacha20poly1305_IETF_ABYTES;
+constexpr std::size_t tag_bytes = crypto_aead_chacha20poly1305_IETF_ABYTES;
 static_assert(key_bytes == crypto_aead_chacha20poly1305_IETF_KEYBYTES);
 
-// Each key seals one direction of one connection, so that a frame's number never repeats under it.
+// Each key encrypts one direction of one connection, so that a frame number never repeats under a key.
 FrameNonce frame_nonce(std::uint64_t number) {
   FrameNonce nonce{};
   for (std::size_t i = 0; i < 8; ++i) nonce[i] = static_cast<std::uint8_t>(number >> (8 * i));
@@ -27,7 +27,7 @@ FrameNonce frame_nonce(std::uint64_t number) {
 
 }  // namespace
 
-void set_liveness(Socket& socket) {
+void set_tcp_keepalive(Socket& socket) {
   asio::error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
@@ -41,57 +41,61 @@ void set_liveness(Socket& socket) {
   set(TCP_USER_TIMEOUT, 10000);
 }
 
-SecureChannel::SecureChannel(Socket socket, const SessionKeys& keys, std::shared_ptr<const FlightRecorder> own)
+SecureChannel::SecureChannel(Socket socket, const SessionKeys& keys,
+                             std::shared_ptr<const FlightRecorder> recorder)
     : socket_(std::move(socket)),
       keys_(keys),
-      peer_(socket_, std::move(own)),
+      peer_(socket_, std::move(recorder)),
       timer_(socket_.get_executor()) {
   close_on_exec(socket_.native_handle());
 }
 
-void SecureChannel::start(OnMessage on_message, OnEnd on_end, std::chrono::milliseconds heartbeat_timeout) {
+void SecureChannel::start(OnMessage on_message, OnDisconnect on_disconnect,
+                          std::chrono::milliseconds heartbeat_timeout) {
   on_message_ = std::move(on_message);
-  on_end_ = std::move(on_end);
-  set_liveness(socket_);
+  on_disconnect_ = std::move(on_disconnect);
+  set_tcp_keepalive(socket_);
   heartbeat_timeout_ = heartbeat_timeout;
-  heard_ = looked_ = next_beat_ = std::chrono::steady_clock::now();
-  if (auto const introduction = peer_.introduction(); !introduction.is_null()) send(introduction);
-  if (heartbeat_timeout_.count() > 0) look();
+  last_received_ = last_check_ = next_heartbeat_ = std::chrono::steady_clock::now();
+  if (auto const identity = peer_.identity_message(); !identity.is_null()) send(identity);
+  if (heartbeat_timeout_.count() > 0) check_liveness();
   read_length();
 }
 
-// Looks every quarter of the silence, when the other side hears from this one, and when the silence is over.
-void SecureChannel::look() {
+// Runs every quarter of the heartbeat timeout, to send a heartbeat, and when the other side's timeout
+// expires.
+void SecureChannel::check_liveness() {
   auto const now = std::chrono::steady_clock::now();
-  auto const rest = heartbeat_timeout_ / 4;
-  // This process itself was stopped, or the whole job was: what the other side said meanwhile is not read
-  // yet.
-  if (now - looked_ > 2 * rest) heard_ = now;
-  looked_ = now;
-  if (now - heard_ > heartbeat_timeout_) {
+  auto const interval = heartbeat_timeout_ / 4;
+  // This process itself was stopped, perhaps with the whole job: messages that came meanwhile are still
+  // unread.
+  if (now - last_check_ > 2 * interval) last_received_ = now;
+  last_check_ = now;
+  if (now - last_received_ > heartbeat_timeout_) {
     silent_ = true;
-    return end("silent for " + text_of(heartbeat_timeout_));
+    return disconnect("silent for " + format_duration(heartbeat_timeout_));
   }
-  if (now >= next_beat_) {
-    next_beat_ = now + rest;
-    send(peer_.beat());
+  if (now >= next_heartbeat_) {
+    next_heartbeat_ = now + interval;
+    send(peer_.heartbeat_message());
     if (closing_) return;
   }
-  timer_.expires_at(std::min(next_beat_, heard_ + heartbeat_timeout_ + std::chrono::milliseconds{1}));
+  timer_.expires_at(
+      std::min(next_heartbeat_, last_received_ + heartbeat_timeout_ + std::chrono::milliseconds{1}));
   timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (!error && !self->closing_) self->look();
+    if (!error && !self->closing_) self->check_liveness();
   });
 }
 
 void SecureChannel::read_length() {
   asio::async_read(socket_, asio::buffer(length_),
                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                     if (error) return self->end(error.message());
+                     if (error) return self->disconnect(error.message());
                      std::uint32_t length = 0;
                      for (int i = 3; i >= 0; --i)
                        length = (length << 8) | self->length_[static_cast<std::size_t>(i)];
-                     if (length < seal_bytes || length > max_frame_bytes)
-                       return self->end("a frame of an impossible length came");
+                     if (length < tag_bytes || length > max_frame_bytes)
+                       return self->disconnect("a frame has an invalid length");
                      self->read_body(length);
                    });
 }
@@ -100,50 +104,51 @@ void SecureChannel::read_body(std::uint32_t length) {
   body_.resize(length);
   asio::async_read(socket_, asio::buffer(body_),
                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                     if (error) return self->end(error.message());
-                     self->open_frame();
+                     if (error) return self->disconnect(error.message());
+                     self->decrypt_frame();
                    });
 }
 
-void SecureChannel::open_frame() {
-  auto const nonce = frame_nonce(received_++);
-  Bytes plain(body_.size() - seal_bytes);
+void SecureChannel::decrypt_frame() {
+  auto const nonce = frame_nonce(received_frames_++);
+  Bytes plain(body_.size() - tag_bytes);
   unsigned long long length = 0;
   if (crypto_aead_chacha20poly1305_ietf_decrypt(plain.data(), &length, nullptr, body_.data(), body_.size(),
                                                 length_.data(), length_.size(), nonce.data(),
                                                 keys_.receive.data()) != 0) {
-    return end("a frame with a wrong seal came");
+    return disconnect("a frame failed authentication");
   }
   auto const self = shared_from_this();
   try {
     Message const message = read_cbor(plain, "a control message", 7);
-    heard_ = std::chrono::steady_clock::now();
+    last_received_ = std::chrono::steady_clock::now();
     auto const handler = on_message_;  // the handler may close this channel
-    if (!peer_.hear(message) && handler) handler(message);
+    if (!peer_.handle_message(message) && handler) handler(message);
   } catch (const std::exception& error) {
-    return end(error.what());
+    return disconnect(error.what());
   }
   if (!closing_) read_length();
 }
 
 void SecureChannel::send(const Message& message) {
-  if (closing_ || mute_) return;
+  if (closing_ || write_blocked_) return;
   Bytes const plain = write_cbor(message);
-  if (plain.size() + seal_bytes > max_frame_bytes)
-    return end("a control message over the length limit was to be sent");
-  auto const length = static_cast<std::uint32_t>(plain.size() + seal_bytes);
+  if (plain.size() + tag_bytes > max_frame_bytes)
+    return disconnect("a control message exceeds the length limit");
+  auto const length = static_cast<std::uint32_t>(plain.size() + tag_bytes);
   Bytes frame(4 + length);
   for (std::size_t i = 0; i < 4; ++i) frame[i] = static_cast<std::uint8_t>(length >> (8 * i));
-  auto const nonce = frame_nonce(sent_++);
+  auto const nonce = frame_nonce(sent_frames_++);
   unsigned long long written = 0;
   crypto_aead_chacha20poly1305_ietf_encrypt(frame.data() + 4, &written, plain.data(), plain.size(),
                                             frame.data(), 4, nullptr, nonce.data(), keys_.send.data());
   queue_bytes_ += frame.size();
   if (queue_bytes_ > max_queue_bytes) {
-    mute_ = true;
-    // Later: the caller may be going through a list of channels.
-    return asio::post(socket_.get_executor(),
-                      [self = shared_from_this()] { self->end("it takes nothing of what is sent to it"); });
+    write_blocked_ = true;
+    // Posted, because the caller may be iterating over its channels.
+    return asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      self->disconnect("it does not read what is sent to it");
+    });
   }
   queue_.push_back(std::move(frame));
   if (queue_.size() == 1) write_next();
@@ -153,17 +158,17 @@ void SecureChannel::write_next() {
   asio::async_write(socket_, asio::buffer(queue_.front()),
                     [self = shared_from_this()](const asio::error_code& error, std::size_t) {
                       if (error) {
-                        // What the other side said last, why it ended for example, may still be unread: the
-                        // end shows in reading, too.
-                        self->mute_ = true;
+                        // The other side's last message may still be unread, for example why it ended.
+                        // Reading reports the disconnect, too.
+                        self->write_blocked_ = true;
                         self->queue_.clear();
-                        if (self->closing_) self->shut();
+                        if (self->closing_) self->close_socket();
                         return;
                       }
                       self->queue_bytes_ -= self->queue_.front().size();
                       self->queue_.pop_front();
                       if (!self->queue_.empty()) return self->write_next();
-                      if (self->closing_) self->shut();
+                      if (self->closing_) self->close_socket();
                     });
 }
 
@@ -172,30 +177,32 @@ void SecureChannel::close() {
   closing_ = true;
   timer_.cancel();
   on_message_ = nullptr;
-  on_end_ = nullptr;
-  if (queue_.empty()) shut();
+  on_disconnect_ = nullptr;
+  if (queue_.empty()) close_socket();
 }
 
-DisconnectCause SecureChannel::ending(const std::string& reason) const {
-  if (silent_) return peer_.ending(reason, heartbeat_timeout_);
-  auto const quiet = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - heard_);
-  // It missed a beat: whatever closed the connection came after that.
-  if (heartbeat_timeout_.count() > 0 && quiet > heartbeat_timeout_ / 2)
-    return peer_.ending(fmt::format("{}, silent for {} before", reason, text_of(quiet)), {});
-  return peer_.ending(reason, {});
+DisconnectCause SecureChannel::disconnect_cause(const std::string& reason) const {
+  if (silent_) return peer_.disconnect_cause(reason, heartbeat_timeout_);
+  auto const silence =
+      std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - last_received_);
+  // It missed a heartbeat before the connection was closed.
+  if (heartbeat_timeout_.count() > 0 && silence > heartbeat_timeout_ / 2)
+    return peer_.disconnect_cause(fmt::format("{}, silent for {} before", reason, format_duration(silence)),
+                                  {});
+  return peer_.disconnect_cause(reason, {});
 }
 
-void SecureChannel::end(const std::string& reason) {
-  if (closing_) return shut();
+void SecureChannel::disconnect(const std::string& reason) {
+  if (closing_) return close_socket();
   closing_ = true;
-  shut();
-  auto const on_end = std::move(on_end_);
+  close_socket();
+  auto const on_disconnect = std::move(on_disconnect_);
   on_message_ = nullptr;
-  on_end_ = nullptr;
-  if (on_end) on_end(reason);
+  on_disconnect_ = nullptr;
+  if (on_disconnect) on_disconnect(reason);
 }
 
-void SecureChannel::shut() {
+void SecureChannel::close_socket() {
   timer_.cancel();
   asio::error_code ignored;
   socket_.shutdown(asio::socket_base::shutdown_both, ignored);

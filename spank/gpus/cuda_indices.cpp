@@ -9,7 +9,7 @@ namespace muster::spank {
 
 namespace {
 
-std::size_t gpus_of_driver(const std::string& root) {
+std::size_t count_driver_gpus(const std::string& root) {
   std::error_code error;
   const std::filesystem::directory_iterator gpus(root + "/proc/driver/nvidia/gpus", error), end;
   return error ? 0 : static_cast<std::size_t>(std::distance(gpus, end));
@@ -17,9 +17,9 @@ std::size_t gpus_of_driver(const std::string& root) {
 
 }  // namespace
 
-std::vector<int> counted_by_cuda(const placement::Node& node, const std::vector<MigInstance>& instances,
-                                 const std::string& root) {
-  if (!instances.empty() || gpus_of_driver(root) != node.gpus.size()) return {};
+std::vector<int> find_cuda_minors(const placement::Node& node, const std::vector<MigInstance>& instances,
+                                  const std::string& root) {
+  if (!instances.empty() || count_driver_gpus(root) != node.gpus.size()) return {};
   std::vector<int> minors;
   for (const auto& gpu : node.gpus) minors.push_back(gpu.minor);
   if (std::find(minors.begin(), minors.end(), -1) != minors.end()) return {};

@@ -25,7 +25,7 @@ bool are_among(const std::vector<PlacedGpu>& some, const std::vector<PlacedGpu>&
   return std::all_of(some.begin(), some.end(), [&](const PlacedGpu& gpu) { return is_among(gpu, all); });
 }
 
-// CUDA_VISIBLE_DEVICES as minors of the step's GPUs; nullopt when it names anything else (MIG instances,
+// CUDA_VISIBLE_DEVICES as minors of the step's GPUs; nullopt if it names anything else (MIG instances,
 // "NoDevFiles", a GPU that is not the step's).
 std::optional<std::vector<int>> listed_minors(const std::vector<StepGpu>& step, const std::string& text,
                                               bool confined) {
@@ -62,8 +62,8 @@ bool is_among(const PlacedGpu& gpu, const std::vector<PlacedGpu>& list) {
   return std::any_of(list.begin(), list.end(), [&](const PlacedGpu& one) { return is_same(one, gpu); });
 }
 
-GpuChoice gpu_choice(const std::vector<StepGpu>& step, const std::vector<int>& visible,
-                     const std::optional<std::string>& cuda_devices, bool confined) {
+GpuAssignment find_gpu_assignment(const std::vector<StepGpu>& step, const std::vector<int>& visible,
+                                  const std::optional<std::string>& cuda_devices, bool confined) {
   if (visible.size() < step.size()) return {visible, false};
   const auto listed = cuda_devices ? listed_minors(step, *cuda_devices, confined) : std::nullopt;
   if (!listed || listed->empty()) return {};
@@ -71,8 +71,8 @@ GpuChoice gpu_choice(const std::vector<StepGpu>& step, const std::vector<int>& v
   return {*listed, true};
 }
 
-std::vector<int> wanted_rows(const placement::Placement& plan, int local_rank,
-                             const std::vector<PlacedGpu>& gpus) {
+std::vector<int> preferred_rows(const placement::Placement& plan, int local_rank,
+                                const std::vector<PlacedGpu>& gpus) {
   if (gpus.empty()) return {local_rank};
   std::vector<int> wanted, within;
   for (std::size_t row = 0; row < plan.tasks.size(); ++row) {
@@ -95,8 +95,8 @@ std::vector<int> wanted_rows(const placement::Placement& plan, int local_rank,
   return wanted;
 }
 
-placement::TaskPlacement row_with(const placement::Placement& plan, int row, int local_rank,
-                                  const std::vector<PlacedGpu>& gpus) {
+placement::TaskPlacement placement_for_gpus(const placement::Placement& plan, int row, int local_rank,
+                                            const std::vector<PlacedGpu>& gpus) {
   placement::TaskPlacement task = plan.tasks.at(static_cast<std::size_t>(row));
   task.local_rank = local_rank;
   if (gpus.empty() || are_same(task.gpus, gpus)) return task;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs --gpu-bind leaves to each task of a node, known before the tasks are there. Pure.
+// Which GPUs --gpu-bind leaves to each task of a node, computed before the tasks start. Pure.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace muster::spank {
 
-/// The GPUs of each of a node's tasks, as places in the step's list of GPUs on this node, which is not empty.
-/// Nothing for a binding that says no GPUs, such as closest, and for one that cannot be read.
-/// binding: "map_gpu:0*2,1", "mask_gpu:0x3,0xc" or "single:2"; "map" and "mask" of --tres-bind. Slurm begins
-/// a list again for further tasks, and single:N gives the first N tasks the first GPU. names: how map_gpu and
-/// mask_gpu count the step's GPUs, in the order of the list: from 0, or the N of /dev/nvidiaN where Slurm
-/// hides no devices.
-std::optional<std::vector<std::vector<int>>> bound_gpus(std::string_view binding, int tasks,
-                                                        const std::vector<int>& names);
+/// The GPUs of each of a node's tasks, as indices in the step's list of GPUs on this node, which is not
+/// empty. nullopt for a binding that names no GPUs, such as closest, and for one that cannot be parsed.
+/// binding: "map_gpu:0*2,1", "mask_gpu:0x3,0xc" or "single:2"; --tres-bind has "map" and "mask". Slurm
+/// repeats a list for further tasks, and single:N gives the first N tasks the first GPU. gpu_numbers: the
+/// numbers of the step's GPUs in map_gpu and mask_gpu, in the order of the list: from 0, or the N of
+/// /dev/nvidiaN if Slurm hides no devices.
+std::optional<std::vector<std::vector<int>>> parse_gpu_binding(std::string_view binding, int tasks,
+                                                               const std::vector<int>& gpu_numbers);
 
 }  // namespace muster::spank

@@ -12,38 +12,39 @@ namespace muster::spank {
 
 namespace {
 
-// The first Slurm whose srun knows --gres-flags=allow-task-sharing (CHANGELOG of 23.11.4). Older ones end
-// with "Invalid --gres-flags specification" when SLURM_GRES_FLAGS says it.
+// The first Slurm whose srun knows --gres-flags=allow-task-sharing (CHANGELOG of 23.11.4). An older srun
+// ends with "Invalid --gres-flags specification" if SLURM_GRES_FLAGS contains it.
 constexpr SlurmVersion task_sharing_since{23, 11, 4};
 constexpr std::string_view task_sharing = "allow-task-sharing";
 
-// srun's manual since 23.11: --gpus-per-task of the job implies this value and hands it on; it is nobody's
-// choice.
+// srun's manual since 23.11: --gpus-per-task of the job implies this value and passes it on; no user chose
+// it.
 constexpr std::string_view implied_binding = "gres/gpu:per_task:";
-// Likewise --ntasks-per-gpu's.
+// Likewise for --ntasks-per-gpu.
 constexpr std::string_view implied_single = "gres/gpu:single:";
 
-bool chose_binding(const ReadVariable& read) {
+bool user_chose_binding(const ReadVariable& read) {
   const char* binding = read("SLURM_TRES_BIND");
   return read("SLURM_GPU_BIND") != nullptr ||
          (binding != nullptr && !std::string_view(binding).starts_with(implied_binding));
 }
 
-// All tasks may open all GPUs of the step, and Slurm goes on to name each task's own in CUDA_VISIBLE_DEVICES.
-std::optional<Lift> lift_by_flag(const ReadVariable& read) {
+// All tasks may open all GPUs of the step, and Slurm still names each task's own in CUDA_VISIBLE_DEVICES.
+std::optional<IsolationOverride> override_by_flag(const ReadVariable& read) {
   const char* found = read("SLURM_GRES_FLAGS");
   std::string flags = found == nullptr ? "" : found;
   if (flags.find(task_sharing) != std::string::npos) return std::nullopt;
   if (!flags.empty()) flags += ',';
-  return Lift{"SLURM_GRES_FLAGS", flags + std::string(task_sharing), 0};
+  return IsolationOverride{"SLURM_GRES_FLAGS", flags + std::string(task_sharing), 0};
 }
 
-// No binding at all: all tasks see all GPUs of the step. Only where it is known which share Slurm would have
-// given each task, so that a task that cannot be placed can still be given that.
-std::optional<Lift> lift_by_binding(const SrunCommand& srun, const ReadVariable& read) {
+// No binding at all: all tasks see all GPUs of the step. Used only if it is known how many GPUs Slurm would
+// have given each task, so that a task that cannot be placed still gets its own.
+std::optional<IsolationOverride> override_by_binding(const SrunCommand& srun, const ReadVariable& read) {
   if (srun.gpus_per_task == 0) return std::nullopt;
-  if (read("SLURM_TRES_BIND") != nullptr) return Lift{"SLURM_TRES_BIND", "gres/gpu:none", srun.gpus_per_task};
-  return Lift{"SLURM_GPU_BIND", "none", srun.gpus_per_task};
+  if (read("SLURM_TRES_BIND") != nullptr)
+    return IsolationOverride{"SLURM_TRES_BIND", "gres/gpu:none", srun.gpus_per_task};
+  return IsolationOverride{"SLURM_GPU_BIND", "none", srun.gpus_per_task};
 }
 
 std::vector<std::string_view> split(std::string_view list) {
@@ -60,27 +61,32 @@ bool exists(const std::string& file) { return access(file.c_str(), F_OK) == 0 ||
 
 }  // namespace
 
-std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand& srun,
-                                   const Settings& settings, const ReadVariable& read) {
-  const Wish wish = resolve(srun.words, settings);
-  if (wish.mode == Mode::off || !wish.parts.gpu) return std::nullopt;
-  if (settings.isolation == Isolation::keep || srun.gpu_binding || chose_binding(read)) return std::nullopt;
-  return slurm >= task_sharing_since ? lift_by_flag(read) : lift_by_binding(srun, read);
+std::optional<IsolationOverride> choose_isolation_override(const SlurmVersion& slurm, const SrunCommand& srun,
+                                                           const Settings& settings,
+                                                           const ReadVariable& read) {
+  const StepOptions options = resolve(srun.words, settings);
+  if (options.mode == Mode::off || !options.parts.gpu) return std::nullopt;
+  if (settings.isolation == Isolation::keep || srun.gpu_binding || user_chose_binding(read))
+    return std::nullopt;
+  return slurm >= task_sharing_since ? override_by_flag(read) : override_by_binding(srun, read);
 }
 
-std::string mark_of(const Lift& lift) { return lift.variable + ":" + std::to_string(lift.gpus_per_task); }
+std::string encode_marker(const IsolationOverride& isolation_override) {
+  return isolation_override.variable + ":" + std::to_string(isolation_override.gpus_per_task);
+}
 
-std::string flags_before_lift(const std::string& flags) {
+std::string original_gres_flags(const std::string& flags) {
   if (!flags.ends_with(task_sharing)) return flags;
   const std::string own = flags.substr(0, flags.size() - task_sharing.size());
   return own.substr(0, own.find_last_not_of(',') + 1);
 }
 
-OwnShare own_share(const char* mark, const char* binding, const char* cuda_devices, int local_rank) {
-  if (mark == nullptr) return {};
-  const std::string_view text(mark);
-  const int each = std::atoi(mark + std::min(text.rfind(':') + 1, text.size()));
-  // A --gpu-bind on srun's command line won over what was asked for, or Slurm still binds by itself.
+FallbackVisibility find_fallback_visibility(const char* marker, const char* binding, const char* cuda_devices,
+                                            int local_rank) {
+  if (marker == nullptr) return {};
+  const std::string_view text(marker);
+  const int each = std::atoi(marker + std::min(text.rfind(':') + 1, text.size()));
+  // A --gpu-bind on srun's command line replaced the override, or Slurm still binds the tasks itself.
   if (each <= 0 || (binding != nullptr && std::string_view(binding).find("none") == std::string_view::npos))
     return {};
   if (cuda_devices == nullptr) return {"", "CUDA_VISIBLE_DEVICES is not set"};
@@ -90,30 +96,30 @@ OwnShare own_share(const char* mark, const char* binding, const char* cuda_devic
   if (local_rank < 0 || end > devices.size())
     return {"", "CUDA_VISIBLE_DEVICES=" + std::string(cuda_devices).substr(0, 200) + " has no " +
                     std::to_string(each) + " GPUs for local rank " + std::to_string(local_rank)};
-  OwnShare share;
+  FallbackVisibility fallback;
   for (std::size_t i = first; i < end; ++i) {
-    if (i > first) share.cuda_devices += ',';
-    share.cuda_devices += devices[i];
+    if (i > first) fallback.cuda_devices += ',';
+    fallback.cuda_devices += devices[i];
   }
-  return share;
+  return fallback;
 }
 
-bool dealt_by_default(const char* mark, const char* binding, bool tasks_per_gpu) {
-  if (mark == nullptr || binding == nullptr || !std::string_view(mark).starts_with("SLURM_GRES_FLAGS:"))
+bool bound_by_default(const char* marker, const char* binding, bool tasks_per_gpu) {
+  if (marker == nullptr || binding == nullptr || !std::string_view(marker).starts_with("SLURM_GRES_FLAGS:"))
     return false;
   const std::string_view implied(binding);
   return implied.starts_with(implied_binding) || (tasks_per_gpu && implied.starts_with(implied_single));
 }
 
 std::vector<int> allowed_minors(const std::vector<int>& minors, const std::string& folder) {
-  const auto file_of = [&](int minor) { return folder + "/nvidia" + std::to_string(minor); };
+  const auto device_file = [&](int minor) { return folder + "/nvidia" + std::to_string(minor); };
   const bool any_there =
-      std::any_of(minors.begin(), minors.end(), [&](int minor) { return exists(file_of(minor)); });
+      std::any_of(minors.begin(), minors.end(), [&](int minor) { return exists(device_file(minor)); });
   if (!any_there) return minors;
   std::vector<int> allowed;
   for (const int minor : minors)
-    // access() asks the device cgroup too, and unlike open() it does not wake a GPU whose driver is idle.
-    if (access(file_of(minor).c_str(), R_OK | W_OK) == 0) allowed.push_back(minor);
+    // access() checks the device cgroup too, and unlike open() it does not wake a GPU whose driver is idle.
+    if (access(device_file(minor).c_str(), R_OK | W_OK) == 0) allowed.push_back(minor);
   return allowed;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device isolation: under --gpus-per-task Slurm hides each task's peers' GPUs in the device cgroup, which
-// turns off CUDA IPC and with it NVLink between the ranks of a node (NVIDIA/nccl#1066). srun is asked not to,
-// by a variable that it reads as one of its options; how depends on the Slurm that runs.
+// Device isolation: under --gpus-per-task Slurm's device cgroup hides the other tasks' GPUs from each task,
+// which turns off CUDA IPC and with it NVLink between the ranks of a node (NVIDIA/nccl#1066). Muster turns
+// the isolation off with a variable that srun parses as one of its options; which one depends on Slurm's
+// version.
 #pragma once
 
 #include <optional>
@@ -20,54 +21,56 @@ struct SlurmVersion {
   friend auto operator<=>(const SlurmVersion&, const SlurmVersion&) = default;
 };
 
-/// A variable that srun should find set.
-struct Lift {
+/// A variable to set in srun.
+struct IsolationOverride {
   std::string variable;
   std::string value;
-  /// The GPUs of each task, where from now on only Muster tells the tasks' GPUs apart; 0: Slurm still does,
-  /// in CUDA_VISIBLE_DEVICES.
+  /// The number of GPUs that Muster must give each task; 0: Slurm still assigns them, in
+  /// CUDA_VISIBLE_DEVICES.
   int gpus_per_task = 0;
 };
 
-/// How to lift the isolation of the step that this srun starts; nullopt: leave it as it is, because nobody
-/// wants the step placed or its GPUs told apart, because the administrator or the user decided on the
-/// binding, or because nothing isolates. Pure.
-std::optional<Lift> lift_isolation(const SlurmVersion& slurm, const SrunCommand& srun,
-                                   const Settings& settings, const ReadVariable& read);
+/// How to turn isolation off for the step that this srun starts. nullopt: leave it, because the step is not
+/// placed or gpu=off, because the administrator or the user chose the binding, or because nothing isolates.
+/// Pure.
+std::optional<IsolationOverride> choose_isolation_override(const SlurmVersion& slurm, const SrunCommand& srun,
+                                                           const Settings& settings,
+                                                           const ReadVariable& read);
 
-/// The value of lift_mark: VARIABLE:COUNT.
-std::string mark_of(const Lift& lift);
+/// The value of isolation_marker: VARIABLE:COUNT.
+std::string encode_marker(const IsolationOverride& isolation_override);
 
-/// SLURM_GRES_FLAGS as it was before lift_isolation() added to it. Pure.
-std::string flags_before_lift(const std::string& flags);
+/// SLURM_GRES_FLAGS as it was before choose_isolation_override() added to it. Pure.
+std::string original_gres_flags(const std::string& flags);
 
-/// What a task that is not placed needs where srun had lifted the isolation: the CUDA_VISIBLE_DEVICES that
-/// Slurm would have given it, so that the tasks of a node do not all end up on one GPU.
-struct OwnShare {
-  std::string cuda_devices;  ///< to be set; empty: nothing is to be done
-  std::string problem;       ///< one line, when that is needed and cannot be told
+/// For a task that is not placed although srun turned isolation off: the CUDA_VISIBLE_DEVICES that Slurm
+/// would have set, so that the tasks of a node do not all use one GPU.
+struct FallbackVisibility {
+  std::string cuda_devices;  ///< the value to set; empty: nothing to do
+  std::string problem;       ///< one line, if a value is needed but not known
 };
 
-/// mark: the value of lift_mark; binding: SLURMD_TRES_BIND; cuda_devices: CUDA_VISIBLE_DEVICES, each nullptr
-/// when not set. Pure.
-OwnShare own_share(const char* mark, const char* binding, const char* cuda_devices, int local_rank);
+/// mark: the value of isolation_marker; binding: SLURMD_TRES_BIND; cuda_devices: CUDA_VISIBLE_DEVICES; each
+/// nullptr if not set. Pure.
+FallbackVisibility find_fallback_visibility(const char* marker, const char* binding, const char* cuda_devices,
+                                            int local_rank);
 
-/// Whether the GPUs that Slurm names for each task are only dealt in the order of their numbers because
-/// isolation was lifted by the flag and nobody bound the GPUs otherwise: Muster then deals them as it plans.
-/// mark, binding: as in own_share(). tasks_per_gpu: --ntasks-per-gpu, which implies a binding to single GPUs.
-/// Pure.
-bool dealt_by_default(const char* mark, const char* binding, bool tasks_per_gpu);
+/// Whether Slurm assigned GPUs to the tasks merely in the order of their numbers, because the flag turned
+/// isolation off and nobody chose a binding. Muster then assigns them as it planned.
+/// mark, binding: as in find_fallback_visibility(). tasks_per_gpu: --ntasks-per-gpu, which implies a binding
+/// to single GPUs. Pure.
+bool bound_by_default(const char* marker, const char* binding, bool tasks_per_gpu);
 
-/// Which of the GPU device files /dev/nvidia<minor> this process may open. One that is missing while others
-/// are there (a container) is not allowed; where none is there, nothing is hidden and all are.
+/// Which of the GPU device files /dev/nvidia<minor> this process may open. A file that is missing while
+/// others exist (a container) is not allowed. If none exists, nothing is hidden and all are allowed.
 std::vector<int> allowed_minors(const std::vector<int>& minors, const std::string& folder = "/dev");
 
-/// Whether GPUs of the node that are not the step's are denied to this process (ConstrainDevices). False on a
-/// node whose GPUs are all the step's: then it makes no difference.
+/// Whether this process is denied the node's GPUs that are not the step's (ConstrainDevices). False if all
+/// GPUs of the node are the step's: then it makes no difference.
 bool devices_confined(const placement::Node& node, const std::vector<int>& step_minors,
                       const std::string& folder = "/dev");
 
-/// The line that tells what isolation costs and how to avoid it.
+/// The line that explains what isolation costs and how to avoid it.
 std::string isolation_notice(const std::string& host, int visible, int of);
 
 }  // namespace muster::spank

@@ -21,7 +21,7 @@ namespace {
 using placement::Sysfs;
 using Numbered = std::vector<std::pair<int, std::string>>;
 
-// The entries of a folder that are called prefix and a number.
+// The entries of a folder with a name of this prefix and a number.
 Numbered numbered_entries(const Sysfs& sysfs, const std::string& folder, std::string_view prefix) {
   Numbered entries;
   for (const std::string& name : sysfs.names(folder)) {
@@ -35,7 +35,7 @@ Numbered numbered_entries(const Sysfs& sysfs, const std::string& folder, std::st
   return entries;
 }
 
-std::optional<int> capability_in(const Sysfs& sysfs, const std::string& folder) {
+std::optional<int> read_capability(const Sysfs& sysfs, const std::string& folder) {
   std::istringstream file(sysfs.text(folder + "/access").value_or(""));
   for (std::string key; file >> key;) {
     int minor = -1;
@@ -57,8 +57,8 @@ std::vector<MigInstance> read_mig_instances(const std::string& root) {
   for (const auto& [gpu, gpu_folder] : numbered_entries(sysfs, "/proc/driver/nvidia/capabilities", "gpu"))
     for (const auto& [gi, gi_folder] : numbered_entries(sysfs, gpu_folder + "/mig", "gi"))
       for (const auto& [ci, ci_folder] : numbered_entries(sysfs, gi_folder, "ci")) {
-        const auto outer = capability_in(sysfs, gi_folder);
-        const auto inner = capability_in(sysfs, ci_folder);
+        const auto outer = read_capability(sysfs, gi_folder);
+        const auto inner = read_capability(sysfs, ci_folder);
         if (outer && inner) instances.push_back({gpu, gi, ci, {*outer, *inner}});
       }
   std::sort(instances.begin(), instances.end(), [](const MigInstance& a, const MigInstance& b) {
@@ -68,7 +68,7 @@ std::vector<MigInstance> read_mig_instances(const std::string& root) {
   return instances;
 }
 
-bool may_use(const MigInstance& instance, const std::string& root) {
+bool can_open(const MigInstance& instance, const std::string& root) {
   const auto opens = [&](const std::string& file, int how) {
     return access((root + "/dev/" + file).c_str(), how) == 0;
   };

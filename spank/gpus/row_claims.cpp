@@ -11,10 +11,10 @@ namespace muster::spank {
 
 namespace {
 
-// One for each task, and the row of the same number.
+// One for each task, and for the row of the same index.
 struct Slot {
-  std::atomic<bool> taken{false};  // the row
-  ClaimedRow claimed;              // by the task
+  std::atomic<bool> taken{false};  // whether a task has claimed the row
+  ClaimedRow claimed;              // the claim of the task
 };
 
 }  // namespace
@@ -58,7 +58,7 @@ int RowClaims::claim(std::size_t task, const std::vector<int>& wanted) {
     if (row >= 0 && take(static_cast<std::size_t>(row))) return row;
   for (std::size_t row = 0; row < tasks_; ++row)
     if (take(row)) return static_cast<int>(row);
-  return static_cast<int>(task);  // more claims than tasks: never with one claim for each task
+  return static_cast<int>(task);  // never reached if each task claims once
 }
 
 bool RowClaims::arrive(std::size_t task, const ClaimedRow& claimed) {
@@ -66,6 +66,6 @@ bool RowClaims::arrive(std::size_t task, const ClaimedRow& claimed) {
   return shared_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == tasks_;
 }
 
-const ClaimedRow& RowClaims::of(std::size_t task) const { return shared_->slots()[task].claimed; }
+const ClaimedRow& RowClaims::claimed_by(std::size_t task) const { return shared_->slots()[task].claimed; }
 
 }  // namespace muster::spank

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which task of the node takes which row of the plan. A task learns only in its own process which GPUs Slurm
-// left to it, so the tasks settle it among themselves, in memory that they share until they become the user's
-// program: no two take the same row, so none share cores, and nobody waits.
+// Which task of the node takes which row of the plan. Only the task's own process learns which GPUs Slurm
+// left to it, so the tasks claim rows in memory that they share until they become the user's program. No two
+// tasks take the same row, so none share cores, and no task waits.
 #pragma once
 
 #include <bitset>
@@ -10,12 +10,12 @@
 
 namespace muster::spank {
 
-/// What one task has.
+/// The claim of one task.
 struct ClaimedRow {
-  static constexpr std::size_t most_gpus = 256;  // of a node, with 7 MIG instances to each of 36 GPUs
-  int row = -1;                                  ///< of the plan; -1: the task has not come yet
+  static constexpr std::size_t most_gpus = 256;  // of a node, with 7 MIG instances on each of 36 GPUs
+  int row = -1;                                  ///< of the plan; -1: the task has no claim yet
   int rank = -1;                                 ///< of the task in the step
-  std::bitset<most_gpus> gpus;  ///< places in the step's list of GPUs; none: those of the row
+  std::bitset<most_gpus> gpus;  ///< indices in the step's list of GPUs; none: those of the row
 };
 
 class RowClaims {
@@ -29,14 +29,13 @@ class RowClaims {
 
   std::size_t tasks() const { return tasks_; }
 
-  /// In a task: takes the first row of `wanted` that no other task has, else the first free one. Returns it.
+  /// In a task: claims the first row of `wanted` that no other task has, else the first free row. Returns it.
   int claim(std::size_t task, const std::vector<int>& wanted);
 
-  /// Writes down what the task has. True for the last task of the node, which from then on may read what all
-  /// have.
+  /// Stores the task's claim. True for the last task of the node, which may then read the claims of all.
   bool arrive(std::size_t task, const ClaimedRow& claimed);
 
-  const ClaimedRow& of(std::size_t task) const;
+  const ClaimedRow& claimed_by(std::size_t task) const;
 
  private:
   struct Shared;

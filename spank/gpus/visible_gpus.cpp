@@ -24,22 +24,22 @@ bool tasks_share(const placement::Placement& plan) {
 VisibleChoice choose_visible(const VisibleFacts& facts, const placement::Placement& plan) {
   if (facts.unnamed) {
     const std::string reason = "Slurm has set no CUDA_VISIBLE_DEVICES, which has the names of MIG instances";
-    return {Visible::own, reason, facts.asked ? "visible= has no effect: " + reason : ""};
+    return {Visible::own, reason, facts.requested ? "visible= has no effect: " + reason : ""};
   }
   const bool shared = tasks_share(plan);
-  const char* obstacle = nullptr;
+  const char* reason_against = nullptr;
   if (facts.isolated)
-    obstacle = "Slurm hides the other tasks' GPUs from each task";
-  else if (facts.dealt_by_slurm)
-    obstacle = "Slurm binds the tasks to GPUs itself (--gpu-bind)";
+    reason_against = "Slurm hides the other tasks' GPUs from each task";
+  else if (facts.assigned_by_slurm)
+    reason_against = "Slurm binds the tasks to GPUs itself (--gpu-bind)";
   else if (shared)
-    obstacle = "several tasks use one GPU";
-  const bool as_slurm = !facts.asked;
-  const Visible wanted = facts.asked.value_or(facts.bound ? Visible::own : Visible::node);
-  if (wanted == Visible::node && obstacle != nullptr)
-    return {Visible::own, obstacle,
+    reason_against = "several tasks use one GPU";
+  const bool as_slurm = !facts.requested;
+  const Visible wanted = facts.requested.value_or(facts.bound ? Visible::own : Visible::node);
+  if (wanted == Visible::node && reason_against != nullptr)
+    return {Visible::own, reason_against,
             as_slurm ? ""
-                     : "visible=node cannot be had: " + std::string(obstacle) +
+                     : "visible=node is not possible: " + std::string(reason_against) +
                            ", so each task is shown its own GPUs"};
   if (!as_slurm) return {wanted, "asked for", ""};
   if (wanted == Visible::own) return {wanted, "as Slurm does for --gpus-per-task and its like", ""};

@@ -18,7 +18,7 @@ bool starts_with(const char* text, const char* beginning) {
   return std::strncmp(text, beginning, std::strlen(beginning)) == 0;
 }
 
-bool says_nothing(const char* argument) {
+bool is_inactive_argument(const char* argument) {
   for (const char* harmless : {"default=off", "isolation=keep", "isolation=share", "cache=off"})
     if (std::strcmp(argument, harmless) == 0) return true;
   for (const char* absolute : {"topology=/", "profiles=/", "cache=/"})
@@ -28,7 +28,7 @@ bool says_nothing(const char* argument) {
 
 }  // namespace
 
-bool lists(const char* list, const char* word) noexcept {
+bool contains_word(const char* list, const char* word) noexcept {
   const std::size_t length = std::strlen(word);
   while (true) {
     if (std::strncmp(list, word, length) == 0 && (list[length] == ',' || list[length] == '\0')) return true;
@@ -38,31 +38,31 @@ bool lists(const char* list, const char* word) noexcept {
   }
 }
 
-bool arguments_ask(int count, const char* const* arguments) noexcept {
-  return !std::all_of(arguments, arguments + count, says_nothing);
+bool is_requested_by_config(int count, const char* const* arguments) noexcept {
+  return !std::all_of(arguments, arguments + count, is_inactive_argument);
 }
 
 bool default_is_strict(int count, const char* const* arguments) noexcept {
   constexpr const char* key = "default=";
   bool strict = false;
   for (int i = 0; i < count; ++i)
-    if (starts_with(arguments[i], key)) strict = lists(arguments[i] + std::strlen(key), "strict");
+    if (starts_with(arguments[i], key)) strict = contains_word(arguments[i] + std::strlen(key), "strict");
   return strict;
 }
 
-bool srun_may_ask() noexcept {
-  for (const char* variable : handed_on)
+bool may_be_requested_by_srun() noexcept {
+  for (const char* variable : inherited_option_variables)
     if (std::getenv(variable) != nullptr) return true;
-  // srun takes abbreviations of its options; it has others that begin with --mu.
-  return may_contain("/proc/self/cmdline", "--mus");
+  // srun accepts abbreviations of its options; other options of srun begin with --mu.
+  return file_may_contain("/proc/self/cmdline", "--mus");
 }
 
-bool may_contain(const char* file, const char* text) noexcept {
+bool file_may_contain(const char* file, const char* text) noexcept {
   const std::size_t length = std::strlen(text);
   const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return true;
   char bytes[4096];
-  std::size_t kept = 0;  // the end of what was read before, where the text may have begun
+  std::size_t kept = 0;  // bytes from the end of the previous read, where the text may begin
   bool found = false;
   while (!found) {
     const ssize_t got = read(descriptor, bytes + kept, sizeof bytes - kept);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// In a task that cannot be treated as somebody wished.
+// For a task that cannot be placed as requested.
 #pragma once
 
 struct spank_handle;
 
 namespace muster::spank {
 
-/// `strict` ends the task here, since an `optional` plugin's return value stops nothing; else it runs on.
-/// Says which and why in the log; where all tasks of the node fail alike, one of them does.
-void give_up(spank_handle* spank, const char* why, bool strict, bool all_tasks_alike) noexcept;
+/// Logs the reason and the consequence; if all tasks of the node fail for the same reason, only one of them
+/// logs it. With `strict` the task ends here, since an `optional` plugin's return value stops nothing;
+/// otherwise it runs on.
+void fail_task(spank_handle* spank, const char* why, bool strict, bool same_for_all_tasks) noexcept;
 
-/// Ends the task: with another's GPUs in sight it would use those unnoticed.
-[[noreturn]] void end_task() noexcept;
+/// Ends the task. A task that can see its neighbours' GPUs would use them unnoticed.
+[[noreturn]] void exit_task() noexcept;
 
 }  // namespace muster::spank

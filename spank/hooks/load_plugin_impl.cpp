@@ -20,10 +20,11 @@ namespace {
 
 constexpr char file_name[] = "spank_muster_step.so";
 
-// The file that this code is in, with links followed: an administrator may have linked to one file only.
+// Looks beside the file that contains this code. Follows links, since an administrator may have linked to one
+// of the two files only.
 bool find_file(char (&path)[PATH_MAX]) {
   Dl_info own;
-  if (dladdr(reinterpret_cast<const void*>(&load_step_part), &own) == 0 || own.dli_fname == nullptr)
+  if (dladdr(reinterpret_cast<const void*>(&load_plugin_impl), &own) == 0 || own.dli_fname == nullptr)
     return false;
   if (realpath(own.dli_fname, path) == nullptr) return false;
   char* name = std::strrchr(path, '/') + 1;
@@ -32,37 +33,36 @@ bool find_file(char (&path)[PATH_MAX]) {
   return true;
 }
 
-// The version number is hexadecimal, two digits a part: 0x160508 is 22.05.8.
-bool is_of_this_build(const StepPart& part, const char* path, char* why, std::size_t size) {
+// The version number is hexadecimal, two digits per part: 0x160508 is 22.05.8.
+bool is_of_this_build(const PluginHooks& hooks, const char* path, char* why, std::size_t size) {
   constexpr unsigned slurm = SLURM_VERSION_NUMBER;
-  // Only a table of the same size is known to have its parts where they are looked for.
-  if (part.size == sizeof(StepPart) && part.slurm == slurm && std::strcmp(part.muster, version) == 0)
+  // Only a table of the same size is sure to have its members at the expected offsets.
+  if (hooks.size == sizeof(PluginHooks) && hooks.slurm == slurm && std::strcmp(hooks.muster, version) == 0)
     return true;
   std::snprintf(
       why, size,
       "%s is of Muster %.40s for Slurm %u.%02u.%u, spank_muster.so of %s for %u.%02u.%u; install both "
       "files from one package",
-      path, part.muster, part.slurm >> 16 & 255, part.slurm >> 8 & 255, part.slurm & 255, version,
+      path, hooks.muster, hooks.slurm >> 16 & 255, hooks.slurm >> 8 & 255, hooks.slurm & 255, version,
       slurm >> 16 & 255, slurm >> 8 & 255, slurm & 255);
   return false;
 }
 
-// When the C++ runtime found no memory for its reserve while it was loaded, and finds none for an exception
-// later, it ends the process.
+// The C++ runtime allocates an emergency reserve when it is loaded. If it could not, and later finds no
+// memory for an exception, it ends the process.
 bool has_memory_for_exceptions() {
   constexpr std::size_t reserve = 128 * 1024;    // that of GCC 12's libstdc++ is 73 KB
-  void* volatile memory = std::malloc(reserve);  // else compilers may leave the pair out
+  void* volatile memory = std::malloc(reserve);  // volatile: else compilers may remove the pair
   std::free(memory);
   return memory != nullptr;
 }
 
 }  // namespace
 
-const StepPart* load_step_part(char* why, std::size_t size) noexcept {
+const PluginHooks* load_plugin_impl(char* why, std::size_t size) noexcept {
   char path[PATH_MAX];
   if (!find_file(path)) {
-    std::snprintf(why, size, "%s cannot be looked for: the folder of spank_muster.so is not known",
-                  file_name);
+    std::snprintf(why, size, "%s cannot be located: the folder of spank_muster.so is not known", file_name);
     return nullptr;
   }
   void* file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -72,13 +72,13 @@ const StepPart* load_step_part(char* why, std::size_t size) noexcept {
                   error == nullptr ? path : error, file_name);
     return nullptr;
   }
-  const auto* part = static_cast<const StepPart*>(dlsym(file, step_part_symbol));
-  if (part == nullptr)
+  const auto* hooks = static_cast<const PluginHooks*>(dlsym(file, plugin_hooks_symbol));
+  if (hooks == nullptr)
     std::snprintf(why, size, "%.700s is not Muster's; install both files from one package", path);
   else if (!has_memory_for_exceptions())
     std::snprintf(why, size, "not enough memory");
-  else if (is_of_this_build(*part, path, why, size))
-    return part;
+  else if (is_of_this_build(*hooks, path, why, size))
+    return hooks;
   dlclose(file);
   return nullptr;
 }

@@ -7,8 +7,8 @@
 
 namespace muster::spank {
 
-/// Loads spank_muster_step.so, which lies in the folder of this code's own file. Null when it is missing or
-/// of another build; `why` is then one line that says what is wrong and what to do.
-const StepPart* load_step_part(char* why, std::size_t size) noexcept;
+/// Loads spank_muster_step.so from the folder of this code's own file. Null if it is missing or from another
+/// build; `why` is then one line with the problem and the remedy.
+const PluginHooks* load_plugin_impl(char* why, std::size_t size) noexcept;
 
 }  // namespace muster::spank

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SPANK hooks, and all of the plugin that Slurm loads into every command and every step: whether anybody
-// asks for something is found out here, with libc alone; what is then to be done stands in step_part.cpp.
+// The SPANK hooks, and all of the plugin that Slurm loads into every command and every step. This file
+// depends on libc only and checks whether Muster is requested; plugin_impl.cpp does the work.
 #include <cstring>
 
 #include "hooks/activation_check.hpp"
@@ -27,47 +27,48 @@ namespace {
 using namespace muster::spank;
 
 // One process serves one step, so this is the step's state.
-const StepPart* rest = nullptr;
-char failure[1024] = "";       // why the rest is not there although it is needed
-bool strict = false;           // whether a step without it must end
-bool needs_own_share = false;  // a task without it would use its neighbours' GPUs
+const PluginHooks* impl = nullptr;
+char failure[1024] = "";                 // why `impl` is missing although it is needed
+bool strict = false;                     // whether a step without `impl` must end
+bool needs_fallback_visibility = false;  // a task without `impl` would use its neighbours' GPUs
 struct {
   int count;
-  char** words;  // Slurm keeps them as long as the plugin
-} own_arguments;
+  char** words;  // Slurm keeps them while the plugin is loaded
+} plugin_arguments;
 
-bool load() noexcept {
+bool load_impl() noexcept {
   failure[0] = '\0';
-  if (rest == nullptr) rest = load_step_part(failure, sizeof failure);
-  return rest != nullptr;
+  if (impl == nullptr) impl = load_plugin_impl(failure, sizeof failure);
+  return impl != nullptr;
 }
 
 // After init.
-bool load_late() noexcept {
-  if (rest != nullptr) return true;
-  if (!load()) return false;
-  rest->begin(own_arguments.count, own_arguments.words);
+bool load_on_demand() noexcept {
+  if (impl != nullptr) return true;
+  if (!load_impl()) return false;
+  impl->begin(plugin_arguments.count, plugin_arguments.words);
   return true;
 }
 
-// On a node an error waits for the tasks, since a failing hook drains it. Elsewhere it is said once; the
-// nodes may have what is missing here.
-int go_without() noexcept {
+// On a node the tasks report the error, since a failing hook would drain the node. Elsewhere it is reported
+// once; unless strict, the command goes on, since the nodes may have the file that is missing here.
+int handle_missing_impl() noexcept {
   if (spank_context() == S_CTX_REMOTE) return 0;
-  static bool said = false;
-  if (!said) log_error("muster: %s", failure);
-  said = true;
+  static bool reported = false;
+  if (!reported) log_error("muster: %s", failure);
+  reported = true;
   return strict ? -1 : 0;
 }
 
-// Slurm calls it for --muster on a command line, and on the nodes.
+// Slurm calls this for --muster on a command line, and on the nodes.
 int on_option(int, const char* value, int) {
   const char* list = value == nullptr ? "" : value;
-  if (load_late()) return rest->on_option(list);
-  // Without the rest nobody else reads the list. A step's own replaces its job's.
-  strict = lists(list, "strict") ||
-           (!lists(list, "auto") && default_is_strict(own_arguments.count, own_arguments.words));
-  if (!lists(list, "off")) return go_without();
+  if (load_on_demand()) return impl->on_option(list);
+  // Without `impl` only this code reads the list. A step's own list replaces its job's.
+  strict =
+      contains_word(list, "strict") ||
+      (!contains_word(list, "auto") && default_is_strict(plugin_arguments.count, plugin_arguments.words));
+  if (!contains_word(list, "off")) return handle_missing_impl();
   failure[0] = '\0';
   return 0;
 }
@@ -89,16 +90,17 @@ bool is_set(spank_t spank, const char* variable) noexcept {
   return spank_getenv(spank, variable, start, sizeof start) != ESPANK_ENV_NOEXIST;
 }
 
-// In user_init: what an outer step or an srun that is set up otherwise has left for the tasks to be settled.
-bool left_something(spank_t spank) noexcept {
-  return is_set(spank, lift_mark) || is_set(spank, "MUSTER_SET");
+// In user_init: whether an outer step, or an srun with another configuration, left variables that must be
+// undone in the tasks.
+bool has_outer_state(spank_t spank) noexcept {
+  return is_set(spank, isolation_marker) || is_set(spank, "MUSTER_SET");
 }
 
-// The mark ends with the number of GPUs that each task is to be given; 0: Slurm itself does.
-bool is_lifted_by_binding(spank_t spank) noexcept {
-  char mark[64];
-  if (spank_getenv(spank, lift_mark, mark, sizeof mark) != ESPANK_SUCCESS) return false;
-  const char* count = std::strrchr(mark, ':');
+// The marker ends with the number of GPUs that Muster must give each task; 0: Slurm assigns them itself.
+bool is_overridden_by_binding(spank_t spank) noexcept {
+  char marker[64];
+  if (spank_getenv(spank, isolation_marker, marker, sizeof marker) != ESPANK_SUCCESS) return false;
+  const char* count = std::strrchr(marker, ':');
   return count == nullptr || std::strcmp(count, ":0") != 0;
 }
 
@@ -110,42 +112,43 @@ extern "C" {
 int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
   const spank_context_t context = spank_context();
   if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) return 0;
-  // On a node a failing init drains it; srun, sbatch and salloc have reported the same mistake already.
+  // A failing init would drain the node; srun, sbatch and salloc have reported the same error already.
   if (!register_option(spank)) return context == S_CTX_REMOTE ? 0 : -1;
-  own_arguments = {count, arguments};
+  plugin_arguments = {count, arguments};
   strict = default_is_strict(count, arguments);
-  if (!arguments_ask(count, arguments) && !(context == S_CTX_LOCAL && srun_may_ask())) return 0;
-  if (!load()) return go_without();
-  if (const int error = rest->begin(count, arguments); error != 0) return error;
-  return context == S_CTX_LOCAL ? rest->before_srun_options(spank) : 0;
+  if (!is_requested_by_config(count, arguments) && !(context == S_CTX_LOCAL && may_be_requested_by_srun()))
+    return 0;
+  if (!load_impl()) return handle_missing_impl();
+  if (const int error = impl->begin(count, arguments); error != 0) return error;
+  return context == S_CTX_LOCAL ? impl->before_srun_options(spank) : 0;
 }
 
 int slurm_spank_local_user_init(spank_t spank, int, char*[]) {
-  return rest == nullptr ? 0 : rest->local_user_init(spank);
+  return impl == nullptr ? 0 : impl->local_user_init(spank);
 }
 
 int slurm_spank_user_init(spank_t spank, int, char*[]) {
-  if (rest == nullptr && failure[0] == '\0' && left_something(spank)) load_late();
-  if (rest != nullptr) return rest->user_init(spank);
+  if (impl == nullptr && failure[0] == '\0' && has_outer_state(spank)) load_on_demand();
+  if (impl != nullptr) return impl->user_init(spank);
   if (failure[0] == '\0') return 0;
-  needs_own_share = is_lifted_by_binding(spank);
-  if (!is_ordinary_step(spank)) failure[0] = '\0';
+  needs_fallback_visibility = is_overridden_by_binding(spank);
+  if (!is_task_step(spank)) failure[0] = '\0';
   return 0;
 }
 
 int slurm_spank_task_init(spank_t spank, int, char*[]) {
-  if (rest != nullptr) return rest->task_init(spank);
+  if (impl != nullptr) return impl->task_init(spank);
   if (failure[0] == '\0') return 0;
-  if (needs_own_share && !strict) {
+  if (needs_fallback_visibility && !strict) {
     log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
                 failure);
-    end_task();
+    exit_task();
   }
-  give_up(spank, failure, strict, true);
+  fail_task(spank, failure, strict, true);
   return 0;
 }
 
-int slurm_spank_exit(spank_t, int, char*[]) { return rest == nullptr ? 0 : rest->exit(); }
+int slurm_spank_exit(spank_t, int, char*[]) { return impl == nullptr ? 0 : impl->exit(); }
 
 }  // extern "C"
 #pragma GCC visibility pop

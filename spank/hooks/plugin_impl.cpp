@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hooks do where somebody asks for something; loaded by plugin.cpp. Each is a few lines and lets no
+// The hooks for steps that use Muster; plugin.cpp loads this file. Each hook is a few lines and lets no
 // exception out: an escaped one would end srun or the step.
 #include "hooks/plugin_impl.hpp"
 
@@ -45,34 +45,34 @@ namespace {
 using muster::spank::Mode;
 using muster::spank::Step;
 
-// One process serves one step, so this is the step's state. Internal linkage: srun has symbols of its own
-// with short names.
+// One process serves one step, so this is the step's state. Internal linkage, because srun has symbols of its
+// own with short names.
 struct Plugin {
   muster::spank::Settings settings;
-  // In srun, sbatch and salloc: the list of --muster. On a node it stays text until somebody without
-  // privileges reads it: the process that plans, and the tasks.
-  std::optional<muster::spank::Words> option;
-  bool asked = false;
+  // The words of --muster in srun, sbatch and salloc. On a node they stay text (`list`), which only processes
+  // without privileges parse: the child that plans, and the tasks.
+  std::optional<muster::spank::OptionWords> option;
+  bool explicitly_requested = false;
   char list[muster::spank::longest_list + 1] = "";
-  // Likewise the plan: a letter that says what follows, and that. Empty: nothing is to be done.
+  // The plan, unparsed for the same reason: a letter for its kind, then its content. Empty: nothing to do.
   std::string plan;
-  muster::spank::RowClaims claims;  // of the tasks, among themselves
+  muster::spank::RowClaims claims;  // shared by the tasks
   muster::spank::NodeRoot root;
-  bool topology_is_new = false;  // it was not kept, or is not as it was kept
-  // Of user_init, which must not fail itself: Slurm would drain the node. Fixed, so that it can be written
-  // down when memory is short.
+  bool topology_is_new = false;  // it is not in the cache, or the cached one is out of date
+  // Error of user_init, which must not fail itself: Slurm would drain the node. Of fixed size, so that it can
+  // be stored when memory is short.
   char failure[1024] = "";
 };
 Plugin plugin;
 
-constexpr char planned = 'p', failed = 'f';  // what follows in a plan: Step::to_record(), one line
+constexpr char planned = 'p', failed = 'f';  // kinds of plan: then Step::to_record(), or one line of text
 
-// Throwing needs thread-local data, and glibc ends the process when it cannot allocate that at its first use.
-// One variable of this kind, and all of this file's are set aside when it is loaded, which may fail. 24 bytes
-// of the 1664 that glibc keeps for it.
+// Throwing needs thread-local data, and glibc ends the process if it cannot allocate that at its first use.
+// One initial-exec variable makes the loader reserve all thread-local data of this shared object when it
+// loads it, which may fail. It takes 24 bytes of the 1664 that glibc keeps for this.
 [[gnu::tls_model("initial-exec")]] thread_local volatile bool has_begun = false;
 
-// Runs a body from which no exception may come; false, and the text in `why`, when it threw.
+// Runs `body` and lets no exception out. False, with the text in `why`, if it threw.
 template <std::size_t size, typename Body>
 bool attempt(char (&why)[size], Body body) noexcept {
   try {
@@ -88,7 +88,7 @@ bool attempt(char (&why)[size], Body body) noexcept {
   return false;
 }
 
-// On a node a mistake fails nothing: srun, sbatch and salloc have reported it already.
+// On a node wrong arguments are no failure: srun, sbatch and salloc have reported them already.
 int begin(int count, char* arguments[]) {
   has_begun = true;
   char why[1024];
@@ -98,11 +98,11 @@ int begin(int count, char* arguments[]) {
   return spank_context() == S_CTX_REMOTE ? 0 : -1;
 }
 
-// On a node, as root: keeps the text. What is wrong with it srun, sbatch or salloc have said, as those that
-// read it here will.
-void keep_list(const char* list) {
-  plugin.failure[0] = '\0';  // of the job's list, which the step's own replaces
-  plugin.asked = true;
+// On a node, as root: stores the text unparsed. srun, sbatch or salloc have reported what is wrong with it,
+// and the processes that parse it here will report it.
+void store_list(const char* list) {
+  plugin.failure[0] = '\0';  // that of the job's list, which the step's own replaces
+  plugin.explicitly_requested = true;
   const std::size_t length = strnlen(list, sizeof plugin.list);
   const bool fits = length < sizeof plugin.list;
   std::memcpy(plugin.list, list, fits ? length : 0);
@@ -114,7 +114,7 @@ void keep_list(const char* list) {
 
 int on_option(const char* list) {
   if (spank_context() == S_CTX_REMOTE) {
-    keep_list(list);
+    store_list(list);
     return 0;
   }
   char why[1024];
@@ -123,8 +123,8 @@ int on_option(const char* list) {
   return -1;
 }
 
-// By stdio: the first stream of iostreams in a process costs as much as all else that srun does here.
-std::vector<std::string> own_command_line() {
+// With stdio: the first iostreams stream in a process costs as much as everything else that srun does here.
+std::vector<std::string> read_command_line() {
   std::vector<std::string> words;
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/self/cmdline", "re"), [](FILE* open) {
     return open == nullptr ? 0 : std::fclose(open);
@@ -136,32 +136,33 @@ std::vector<std::string> own_command_line() {
   return words;
 }
 
-const char* read(const char* name) { return std::getenv(name); }
+const char* get_env(const char* name) { return std::getenv(name); }
 
-int number_item(spank_t spank, spank_item_t which) {
+int get_number(spank_t spank, spank_item_t which) {
   const char* text = nullptr;
   return spank_get_item(spank, which, &text) == ESPANK_SUCCESS && text != nullptr ? std::atoi(text) : 0;
 }
 
-// In srun, before it reads its own options.
-void lift_isolation(spank_t spank, const muster::spank::SrunCommand& srun) {
-  const muster::spank::SlurmVersion slurm{number_item(spank, S_SLURM_VERSION_MAJOR),
-                                          number_item(spank, S_SLURM_VERSION_MINOR),
-                                          number_item(spank, S_SLURM_VERSION_MICRO)};
-  const auto lift = muster::spank::lift_isolation(slurm, srun, plugin.settings, read);
-  if (!lift) return;
-  setenv(muster::spank::lift_mark, mark_of(*lift).c_str(), 1);
-  setenv(lift->variable.c_str(), lift->value.c_str(), 1);
+// In srun, before it parses its own options.
+void disable_isolation(spank_t spank, const muster::spank::SrunCommand& srun) {
+  const muster::spank::SlurmVersion slurm{get_number(spank, S_SLURM_VERSION_MAJOR),
+                                          get_number(spank, S_SLURM_VERSION_MINOR),
+                                          get_number(spank, S_SLURM_VERSION_MICRO)};
+  const auto isolation_override =
+      muster::spank::choose_isolation_override(slurm, srun, plugin.settings, get_env);
+  if (!isolation_override) return;
+  setenv(muster::spank::isolation_marker, encode_marker(*isolation_override).c_str(), 1);
+  setenv(isolation_override->variable.c_str(), isolation_override->value.c_str(), 1);
 }
 
-void note_inherited_cpu_binding(const std::vector<std::string>& command_line) {
+void publish_inherited_cpu_binding(const std::vector<std::string>& command_line) {
   unsetenv(muster::spank::inherited_cpu_binding);
-  if (muster::spank::inherits_cpu_binding(command_line, read))
+  if (muster::spank::inherits_cpu_binding(command_line, get_env))
     setenv(muster::spank::inherited_cpu_binding, "1", 1);
 }
 
-// Not of a heterogeneous step, whose components have bindings of their own.
-void note_gpu_binding(const muster::spank::SrunCommand& srun, bool has_components) {
+// Not for a heterogeneous step, whose components have bindings of their own.
+void publish_gpu_binding(const muster::spank::SrunCommand& srun, bool has_components) {
   unsetenv(muster::spank::step_gpu_binding);
   if (srun.gpu_binding && !has_components)
     setenv(muster::spank::step_gpu_binding, srun.gpu_binding->c_str(), 1);
@@ -170,45 +171,45 @@ void note_gpu_binding(const muster::spank::SrunCommand& srun, bool has_component
 int before_srun_options(spank_t spank) {
   char why[1024];
   if (attempt(why, [&] {
-        const auto command_line = own_command_line();
-        const auto srun = muster::spank::read_srun_command(command_line, read);
-        lift_isolation(spank, srun);
-        note_inherited_cpu_binding(command_line);
-        note_gpu_binding(srun,
-                         std::find(command_line.begin(), command_line.end(), ":") != command_line.end());
+        const auto command_line = read_command_line();
+        const auto srun = muster::spank::read_srun_command(command_line, get_env);
+        disable_isolation(spank, srun);
+        publish_inherited_cpu_binding(command_line);
+        publish_gpu_binding(srun,
+                            std::find(command_line.begin(), command_line.end(), ":") != command_line.end());
       }))
     return 0;
   muster::spank::log_error("muster: %s", why);
   return -1;
 }
 
-// In srun, after it has read its options: what the nodes will need of it, if they are to place the step.
+// In srun, after it has parsed its options: prepares what the nodes need from srun to place the step.
 void prepare_step(spank_t spank) {
-  const auto words = plugin.option ? plugin.option : muster::spank::read_srun_command({}, read).words;
-  const auto wish = resolve(words, plugin.settings);
-  if (wish.mode == Mode::off) return;
-  muster::spank::tell_arbitrary_layout(spank);
-  if (wish.parts.env) muster::spank::ask_for_ring_fence(spank);
-  if (wish.report || wish.explain) muster::spank::expect_reports(spank, wish.explain);
+  const auto words = plugin.option ? plugin.option : muster::spank::read_srun_command({}, get_env).words;
+  const auto options = resolve(words, plugin.settings);
+  if (options.mode == Mode::off) return;
+  muster::spank::publish_arbitrary_layout(spank);
+  if (options.parts.env) muster::spank::request_ring_fence(spank);
+  if (options.report || options.explain) muster::spank::start_report_collector(spank, options.explain);
 }
 
-// On a node, also when memory is short.
+// On a node. Works also when memory is short.
 bool is_strict() noexcept {
-  if (muster::spank::lists(plugin.list, "strict")) return true;
-  return !muster::spank::lists(plugin.list, "auto") &&
+  if (muster::spank::contains_word(plugin.list, "strict")) return true;
+  return !muster::spank::contains_word(plugin.list, "auto") &&
          plugin.settings.defaults.mode.value_or(Mode::off) == Mode::strict;
 }
 
 int local_user_init(spank_t spank) {
   char why[1024];
-  // A failure costs the step nothing: the nodes then print their tables themselves.
+  // A failure does not harm the step: each node then prints its own table.
   if (!attempt(why, [&] { prepare_step(spank); })) muster::spank::log_detail("muster: %s", why);
   return 0;
 }
 
-muster::spank::Wish own_wish() {
-  std::optional<muster::spank::Words> words;
-  if (plugin.asked) try {
+muster::spank::StepOptions read_step_options() {
+  std::optional<muster::spank::OptionWords> words;
+  if (plugin.explicitly_requested) try {
       words = muster::spank::parse_words(plugin.list);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument("--muster=" + std::string(plugin.list).substr(0, 300) + ": " +
@@ -217,34 +218,34 @@ muster::spank::Wish own_wish() {
   return resolve(words, plugin.settings);
 }
 
-// In the process without privileges: all that reads what users can change.
-muster::spank::ChildAnswer plan_step(spank_t spank) {
+// In the child without privileges, because this reads input that users can change.
+muster::spank::ChildResult plan_step(spank_t spank) {
   muster::spank::TopologyCache cache(plugin.settings.cache.value_or(muster::spank::default_cache));
-  muster::spank::ChildAnswer answer;
+  muster::spank::ChildResult result;
   char why[sizeof plugin.failure] = "";
   const bool done = attempt(why, [&] {
-    auto wish = own_wish();
-    if (wish.mode == Mode::off) return;
+    auto options = read_step_options();
+    if (options.mode == Mode::off) return;
     if (muster::spank::is_launcher_daemon(muster::spank::step_program(spank)))
-      wish.parts = muster::spank::parts_for_daemon(wish.parts);
-    const auto step = Step::plan(spank, wish, plugin.settings, cache);
-    if (step != nullptr) answer.bytes = planned + step->to_record();
+      options.parts = muster::spank::parts_for_daemon(options.parts);
+    const auto step = Step::plan(spank, options, plugin.settings, cache);
+    if (step != nullptr) result.bytes = planned + step->to_record();
   });
-  if (!done) answer.bytes = failed + std::string(why);
-  answer.code = cache.has_news() ? 1 : 0;
-  return answer;
+  if (!done) result.bytes = failed + std::string(why);
+  result.code = cache.is_dirty() ? 1 : 0;
+  return result;
 }
 
-// Without reading anything: a step that nobody asked to be placed is, by default, where it has GPUs.
+// Parses nothing. Without a request, plugstack.conf's default places a step only if it has GPUs.
 bool may_place(spank_t spank) {
-  if (!muster::spank::is_ordinary_step(spank)) return false;
-  if (plugin.asked) return true;
+  if (!muster::spank::is_task_step(spank)) return false;
+  if (plugin.explicitly_requested) return true;
   char start[2];
   return plugin.settings.defaults.mode.value_or(Mode::off) != Mode::off &&
          spank_getenv(spank, "SLURM_STEP_GPUS", start, sizeof start) != ESPANK_ENV_NOEXIST;
 }
 
-// What the tasks inherit from slurmstepd and from no other process.
+// Prepares what the tasks can inherit only from slurmstepd.
 void prepare_tasks(spank_t spank) {
   std::uint32_t tasks = 0;
   if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) == ESPANK_SUCCESS)
@@ -253,12 +254,12 @@ void prepare_tasks(spank_t spank) {
 }
 
 int user_init(spank_t spank) {
-  muster::spank::note_step_gpus(spank);
+  muster::spank::record_step_gpus(spank);
   if (plugin.failure[0] == '\0' && may_place(spank))
     attempt(plugin.failure, [&] {
-      auto answer = muster::spank::run_unprivileged([&] { return plan_step(spank); });
-      plugin.plan = std::move(answer.bytes);
-      plugin.topology_is_new = answer.code == 1;
+      auto result = muster::spank::run_unprivileged([&] { return plan_step(spank); });
+      plugin.plan = std::move(result.bytes);
+      plugin.topology_is_new = result.code == 1;
       if (!plugin.plan.empty()) prepare_tasks(spank);
     });
   for (const char* variable : {muster::spank::inherited_cpu_binding, muster::spank::step_gpu_binding,
@@ -267,8 +268,8 @@ int user_init(spank_t spank) {
   return 0;
 }
 
-// In a task, which has no privileges any more. Null: the task is not placed, and has been told why.
-std::unique_ptr<Step> own_step(spank_t spank) {
+// In a task, which has dropped its privileges. Null: the task is not placed, and any error has been logged.
+std::unique_ptr<Step> load_step(spank_t spank) {
   char why[sizeof plugin.failure] = "";
   std::unique_ptr<Step> step;
   if (plugin.failure[0] != '\0')
@@ -280,28 +281,28 @@ std::unique_ptr<Step> own_step(spank_t spank) {
       step =
           Step::from_record(std::string_view(plugin.plan).substr(1), std::move(plugin.claims), plugin.root);
     });
-  if (why[0] != '\0') muster::spank::give_up(spank, why, is_strict(), true);
+  if (why[0] != '\0') muster::spank::fail_task(spank, why, is_strict(), true);
   return step;
 }
 
 int task_init(spank_t spank) {
-  using muster::spank::end_task, muster::spank::settle_lifted_isolation;
+  using muster::spank::exit_task, muster::spank::undo_isolation_override;
   char why[1024] = "";
-  bool gpus_told_apart = false;
-  // Never taken apart: the task's program takes this process's place.
-  if (auto* const step = own_step(spank).release()) {
+  bool gpus_assigned = false;
+  // Never destroyed: the task's program replaces this process.
+  if (auto* const step = load_step(spank).release()) {
     const bool mig = step->has_instances();
-    if (mig && !settle_lifted_isolation(spank, false)) end_task();
-    gpus_told_apart = attempt(why, [&] { step->apply(spank); }) && step->wish().parts.gpu && !mig;
-    if (why[0] != '\0') muster::spank::give_up(spank, why, is_strict(), false);
+    if (mig && !undo_isolation_override(spank, false)) exit_task();
+    gpus_assigned = attempt(why, [&] { step->apply(spank); }) && step->options().parts.gpu && !mig;
+    if (why[0] != '\0') muster::spank::fail_task(spank, why, is_strict(), false);
   } else {
-    attempt(why, [&] { muster::spank::forget_outer_step(spank); });
+    attempt(why, [&] { muster::spank::clear_outer_step_environment(spank); });
   }
-  if (!settle_lifted_isolation(spank, gpus_told_apart)) end_task();
+  if (!undo_isolation_override(spank, gpus_assigned)) exit_task();
   return 0;
 }
 
-// As root, when the tasks are over: nobody waits for it.
+// As root, after the tasks have ended, so that no task waits for it.
 int exit() {
   char why[1024];
   const auto renew = [] {
@@ -315,16 +316,16 @@ int exit() {
 
 extern "C" {
 #pragma GCC visibility push(default)
-extern const muster::spank::StepPart muster_step_part;
-const muster::spank::StepPart muster_step_part{sizeof(muster::spank::StepPart),
-                                               SLURM_VERSION_NUMBER,
-                                               muster::version,
-                                               begin,
-                                               before_srun_options,
-                                               on_option,
-                                               local_user_init,
-                                               user_init,
-                                               task_init,
-                                               exit};
+extern const muster::spank::PluginHooks muster_step_part;
+const muster::spank::PluginHooks muster_step_part{sizeof(muster::spank::PluginHooks),
+                                                  SLURM_VERSION_NUMBER,
+                                                  muster::version,
+                                                  begin,
+                                                  before_srun_options,
+                                                  on_option,
+                                                  local_user_init,
+                                                  user_init,
+                                                  task_init,
+                                                  exit};
 #pragma GCC visibility pop
 }

@@ -6,6 +6,6 @@ struct spank_handle;
 namespace muster::spank {
 
 /// False for Slurm's own steps: batch script, extern, interactive.
-bool is_ordinary_step(spank_handle* spank) noexcept;
+bool is_task_step(spank_handle* spank) noexcept;
 
 }  // namespace muster::spank

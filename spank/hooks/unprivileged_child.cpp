@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int exit_failed = 255, exit_memory = 254;
-constexpr std::chrono::milliseconds time_to_die{1000};  // after SIGKILL
+constexpr std::chrono::milliseconds kill_timeout{1000};  // after SIGKILL
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error("the step cannot be planned: " + what);
@@ -41,16 +41,16 @@ bool drop_capabilities() {
   return syscall(SYS_capset, &header, none.data()) == 0;
 }
 
-// Runs no destructor and flushes nothing: what is buffered here is the parent's.
-[[noreturn]] void work_in_child(const std::function<ChildAnswer()>& work, int answer_to) {
-  if (!give_up_privileges()) _exit(exit_failed);
+// Runs no destructor and flushes nothing: buffered output here belongs to the parent.
+[[noreturn]] void run_in_child(const std::function<ChildResult()>& work, int result_descriptor) {
+  if (!drop_privileges()) _exit(exit_failed);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the change of ids, which resets it
   try {
-    const ChildAnswer answer = work();
-    if (placement::write_all(answer_to, answer.bytes)) _exit(answer.code);
+    const ChildResult result = work();
+    if (placement::write_all(result_descriptor, result.bytes)) _exit(result.code);
   } catch (const std::bad_alloc&) {
     _exit(exit_memory);
-  } catch (...) {  // said by the exit code
+  } catch (...) {  // the exit code reports it
   }
   _exit(exit_failed);
 }
@@ -68,10 +68,10 @@ class Child {
   ~Child() {
     if (process_ <= 0) return;
     kill(process_, SIGKILL);
-    wait_until(Clock::now() + time_to_die);
+    wait_until(Clock::now() + kill_timeout);
   }
 
-  /// False: it still runs, or nobody knows how it ended.
+  /// False: it still runs, or its exit status cannot be read.
   bool wait_until(Clock::time_point end) {
     timespec pause{0, 20'000};
     while (true) {
@@ -108,7 +108,7 @@ class Descriptor {
   int number_;
 };
 
-std::string read_answer(int from, Clock::time_point end, std::size_t most) {
+std::string read_result(int from, Clock::time_point end, std::size_t most) {
   std::string bytes;
   std::array<char, 65536> buffer;
   while (true) {
@@ -130,7 +130,7 @@ std::string read_answer(int from, Clock::time_point end, std::size_t most) {
 
 }  // namespace
 
-bool give_up_privileges() noexcept {
+bool drop_privileges() noexcept {
   const uid_t user = geteuid();
   const gid_t group = getegid();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
@@ -139,26 +139,26 @@ bool give_up_privileges() noexcept {
   return drop_capabilities() && setuid(0) != 0;
 }
 
-ChildAnswer run_unprivileged(const std::function<ChildAnswer()>& work, const ChildLimits& limits) {
+ChildResult run_unprivileged(const std::function<ChildResult()>& work, const ChildLimits& limits) {
   const auto end = Clock::now() + limits.time;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail("no pipe", errno);
   const Descriptor from(ends[0]);
   Descriptor to(ends[1]);
   const pid_t process = fork();
-  if (process == 0) work_in_child(work, to.number());
+  if (process == 0) run_in_child(work, to.number());
   if (process < 0) fail("no process", errno);
   Child child(process);
   to.reset();
-  ChildAnswer answer;
-  answer.bytes = read_answer(from.number(), end, limits.bytes);
+  ChildResult result;
+  result.bytes = read_result(from.number(), end, limits.bytes);
   if (!child.wait_until(end)) fail("its process has not ended");
   if (WIFSIGNALED(child.status()))
     fail("its process was ended by signal " + std::to_string(WTERMSIG(child.status())));
-  answer.code = WEXITSTATUS(child.status());
-  if (answer.code == exit_memory) fail("not enough memory");
-  if (answer.code == exit_failed) fail("its process has failed");
-  return answer;
+  result.code = WEXITSTATUS(child.status());
+  if (result.code == exit_memory) fail("not enough memory");
+  if (result.code == exit_failed) fail("its process has failed");
+  return result;
 }
 
 }  // namespace muster::spank

@@ -24,7 +24,7 @@ namespace muster::spank {
 
 namespace {
 
-constexpr std::chrono::milliseconds confirmation_time{300};  // a node that was answered confirms at once
+constexpr std::chrono::milliseconds confirmation_time{300};  // a node that got an answer confirms at once
 constexpr std::chrono::milliseconds owner_check_time{1000};
 constexpr std::size_t header_bytes = report_token_digits + report_length_digits;
 
@@ -43,7 +43,7 @@ std::string random_token() {
   return token;
 }
 
-/// A socket of this family that listens on a free port of all addresses; -1 and errno when that fails.
+/// A socket of this family that listens on a free port of all addresses; -1 and errno if that fails.
 int listen_on(int family) {
   const int descriptor = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return -1;
@@ -63,14 +63,14 @@ int listen_on(int family) {
   return -1;
 }
 
-int port_of(int descriptor) {
-  sockaddr_in6 address{};  // the port lies at the same place in both families
+int local_port(int descriptor) {
+  sockaddr_in6 address{};  // the port has the same offset in both families
   socklen_t size = sizeof address;
   if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) fail("getsockname");
   return ntohs(address.sin6_port);
 }
 
-/// This machine's addresses that others can reach, IPv4 first; loopback when there is no other.
+/// This machine's addresses that other machines can reach, IPv4 first; loopback if there is no other.
 std::vector<std::string> own_addresses(bool with_ipv6) {
   std::vector<std::string> ipv4, ipv6;
   ifaddrs* list = nullptr;
@@ -102,7 +102,7 @@ ReportCollector::ReportCollector(int nodes, const CollectorLimits& limits)
   const bool with_ipv6 = listener_ >= 0;
   if (!with_ipv6) listener_ = listen_on(AF_INET);
   if (listener_ < 0) fail("listen");
-  address_.port = port_of(listener_);
+  address_.port = local_port(listener_);
   address_.hosts = own_addresses(with_ipv6);
 }
 
@@ -114,11 +114,11 @@ ReportCollector::~ReportCollector() {
 std::vector<placement::NodeReport> ReportCollector::collect(int end, int owner) {
   bool ended = false;
   while (true) {
-    if (!closing_ && (ended || is_over(owner))) stop_taking();
+    if (!closing_ && (ended || is_finished(owner))) stop_accepting();
     if (closing_ && connections_.empty()) break;
     std::vector<pollfd> waiting = {{closing_ ? -1 : end, POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const auto& connection : connections_) waiting.push_back({connection.descriptor, POLLIN, 0});
-    if (poll(waiting.data(), waiting.size(), milliseconds_to_wait()) < 0 && errno != EINTR) break;
+    if (poll(waiting.data(), waiting.size(), poll_timeout()) < 0 && errno != EINTR) break;
     ended = waiting[0].revents != 0;
     serve_all(waiting);
     if (waiting[1].revents != 0) accept_new();
@@ -127,33 +127,34 @@ std::vector<placement::NodeReport> ReportCollector::collect(int end, int owner) 
   for (const auto& text : reports_) {
     try {
       reports.push_back(placement::read_node_report(text));
-    } catch (const placement::Error&) {  // of another build: the heading says that one is missing
+    } catch (const placement::Error&) {  // from another build: the heading reports that one is missing
     }
   }
   return reports;
 }
 
-bool ReportCollector::is_over(int owner) const {
-  return reports_.size() >= nodes_ || Clock::now() >= others_end_ ||
+bool ReportCollector::is_finished(int owner) const {
+  return reports_.size() >= nodes_ || Clock::now() >= deadline_ ||
          (owner > 0 && kill(owner, 0) != 0 && errno == ESRCH);
 }
 
-// Who comes now is refused and prints its own table; who was answered still confirms.
-void ReportCollector::stop_taking() {
+// A node that connects from now on is refused and prints its own table; a node that got an answer can still
+// confirm.
+void ReportCollector::stop_accepting() {
   closing_ = true;
   close(listener_);
   listener_ = -1;
   const auto end = Clock::now() + confirmation_time;
   connections_.remove_if([&](Connection& connection) {
     connection.end = std::min(connection.end, end);
-    if (!connection.answered) close(connection.descriptor);
-    return !connection.answered;
+    if (!connection.acknowledged) close(connection.descriptor);
+    return !connection.acknowledged;
   });
 }
 
-int ReportCollector::milliseconds_to_wait() const {
+int ReportCollector::poll_timeout() const {
   auto next = Clock::now() + owner_check_time;
-  if (!closing_) next = std::min(next, others_end_);
+  if (!closing_) next = std::min(next, deadline_);
   for (const auto& connection : connections_) next = std::min(next, connection.end);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
   return static_cast<int>(std::max<std::int64_t>(left, 0));
@@ -164,10 +165,10 @@ void ReportCollector::accept_new() {
     const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (descriptor < 0) {
       // The connection stays in the queue, so poll would report it again at once.
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) stop_taking();
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) stop_accepting();
       return;
     }
-    // The oldest that has not shown the token makes room.
+    // Evicts the oldest connection without a valid token.
     if (connections_.size() >= limits_.connections) {
       auto oldest = std::find_if(connections_.begin(), connections_.end(),
                                  [](const auto& connection) { return connection.length == 0; });
@@ -175,7 +176,7 @@ void ReportCollector::accept_new() {
       close(oldest->descriptor);
       connections_.erase(oldest);
     }
-    connections_.push_back({descriptor, Clock::now() + limits_.for_connection, {}, 0, false});
+    connections_.push_back({descriptor, Clock::now() + limits_.per_connection, {}, 0, false});
   }
 }
 
@@ -193,15 +194,15 @@ void ReportCollector::serve_all(const std::vector<pollfd>& waiting) {
   }
 }
 
-// False: this connection has ended, well or badly.
+// False: this connection has ended, with or without a report.
 bool ReportCollector::serve(Connection& connection) {
   std::array<char, 16384> buffer;
   while (true) {
     const ssize_t got = recv(connection.descriptor, buffer.data(), buffer.size(), 0);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) return false;
-    if (connection.answered) {
-      if (buffer[0] == report_confirmed) keep(connection);
+    if (connection.acknowledged) {
+      if (buffer[0] == report_confirmed) add_report(connection);
       return false;
     }
     connection.received.append(buffer.data(), static_cast<std::size_t>(got));
@@ -211,28 +212,28 @@ bool ReportCollector::serve(Connection& connection) {
     if (connection.received.size() > connection.length) return false;
     if (connection.received.size() == connection.length) {
       if (send(connection.descriptor, &report_received, 1, MSG_NOSIGNAL) != 1) return false;
-      connection.answered = true;
+      connection.acknowledged = true;
     }
   }
 }
 
-// False: a stranger, or more than we take.
+// False: the token is wrong, or the report exceeds a limit.
 bool ReportCollector::read_header(Connection& connection) {
   if (!connection.received.starts_with(address_.token)) return false;
   const char* first = connection.received.data() + report_token_digits;
   const auto [stop, error] = std::from_chars(first, first + report_length_digits, connection.length, 16);
   if (error != std::errc() || stop != first + report_length_digits || connection.length == 0) return false;
-  std::size_t promised = kept_bytes_;
+  std::size_t promised = stored_bytes_;
   for (const auto& one : connections_) promised += one.length;
-  if (connection.length > limits_.report_bytes || promised > limits_.all_bytes) return false;
+  if (connection.length > limits_.report_bytes || promised > limits_.total_bytes) return false;
   connection.received.erase(0, header_bytes);
   return true;
 }
 
-void ReportCollector::keep(Connection& connection) {
-  kept_bytes_ += connection.length;
+void ReportCollector::add_report(Connection& connection) {
+  stored_bytes_ += connection.length;
   reports_.push_back(std::move(connection.received));
-  if (reports_.size() == 1) others_end_ = Clock::now() + limits_.for_others;
+  if (reports_.size() == 1) deadline_ = Clock::now() + limits_.after_first_report;
 }
 
 }  // namespace muster::spank

@@ -20,10 +20,10 @@ namespace muster::spank {
 
 namespace {
 
-// A reader of srun's standard error that never reads does not keep the process for ever.
+// Limits the time of a write to srun's standard error, whose reader may never read.
 constexpr unsigned seconds_to_print = 5;
 
-void close_others(const std::vector<int>& kept) {
+void close_other_descriptors(const std::vector<int>& kept) {
   std::vector<int> open;
   if (DIR* folder = opendir("/proc/self/fd")) {
     while (const dirent* entry = readdir(folder))
@@ -35,15 +35,15 @@ void close_others(const std::vector<int>& kept) {
   };
   for (const int descriptor : open)
     if (descriptor > STDERR_FILENO && !is_kept(descriptor)) close(descriptor);
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int null_device = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO}) {
-    if (is_kept(descriptor)) continue;  // srun was started without it
-    if (nothing < 0)
+    if (is_kept(descriptor)) continue;  // srun was started without this standard stream
+    if (null_device < 0)
       close(descriptor);
     else
-      dup2(nothing, descriptor);
+      dup2(null_device, descriptor);
   }
-  if (nothing > STDERR_FILENO) close(nothing);
+  if (null_device > STDERR_FILENO) close(null_device);
 }
 
 // srun's handlers and blocked signals are not ours.
@@ -75,10 +75,10 @@ void print(const std::string& text) {
     reset_signals();
     prctl(PR_SET_NAME, "muster-report");
     if (chdir("/") != 0) _exit(1);
-    close_others({collector.descriptor(), end});
+    close_other_descriptors({collector.descriptor(), end});
     auto reports = collector.collect(end, owner);
     if (!reports.empty()) print(placement::merge_reports(std::move(reports), nodes, explain));
-  } catch (...) {  // nobody is left to tell
+  } catch (...) {  // no process is left to report it to
     _exit(1);
   }
   _exit(0);
@@ -86,9 +86,9 @@ void print(const std::string& text) {
 
 }  // namespace
 
-ReportAddress start_report_process(int nodes, bool explain) {
+ReportAddress start_report_daemon(int nodes, bool explain) {
   ReportCollector collector(nodes);
-  int end[2];  // srun's half closes when srun ends, however it does
+  int end[2];  // srun's end closes when srun ends, in whatever way
   if (pipe2(end, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
   const pid_t owner = getpid();
   sigset_t all, before;
@@ -96,7 +96,7 @@ ReportAddress start_report_process(int nodes, bool explain) {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // none of srun's handlers may run in the child
   const pid_t child = fork();
   if (child == 0) {
-    // A child of this child, so that srun has nothing to wait for.
+    // A grandchild, so that srun has no child to wait for.
     const pid_t grandchild = fork();
     if (grandchild != 0) _exit(grandchild < 0 ? 1 : 0);
     close(end[1]);

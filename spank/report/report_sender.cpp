@@ -36,7 +36,7 @@ class Socket {
   int descriptor_;
 };
 
-/// Begins to connect; a descriptor of -1 when that is refused at once.
+/// Starts to connect; the descriptor is -1 if that fails at once.
 Socket connect_to(const std::string& host, int port) {
   sockaddr_in ipv4{};
   sockaddr_in6 ipv6{};

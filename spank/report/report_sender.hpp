@@ -8,9 +8,9 @@
 
 namespace muster::spank {
 
-/// Hands this node's report to the step's collector in srun: tries all addresses at once, the first that
-/// answers is taken. False when the collector did not take it within the deadline; then it will not show it
-/// either, and the caller prints it. Needs no privileges; raises no signal.
+/// Sends this node's report to the step's collector in srun. Tries all addresses at once and uses the first
+/// that answers. False if the collector did not accept the report within the deadline; it will then not show
+/// it, and the caller prints it. Needs no privileges; raises no signal.
 bool send_report(const ReportAddress& address, const placement::NodeReport& report,
                  std::chrono::milliseconds deadline = std::chrono::seconds(1));
 

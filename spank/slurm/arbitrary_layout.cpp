@@ -14,7 +14,7 @@ extern "C" {
 #include <slurm/spank.h>
 }
 
-// In srun they come from Slurm's own library. Weak: a plugin that does not load because one is missing would
+// In srun these come from Slurm's own library. Weak: a plugin that fails to load because one is missing would
 // stop every job.
 #pragma weak slurm_job_step_layout_get
 #pragma weak slurm_job_step_layout_free
@@ -25,7 +25,7 @@ namespace {
 
 using Layout = std::unique_ptr<slurm_step_layout_t, decltype(&slurm_job_step_layout_free)>;
 
-/// The node of each rank; empty when the layout makes no sense.
+/// The node of each rank; empty if the layout is inconsistent.
 std::vector<std::uint32_t> nodes_of_ranks(const slurm_step_layout_t& layout) {
   constexpr std::uint32_t nowhere = 0xffffffff;
   std::vector<std::uint32_t> nodes(layout.task_cnt, nowhere);
@@ -40,7 +40,7 @@ std::vector<std::uint32_t> nodes_of_ranks(const slurm_step_layout_t& layout) {
 
 }  // namespace
 
-void tell_arbitrary_layout(spank_handle* spank) {
+void publish_arbitrary_layout(spank_handle* spank) {
   const char* distribution = std::getenv("SLURM_DISTRIBUTION");
   if (distribution == nullptr || !std::string_view(distribution).starts_with("arbitrary")) return;
   if (slurm_job_step_layout_get == nullptr || slurm_job_step_layout_free == nullptr) return;
@@ -54,10 +54,10 @@ void tell_arbitrary_layout(spank_handle* spank) {
   id.step_het_comp = NO_VAL;
   const Layout layout(slurm_job_step_layout_get(&id), &slurm_job_step_layout_free);
   if (layout == nullptr || layout->tasks == nullptr || layout->tids == nullptr) return;
-  // A longer variable would keep every task from starting; without it the nodes say that the layout is not
+  // A longer variable would keep every task from starting; without it the nodes report that the layout is not
   // known.
-  if (const std::string text = told_text(job_id, step, nodes_of_ranks(*layout)); !text.empty())
-    setenv(told_variable, text.c_str(), 1);
+  if (const std::string text = format_layout(job_id, step, nodes_of_ranks(*layout)); !text.empty())
+    setenv(layout_variable, text.c_str(), 1);
 }
 
 }  // namespace muster::spank

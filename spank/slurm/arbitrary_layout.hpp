@@ -5,10 +5,10 @@ struct spank_handle;
 
 namespace muster::spank {
 
-/// In srun, before it starts a step (local_user_init): under --distribution=arbitrary asks slurmctld on which
-/// node each rank runs, which no node is told, and leaves it in srun's environment for the nodes
-/// (told_variable). Does nothing under other distributions, and where slurmctld does not say; the nodes then
-/// do without.
-void tell_arbitrary_layout(spank_handle* spank);
+/// In srun, before it starts a step (local_user_init): under --distribution=arbitrary queries slurmctld for
+/// the node of each rank, which Slurm does not pass to the nodes, and puts it into srun's environment for
+/// them (layout_variable). Does nothing under other distributions, or if slurmctld does not answer; the nodes
+/// then do without.
+void publish_arbitrary_layout(spank_handle* spank);
 
 }  // namespace muster::spank

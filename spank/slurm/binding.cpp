@@ -28,7 +28,7 @@ NodeMask mask_of(const std::vector<int>& domains) {
 
 int set_policy(int mode, const std::vector<int>& domains) {
   const NodeMask mask = mask_of(domains);
-  // The kernel reads one bit less than it is told.
+  // The kernel reads one bit less than this count.
   return syscall(SYS_set_mempolicy, mode, mask.data(), max_domains + 1UL) == 0 ? 0 : errno;
 }
 

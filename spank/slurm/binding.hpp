@@ -8,14 +8,13 @@
 
 namespace muster::spank {
 
-/// Binds the calling process to these CPUs. Returns 0 or errno (EINVAL: none of them lies in the process's
-/// cpuset).
+/// Binds the calling process to these CPUs. Returns 0 or errno (EINVAL: none of them is in its cpuset).
 int bind_to_cpus(const placement::CpuSet& cpus);
 
-/// Memory of these NUMA domains. MemoryPolicy::prefer: first, the first of them where the kernel takes only
-/// one (before Linux 5.15); memory elsewhere is used when they are full. MemoryPolicy::bind: no other; an
-/// allocation that does not fit then ends the process. Leaves a policy that is set already (Slurm's
-/// --mem-bind) as it is. Returns 0 or errno.
+/// Sets the calling process's memory policy to these NUMA domains. MemoryPolicy::prefer: their memory first,
+/// other memory when they are full; where the kernel accepts only one domain (before Linux 5.15), the first.
+/// MemoryPolicy::bind: no other memory; an allocation that does not fit ends the process. Keeps a policy that
+/// is set already (Slurm's --mem-bind). Returns 0 or errno.
 int set_memory(MemoryPolicy policy, const std::vector<int>& domains);
 
 }  // namespace muster::spank

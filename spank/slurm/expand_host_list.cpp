@@ -18,7 +18,7 @@ bool is_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::uint64_t number(std::string_view digits) {
+std::uint64_t parse_number(std::string_view digits) {
   std::uint64_t value = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), value);
   return value;
@@ -29,10 +29,10 @@ std::optional<Names> expand_range(std::string_view range) {
   const std::size_t dash = range.find('-');
   const std::string_view low = range.substr(0, dash);
   const std::string_view high = dash == std::string_view::npos ? low : range.substr(dash + 1);
-  if (!is_number(low) || !is_number(high) || number(low) > number(high)) return std::nullopt;
-  if (number(high) - number(low) >= most_hosts) return std::nullopt;
+  if (!is_number(low) || !is_number(high) || parse_number(low) > parse_number(high)) return std::nullopt;
+  if (parse_number(high) - parse_number(low) >= most_hosts) return std::nullopt;
   Names numbers;
-  for (std::uint64_t value = number(low); value <= number(high); ++value) {
+  for (std::uint64_t value = parse_number(low); value <= parse_number(high); ++value) {
     std::string text = std::to_string(value);
     if (text.size() < low.size()) text.insert(0, low.size() - text.size(), '0');
     numbers.push_back(std::move(text));
@@ -40,28 +40,28 @@ std::optional<Names> expand_range(std::string_view range) {
   return numbers;
 }
 
-/// What stands between two brackets: "07-09,12".
+/// The text between two brackets: "07-09,12".
 std::optional<Names> expand_ranges(std::string_view ranges) {
   Names numbers;
   while (true) {
     const std::size_t comma = ranges.find(',');
-    const auto some = expand_range(ranges.substr(0, comma));
-    if (!some || numbers.size() + some->size() > most_hosts) return std::nullopt;
-    numbers.insert(numbers.end(), some->begin(), some->end());
+    const auto expanded = expand_range(ranges.substr(0, comma));
+    if (!expanded || numbers.size() + expanded->size() > most_hosts) return std::nullopt;
+    numbers.insert(numbers.end(), expanded->begin(), expanded->end());
     if (comma == std::string_view::npos) return numbers;
     ranges.remove_prefix(comma + 1);
   }
 }
 
-/// One word of the list, with any number of brackets.
-std::optional<Names> expand_word(std::string_view word) {
+/// One entry of the list, with any number of brackets.
+std::optional<Names> expand_entry(std::string_view word) {
   Names names = {""};
   while (!word.empty()) {
     const std::size_t open = word.find('[');
     if (word.substr(0, open).find(']') != std::string_view::npos) return std::nullopt;
-    const std::string_view plain = word.substr(0, open);
-    if (names.front().size() + plain.size() > longest_name) return std::nullopt;
-    for (auto& name : names) name += plain;
+    const std::string_view text_before_bracket = word.substr(0, open);
+    if (names.front().size() + text_before_bracket.size() > longest_name) return std::nullopt;
+    for (auto& name : names) name += text_before_bracket;
     if (open == std::string_view::npos) break;
     const std::size_t close = word.find(']', open);
     if (close == std::string_view::npos) return std::nullopt;
@@ -85,9 +85,9 @@ std::optional<Names> expand_host_list(std::string_view list) {
     for (int depth = 0; end < list.size() && (depth > 0 || list[end] != ','); ++end)
       depth += list[end] == '[' ? 1 : list[end] == ']' ? -1 : 0;
     if (end > 0) {
-      const auto some = expand_word(list.substr(0, end));
-      if (!some || hosts.size() + some->size() > most_hosts) return std::nullopt;
-      hosts.insert(hosts.end(), some->begin(), some->end());
+      const auto expanded = expand_entry(list.substr(0, end));
+      if (!expanded || hosts.size() + expanded->size() > most_hosts) return std::nullopt;
+      hosts.insert(hosts.end(), expanded->begin(), expanded->end());
     }
     list.remove_prefix(std::min(end + 1, list.size()));
   }

@@ -23,17 +23,18 @@ std::string gpu_binding(const std::string& tres_binding) {
   return binding;
 }
 
-// Slurm's word to a task comes first. Before the tasks are there, what srun was asked for is all there is.
-std::string said_binding(const placement::Lookup& lookup) {
+// The binding that Slurm passes to a task comes first. Before the tasks start, only the request to srun is
+// known.
+std::string find_binding(const placement::GetEnv& get_env) {
   for (const char* name : {"SLURMD_TRES_BIND", step_gpu_binding, "SLURM_TRES_BIND"})
-    if (const auto binding = lookup(name)) return gpu_binding(*binding);
-  const auto wanted = lookup("SLURM_GPU_BIND");
+    if (const auto binding = get_env(name)) return gpu_binding(*binding);
+  const auto wanted = get_env("SLURM_GPU_BIND");
   return wanted ? gpu_binding("gpu:" + *wanted) : "";
 }
 
-int count_behind(const std::string& text, char separator) {
+int parse_count_after(const std::string& text, char separator) {
   const auto at = text.rfind(separator);
-  return at == std::string::npos ? 0 : count_of(text.substr(at + 1));
+  return at == std::string::npos ? 0 : parse_count(text.substr(at + 1));
 }
 
 // "gres/gpu:a100=2", "gres:gpu", … → the count; 0 for another resource.
@@ -45,7 +46,7 @@ int gpus_in_entry(std::string_view entry) {
     if (rest.front() != ':' && rest.front() != '=') return 0;  // such as gres/gpumem
     rest.remove_prefix(rest.find_last_of(":=") + 1);
     const bool is_number = !rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos;
-    return is_number ? count_of(std::string(rest)) : 1;  // a type alone means one
+    return is_number ? parse_count(std::string(rest)) : 1;  // a type alone means one
   }
   return 0;
 }
@@ -53,7 +54,7 @@ int gpus_in_entry(std::string_view entry) {
 }  // namespace
 
 int gpus_in_tres(std::string_view tres) {
-  constexpr int most = 1 << 16;  // no node has as many
+  constexpr int most = 1 << 16;  // more than any node has
   int total = 0;
   while (!tres.empty() && total < most) {
     const auto comma = std::min(tres.find(','), tres.size());
@@ -63,23 +64,23 @@ int gpus_in_tres(std::string_view tres) {
   return std::min(total, most);
 }
 
-GpuRequest read_gpu_request(const placement::Lookup& lookup) {
-  const auto word = [&](const char* name) { return lookup(name).value_or(""); };
-  const std::string binding = said_binding(lookup);
-  const int lifted = count_behind(word(lift_mark), ':');
+GpuRequest read_gpu_request(const placement::GetEnv& get_env) {
+  const auto variable = [&](const char* name) { return get_env(name).value_or(""); };
+  const std::string binding = find_binding(get_env);
+  const int gpus_of_marker = parse_count_after(variable(isolation_marker), ':');
   GpuRequest request;
-  request.per_task = gpus_in_tres(word("SLURM_TRES_PER_TASK"));
+  request.per_task = gpus_in_tres(variable("SLURM_TRES_PER_TASK"));
   if (request.per_task == 0 && binding.starts_with("per_task:"))
-    request.per_task = count_behind(binding, ':');
-  if (request.per_task == 0) request.per_task = lifted;
-  if (request.per_task == 0) request.per_task = count_of(word("SLURM_GPUS_PER_TASK"));
-  request.tasks_per_gpu = lookup("SLURM_NTASKS_PER_GPU") || lookup("SLURM_NTASKS_PER_TRES");
-  request.shared =
-      request.tasks_per_gpu || lookup("SLURM_SHARDS_ON_NODE") || lookup("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-  // "closest" may well be all of them; where it is fewer, the task finds that out.
+    request.per_task = parse_count_after(binding, ':');
+  if (request.per_task == 0) request.per_task = gpus_of_marker;
+  if (request.per_task == 0) request.per_task = parse_count(variable("SLURM_GPUS_PER_TASK"));
+  request.tasks_per_gpu = get_env("SLURM_NTASKS_PER_GPU") || get_env("SLURM_NTASKS_PER_TRES");
+  request.shared = request.tasks_per_gpu || get_env("SLURM_SHARDS_ON_NODE") ||
+                   get_env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  // "closest" may mean all of them; if it means fewer, the task finds that out.
   const bool unbound = binding.empty() || binding.starts_with("none") || binding.starts_with("closest");
   request.binding = binding;
-  request.bound = lifted > 0 || request.shared || !unbound;
+  request.bound = gpus_of_marker > 0 || request.shared || !unbound;
   return request;
 }
 

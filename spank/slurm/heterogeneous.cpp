@@ -33,7 +33,7 @@ Components find_components(const HeterogeneousStep& step) {
     for (const auto& host : expand_host_list(step.groups[group]).value_or(std::vector<std::string>{})) {
       const auto at = tasks_on.find(host);
       if (at == tasks_on.end()) continue;
-      // A node is in one component only, so that there are never more ranks than the step has.
+      // A node is in one component only, so more ranks than the step has are an error.
       if (ranks + shape.world_size + at->second > step.whole.world_size) return {};
       append(shape.node_list, host);
       append(shape.tasks_per_node, std::to_string(at->second));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The components of a heterogeneous step (srun a : b). Each has its own slurmstepd on its own nodes (Slurm
-// gives no node to two of them), and what SPANK says there counts within the component; only the environment
-// knows the whole. Pure.
+// gives no node to two of them), and SPANK's items there describe only the component; the environment alone
+// describes the whole step. Pure.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace muster::spank {
 
 struct HeterogeneousStep {
-  StepShape whole;  ///< of all components, the nodes sorted by name
+  StepShape whole;  ///< all components together, the nodes sorted by name
   /// SLURM_JOB_NODELIST_HET_GROUP_0, …: the job's components in their order, some of which may not take part
   /// in the step. Empty for a heterogeneous step of an ordinary job.
   std::vector<std::string> groups;
@@ -23,7 +23,7 @@ struct HeterogeneousStep {
 inline constexpr std::size_t most_groups = 128;
 
 struct Components {
-  std::vector<StepShape> shapes;  ///< those that take part, in the order of their ranks; empty: not known
+  std::vector<StepShape> shapes;  ///< those in the step, in the order of their ranks; empty: not known
   int first_rank = -1;            ///< the rank of this component's first task; -1: not known
 };
 

@@ -13,7 +13,7 @@ bool is_launcher_daemon(std::string_view program) {
   return std::find(daemons.begin(), daemons.end(), name) != daemons.end();
 }
 
-Parts parts_for_daemon(Parts parts) {
+EnabledParts parts_for_daemon(EnabledParts parts) {
   parts.gpu = false;
   parts.cpu = false;
   parts.memory = MemoryPolicy::off;

@@ -7,12 +7,12 @@
 
 namespace muster::spank {
 
-/// Whether a program is the daemon that an mpirun starts on each node through srun: Open MPI's, or that of
+/// Whether a program is the daemon that mpirun starts on each node through srun: that of Open MPI, or of
 /// MPICH and Intel MPI.
 bool is_launcher_daemon(std::string_view program);
 
-/// What of a placement fits all ranks that such a daemon starts, which have its environment and its binding:
-/// what names networks. Ranks, GPUs, cores and memory are the daemon's own.
-Parts parts_for_daemon(Parts parts);
+/// The parts that suit all ranks of such a daemon, since they inherit its environment and its binding: only
+/// the variables that name networks. The daemon assigns ranks, GPUs, cores and memory itself.
+EnabledParts parts_for_daemon(EnabledParts parts);
 
 }  // namespace muster::spank

@@ -19,10 +19,12 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-bool same(const std::string& one, const char* other) { return strcasecmp(one.c_str(), other) == 0; }
+bool equals_ignoring_case(const std::string& one, const char* other) {
+  return strcasecmp(one.c_str(), other) == 0;
+}
 
-/// Blank-separated; a value in double quotes may have blanks.
-Names words_of(const std::string& line) {
+/// Splits at blanks; a value in double quotes may contain blanks.
+Names split_words(const std::string& line) {
   Names words(1);
   bool quoted = false;
   for (const char c : line) {
@@ -38,15 +40,15 @@ Names words_of(const std::string& line) {
   return words;
 }
 
-/// The value of NAME=VALUE; nullopt for another name. Slurm's names are the same in upper and lower case.
-std::optional<std::string> value_of(const std::string& word, const char* name) {
+/// The value of NAME=VALUE; nullopt for another name. Slurm ignores the case of names.
+std::optional<std::string> parse_value(const std::string& word, const char* name) {
   const std::size_t equals = word.find('=');
-  if (equals == std::string::npos || !same(word.substr(0, equals), name)) return std::nullopt;
+  if (equals == std::string::npos || !equals_ignoring_case(word.substr(0, equals), name)) return std::nullopt;
   return word.substr(equals + 1);
 }
 
-/// Every line of a file with the lines that go on after a backslash joined, includes in their place.
-/// bytes_left: of all files together; a file that is longer is passed over.
+/// Calls `use` for every line of a file and, in place of an Include line, of the included file. A line that
+/// ends in a backslash is joined with the next. bytes_left: for all files together; a longer file is skipped.
 void for_each_line(const std::string& path, int depth, std::size_t& bytes_left,
                    const std::function<void(const Names&)>& use) {
   constexpr int deepest = 8;
@@ -61,9 +63,9 @@ void for_each_line(const std::string& path, int depth, std::size_t& bytes_left,
       whole.back() = ' ';
       continue;
     }
-    const Names words = words_of(whole);
+    const Names words = split_words(whole);
     whole.clear();
-    if (words.size() >= 2 && same(words[0], "Include") && depth < deepest)
+    if (words.size() >= 2 && equals_ignoring_case(words[0], "Include") && depth < deepest)
       for_each_line(words[1].starts_with('/') ? words[1] : path.substr(0, path.rfind('/') + 1) + words[1],
                     depth + 1, bytes_left, use);
     else if (!words.empty())
@@ -79,29 +81,29 @@ Names split_list(const std::string& list) {
   return words;
 }
 
-std::optional<Names> features_in(const Names& line) {
+std::optional<Names> find_features(const Names& line) {
   for (const auto& word : line)
     for (const char* name : {"Features", "Feature"})
-      if (const auto value = value_of(word, name)) return split_list(*value);
+      if (const auto value = parse_value(word, name)) return split_list(*value);
   return std::nullopt;
 }
 
 }  // namespace
 
 std::vector<std::string> node_features(const std::string& slurm_conf, const std::string& node) {
-  Names by_default, found;
+  Names default_features, found;
   std::size_t bytes_left = 16 * 1024 * 1024;
   for_each_line(slurm_conf, 0, bytes_left, [&](const Names& line) {
-    const auto names = value_of(line[0], "NodeName");
+    const auto names = parse_value(line[0], "NodeName");
     if (!names) return;
-    const auto features = features_in(line);
-    if (same(*names, "DEFAULT")) {
-      if (features) by_default = *features;
+    const auto features = find_features(line);
+    if (equals_ignoring_case(*names, "DEFAULT")) {
+      if (features) default_features = *features;
       return;
     }
     const auto hosts = expand_host_list(*names);
     if (hosts && std::find(hosts->begin(), hosts->end(), node) != hosts->end())
-      found = features.value_or(by_default);
+      found = features.value_or(default_features);
   });
   return found;
 }

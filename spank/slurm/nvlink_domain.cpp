@@ -23,28 +23,28 @@ placement::CpuSet open_channels(const std::string& root) {
     if (!name.starts_with(prefix)) continue;
     const auto number = placement::to_number(std::string_view(name).substr(prefix.size()));
     if (!number || *number < 0 || *number >= placement::CpuSet::limit) continue;
-    // access() asks the device cgroup, too.
+    // access() checks the device cgroup, too.
     if (access((root + channel_folder + "/" + name).c_str(), R_OK) == 0)
       channels.add(static_cast<int>(*number));
   }
   return channels;
 }
 
-bool reaches_other_nodes(const placement::Node& node) {
+bool has_multi_node_nvlink(const placement::Node& node) {
   return std::any_of(node.gpus.begin(), node.gpus.end(), [](const placement::Gpu& gpu) {
     return gpu.model.find("GB200") != std::string::npos || gpu.model.find("GB300") != std::string::npos;
   });
 }
 
-/// The user may have set these variables, and they go to a terminal.
+/// The user may have set these variables, and they are printed to a terminal.
 bool is_plain(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
   });
 }
 
-/// "block7" of "block7.n3" where the pattern is "block.node"; empty: Slurm's topology has no blocks.
-std::string block_in(const std::string& address, const std::string& pattern) {
+/// "block7" of "block7.n3" if the pattern is "block.node"; empty: Slurm's topology has no blocks.
+std::string find_block(const std::string& address, const std::string& pattern) {
   std::istringstream names(address), kinds(pattern);
   std::string block;
   for (std::string name, kind; std::getline(kinds, kind, '.') && std::getline(names, name, '.');)
@@ -62,15 +62,15 @@ NvlinkDomain nvlink_domain(const placement::Node& node, int nodes,
   if (!channels.empty())
     domain.notes.push_back("IMEX channel" + std::string(channels.size() > 1 ? "s " : " ") +
                            channels.to_list());
-  const auto block = block_in(variable("SLURM_TOPOLOGY_ADDR").value_or(""),
-                              variable("SLURM_TOPOLOGY_ADDR_PATTERN").value_or(""));
+  const auto block = find_block(variable("SLURM_TOPOLOGY_ADDR").value_or(""),
+                                variable("SLURM_TOPOLOGY_ADDR_PATTERN").value_or(""));
   if (!block.empty()) {
     const auto segment = variable("SLURM_JOB_SEGMENT_SIZE").value_or("");
     domain.notes.push_back(
         "block " + block + " of Slurm's topology" +
         (segment.empty() || !is_plain(segment) ? "" : ", in segments of " + segment + " nodes"));
   }
-  if (nodes < 2 || !reaches_other_nodes(node)) return domain;
+  if (nodes < 2 || !has_multi_node_nvlink(node)) return domain;
   for (const char* name : {"NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE"})
     if (variable(name) == "0")
       domain.warnings.push_back(std::string(name) +

@@ -23,7 +23,7 @@ bool has_several_nodes(spank_handle* spank) {
          (spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS && nodes > 1);
 }
 
-// Without direct connections mpi/pmix has no ring, and prints an error for each step that asks for one.
+// Without direct connections mpi/pmix has no ring, and prints an error for each step that requests one.
 bool has_ring() {
   const char* direct = std::getenv("SLURM_PMIX_DIRECT_CONN");
   constexpr std::array no = {"0", "false", "no"};
@@ -33,10 +33,10 @@ bool has_ring() {
 
 }  // namespace
 
-void ask_for_ring_fence(spank_handle* spank) {
+void request_ring_fence(spank_handle* spank) {
   if (std::getenv(fence_variable) != nullptr || !has_several_nodes(spank) || !has_ring()) return;
   setenv(fence_variable, "ring", 1);
-  setenv(fence_mark, "ring", 1);
+  setenv(fence_marker, "ring", 1);
 }
 
 }  // namespace muster::spank

@@ -5,16 +5,17 @@ struct spank_handle;
 
 namespace muster::spank {
 
-/// By it mpi/pmix chooses how a step's nodes meet in a PMIx fence: `mixed`, `tree` or `ring`.
+/// With this variable a user chooses the algorithm of mpi/pmix for fences between nodes: `mixed`, `tree` or
+/// `ring`.
 inline constexpr const char* fence_variable = "SLURM_PMIX_FENCE";
-/// Travels from srun to the tasks: the value that Muster gave the variable above. With this prefix srun hands
-/// it on under --export=NONE too.
-inline constexpr const char* fence_mark = "SLURM_MUSTER_FENCE";
+/// In this variable srun passes to the tasks the value that Muster gave the variable above. srun passes
+/// variables with this prefix under --export=NONE too.
+inline constexpr const char* fence_marker = "SLURM_MUSTER_FENCE";
 
-/// In srun, before it starts a step (local_user_init): where the step has several nodes and the user has not
-/// chosen, asks for fences over a ring. Slurm's tree has no edges in a step of fewer nodes than TreeWidth, so
-/// a fence without data, with which MPI_Init ends, does not wait for other nodes; the first message of a fast
+/// In srun, before it starts a step (local_user_init): requests fences over a ring, if the step has several
+/// nodes and the user has not chosen. In a step of fewer nodes than TreeWidth Slurm's tree has no edges, so a
+/// fence without data, with which MPI_Init ends, does not wait for other nodes; the first message of a fast
 /// rank then crashes a slow one inside MPI_Init. In srun and not on the nodes, which must all agree.
-void ask_for_ring_fence(spank_handle* spank);
+void request_ring_fence(spank_handle* spank);
 
 }  // namespace muster::spank

@@ -21,15 +21,15 @@ std::optional<int> positive(std::string_view text) {
   return value;
 }
 
-/// `chunk` ranks to each node that has room, in turn. Block distribution is one turn with chunks as large as
-/// the step.
-Layout deal(const std::vector<int>& counts, int chunk) {
+/// Gives `chunk` ranks to each node that has room, in turn. Block distribution is one turn with chunks as
+/// large as the step.
+Layout distribute(const std::vector<int>& counts, int chunk) {
   chunk = std::max(chunk, 1);
   Layout ranks(counts.size());
   const auto is_full = [&](std::size_t node) { return static_cast<int>(ranks[node].size()) >= counts[node]; };
   std::vector<std::size_t> open(counts.size());
   std::iota(open.begin(), open.end(), std::size_t{0});
-  // Full nodes are taken out, so that the time is that of the ranks and not of all nodes in every turn.
+  // Full nodes are removed, so that the time depends on the ranks and not on all nodes in every turn.
   for (int rank = 0; !open.empty(); std::erase_if(open, is_full))
     for (const std::size_t node : open)
       for (int k = 0; k < chunk && !is_full(node); ++k) ranks[node].push_back(rank++);
@@ -46,10 +46,10 @@ std::string too_many(long ranks) {
          " that Muster lays out";
 }
 
-/// "2,0,0,1": rank 0 on node 2 … Empty when it is not well formed or gives other counts.
-Layout deal_as_told(const std::string& told, const std::vector<int>& counts) {
+/// "2,0,0,1": rank 0 on node 2 … Empty if it is malformed or gives other counts.
+Layout apply_explicit_layout(const std::string& explicit_layout, const std::vector<int>& counts) {
   Layout ranks(counts.size());
-  std::istringstream words(told);
+  std::istringstream words(explicit_layout);
   int rank = 0;
   for (std::string word; std::getline(words, word, ','); ++rank) {
     std::size_t node = 0;
@@ -62,35 +62,37 @@ Layout deal_as_told(const std::string& told, const std::vector<int>& counts) {
   return ranks;
 }
 
-/// Whether each node can tell the two apart by its own ranks, so that all nodes notice alike.
-bool told_apart(const Layout& one, const Layout& other) {
+/// Whether each node can distinguish the two by its own ranks, so that all nodes reach the same result.
+bool are_distinguishable(const Layout& one, const Layout& other) {
   if (one == other) return true;
   for (std::size_t node = 0; node < one.size(); ++node)
     if (one[node] == other[node]) return false;
   return true;
 }
 
-Layout deal_as_asked(const StepShape& shape, const std::vector<int>& counts, std::string& unknown) {
-  const std::string_view asked = std::string_view(shape.distribution);
-  const Layout block = deal(counts, shape.world_size);
-  if (asked.empty() || asked.starts_with("block") || asked == "pack" || asked == "nopack") return block;
+Layout distribute_as_requested(const StepShape& shape, const std::vector<int>& counts, std::string& unknown) {
+  const std::string_view distribution = std::string_view(shape.distribution);
+  const Layout block = distribute(counts, shape.world_size);
+  if (distribution.empty() || distribution.starts_with("block") || distribution == "pack" ||
+      distribution == "nopack")
+    return block;
   Layout ranks;
-  if (asked.starts_with("cyclic")) {
-    ranks = deal(counts, 1);
-  } else if (const auto plane = positive(shape.plane_size); asked.starts_with("plane") && plane) {
-    ranks = deal(counts, *plane);
-  } else if (asked.starts_with("arbitrary") && !shape.told.empty()) {
-    ranks = deal_as_told(shape.told, counts);
-    if (ranks.empty()) unknown = "what srun told of the ranks' nodes does not fit the step";
+  if (distribution.starts_with("cyclic")) {
+    ranks = distribute(counts, 1);
+  } else if (const auto plane = positive(shape.plane_size); distribution.starts_with("plane") && plane) {
+    ranks = distribute(counts, *plane);
+  } else if (distribution.starts_with("arbitrary") && !shape.explicit_layout.empty()) {
+    ranks = apply_explicit_layout(shape.explicit_layout, counts);
+    if (ranks.empty()) unknown = "the layout of ranks from srun does not fit the step";
     return ranks;
   } else {
-    unknown = "with --distribution=" + shape.distribution + " a step is not told which rank runs where";
+    unknown = "with --distribution=" + shape.distribution + " Slurm does not report which rank runs where";
     return {};
   }
-  // SLURM_DISTRIBUTION may be the job's while srun was asked for Slurm's default (-m '*').
-  if (told_apart(ranks, block)) return ranks;
+  // SLURM_DISTRIBUTION may be the job's although srun was given Slurm's default (-m '*').
+  if (are_distinguishable(ranks, block)) return ranks;
   unknown = "with " + shape.tasks_per_node + " tasks a node, --distribution=" + shape.distribution +
-            " cannot be told from block on every node";
+            " cannot be distinguished from block on every node";
   return {};
 }
 
@@ -102,9 +104,10 @@ std::optional<std::size_t> RankLayout::node_of(int rank) const {
   return std::nullopt;
 }
 
-std::string told_text(std::uint32_t job_id, std::uint32_t step_id, const std::vector<std::uint32_t>& nodes) {
+std::string format_layout(std::uint32_t job_id, std::uint32_t step_id,
+                          const std::vector<std::uint32_t>& nodes) {
   constexpr std::size_t longest = 128 * 1024;  // MAX_ARG_STRLEN of linux/binfmts.h with pages of 4 KiB
-  constexpr std::size_t name = std::char_traits<char>::length(told_variable) + 2;  // with = and the null
+  constexpr std::size_t name = std::char_traits<char>::length(layout_variable) + 2;  // with = and the null
   std::string text = std::to_string(job_id) + "." + std::to_string(step_id);
   char before = ':';
   for (const std::uint32_t node : nodes) {
@@ -116,7 +119,7 @@ std::string told_text(std::uint32_t job_id, std::uint32_t step_id, const std::ve
   return text;
 }
 
-std::string told_of(const std::string& text, std::uint32_t job_id, std::uint32_t step_id) {
+std::string extract_layout(const std::string& text, std::uint32_t job_id, std::uint32_t step_id) {
   const std::string prefix = std::to_string(job_id) + "." + std::to_string(step_id) + ":";
   return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string();
 }
@@ -162,7 +165,7 @@ RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
                      " ranks";
     return layout;
   }
-  layout.ranks = deal_as_asked(shape, *counts, layout.unknown);
+  layout.ranks = distribute_as_requested(shape, *counts, layout.unknown);
   const auto same = [&](const auto& ranks) { return ranks == own_ranks; };
   if (!layout.ranks.empty() && std::none_of(layout.ranks.begin(), layout.ranks.end(), same)) {
     layout.ranks.clear();
@@ -179,16 +182,15 @@ RankLayout lay_out_components(const std::vector<StepShape>& components, const st
                                    [](long sum, const StepShape& shape) { return sum + shape.world_size; });
   bool known = !components.empty();
   if (!known)
-    layout.unknown =
-        "Slurm does not tell the components of this heterogeneous step which ranks the others have";
+    layout.unknown = "Slurm does not report the ranks of this heterogeneous step's other components";
   if (all > most_ranks) {
     layout.unknown = too_many(all);
     return layout;
   }
   for (const StepShape& shape : components) {
     const auto hosts = expand_host_list(shape.node_list).value_or(std::vector<std::string>{});
-    Layout ranks = deal_as_asked(shape, expand_counts(shape.tasks_per_node).value_or(std::vector<int>{}),
-                                 layout.unknown);
+    Layout ranks = distribute_as_requested(
+        shape, expand_counts(shape.tasks_per_node).value_or(std::vector<int>{}), layout.unknown);
     known = known && !ranks.empty() && ranks.size() == hosts.size();
     for (auto& on_node : ranks)
       for (int& rank : on_node) rank += first;

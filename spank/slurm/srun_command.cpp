@@ -15,8 +15,8 @@ namespace {
 
 // srun's options up to the first word that may be the program. After a long option without `=` the next word
 // may be its argument or the program, so the search ends there.
-std::vector<std::string_view> own_options(const std::vector<std::string>& command_line) {
-  // The short options that take an argument, of srun's manual (22.05).
+std::vector<std::string_view> srun_options(const std::vector<std::string>& command_line) {
+  // The short options that take an argument, from srun's manual (22.05).
   constexpr std::string_view with_argument = "ABCDFGJLMNSTWbcdeimnopqrtwx";
   std::vector<std::string_view> options;
   for (std::size_t i = 1; i < command_line.size(); ++i) {
@@ -33,8 +33,8 @@ std::vector<std::string_view> own_options(const std::vector<std::string>& comman
   return options;
 }
 
-// The value of the last such option; "" for one without a value; nullopt: not there.
-std::optional<std::string> value_of(const std::vector<std::string_view>& options, std::string_view name) {
+// The value of the last option of this name; "" for one without a value; nullopt: not given.
+std::optional<std::string> find_value(const std::vector<std::string_view>& options, std::string_view name) {
   const auto is_it = [&](std::string_view word) {
     return word == name || (word.starts_with(name) && word.substr(name.size()).starts_with('='));
   };
@@ -43,7 +43,7 @@ std::optional<std::string> value_of(const std::vector<std::string_view>& options
   return std::string(last->substr(std::min(name.size() + 1, last->size())));
 }
 
-std::optional<Words> words_in(const char* list) {
+std::optional<OptionWords> try_parse_words(const char* list) {
   try {
     return parse_words(list);
   } catch (const std::invalid_argument&) {
@@ -51,21 +51,24 @@ std::optional<Words> words_in(const char* list) {
   }
 }
 
-std::optional<Words> words_of(const std::vector<std::string_view>& options, const ReadVariable& read) {
-  if (const auto own = value_of(options, "--muster")) return words_in(own->c_str());
-  for (const char* name : handed_on)
-    if (const char* list = read(name)) return words_in(list);
+std::optional<OptionWords> find_words(const std::vector<std::string_view>& options,
+                                      const ReadVariable& read) {
+  if (const auto command_line_value = find_value(options, "--muster"))
+    return try_parse_words(command_line_value->c_str());
+  for (const char* name : inherited_option_variables)
+    if (const char* list = read(name)) return try_parse_words(list);
   return std::nullopt;
 }
 
-// Several components, each with options of its own: their number where they agree on it.
+// For a heterogeneous step, whose components each have their own options: the number on which they agree,
+// else 0. nullopt for an ordinary step, or if no component gives a number.
 std::optional<int> gpus_per_task_of_components(const std::vector<std::string>& command_line) {
   constexpr std::string_view name = "--gpus-per-task=";
   if (std::find(command_line.begin(), command_line.end(), ":") == command_line.end()) return std::nullopt;
   std::optional<int> agreed;
   for (const std::string_view word : command_line) {
     if (!word.starts_with(name)) continue;
-    const int count = count_of(std::string(word.substr(name.size())));
+    const int count = parse_count(std::string(word.substr(name.size())));
     if (agreed && *agreed != count) return 0;
     agreed = count;
   }
@@ -73,34 +76,36 @@ std::optional<int> gpus_per_task_of_components(const std::vector<std::string>& c
 }
 
 int gpus_per_task(const std::vector<std::string_view>& options, const ReadVariable& read) {
-  if (const auto own = value_of(options, "--gpus-per-task")) return count_of(*own);
-  if (const auto own = value_of(options, "--tres-per-task")) return gpus_in_tres(*own);
-  if (const char* of_job = read("SLURM_TRES_PER_TASK")) return gpus_in_tres(of_job);
-  if (const char* of_job = read("SLURM_GPUS_PER_TASK")) return count_of(of_job);
+  if (const auto command_line_value = find_value(options, "--gpus-per-task"))
+    return parse_count(*command_line_value);
+  if (const auto command_line_value = find_value(options, "--tres-per-task"))
+    return gpus_in_tres(*command_line_value);
+  if (const char* job_value = read("SLURM_TRES_PER_TASK")) return gpus_in_tres(job_value);
+  if (const char* job_value = read("SLURM_GPUS_PER_TASK")) return parse_count(job_value);
   return 0;
 }
 
 std::optional<std::string> gpu_binding(const std::vector<std::string_view>& options) {
-  if (auto of_all = value_of(options, "--tres-bind")) return of_all;
-  auto own = value_of(options, "--gpu-bind");
-  if (own) own->insert(0, "gpu:");
-  return own;
+  if (auto of_all = find_value(options, "--tres-bind")) return of_all;
+  auto command_line_value = find_value(options, "--gpu-bind");
+  if (command_line_value) command_line_value->insert(0, "gpu:");
+  return command_line_value;
 }
 
 }  // namespace
 
 SrunCommand read_srun_command(const std::vector<std::string>& command_line, const ReadVariable& read) {
-  const auto options = own_options(command_line);
+  const auto options = srun_options(command_line);
   const auto components = gpus_per_task_of_components(command_line);
-  return {words_of(options, read), components.value_or(gpus_per_task(options, read)), gpu_binding(options)};
+  return {find_words(options, read), components.value_or(gpus_per_task(options, read)), gpu_binding(options)};
 }
 
 bool inherits_cpu_binding(const std::vector<std::string>& command_line, const ReadVariable& read) {
-  // Users set SLURM_CPU_BIND; its parts are Slurm's, in the environment of a task.
-  return read("SLURM_CPU_BIND_LIST") != nullptr && !value_of(own_options(command_line), "--cpu-bind");
+  // Users set SLURM_CPU_BIND; only Slurm sets its parts, in the environment of a task.
+  return read("SLURM_CPU_BIND_LIST") != nullptr && !find_value(srun_options(command_line), "--cpu-bind");
 }
 
-int count_of(const std::string& request) {
+int parse_count(const std::string& request) {
   std::string_view rest = request;
   int total = 0;
   while (!rest.empty()) {

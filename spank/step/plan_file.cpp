@@ -33,7 +33,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// Returns what is wrong; empty: written.
+// Returns the error; empty: written.
 std::string replace_file(int folder, const std::string& name, const std::string& text, mode_t mask) {
   struct stat status {};
   if (fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode))
@@ -55,8 +55,8 @@ std::string replace_file(int folder, const std::string& name, const std::string&
 }  // namespace
 
 std::string plan_file_path(const PlanFileName& name) {
-  const bool folder = name.wanted.empty() || name.wanted.back() == '/';
-  const std::string pattern = folder ? name.wanted + "muster-%j.%s-%N.json" : name.wanted;
+  const bool folder = name.requested_path.empty() || name.requested_path.back() == '/';
+  const std::string pattern = folder ? name.requested_path + "muster-%j.%s-%N.json" : name.requested_path;
   std::string path;
   bool has_host = false;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -81,11 +81,11 @@ std::string plan_file_path(const PlanFileName& name) {
     has_host = has_host || next == 'N';
     ++i;
   }
-  if (!has_host && !name.one_node) add_host(path, name.host);
+  if (!has_host && !name.single_node) add_host(path, name.host);
   return path;
 }
 
-mode_t user_umask(const std::optional<std::string>& slurm_umask) {
+mode_t parse_umask(const std::optional<std::string>& slurm_umask) {
   constexpr mode_t usual = 0022;
   if (!slurm_umask) return usual;
   mode_t mask = 0;
@@ -106,14 +106,14 @@ void NodeRoot::hold() {
   inode_ = root.st_ino;
 }
 
-bool NodeRoot::is_elsewhere() const {
+bool NodeRoot::root_changed() const {
   struct stat root {};
   return stat("/", &root) == 0 && (root.st_dev != device_ || root.st_ino != inode_);
 }
 
 int NodeRoot::open_folder(const std::string& path) const {
-  // Where user_init was a process of its own (Slurm from 24.05 on, with a container), its descriptor is lost,
-  // and the number may be another's.
+  // If user_init ran in a process of its own (Slurm from 24.05 on, with a container), its descriptor is lost,
+  // and the number may belong to another file.
   struct stat held {};
   if (descriptor_ < 0 || fstat(descriptor_, &held) != 0 || held.st_dev != device_ || held.st_ino != inode_) {
     errno = EBADF;
@@ -131,7 +131,7 @@ PlanFile::PlanFile(std::string path) : path_(std::move(path)) {
 }
 
 void PlanFile::write(const std::string& text, mode_t mask, const NodeRoot& root) const {
-  const bool in_container = root.is_elsewhere();
+  const bool in_container = root.root_changed();
   int folder = -1;
   if (!in_container)
     folder = open(folder_of(path_).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);

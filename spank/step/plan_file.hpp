@@ -9,25 +9,24 @@
 
 namespace muster::spank {
 
-/// What a plan's file is named after.
+/// The parts of a plan file's name.
 struct PlanFileName {
-  std::string wanted;  ///< json=FILE; empty: the default name in the working directory
+  std::string requested_path;  ///< json=FILE; empty: the default name in the working directory
   std::uint32_t job = 0;
   std::uint32_t step = 0;
   std::string host;
-  bool one_node = true;  ///< the step has no other node
+  bool single_node = true;  ///< the step has no other node
 };
 
-/// Where a node's plan goes. In FILE %j is the job, %s the step, %N the host and %% a percent sign, as in
-/// srun's own file names; of several nodes each has a file of its own, so where %N is missing the host is put
-/// before the extension. An ending / means a folder. The default name is muster-JOB.STEP-HOST.json. Pure.
+/// The path of a node's plan. In FILE %j is the job, %s the step, %N the host and %% a percent sign, as in
+/// srun's own file names. In a step of several nodes each node has its own file, so a host without %N is put
+/// before the extension. A final / means a folder. The default name is muster-JOB.STEP-HOST.json. Pure.
 std::string plan_file_path(const PlanFileName& name);
 
-/// The user's umask as Slurm hands it on in SLURM_UMASK, in octal digits; 0022 when it is not there or no
-/// umask.
-mode_t user_umask(const std::optional<std::string>& slurm_umask);
+/// The user's umask, which Slurm passes in SLURM_UMASK in octal digits; 0022 if it is not set or no umask.
+mode_t parse_umask(const std::optional<std::string>& slurm_umask);
 
-/// The root folder of the node, for tasks that Slurm's plugins may have moved into a container.
+/// The root folder of the node, for tasks that plugins of Slurm may have moved into a container.
 class NodeRoot {
  public:
   NodeRoot() = default;
@@ -35,11 +34,11 @@ class NodeRoot {
   NodeRoot& operator=(const NodeRoot&) = delete;
   ~NodeRoot();
 
-  /// In user_init: the caller's root is the node's.
+  /// In user_init, where the caller's root is the node's: opens it.
   void hold();
-  /// Whether the caller's root is another.
-  bool is_elsewhere() const;
-  /// A folder of the node's by its path without links; -1 and errno when there is none.
+  /// Whether the caller's root is not the node's.
+  bool root_changed() const;
+  /// Opens a folder of the node by its path without links; -1 and errno if there is none.
   int open_folder(const std::string& path) const;
 
  private:
@@ -52,15 +51,15 @@ class NodeRoot {
 class PlanFile {
  public:
   PlanFile() = default;
-  /// In user_init: finds out where the folder is on the node, where there is one.
+  /// In user_init: resolves the folder's path on the node, if it exists.
   explicit PlanFile(std::string path);
 
   /// Writes a file of mode 0666 & ~mask as the effective user: under a temporary name beside it, renamed when
-  /// it is complete. An existing regular file is replaced, a symbolic link is not followed. The folder is the
-  /// one that the caller sees, where Slurm may have given the job a /tmp of its own; only within a container,
-  /// which has a root folder of its own, it is the node's.
-  /// @throws std::runtime_error with one line that names the file when it cannot be written, or when
-  /// something that is not a regular file has the name.
+  /// it is complete. Replaces an existing regular file and follows no symbolic link. The folder is the one
+  /// that the caller sees, since Slurm may have given the job its own /tmp; within a container, which has its
+  /// own root folder, it is the node's.
+  /// @throws std::runtime_error with one line that names the file if it cannot be written, or if something
+  /// that is not a regular file has the name.
   void write(const std::string& text, mode_t mask, const NodeRoot& root) const;
 
  private:

@@ -17,21 +17,21 @@ namespace {
 
 using placement::MatchKey;
 
-std::vector<std::string> word_of(std::string text) {
+std::vector<std::string> to_list(std::string text) {
   if (text.empty()) return {};
   return {std::move(text)};
 }
 
-/// Asked for as profiles need it: a profile that names a partition opens no other file.
+/// Called only for the keys that profiles use, so a profile that matches a partition makes this open no file.
 std::vector<std::string> identity(MatchKey key, const JobIdentity& job, const placement::Sysfs& sysfs) {
   const auto dmi = [&](const char* name) {
-    return word_of(sysfs.text(std::string("/sys/class/dmi/id/") + name).value_or(""));
+    return to_list(sysfs.text(std::string("/sys/class/dmi/id/") + name).value_or(""));
   };
   switch (key) {
     case MatchKey::cluster:
-      return word_of(job.cluster);
+      return to_list(job.cluster);
     case MatchKey::partition:
-      return word_of(job.partition);
+      return to_list(job.partition);
     case MatchKey::feature:
       return node_features(slurm_conf_path(), job.node);
     case MatchKey::instance:
@@ -52,19 +52,20 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return found;
   if (!placement::only_owner_writes(status, owner)) {
-    found.complaints.push_back("profiles in " + folder +
-                               " do not count: it must be root's, and not writable by others");
+    found.warnings.push_back("profiles in " + folder +
+                             " are ignored: it must be root's, and not writable by others");
     return found;
   }
   if (access(folder.c_str(), R_OK | X_OK) != 0) {
-    found.complaints.push_back("profiles in " + folder + " do not count: every user must be able to read it");
+    found.warnings.push_back("profiles in " + folder + " are ignored: every user must be able to read it");
     return found;
   }
   const placement::Sysfs sysfs(root);
-  std::map<MatchKey, std::vector<std::string>> asked;
+  std::map<MatchKey, std::vector<std::string>> cached;
   const auto what = [&](MatchKey key) {
-    const auto known = asked.find(key);
-    return known != asked.end() ? known->second : asked.emplace(key, identity(key, job, sysfs)).first->second;
+    const auto known = cached.find(key);
+    return known != cached.end() ? known->second
+                                 : cached.emplace(key, identity(key, job, sysfs)).first->second;
   };
   std::vector<placement::Profile> fitting;
   for (const auto& name : placement::Sysfs(folder).names("/")) {
@@ -73,16 +74,16 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
     constexpr std::size_t longest = 64 * 1024;
     const auto file = placement::read_regular_file(path, longest);
     if (!file || !placement::only_owner_writes(file->status, owner)) {
-      found.complaints.push_back("profile " + path +
-                                 " does not count: it must be a readable file of up to 64 KiB, root's, "
-                                 "and not writable by others");
+      found.warnings.push_back("profile " + path +
+                               " is ignored: it must be a readable file of up to 64 KiB, root's, "
+                               "and not writable by others");
       continue;
     }
     try {
       auto profile = placement::parse_profile(file->text, path);
       if (matches(profile, what)) fitting.push_back(std::move(profile));
     } catch (const placement::Error& error) {
-      found.complaints.push_back(std::string("profile ") + error.what());
+      found.warnings.push_back(std::string("profile ") + error.what());
     }
   }
   found.settings = merge(fitting);

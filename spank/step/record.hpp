@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain structs as bytes and back, between processes of one build. For each struct a function fields(record,
-// value), found by the record's namespace, hands its members to the record, in both directions. Its bindings
-// name every member on purpose: one that is added later does not compile until it is carried too.
+// Converts plain structs to bytes and back, between processes of one build. For each struct a function
+// fields(record, value), found by the record's namespace, passes its members to the record, in both
+// directions. Its bindings name every member on purpose: a member that is added later does not compile until
+// it is carried too.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace muster::spank {
 
 /// The highest enumerator of an enumeration that records carry.
 template <typename Enumeration>
-constexpr Enumeration highest_of();
+constexpr Enumeration highest_enumerator();
 
 class RecordWriter {
  public:
@@ -59,8 +60,8 @@ class RecordWriter {
   std::string bytes_;
 };
 
-/// Takes no more memory than a few times the bytes that it is given.
-/// @throws std::runtime_error when the bytes are no record of these fields.
+/// Uses at most a few times the memory of its input.
+/// @throws std::runtime_error if the bytes are no record of these fields.
 class RecordReader {
  public:
   static constexpr bool writes = false;
@@ -71,7 +72,7 @@ class RecordReader {
   void operator()(Values&... values) {
     (get(values), ...);
   }
-  /// Nothing is left.
+  /// Checks that no bytes are left.
   void end() const {
     if (!left_.empty()) refuse();
   }
@@ -88,7 +89,7 @@ class RecordReader {
   std::uint32_t size() {
     std::uint32_t size = 0;
     get(size);
-    if (size > left_.size()) refuse();  // every element takes a byte at the least
+    if (size > left_.size()) refuse();  // every element takes at least one byte
     return size;
   }
 
@@ -97,7 +98,8 @@ class RecordReader {
     if constexpr (std::is_enum_v<Value>) {
       std::underlying_type_t<Value> number{};
       get(number);
-      if (number < 0 || number > static_cast<std::underlying_type_t<Value>>(highest_of<Value>())) refuse();
+      if (number < 0 || number > static_cast<std::underlying_type_t<Value>>(highest_enumerator<Value>()))
+        refuse();
       value = static_cast<Value>(number);
     } else if constexpr (std::is_arithmetic_v<Value>) {
       std::memcpy(&value, cut(sizeof value).data(), sizeof value);
@@ -131,8 +133,8 @@ class RecordReader {
   std::string_view left_;
 };
 
-/// A value as fields() gets it from this kind of record.
+/// The type of a value that fields() gets: const for a writer.
 template <typename Record, typename Value>
-using Of = std::conditional_t<Record::writes, const Value, Value>;
+using RecordValue = std::conditional_t<Record::writes, const Value, Value>;
 
 }  // namespace muster::spank

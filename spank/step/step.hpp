@@ -27,73 +27,73 @@ namespace muster::spank {
 /// One step on one node: planned once for all its tasks, then applied in each task.
 class Step {
  public:
-  /// In user_init, in a process without privileges (unprivileged_child.hpp). Null when there is nothing to
-  /// do: a step without GPUs that nobody asked to be placed.
-  /// @throws std::exception with one line that says what is wrong and what to do.
-  static std::unique_ptr<Step> plan(spank_handle* spank, const Wish& wish, const Settings& settings,
+  /// In user_init, in a process without privileges (unprivileged_child.hpp). Null if there is nothing to do:
+  /// the step has no GPUs, and the user did not request placement.
+  /// @throws std::exception with one line: the problem and the remedy.
+  static std::unique_ptr<Step> plan(spank_handle* spank, const StepOptions& options, const Settings& settings,
                                     TopologyCache& cache);
 
-  /// What apply() needs, for the tasks: slurmstepd hands it on and does not look into it.
+  /// What apply() needs, for the tasks: slurmstepd passes it on without parsing it.
   std::string to_record() const;
   /// In the task. claims: of the node's tasks; root: the node's.
-  /// @throws std::runtime_error when the bytes are not what to_record() gives.
+  /// @throws std::runtime_error if the bytes are not what to_record() returns.
   static std::unique_ptr<Step> from_record(std::string_view bytes, RowClaims claims, const NodeRoot& root);
 
-  /// In task_init, in the task's own process: CPUs, memory policy, environment. The last task of the node
-  /// publishes what all have, as the wish says: the node's report, its JSON.
-  /// @throws std::exception when Slurm does not say which task this is.
+  /// In task_init, in the task's own process: sets CPUs, memory policy and environment. The last task of the
+  /// node writes the outputs that the options request for all its tasks: the node's report, its JSON.
+  /// @throws std::exception if Slurm does not report which task this is.
   void apply(spank_handle* spank);
 
-  /// Whether the step has MIG instances: Slurm says in CUDA_VISIBLE_DEVICES which is whose, and that stays.
+  /// Whether the step has MIG instances. Slurm assigns them to tasks in CUDA_VISIBLE_DEVICES, and that stays.
   bool has_instances() const { return !instances_.empty(); }
 
-  const Wish& wish() const { return wish_; }
+  const StepOptions& options() const { return options_; }
 
  private:
-  /// What this task finds of the step's GPUs.
+  /// The step's GPUs as this task finds them.
   struct FoundGpus {
     std::vector<int> openable;              // minors of whole GPUs
-    bool isolated = false;                  // some of the step's cannot be opened
-    bool bound = false;                     // Slurm shows each task its own, see GpuRequest
-    bool replaceable = false;               // CUDA_VISIBLE_DEVICES is Slurm's, and another may take its place
+    bool isolated = false;                  // some of the step's GPUs cannot be opened
+    bool bound = false;                     // Slurm shows each task its own GPUs, see GpuRequest
+    bool replaceable = false;               // CUDA_VISIBLE_DEVICES is Slurm's, so Muster may replace it
     bool unnamed = false;                   // MIG instances that no CUDA_VISIBLE_DEVICES names
     std::vector<placement::PlacedGpu> own;  // Slurm's choice for this task; empty: the plan decides
   };
 
   friend struct RecordAccess;
   Step() = default;
-  Step(SlurmFacts facts, const Wish& wish);
-  void prepare_publication(spank_handle* spank);
+  Step(SlurmFacts facts, const StepOptions& options);
+  void prepare_outputs(spank_handle* spank);
   placement::NodeReport report(spank_handle* spank, const placement::Placement& actual,
                                const FoundGpus& found) const;
   void leave_cpus_to_user();
-  void tell(const std::vector<std::string>& complaints) const;
-  void publish(spank_handle* spank, const FoundGpus& found) const;
+  void log_warnings(const std::vector<std::string>& warnings) const;
+  void write_outputs(spank_handle* spank, const FoundGpus& found) const;
   placement::Placement actual_placement() const;
   std::string plan_json(spank_handle* spank, const placement::Placement& actual,
                         const FoundGpus& found) const;
-  std::vector<placement::PciAddress> addresses_of(const std::vector<int>& minors) const;
+  std::vector<placement::PciAddress> find_addresses(const std::vector<int>& minors) const;
   void find_gpus();
   std::vector<std::vector<placement::PciAddress>> bound_by_user() const;
   void find_instances(const std::vector<MigInstance>& all);
-  FoundGpus find_own(spank_handle* spank, int local_rank) const;
-  FoundGpus find_own_gpus(spank_handle* spank, int local_rank) const;
-  FoundGpus find_own_instances(spank_handle* spank) const;
-  VisibleChoice choose(const FoundGpus& found) const;
-  ShownGpus shown_to(const placement::TaskPlacement& task, const FoundGpus& found) const;
-  bool is_dealt_by_default(spank_handle* spank) const;
+  FoundGpus find_task_gpus(spank_handle* spank, int local_rank) const;
+  FoundGpus find_whole_task_gpus(spank_handle* spank, int local_rank) const;
+  FoundGpus find_task_instances(spank_handle* spank) const;
+  VisibleChoice choose_visibility(const FoundGpus& found) const;
+  ShownGpus choose_shown_gpus(const placement::TaskPlacement& task, const FoundGpus& found) const;
+  bool is_bound_by_default(spank_handle* spank) const;
   void warn(const FoundGpus& found) const;
-  void name_own_gpus(spank_handle* spank, const placement::TaskPlacement& task) const;
+  void set_slurm_gpu_lists(spank_handle* spank, const placement::TaskPlacement& task) const;
   void bind(const placement::TaskPlacement& task, int rank) const;
 
   SlurmFacts facts_;
-  Wish wish_;
+  StepOptions options_;
   placement::Node node_;
   std::vector<int> minors_;  // of the step's whole GPUs
   std::vector<MigInstance> instances_;
-  std::vector<int> counted_;                     // of the node's GPUs, where it is sure how CUDA counts
-  StepGpus gpus_;                                // both, as placement has them
-  std::vector<placement::PlacedGpu> step_gpus_;  // both, whole ones first
+  std::vector<int> cuda_minors_;                 // of the node's GPUs; empty if CUDA's order is uncertain
+  StepGpus gpus_;                                // GPUs and instances, for the placement's request
+  std::vector<placement::PlacedGpu> step_gpus_;  // GPUs and instances, whole GPUs first
   placement::Placement placement_;
   TaskEnvironment environment_;
   RowClaims claims_;

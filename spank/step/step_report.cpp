@@ -16,15 +16,15 @@ extern "C" {
 
 namespace muster::spank {
 
-void expect_reports(spank_handle* spank, bool explain) {
-  static bool started = false;  // the components of a heterogeneous step come here one by one
+void start_report_collector(spank_handle* spank, bool explain) {
+  static bool started = false;  // this is called for each component of a heterogeneous step
   if (started) return;
   started = true;
   unsetenv(report_address_variable);
   std::uint32_t nodes = 0;
   if (spank_get_item(spank, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS) return;
   try {
-    const auto address = start_report_process(static_cast<int>(nodes), explain);
+    const auto address = start_report_daemon(static_cast<int>(nodes), explain);
     setenv(report_address_variable, address.to_string().c_str(), 1);
   } catch (const std::system_error& error) {
     log_detail("muster: %s; each node prints its own table", error.what());
@@ -36,8 +36,8 @@ std::optional<ReportAddress> find_report_address(spank_handle* spank) {
   return text ? ReportAddress::parse(*text) : std::nullopt;
 }
 
-void deliver_report(const std::optional<ReportAddress>& address, const placement::NodeReport& report,
-                    bool explain) {
+void send_or_print_report(const std::optional<ReportAddress>& address, const placement::NodeReport& report,
+                          bool explain) {
   if (address && send_report(*address, report)) return;
   std::string table = placement::merge_reports({report}, 1, explain);
   table.pop_back();                      // the log ends the line

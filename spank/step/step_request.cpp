@@ -16,9 +16,9 @@ int cores_among(const Node& node, const CpuSet& cpus) {
 }
 
 // The CPUs that Slurm gave the step. slurmstepd may run within the step's cores (cgroup v1), the job's (v2)
-// or anywhere (no core confinement); Slurm also says which cores it counted for the step, in the order of the
-// machine's cores, and that narrows the larger two.
-CpuSet allotted_cpus(const Node& node, const SlurmFacts& facts) {
+// or anywhere (no core confinement). Slurm also reports which cores it counted for the step, in the order of
+// the machine's cores, and that narrows the larger two.
+CpuSet allocated_cpus(const Node& node, const SlurmFacts& facts) {
   const CpuSet own = facts.cpus & node.cpus();
   if (!facts.step_cores || cores_among(node, own) <= facts.step_cores->size()) return own;
   CpuSet counted;
@@ -29,34 +29,34 @@ CpuSet allotted_cpus(const Node& node, const SlurmFacts& facts) {
   return counted.empty() ? own : counted;
 }
 
-// 0 when nobody asked: then a task may use what its GPU's own domain has for it. What the job asked for may
-// be more than this step has.
+// 0 without a request: a task may then use what its GPU's own domain has for it. The job's request may be for
+// more than this step has.
 int cpus_per_task(const SlurmFacts& facts, const CpuSet& cpus) {
-  if (facts.cpus_asked > 0 && long{facts.cpus_asked} * facts.local_tasks <= cpus.size())
-    return facts.cpus_asked;
+  if (facts.cpus_requested > 0 && long{facts.cpus_requested} * facts.local_tasks <= cpus.size())
+    return facts.cpus_requested;
   return facts.cpus_per_task > 1 ? facts.cpus_per_task : 0;
 }
 
 }  // namespace
 
-placement::Request request_for(const Node& node, const SlurmFacts& facts, const Wish& wish,
-                               const StepGpus& gpus) {
+placement::Request make_request(const Node& node, const SlurmFacts& facts, const StepOptions& options,
+                                const StepGpus& gpus) {
   placement::Request request;
   request.tasks = facts.local_tasks;
-  request.cpus = allotted_cpus(node, facts);
+  request.cpus = allocated_cpus(node, facts);
   request.memory = facts.memory;
   request.gpus = gpus.whole;
   request.mig = gpus.instances;
   const int count = static_cast<int>(gpus.whole.size() + gpus.instances.size());
-  // The count may be the job's when this step asked otherwise; what Slurm allotted decides.
+  // The count may be the job's although this step requested another; the GPUs that Slurm allocated decide.
   const int per_task = facts.gpu_request.per_task;
   if (count > 0 && long{per_task} * facts.local_tasks <= count && count >= facts.local_tasks)
     request.gpus_per_task = per_task;
   else if (count > 0 && count < facts.local_tasks)
-    request.gpus_per_task = 1;  // place() refuses this with the figures, unless they may be shared
-  request.tasks_per_gpu = std::max(wish.tasks_per_gpu, 1);
-  // Shards, MPS and --ntasks-per-gpu say that tasks share GPUs, and Slurm has dealt them accordingly.
-  if (wish.tasks_per_gpu == 0 && facts.gpu_request.shared && count > 0)
+    request.gpus_per_task = 1;  // place() rejects this with the figures, unless tasks may share GPUs
+  request.tasks_per_gpu = std::max(options.tasks_per_gpu, 1);
+  // Shards, MPS and --ntasks-per-gpu make tasks share GPUs, and Slurm has assigned them accordingly.
+  if (options.tasks_per_gpu == 0 && facts.gpu_request.shared && count > 0)
     request.tasks_per_gpu = std::max(1, (facts.local_tasks + count - 1) / count);
   request.cpus_per_task = cpus_per_task(facts, request.cpus);
   request.hardware_threads =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what Slurm says and what the user wishes to what the placement is asked for. Pure.
+// Makes the placement's request from Slurm's facts and the user's options. Pure.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace muster::spank {
 
-/// What the step has of the node's GPUs.
+/// The step's share of the node's GPUs.
 struct StepGpus {
   std::vector<placement::PciAddress> whole;
   std::vector<placement::MigInstance> instances;
 };
 
-placement::Request request_for(const placement::Node& node, const SlurmFacts& facts, const Wish& wish,
-                               const StepGpus& gpus);
+placement::Request make_request(const placement::Node& node, const SlurmFacts& facts,
+                                const StepOptions& options, const StepGpus& gpus);
 
 }  // namespace muster::spank

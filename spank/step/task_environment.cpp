@@ -24,17 +24,17 @@ namespace {
 
 RankLayout read_layout(spank_handle* spank, const SlurmFacts& facts) {
   if (facts.heterogeneous) return lay_out_components(facts.components, facts.ranks);
-  const auto word = [&](const char* name) { return job_variable(spank, name).value_or(""); };
-  StepShape shape{word("SLURM_STEP_NODELIST"),
-                  word("SLURM_STEP_TASKS_PER_NODE"),
-                  word("SLURM_DISTRIBUTION"),
-                  word("SLURM_DIST_PLANESIZE"),
+  const auto variable = [&](const char* name) { return job_variable(spank, name).value_or(""); };
+  StepShape shape{variable("SLURM_STEP_NODELIST"),
+                  variable("SLURM_STEP_TASKS_PER_NODE"),
+                  variable("SLURM_DISTRIBUTION"),
+                  variable("SLURM_DIST_PLANESIZE"),
                   facts.world_size,
-                  told_of(word(told_variable), facts.job_id, facts.step_id)};
+                  extract_layout(variable(layout_variable), facts.job_id, facts.step_id)};
   return lay_out(shape, facts.ranks);
 }
 
-/// This node's place in the step's list.
+/// This node's index in the step's list.
 std::size_t node_index(spank_handle* spank, const RankLayout& layout, const SlurmFacts& facts) {
   if (!facts.ranks.empty())
     if (const auto node = layout.node_of(facts.ranks.front())) return *node;
@@ -43,14 +43,14 @@ std::size_t node_index(spank_handle* spank, const RankLayout& layout, const Slur
 }
 
 /// A heterogeneous job's components have ids of their own; SLURM_JOB_ID is the leader's in all of them.
-std::uint32_t leading_job(spank_handle* spank, std::uint32_t own_id) {
+std::uint32_t find_leader_job(spank_handle* spank, std::uint32_t own_id) {
   const std::string text = job_variable(spank, "SLURM_JOB_ID").value_or("");
   std::uint32_t id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   return error == std::errc() && end == text.data() + text.size() && id != 0 ? id : own_id;
 }
 
-// What differs from rank to rank by its nature would tell nodes apart that are alike.
+// Not for variables that always differ from rank to rank: with them, equal nodes would look different.
 bool is_explained(const std::string& name) {
   constexpr std::array of_a_rank = {"CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS", "RANK",
                                     "WORLD_SIZE",           "LOCAL_RANK",           "LOCAL_WORLD_SIZE"};
@@ -69,21 +69,21 @@ std::vector<int> reserved_ports(spank_handle* spank) {
 
 }  // namespace
 
-void forget_outer_step(spank_handle* spank) {
-  const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
-  if (!lookup("MUSTER_SET")) return;
-  for (const auto& name : placement::set_by_outer_step(lookup)) spank_unsetenv(spank, name.c_str());
-  // Those of docs/environment.md that Muster says, not the ones that a user sets.
+void clear_outer_step_environment(spank_handle* spank) {
+  const auto get_env = [&](const std::string& name) { return job_variable(spank, name); };
+  if (!get_env("MUSTER_SET")) return;
+  for (const auto& name : placement::set_by_outer_step(get_env)) spank_unsetenv(spank, name.c_str());
+  // Those of docs/environment.md that Muster sets, not those that a user sets.
   for (const char* name : {"MUSTER_VERSION", "MUSTER_GPUS", "MUSTER_CPUS", "MUSTER_MEMORY", "MUSTER_NICS",
                            "MUSTER_SET", "MUSTER_SET_SUMS", "MUSTER_KEPT"})
     spank_unsetenv(spank, name);
 }
 
-TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const Parts& parts,
+TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, const EnabledParts& parts,
                                  const std::string& profiles)
     : host_(facts.host), parts_(parts) {
   if (!parts.env) return;
-  // A step of one task starts what has ranks of its own: mpirun, torchrun, submitit's launcher.
+  // A step of one task runs a launcher that makes its own ranks: mpirun, torchrun, submitit's launcher.
   parts_.ranks = parts.ranks && facts.world_size > 1;
   job_.world_size = facts.world_size;
   job_.local_world_size = facts.local_tasks;
@@ -97,56 +97,57 @@ TaskEnvironment::TaskEnvironment(spank_handle* spank, const SlurmFacts& facts, c
 }
 
 void TaskEnvironment::read_files(spank_handle* spank, const std::string& profiles, const std::string& node) {
-  const auto word = [&](const char* name) { return job_variable(spank, name).value_or(""); };
+  const auto variable = [&](const char* name) { return job_variable(spank, name).value_or(""); };
   Profiles found = load_profiles(profiles.empty() ? default_profiles : profiles,
-                                 {word("SLURM_CLUSTER_NAME"), word("SLURM_JOB_PARTITION"), node});
-  configured_.profiles = std::move(found.settings);
-  std::erase_if(configured_.profiles,
+                                 {variable("SLURM_CLUSTER_NAME"), variable("SLURM_JOB_PARTITION"), node});
+  file_settings_.profiles = std::move(found.settings);
+  std::erase_if(file_settings_.profiles,
                 [&](const auto& setting) { return is_switched_off(parts_, setting.name); });
-  complaints_ = std::move(found.complaints);
-  // As NCCL looks for them (initEnvFunc() in its src/misc/param.cc), on this node and not in a container.
-  const std::string own = word("NCCL_CONF_FILE");
+  warnings_ = std::move(found.warnings);
+  // As NCCL finds them (initEnvFunc() in its src/misc/param.cc), on this node and not in a container.
+  const std::string own = variable("NCCL_CONF_FILE");
   if (!own.empty())
-    configured_.user_files = placement::read_nccl_conf(own.starts_with('/') ? own : word("PWD") + "/" + own);
-  else if (const std::string home = word("HOME"); !home.empty())
-    configured_.user_files = placement::read_nccl_conf(home + "/.nccl.conf");
-  configured_.nccl_conf = placement::read_nccl_conf("/etc/nccl.conf");
+    file_settings_.user_files =
+        placement::read_nccl_conf(own.starts_with('/') ? own : variable("PWD") + "/" + own);
+  else if (const std::string home = variable("HOME"); !home.empty())
+    file_settings_.user_files = placement::read_nccl_conf(home + "/.nccl.conf");
+  file_settings_.nccl_conf = placement::read_nccl_conf("/etc/nccl.conf");
 }
 
 void TaskEnvironment::find_interface(spank_handle* spank, const RankLayout& layout, std::size_t node) {
-  // A name may be this node's own where Slurm counts the nodes of a component only: then the next one is
-  // asked.
+  // If Slurm counts only the nodes of a component, a name may be this node's own; the next one is then tried.
   const std::size_t others = std::min<std::size_t>(layout.hosts.empty() ? 0 : layout.hosts.size() - 1, 2);
   for (std::size_t step = 1; step <= others && job_.socket_interface.empty(); ++step) {
     const std::string& peer = layout.hosts[(node + step) % layout.hosts.size()];
-    job_.socket_interface = placement::socket_interface_towards(peer);
+    job_.socket_interface = placement::route_interface(peer);
     job_.socket_reason = "the interface that routes to another node of the step";
   }
   if (!job_.socket_interface.empty()) return;
-  // srun's address as slurmd has it; SLURM_LAUNCH_NODE_IPADDR comes only with the task.
+  // srun's address as slurmd knows it; SLURM_LAUNCH_NODE_IPADDR is set only in the task.
   if (const auto launcher = job_variable(spank, "SLURM_SRUN_COMM_HOST"); launcher && !launcher->empty())
-    job_.socket_interface = placement::socket_interface_towards(*launcher);
+    job_.socket_interface = placement::route_interface(*launcher);
   job_.socket_reason = "the interface that routes to srun";
   if (job_.socket_interface.empty()) {
-    job_.socket_interface = placement::socket_interface_to("");
+    job_.socket_interface = placement::route_interface_from_proc("");
     job_.socket_reason = "the interface of the default route";
   }
   if (others > 0) job_.socket_reason += ", since the step's other nodes are not found by name";
 }
 
-// Open MPI ends the job where btl_tcp_if_include meets a btl_tcp_if_exclude of somebody's.
+// Open MPI ends the job if both btl_tcp_if_include and btl_tcp_if_exclude are set.
 void TaskEnvironment::find_mpi_interface(spank_handle* spank) {
   if (!parts_.nic) return;
   const auto advice = open_mpi::advise_tcp_interface(
       job_.socket_interface, [&](const std::string& name) { return job_variable(spank, name); });
-  if (advice.name_it) job_.mpi_interface = job_.socket_interface;
-  if (!advice.chosen.empty()) left_out_.push_back({open_mpi::tcp_interface_variable, "", advice.chosen});
+  if (advice.should_set) job_.mpi_interface = job_.socket_interface;
+  if (!advice.existing_choice.empty())
+    left_out_.push_back({open_mpi::tcp_interface_variable, "", advice.existing_choice});
 }
 
 void TaskEnvironment::find_frameworks(spank_handle* spank, const SlurmFacts& facts,
                                       const RankLayout& layout) {
   job_.ports = placement::use_reserved(
-      placement::derive_ports(leading_job(spank, facts.job_id), facts.step_id), reserved_ports(spank));
+      placement::derive_ports(find_leader_job(spank, facts.job_id), facts.step_id), reserved_ports(spank));
   if (const auto first = layout.node_of(0)) {
     job_.master_address = layout.hosts[*first];
   } else {
@@ -173,33 +174,34 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   job.gpus_by_index = shown.by_index && orders_gpus_by_pci(spank);
   job.shown_gpus = shown.list;
   job.first_own = shown.first_own;
-  const auto lookup = [&](const std::string& name) { return job_variable(spank, name); };
+  const auto get_env = [&](const std::string& name) { return job_variable(spank, name); };
   std::vector<std::string> not_from_user;
   if (shown.replaceable)
     not_from_user.push_back("CUDA_VISIBLE_DEVICES");
-  else if (!placement::set_by_outer_step(lookup).contains("CUDA_VISIBLE_DEVICES"))
-    job.cuda_visible_devices = lookup("CUDA_VISIBLE_DEVICES");
-  if (!job.fence.empty() && lookup(fence_mark) == job.fence) not_from_user.push_back(fence_variable);
+  else if (!placement::set_by_outer_step(get_env).contains("CUDA_VISIBLE_DEVICES"))
+    job.cuda_visible_devices = get_env("CUDA_VISIBLE_DEVICES");
+  if (!job.fence.empty() && get_env(fence_marker) == job.fence) not_from_user.push_back(fence_variable);
   auto derived = placement::derive_environment(task, job);
   std::erase_if(derived, [&](const auto& variable) { return is_switched_off(parts_, variable.name); });
-  auto change = placement::decide_environment(derived, lookup, not_from_user, configured_);
+  auto change = placement::decide_environment(derived, get_env, not_from_user, file_settings_);
   change.left_out.insert(change.left_out.end(), left_out_.begin(), left_out_.end());
   return change;
 }
 
-// Whether CUDA_DEVICE_ORDER comes to be what Muster sets.
+// Whether the tasks' CUDA_DEVICE_ORDER will be PCI_BUS_ID, the value that Muster sets.
 bool TaskEnvironment::orders_gpus_by_pci(spank_handle* spank) const {
   constexpr const char *name = "CUDA_DEVICE_ORDER", *by_pci = "PCI_BUS_ID";
   if (const auto value = job_variable(spank, name)) return *value == by_pci;
-  for (const auto* list : {&configured_.user_files, &configured_.profiles, &configured_.nccl_conf})
+  for (const auto* list : {&file_settings_.user_files, &file_settings_.profiles, &file_settings_.nccl_conf})
     for (const auto& setting : *list)
       if (setting.name == name) return setting.value == by_pci;
   return true;
 }
 
-std::optional<std::string> TaskEnvironment::value_of(spank_handle* spank, const std::string& name) const {
+std::optional<std::string> TaskEnvironment::effective_value(spank_handle* spank,
+                                                            const std::string& name) const {
   if (auto value = job_variable(spank, name)) return value;
-  for (const auto* list : {&configured_.user_files, &configured_.profiles, &configured_.nccl_conf})
+  for (const auto* list : {&file_settings_.user_files, &file_settings_.profiles, &file_settings_.nccl_conf})
     for (const auto& setting : *list)
       if (setting.name == name) return setting.value;
   return std::nullopt;

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* does_not_fit =
     "every rank's host and port do not fit into 128 KiB, the most that Linux takes in one variable";
 
-// At least the quotes, the colon, a digit and the comma around each host.
+// Each host takes at least two quotes, a colon, a digit and a comma more than its name.
 bool may_fit(const RankLayout& layout) {
   constexpr std::size_t longest = 128 * 1024, around_host = 5;
   std::size_t bytes = 0;

@@ -37,7 +37,7 @@ class Descriptor {
   int number_;
 };
 
-/// A folder that only its owner can change; an invalid descriptor with errno otherwise.
+/// Opens a folder that only its owner can change; -1 and errno otherwise.
 int open_trusted_folder(const std::string& path, uid_t owner) {
   const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0) return -1;
@@ -59,7 +59,7 @@ int open_trusted_folder(const std::string& path, uid_t owner) {
 
 TopologyCache::TopologyCache(std::string folder, uid_t owner) : folder_(std::move(folder)), owner_(owner) {}
 
-std::string TopologyCache::kept() const {
+std::string TopologyCache::load() const {
   const Descriptor folder(open_trusted_folder(folder_, owner_));
   if (!folder.valid()) return {};
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
@@ -73,36 +73,36 @@ std::string TopologyCache::kept() const {
 }
 
 placement::Node TopologyCache::read(const std::string& root) {
-  has_news_ = false;
+  is_dirty_ = false;
   if (folder_.empty()) return placement::read_live(root);
   const auto identity = placement::read_identity(root);
-  auto node = placement::read_record(kept(), identity);
+  auto node = placement::read_snapshot(load(), identity);
   if (!node) {
-    node = placement::read_stable(root);
-    has_news_ = !placement::write_record(*node, identity).empty();
+    node = placement::read_static(root);
+    is_dirty_ = !placement::write_snapshot(*node, identity).empty();
   }
-  placement::read_changing(*node, root);
+  placement::read_dynamic(*node, root);
   return std::move(*node);
 }
 
 void TopologyCache::renew(const std::string& root) const {
   if (folder_.empty()) return;
   const auto identity = placement::read_identity(root);
-  if (placement::read_record(kept(), identity)) return;  // another step was faster
-  const std::string record = placement::write_record(placement::read_stable(root), identity);
-  if (!record.empty()) keep(record);
+  if (placement::read_snapshot(load(), identity)) return;  // another step was faster
+  const std::string record = placement::write_snapshot(placement::read_static(root), identity);
+  if (!record.empty()) store(record);
 }
 
-void TopologyCache::keep(const std::string& record) const {
+void TopologyCache::store(const std::string& record) const {
   const bool made = mkdir(folder_.c_str(), 0755) == 0;
   const int why = errno;
   const Descriptor folder(open_trusted_folder(folder_, owner_));
   if (!folder.valid()) refuse(folder_, errno == ENOENT ? why : errno);
-  // slurmd's umask may hide new files from the users who are to read them.
+  // slurmd's umask may hide new files from the users that must read them.
   if (made) fchmod(folder.number(), 0755);
 
   const std::string fresh = std::string(file_name) + "." + std::to_string(getpid());
-  unlinkat(folder.number(), fresh.c_str(), 0);  // left by a process of this number that was killed here
+  unlinkat(folder.number(), fresh.c_str(), 0);  // left by a killed process with the same number
   const Descriptor file(
       openat(folder.number(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.valid()) refuse(folder_, errno);

@@ -17,65 +17,66 @@ namespace muster::spank {
 
 namespace {
 
-// Fixed, so that it works when memory is short; longer than 56 MIG instances by UUID.
+// Of fixed size, so that it works when memory is short. 56 MIG instances by UUID fit.
 using Value = std::array<char, 8192>;
 
-Value
-    gpus_of_step{};  // CUDA_VISIBLE_DEVICES of the whole step; empty: not known. One process serves one step.
+// CUDA_VISIBLE_DEVICES of the whole step; empty: not known. One process serves one step.
+Value gpus_of_step{};
 
-// nullptr when the task has no such variable.
-const char* read(spank_t spank, const char* name, Value& value) {
+// nullptr if the task has no such variable.
+const char* get_env(spank_t spank, const char* name, Value& value) {
   const bool found =
       spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) == ESPANK_SUCCESS;
   return found ? value.data() : nullptr;
 }
 
-// What lifted the isolation, out of the environment: the variable's name stands in the mark.
-void forget(spank_t spank, const char* mark) {
+// Removes the variable that turned isolation off from the environment; the marker has its name.
+void clear_override_variables(spank_t spank, const char* marker) {
   for (const char* name : {"SLURM_GPU_BIND", "SLURM_TRES_BIND"})
-    if (std::strncmp(mark, name, std::strlen(name)) == 0) spank_unsetenv(spank, name);
+    if (std::strncmp(marker, name, std::strlen(name)) == 0) spank_unsetenv(spank, name);
   constexpr const char* flags = "SLURM_GRES_FLAGS";
   Value now;
-  if (std::strncmp(mark, flags, std::strlen(flags)) == 0 && read(spank, flags, now) != nullptr) {
-    const std::string before = flags_before_lift(now.data());
+  if (std::strncmp(marker, flags, std::strlen(flags)) == 0 && get_env(spank, flags, now) != nullptr) {
+    const std::string before = original_gres_flags(now.data());
     if (before.empty())
       spank_unsetenv(spank, flags);
     else
       spank_setenv(spank, flags, before.c_str(), 1);
   }
-  spank_unsetenv(spank, lift_mark);
+  spank_unsetenv(spank, isolation_marker);
 }
 
-bool narrow(spank_t spank, const char* mark) {
+bool restore_visibility(spank_t spank, const char* marker) {
   Value binding, devices;
   int local_rank = -1;
   spank_get_item(spank, S_TASK_ID, &local_rank);
-  const char* visible = read(spank, "CUDA_VISIBLE_DEVICES", devices);
+  const char* visible = get_env(spank, "CUDA_VISIBLE_DEVICES", devices);
   if (visible == nullptr && gpus_of_step[0] == '\0') return true;  // a component or a node without GPUs
   if (visible == nullptr) visible = gpus_of_step.data();
-  const OwnShare share = own_share(mark, read(spank, "SLURMD_TRES_BIND", binding), visible, local_rank);
-  if (!share.problem.empty()) {
+  const FallbackVisibility fallback =
+      find_fallback_visibility(marker, get_env(spank, "SLURMD_TRES_BIND", binding), visible, local_rank);
+  if (!fallback.problem.empty()) {
     log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends; use srun --muster=off",
-                share.problem.c_str());
+                fallback.problem.c_str());
     return false;
   }
-  if (share.cuda_devices.empty()) return true;
-  return spank_setenv(spank, "CUDA_VISIBLE_DEVICES", share.cuda_devices.c_str(), 1) == ESPANK_SUCCESS;
+  if (fallback.cuda_devices.empty()) return true;
+  return spank_setenv(spank, "CUDA_VISIBLE_DEVICES", fallback.cuda_devices.c_str(), 1) == ESPANK_SUCCESS;
 }
 
 }  // namespace
 
-void note_step_gpus(spank_handle* spank) noexcept {
-  Value mark;
-  if (read(spank, lift_mark, mark) == nullptr) return;
-  if (read(spank, "CUDA_VISIBLE_DEVICES", gpus_of_step) == nullptr) gpus_of_step[0] = '\0';
+void record_step_gpus(spank_handle* spank) noexcept {
+  Value marker;
+  if (get_env(spank, isolation_marker, marker) == nullptr) return;
+  if (get_env(spank, "CUDA_VISIBLE_DEVICES", gpus_of_step) == nullptr) gpus_of_step[0] = '\0';
 }
 
-bool settle_lifted_isolation(spank_handle* spank, bool gpus_told_apart) noexcept try {
-  Value mark;
-  if (read(spank, lift_mark, mark) == nullptr) return true;
-  const bool settled = gpus_told_apart || narrow(spank, mark.data());
-  forget(spank, mark.data());
+bool undo_isolation_override(spank_handle* spank, bool gpus_assigned) noexcept try {
+  Value marker;
+  if (get_env(spank, isolation_marker, marker) == nullptr) return true;
+  const bool settled = gpus_assigned || restore_visibility(spank, marker.data());
+  clear_override_variables(spank, marker.data());
   return settled;
 } catch (const std::exception& error) {
   log_to_user("muster: the task cannot be given GPUs of its own (%s) and ends", error.what());

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task that Muster does not place, although srun had asked Slurm not to bind GPUs because it would be.
+// A task that Muster does not place, although srun turned Slurm's GPU isolation off for a placement.
 #pragma once
 
 struct spank_handle;
 
 namespace muster::spank {
 
-/// In user_init: where srun lifted the isolation, keeps what Slurm says of the step's GPUs, since it tells
-/// its tasks nothing of them then (22.05). Costs one look-up where nothing was lifted.
-void note_step_gpus(spank_handle* spank) noexcept;
+/// In user_init: if srun turned isolation off, stores Slurm's list of the step's GPUs, since the tasks then
+/// do not get it (22.05). Otherwise costs one look-up.
+void record_step_gpus(spank_handle* spank) noexcept;
 
-/// In task_init, last. Where srun lifted the isolation (isolation.hpp): takes the variables that did it out
-/// of the task's environment, so that an srun within the task decides for itself, and, unless the task has
-/// got its own GPUs already, sets the CUDA_VISIBLE_DEVICES that Slurm would have set. False, with a line in
-/// the log, when that cannot be done: the task must end then, or it would use its neighbours' GPU unnoticed.
-/// Costs one look-up where nothing was lifted.
-bool settle_lifted_isolation(spank_handle* spank, bool gpus_told_apart) noexcept;
+/// In task_init, last. If srun turned isolation off (isolation.hpp): removes the variables that did it from
+/// the task's environment, so that an srun within the task decides for itself. Unless gpus_assigned (Muster
+/// has given the task its own GPUs), sets the CUDA_VISIBLE_DEVICES that Slurm would have set. False, with a
+/// line in the log, if that fails: the task must then end, or it would use its neighbours' GPU unnoticed.
+/// Costs one look-up if isolation was not turned off.
+bool undo_isolation_override(spank_handle* spank, bool gpus_assigned) noexcept;
 
 }  // namespace muster::spank

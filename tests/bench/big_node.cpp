@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the topology cache saves: reading a made-up /sys of 256 CPUs, 8 GPUs and 10 NICs with nothing kept and
-// with everything kept, or with --live this machine's. The made-up tree lies in memory; real sysfs and a real
-// driver are slower, so its figures are lower bounds.
+// The time that the topology cache saves: reads a synthetic /sys of 256 CPUs, 8 GPUs and 10 NICs with an
+// empty and with a full cache, or with --live this machine's. The synthetic tree is in memory; real sysfs and
+// a real driver are slower, so its figures are lower bounds.
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,11 +100,11 @@ void compare(const std::string& root, const std::string& folder) {
   print_times("kept: identity, record and NICs are read", [&] {
     muster::spank::TopologyCache cache(folder, geteuid());
     cache.read(root);
-    if (cache.has_news()) std::abort();
+    if (cache.is_dirty()) std::abort();
   });
   print_times("of these the NICs", [&] {
     muster::placement::Node node;
-    muster::placement::read_changing(node, root);
+    muster::placement::read_dynamic(node, root);
   });
 }
 

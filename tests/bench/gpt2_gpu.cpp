@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's training on one GPU: bench_gpt2_gpu [MODEL [BATCH [STEPS]]], gpt2-124M and 64 sequences of 1024
-// tokens if not given. Whole steps as the trainer's (gradients, norm, decision, AdamW; the next one is asked
-// for before the host waits) on random tokens; tokens/s and MFU by the median step, against a peak measured
-// before and after; then the parts of a step, each by itself. Exit code 77 without a GPU. GPT2_GPU_MEASURE=1:
-// with cuBLASLt's fastest algorithms, as timed, in place of its first; GPT2_GPU_FUSE=0: without its
-// epilogues.
+// GPT-2 training on one GPU: bench_gpt2_gpu [MODEL [BATCH [STEPS]]], by default gpt2-124M and 64 sequences of
+// 1024 tokens. Runs whole steps like the trainer's (gradients, norm, decision, AdamW; the next step is
+// enqueued before the host waits) on random tokens. Prints tokens/s and MFU of the median step, against a
+// peak measured before and after; then the parts of a step, each by itself. Exit code 77 without a GPU.
+// GPT2_GPU_MEASURE=1: use cuBLASLt's fastest algorithms, as timed, not its first. GPT2_GPU_FUSE=0: do not use
+// its epilogues.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +27,7 @@ using models::GptConfig;
 
 namespace {
 
-double seconds_of(const std::function<void()>& work, compute::Compute<bfloat16>& on) {
+double measure_seconds(const std::function<void()>& work, compute::Compute<bfloat16>& on) {
   on.wait();
   const auto from = std::chrono::steady_clock::now();
   work();
@@ -43,12 +43,12 @@ std::vector<compute::Token> random_tokens(std::size_t count, int vocabulary, std
   return tokens;
 }
 
-/// A model with its optimizer, and steps as Replica takes them alone.
+/// A model with its optimizer, and steps like those of a single Replica.
 class Training {
  public:
   Training(const GptConfig& config, int batch, CudaCompute& on)
       : on_(on),
-        gpt_(config, batch, on, compute::step_slots),
+        gpt_(config, batch, on, compute::reduced_scalar_count),
         adamw_(gpt_.tensors().table(), {}, on),
         batch_(batch),
         tokens_(random_tokens(rows() + 1, config.vocabulary, 1)) {
@@ -64,7 +64,7 @@ class Training {
     on_.begin_step(1);
     gpt_.gradients(
         tokens_.data(), tokens_.data() + 1, batch_, gpt_.config().context, 1.0f / static_cast<float>(rows()),
-        [&](std::size_t tensor) { on_.look_at(parts[tensor + 1].data(), parts[tensor + 1].size()); });
+        [&](std::size_t tensor) { on_.check_finite(parts[tensor + 1].data(), parts[tensor + 1].size()); });
     on_.end_chunk(0, 1.0 / static_cast<double>(rows()), false, false, parts[0].data());
     const auto gradients = tensors.gradients();
     const auto norm = on_.decide(parts[0].data(), gradients.data(), gradients.size(), 1.0);
@@ -81,16 +81,16 @@ class Training {
   std::int64_t steps_ = 0;
 };
 
-void say(const char* part, double seconds, int times, double flops, double step) {
+void print_part(const char* part, double seconds, int times, double flops, double step) {
   std::printf("  %-34s %8.3f ms x %3d  %5.1f%% of a step", part, 1e3 * seconds, times,
               100 * seconds * times / step);
   if (flops > 0) std::printf("  %6.1f TFLOP/s", flops / seconds / 1e12);
   std::printf("\n");
 }
 
-/// The operations of one layer and of the model's ends on buffers of their own.
+/// Times the operations of one layer and of the model's ends, on buffers of their own.
 void time_parts(const GptConfig& c, int batch, CudaCompute& on, double step) {
-  const int rows = batch * c.context, w = c.width, v = on.row_of_logits(c.vocabulary);
+  const int rows = batch * c.context, w = c.width, v = on.padded_classes(c.vocabulary);
   const auto area = [](int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
   compute::Arena<bfloat16> x(area(rows, w), on.gpu()), y(area(rows, w), on.gpu()), z(area(rows, w), on.gpu()),
       wide(area(rows, 4 * w), on.gpu()), wide2(area(rows, 4 * w), on.gpu()), weight(area(v, w), on.gpu()),
@@ -102,12 +102,12 @@ void time_parts(const GptConfig& c, int batch, CudaCompute& on, double step) {
   const auto part = [&](const char* name, int times, double flops, const std::function<void()>& work) {
     work();
     constexpr int runs = 5;
-    const double all = seconds_of(
+    const double all = measure_seconds(
         [&] {
           for (int i = 0; i < runs; ++i) work();
         },
         on);
-    say(name, all / runs, times, flops, step);
+    print_part(name, all / runs, times, flops, step);
   };
   const int layers = c.layers;
   part("attention", layers, attention, [&] { on.attention(shape, wide.data(), x.data(), sums.data()); });
@@ -135,7 +135,8 @@ void time_parts(const GptConfig& c, int batch, CudaCompute& on, double step) {
   part("product to logits", 1, 2.0 * rows * w * v, [&] {
     on.matmul({rows, v, w, false, true, false, false}, x.data(), weight.data(), nullptr, logits.data());
   });
-  part("classifier", 1, 0, [&] { on.classify(logits.data(), tokens.data(), rows, c.vocabulary, 1e-5f); });
+  part("classifier", 1, 0,
+       [&] { on.compute_cross_entropy(logits.data(), tokens.data(), rows, c.vocabulary, 1e-5f); });
   part("embedding backward", 1, 0, [&] {
     on.embed_backward(tokens.data(), x.data(), gradient.data(), gradient.data(), batch, c.context, c.context,
                       w);
@@ -149,8 +150,8 @@ void bench(const std::string& name, int batch, int steps) {
   const char* const measure = std::getenv("GPT2_GPU_MEASURE");
   const char* const fuse = std::getenv("GPT2_GPU_FUSE");
   CudaCompute on(
-      {.measure_products = measure != nullptr && *measure == '1', .fuse = fuse == nullptr || *fuse != '0'});
-  const double peak_before = measure_peak(on);
+      {.autotune_matmul = measure != nullptr && *measure == '1', .fuse = fuse == nullptr || *fuse != '0'});
+  const double peak_before = measure_peak_flops(on);
   double median = 0;
   {
     Training training(*config, batch, on);
@@ -167,14 +168,14 @@ void bench(const std::string& name, int batch, int steps) {
     std::nth_element(seconds.begin(), seconds.begin() + steps / 2, seconds.end());
     median = seconds[static_cast<std::size_t>(steps / 2)];
     const double rate = static_cast<double>(training.rows()) / median;
-    const double peak = std::max(peak_before, measure_peak(on));
+    const double peak = std::max(peak_before, measure_peak_flops(on));
     std::printf(
         "%s on %s\n%d sequences of %d tokens, %d steps: %.2f ms, %.0f tokens/s, MFU %.1f%% of %.0f TFLOP/s "
         "measured, "
         "last loss %.3f, %.1f GiB\n",
         name.c_str(), on.describe().c_str(), batch, config->context, steps, 1e3 * median, rate,
         100 * rate * models::gpt_flops_per_token(*config) / peak, peak / 1e12, loss,
-        static_cast<double>(on.gpu().most_allocated()) / 0x1p30);
+        static_cast<double>(on.gpu().peak_allocated()) / 0x1p30);
     time_parts(*config, batch, on, median);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests/bench/gpt2_cpu: whole training steps of GPT-2 on the CPU, as muster-train does them, and where
-// their time goes. Usage: bench_gpt2_step fp32|bf16 STEPS THREADS FOLDER [processor]; FOLDER receives random
-// tokens. "processor": instead of time passed, processor time over the number of threads, which a machine
-// that does other things too disturbs less; threads that wait for each other do not count in it.
+// For tests/bench/gpt2_cpu: whole training steps of GPT-2 on the CPU, like muster-train's, and the time of
+// their parts. Usage: bench_gpt2_step fp32|bf16 STEPS THREADS FOLDER [processor]; writes random tokens to
+// FOLDER. "processor": measure processor time divided by the number of threads, not elapsed time. Other work
+// on the machine disturbs it less; threads that wait for each other do not count in it.
 #include <time.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ double seconds_of(clockid_t clock) {
 struct Times {
   std::vector<double> step;
   std::vector<double> phases[static_cast<std::size_t>(Phase::count)];
-  double flops = 0;  ///< of matrix products in a step
+  double flops = 0;  ///< of a step's matrix products
 };
 
 template <typename Real>
@@ -85,7 +85,7 @@ void measure(const char* dtype, int steps, int threads, const std::string& folde
   Job job = Job::join({.device = Device::cpu});
   compute::cpu::CpuCompute<Real> device({threads, true, nullptr});
   const auto workload = random_tokens(folder);
-  const double peak = measure_peak(device);
+  const double peak = measure_peak_flops(device);
   const Times times = train<Real>(job.host_world(), *workload, device, steps, [&] {
     return processor ? seconds_of(CLOCK_PROCESS_CPUTIME_ID) / threads : seconds_of(CLOCK_MONOTONIC);
   });
@@ -115,7 +115,7 @@ void measure(const char* dtype, int steps, int threads, const std::string& folde
 }  // namespace
 
 int main(int argc, char** argv) {
-  settle_wait_policy(argv);
+  set_omp_wait_policy(argv);
   const bool fits = argc == 5 || (argc == 6 && std::string(argv[5]) == "processor");
   const std::string dtype = fits ? argv[1] : "";
   const int steps = fits ? std::atoi(argv[2]) : 0, threads = fits ? std::atoi(argv[3]) : 0;

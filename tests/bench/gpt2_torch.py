@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """For tests/bench/gpt2_cpu: whole training steps of GPT-2 124M in PyTorch on the CPU (Debian: python3-torch and
 libopenblas0-pthread). Usage: gpt2_torch.py fp32|bf16 STEPS THREADS [processor]. The same model, batch, clipping and AdamW
-as bench_gpt2_step; what PyTorch has in one call is used as one call."""
+as bench_gpt2_step. PyTorch's fused calls are used where it has them."""
 import math
 import statistics
 import sys

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host communicator's collectives beside Open MPI's blocking ones on MPI_COMM_WORLD: mpirun -n N
-// bench_host_collectives [SECONDS [MOST_BYTES [OPERATION…]]], in one process, on the same buffers, in turns;
-// SECONDS (0.5) for each size up to MOST_BYTES (256 MiB); OPERATION: all_reduce (default), broadcast, reduce,
-// all_gather, reduce_scatter, all_to_all, with words behind it, each after a colon, in any order:
-//   float32, float64, bfloat16     the type (else float32, and of a plain all_reduce bfloat16 too)
-//   sum, max, min, product         of all_reduce, reduce and reduce_scatter (else sum)
-//   apart                          all_reduce into another buffer (else, and reduce always, in place)
-// such as all_reduce:apart, all_reduce:float64:max. Prints medians of the slowest rank's time, bus bandwidth
-// as nccl-tests defines it (as it does bytes) and the median of the pairs' ratios ours / raw with its 95%
-// confidence interval (order statistics of the median). Exit code 1 when ours is slower by more than 2%
-// beyond that noise, the interval's lower end being above 1.02, at any size.
+// Compares the host communicator's collectives with Open MPI's blocking ones on MPI_COMM_WORLD: mpirun -n N
+// bench_host_collectives [SECONDS [MOST_BYTES [OPERATION…]]]. Both run alternately in one process on the same
+// buffers, for SECONDS (0.5) at each size up to MOST_BYTES (256 MiB). OPERATION: all_reduce (default),
+// broadcast, reduce, all_gather, reduce_scatter or all_to_all, followed by options, each after a colon, in
+// any order:
+//   float32, float64, bfloat16     the type (default float32; a plain all_reduce also runs in bfloat16)
+//   sum, max, min, product         for all_reduce, reduce and reduce_scatter (default sum)
+//   apart                          all_reduce into another buffer (default, and reduce always: in place)
+// for example all_reduce:apart, all_reduce:float64:max. Prints medians of the slowest rank's time, bus
+// bandwidth and bytes as nccl-tests defines them, and the median of the pairs' ratios ours / raw with its 95%
+// confidence interval (order statistics of the median). Exit code 1 when ours is slower by more than 2% at
+// any size beyond that noise: the interval's lower end is above 1.02.
 #include <mpi.h>
 
 #include <algorithm>
@@ -31,12 +32,12 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr double tolerance = 1.02;
-constexpr int least_pairs = 11;
-constexpr int most_pairs = 301;
-// A sample is at least so long: many calls of a short all-reduce.
+constexpr int min_pairs = 11;
+constexpr int max_pairs = 301;
+// The minimum duration of a sample: many calls of a short all-reduce.
 constexpr double sample_us = 100;
 
-// What both are asked for at one size.
+// One collective at one size, by Muster and by Open MPI.
 struct Calls {
   double bytes;
   double factor;  // of the bus bandwidth
@@ -65,8 +66,8 @@ struct Interval {
   double high;
 };
 
-// The binomial distribution's normal approximation gives the ranks of the interval's ends.
-Interval of_median(std::vector<double> values) {
+// The normal approximation of the binomial distribution gives the ranks of the interval's ends.
+Interval median_interval(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   auto const count = static_cast<double>(values.size());
   auto const reach = 1.96 * std::sqrt(count) / 2;
@@ -75,12 +76,12 @@ Interval of_median(std::vector<double> values) {
   return {values[low], values[values.size() / 2], values[high]};
 }
 
-// One size: its line, and whether ours is slower.
+// Measures one size, prints its line, and returns whether ours is slower.
 bool compare(Communicator& world, const std::string& what, const Calls& both, double seconds) {
   time_us(3, both.ours);
   double const once = std::max(time_us(3, both.raw), 0.01);
   int const calls = std::clamp(static_cast<int>(sample_us / once), 1, 2000);
-  int const pairs = std::clamp(static_cast<int>(seconds * 1e6 / (2 * once * calls)), least_pairs, most_pairs);
+  int const pairs = std::clamp(static_cast<int>(seconds * 1e6 / (2 * once * calls)), min_pairs, max_pairs);
   std::vector<double> of_raw;
   std::vector<double> of_ours;
   std::vector<double> ratios;
@@ -91,7 +92,7 @@ bool compare(Communicator& world, const std::string& what, const Calls& both, do
     if (!raw_first) of_raw.push_back(time_us(calls, both.raw));
     ratios.push_back(of_ours.back() / of_raw.back());
   }
-  auto const ratio = of_median(ratios);
+  auto const ratio = median_interval(ratios);
   bool const slower = ratio.low > tolerance;
   if (world.rank() == 0) {
     double const raw_us = median(of_raw);
@@ -105,10 +106,10 @@ bool compare(Communicator& world, const std::string& what, const Calls& both, do
   return slower;
 }
 
-// Where ranks have shares, `bytes` are those of all shares together.
+// If ranks have shares, `bytes` counts all shares together.
 template <typename T>
-Calls calls_of(Communicator& world, const Operation& operation, std::span<T> memory, std::span<T> other,
-               const Raw& raw, std::size_t bytes) {
+Calls make_calls(Communicator& world, const Operation& operation, std::span<T> memory, std::span<T> other,
+                 const Raw& raw, std::size_t bytes) {
   auto const& name = operation.name;
   auto const op = operation.reduction;
   auto const ranks = static_cast<std::size_t>(world.size());
@@ -165,7 +166,7 @@ int compare_all(Communicator& world, const Operation& operation, const Raw& raw,
   if (operation.type.empty()) what += std::string(" ") + name_of(DataTypeOf<T>::value);
   for (std::size_t bytes = sizeof(float); bytes <= most; bytes *= 4) {
     if (bytes < sizeof(T) * (shares ? static_cast<std::size_t>(world.size()) : 1)) continue;
-    auto const calls = calls_of<T>(world, operation, memory, other, raw, bytes);
+    auto const calls = make_calls<T>(world, operation, memory, other, raw, bytes);
     slower += compare(world, what, calls, seconds) ? 1 : 0;
   }
   return slower;
@@ -173,7 +174,7 @@ int compare_all(Communicator& world, const Operation& operation, const Raw& raw,
 
 int compare_types(Communicator& world, const Operation& operation, double seconds, std::size_t most) {
   const auto& type = operation.type;
-  auto const op = op_of(operation.reduction);
+  auto const op = to_mpi_op(operation.reduction);
   int slower = 0;
   if (type.empty() || type == "float32")
     slower += compare_all<float>(world, operation, {MPI_FLOAT, op}, seconds, most);
@@ -187,9 +188,9 @@ int compare_types(Communicator& world, const Operation& operation, double second
   return slower;
 }
 
-int run(double seconds, std::size_t most, const std::vector<std::string>& asked) {
+int run(double seconds, std::size_t most, const std::vector<std::string>& arguments) {
   std::vector<Operation> operations;
-  for (const auto& text : asked) operations.push_back(read_operation(text));
+  for (const auto& text : arguments) operations.push_back(read_operation(text));
   auto job = Job::join();
   auto world = job.host_world();
   if (job.size() == 1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bench_host_collectives is asked to measure, and how a user of MPI writes its arithmetic.
+// The operations that bench_host_collectives measures, and bfloat16 arithmetic as an MPI user would write it.
 #pragma once
 
 #include <mpi.h>
@@ -17,9 +17,9 @@ using muster::Reduction;
 
 /// OPERATION[:WORD…]
 struct Operation {
-  std::string text;  ///< as it was asked for
+  std::string text;  ///< as given on the command line
   std::string name;
-  std::string type;  ///< empty when none was named
+  std::string type;  ///< empty: not given
   Reduction reduction = Reduction::sum;
   bool apart = false;
 };
@@ -28,32 +28,32 @@ inline bool reduces(const std::string& name) {
   return name == "all_reduce" || name == "reduce" || name == "reduce_scatter";
 }
 
-/// @throws muster::Error(ErrorCode::usage) for a word that the operation does not have.
+/// @throws muster::Error(ErrorCode::usage) for an option that the operation does not have.
 inline Operation read_operation(const std::string& text) {
-  std::istringstream words(text);
-  Operation asked{.text = text, .name = "", .type = ""};
-  std::getline(words, asked.name, ':');
+  std::istringstream options(text);
+  Operation operation{.text = text, .name = "", .type = ""};
+  std::getline(options, operation.name, ':');
   std::map<std::string, Reduction> const reductions{{"sum", Reduction::sum},
                                                     {"max", Reduction::max},
                                                     {"min", Reduction::min},
                                                     {"product", Reduction::product}};
-  for (std::string word; std::getline(words, word, ':');) {
-    auto const reduction = reductions.find(word);
-    if (word == "float32" || word == "float64" || word == "bfloat16") {
-      asked.type = word;
-    } else if (reduction != reductions.end() && reduces(asked.name)) {
-      asked.reduction = reduction->second;
-    } else if (word == "apart" && asked.name == "all_reduce") {
-      asked.apart = true;
+  for (std::string option; std::getline(options, option, ':');) {
+    auto const reduction = reductions.find(option);
+    if (option == "float32" || option == "float64" || option == "bfloat16") {
+      operation.type = option;
+    } else if (reduction != reductions.end() && reduces(operation.name)) {
+      operation.reduction = reduction->second;
+    } else if (option == "apart" && operation.name == "all_reduce") {
+      operation.apart = true;
     } else {
       throw muster::Error(muster::ErrorCode::usage,
-                          "'" + text + "': " + asked.name + " has no '" + word + "'");
+                          "'" + text + "': " + operation.name + " has no '" + option + "'");
     }
   }
-  return asked;
+  return operation;
 }
 
-// What a user of MPI writes for a type that MPI lacks.
+// A reduction as an MPI user writes it for a type that MPI lacks.
 template <typename Combine>
 inline void combine_bfloat16(void* in, void* inout, int* length, Combine combine) {
   auto const* const from = static_cast<const bfloat16*>(in);
@@ -79,7 +79,7 @@ struct Raw {
   MPI_Op op;
 };
 
-inline MPI_Op op_of(Reduction reduction) {
+inline MPI_Op to_mpi_op(Reduction reduction) {
   switch (reduction) {
     case Reduction::max:
       return MPI_MAX;
@@ -92,7 +92,7 @@ inline MPI_Op op_of(Reduction reduction) {
   }
 }
 
-/// To be freed, both.
+/// The caller frees both.
 inline Raw raw_bfloat16(Reduction reduction) {
   Raw raw{};
   MPI_Type_contiguous(2, MPI_BYTE, &raw.type);

@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   float mine = 1;
   float sum = 0;
   MPI_Allreduce(&mine, &sum, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  stopwatch.say();
+  stopwatch.print();
   MPI_Finalize();
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests/bench/join: from main to roster and control plane ready. Its argument is the bootstrap that must
-// have been used.
+// For tests/bench/join: the time from main() until roster and control plane are ready. The argument is the
+// bootstrap that must have been used.
 #include <cstring>
 #include <muster/muster.hpp>
 
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "join_muster: joined through %s, not %s\n", job.bootstrap(), argv[1]);
       return 1;
     }
-    stopwatch.say();
+    stopwatch.print();
     job.leave();
     return 0;
   } catch (const muster::Error& error) {

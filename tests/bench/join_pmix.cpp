@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests/bench/join: what PMIx alone takes to bring a record of every rank to every rank.
+// For tests/bench/join: the time that PMIx alone takes to exchange a record of every rank with every rank.
 #include <pmix.h>
 
 #include <cstring>
@@ -37,6 +37,6 @@ int main() {
   status = PMIx_Fence(nullptr, 0, &collect, 1);
   PMIX_INFO_DESTRUCT(&collect);
   if (status != PMIX_SUCCESS) return fail("PMIx_Fence", status);
-  stopwatch.say();
+  stopwatch.print();
   return PMIx_Finalize(nullptr, 0) == PMIX_SUCCESS ? 0 : 1;
 }

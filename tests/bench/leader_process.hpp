@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For plane_scale: the real rank 0 in a process of its own, so that each end of its connections has its own
-// limit of open files.
+// For plane_scale: the real rank 0 in its own process, so that each end of its connections has its own limit
+// of open files.
 #pragma once
 
 #include <pthread.h>
@@ -22,10 +22,10 @@
 
 namespace muster::bench {
 
-class LeaderProcess {
+class CoordinatorProcess {
  public:
-  /// Forks: before this process has threads.
-  LeaderProcess(int ranks, const control::Key& key) {
+  /// Forks, so construct it before this process has threads.
+  CoordinatorProcess(int ranks, const control::Key& key) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || (pid_ = ::fork()) < 0)
       throw std::runtime_error("cannot start a process");
@@ -37,28 +37,28 @@ class LeaderProcess {
     end_ = ends[0];
     if (!read_all(end_, &port_, sizeof port_)) throw std::runtime_error("rank 0 did not start");
   }
-  ~LeaderProcess() {
+  ~CoordinatorProcess() {
     ::close(end_);
     ::waitpid(pid_, nullptr, 0);
   }
-  LeaderProcess(const LeaderProcess&) = delete;
-  LeaderProcess& operator=(const LeaderProcess&) = delete;
+  CoordinatorProcess(const CoordinatorProcess&) = delete;
+  CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
 
   std::uint16_t port() const { return port_; }
-  /// Rank 0's own message.
-  void say(const control::Message& message) const {
+  /// Sends rank 0's own message.
+  void send(const control::Message& message) const {
     auto const bytes = write_cbor(message);
-    ask(bytes.size(), bytes.data());
+    request(bytes.size(), bytes.data());
   }
-  /// Until rank 0 itself got what it was to get.
-  void wait_for_answer() const {
+  /// Waits until rank 0 has its own result.
+  void wait_for_result() const {
     double nothing = 0;
     if (!read_all(end_, &nothing, sizeof nothing)) throw std::runtime_error("rank 0 ended");
   }
-  /// Of its control thread, in seconds. Not between say() and wait_for_answer().
+  /// Processor time of rank 0's control thread, in seconds. Do not call between send() and wait_for_result().
   double processor_time() const {
     double seconds = 0;
-    ask(0, nullptr);
+    request(0, nullptr);
     if (!read_all(end_, &seconds, sizeof seconds)) throw std::runtime_error("rank 0 ended");
     return seconds;
   }
@@ -78,7 +78,7 @@ class LeaderProcess {
     if (::send(to, from, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes))
       throw std::runtime_error("rank 0 and its hosts lost each other");
   }
-  void ask(std::size_t length, const void* bytes) const {
+  void request(std::size_t length, const void* bytes) const {
     write_all(end_, &length, sizeof length);
     if (length > 0) write_all(end_, bytes, length);
   }
@@ -86,12 +86,12 @@ class LeaderProcess {
   static int serve(int end, int ranks, const control::Key& key) {
     try {
       asio::io_context io;
-      control::Leader leader(io, [end](const control::Message&) {
+      control::Coordinator coordinator(io, [end](const control::Message&) {
         double const nothing = 0;
         write_all(end, &nothing, sizeof nothing);
       });
-      leader.open(roster_of(ranks), leaders_of_hosts(ranks), key, std::chrono::milliseconds{0});
-      auto const port = leader.port();
+      coordinator.open(make_roster(ranks), find_host_leaders(ranks), key, std::chrono::milliseconds{0});
+      auto const port = coordinator.port();
       auto work = asio::make_work_guard(io);
       std::thread thread([&io] { io.run(); });
       write_all(end, &port, sizeof port);
@@ -100,7 +100,9 @@ class LeaderProcess {
         std::vector<std::uint8_t> bytes(length);
         if (!read_all(end, bytes.data(), length)) break;
         if (length > 0) {
-          asio::post(io, [&leader, message = read_cbor(bytes, "a message")] { leader.handle(0, message); });
+          asio::post(io, [&coordinator, message = read_cbor(bytes, "a message")] {
+            coordinator.handle(0, message);
+          });
           continue;
         }
         clockid_t clock{};
@@ -111,7 +113,7 @@ class LeaderProcess {
         write_all(end, &seconds, sizeof seconds);
       }
       asio::post(io, [&] {
-        leader.close();
+        coordinator.close();
         work.reset();
       });
       thread.join();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests/bench/links: lines "batch Gbit/s exposed predicted" to a picture of both shares over the rate.
+// For tests/bench/links: reads lines "batch Gbit/s exposed predicted" and draws both shares over the rate.
 #include <algorithm>
 #include <iostream>
 #include <map>

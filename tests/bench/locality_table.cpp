@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints how local the tasks of a node would be with Slurm alone (a model, slurm_alone.hpp) and with Muster,
-// as Markdown tables: a row for each topology file given. What is local is judged here, from the node's
-// description, not taken from what place() says of itself. Arguments: topology files, and folders that hold a
-// copied /sys. Run by the script `locality`.
+// as Markdown tables with a row for each topology file. Locality is computed here from the node's
+// description, not taken from place()'s own result. Arguments: topology files, and folders that hold a copied
+// /sys. Run by the script `locality`.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,10 +26,10 @@ namespace fs = std::filesystem;
 struct Machine {
   std::string name;
   Node node;
-  int tasks = 0;  // one for each GPU
+  int tasks = 0;  // one per GPU
   int threads_per_core = 1;
   int domains = 0;      // with CPUs
-  int equal_share = 0;  // cores; 0: there are fewer cores than tasks
+  int equal_share = 0;  // cores per task; 0: fewer cores than tasks
 };
 
 Machine read(const fs::path& path) {
@@ -44,12 +44,12 @@ Machine read(const fs::path& path) {
   return machine;
 }
 
-/// How many of the tasks are local, in each respect.
+/// The number of local tasks, by resource.
 struct Local {
-  int cores = 0;    // tasks all of whose cores are on their GPU's domain
-  int memory = 0;   // tasks all of whose memory comes from there
-  int nic = 0;      // tasks with a NIC that no other is nearer than
-  double part = 0;  // of all cores of all tasks, those on their GPU's domain
+  int cores = 0;    // tasks whose cores are all on their GPU's domain
+  int memory = 0;   // tasks whose memory is all on their GPU's domain
+  int nic = 0;      // tasks with one of the nearest NICs
+  double part = 0;  // share of all tasks' cores that are on their GPU's domain
   bool has_nics = false;
 };
 
@@ -75,7 +75,7 @@ bool count_cores(const Node& node, const Gpu& gpu, const CpuSet& cpus, int& near
   return near - near_before == all - all_before;
 }
 
-/// GPU i goes to task i, memory is where the task first touches it, and the first port is taken.
+/// Task i gets GPU i and the first port; its memory is where it first touches it.
 Local slurm_alone(const Machine& machine, const std::vector<CpuSet>& bound) {
   Local local;
   int near = 0, all = 0;
@@ -122,7 +122,7 @@ Placement placed(const Machine& machine, int cores_per_task, const CpuSet& cpus)
   return place(machine.node, request);
 }
 
-/// "4/8", and the share of cores where that says more.
+/// "4/8", and the share of cores if tasks are partly local.
 std::string cores_cell(const Local& local, int tasks) {
   std::string cell = std::to_string(local.cores) + "/" + std::to_string(tasks);
   if (std::abs(local.part - static_cast<double>(local.cores) / tasks) > 0.005)
@@ -137,14 +137,14 @@ std::string cells(const Local& local, int tasks) {
 
 void whole_node_table(const std::vector<Machine>& machines) {
   std::printf(
-      "Each task asks for an equal share of the node's cores:\n\n"
+      "Each task requests an equal share of the node's cores:\n\n"
       "| machine | GPUs | domains | cores a task | Slurm alone: cores | memory | first port | Muster: cores "
       "| memory | nearest port "
       "| Muster's own share | its cores |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const auto& machine : machines) {
     const auto& [name, node, tasks, threads, domains, share] = machine;
     const int cpus = std::max(1, share) * threads;
-    const auto bound = bound_by_slurm(node, allotted_by_slurm(node, tasks, cpus), tasks, cpus);
+    const auto bound = bind_like_slurm(node, allocate_like_slurm(node, tasks, cpus), tasks, cpus);
     const auto own = placed(machine, 0, {});
     std::printf("| %s | %d | %d | %s | %s | %s | %d | %s |\n", name.c_str(), tasks, domains,
                 share > 0 ? std::to_string(share).c_str() : "fewer cores than tasks",
@@ -165,8 +165,8 @@ void one_core_table(const std::vector<Machine>& machines) {
   for (const auto& machine : machines) {
     if (machine.equal_share == 0) continue;
     const int tasks = machine.tasks, cpus = machine.threads_per_core;
-    const CpuSet allotted = allotted_by_slurm(machine.node, tasks, cpus);
-    const auto alone = slurm_alone(machine, bound_by_slurm(machine.node, allotted, tasks, cpus));
+    const CpuSet allotted = allocate_like_slurm(machine.node, tasks, cpus);
+    const auto alone = slurm_alone(machine, bind_like_slurm(machine.node, allotted, tasks, cpus));
     const auto same = with_muster(machine, placed(machine, 1, allotted));
     const auto whole = with_muster(machine, placed(machine, 1, {}));
     std::printf("| %s | %d | %s | %d/%d | %d/%d | %d/%d | %d/%d | %d/%d | %d/%d |\n", machine.name.c_str(),

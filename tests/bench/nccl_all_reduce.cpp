@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a job takes from join() to its first all-reduce on GPU memory, and all-reduce times as nccl-tests
-// defines them: on_ranks N bench_nccl_all_reduce [MOST_BYTES] (or mpirun -n N), 256 MiB if not given. Times
-// are the slowest rank's; rank 0 prints. Several ranks on one GPU take turns on it and go through sockets
-// (tests/gpu/one_gpu.hpp): no measure of NCCL on GPUs of their own.
+// The time from join() to the first all-reduce on GPU memory, and all-reduce times as nccl-tests defines
+// them: on_ranks N bench_nccl_all_reduce [MOST_BYTES] (or mpirun -n N), 256 MiB by default. Times are the
+// slowest rank's; rank 0 prints. Several ranks on one GPU share it in turns and communicate through sockets
+// (tests/gpu/one_gpu.hpp): then this does not measure NCCL on separate GPUs.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -34,8 +34,9 @@ double slowest(Communicator& world, double ms) {
   return ms;
 }
 
-// Back to back on one stream, as nccl-tests times it. The median of `repeats`, in ms an operation.
-double time_of(Communicator& world, std::span<float> data, int operations, int repeats) {
+// Times operations back to back on one stream, as nccl-tests does: the median of `repeats`, in ms per
+// operation.
+double measure_ms(Communicator& world, std::span<float> data, int operations, int repeats) {
   std::vector<float> const ones(data.size(), 1.0f);
   std::vector<double> times;
   for (int repeat = 0; repeat <= repeats; ++repeat) {  // the first one warms up
@@ -62,9 +63,9 @@ double time_once(Communicator& world, std::span<float> data) {
   return ms_since(begin);
 }
 
-// Whether the first operations are slower than the next ones: of one float, and of all `data`, for which NCCL
-// takes another algorithm.
-void tell_start(Job& job, Communicator& world, std::span<float> data, double joined, double connected) {
+// Prints whether the first operations are slower than later ones: of one float, and of all `data`, for which
+// NCCL uses another algorithm.
+void print_start(Job& job, Communicator& world, std::span<float> data, double joined, double connected) {
   double const small[] = {time_once(world, data.first(1)), time_once(world, data.first(1))};
   double const large[] = {time_once(world, data), time_once(world, data)};
   const auto& timings = job.timings();
@@ -92,18 +93,18 @@ int run(int gpus, std::size_t most) {
   auto const begin = Clock::now();
   auto job = Job::join({.device = Device::cuda});
   double const joined = ms_since(begin);
-  one_gpu::use(gpus, job.local_rank());
+  one_gpu::select_gpu(gpus, job.local_rank());
   auto world = job.world();
   double const connected = ms_since(begin);
   float* memory = nullptr;
   one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&memory), most));
   one_gpu::check(cudaMemset(memory, 0, most));
-  tell_start(job, world, {memory, most / sizeof(float)}, joined, connected - joined);
+  print_start(job, world, {memory, most / sizeof(float)}, joined, connected - joined);
   for (std::size_t bytes = 8; bytes <= most; bytes = bytes == 8 ? std::size_t{1} << 20 : bytes * 256) {
     int const operations = bytes > std::size_t{1} << 20 ? 4 : 16;
-    double const ms = time_of(world, {memory, bytes / sizeof(float)}, operations, 5);
+    double const ms = measure_ms(world, {memory, bytes / sizeof(float)}, operations, 5);
     double const rate = static_cast<double>(bytes) / ms / 1e6;
-    // Alone there is nothing to do in place: what the call costs.
+    // With one rank an in-place all-reduce does nothing: this is the cost of the call.
     if (job.rank() == 0) std::printf("ranks %d  %9zu bytes  %10.4f ms", job.size(), bytes, ms);
     if (job.rank() == 0 && job.size() > 1)
       std::printf("  algorithm bandwidth %8.3f GB/s  bus bandwidth %8.3f GB/s", rate,
@@ -122,7 +123,7 @@ int run(int gpus, std::size_t most) {
 int main(int argc, char** argv) {
   int const gpus = one_gpu::count_gpus();
   if (gpus == 0) return 77;
-  one_gpu::share(gpus);
+  one_gpu::share_only_gpu(gpus);
   try {
     return run(gpus, argc > 1 ? std::stoul(argv[1]) : std::size_t{256} << 20);
   } catch (const Error& error) {

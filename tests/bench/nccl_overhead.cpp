@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What our call costs over NCCL's own: bench_nccl_overhead, a world of one rank with one GPU. Times from a
-// call to its return, in turns with the raw call on a communicator of the same NCCL and configuration, on the
-// same stream and buffers; medians over batches, in microseconds a call. With one rank in place NCCL has
-// nothing to do, so that the call itself is what is measured; out of place it enqueues a copy.
+// The overhead of our call over NCCL's own: bench_nccl_overhead, a world of one rank with one GPU. Times from
+// a call to its return, alternating with the raw call on a communicator of the same NCCL and configuration,
+// on the same stream and buffers; medians over batches, in microseconds per call. With one rank an in-place
+// operation gives NCCL nothing to do, so the time is the call's; out of place NCCL enqueues a copy.
 #include <dlfcn.h>
 #include <nccl.h>
 
@@ -32,7 +32,7 @@ Function* find(void* library, const char* name) {
   return function;
 }
 
-// NCCL without us, as libmuster loads it: the same library, which is in the process already.
+// NCCL without Muster, but from the same library that libmuster loaded into this process.
 class Raw {
  public:
   explicit Raw(int blocking) {
@@ -48,7 +48,7 @@ class Raw {
     config.blocking = blocking;
     require(find<decltype(::ncclCommInitRankConfig)>(library, "ncclCommInitRankConfig")(&comm_, 1, id, 0,
                                                                                         &config));
-    settle();
+    wait_until_done();
   }
   ~Raw() { abort_(comm_); }
   Raw(const Raw&) = delete;
@@ -56,7 +56,7 @@ class Raw {
 
   void all_reduce(const float* in, float* out, std::size_t count, cudaStream_t stream) {
     require(all_reduce_(in, out, count, ncclFloat32, ncclSum, comm_, stream));
-    settle();
+    wait_until_done();
   }
 
  private:
@@ -64,15 +64,15 @@ class Raw {
     if (result != ncclSuccess && result != ncclInProgress) throw std::runtime_error("NCCL refused");
     last = result;
   }
-  // What a caller of a non-blocking communicator has to do.
-  void settle() {
+  // Waits as a caller of a non-blocking communicator must.
+  void wait_until_done() {
     auto const until = Clock::now() + std::chrono::seconds(60);
     while (last == ncclInProgress) {
       if (Clock::now() > until) throw std::runtime_error("NCCL is not ready after 60 s");
       std::this_thread::yield();
-      ncclResult_t asked = ncclSuccess;
-      require(state_(comm_, &asked));
-      require(asked);
+      ncclResult_t state = ncclSuccess;
+      require(state_(comm_, &state));
+      require(state);
     }
   }
 
@@ -92,8 +92,8 @@ double median(std::vector<double> values) {
 constexpr int batches = 201;
 constexpr int calls = 200;
 
-// The calls of each batch follow one another on one stream, which is empty before.
-double time_of_batch(cudaStream_t stream, const std::function<void()>& call) {
+// The calls of a batch run back to back on one stream, which is empty before.
+double measure_batch(cudaStream_t stream, const std::function<void()>& call) {
   one_gpu::check(cudaStreamSynchronize(stream));
   auto const begin = Clock::now();
   for (int i = 0; i < calls; ++i) call();
@@ -105,7 +105,7 @@ void compare(const char* what, cudaStream_t stream, const std::vector<std::funct
   std::vector<std::vector<double>> times(ways.size());
   for (int batch = 0; batch <= batches; ++batch) {  // the first one warms up
     for (std::size_t way = 0; way < ways.size(); ++way) {
-      double const time = time_of_batch(stream, ways[way]);
+      double const time = measure_batch(stream, ways[way]);
       if (batch > 0) times[way].push_back(time);
     }
   }
@@ -120,7 +120,7 @@ void compare(const char* what, cudaStream_t stream, const std::vector<std::funct
 int run() {
   auto job = Job::join({.device = Device::cuda});
   if (job.size() != 1) throw std::runtime_error("start it as one rank");
-  one_gpu::use(1, 0);
+  one_gpu::select_gpu(1, 0);
   auto world = job.world();
   Raw blocking(1);
   Raw non_blocking(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step of the reducer takes on GPU memory, by mode, with nothing to hide it behind: on_ranks N
-// bench_nccl_reducer [BYTES] (or mpirun -n N), 256 MiB of gradients if not given. The median of 20 steps, the
-// slowest rank's; rank 0 prints. Several ranks on one GPU take turns on it and go through sockets
+// The time of a reducer step on GPU memory, by mode, with no computation to overlap: on_ranks N
+// bench_nccl_reducer [BYTES] (or mpirun -n N), 256 MiB of gradients by default. The median of 20 steps, the
+// slowest rank's; rank 0 prints. Several ranks on one GPU share it in turns and communicate through sockets
 // (tests/gpu/one_gpu.hpp).
 #include <algorithm>
 #include <chrono>
@@ -18,8 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of one step, in ms, from its first ready() until the GPU is done.
-double time_of(Communicator& world, Reducer& reducer) {
+// The time of one step in ms, from its first ready() until the GPU is done.
+double measure_ms(Communicator& world, Reducer& reducer) {
   constexpr int steps = 20;
   std::vector<double> times;
   for (int step = -3; step < steps; ++step) {  // the first ones warm up
@@ -55,7 +55,7 @@ void bench(Job& job, std::size_t bytes) {
                 bytes >> 20);
   for (const auto& mode : modes) {
     Reducer reducer(world, sizes, mode.options);
-    double slowest = time_of(world, reducer);
+    double slowest = measure_ms(world, reducer);
     job.host_world().all_reduce(std::span(&slowest, 1), Reduction::max);
     if (world.rank() == 0) std::printf("%-32s %10.3f\n", mode.name, slowest);
   }
@@ -66,10 +66,10 @@ void bench(Job& job, std::size_t bytes) {
 int main(int argc, char** argv) {
   int const gpus = one_gpu::count_gpus();
   if (gpus == 0) return 77;
-  one_gpu::share(gpus);
+  one_gpu::share_only_gpu(gpus);
   try {
     auto job = Job::join({.device = Device::cuda});
-    one_gpu::use(gpus, job.local_rank());
+    one_gpu::select_gpu(gpus, job.local_rank());
     bench(job, argc > 1 ? std::stoull(argv[1]) : std::size_t{256} << 20);
     job.leave();
     return 0;

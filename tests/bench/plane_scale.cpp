@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control plane costs rank 0 as jobs grow, to 100,000 ranks: plane_scale [RANKS...].
+// The control plane's cost for rank 0 in jobs of up to 100,000 ranks: plane_scale [RANKS...].
 //
-// Rank 0 is the real one (control::Leader behind its real gates), in a process of its own; so are the
-// connections to it (control::SecureChannel). The hosts behind them are simulated: a host of 8 ranks is one
-// connection that says what its leader and the seven ranks behind it say. Before anything else that is
-// compared, byte by byte as counted by a TCP relay in between, with jobs of real planes of 16, 32 and 64
-// ranks.
+// Rank 0 is real (control::Coordinator behind its real acceptors), in its own process; so are the connections
+// to it (control::SecureChannel). The hosts behind them are simulated: a host of 8 ranks is one connection
+// that sends the messages of its leader and of the seven ranks behind it. First the simulation is compared,
+// byte by byte as counted by a TCP relay, with jobs of real control planes of 16, 32 and 64 ranks.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -29,155 +28,155 @@ namespace {
 struct Row {
   std::string operation;
   bench::Traffic at_rank_0;
-  std::uint64_t in_all = 0;
+  std::uint64_t total_messages = 0;
   int depth = 0;
-  double seconds = 0;    // until everybody has its answer
+  double seconds = 0;    // until every rank has its answer
   double processor = 0;  // of rank 0's control thread
 };
 
 void print(int ranks, const Row& row) {
   fmt::print("| {} | {} | {} | {} | {:.1f} | {:.1f} | {} | {:.3f} | {:.3f} |\n", ranks, row.operation,
-             row.in_all, row.at_rank_0.messages_in + row.at_rank_0.messages_out,
+             row.total_messages, row.at_rank_0.messages_in + row.at_rank_0.messages_out,
              static_cast<double>(row.at_rank_0.bytes_in) / 1000,
              static_cast<double>(row.at_rank_0.bytes_out) / 1000, row.depth, row.processor, row.seconds);
   std::fflush(stdout);
 }
 
-std::vector<int> everybody(int ranks) {
+std::vector<int> all_ranks(int ranks) {
   std::vector<int> members;
   for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
   return members;
 }
 
-// What a rank says when it comes to a round of everybody. Not ControlPlane's own words, which its bytes are compared
-// with.
-Message arrival(const std::string& name, int root, const Blob& blob = {}, bool last = false) {
+// A rank's message in a round of all ranks. Written out here, not taken from ControlPlane, whose bytes it is
+// compared with.
+Message contribution(const std::string& name, int root, const Blob& blob = {}, bool last = false) {
   return {{"is", "arrive"}, {"name", name}, {"root", root},
           {"ms", 60'000},   {"last", last}, {"blob", Message::binary(blob)}};
 }
 
 class SimulatedJob {
  public:
-  explicit SimulatedJob(int ranks) : ranks_(ranks), leader_(ranks, key_), hosts_(io_, ranks, key_) {}
+  explicit SimulatedJob(int ranks) : ranks_(ranks), coordinator_(ranks, key_), hosts_(io_, ranks, key_) {}
   ~SimulatedJob() { hosts_.close(); }
   SimulatedJob(const SimulatedJob&) = delete;
   SimulatedJob& operator=(const SimulatedJob&) = delete;
 
-  // Connections, and the barrier that ends a join.
+  // The connections, and the barrier that ends a join.
   Row join() {
     return measured("join", 12, [&] {
-      hosts_.connect(leader_.port());
-      round(arrival("join", 0), {});
+      hosts_.connect(coordinator_.port());
+      round(contribution("join", 0), {});
     });
   }
   Row barrier() {
-    return measured("barrier", 4, [&] { round(arrival("b", 0), {}); });
+    return measured("barrier", 4, [&] { round(contribution("b", 0), {}); });
   }
-  // One NCCL id, 128 bytes, from rank 0 to all; above 128 ranks NCCL takes several, which come in one
-  // message.
+  // One NCCL id, 128 bytes, from rank 0 to all; above 128 ranks NCCL uses several, sent in one message.
   Row broadcast_ids() {
     Blob const ids(128 * static_cast<std::size_t>(1 + (ranks_ - 1) / 128));
-    if (ranks_ > most_ranks_sent)
-      return computed("broadcast of NCCL ids", arrival("ids", 0),
+    if (ranks_ > max_ranks_sent)
+      return computed("broadcast of NCCL ids", contribution("ids", 0),
                       {{"is", "done"}, {"name", "ids"}, {"last", false}, {"blobs", {Message::binary(ids)}}});
-    return measured("broadcast of NCCL ids", 4, [&] { round(arrival("ids", 0), arrival("ids", 0, ids)); });
+    return measured("broadcast of NCCL ids", 4,
+                    [&] { round(contribution("ids", 0), contribution("ids", 0, ids)); });
   }
-  // What split() needs: two numbers of each rank, to all.
+  // The exchange of split(): two numbers of each rank, to all.
   Row gather() {
-    auto const mine = arrival("split", -1, Blob(8));
-    if (ranks_ <= most_ranks_sent)
-      return measured("gather of 8 bytes (split)", 4, [&] { round(mine, mine); });
+    auto const mine = contribution("split", -1, Blob(8));
+    if (ranks_ <= max_ranks_sent) return measured("gather of 8 bytes (split)", 4, [&] { round(mine, mine); });
     Message blobs = Message::array();
     for (int rank = 0; rank < ranks_; ++rank) blobs.push_back(Message::binary(Blob(8)));
     return computed("gather of 8 bytes (split)", mine,
                     {{"is", "done"}, {"name", "split"}, {"last", false}, {"blobs", std::move(blobs)}});
   }
-  // The last barrier: that its ranks go then a host's leader tells nobody.
+  // The final barrier: a host leader does not forward its ranks' disconnects after it.
   Row leave() {
-    return measured("leave", 4, [&] { last_barrier(); });
+    return measured("leave", 4, [&] { final_barrier(); });
   }
   Row failure() {
     return measured("failure", 4, [&] {
       hosts_.expect_answers();
-      hosts_.say_of_last({{"is", "broken"},
-                          {"code", 1},
-                          {"speaker", ranks_ - 1},
-                          {"text", "a reason of about this length"}});
+      hosts_.send_from_last({{"is", "broken"},
+                             {"code", 1},
+                             {"speaker", ranks_ - 1},
+                             {"text", "a reason of about this length"}});
       wait();
     });
   }
-  // What traffic_of_real_job() does, for comparison: bytes over TCP only.
+  // The same operations as measure_real_job(), for comparison; bytes over TCP only.
   bench::Traffic traffic_over_tcp() {
     hosts_.reset_traffic();
-    hosts_.connect(leader_.port());
-    round(arrival("join", 0), {});
-    round(arrival("ids", 0), arrival("ids", 0, Blob(128)));
-    auto const split = arrival("split", -1, Blob(8));
+    hosts_.connect(coordinator_.port());
+    round(contribution("join", 0), {});
+    round(contribution("ids", 0), contribution("ids", 0, Blob(128)));
+    auto const split = contribution("split", -1, Blob(8));
     round(split, split);
-    last_barrier();
+    final_barrier();
     return hosts_.traffic_over_tcp();
   }
 
  private:
-  // Of more ranks, answers that are as many as the hosts and as long as the job is large are counted and not
-  // sent: they are gigabytes, which one thread does not take off so many connections in time.
-  static constexpr int most_ranks_sent = 4096;
+  // With more ranks, an answer for each host that grows with the job is counted and not sent: these are
+  // gigabytes, which one thread cannot receive from so many connections in time.
+  static constexpr int max_ranks_sent = 4096;
 
   Row computed(const std::string& name, const Message& theirs, const Message& answer) {
-    auto const traffic = hosts_.traffic_of_round(theirs, answer);
+    auto const traffic = hosts_.compute_round_traffic(theirs, answer);
     return {name + ", computed", traffic, hosts_.messages_inside(), 4, 0, 0};
   }
-  // Everybody comes with `theirs`, rank 0 with `own` where that differs.
+  // Every rank sends `theirs`; rank 0 sends `own` if that is not null.
   void round(const Message& theirs, const Message& own) {
     hosts_.expect_answers();
-    leader_.say(own.is_null() ? theirs : own);
-    hosts_.say_of_each(theirs);
+    coordinator_.send(own.is_null() ? theirs : own);
+    hosts_.send_from_each(theirs);
     wait();
   }
-  void last_barrier() { round(arrival("leave", 0, {}, true), {}); }
+  void final_barrier() { round(contribution("leave", 0, {}, true), {}); }
   void wait() {
     hosts_.run_until_answered();
-    leader_.wait_for_answer();
+    coordinator_.wait_for_result();
   }
   template <typename Operation>
   Row measured(const std::string& name, int depth, Operation operation) {
     hosts_.reset_traffic();
     auto const began = std::chrono::steady_clock::now();
-    auto const processor = leader_.processor_time();
+    auto const processor = coordinator_.processor_time();
     operation();
-    Row row{name, hosts_.traffic(), 0, depth, 0, leader_.processor_time() - processor};
+    Row row{name, hosts_.traffic(), 0, depth, 0, coordinator_.processor_time() - processor};
     row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    row.in_all = row.at_rank_0.messages_in + row.at_rank_0.messages_out + hosts_.messages_inside();
+    row.total_messages = row.at_rank_0.messages_in + row.at_rank_0.messages_out + hosts_.messages_inside();
     return row;
   }
 
   int ranks_;
   Key key_ = random_key();
-  bench::LeaderProcess leader_;  // before the hosts: they leave first
+  bench::CoordinatorProcess coordinator_;  // declared before the hosts, which are destroyed first
   asio::io_context io_;
   bench::SimulatedHosts hosts_;
 };
 
-// Bytes between rank 0 and the other hosts' leaders in a job of real planes: join's barrier, a broadcast, a
-// gather.
-bench::Traffic traffic_of_real_job(int ranks) {
+// The bytes between rank 0 and the other hosts' leaders in a job of real control planes: join's barrier, a
+// broadcast, a gather.
+bench::Traffic measure_real_job(int ranks) {
   Key const key = random_key();
-  ControlPlaneOptions const options{bench::roster_of(ranks), bench::leaders_of_hosts(ranks), 0ms};
+  ControlPlaneOptions const options{bench::make_roster(ranks), bench::find_host_leaders(ranks), 0ms};
   auto const rank_0 = ControlPlane::listen(key);
-  rank_0->lead(options);
+  rank_0->start_coordinator(options);
   bench::TcpCounter counter(rank_0->port());
   std::vector<std::thread> threads;
   auto const calls = [ranks](ControlPlane& plane) {
-    auto const members = everybody(ranks);
+    auto const members = all_ranks(ranks);
     plane.barrier("join", 60s);
     plane.broadcast("ids", members, 0, plane.rank() == 0 ? Blob(128) : Blob{}, 60s);
     plane.gather("split", members, Blob(8), 60s);
-    plane.last_barrier("leave", 60s);
+    plane.final_barrier("leave", 60s);
     plane.leave();
   };
   for (int rank = 1; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      auto const plane = ControlPlane::follow(rank, options, {"127.0.0.1"}, counter.port(), key, Deadline(60s));
+      auto const plane =
+          ControlPlane::connect(rank, options, {"127.0.0.1"}, counter.port(), key, Deadline(60s));
       calls(*plane);
     });
   calls(*rank_0);
@@ -188,7 +187,7 @@ bench::Traffic traffic_of_real_job(int ranks) {
 bool compare_with_real_jobs() {
   bool same = true;
   for (int const ranks : {16, 32, 64}) {
-    auto const real = traffic_of_real_job(ranks);
+    auto const real = measure_real_job(ranks);
     auto const simulated = SimulatedJob(ranks).traffic_over_tcp();
     bool const equal = real.bytes_in == simulated.bytes_in && real.bytes_out == simulated.bytes_out;
     fmt::print("{} ranks: real planes {} bytes to rank 0 and {} from it, simulated {} and {}{}\n", ranks,
@@ -199,7 +198,7 @@ bool compare_with_real_jobs() {
   return same;
 }
 
-void allow_files(int ranks) {
+void ensure_open_files(int ranks) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   auto const needed = static_cast<rlim_t>(ranks / ranks_per_host + ranks_per_host + 1000);
@@ -223,7 +222,7 @@ int main(int argc, char** argv) {
         "| rank 0's thread, s | until all "
         "have it, s |\n|---|---|---|---|---|---|---|---|---|\n");
     for (int const ranks : sizes) {
-      allow_files(ranks);
+      ensure_open_files(ranks);
       {
         SimulatedJob job(ranks);
         print(ranks, job.join());

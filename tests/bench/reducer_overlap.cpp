@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What overlap hides: mpirun -n N bench_reducer [MIB [PARAMETERS]], 64 MiB of gradients in 96 parameters if
-// not given. A backward pass that takes as long as the reduction alone, first as work on this core ("busy")
-// and then as waiting, as for a device that computes ("idle"); buckets of several sizes, the measured one
-// among them, in both types; with overlap and without. Medians of steps, in ms, of the slowest rank; rank 0
-// prints.
+// How much of the reduction overlap hides: mpirun -n N bench_reducer [MIB [PARAMETERS]], by default 64 MiB of
+// gradients in 96 parameters. A backward pass takes as long as the reduction alone, first as work on this
+// core ("busy"), then as waiting, like a computing device ("idle"). Measures buckets of several sizes, the
+// automatic one among them, in both types, with and without overlap. Medians of steps, in ms, of the slowest
+// rank; rank 0 prints.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -42,8 +42,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Times time_of(Communicator& world, const std::vector<std::size_t>& sizes, const ReducerOptions& options,
-              double backward_ms, bool busy, std::size_t& bucket_bytes) {
+Times measure_ms(Communicator& world, const std::vector<std::size_t>& sizes, const ReducerOptions& options,
+                 double backward_ms, bool busy, std::size_t& bucket_bytes) {
   Reducer reducer(world, sizes, options);
   bucket_bytes = reducer.bucket_bytes();
   std::vector<double> step, communication, exposed;
@@ -55,7 +55,7 @@ Times time_of(Communicator& world, const std::vector<std::size_t>& sizes, const 
       reducer.ready(i);
     }
     reducer.finish();
-    if (repeat < 2) continue;  // warming up
+    if (repeat < 2) continue;  // warm-up
     auto const statistics = reducer.last_step();
     double all[] = {ms_since(begin), statistics.communication * 1e3, statistics.exposed * 1e3};
     world.all_reduce(std::span<double>(all), Reduction::max);
@@ -71,7 +71,7 @@ int run(std::size_t mib, std::size_t parameters) {
   auto world = job.world();
   std::vector<std::size_t> const sizes(parameters, mib * (1u << 20) / sizeof(float) / parameters);
   std::size_t measured = 0;
-  Times const alone = time_of(world, sizes, {.overlap = false}, 0, true, measured);
+  Times const alone = measure_ms(world, sizes, {.overlap = false}, 0, true, measured);
   double const backward = alone.communication;
   if (world.rank() == 0) {
     std::printf(
@@ -87,8 +87,8 @@ int run(std::size_t mib, std::size_t parameters) {
         for (bool const overlap : {false, true}) {
           std::size_t bytes = bucket;
           auto const times =
-              time_of(world, sizes, {.bucket_bytes = bucket, .bfloat16 = bfloat16, .overlap = overlap},
-                      backward, busy, bytes);
+              measure_ms(world, sizes, {.bucket_bytes = bucket, .bfloat16 = bfloat16, .overlap = overlap},
+                         backward, busy, bytes);
           if (world.rank() != 0) continue;
           std::printf("%-6s %-9s %11zu%s %9s %10.2f %10.2f %10.2f\n", busy ? "busy" : "idle",
                       bfloat16 ? "bfloat16" : "float32", bytes, bucket == measured ? "*" : " ",

@@ -12,14 +12,14 @@
 
 #include "cbor.hpp"
 #include "muster/job.hpp"
-#include "transport/secure_channel.hpp"
 #include "transport/handshake.hpp"
+#include "transport/secure_channel.hpp"
 
 namespace muster::bench {
 
 inline constexpr int ranks_per_host = 8;
 
-inline std::vector<Hello> roster_of(int ranks) {
+inline std::vector<Hello> make_roster(int ranks) {
   std::vector<Hello> roster(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     auto& hello = roster[static_cast<std::size_t>(rank)];
@@ -29,13 +29,13 @@ inline std::vector<Hello> roster_of(int ranks) {
   return roster;
 }
 
-inline std::vector<int> leaders_of_hosts(int ranks) {
+inline std::vector<int> find_host_leaders(int ranks) {
   std::vector<int> leaders;
   for (int rank = 0; rank < ranks; ++rank) leaders.push_back(rank - rank % ranks_per_host);
   return leaders;
 }
 
-/// At one end: whole frames, their length and seal included.
+/// Traffic at one end: whole frames, with length and authentication tag.
 struct Traffic {
   std::uint64_t messages_in = 0;
   std::uint64_t messages_out = 0;
@@ -43,68 +43,71 @@ struct Traffic {
   std::uint64_t bytes_out = 0;
 };
 
-/// Rank 0's connections, from the other side: one from each other host's leader (TCP) and one from each rank
-/// of its own host (UNIX socket). Everything on the calling thread.
+/// The other ends of rank 0's connections: one for each other host's leader (TCP) and one for each rank of
+/// rank 0's host (UNIX socket). Runs on the calling thread.
 class SimulatedHosts {
  public:
   SimulatedHosts(asio::io_context& io, int ranks, const control::Key& key)
       : io_(io), ranks_(ranks), key_(key) {}
 
-  /// Every connection comes and proves itself.
+  /// Opens every connection and authenticates it.
   void connect(std::uint16_t port) {
     for (int rank = 1; rank < std::min(ranks_, ranks_per_host); ++rank)
       add(rank, control::local_endpoint(control::local_name(key_, 0)));
     for (int rank = ranks_per_host; rank < ranks_; rank += ranks_per_host)
       add(rank, control::tcp_endpoint(asio::ip::address_v4::loopback(), port));
-    // As many at a time as a listening socket keeps.
+    // As many at a time as a listening socket's backlog holds.
     for (std::size_t i = 0; i < 256; ++i) connect_next();
     run_until([this] { return connected_ == connections_.size(); });
     for (const auto& connection : connections_)
       if (connection->rank >= ranks_per_host)
-        for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank)
-          say(*connection, {{"is", "came"}, {"rank", rank}});
+        for (int rank = connection->rank + 1; rank < host_end(*connection); ++rank)
+          send(*connection, {{"is", "came"}, {"rank", rank}});
   }
 
-  /// What a rank says, said by each but rank 0: to rank 0, or to its host's leader, which hands it on.
-  void say_of_each(const control::Message& message) {
+  /// Sends the message from each rank but rank 0: to rank 0, or to its host's leader, which forwards it.
+  void send_from_each(const control::Message& message) {
     for (const auto& connection : connections_) {
-      say(*connection, message);
+      send(*connection, message);
       if (connection->rank < ranks_per_host) continue;
-      for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank) {
-        say(*connection, {{"is", "from"}, {"rank", rank}, {"message", message}});
+      for (int rank = connection->rank + 1; rank < host_end(*connection); ++rank) {
+        send(*connection, {{"is", "from"}, {"rank", rank}, {"message", message}});
         ++inside_;
       }
     }
   }
-  /// The last host's leader says something of its own.
-  void say_of_last(const control::Message& message) { say(*connections_.back(), message); }
+  /// Sends a message of the last host's leader.
+  void send_from_last(const control::Message& message) { send(*connections_.back(), message); }
 
-  /// The traffic of a round in which each says `message` and everybody gets `answer`, without saying it.
-  Traffic traffic_of_round(const control::Message& message, const control::Message& answer) {
+  /// Computes, without sending, the traffic of a round in which each rank sends `message` and gets `answer`.
+  Traffic compute_round_traffic(const control::Message& message, const control::Message& answer) {
     reset_traffic();
-    auto const size = [](const control::Message& said) { return write_cbor(said).size() + frame_bytes; };
-    auto const answer_bytes = size(answer);
+    auto const size = [](const control::Message& content) {
+      return write_cbor(content).size() + frame_bytes;
+    };
+    auto const server_hello_bytes = size(answer);
     for (const auto& connection : connections_) {
       count_in(*connection, 1, size(message));
       if (connection->rank < ranks_per_host) {
-        count_out(*connection, 1, answer_bytes);
+        count_out(*connection, 1, server_hello_bytes);
         continue;
       }
       std::vector<int> ranks{connection->rank};
-      for (int rank = connection->rank + 1; rank < end_of(*connection); ++rank, ++inside_) {
+      for (int rank = connection->rank + 1; rank < host_end(*connection); ++rank, ++inside_) {
         count_in(*connection, 1, size({{"is", "from"}, {"rank", rank}, {"message", message}}));
         ranks.push_back(rank);
       }
-      // The answer in an envelope: what the empty one has more than its content.
-      count_out(*connection, 1,
-                size({{"is", "to"}, {"ranks", ranks}, {"message", 0}}) - 1 + answer_bytes - frame_bytes);
+      // The answer in an envelope: the empty envelope's size less its placeholder, plus the answer's.
+      count_out(
+          *connection, 1,
+          size({{"is", "to"}, {"ranks", ranks}, {"message", 0}}) - 1 + server_hello_bytes - frame_bytes);
       inside_ += ranks.size() - 1;
     }
     inside_ += traffic_.messages_in + traffic_.messages_out;
     return traffic_;
   }
   void expect_answers() { answered_ = 0; }
-  /// One message for each host, and for each rank of rank 0's own.
+  /// Waits for one message for each host, and for each rank of rank 0's host.
   void run_until_answered() {
     run_until([this] { return answered_ == connections_.size(); });
   }
@@ -116,13 +119,13 @@ class SimulatedHosts {
   }
 
   void reset_traffic() { traffic_ = local_ = {}, inside_ = 0; }
-  /// At rank 0.
+  /// The traffic at rank 0.
   const Traffic& traffic() const { return traffic_; }
-  /// The bytes of it that are not rank 0's own host's.
+  /// The bytes at rank 0 without those of its own host.
   Traffic traffic_over_tcp() const {
     return {0, 0, traffic_.bytes_in - local_.bytes_in, traffic_.bytes_out - local_.bytes_out};
   }
-  /// Between leaders and ranks of the other hosts.
+  /// Messages between leaders and ranks on the other hosts.
   std::uint64_t messages_inside() const { return inside_; }
 
  private:
@@ -132,16 +135,16 @@ class SimulatedHosts {
     int rank;
     control::Endpoint endpoint;
     control::Socket socket;
-    control::HandshakeTranscript introduction;
-    std::array<std::uint8_t, control::greeting_bytes> greeting{};
-    std::array<std::uint8_t, control::answer_bytes> answer{};
+    control::HandshakeTranscript transcript;
+    std::array<std::uint8_t, control::client_hello_bytes> client_hello{};
+    std::array<std::uint8_t, control::server_hello_bytes> answer{};
     control::Mac proof{};
     std::array<std::uint8_t, 1> welcome{};
     std::shared_ptr<control::SecureChannel> channel;
   };
   static constexpr std::uint64_t frame_bytes = 4 + 16;
 
-  int end_of(const Connection& connection) const {
+  int host_end(const Connection& connection) const {
     return std::min(ranks_, connection.rank + ranks_per_host);
   }
 
@@ -158,58 +161,58 @@ class SimulatedHosts {
     traffic_.bytes_out += bytes;
     if (connection.rank < ranks_per_host) local_.bytes_out += bytes;
   }
-  void say(Connection& connection, const control::Message& message) {
+  void send(Connection& connection, const control::Message& message) {
     count_in(connection, 1, write_cbor(message).size() + frame_bytes);
     connection.channel->send(message);
   }
-  void hear(const Connection& connection, const control::Message& message) {
+  void on_message(const Connection& connection, const control::Message& message) {
     count_out(connection, 1, write_cbor(message).size() + frame_bytes);
     ++answered_;
     if (connection.rank >= ranks_per_host)
-      inside_ += static_cast<std::uint64_t>(end_of(connection) - connection.rank - 1);
+      inside_ += static_cast<std::uint64_t>(host_end(connection) - connection.rank - 1);
   }
 
   static void check(const asio::error_code& error, const char* what) {
     if (error) throw std::runtime_error(fmt::format("a simulated host cannot {}: {}", what, error.message()));
   }
-  // The rank's side of handshake.hpp.
+  // The client's side of handshake.hpp.
   void connect_next() {
-    if (begun_ == connections_.size()) return;
-    auto& connection = *connections_[begun_++];
-    connection.introduction.rank = static_cast<std::uint32_t>(connection.rank);
-    connection.introduction.of_rank = control::random_nonce();
-    connection.greeting =
-        control::make_greeting(connection.introduction.rank, connection.introduction.of_rank);
+    if (started_ == connections_.size()) return;
+    auto& connection = *connections_[started_++];
+    connection.transcript.rank = static_cast<std::uint32_t>(connection.rank);
+    connection.transcript.client_nonce = control::random_nonce();
+    connection.client_hello =
+        control::make_client_hello(connection.transcript.rank, connection.transcript.client_nonce);
     connection.socket.async_connect(connection.endpoint, [this, &connection](const asio::error_code& error) {
       check(error, "connect");
-      asio::write(connection.socket, asio::buffer(connection.greeting));
+      asio::write(connection.socket, asio::buffer(connection.client_hello));
       asio::async_read(connection.socket, asio::buffer(connection.answer),
                        [this, &connection](const asio::error_code& failed, std::size_t) {
                          check(failed, "read the answer");
-                         prove(connection);
+                         send_proof(connection);
                        });
     });
   }
-  void prove(Connection& connection) {
-    std::copy_n(connection.answer.begin(), control::nonce_bytes, connection.introduction.of_leader.begin());
-    connection.proof = control::rank_proof(key_, connection.introduction);
+  void send_proof(Connection& connection) {
+    std::copy_n(connection.answer.begin(), control::nonce_bytes, connection.transcript.server_nonce.begin());
+    connection.proof = control::client_mac(key_, connection.transcript);
     asio::write(connection.socket, asio::buffer(connection.proof));
     asio::async_read(connection.socket, asio::buffer(connection.welcome),
                      [this, &connection](const asio::error_code& failed, std::size_t) {
                        check(failed, "read the welcome");
-                       begin(connection);
+                       start_channel(connection);
                      });
   }
-  void begin(Connection& connection) {
-    count_in(connection, 2, control::greeting_bytes + control::proof_bytes);
-    count_out(connection, 2, control::answer_bytes + 1);
-    // The other ranks of the host do the same at their leader.
+  void start_channel(Connection& connection) {
+    count_in(connection, 2, control::client_hello_bytes + control::mac_bytes);
+    count_out(connection, 2, control::server_hello_bytes + 1);
+    // The other ranks of the host do the same with their leader.
     if (connection.rank >= ranks_per_host)
-      inside_ += 4 * static_cast<std::uint64_t>(end_of(connection) - connection.rank - 1);
+      inside_ += 4 * static_cast<std::uint64_t>(host_end(connection) - connection.rank - 1);
     connection.channel = std::make_shared<control::SecureChannel>(
-        std::move(connection.socket), control::rank_keys(key_, connection.introduction));
+        std::move(connection.socket), control::client_keys(key_, connection.transcript));
     connection.channel->start(
-        [this, &connection](const control::Message& message) { hear(connection, message); },
+        [this, &connection](const control::Message& message) { on_message(connection, message); },
         [](const std::string& reason) { throw std::runtime_error("rank 0 hung up: " + reason); });
     ++connected_;
     connect_next();
@@ -229,7 +232,7 @@ class SimulatedHosts {
   int ranks_;
   control::Key key_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::size_t begun_ = 0;
+  std::size_t started_ = 0;
   std::size_t connected_ = 0;
   std::size_t answered_ = 0;
   Traffic traffic_;

@@ -15,8 +15,8 @@ namespace {
 
 using Socket = std::vector<const Core*>;
 
-/// The sockets and their cores in the order in which Slurm numbers them: hwloc's, along the machine's tree.
-std::vector<Socket> sockets_of(const Node& node) {
+/// The sockets and their cores in Slurm's order: hwloc's, along the machine's tree.
+std::vector<Socket> find_sockets(const Node& node) {
   std::map<int, Socket> by_package;
   for (const auto& core : node.cores) by_package[core.package].push_back(&core);
   std::vector<Socket> sockets;
@@ -31,7 +31,7 @@ std::vector<Socket> sockets_of(const Node& node) {
 
 enum class Bind { sockets, cores, threads, nothing };
 
-/// What task/affinity binds to when the user says nothing.
+/// The entity that task/affinity binds to by default.
 Bind automatic_binding(const std::vector<Socket>& sockets, const CpuSet& allotted, int cpus) {
   int whole_sockets = 0, part_sockets = 0, cores = 0;
   for (const auto& socket : sockets) {
@@ -48,8 +48,8 @@ Bind automatic_binding(const std::vector<Socket>& sockets, const CpuSet& allotte
   return cpus == allotted.size() ? Bind::threads : Bind::nothing;
 }
 
-/// `cpus` and what else of allotted lies on the same sockets or cores.
-CpuSet widened(const std::vector<Socket>& sockets, const CpuSet& allotted, const CpuSet& cpus, Bind bind) {
+/// `cpus`, and all other allotted CPUs on the same sockets or cores.
+CpuSet widen(const std::vector<Socket>& sockets, const CpuSet& allotted, const CpuSet& cpus, Bind bind) {
   CpuSet wide = cpus;
   for (const auto& socket : sockets) {
     CpuSet all;
@@ -64,15 +64,15 @@ CpuSet widened(const std::vector<Socket>& sockets, const CpuSet& allotted, const
 
 }  // namespace
 
-CpuSet allotted_by_slurm(const Node& node, int tasks, int cpus_per_task) {
-  const auto sockets = sockets_of(node);
+CpuSet allocate_like_slurm(const Node& node, int tasks, int cpus_per_task) {
+  const auto sockets = find_sockets(node);
   std::vector<std::size_t> kept;
   std::size_t threads = 1;
   for (const auto& socket : sockets) {
     kept.push_back(socket.size());
     for (const Core* core : socket) threads = std::max(threads, static_cast<std::size_t>(core->cpus.size()));
   }
-  // Cores that are too many leave one by one, from each socket in turn.
+  // Remove surplus cores one by one, from each socket in turn.
   const auto wanted =
       (static_cast<std::size_t>(tasks) * static_cast<std::size_t>(cpus_per_task) + threads - 1) / threads;
   for (std::size_t s = 0, left = node.cores.size(); left > wanted; s = (s + 1) % sockets.size()) {
@@ -87,13 +87,13 @@ CpuSet allotted_by_slurm(const Node& node, int tasks, int cpus_per_task) {
   return allotted;
 }
 
-std::vector<CpuSet> bound_by_slurm(const Node& node, const CpuSet& allotted, int tasks, int cpus_per_task) {
-  const auto sockets = sockets_of(node);
+std::vector<CpuSet> bind_like_slurm(const Node& node, const CpuSet& allotted, int tasks, int cpus_per_task) {
+  const auto sockets = find_sockets(node);
   const Bind bind = automatic_binding(sockets, allotted, tasks * cpus_per_task);
   std::vector<CpuSet> bound(static_cast<std::size_t>(tasks), allotted);
   if (bind == Bind::nothing) return bound;
 
-  std::vector<std::vector<int>> free;  // for each socket its allotted CPUs, core after core
+  std::vector<std::vector<int>> free;  // by socket: its allotted CPUs, core by core
   std::size_t threads = 1;
   for (const auto& socket : sockets) {
     auto& list = free.emplace_back();
@@ -110,7 +110,7 @@ std::vector<CpuSet> bound_by_slurm(const Node& node, const CpuSet& allotted, int
   for (auto& cpus : bound) {
     CpuSet taken;
     for (std::size_t n = 0; n < per_task; ++n) {
-      // A socket without a free CPU: on to the next, also in the middle of a task.
+      // If a socket has no free CPU, use the next, also in the middle of a task.
       for (std::size_t tried = 0; next[s] >= free[s].size() && tried < free.size(); ++tried)
         s = (s + 1) % free.size();
       if (next[s] >= free[s].size()) break;
@@ -118,7 +118,7 @@ std::vector<CpuSet> bound_by_slurm(const Node& node, const CpuSet& allotted, int
     }
     if (bind == Bind::cores) next[s] += left_idle;
     s = (s + 1) % free.size();  // cyclic: the next task goes to the next socket
-    cpus = widened(sockets, allotted, taken, bind);
+    cpus = widen(sockets, allotted, taken, bind);
   }
   return bound;
 }

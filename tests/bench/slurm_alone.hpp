@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of what Slurm by itself gives the tasks of one node, for comparison: which cores the controller
-// allots to a job with --gpus-per-task=1, and which of them each task is bound to. It stands in for a real
-// Slurm, since nobody has all these machines.
+// A model of Slurm's own placement of the tasks of one node, for comparison: the cores that the controller
+// allots to a job with --gpus-per-task=1, and the cores that each task is bound to. It replaces a real Slurm,
+// because these machines are not available.
 //
 // Allotment: as slurmctld 22.05.8 does it (select/cons_tres, CR_Core), measured with `scontrol show job -d`
 // on nodes of 2 and 4 sockets, with and without Cores= in gres.conf, for jobs with at least as many tasks as
@@ -20,13 +20,13 @@
 namespace muster::bench {
 
 /// The CPUs (whole cores) allotted to a job of `tasks` tasks with --cpus-per-task=`cpus_per_task`, counted in
-/// hardware threads as Slurm counts them. All of the node where that is not enough: Slurm would refuse the
-/// job without --overcommit.
-placement::CpuSet allotted_by_slurm(const placement::Node& node, int tasks, int cpus_per_task);
+/// hardware threads as in Slurm. All of the node if that is too small: Slurm would refuse the job without
+/// --overcommit.
+placement::CpuSet allocate_like_slurm(const placement::Node& node, int tasks, int cpus_per_task);
 
-/// For each task the CPUs that it may run on; all of `allotted` where Slurm binds no task, which is whenever
-/// the tasks' CPUs are not just the sockets, cores or threads allotted.
-std::vector<placement::CpuSet> bound_by_slurm(const placement::Node& node, const placement::CpuSet& allotted,
-                                              int tasks, int cpus_per_task);
+/// The CPUs that each task may run on. All of `allotted` if Slurm binds no task: unless the tasks' CPUs are
+/// exactly the allotted sockets, cores or threads.
+std::vector<placement::CpuSet> bind_like_slurm(const placement::Node& node, const placement::CpuSet& allotted,
+                                               int tasks, int cpus_per_task);
 
 }  // namespace muster::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A SPANK plugin that does nothing: what any plugin costs.
+// A SPANK plugin that does nothing: the baseline cost of any plugin.
 #pragma GCC visibility push(default)
 extern "C" {
 #include <slurm/spank.h>

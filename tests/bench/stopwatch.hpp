@@ -4,16 +4,16 @@
 #include <chrono>
 #include <cstdio>
 
-/// For tests/bench/join: begun as the first thing in main(), said once, when this rank is ready.
+/// For tests/bench/join: started first in main(); prints once, when this rank is ready.
 class Stopwatch {
  public:
-  /// One line on standard output: this rank's time in nanoseconds.
-  void say() const {
-    auto const taken = std::chrono::steady_clock::now() - begun_;
+  /// Prints this rank's time in nanoseconds as one line on stdout.
+  void print() const {
+    auto const taken = std::chrono::steady_clock::now() - start_;
     std::printf("ready %lld\n", static_cast<long long>(std::chrono::nanoseconds(taken).count()));
     std::fflush(stdout);
   }
 
  private:
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For plane_scale: a relay in front of rank 0's port that counts what goes through.
+// For plane_scale: a relay in front of rank 0's port that counts the bytes that pass.
 #pragma once
 
 #include <array>
@@ -46,20 +46,20 @@ class TcpCounter {
       if (error) return;
       auto const pair = std::make_shared<Pair>(std::move(socket));
       pair->leader.connect(target_);
-      hand_on(pair, pair->rank, pair->leader, pair->up, in_);
-      hand_on(pair, pair->leader, pair->rank, pair->down, out_);
+      forward_data(pair, pair->rank, pair->leader, pair->up, in_);
+      forward_data(pair, pair->leader, pair->rank, pair->down, out_);
       accept();
     });
   }
-  void hand_on(const std::shared_ptr<Pair>& pair, tcp::socket& from, tcp::socket& to,
-               std::array<char, 65536>& buffer, std::atomic<std::uint64_t>& count) {
+  void forward_data(const std::shared_ptr<Pair>& pair, tcp::socket& from, tcp::socket& to,
+                    std::array<char, 65536>& buffer, std::atomic<std::uint64_t>& count) {
     from.async_read_some(asio::buffer(buffer), [this, pair, &from, &to, &buffer, &count](
                                                    const asio::error_code& error, std::size_t bytes) {
       asio::error_code ignored;
       if (error) return void(to.shutdown(tcp::socket::shutdown_send, ignored));
       count += bytes;
       asio::write(to, asio::buffer(buffer, bytes), ignored);
-      hand_on(pair, from, to, buffer, count);
+      forward_data(pair, from, to, buffer, count);
     });
   }
 

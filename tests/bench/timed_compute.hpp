@@ -7,22 +7,22 @@
 
 #include "compute/compute.hpp"
 
-/// What a training step spends its time on.
+/// The phases of a training step.
 enum class Phase { products, attention, norms, gelu, classifier, embeddings, finite_and_norm, adamw, count };
 inline constexpr std::array phase_names{"matrix products", "attention",  "layer norms",          "GELU",
                                         "classifier",      "embeddings", "finite? and clipping", "AdamW"};
 
-/// Another Compute whose calls are timed.
+/// Wraps another Compute and times its calls.
 template <typename Real>
 class TimedCompute final : public muster::compute::Compute<Real> {
  public:
   using Sum = muster::compute::Accurate<Real>;
   using Token = muster::compute::Token;
-  /// `now`: seconds.
+  /// `now`: returns the time in seconds.
   TimedCompute(muster::compute::Compute<Real>& inner, std::function<double()> now)
       : inner_(inner), now_(std::move(now)) {}
 
-  /// Seconds by phase, and operations of matrix products, since the last call.
+  /// Seconds by phase, and floating-point operations of matrix products, since the last call.
   std::array<double, static_cast<std::size_t>(Phase::count)> take_seconds() {
     return std::exchange(seconds_, {});
   }
@@ -77,8 +77,10 @@ class TimedCompute final : public muster::compute::Compute<Real> {
                           const Sum* log_sum, const Real* d_out, Real* d_qkv) override {
     time(Phase::attention, [&] { inner_.attention_backward(shape, qkv, out, log_sum, d_out, d_qkv); });
   }
-  void classify(Real* logits, const Token* targets, int rows, int classes, Sum gradient_scale) override {
-    time(Phase::classifier, [&] { inner_.classify(logits, targets, rows, classes, gradient_scale); });
+  void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                             Sum gradient_scale) override {
+    time(Phase::classifier,
+         [&] { inner_.compute_cross_entropy(logits, targets, rows, classes, gradient_scale); });
   }
   double loss() override { return inner_.loss(); }
   double sum_of_squares(const Sum* x, std::size_t count) override {
@@ -92,7 +94,7 @@ class TimedCompute final : public muster::compute::Compute<Real> {
     inner_.round(parameter, rounded, count);
   }
 
-  // A GPT calls none of these.
+  // A GPT does not call these.
   void unfold(const muster::compute::ConvolutionShape&, const Real*, Real*) override {}
   void fold(const muster::compute::ConvolutionShape&, const Real*, Real*) override {}
   void max_pool_relu(const muster::compute::PoolShape&, const Real*, const Real*, Real*) override {}
@@ -100,7 +102,7 @@ class TimedCompute final : public muster::compute::Compute<Real> {
                               const Real*, Real*) override {}
   void relu(const Real*, const Real*, Real*, std::size_t) override {}
   void relu_backward(const Real*, const Real*, Real*, std::size_t) override {}
-  std::int64_t count_right(const Real*, const Token*, int, int) override { return 0; }
+  std::int64_t count_correct(const Real*, const Token*, int, int) override { return 0; }
 
  private:
   template <typename F>

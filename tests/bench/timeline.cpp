@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_timeline: steps of a training loop without the training. Each step has 4 spans and 8 all-reduces of 1
-// MiB, then 1000 all-reduces of 16 floats alone. Rank 0 prints the medians in microseconds;
+// bench_timeline: steps of a training loop without the computation. Each step has 4 spans and 8 all-reduces
+// of 1 MiB; afterwards 1000 all-reduces of 16 floats follow. Rank 0 prints the medians in microseconds;
 // tests/bench/timeline compares runs with and without a timeline.
 #include <algorithm>
 #include <chrono>

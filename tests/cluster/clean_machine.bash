@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# clean_machine.bash FOLDER [SHARED-FOLDER…]: a copy of this machine's file system in which packages can be installed without touching the real one:
-# an overlay on / in a mount namespace that lives as long as this process. Run it in a new one: unshare --mount. FOLDER/ready appears when it
-# can be entered with nsenter --mount; in there FOLDER/overlay/changes holds what was changed, /run is empty, and /proc, /sys, /dev, /tmp and
-# the shared folders are the machine's own.
+# clean_machine.bash FOLDER [SHARED-FOLDER…]: makes a copy of this machine's file system in which packages can
+# be installed without changing the real one: an overlay on / in a mount namespace that lives as long as this
+# process. Run it in a new namespace: unshare --mount. FOLDER/ready appears when nsenter --mount can enter it;
+# inside, FOLDER/overlay/changes holds the changed files, /run is empty, and /proc, /sys, /dev, /tmp and the
+# shared folders are the machine's own.
 set -euo pipefail
 folder=$1
 shift
 mount --make-rprivate /
 mkdir "$folder/overlay"
-# A file system of our own: an overlay cannot keep its changes on another overlay, which is what / is in a container.
+# A separate file system: an overlay cannot store its changes on another overlay, and / is one in a container.
 mount -t tmpfs clean-machine "$folder/overlay"
 mkdir "$folder/overlay/changes" "$folder/overlay/work" "$folder/overlay/root"
 root=$folder/overlay/root

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# ./demo --local: from a build to a training run under mpirun, without root and without Slurm, and what it prints where something is missing.
+# ./demo --local: from a build to a training run under mpirun, without root and without Slurm, and its
+# messages if something is missing.
 load setup
 
 setup() {
@@ -8,13 +9,14 @@ setup() {
   mkdir "$out"
 }
 
-# as UID COMMAND…: as that user, who may read everything, in case the repository lies below a private folder.
+# as UID COMMAND…: runs it as that user, who may read everything, in case the repository is below a private
+# folder.
 as() {
   chown "$1" "$out"
   HOME=$out setpriv --reuid "$1" --clear-groups --inh-caps=-all,+dac_read_search --ambient-caps=-all,+dac_read_search "${@:2}"
 }
 
-# tools NAME…: a folder with these programs, what ./demo needs of the system, and no others.
+# tools NAME…: makes a folder with these programs, the system tools that ./demo needs, and no others.
 tools() {
   mkdir "$BATS_TEST_TMPDIR/tools"
   local name
@@ -22,7 +24,7 @@ tools() {
   echo "$BATS_TEST_TMPDIR/tools"
 }
 
-@test "a user without privileges, and root, as one is in a container: the placement, two ranks train, and the results are there" {
+@test "an unprivileged user, and root as in a container, get a placement, two training ranks and the results" {
   for user in 65534 0; do
     run -0 as $user ./demo --local --build "$MUSTER_BUILD" --steps 4 --output "$out"
     # Two ranks of this machine's and eight of the other's.
@@ -36,7 +38,7 @@ tools() {
   done
 }
 
-@test "each tool that is missing has a line, with the package that brings it" {
+@test "each missing tool has a line with the package that provides it" {
   PATH=$(tools) run -1 ./demo --local
   for name in c++ cmake ninja pkg-config mpirun; do
     [ "$(grep -cE "^demo: ${name//+/\\+} is missing\. Debian and Ubuntu: apt-get install [a-z+-]+.* dnf install [a-z+-]+" <<<"$output")" = 1 ]
@@ -55,10 +57,10 @@ tools() {
   [ "$output" = "demo: $folder/mpirun is not that of Open MPI, which --local needs" ]
 }
 
-@test "a folder without a build, and a training that fails, are named" {
+@test "a folder without a build, and a failed training, are named" {
   run -1 ./demo --local --build "$out"
   [ "$output" = "demo: --build needs a folder in which Muster is built; '$out/bin/muster-train' is missing" ]
-  # An mpirun of Open MPI's that starts nothing.
+  # An Open MPI mpirun that starts nothing.
   folder=$BATS_TEST_TMPDIR/fails
   mkdir "$folder"
   printf '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\necho refused; exit 3\n' >"$folder/mpirun"

@@ -10,14 +10,14 @@ setup_file() {
 teardown_file() { lab_down; }
 
 muster() { echo "$MUSTER_BUILD/bin/muster"; }
-# doctor SRUN-OPTIONS -- DOCTOR-OPTIONS: the doctor as four ranks on two nodes.
+# doctor SRUN-OPTIONS -- DOCTOR-OPTIONS: runs the doctor as four ranks on two nodes.
 doctor() {
   local options=()
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   shift
   lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 "${options[@]}" "$(muster)" doctor "$@"
 }
-# on_second_node VARIABLE=VALUE...: the doctor with these variables on n1 alone.
+# on_second_node VARIABLE=VALUE...: runs the doctor with these variables on n1 only.
 on_second_node() {
   # shellcheck disable=SC2016 # the inner shell expands it
   lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi="$LAB_MPI" \
@@ -25,12 +25,13 @@ on_second_node() {
 }
 # row VERDICT SUBJECT: the table has such a row.
 row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output"; return 1; }; }
-# fix TEXT: some row has it.
+# fix TEXT: a row contains it.
 fix() { grep -E '^ +-> ' <<<"$output" | grep -qF -- "-> $1" || { echo "no fix '$1' in: $output"; return 1; }; }
-# on_doubles VARIABLE=VALUE... -- OPTIONS: muster as four ranks on two nodes, each with a GPU, on the test doubles of CUDA and NCCL
-# (tests/unit/runtime): no GPU, no driver and no NCCL is there. The doubles compute on host memory, so that sums are right or wrong by
-# what was exchanged, and how long they take says nothing. ON_RANK_2=NAME=VALUE is for that rank alone.
-on_doubles() {
+# on_fakes VARIABLE=VALUE... -- OPTIONS: runs muster as four ranks on two nodes, each with a GPU, on the
+# fake CUDA and NCCL (tests/unit/runtime), without GPU, driver or NCCL. The fakes compute on host memory, so
+# sums depend on the exchanged data, and times mean nothing. ON_RANK_2=NAME=VALUE sets a variable for that
+# rank only.
+on_fakes() {
   local doubles=$MUSTER_BUILD/tests/unit/runtime variables=() folder
   [ -e "$doubles/libfake_nccl.so" ] || skip "this build has no CUDA"
   while [[ $1 != -- ]]; do variables+=("$1") && shift; done
@@ -44,9 +45,10 @@ on_doubles() {
       [ -z "${!mine:-}" ] || export "${!mine}"
       exec "$@"' - "$(muster)" "$@"
 }
-# one_table: of the job's ranks exactly one has printed.
+# one_table: exactly one of the job's ranks has printed.
 one_table() { [ "$(grep -cE '^[0-9]+ passed, ' <<<"$output")" = 1 ] || { echo "not one table: $output"; return 1; }; }
-# Python: listens on ports while a command runs; the node's first task does, the others find them listening.
+# Python: listens on ports while a command runs. The node's first task listens; the other tasks find the ports
+# in use.
 on_taken_ports='
 import os, socket, subprocess, sys
 ports = [int(port) for port in sys.argv[1].split(",")]
@@ -54,7 +56,7 @@ if os.environ["SLURM_LOCALID"] == "0":
     held = [socket.create_server(("", port)) for port in ports]
 sys.exit(subprocess.call(sys.argv[2:]))'
 
-@test "a healthy cluster: one table, from rank 0, exit code 0" {
+@test "on a healthy cluster rank 0 prints one table, exit code 0" {
   needs_pmix
   run -0 --separate-stderr doctor --mpi=pmix --
   row pass "join" | grep -F 'through pmix: 4 ranks on 2 hosts'
@@ -63,7 +65,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row pass "versions"
   row pass "socket interface"
   row pass "all-reduce \(host\), across"
-  # On a busy machine a node may be slower in any of what is compared.
+  # On a busy machine a node may be slower in any of the compared figures.
   row "(pass|warn)" "slowest node" | grep -E 'none: 2 nodes are alike: .*computing in |n[01]: .* takes [0-9.e+]+ ms, on the middle node '
   row skipped "locked memory"
   row pass "/dev/shm"
@@ -73,29 +75,29 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   [[ "$output" == *"trace of the join on this rank:"*"rank 0: "* ]]
 }
 
-@test "the fences of this cluster are told apart: a collecting one waits for the other node, a plain one is tried" {
+@test "the doctor distinguishes fences: a collecting fence waits for the other node, a plain one is tested" {
   needs_pmix
   run -0 --separate-stderr doctor --mpi=pmix --
   row pass "PMIx fence, collecting" | grep -F 'until rank 2 came 300 ms late'
   row "(pass|warn)" "PMIx fence, plain"
-  # Slurm's tree of at most TreeWidth (16 or 50) nodes has no edges below that many; its ring has.
+  # With at most TreeWidth (16 or 50) nodes Slurm's tree has no edges; its ring has.
   SLURM_PMIX_FENCE=ring run -0 --separate-stderr doctor --mpi=pmix --
   row pass "PMIx fence, plain" | grep -F 'held all ranks back'
 }
 
-@test "a plain fence that lets ranks go early and a port that is taken are rows, each with what to do" {
+@test "a plain fence that lets ranks go early, and a port in use, are rows, each with a fix" {
   needs_pmix
-  # On every node a listener sits on the first of the step's ports.
+  # On every node a listener uses the first of the step's ports.
   run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
     env SLURM_STEP_RESV_PORTS=12080-12081 python3 -c "$on_taken_ports" 12080 "$(muster)" doctor
   row warn "ports" | grep -F '1 of them taken on n0: 12080'
   fix 'set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix'
-  # Only a Slurm whose tree of few nodes has no edges lets them go.
+  # Ranks go early only with a Slurm whose tree of few nodes has no edges.
   row "(pass|warn)" "PMIx fence, plain"
   ! grep -qE '^warn +PMIx fence, plain' <<<"$output" || fix 'srun --muster, export SLURM_PMIX_FENCE=ring, or set TreeWidth=2 in slurm.conf'
 }
 
-@test "when all ports of the step are taken, that is a failure with what to do" {
+@test "when all ports of the step are in use, that is a failure with a fix" {
   needs_pmix
   run --separate-stderr lab exec srun -N1 -n2 --overcommit --kill-on-bad-exit=0 --mpi=pmix \
     env SLURM_STEP_RESV_PORTS=12080-12081 python3 -c "$on_taken_ports" 12080,12081 "$(muster)" doctor
@@ -104,7 +106,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   fix 'set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix'
 }
 
-@test "without PMIx the doctor works too, and says what it could not try" {
+@test "without PMIx the doctor works, and lists what it could not test" {
   run -0 --separate-stderr doctor --mpi=none --
   row pass "join" | grep -F 'through slurm: 4 ranks on 2 hosts'
   row pass "ports"
@@ -112,14 +114,14 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row pass "all-reduce \(host\)"
 }
 
-@test "a variable that differs on one node and a clock that is wrong there are named with their ranks" {
+@test "a variable that differs on one node, and its wrong clock, are named with their ranks" {
   run -0 on_second_node NCCL_IB_TIMEOUT=10 SHIFTED_CLOCK_SECONDS=7 LD_PRELOAD="$MUSTER_BUILD/lib/shifted_clock.so"
   row warn "clocks" | grep -F "the clock of the host of rank 2 (host n1) is 7.0 s ahead of the other host's"
   fix 'start chrony or ntpd there'
   row warn "variables" | grep -F "NCCL_IB_TIMEOUT is '10' on ranks 2-3 (host n1), but unset on ranks 0-1 (host n0)"
 }
 
-@test "what would make NCCL hang or fail is a failure: another protocol, an interface that cannot reach the other node" {
+@test "settings that make NCCL hang or fail are failures: another protocol, an interface that cannot reach the other node" {
   run on_second_node NCCL_PROTO=LL NCCL_SOCKET_IFNAME=lo
   [ "$status" = 1 ]
   row fail "variables" | grep -F "NCCL_PROTO is 'LL' on ranks 2-3 (host n1)"
@@ -127,7 +129,7 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row fail "socket interface" | grep -F 'loopback interface on the host of rank 2 (host n1)'
 }
 
-@test "what only one node's nccl.conf says is told as a variable that differs, unless the environment says it too" {
+@test "a setting in only one node's nccl.conf is a differing variable, unless the environment has it too" {
   on_node n1 bash -c 'mkdir /run/etc && cp -a /etc/. /run/etc && echo NCCL_PROTO=LL >/run/etc/nccl.conf && mount --rbind /run/etc /etc'
   run doctor --mpi="$LAB_MPI" --
   alike=$(NCCL_PROTO=Simple doctor --mpi="$LAB_MPI" --) || true
@@ -139,9 +141,9 @@ sys.exit(subprocess.call(sys.argv[2:]))'
   row pass "variables" | grep -F 'NCCL_PROTO=Simple'
 }
 
-@test "of two nodes with one rank each, the one that is slow is named" {
-  # Stopped for nine tenths of its time, as a node is whose CPUs others use. By a process that only wakes and sleeps, so that a busy machine does
-  # not let it run for longer.
+@test "of two nodes with one rank each, the slow one is named" {
+  # Stopped for nine tenths of its time, like a node whose CPUs others use. The stopping process only wakes
+  # and sleeps, so that a busy machine does not let the rank run longer.
   local stopping='import os, signal, sys, time
 try:
   while True:
@@ -157,7 +159,7 @@ except ProcessLookupError:
   row warn "slowest node" | grep -E 'n1: .* takes [0-9.e+]+ ms, on the middle node '
 }
 
-@test "a rank that never joins is the table's one line, exit code 1" {
+@test "when a rank never joins, the table has that one line, exit code 1" {
   # shellcheck disable=SC2016
   run lab exec srun -N2 -n4 --overcommit --kill-on-bad-exit=0 --mpi="$LAB_MPI" \
     bash -c 'if [ "$SLURM_PROCID" = 3 ]; then exit 0; fi; exec '"$(muster)"' doctor --deadline 3'
@@ -165,8 +167,8 @@ except ProcessLookupError:
   row fail "job" | grep -F 'rank 3'
 }
 
-@test "on doubles of CUDA and NCCL: a sound job with GPUs has green rows about them, with figures" {
-  on_doubles -- doctor --device gpu
+@test "on the fake CUDA and NCCL a healthy job with GPUs has passing rows about them, with figures" {
+  on_fakes -- doctor --device gpu
   [ "$status" = 0 ]
   one_table
   row pass "GPUs" | grep -F '4 ranks, each on a GPU of its own that it can use'
@@ -174,26 +176,26 @@ except ProcessLookupError:
   for part in "" ", per node" ", across"; do
     row pass "all-reduce \(NCCL\)$part" | grep -E '1 MiB in [0-9.]+ ms, bus bandwidth [0-9.]+ GB/s, sums right'
   done
-  # Where others use the CPUs a node may stand out, and is told by what it is slow in.
+  # If others use the CPUs, a node may stand out; the row then names what is slow.
   row "(pass|warn)" "slowest node" | grep -E '^pass .* copying to the GPU and back in [0-9.]+ to [0-9.]+ ms|^warn .* n[01]: .* takes '
   [[ "$output" == *" 0 failed"* ]]
 }
 
-@test "on doubles of CUDA, NCCL and NVML: one clique over two hosts, and what keeps NCCL from its NVLink" {
+@test "on the fake CUDA, NCCL and NVML the doctor finds one clique over two hosts, and settings that keep NCCL from its NVLink" {
   local nvml=MUSTER_NVML_LIBRARY=$MUSTER_BUILD/tests/unit/runtime/libfake_nvml.so
-  on_doubles "$nvml" "FAKE_NVML_FABRIC=3 0 0 0 170" -- doctor --device gpu
+  on_fakes "$nvml" "FAKE_NVML_FABRIC=3 0 0 0 170" -- doctor --device gpu
   row pass "NVLink fabric" | grep -F 'up and healthy: 4 GPUs within their hosts'
-  on_doubles "$nvml" "FAKE_NVML_FABRIC=3 0 7 171 170" NCCL_CUMEM_ENABLE=0 -- doctor --device gpu
+  on_fakes "$nvml" "FAKE_NVML_FABRIC=3 0 7 171 170" NCCL_CUMEM_ENABLE=0 -- doctor --device gpu
   [ "$status" = 0 ]
   row warn "NVLink fabric" | grep -E 'NCCL_CUMEM_ENABLE=0 on ranks 0-3 \(hosts n0, n1\) keeps NCCL from the NVLink'
   row warn "NVLink fabric" | grep -E 'ranks 0-3 \(hosts n0, n1\) may open no IMEX channel'
   fix "unset NCCL_CUMEM_ENABLE"
-  on_doubles "$nvml" "FAKE_NVML_FABRIC=3 0 7 171 170" FAKE_NVML=hang -- doctor --device gpu
-  row skip "NVLink fabric" | grep -F 'says nothing of it'
+  on_fakes "$nvml" "FAKE_NVML_FABRIC=3 0 7 171 170" FAKE_NVML=hang -- doctor --device gpu
+  row skip "NVLink fabric" | grep -F 'reports nothing about it'
 }
 
-@test "on doubles of CUDA and NCCL: a GPU that two ranks have and another NCCL are failures, and NCCL is not tried" {
-  on_doubles FAKE_CUDA_PCI=0000:3b:00.0 ON_RANK_2=FAKE_NCCL_VERSION=22703 -- doctor --device gpu
+@test "on the fake CUDA and NCCL a GPU shared by two ranks and a different NCCL are failures, and NCCL is not tested" {
+  on_fakes FAKE_CUDA_PCI=0000:3b:00.0 ON_RANK_2=FAKE_NCCL_VERSION=22703 -- doctor --device gpu
   [ "$status" = 1 ]
   one_table
   row fail "GPUs" | grep -F 'ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refuses'
@@ -201,47 +203,47 @@ except ProcessLookupError:
   fix 'start one task for each GPU (--gpus-per-task=1)'
   row fail "NCCL version" | grep -E 'NCCL is 2\.27\.3 on rank 2 \(host n1\), but 2\.[0-9.]+ on ranks 0-1,3 \(hosts n0, n1\)'
   fix 'load the same libnccl.so.2 everywhere, or name it in MUSTER_NCCL_LIBRARY'
-  row skipped "all-reduce \(NCCL\)" | grep -F 'what failed above (NCCL version)'
+  row skipped "all-reduce \(NCCL\)" | grep -F 'failed check above (NCCL version)'
   [[ "$output" != *"NCCL initialisation"* ]]
-  row "(pass|warn)" "slowest node" # the rest is examined
+  row "(pass|warn)" "slowest node" # the other checks still run
 }
 
-@test "on doubles of CUDA and NCCL: an NCCL that fails is a row below those that were found before, from one rank" {
-  on_doubles FAKE_NCCL=fail_init -- doctor --device gpu
+@test "on the fake CUDA and NCCL a failing NCCL is a row below the earlier findings, from one rank" {
+  on_fakes FAKE_NCCL=fail_init -- doctor --device gpu
   [ "$status" = 1 ]
   one_table
   row fail "job" | grep -F "NCCL initialisation (operation 1 on communicator 'world') failed on rank "
   row fail "job" | grep -F 'unhandled system error (socketStartConnect: no route to host)'
-  fix 'see nvidia-smi there and what NCCL says with NCCL_DEBUG=WARN'
+  fix "see nvidia-smi there and NCCL's output with NCCL_DEBUG=WARN"
   for found in "join" "control plane" "clocks" "versions" "GPUs" "socket interface"; do row pass "$found"; done
 }
 
-@test "on doubles of CUDA and NCCL: an NCCL that hangs is a row at the deadline, with who waits in what" {
-  on_doubles FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
+@test "on the fake CUDA and NCCL a hanging NCCL is a row at the deadline, with the waiting ranks and their operation" {
+  on_fakes FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
   [ "$status" = 1 ]
   one_table
-  row fail "job" | grep -E "NCCL initialisation \\(operation 1 on communicator 'world'\\) was not done after 3 s on rank [0-3] .*every rank entered it"
+  row fail "job" | grep -E "NCCL initialisation \\(operation 1 on communicator 'world'\\) did not complete within 3 s on rank [0-3] .*every rank entered it"
   fix 'see what the ranks named here do'
   row pass "GPUs"
 }
 
-@test "on doubles of CUDA and NCCL: a rank that alone is stuck in NCCL's initialisation is named, not those that wait for it" {
-  on_doubles ON_RANK_2=FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
+@test "on the fake CUDA and NCCL the one rank that is stuck in NCCL's initialisation is named, not those that wait for it" {
+  on_fakes ON_RANK_2=FAKE_NCCL=hang_init -- doctor --device gpu --deadline 3
   [ "$status" = 1 ]
   one_table
-  # Whoever asks first: that rank, or one that came out of it and waits.
-  row fail "job" | grep -E "NCCL initialisation .* was not done after 3 s on rank 2 \\(host n1, GPU 0000:30:00.0\\).*went on|not entered by rank 2 \\(host n1, GPU 0000:30:00.0\\), which is still in NCCL initialisation"
+  # The first query comes from that rank, or from one that has left it and waits.
+  row fail "job" | grep -E "NCCL initialisation .* did not complete within 3 s on rank 2 \\(host n1, GPU 0000:30:00.0\\).*went on|not entered by rank 2 \\(host n1, GPU 0000:30:00.0\\), which is still in NCCL initialisation"
 }
 
-@test "on doubles of CUDA and NCCL: another NCCL on one rank ends a job that is not examined, with the reason" {
-  on_doubles ON_RANK_2=FAKE_NCCL_VERSION=22703 -- bench --device gpu --max 64K
+@test "on the fake CUDA and NCCL a different NCCL on one rank ends a job without the doctor, with the reason" {
+  on_fakes ON_RANK_2=FAKE_NCCL_VERSION=22703 -- bench --device gpu --max 64K
   [ "$status" = 78 ]
   [ "$(grep -c '^muster: ' <<<"$stderr")" = 1 ]
   [[ "$stderr" == *"muster: preflight: NCCL is 2.27.3 on rank 2 (host n1), but "*": load the same libnccl.so.2 everywhere"*"(MUSTER_PREFLIGHT=warn on rank 0 goes on"* ]]
 }
 
-@test "on doubles of CUDA and NCCL: what one rank alone meets is a row with its name, in one table with all of rank 0's rows" {
-  on_doubles ON_RANK_2=FAKE_CUDA=no_memory -- doctor --device gpu --format json
+@test "on the fake CUDA and NCCL one rank's finding is a row with its number, in one table with all of rank 0's rows" {
+  on_fakes ON_RANK_2=FAKE_CUDA=no_memory -- doctor --device gpu --format json
   [ "$status" = 1 ]
   python3 -c '
 import json, sys
@@ -252,8 +254,8 @@ assert rows["job"]["verdict"] == "fail" and rows["job"]["found"].startswith("ran
 assert {"ports", "clocks", "GPUs"} <= set(rows), report' <<<"$output"
 }
 
-@test "on doubles of CUDA and NCCL: where a rank cannot use its GPU the rest is examined on the CPU" {
-  on_doubles ON_RANK_2=FAKE_CUDA=no_device -- doctor --device gpu
+@test "on the fake CUDA and NCCL, when a rank cannot use its GPU, the other checks run on the CPU" {
+  on_fakes ON_RANK_2=FAKE_CUDA=no_device -- doctor --device gpu
   [ "$status" = 1 ]
   one_table
   row fail "join" | grep -F 'rank 2 (host n1): a GPU was asked for but cannot be used: CUDA says: no CUDA-capable device is detected'
@@ -261,9 +263,9 @@ assert {"ports", "clocks", "GPUs"} <= set(rows), report' <<<"$output"
   row pass "all-reduce \(host\)"
 }
 
-@test "on doubles of CUDA and NCCL: a rank that is lost is a row below rank 0's, also where it is rank 0" {
+@test "on the fake CUDA and NCCL a lost rank is a row below rank 0's, also if it is rank 0" {
   for rank in 0 2; do
-    on_doubles "ON_RANK_$rank=FAKE_NCCL=die_in_reduction" -- doctor --device gpu
+    on_fakes "ON_RANK_$rank=FAKE_NCCL=die_in_reduction" -- doctor --device gpu
     [ "$status" != 0 ]
     one_table
     row fail "job" | grep -F "rank $rank (host n$((rank / 2)), GPU 0000:30:00.0), pid "
@@ -271,18 +273,18 @@ assert {"ports", "clocks", "GPUs"} <= set(rows), report' <<<"$output"
   done
 }
 
-@test "on doubles of CUDA and NCCL: wrong sums are a failure of the doctor and of the bench" {
-  on_doubles FAKE_NCCL=wrong_sums -- doctor --device gpu
+@test "on the fake CUDA and NCCL the doctor and the bench fail on wrong sums" {
+  on_fakes FAKE_NCCL=wrong_sums -- doctor --device gpu
   [ "$status" = 1 ]
   row fail "all-reduce \(NCCL\), across" | grep -E '[1-9][0-9]* of 524288 elements on 2 ranks are wrong'
-  on_doubles FAKE_NCCL=wrong_sums -- bench --device gpu --min 64K --max 64K --check
+  on_fakes FAKE_NCCL=wrong_sums -- bench --device gpu --min 64K --max 64K --check
   [ "$status" = 1 ]
   [[ "$output" == *"# wrong elements: "[1-9]* ]]
 }
 
-@test "on doubles of CUDA and NCCL: muster bench works on GPU memory" {
+@test "on the fake CUDA and NCCL muster bench works on GPU memory" {
   for operation in all_reduce all_gather reduce_scatter; do
-    on_doubles -- bench --device gpu --op "$operation" --max 64K --factor 64 --check
+    on_fakes -- bench --device gpu --op "$operation" --max 64K --factor 64 --check
     [ "$status" = 0 ]
     [[ "$output" == *"$operation: 4 ranks on 2 hosts (joined through pmix), nccl 2."*", GPU memory"* ]]
     [[ "$output" == *"# wrong elements: 0"* ]]
@@ -308,7 +310,7 @@ assert report["trace"], report' <<<"$output"
   python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$BATS_TEST_TMPDIR/bench.svg"
 }
 
-@test "what a join warns of is one line from rank 0, and a healthy join says nothing" {
+@test "a join's warnings are one line from rank 0, and a healthy join prints nothing" {
   program=$MUSTER_BUILD/bin/joining_ranks
   run -0 --separate-stderr lab exec srun -N2 -n4 --overcommit --mpi="$LAB_MPI" "$program"
   [ -z "$stderr" ]

@@ -12,7 +12,7 @@ setup_file() {
 teardown_file() { lab_down; }
 
 show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
-# another_link NODE NAME ADDRESS…: one that leads nowhere, but has a route.
+# another_link NODE NAME ADDRESS…: adds a link that leads nowhere but has a route.
 another_link() {
   on_node "$1" ip link add "$2" type veth peer name "$2-end"
   on_node "$1" ip link set "$2-end" up
@@ -21,7 +21,7 @@ another_link() {
 }
 placed() { run on_lab srun --muster "$@"; [ "$status" = 0 ]; }
 
-@test "a GPU that --gpu-bind names has CUDA's number: CUDA counts in PCI order, Slurm as the device files do" {
+@test "a GPU that --gpu-bind names gets CUDA's number: CUDA counts in PCI order, Slurm like the device files" {
   placed -N1 -n2 --gpus=2 --gpu-bind=map_gpu:1,0 bash -c '
     file=/proc/driver/nvidia/gpus/$MUSTER_GPUS/information
     echo "$SLURM_PROCID minor=$(sed -n "s/^Device Minor:[[:space:]]*//p" "$file")"
@@ -50,7 +50,7 @@ for rank in range(8):
   done
 }
 
-@test "under --distribution=arbitrary srun tells where each rank runs, and each step hears of its own layout" {
+@test "with --distribution=arbitrary srun publishes the layout, and each step gets its own" {
   printf 'n2\nn0\nn0\nn1\n' >"$BATS_TEST_TMPDIR/hosts"
   printf 'n1\nn0\nn1\nn1\n' >"$BATS_TEST_TMPDIR/others"
   run on_lab env SLURM_HOSTFILE="$BATS_TEST_TMPDIR/hosts" srun -n4 --muster bash -c "$show" - RANK MASTER_ADDR TF_CONFIG SLURMD_NODENAME
@@ -60,7 +60,7 @@ for rank in range(8):
   [ "$(value RANK)" = "0 1 2 3" ]
   [ "$(value MASTER_ADDR)" = "n2 n2 n2 n2" ]
   [ "$(grep -o '"worker":[^]]*' <<<"$output" | grep -oE 'n[0-9]:' | head -n 4 | paste -sd' ')" = "n2: n0: n0: n1:" ]
-  # In one job, so that the first step's word is in the environment of the second one's srun.
+  # In one job, so that the first step's layout is in the environment of the second step's srun.
   run on_lab salloc -Q -N3 -n9 bash -c 'SLURM_HOSTFILE=$0/hosts srun -n4 --muster true
     export MUSTER_STEP_LAYOUT=$SLURM_JOB_ID.0:2,0,0,1
     SLURM_HOSTFILE=$0/others srun -n4 --muster bash -c "echo \$SLURM_PROCID a=\$MASTER_ADDR"' "$BATS_TEST_TMPDIR"
@@ -68,7 +68,7 @@ for rank in range(8):
   [ "$(value a)" = "n1 n1 n1 n1" ]
 }
 
-@test "precedence: the user, then a profile that fits the node, then nccl.conf, then what is derived; each is told apart" {
+@test "precedence: the user, then a profile that matches the node, then nccl.conf, then derived values; each source is named" {
   # Only n2 has an /etc/nccl.conf and, in slurm.conf, a feature.
   on_node n2 bash -c 'mkdir /run/etc && cp -a /etc/. /run/etc && printf "NCCL_SOCKET_IFNAME==hsn0\nNCCL_IB_TC=41\n" >/run/etc/nccl.conf &&
     mount --rbind /run/etc /etc'
@@ -88,7 +88,7 @@ for rank in range(8):
   [ "$(value GLOO_SOCKET_IFNAME)" = "mine mine" ]
   [ "$(value MUSTER_KEPT)" = "GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME,GLOO_SOCKET_IFNAME" ]
   grep -qE '^1 MUSTER_SET=.*,NCCL_DEBUG,NCCL_IB_TC$' <<<"$output"
-  # The user's own file comes before profiles.
+  # The user's own file takes precedence over profiles.
   echo NCCL_DEBUG=VERSION >"$BATS_TEST_TMPDIR/mine.conf"
   run on_lab env NCCL_CONF_FILE="$BATS_TEST_TMPDIR/mine.conf" srun -w n2 -n1 --muster bash -c "$show" - NCCL_DEBUG MUSTER_KEPT
   [ "$(value NCCL_DEBUG)" = unset ]
@@ -96,7 +96,7 @@ for rank in range(8):
   on_node n2 umount -l "/run/muster-lab/$MUSTER_LAB/etc/slurm.conf" /etc
 }
 
-@test "--muster=explain says of each variable who decided, once for nodes that are alike" {
+@test "--muster=explain prints each variable's source, once for equal nodes" {
   run on_lab env GLOO_SOCKET_IFNAME=mine srun -N2 -w n0,n1 -n2 --muster=explain true
   echo "$output"
   [ "$status" = 0 ]
@@ -106,11 +106,11 @@ for rank in range(8):
   [ "$(grep -cE "OMP_NUM_THREADS not set: left alone: $profiles/10-all.conf" <<<"$output")" = 1 ]
 }
 
-@test "a broken profile is one line and no more in auto, and ends the step in strict" {
+@test "a broken profile is one line in auto, and ends the step in strict" {
   printf '[environment]\nNCCL_IB_TC = 106\n' >"$profiles/15-broken.conf"
   placed -N2 -n2 bash -c "$show" - NCCL_DEBUG
   [ "$(grep -c 'profile ' <<<"$output")" = 1 ]
-  [[ "$output" == *"15-broken.conf, line 2: NCCL_IB_TC wants a text in quotes"* ]]
+  [[ "$output" == *"15-broken.conf, line 2: NCCL_IB_TC must be a text in quotes"* ]]
   [[ "$(value NCCL_DEBUG)" == WARN* ]]
   run on_lab srun -n1 --muster=strict true
   [ "$status" != 0 ]
@@ -130,8 +130,8 @@ for rank in range(8):
   [[ "$output" == *"\"n0:$((first + 2))\",\"n0:$((first + 3))\""* ]]
 }
 
-@test "the socket interface is found on each node by the route to another node of the step, whatever it is called" {
-  # n1's is renamed, and every node's default route leads elsewhere.
+@test "each node finds the socket interface by the route to another node of the step, for any name" {
+  # n1's interface is renamed, and every node's default route leads elsewhere.
   on_node n1 ip link set eth0 down
   on_node n1 ip link set eth0 name ib7
   on_node n1 ip link set ib7 up
@@ -144,8 +144,8 @@ for rank in range(8):
   [ "$(value NCCL_SOCKET_IFNAME)" = "=eth0 =ib7 =eth0" ]
 }
 
-@test "srun's own address does not matter: a step that is started from n2 uses the interface between n0 and n1" {
-  # A second network that only n0 and n1 have: their names lead there from now on.
+@test "a step on n0 and n1 that is started from n2 uses the interface between n0 and n1" {
+  # Only n0 and n1 have a second network; from now on their names resolve to it.
   for node in n0 n1; do
     another_link "$node" fast0 "198.51.100.1${node#n}/24"
     on_node "$node" bash -c 'echo "198.51.100.10 n0" >/run/hosts; echo "198.51.100.11 n1" >>/run/hosts
@@ -166,7 +166,7 @@ for rank in range(8):
   [ "$(value GLOO_SOCKET_IFNAME)" = "six0 six0" ]
 }
 
-@test "a name server that does not answer delays a step by a few seconds at most, once a node" {
+@test "a name server that does not answer delays a step by a few seconds at most, once per node" {
   on_node n0 bash -c 'umount /etc/hosts; grep -v " n1$" /etc/hosts >/run/hosts; mount --bind /run/hosts /etc/hosts
     echo "nameserver 192.0.2.99" >/run/resolv.conf; mount --bind /run/resolv.conf /etc/resolv.conf
     ip route replace default dev wrong0'
@@ -174,6 +174,6 @@ for rank in range(8):
   placed -N2 -w n0,n1 -n4 bash -c "$show" - GLOO_SOCKET_IFNAME SLURMD_NODENAME
   echo "$((SECONDS - started)) s: $output"
   [ $((SECONDS - started)) -le 4 ]
-  # By the route to srun, on the controller, since n0 does not find n1.
+  # By the route to srun, on the controller, because n0 cannot resolve n1.
   [[ "$(value GLOO_SOCKET_IFNAME)" == "eth0 eth0 "* ]]
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What survivors do when something breaks: every case of failures.py once, several at a time on one lab; ./check --failures runs each 50 times.
+# The survivors' behaviour after a failure: runs every case of failures.py once, several at a time on one lab;
+# ./check --failures runs each 50 times.
 load setup
 
 setup_file() {
@@ -11,7 +12,7 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# went CASE: the case's line says ok; what it saw is shown if not.
+# went CASE: the case's line begins with ok; otherwise prints its output.
 went() {
   if grep -q "^skipped $1:" "$RESULTS"; then skip "$(sed -n "s/^skipped $1: //p" "$RESULTS")"; fi
   grep -q "^ok $1:" "$RESULTS" || {
@@ -21,7 +22,7 @@ went() {
 }
 
 @test "a rank is killed with kill -9, its GPU is named" { went killed; }
-@test "a rank is killed, without Slurm's ending the step" { went killed_over_pmix; }
+@test "a rank is killed, and Slurm does not end the step" { went killed_over_pmix; }
 @test "a rank ends with exit code 0 without leaving" { went exits; }
 @test "a rank ends without leaving, is stopped, its slurmstepd or rank 0 is killed, its link goes down: without PMIx" {
   went exits_without_pmix
@@ -32,13 +33,13 @@ went() {
 }
 @test "a rank is stopped" { went stopped; }
 @test "a rank is stopped inside Open MPI's all-reduce" { went stopped_in_open_mpi; }
-@test "a rank is stopped, and noticed after the default of 10 s" { went stopped_by_default; }
+@test "a rank is stopped, and is detected after the default of 10 s" { went stopped_by_default; }
 @test "a host's leader is stopped" { went stopped_leader; }
 @test "a rank never joins" { went absent; }
 @test "a rank is killed inside NCCL's initialisation" { went nccl; }
-@test "the GPU of one rank does not answer, and nobody but Muster ends it" { went sick_gpu; }
-@test "a rank is killed, or ends, while NCCL's communicators reduce (on doubles of CUDA and NCCL)" { went killed_on_gpus; went exits_on_gpus; }
-@test "a rank is stopped, or rank 0 killed, while NCCL's communicators reduce (on doubles of CUDA and NCCL)" { went stopped_on_gpus; went rank_0_on_gpus; }
+@test "the GPU of one rank does not answer, and only Muster ends the rank" { went sick_gpu; }
+@test "a rank is killed, or ends, while NCCL's communicators reduce (on the fake CUDA and NCCL)" { went killed_on_gpus; went exits_on_gpus; }
+@test "a rank is stopped, or rank 0 killed, while NCCL's communicators reduce (on the fake CUDA and NCCL)" { went stopped_on_gpus; went rank_0_on_gpus; }
 @test "a node's link goes down" { went link; }
 @test "a node's link goes down inside Open MPI's all-reduce" { went link_in_open_mpi; }
 @test "a node's slurmstepd is killed" { went launcher; }
@@ -47,14 +48,14 @@ went() {
 @test "a host's leader is killed inside Open MPI's all-reduce" { went leader_in_open_mpi; }
 @test "rank 0 is killed inside Open MPI's all-reduce" { went rank_0_in_open_mpi; }
 @test "two ranks call different collectives" { went differs; }
-@test "a rank computes and does not hear of the loss" { went computes; }
+@test "a rank computes and does not notice the loss" { went computes; }
 @test "a program saves before it ends" { went saves; }
-@test "who has not entered a collective is named, and nothing ends" { went late; }
+@test "ranks that have not entered a collective are named, and the job goes on" { went late; }
 @test "the job goes on without a rank" { went shrinks; }
 @test "the job goes on without rank 0" { went shrinks_without_rank_0; }
 @test "the job goes on without a node" { went shrinks_by_a_node; }
 
-@test "the job goes on without a rank on NCCL, and when one is lost later or inside NCCL's shrinking (on doubles)" {
+@test "on NCCL the job goes on without a rank, and when one is lost later or inside NCCL's shrinking (on fakes)" {
   went shrinks_on_gpus
   went shrinks_twice_on_gpus
   went shrinks_again_on_gpus

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What survivors do when something breaks: failures.py [--times N] [--side-by-side M] [CASE...]
+"""The survivors' behaviour after a failure: failures.py [--times N] [--side-by-side M] [CASE...]
 
-Runs each case on the lab named in MUSTER_LAB (four nodes, placed by the plugin), M at a time, and looks at it from outside: the one line of the
-job, exit codes (or Slurm's own kill, where the ranks stay connected to PMIx), and when the last process of the program was gone, counted from what
-happened (from the end of the silence where silence is what is noticed). Prints one line for each case, "ok" or "FAILED" first, and the least,
-median and greatest of the times. A case of which a process is left is a failure, and the process is ended. One that failed while this machine
-gave nobody a CPU in time says nothing about the job: it runs again.
+Runs each case on the lab named in MUSTER_LAB (four nodes, placed by the plugin), M at a time, and checks from outside: the job's one line, exit
+codes (or Slurm's own kill, if the ranks stay connected to PMIx), and the time until the program's last process has ended, counted from the event
+(or from the end of the silence, if silence is detected). Prints one line for each case that begins with "ok" or "FAILED" and has the minimum,
+median and maximum of the times. If a process of a case is left, the case fails and the process is ended. A case that fails while this machine
+did not schedule processes in time proves nothing about the job, so it runs again.
 """
 import argparse
 import concurrent.futures
@@ -26,13 +26,13 @@ from rank_processes import PROGRAM, Fifo, parent_of, pid_of, processes
 BUILD = os.environ["MUSTER_BUILD"]
 LAB = os.environ["LAB_COMMAND"]
 HOLD = 2.0  # survivors are gone by then
-STALL = 0.1  # where this script itself gets a CPU so much late, in seconds
-TRIES = 5  # of a case that fails while that is so
+STALL = 0.1  # a delay of this script's own wake-up that counts as a stall, in seconds
+TRIES = 5  # of a case that fails during a stall
 SILENCE = 2.0
 CUT_OFF = "n2,n3"  # the nodes whose link goes down, for one case at a time
 cutting = threading.Lock()
 NAMED = r"rank {r} \(host n{h}{gpu}\), pid \d+, {how}, while {phase}"
-stalls = []  # when this script got a CPU that late, and how late
+stalls = []  # (time, delay) of each stall
 
 
 def watch_stalls():
@@ -49,7 +49,7 @@ def kill(run, rank, number=signal.SIGKILL):
 
 
 def kill_launcher(run, rank):
-    """Of the rank's node."""
+    """Kills slurmstepd on the rank's node."""
     pid = parent_of(pid_of(run, rank))
     assert b"slurmstepd" in open(f"/proc/{pid}/cmdline", "rb").read()
     os.kill(pid, signal.SIGKILL)
@@ -60,36 +60,36 @@ def link(node, way):
 
 
 def endings(output):
-    """rank → how it ended, as srun told it; of ranks that ended with exit code 0 it tells nothing."""
-    told = {}
+    """rank → how it ended, as srun printed it. srun prints nothing for ranks with exit code 0."""
+    ends = {}
     for _, line in output:
         if found := re.match(r"srun: error: \S+: tasks? ([\d,-]+): (.+)", line):
             for part in found[1].split(","):
                 first, _, last = part.partition("-")
-                told.update({rank: found[2] for rank in range(int(first), int(last or first) + 1)})
-    return told
+                ends.update({rank: found[2] for rank in range(int(first), int(last or first) + 1)})
+    return ends
 
 
 @dataclasses.dataclass
 class Case:
     name: str
     program: list  # surviving_ranks' arguments
-    line: str  # what the job's line says, or its lines
-    happens: object = None  # from outside, once the ranks are in their loop; none: the program does it to itself, and says "now"
-    after: float = 0.0  # it can be noticed, in seconds
+    line: str  # the job's line or lines
+    happens: object = None  # injects the failure once the ranks are in their loop; None: the program fails by itself, and prints "now"
+    after: float = 0.0  # seconds until it can be detected
     mpi: str = "pmix"
     nodes: str = "n0,n1"
     exit_code: int = 75
     connected: bool = True  # to PMIx: Slurm may kill the survivors before they have ended
     srun: tuple = ()
     environment: tuple = ()
-    goes_on: str = ""  # what the survivors print that do not end
-    saves: tuple = None  # the files that they write
+    goes_on: str = ""  # printed by survivors that go on
+    saves: tuple = None  # the files that the survivors write
     warns: str = ""
-    gone: tuple = ()  # ranks that the program does not end
-    lost: tuple = (3,)  # ranks to which it happens
+    gone: tuple = ()  # ranks whose processes may remain
+    lost: tuple = (3,)  # ranks that fail
     lines: int = 1
-    needs: str = ""  # a file of the build
+    needs: str = ""  # a file of the build that the case needs
 
     def run(self):
         for left in reversed(range(TRIES)):
@@ -143,59 +143,59 @@ class Case:
         ended = time.monotonic()
         if self.goes_on:
             srun.wait(60)
-        # srun hands on what was said, and how the ranks ended.
+        # Wait for srun to forward the output, and to print how the ranks ended.
         while len(self.lines_of_job(output)) < self.lines or (self.exit_code and not self.survivors(output)):
             if time.monotonic() > ended + 20:
                 break
             time.sleep(0.05)
-        time.sleep(0.3)  # for a line too many
+        time.sleep(0.3)  # for a surplus line
         wrong = self.faults(run, srun, output)
         if self.happens is None and not self.goes_on:
             marks = [at for at, line in output if line == "now"]
             if not marks:
-                return None, "the program did not say when it happens", output
+                return None, "the program did not print when it fails", output
             began = marks[0]
         took = ended - began - self.after
         if not wrong and not self.goes_on and took > HOLD:
-            wrong = f"the last process ended {took:.2f} s after what happened was noticed"
+            wrong = f"the last process ended {took:.2f} s after the failure could be detected"
         return took, wrong, output
 
     def lines_of_job(self, output):
-        return [line for _, line in self.said(output) if not re.search(r" waits\b", line)]
+        return [line for _, line in self.job_output(output) if not re.search(r" waits\b", line)]
 
-    def said(self, output):
+    def job_output(self, output):
         return [(at, line) for at, line in output if re.match(r"(surviving_ranks|muster): ", line)]
 
     def survivors(self, output):
-        """rank → how it ended, of those to which nothing happened."""
+        """rank → how it ended, for the ranks that did not fail."""
         return {rank: text for rank, text in endings(output).items() if rank not in self.lost}
 
     def slurm_was_first(self, output):
-        """All survivors of which srun told were killed by Slurm before they could end by themselves."""
-        told = self.survivors(output).values()
-        return bool(told) and all(text.startswith(("Killed", "Terminated")) for text in told)
+        """All survivors in srun's output were killed by Slurm before they could end by themselves."""
+        ends = self.survivors(output).values()
+        return bool(ends) and all(text.startswith(("Killed", "Terminated")) for text in ends)
 
     def fault_of_endings(self, output):
-        told = self.survivors(output)
+        ends = self.survivors(output)
         wanted = f"Exited with exit code {self.exit_code}"
-        others = {rank: text for rank, text in told.items() if text != wanted}
+        others = {rank: text for rank, text in ends.items() if text != wanted}
         if self.connected:
             others = {rank: text for rank, text in others.items() if not text.startswith(("Killed", "Terminated"))}
         if others:
-            return f"the survivors ended in another way: {others}"
-        return "" if told else "srun told of no survivor's end"
+            return f"the survivors ended differently: {others}"
+        return "" if ends else "srun printed no survivor's end"
 
     def faults(self, run, srun, output):
         lines = self.lines_of_job(output)
-        warnings = [text for _, text in self.said(output) if text not in lines]
+        warnings = [text for _, text in self.job_output(output) if text not in lines]
         if len(lines) != self.lines:
-            return f"{len(lines)} lines for the job in place of {self.lines}"
+            return f"{len(lines)} lines for the job, expected {self.lines}"
         if self.lines and not re.search(self.line, "\n".join(lines)):
-            return f"the line is another: wanted {self.line}"
+            return f"wrong line: expected {self.line}"
         if self.warns and not (len(warnings) == 1 and re.search(self.warns, warnings[0])):
-            return f"no warning, or several, or another: wanted {self.warns}"
+            return f"no warning, several, or a different one: expected {self.warns}"
         if not self.warns and warnings:
-            return "a warning"
+            return "an unexpected warning"
         if self.goes_on and not any(re.search(self.goes_on, line) for _, line in output):
             return "the survivors did not go on"
         if self.saves is not None and tuple(sorted(os.listdir(self.saves_in(run)))) != self.saves:
@@ -218,7 +218,7 @@ class Case:
         try:
             srun.wait(1.5 if self.happens else 5)
         except subprocess.TimeoutExpired:
-            srun.terminate()  # lab exec hands it on: srun cancels its job
+            srun.terminate()  # lab exec forwards the signal: srun cancels its job
             try:
                 srun.wait(5)
             except subprocess.TimeoutExpired:
@@ -231,9 +231,9 @@ def named(rank, how, phase="running, last call .*", gpu=""):
 
 
 def ended_as(how):
-    """How a rank ended that is not its host's leader. Kernels before 6.15 may tell only the parent."""
-    tells = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())) >= (6, 15)
-    return re.escape(how) if tells else rf"(?:{re.escape(how)}|ended without leaving the job)"
+    """The text for the end of a rank that is not its host's leader. Kernels before 6.15 may inform only the parent."""
+    informs_all = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())) >= (6, 15)
+    return re.escape(how) if informs_all else rf"(?:{re.escape(how)}|ended without leaving the job)"
 
 
 GPU = r", GPU [0-9a-f:.]+"
@@ -243,20 +243,20 @@ AWAY = rf"is silent for {SILENCE:.0f} s: it is stopped, or its host or the way t
 SOON = f"silence={SILENCE * 1000:.0f}"
 OVER = ["survive", SOON]
 DOUBLES = [f"MUSTER_CUDA_LIBRARY={BUILD}/tests/unit/runtime/libfake_cuda.so", f"MUSTER_NCCL_LIBRARY={BUILD}/tests/unit/runtime/libfake_nccl.so"]
-# Ranks whose NCCL communicators reduce, through files that all of them see.
+# Ranks whose NCCL communicators reduce, through files that all of them share.
 ON_DOUBLES = {"srun": ("--gpus-per-node=2",), "environment": (*DOUBLES, "FAKE_NCCL_FOLDER=%SAVE"), "needs": f"{BUILD}/tests/unit/runtime/libfake_nccl.so"}
 ON_WORLD = r"running, last call all_reduce \(operation \d+ on communicator 'world'\)"
-# What it said last may be the first operation, before the loop.
+# Its last report may be the first operation, before the loop.
 ON_WORLD_OR_LATER = ON_WORLD.replace("call ", "call (?:first )?") + "(?: or later)?"
-# Slurm does not see that a rank is lost then, and ends nothing.
+# Then Slurm does not see that a rank is lost, and ends nothing.
 NO_PMIX = {"mpi": "none", "connected": False}
 SLURMSTEPD = r"slurmstepd, pid \d+, which started rank [23] \(host n1\), ended"
 STEP = r"running, last call all_reduce \(operation \d+ on communicator 'host'\)"
-# Of a rank on another host: what it said last.
+# For a rank on another host: its last report.
 STEP_OR_LATER = r"running, last call (?:setting up|all_reduce) \(operation \d+ on communicator 'host'\) or later"
 
 CASES = [
-    # It takes longest.
+    # First, because it takes longest.
     Case("stopped_by_default", ["steady"], named(3, "is stopped, silent for 10 s", STEP), lambda run: kill(run, 3, signal.SIGSTOP), after=10.0),
     Case("killed", ["steady"], named(3, KILLED, STEP, GPU), lambda run: kill(run, 3), srun=("--gpus-per-node=2", "--muster")),
     Case("killed_over_pmix", ["steady", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
@@ -267,12 +267,12 @@ CASES = [
          after=SILENCE),
     Case("stopped_leader", ["steady", *OVER], named(2, f"(?:{AWAY}|{EITHER})"), lambda run: kill(run, 2, signal.SIGSTOP), after=SILENCE, connected=False,
          lost=(2,)),
-    # 2 s to join, and 2 s in which the others tell who is there.
+    # 2 s to join, and 2 s in which the other ranks report the present ones.
     Case("absent", ["absent:3", "join=2000"], after=4.0, line=r"join: 1 of 4 ranks missing after 2 s: rank 3 \(host n1\) .*said no hello", gone=(3,)),
     Case("nccl", ["nccl:3", "join=20000"],
          rf"rank 3 \(host n1, GPU [^)]*\), pid \d+, {ended_as('was killed by signal 14 (Alarm clock)')}, while setting up NCCL",
          after=0.3, srun=("--gpus-per-node=2",), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
-    # Three quarters of the join's time are for it, so that the others hear of it.
+    # The GPU gets three quarters of the join's time, so that the others get the error in time.
     Case("sick_gpu", ["sick_gpu:3", "join=8000"],
          r"rank 3 \(host n1\): a GPU was asked for but cannot be used: it did not answer within 6 s: see nvidia-smi and dmesg there", after=10.0, mpi="none",
          exit_code=69, lost=(), environment=DOUBLES, needs=f"{BUILD}/tests/unit/runtime/libfake_nccl.so"),
@@ -286,7 +286,7 @@ CASES = [
     Case("launcher_in_open_mpi", ["steady"], SLURMSTEPD, lambda run: kill_launcher(run, 3), lost=(2, 3)),
     Case("rank_0", ["steady", *OVER], named(0, EITHER), lambda run: kill(run, 0), connected=False, lost=(0,)),
     Case("rank_0_in_open_mpi", ["steady"], named(0, EITHER, STEP_OR_LATER), lambda run: kill(run, 0), lost=(0,)),
-    # The one of its host that is connected to other hosts' ranks by Open MPI.
+    # The rank of its host that Open MPI connects to other hosts' ranks.
     Case("leader_in_open_mpi", ["steady"], named(2, EITHER, STEP_OR_LATER), lambda run: kill(run, 2), lost=(2,)),
     Case("differs", ["differs:2", "stall=1000"],
          r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast, but rank 0 .* called all_reduce: all ranks must make the same calls",
@@ -312,7 +312,7 @@ CASES = [
          goes_on="going on with 2 on control-plane", exit_code=0, lost=(2, 3)),
     Case("shrinks_on_gpus", ["steady", "doubles", "shrink", *OVER], named(3, KILLED, ON_WORLD, GPU), lambda run: kill(run, 3),
          goes_on="going on with 3 on nccl", exit_code=0, **ON_DOUBLES),
-    # The second one has another number by then.
+    # The second lost rank has a different number by then.
     Case("shrinks_twice_on_gpus", ["later:2", "doubles", "shrink", *OVER],
          named(0, EITHER, gpu=GPU) + r"\n.*" + NAMED.format(r=1, h=1, gpu=GPU, how=f"(?:{KILLED}|{EITHER})", phase="running, last call .*"), lambda run: kill(run, 0),
          goes_on="going on with 2 on nccl", exit_code=0, lost=(0, 2), lines=2, **ON_DOUBLES),
@@ -333,20 +333,20 @@ def main():
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
     chosen = [case for case in CASES if not options.cases or case.name in options.cases]
-    failed, said = [], threading.Lock()
+    failed, print_lock = [], threading.Lock()
     pmix = slurm_has_pmix()
     threading.Thread(target=watch_stalls, daemon=True).start()
 
     def go(case):
         lacking = ""
         if case.needs and not os.path.exists(case.needs):
-            lacking = f"{case.needs} is not there: this build has no CUDA"
+            lacking = f"{case.needs} is missing: this build has no CUDA"
         elif not pmix and {"doubles", "barrier"} & set(case.program):  # over NCCL or the control plane
             case = dataclasses.replace(case, **NO_PMIX)
         elif case.mpi == "pmix" and not pmix:
             lacking = "this Slurm has no mpi/pmix"
         if lacking:
-            with said:
+            with print_lock:
                 print(f"skipped {case.name}: {lacking}", flush=True)
             return
         times, wrongs = [], []
@@ -357,10 +357,10 @@ def main():
             slurm_first += case.slurm_was_first(output)
             if wrong:
                 wrongs.append(wrong)
-                with said:
+                with print_lock:
                     print(f"# {case.name}: {wrong}", *(f"#   {at - output[0][0]:6.2f} s  {line}" for at, line in output), sep="\n", flush=True)
         times.sort()
-        with said:
+        with print_lock:
             print(f"{'FAILED' if wrongs else 'ok'} {case.name}: {options.times - len(wrongs)} of {options.times}, gone after {times[0]:.2f} / "
                   f"{times[len(times) // 2]:.2f} / {times[-1]:.2f} s"
                   + (f"; Slurm killed the survivors first {slurm_first} times" if slurm_first else ""), flush=True)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A double of CUDA 13's runtime for frameworks built with it, preloaded before their libcudart on a machine
-// without GPUs. Devices are those of fake_driver.c, counted and refused as CUDA does. Their memory is the
-// host's, everything has happened when a call returns, and kernels do nothing, so what is computed on a
-// device means nothing.
+// A fake CUDA 13 runtime for frameworks built with it, preloaded before their libcudart on a machine without
+// GPUs. Devices are those of fake_driver.c, counted and refused as in CUDA. Their memory is host memory,
+// every call completes before it returns, and kernels do nothing, so results computed on a device mean
+// nothing.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* properties, int devic
   if (!is_device(device)) return end(cudaErrorInvalidDevice);
   memset(properties, 0, sizeof *properties);
   cuDeviceGetPCIBusId(pci, sizeof pci, device);
-  snprintf(properties->name, sizeof properties->name, "Stand-in GPU %s", pci);
+  snprintf(properties->name, sizeof properties->name, "Fake GPU %s", pci);
   sscanf(pci, "%x:%x:%x", (unsigned*)&properties->pciDomainID, (unsigned*)&properties->pciBusID,
          (unsigned*)&properties->pciDeviceID);
   properties->major = 9;
@@ -159,7 +159,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes* attributes, c
   return cudaSuccess;
 }
 
-// Streams and events: names without anything behind them.
+// Streams and events: handles without function.
 
 static void* some_handle(void) { return malloc(1); }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A double of libcuda.so.1 and of libnvidia-ml.so.1 that counts devices as the driver does, over the lab's
-// stand-in GPUs: those that this process may open, in PCI order or, for CUDA without
-// CUDA_DEVICE_ORDER=PCI_BUS_ID, in another; for CUDA of these the ones that CUDA_VISIBLE_DEVICES names by
-// index or UUID, up to the first entry that is neither. It can do nothing else.
+// A fake libcuda.so.1 and libnvidia-ml.so.1 that counts devices like the driver, over the lab's fake GPUs:
+// those that this process may open, in PCI order or, for CUDA without CUDA_DEVICE_ORDER=PCI_BUS_ID, in
+// another order; for CUDA only those that CUDA_VISIBLE_DEVICES names by index or UUID, up to the first
+// invalid entry. It has no other function.
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -35,7 +35,7 @@ static int read_gpu(const char* file, struct gpu* gpu, int* minor) {
   return *minor >= 0;
 }
 
-// No driver is behind the file: an open that the device cgroup allows fails with ENXIO, another with EPERM.
+// The file has no driver: an open that the device cgroup allows fails with ENXIO, a denied one with EPERM.
 static int may_open(int minor) {
   char file[32];
   snprintf(file, sizeof file, "/dev/nvidia%d", minor);
@@ -57,7 +57,7 @@ static int openable(struct gpu* gpus) {
   return count;
 }
 
-// "Fastest first" is the other way round.
+// "Fastest first" is the reverse order.
 static int in_cuda_order(struct gpu* gpus) {
   const int count = openable(gpus);
   const char* order = getenv("CUDA_DEVICE_ORDER");
@@ -118,7 +118,7 @@ int cuDeviceGetPCIBusId(char* text, int size, int device) {
   return success;
 }
 
-// The runtime asks which devices are in use; here all that are shown.
+// The runtime queries the devices in use; here all visible ones are.
 int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   *flags = 0;
   *active = device >= 0 && device < visible_count;

@@ -1,22 +1,25 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What the plugin does when the node fails it: a step in `auto` runs on with Slurm's own binding and one line says why, one in `strict` ends
-# with one line; no node is drained, no slurmstepd stays, nothing is left behind.
+# The plugin's behaviour when something on the node fails: in `auto` a step runs on with Slurm's own binding
+# and one line gives the reason; in `strict` it ends with one line. No node is drained, no slurmstepd stays,
+# nothing is left behind.
 load setup
 
 setup_file() { lab_up --nodes 2 --gpus 2; }
 teardown_file() { lab_down; }
 
-# plugstack LINE: from the next step on. A plugin that stands in front does the harm (spank_fault.cpp).
+# plugstack LINE: sets the line from the next step on. A wrapping plugin (spank_fault.cpp) injects the faults.
 plugstack() { echo "required $1" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"; }
 fault() { plugstack "$MUSTER_BUILD/lib/spank_fault.so $1 $(plugin)"; }
 
 setup() { plugstack "$(plugin)"; }
 
-# until_over: waits until no step's process is left on a node; it keeps the topology and writes its last lines to the log before it ends.
+# until_over: waits until no step's process is left on a node; a step caches the topology and writes its last
+# log lines before it ends.
 until_over() { wait_until '! on_node n0 pgrep -a slurmstepd && ! on_node n1 pgrep -a slurmstepd'; }
 
-# Every test ends with this: all nodes in service, no step's process left, at most the one file kept.
+# Every test ends with this: all nodes are in service, no step's process is left, and at most the cache file
+# exists.
 teardown() {
   local node
   on_lab scancel --quiet --user root
@@ -30,12 +33,13 @@ teardown() {
   [[ "$output" != *drain* && "$output" != *down* ]]
 }
 
-# Two tasks on n0: which GPU each sees, and whether Muster placed it.
+# Two tasks on n0 print the GPU that each sees, and whether Muster placed it.
 # shellcheck disable=SC2016  # for the shell in the task
 show='echo "task $SLURM_PROCID ${CUDA_VISIBLE_DEVICES-none} ${MUSTER_SET:+placed}"'
 step() { on_lab srun -N1 -w n0 -n2 --gpus-per-task=1 "$@" bash -c "$show"; }
 
-# runs_unplaced REASON: in `auto` both tasks ran as without Muster, each with a GPU of its own, and one line said why.
+# runs_unplaced REASON: in `auto` both tasks run as without Muster, each with its own GPU, and one line gives
+# the reason.
 runs_unplaced() {
   run step --muster=auto
   [ "$status" = 0 ]
@@ -44,7 +48,7 @@ runs_unplaced() {
   [[ "$output" == *"muster: n0: "*"$1"*"; Slurm's own binding stays"* ]]
 }
 
-# ends_in_strict REASON: one line, and no task ran.
+# ends_in_strict REASON: prints one line, and no task runs.
 ends_in_strict() {
   run step --muster=strict
   [ "$status" = 78 ]
@@ -53,7 +57,7 @@ ends_in_strict() {
   [[ "$output" == *"$1"*"the step ends, as --muster=strict asks"* ]]
 }
 
-# Both tasks were placed and nobody was told anything.
+# Both tasks are placed, and nothing is printed.
 runs_placed() {
   run step --muster=strict
   [ "$status" = 0 ]
@@ -61,10 +65,10 @@ runs_placed() {
   [[ "$output" != *muster:* ]]
 }
 
-# said_in_log TEXT: by slurmstepd, when the step is over.
-said_in_log() { until_over && grep -qF "$1" "/run/muster-lab/$MUSTER_LAB/log/n0.slurmd"; }
+# log_contains TEXT: slurmstepd's log contains TEXT after the step.
+log_contains() { until_over && grep -qF "$1" "/run/muster-lab/$MUSTER_LAB/log/n0.slurmd"; }
 
-# until_kept [INODE]: waits until n0 has kept a topology, in another file than that one.
+# until_kept [INODE]: waits until n0 has cached a topology, in a file other than INODE.
 until_kept() {
   # shellcheck disable=SC2034  # in the condition
   local before=${1:-} inode
@@ -80,7 +84,7 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
   runs_placed
 }
 
-@test "with topology files that make no sense" {
+@test "with invalid topology files" {
   local file=$BATS_FILE_TMPDIR/topology.xml name
   declare -A content=(
     [empty]='' [text]='hello' [other]='<a/>' [cut]='<system version="1"><cpu numaid="0" '
@@ -114,7 +118,7 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
 @test "with a read-only /run" {
   on_node n0 bash -c 'mount -n --rbind /run /run && mount -n -o remount,bind,ro /run'
   runs_placed
-  said_in_log "cannot be kept in /run/muster (Read-only file system)"
+  log_contains "cannot be kept in /run/muster (Read-only file system)"
   on_node n0 umount -n -l /run
   runs_placed
   kept | grep -q '^muster topology'
@@ -123,16 +127,16 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
 @test "with a full /run" {
   on_node n0 bash -c 'mkdir -p /run/muster && mount -n -t tmpfs -o size=4k,mode=755 full /run/muster && printf "%4096s" > /run/muster/filler'
   runs_placed
-  said_in_log "cannot be kept in /run/muster (No space left on device)"
+  log_contains "cannot be kept in /run/muster (No space left on device)"
   run -0 on_node n0 ls -A /run/muster
   [ "$output" = filler ]
   on_node n0 umount -n /run/muster
 }
 
-@test "with a folder that a user owns, and a link in the file's place: root writes into neither" {
+@test "with a folder that a user owns, or a link in the file's place, root writes to neither" {
   on_node n0 bash -c 'mkdir /run/muster && chown 1000 /run/muster'
   runs_placed
-  said_in_log "cannot be kept in /run/muster (it is not root's alone to write)"
+  log_contains "cannot be kept in /run/muster (it is not root's alone to write)"
   [ -z "$(on_node n0 ls -A /run/muster)" ]
   on_node n0 bash -c 'chown 0 /run/muster && echo mine > /run/victim && ln -s /run/victim /run/muster/topology'
   runs_placed
@@ -140,9 +144,9 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
   [ "$(on_node n0 cat /run/victim)" = mine ]
 }
 
-@test "a kept topology serves the next step, and one that was edited does not" {
+@test "a cached topology is used by the next step, and an edited one is not" {
   local first inode
-  # A virtual machine may be given memory while it runs, so that the sizes of two readings differ.
+  # A virtual machine may get memory while it runs, so the sizes of two readings may differ.
   kept_but_memory() { kept | sed -E 's/checksum [0-9a-f]+//; s/"memory_bytes":[0-9]+//g'; }
   runs_placed
   first=$(kept_but_memory)
@@ -159,15 +163,15 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
   [ "$(kept_but_memory)" = "$first" ]
 }
 
-@test "two steps at once, both without a kept topology" {
+@test "two steps at once, both without a cached topology" {
   run on_lab bash -c "for i in 1 2; do srun -N1 -w n0 -n1 --gres=gpu:1 --muster=strict bash -c '$show' & done; wait"
   [ "$(grep -c 'placed$' <<<"$output")" = 2 ]
   kept | grep -q '^muster topology'
 }
 
-@test "what a user can change is read by a process that has given its privileges up" {
+@test "files that a user can change are read by a process without privileges" {
   local out=$BATS_TEST_TMPDIR/planners file=$BATS_TEST_TMPDIR/topology.xml
-  truncate -s 60M "$file" # takes a while to read, and is none
+  truncate -s 60M "$file" # takes a while to read, and is no topology
   plugstack "$(plugin) topology=$file"
   chmod go+x "$BATS_RUN_TMPDIR"
   on_node n0 python3 "$BATS_TEST_DIRNAME/planners.py" >"$out" 3>&- &
@@ -180,7 +184,7 @@ kept() { until_kept && on_node n0 cat /run/muster/topology; }
 @test "a thousand tasks" {
   run on_lab srun -N2 -n1000 --overcommit --muster=auto sh -c 'echo "${MUSTER_SET:+placed}"'
   [ "$status" = 0 ]
-  # Placed or not, all alike, and a line from each node if not.
+  # All are placed, or none is and each node prints a line.
   [ "$(grep -cx placed <<<"$output")" = 1000 ] || [ "$(grep -c "Slurm's own binding stays" <<<"$output")" = 2 ]
 }
 

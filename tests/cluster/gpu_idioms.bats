@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Scripts choose their GPUs in the idiom of their framework (frameworks/gpu_idioms.py), on a driver that counts devices as CUDA's does:
-# one that works without Muster works with it, and has its own GPU. The frameworks themselves: frameworks/gpu_scripts.bats.
+# Scripts select their GPUs in the idiom of their framework (frameworks/gpu_idioms.py), on a driver that
+# counts devices like CUDA's: an idiom that works without Muster works with it, and gets its own GPU. The
+# frameworks themselves: frameworks/gpu_scripts.bats.
 load setup
 
 setup_file() {
@@ -12,13 +13,14 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# chosen IDIOM EACH OPTIONS…: runs it as a step; in $gpus each rank's choice, in $own what Muster gave it.
+# chosen IDIOM EACH OPTIONS…: runs it as a step; sets $gpus to each rank's choice and $own to Muster's.
 chosen() {
   run on_lab srun --kill-on-bad-exit=0 "${@:3}" /usr/bin/python3 "$REPOSITORY/tests/cluster/frameworks/gpu_idioms.py" "$1" "$2"
   [ "$status" = 0 ] || { echo "$output"; return 1; }
   gpus=$(value gpus) own=$(value own)
 }
-# chooses_own NODES TASKS EACH IDIOM… -- OPTIONS…: each rank has its own GPUs and no two of a node the same.
+# chooses_own NODES TASKS EACH IDIOM… -- OPTIONS…: each rank chooses its own GPUs, and no two ranks of a node
+# the same.
 chooses_own() {
   local nodes=$1 tasks=$2 each=$3 idioms=() idiom node
   shift 3
@@ -35,24 +37,24 @@ chooses_own() {
 }
 all=(horovod torch torch_modulo lightning jax)
 
-@test "--gres and --gpus-per-node, a GPU a task, one node and two: every idiom that counts by local rank takes its own GPU" {
+@test "with --gres or --gpus-per-node and one GPU per task, every idiom that indexes by local rank gets its own GPU, on one node and two" {
   chooses_own 1 4 1 "${all[@]}" -- --gres=gpu:4 --muster=strict
   chooses_own 2 4 1 "${all[@]}" -- --gres=gpu:4 --muster=strict
   chooses_own 2 2 1 horovod torch jax -- --gpus-per-node=2 --muster=strict
 }
 
-@test "--gres, several GPUs a task" {
+@test "with --gres and several GPUs per task each rank gets its own GPUs" {
   chooses_own 2 2 2 horovod torch torch_modulo jax -- --gres=gpu:4 --muster=strict
 }
 
-@test "--gpus-per-task: what counts among the GPUs that it is shown takes its own" {
+@test "with --gpus-per-task every idiom that indexes its visible GPUs gets its own GPU" {
   chooses_own 2 4 1 torch_modulo tensorflow jax -- --gpus-per-task=1 --muster=strict
   chooses_own 2 2 2 tensorflow jax -- --gpus-per-task=2 --muster=strict
-  # visible=node is for scripts that count by local rank.
+  # visible=node is for scripts that index by local rank.
   chooses_own 2 4 1 "${all[@]}" -- --gpus-per-task=1 --muster=strict,visible=node
 }
 
-@test "what works without Muster works with it" {
+@test "idioms that work without Muster work with it" {
   for idiom in "${all[@]}" tensorflow; do
     for option in --gres=gpu:4 --gpus-per-task=1; do
       chosen "$idiom" 1 -N1 -n4 --ntasks-per-node=4 $option --muster=off

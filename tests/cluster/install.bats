@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where, and a program built against it.
+# The files that `cmake --install` installs, and a program built against them.
 load setup
 
 setup_file() {
@@ -11,8 +11,9 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# install_as UID PREFIX [DESTDIR]: cmake --install with every file system read-only but for PREFIX, for what CMake writes into the build
-# folder, and for those of the kernel. Another user may read everything, in case the build folder lies below a private one.
+# install_as UID PREFIX [DESTDIR]: runs cmake --install with every file system read-only except PREFIX, the
+# files that CMake writes to the build folder, and the kernel's file systems. Another user may read
+# everything, in case the build folder is below a private one.
 install_as() {
   mkdir "$2" "$BATS_TEST_TMPDIR/own"
   chown "$1" "$2"
@@ -41,7 +42,7 @@ install_as() {
   done
 }
 
-@test "any user installs below a prefix, and nothing is written outside of it" {
+@test "any user can install below a prefix, and nothing is written outside it" {
   for user in 65534 0; do
     rm -rf "$BATS_TEST_TMPDIR/own"
     run -0 install_as $user "$BATS_TEST_TMPDIR/prefix-$user"
@@ -50,13 +51,13 @@ install_as() {
   done
 }
 
-@test "below a prefix the line for plugstack.conf names the plugin's whole path, and Slurm loads it from there" {
+@test "below a prefix the line for plugstack.conf has the plugin's full path, and Slurm loads it from there" {
   cmake --install "$build" --prefix "$BATS_TEST_TMPDIR/prefix" > /dev/null
   echo "include $BATS_TEST_TMPDIR/prefix/etc/slurm/plugstack.conf.d/*.conf" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
   run -0 --separate-stderr lab exec srun -N1 -n1 --gpus-per-task=1 --muster bash -c 'echo "gpu $MUSTER_GPUS"'
   [[ "$output" == "gpu 0000:"* ]]
   : >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
-  # DESTDIR is where the files are put, not where they will be.
+  # DESTDIR is where the files are staged, not where they will be.
   plugin=$(cd "$root" && find usr -name spank_muster.so)
   grep -qx "optional /$plugin default=off" "$root/usr/etc/slurm/plugstack.conf.d/zz-muster.conf"
 }
@@ -72,7 +73,7 @@ install_as() {
   [ -z "$output" ]
 }
 
-@test "a ten-line program finds the package, builds, and sums over ranks alone, under mpirun and, on two nodes, under srun" {
+@test "a ten-line program finds the package, builds, and sums over ranks: alone, under mpirun, and under srun on two nodes" {
   prefix=$BATS_FILE_TMPDIR/prefix
   DESTDIR=$prefix cmake --install "$build" --prefix /usr > /dev/null
   cmake -G Ninja -S tests/cluster/install -B "$BATS_FILE_TMPDIR/ten" -DCMAKE_PREFIX_PATH="$prefix/usr" > /dev/null
@@ -87,8 +88,8 @@ install_as() {
   [ "$(sort <<<"$output")" = "$(printf 'rank %s of 4: sum 10\n' 0 1 2 3)" ]
 }
 
-@test "check-build tells the versions that it found, and - for what is not there" {
-  # row NAME BUILT FOUND: of the table.
+@test "check-build lists the versions that it found, and - for missing ones" {
+  # row NAME BUILT FOUND: the table has such a row.
   row() { grep -qE "^  $1 +(yes|no) +$2 +$3 +[a-z]" <<<"$output" || { echo "no row '$1' with $2 and $3 in: $output"; return 1; }; }
   MUSTER_NCCL_LIBRARY=/nonexistent.so run -0 "$root/usr/bin/muster" check-build
   row 'Slurm headers' '[0-9]+\.[0-9]+\S*' '[0-9]+(\.[0-9]+)+'
@@ -119,7 +120,7 @@ install_as() {
   [ "$status" = 0 ]
 }
 
-@test "a program that was built against another ABI does not start, and the loader says which one it misses" {
+@test "a program that was built against another ABI does not start, and the loader names the missing one" {
   library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
   mkdir "$BATS_FILE_TMPDIR/other"
   echo 'int muster_abi_version(void) { return 2; }' > "$BATS_FILE_TMPDIR/other.c"

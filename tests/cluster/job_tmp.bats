@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Where Slurm gives every job a /tmp of its own (job_container/tmpfs, from 25.11 on namespace/tmpfs): a plan that json= names lies where the user
-# finds it, whether or not Slurm calls plugins in there (contain_spank).
+# When Slurm gives every job its own /tmp (job_container/tmpfs, from 25.11 on namespace/tmpfs), a plan of
+# json= is where the user finds it, whether or not Slurm calls plugins in that namespace (contain_spank).
 load setup
 
 setup_file() {
@@ -11,8 +11,8 @@ setup_file() {
   mkdir "$etc"
   printf '%s\n' "$kind" PrologFlags=Contain >"$etc/slurm.conf"
   printf '%s\n' AutoBasePath=true BasePath=/run/job-tmp >"$etc/job_container.conf"
-  # Linux refuses to keep a mount namespace below one with a higher number, and 6.18 deals numbers out to each CPU by the thousand: the nodes' and
-  # the jobs' are all made on one.
+  # Linux refuses to bind-mount a mount namespace below one with a higher number, and 6.18 assigns numbers to
+  # each CPU by the thousand, so all nodes' and jobs' namespaces are made on one CPU.
   taskset --cpu-list --pid "$(taskset --cpu-list --pid $$ | grep -o '[0-9]*$')" $$
   lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --etc "$etc"
   # Not below /tmp, and on both nodes.
@@ -21,7 +21,7 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# in_two_steps OPTION…: a step with these options, then one of the same job that lists /tmp on each node.
+# in_two_steps OPTION…: runs a step with these options, then one of the same job that lists /tmp on each node.
 in_two_steps() {
   # shellcheck disable=SC2016  # the inner shells expand them
   run lab exec salloc --quiet -N2 --ntasks-per-node=1 --gpus-per-task=1 bash -c 'srun "$@" true && srun bash -c "echo \$SLURM_PROCID there=\$(ls /tmp)"' - "$@"
@@ -42,10 +42,10 @@ plan_in_shared_folder() {
   for node in n0 n1; do [ "$(find "$SHARED" -name "muster-*-$node.json" | wc -l)" = 1 ]; done
 }
 
-@test "a plan in /tmp lies in the job's own, for its next step too, and not in the node's" { plan_in_own_tmp; }
-@test "a plan in a shared folder lies there" { plan_in_shared_folder; }
+@test "a plan in /tmp is in the job's own /tmp, for its next step too, and not in the node's" { plan_in_own_tmp; }
+@test "a plan in a shared folder is there" { plan_in_shared_folder; }
 
-@test "from within a container, whose files go with it, a plan lies on the node" {
+@test "from within a temporary container a plan is written on the node" {
   printf '%s\n' "required $MUSTER_BUILD/lib/spank_container.so" "required $(plugin)" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
   in_two_steps --container-image=here --muster="json=$SHARED/plan.json"
   printf '%s\n' "required $(plugin)" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"
@@ -53,8 +53,8 @@ plan_in_shared_folder() {
   for node in n0 n1; do grep -q "\"$node\"" "$SHARED/plan-$node.json"; done
 }
 
-# Slurm's own word for where it calls the plugin in user_init: in the job's namespace or in the node's.
-@test "with contain_spank the plans lie at the same places" {
+# Slurm's option that selects where it calls the plugin in user_init: in the job's namespace or in the node's.
+@test "with contain_spank the plans are in the same places" {
   echo SlurmdParameters=contain_spank >>"/run/muster-lab/$MUSTER_LAB/etc/slurm.conf"
   on_lab scontrol reconfigure
   wait_until '[ "$(on_lab sinfo -h -N -o %T | sort -u)" = idle ]'

@@ -1,28 +1,28 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Joining without PMIx on a real two-node Slurm: Slurm's variables with TCP and MUNGE, RANK and WORLD_SIZE with a key, and those who must
-# not get in.
+# Joining without PMIx on a real two-node Slurm: Slurm's variables with TCP and MUNGE, RANK and WORLD_SIZE
+# with a key, and peers that must not get in.
 load setup
 
 setup_file() { lab_up --nodes 2 --gpus 0 --etc <(echo MpiParams=ports=12000-12099); }
 teardown_file() { lab_down; }
 
 program() { echo "$MUSTER_BUILD/bin/joining_ranks"; }
-# ranks OPTIONS -- WHAT: four ranks on two nodes without PMIx.
+# ranks OPTIONS -- WHAT: runs four ranks on two nodes without PMIx.
 ranks() {
   local options=()
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   shift
   lab exec env MUSTER_LOG="${MUSTER_LOG-}" srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 "${options[@]}" "$(program)" "$@"
 }
-said() { grep -E '^joining_ranks: ' <<<"$output"; }
+job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
 
 @test "four ranks on two nodes join without PMIx" {
   run -0 ranks --
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
 }
 
-@test "the trace has a line for each step of the ladder, and the port is one that the step reserved" {
+@test "the trace has a line for each bootstrap method, and the port is one that the step reserved" {
   MUSTER_LOG=debug run -0 ranks --resv-ports=2 --
   [[ "$output" == *"join: PMIx: no server"* ]]
   [[ "$output" == *"rank 0 on n0, reserved port 120"* ]]
@@ -30,12 +30,12 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
 }
 
-# traced PATTERN: a line of the trace is that.
+# traced PATTERN: a line of the trace matches PATTERN.
 traced() { grep -E "^muster: rank [0-9?]+: [+][0-9.]+ ms join: $1\$" <<<"$output" >/dev/null || { echo "no line 'join: $1' in: $output"; return 1; }; }
-# times N TEXT: N lines of the trace have the text.
+# times N TEXT: N lines of the trace contain TEXT.
 times() { [ "$(grep -cF "$2" <<<"$output")" = "$1" ] || { echo "not $1 times '$2' in: $output"; return 1; }; }
 
-@test "the trace of a join through PMIx names no other step of the ladder" {
+@test "the trace of a join through PMIx names no other bootstrap method" {
   needs_pmix
   run -0 lab exec env MUSTER_LOG=debug srun -N2 -n4 --overcommit --mpi=pmix "$(program)"
   traced 'PMIx: connected to slurm\.pmix\.[0-9.]+, 4 ranks'
@@ -47,8 +47,8 @@ times() { [ "$(grep -cF "$2" <<<"$output")" = "$1" ] || { echo "not $1 times '$2
   [[ "$output" == *"joined through pmix: 4 ranks on 2 hosts"* ]]
 }
 
-@test "the trace of a rank alone has a line for each step that was none" {
-  # In the order of the ladder.
+@test "the trace of a single rank has a line for each bootstrap method that does not apply" {
+  # In the order in which the bootstrap methods are tried.
   run -0 lab exec env MUSTER_LOG=debug srun -N1 -n1 --mpi=none "$(program)"
   [ "$(sed -nE 's/^muster: rank [?]: [+][0-9.]+ ms join: (PMIx|Slurm|RANK|alone)/\1/p' <<<"$output")" = "PMIx: no server (PMIX_NAMESPACE is not set)
 Slurm: no step of several tasks (SLURM_STEP_NUM_TASKS)
@@ -57,14 +57,14 @@ alone" ]
   [[ "$output" == *"joined through alone: 1 ranks on 1 hosts"* ]]
 }
 
-# shifted SECONDS OPTION...: the same ranks, and those on n1 have a clock that is so far ahead.
+# shifted SECONDS OPTION...: the same ranks; the clock of those on n1 is that far ahead.
 shifted() {
   # shellcheck disable=SC2016 # the inner shell expands it
   lab exec env SHIFTED_CLOCK_SECONDS="$1" srun -N2 -n4 --overcommit "${@:2}" bash -c \
     '[ "$SLURMD_NODENAME" = n0 ] || export LD_PRELOAD='"$MUSTER_BUILD"'/lib/shifted_clock.so; exec '"$(program)"
 }
 
-@test "a host whose clock is wrong is named with its ranks and by how much, and the job goes on" {
+@test "a host with a wrong clock is named with its ranks and the difference, and the job goes on" {
   local how
   for how in $LAB_MPI none; do
     run -0 shifted 7 --mpi=$how
@@ -79,16 +79,16 @@ shifted() {
   times 0 'the clock of the host of'
 }
 
-@test "ranks that are dealt cyclically join too" {
+@test "ranks with a cyclic distribution join" {
   run -0 ranks --distribution=cyclic --
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
 }
 
-@test "jobs side by side do not meet, nor on the same ports" {
+@test "parallel jobs do not mix, even on the same ports" {
   for i in 1 2 3; do ranks -- slowly >"$BATS_TEST_TMPDIR/out.$i" 2>&1 & done
   wait
   [ "$(cat "$BATS_TEST_TMPDIR"/out.* | grep -c 'joined through slurm: 4 ranks on 2 hosts')" = 3 ]
-  # Two steps that are told of the same ports, in one allocation: the second finds the first one's port taken.
+  # Two steps with the same ports in one allocation: the second finds the first one's port in use.
   run -0 lab exec salloc --quiet -N2 -n4 --overcommit bash -c "
     for i in 1 2; do
       srun -N2 -n4 --overlap --overcommit --mpi=none bash -c 'SLURM_STEP_RESV_PORTS=12090-12093 exec $(program) slowly' &
@@ -101,118 +101,119 @@ shifted() {
 @test "a rank that never joins is named with its host and process, in one line for the job" {
   run ranks -- absent:3
   [ "$status" = 75 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" =~ "1 of 4 ranks missing after 2 s: rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
 }
 
-@test "when rank 0 never joins, the first host on which a rank came says so, in one line for the job" {
+@test "when rank 0 never joins, the first host with a rank reports it, in one line for the job" {
   run ranks -- absent:0
   [ "$status" = 75 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s".*"rank 0 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s".*"rank 0 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
   for absent in 0,1 0,1,2; do
     run ranks -- absent:$absent
     [ "$status" = 75 ]
-    [ "$(said | wc -l)" = 1 ]
-    [[ "$(said)" =~ "rank "[23]" (host n1) cannot meet rank 0 within 2 s".*"rank 0 (host n0) said no hello" ]]
+    [ "$(job_lines | wc -l)" = 1 ]
+    [[ "$(job_lines)" =~ "rank "[23]" (host n1) cannot meet rank 0 within 2 s".*"rank 0 (host n0) said no hello" ]]
   done
-  # Also where the step ends with its first process.
+  # Also if the step ends with its first process.
   run ranks --kill-on-bad-exit=1 -- absent:0,1
-  [ "$(said | wc -l)" = 1 ]
+  [ "$(job_lines | wc -l)" = 1 ]
 }
 
-@test "a rank that comes when the failure has been told ends without a word" {
+@test "a rank that joins after the failure was printed ends silently" {
   run ranks -- late:3
   [ "$status" = 75 ]
-  [ "$(said | wc -l)" = 1 ]
-  said >&2;   [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) started"* ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  job_lines >&2;   [[ "$(job_lines)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) started"* ]]
   run ranks -- late:0
   [ "$status" = 75 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" =~ "rank 1 (host n0) cannot meet rank 0 within 2 s" ]]
 }
 
-@test "when rank 0 never joins and the first rank of a host is stopped, another of that host says so" {
+@test "when rank 0 never joins and the host leader is stopped, another rank of that host reports it" {
   run ranks --kill-on-bad-exit=1 -- absent:0,1 stopped:2
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "rank 3 (host n1) cannot meet rank 0 within 2 s".*"the first rank that came on host n1 is stopped" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" =~ "rank 3 (host n1) cannot meet rank 0 within 2 s".*"the first rank to join on host n1 is stopped" ]]
 }
 
-@test "a rank that ended before it joined is told from one that is stuck" {
+@test "the line distinguishes a rank that ended before it joined from a stuck one" {
   run ranks -- ended:3
   [ "$status" = 75 ]
-  [ "$(said | wc -l)" = 1 ]
-  said >&2;   [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) has no process there any more: it ended without a hello" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  job_lines >&2;   [[ "$(job_lines)" == *"1 of 4 ranks missing after 2 s: rank 3 (host n1) has no process there any more: it ended without a hello" ]]
 }
 
-@test "with PMIx, too, the missing are named by how far they came, in one line for the job" {
+@test "with PMIx too, one line for the job names the missing ranks and their progress" {
   needs_pmix
   run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" absent:1,3
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" =~ "2 of 4 ranks missing after 2 s: rank 1 (host n0) started (pid "[0-9]+", joining_ranks) but said no hello; rank 3 (host n1) started (pid "[0-9]+", joining_ranks) but said no hello" ]]
   run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" ended:3
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"rank 3 (host n1) has no process there any more: it ended without a hello"* ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"rank 3 (host n1) has no process there any more: it ended without a hello"* ]]
 }
 
-# without_munge NODE KILL: four ranks on two nodes, MUNGE missing on one of them, the step ended with its first process or not.
+# without_munge NODE KILL: four ranks on two nodes without MUNGE on NODE; KILL: whether the step ends with its
+# first process.
 without_munge() {
   run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit="$2" \
     bash -c '[ "$SLURM_NODEID" != '"$1"' ] || export MUSTER_MUNGE_LIBRARY=/nonexistent.so; exec '"$(program)"
   [ "$status" != 0 ]
-  [ "$(said | wc -l)" = 1 ]
+  [ "$(job_lines | wc -l)" = 1 ]
 }
 
-@test "MUNGE that is missing on one node only is the job's one line" {
+@test "when MUNGE is missing on one node only, the job prints one line" {
   for kill in 0 1; do
     without_munge 1 $kill
-    [[ "$(said)" == *"2 of 4 ranks missing"*"(host n1) cannot take part, it says: its host has no MUNGE library"* ]]
-    # On rank 0's, it says so itself.
+    [[ "$(job_lines)" == *"2 of 4 ranks missing"*"(host n1) cannot take part, it says: its host has no MUNGE library"* ]]
+    # On rank 0's node, rank 0 reports it itself.
     without_munge 0 $kill
-    [[ "$(said)" == *"MUNGE cannot authenticate them ("*/nonexistent.so*"start munged on every node"* ]]
+    [[ "$(job_lines)" == *"MUNGE cannot authenticate them ("*/nonexistent.so*"start munged on every node"* ]]
   done
 }
 
-@test "the components of a heterogeneous step join without PMIx, whatever the nodes are called" {
+@test "the components of a heterogeneous step join without PMIx, for any node names" {
   run -0 lab exec srun --mpi=none -w n1 -n1 "$(program)" : -w n0 -n2 --overcommit "$(program)"
   [[ "$output" == *"joined through slurm: 3 ranks on 2 hosts"* ]]
   run -0 lab exec salloc --quiet -N2 -n4 --overcommit srun --mpi=none -w n1 -N1 -n1 "$(program)" : -w n0 -N1 -n2 --overcommit "$(program)"
   [[ "$output" == *"joined through slurm: 3 ranks on 2 hosts"* ]]
 }
 
-@test "torchrun's ranks on one host need no key, whatever MASTER_ADDR calls the host" {
+@test "torchrun's ranks on one host need no key, for any MASTER_ADDR of the host" {
   script="for r in 0 1; do RANK=\$r LOCAL_RANK=\$r WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=\$(hostname) MASTER_PORT=23456 TORCHELASTIC_RUN_ID=7 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
   run -0 lab exec srun -N1 -n1 --mpi=none bash -c "$script"
   [[ "$output" == *"joined through address: 2 ranks on 1 hosts"* ]]
 }
 
 @test "a rank that is killed after the join is named in one line for the job" {
-  # The program may be asleep when it happens: Muster says it then.
-  said() { grep -E '^(joining_ranks|muster): ' <<<"$output"; }
+  # The program may be asleep when it happens: then Muster prints the line.
+  job_lines() { grep -E '^(joining_ranks|muster): ' <<<"$output"; }
   run ranks -- killed
   [ "$status" != 0 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" =~ "rank 3 (host n1), pid "[0-9]+", "$(killed_by_9)", while running" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" =~ "rank 3 (host n1), pid "[0-9]+", "$(killed_by_9)", while running" ]]
 }
 
-@test "without MUNGE the job says what is missing, and joins with a key of the user's" {
+@test "without MUNGE the job names what is missing, and joins with a user's key" {
   run ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so --
   [ "$status" != 0 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"MUNGE cannot authenticate"*/nonexistent.so*"--mpi=pmix"* ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"MUNGE cannot authenticate"*/nonexistent.so*"--mpi=pmix"* ]]
   run -0 ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so,MUSTER_KEY=0123456789abcdef --
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
   run ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so,MUSTER_KEY=short --
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"MUSTER_KEY has 5 characters"* ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"MUSTER_KEY has 5 characters"* ]]
 }
 
-@test "on one node the kernel authenticates in MUNGE's place" {
+@test "on one node the kernel authenticates instead of MUNGE" {
   run -0 lab exec srun -N1 -n2 --overcommit --mpi=none --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so "$(program)"
   [[ "$output" == *"joined through slurm: 2 ranks on 1 hosts"* ]]
 }
 
-@test "strangers who send garbage, another user's credential, or one again, do not get in and do no harm" {
+@test "peers that send garbage, another user's credential, or a replayed one are rejected and do no harm" {
   # shellcheck disable=SC2016 # the inner shell expands it
   run -0 lab exec salloc --quiet -N2 -n4 --overcommit srun -N2 -n4 --overlap --overcommit --mpi=none --kill-on-bad-exit=0 \
     env MUSTER_LOG=debug SLURM_STEP_RESV_PORTS=12080 bash -c \
@@ -225,7 +226,8 @@ without_munge() {
 }
 
 @test "a port scan, replayed handshakes and a flood of half-open connections during a join do no harm" {
-  # Rank 1 starts the scanner beside it when rank 2 has said its hello, rank 3 comes when all of it is under way, however long a busy machine takes.
+  # Rank 1 starts the scanner when rank 2 has sent its hello; rank 3 joins when all attacks are running,
+  # however long a busy machine takes.
   local file=$BATS_TEST_TMPDIR
   lab node n0 python3 "$REPOSITORY/tests/cluster/join_listener.py" n0 n1 "$file/ready" "$file/said" 3>&- &
   wait_until '[ -e "$file/ready" ]'
@@ -253,7 +255,8 @@ without_munge() {
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
 }
 
-# listening NODE: the ports on which the node's joining_ranks listen, one a line. They inherit one of slurmstepd's.
+# listening NODE: prints the ports on which the node's joining_ranks listen, one per line. They inherit one of
+# slurmstepd's.
 listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9]+ +[0-9]+ +[^ ]*:([0-9]+) .*"joining_ranks".*/\1/p'; }
 
 @test "a port scan, replayed handshakes and a flood at the port of a running job that joined through PMIx do no harm" {
@@ -265,25 +268,25 @@ listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9
   lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=0 "$(program)" "until:$file/scanned" >"$file/job" 2>&1 3>&- &
   job=$!
   wait_until 'grep -q "^joined through pmix: 4 ranks on 2 hosts" "$file/job"'
-  # Rank 0 alone listens, and on one port.
+  # Only rank 0 listens, on one port.
   port=$(listening n0)
   [[ $port =~ ^[0-9]+$ ]]
   [ -z "$(listening n1)" ]
   touch "$file/said"
   wait "$listener"
-  # The ranks meet 100 times more while the flood lasts, and leave; then nobody listens and the scanner ends.
+  # During the flood the ranks run 100 more barriers, then leave; then nothing listens, and the scanner ends.
   run -0 lab node n1 python3 "$REPOSITORY/tests/cluster/join_scanner.py" n0 "$port" "$file/said" "$file/scanned"
   [[ "$output" == *"scanner: True 5 of 5 replays cut off, 600 connections held"* ]]
   wait "$job"
   [ "$(cat "$file/job")" = "joined through pmix: 4 ranks on 2 hosts" ]
 }
 
-@test "what two nodes say to each other while a job joins holds no host name, no hello and no key in plain text" {
+@test "the traffic between two nodes during a join has no host name, hello or key in plain text" {
   local words=(overheard-host hello 0123456789abcdef joining_ranks meet 10.66.0.1)
   lab node n0 python3 "$REPOSITORY/tests/cluster/join_listener.py" n0 n1 "$BATS_TEST_TMPDIR/ready" "$BATS_TEST_TMPDIR/stop" "${words[@]}" \
     >"$BATS_TEST_TMPDIR/heard" 3>&- &
   wait_until '[ -e "$BATS_TEST_TMPDIR/ready" ]'
-  # Host names that are long enough not to come up in sealed bytes by chance.
+  # Host names so long that they do not occur in encrypted bytes by chance.
   # shellcheck disable=SC2016 # the inner shell expands it
   run -0 lab exec srun -N2 -n4 --overcommit --mpi=none env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 \
     WORLD_SIZE=4 MUSTER_LOG=debug unshare --uts bash -c 'hostname overheard-host-$SLURM_NODEID; RANK=$SLURM_PROCID exec '"$(program)"' patiently'
@@ -299,24 +302,24 @@ listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9
   script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=0123456789abcdef bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
-  # Below torchrun nobody has to say so, and the trace tells that and each rank's place.
+  # Under torchrun no option is needed, and the trace shows that and each rank's number.
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_LOG=debug TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   times 4 'join: PMIx, Slurm: passed over, torchrun started this process'
   for rank in 0 1 2 3; do traced "RANK/WORLD_SIZE: rank $rank of 4, rank 0 at n0 port [0-9]+"; done
-  # Neither is known: RANK and Slurm's rank cannot both be right.
+  # An error: RANK and Slurm's rank disagree.
   run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_KEY=0123456789abcdef bash -c "$script"
   [ "$status" != 0 ]
   [[ "$output" == *"RANK=0 and WORLD_SIZE=4 but the launcher made this process rank 0 of 2"* ]]
-  # Of a rank with another key rank 0 says so.
+  # Rank 0 reports a rank with a different key.
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MASTER_ADDR=n0 MASTER_PORT=23458 WORLD_SIZE=2 bash -c \
     'export RANK=$SLURM_PROCID MUSTER_KEY=0123456789abcdef; [ $RANK = 0 ] || export MUSTER_KEY=fedcba9876543210; exec '"$(program)"
   [ "$status" != 0 ]
-  [[ "$(said)" == *"1 of 2 ranks missing after 2 s: rank 1 "*"who came for it was refused for want of this job's key: is MUSTER_KEY the same on every rank?"* ]]
-  # Over hosts never without a key.
+  [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 "*"a process that claimed to be it was refused because it lacks this job's key: is MUSTER_KEY the same on every rank?"* ]]
+  # Across hosts a key is always required.
   run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env TORCHELASTIC_RUN_ID=7 bash -c "$script"
   [ "$status" != 0 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"MUSTER_KEY is not set"* ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"MUSTER_KEY is not set"* ]]
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hears what two nodes say to each other: join_listener.py HOST OTHER READY STOP [WORD...], on HOST.
+"""Records the traffic between two nodes: join_listener.py HOST OTHER READY STOP [WORD...], on HOST.
 
-Takes every TCP payload between the two, but for slurmd's own, from the network interface; writes the file READY when it listens. When the
-file STOP is there, says how much it heard, whether a greeting of Muster's was in it, and which of the words were, in any case of letters; and writes
-what the first said that greeted into STOP."""
+Captures every TCP payload between the two, except slurmd's, from the network interface; writes the file READY when it listens. When the file
+STOP exists, prints the number of bytes, whether Muster's greeting was among them, and which of the words (case-insensitive); and writes the first
+stream that begins with a greeting to STOP."""
 import os
 import socket
 import struct
@@ -18,7 +18,7 @@ GREETING = b"muster\x00\x01"
 
 
 def segment(frame):
-    """Who sends to whom, and the payload; none for what is not of the two."""
+    """(sender, ports) and payload of a frame between the two hosts; None for others."""
     if frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP or {frame[26:30], frame[30:34]} != {HOST, OTHER}:
         return None
     tcp = 14 + (frame[14] & 15) * 4
@@ -30,7 +30,7 @@ def segment(frame):
 
 
 def frames(interface):
-    """What comes until STOP is there, and what had come by then: a busy machine may let this one read late."""
+    """The frames until STOP exists, and those already received by then: on a busy machine this process may read late."""
     interface.settimeout(0.1)
     open(READY, "w").close()
     until = time.monotonic() + 60

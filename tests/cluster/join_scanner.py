@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scanner on the network while a job joins or runs: join_scanner.py HOST PORT RECORD FILE, where rank 0 listens on HOST:PORT.
 
-RECORD is a file that has what a rank said (join_listener.py wrote it). Scans ports with what scanners say, sends the recorded handshake again
-(as it was, its frames too, and the greeting of another rank with the old proof), fills rank 0's gate with connections that say nothing or half
-a greeting, and writes FILE. Says how much of it was cut off without a welcome; holds its connections, and makes new ones in their place, until
-it is ended or nobody listens.
-Its waits are long, since a busy machine may take long for each step: what they wait for is what counts."""
+RECORD is a file with a rank's recorded stream (written by join_listener.py). Scans ports with scanners' usual first bytes, replays the recorded
+handshake (unchanged, with its frames, and with another rank's greeting and the old proof), fills rank 0's table of unauthenticated connections
+with connections that send nothing or half a greeting, and writes FILE. Prints how many replays were cut off without a welcome; holds its
+connections and replaces closed ones, until it is ended or nothing listens.
+Its timeouts are long, because a busy machine may be slow; each wait ends as soon as its condition is met."""
 import os
 import socket
 import sys
@@ -24,11 +24,11 @@ def connect(port):
             return socket.create_connection((HOST, port), timeout=PATIENCE)
         except OSError:
             time.sleep(0.05)
-    sys.exit("scanner: nobody listens")
+    sys.exit("scanner: nothing listens")
 
 
 def is_cut_off(parts):
-    """Says one part after another, each after an answer, and reads to the end: nothing but the answer to the greeting may come."""
+    """Sends the parts, each after an answer, and reads to the end: only the answer to the greeting may arrive."""
     heard = b""
     with connect(PORT) as stream:
         try:
@@ -45,7 +45,7 @@ def is_cut_off(parts):
 
 
 def scan():
-    """Every port of a range with what scanners say first."""
+    """Connects to every port of a range and sends scanners' usual first bytes."""
     words = (b"", b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"SSH-2.0-scan\r\n", os.urandom(64))
     found = 0
     for port in range(PORT - 200, min(PORT + 200, 65536)):
@@ -73,7 +73,7 @@ for i in range(600):
     held.append(stream)
 print(f"scanner: {found > 4} {cut_off} of {len(replays)} replays cut off, {len(held)} connections held", flush=True)
 open(FILE, "w").close()
-while True:  # until the job ends; what is pushed out comes again
+while True:  # until the job ends; replaces evicted connections
     time.sleep(0.01)
     held.pop(0).close()
     try:

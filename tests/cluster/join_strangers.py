@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at the desk where rank 0 hands out a job's key: join_strangers.py HOST PORT, before the caller joins itself.
+"""Unauthenticated peers at rank 0's key server: join_strangers.py HOST PORT, before the caller itself joins.
 
-Sends garbage, a frame of an impossible length, the credential of another user, that of another job, and a good one twice. Says how many
-were cut off without an answer; the first good one gets one, sealed, which nobody reads."""
+Sends garbage, a frame of an impossible length, another user's credential, one for another job, and a good one twice. Prints how many requests
+were cut off without an answer. Only the first good one gets an answer, encrypted, which is not read."""
 import os
 import socket
 import struct
@@ -21,7 +21,7 @@ def connect():
             return socket.create_connection((HOST, PORT), timeout=6)
         except OSError:
             time.sleep(0.05)
-    sys.exit("strangers: nobody listens")
+    sys.exit("strangers: nothing listens")
 
 
 def answer_to(data):
@@ -59,7 +59,7 @@ own_job = "slurm/{}/{}.{}/{}".format(
 good = framed(credential(request(own_job)))
 first = answer_to(good)
 if not first.startswith(MAGIC):
-    sys.exit("strangers: a good request got no answer: the others prove nothing")
+    sys.exit("strangers: a good request got no answer, so the other tries prove nothing")
 tries = [
     os.urandom(5000),
     MAGIC + struct.pack("<I", 0x7FFFFFFF) + b"x" * 100,

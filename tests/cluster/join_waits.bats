@@ -1,30 +1,31 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Waits of a join on others than its ranks: services of a node that are stopped, and a rank that nobody started.
+# A join's waits for other things than its ranks: services of a node that are stopped, and a rank that was
+# never started.
 load setup
 
 setup_file() { lab_up --nodes 2 --gpus 0; }
 teardown_file() { lab_down; }
 
 program() { echo "$MUSTER_BUILD/bin/joining_ranks"; }
-said() { grep -E '^joining_ranks: ' <<<"$output"; }
+job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
 
-@test "a rank that nobody started is told from one that is stuck" {
+@test "the line distinguishes a rank that was never started from a stuck one" {
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 \
     MASTER_PORT=23459 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 bash -c '[ "$SLURM_PROCID" != 3 ] || exit 0; RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec '"$(program)"
   [ "$status" = 75 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"1 of 4 ranks missing after 2 s: rank 3 has no process on n0, n1: it never started, ended, or is on another host" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"1 of 4 ranks missing after 2 s: rank 3 has no process on n0, n1: it never started, ended, or is on another host" ]]
 }
 
-@test "a PMIx server that does not answer is said at the deadline, and its rank is named by the others" {
+@test "when a PMIx server does not answer, its rank reports that at the deadline, and the others name the rank" {
   needs_pmix
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N1 -n1 --mpi=pmix bash -c 'kill -STOP $PPID; '"$(program)"'; status=$?; kill -CONT $PPID; exit $status'
   [ "$status" = 75 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"join: the PMIx server on host n0 did not answer within 2 s: see the log of slurmd or mpirun there" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"join: the PMIx server on host n0 did not answer within 2 s: see the log of slurmd or mpirun there" ]]
   # shellcheck disable=SC2016
   run lab exec srun -N2 -n2 --mpi=pmix --kill-on-bad-exit=0 bash -c '
     [ "$SLURM_PROCID" = 0 ] || kill -STOP $PPID
@@ -32,12 +33,12 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
     status=$?
     [ "$SLURM_PROCID" = 0 ] || { sleep 3; kill -CONT $PPID; }
     exit $status'
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"1 of 2 ranks missing after 2 s: rank 1 (host n1) said no hello"* ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 (host n1) said no hello"* ]]
 }
 
-@test "a munged that does not answer on one node is the job's one line" {
-  # One that only the rank on n1 sees: slurmd needs the node's own.
+@test "when munged on one node does not answer, the job prints one line" {
+  # A munged that only the rank on n1 sees: slurmd needs the node's own.
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 bash -c '
     [ "$SLURM_NODEID" = 1 ] || exec '"$(program)"'
@@ -49,6 +50,6 @@ said() { grep -E '^joining_ranks: ' <<<"$output"; }
     kill -KILL "$(cat "$0/pid")"
     exit $status' "$BATS_TEST_TMPDIR/munge"
   [ "$status" != 0 ]
-  [ "$(said | wc -l)" = 1 ]
-  [[ "$(said)" == *"1 of 2 ranks missing after 2 s: rank 1 (host n1) cannot take part, it says: no munged answers on its host" ]]
+  [ "$(job_lines | wc -l)" = 1 ]
+  [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 (host n1) cannot take part, it says: no munged answers on its host" ]]
 }

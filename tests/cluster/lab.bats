@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The lab itself: a real Slurm comes up, its nodes are separate, and nothing of it is left, however it ends.
+# The lab itself: a real Slurm starts, its nodes are separate, and nothing of it remains, however it ends.
 
 load setup
 
@@ -8,14 +8,14 @@ setup_file() {
   lab_up --nodes 2 --gpus 2 >"$BATS_FILE_TMPDIR/up" 2>&1 || { cat "$BATS_FILE_TMPDIR/up" && return 1; }
   cat >"$BATS_FILE_TMPDIR/open_gpus" <<'END'
 #!/bin/bash
-# What opening each GPU's device file says, for example nvidia0=ENXIO nvidia1=EPERM.
+# Prints the result of opening each GPU's device file, for example nvidia0=ENXIO nvidia1=EPERM.
 for device in /dev/nvidia?; do
   case $(LC_ALL=C bash -c ': <"$1"' - "$device" 2>&1) in
-    *"No such device or address") said=ENXIO ;;
-    *"Operation not permitted") said=EPERM ;;
-    *) said=other ;;
+    *"No such device or address") result=ENXIO ;;
+    *"Operation not permitted") result=EPERM ;;
+    *) result=other ;;
   esac
-  line+=" ${device#/dev/}=$said"
+  line+=" ${device#/dev/}=$result"
 done
 echo "${line# }"
 END
@@ -26,10 +26,10 @@ teardown_file() { lab_down; }
 
 isolated() { [[ $(<"$BATS_FILE_TMPDIR/up") == *"isolation on"* ]]; }
 
-@test "two nodes are up, said in one line" {
+@test "lab up starts two nodes and prints one line" {
   run -0 cat "$BATS_FILE_TMPDIR/up"
   ((${#lines[@]} == 1))
-  [[ $output == "lab $MUSTER_LAB: 2 nodes (n0,n1), 2 stand-in GPUs and "*" cgroup"*", isolation o"*", up in "*" s" ]]
+  [[ $output == "lab $MUSTER_LAB: 2 nodes (n0,n1), 2 fake GPUs and "*" cgroup"*", isolation o"*", up in "*" s" ]]
 }
 
 @test "status shows every node idle" {
@@ -43,10 +43,10 @@ isolated() { [[ $(<"$BATS_FILE_TMPDIR/up") == *"isolation on"* ]]; }
   [[ $(sort <<<"$output") == $'0: n0\n1: n0\n2: n1\n3: n1' ]]
 }
 
-# said: what a job wrote to standard error, without Slurm's note that the job before it is still being cleared away.
-said() { grep -v '^srun: job [0-9]* \(queued and waiting\|has been allocated\)' <<<"$stderr" | grep . || true; }
+# job_stderr: a job's stderr, without Slurm's note that the previous job is still completing.
+job_stderr() { grep -v '^srun: job [0-9]* \(queued and waiting\|has been allocated\)' <<<"$stderr" | grep . || true; }
 
-@test "MPI adds up over both nodes, silently" {
+@test "MPI sums over both nodes without other output" {
   needs_pmix
   cat >"$BATS_TEST_TMPDIR/sum.c" <<'END'
 #include <mpi.h>
@@ -63,11 +63,11 @@ int main(int argc, char **argv) {
 }
 END
   mpicc -o "$BATS_TEST_TMPDIR/sum" "$BATS_TEST_TMPDIR/sum.c"
-  # In steps of fewer nodes than TreeWidth Slurm's plain PMIx fence, with which MPI_Init ends, does not wait for other nodes unless it is a
-  # ring: a fast rank's first message then finds a slow one unprepared.
+  # In steps of fewer nodes than TreeWidth, Slurm's plain PMIx fence, which ends MPI_Init, does not wait for
+  # other nodes unless it uses the ring: a fast rank's first message then reaches an unprepared slow rank.
   export OMPI_MCA_mpi_yield_when_idle=1 SLURM_PMIX_FENCE=ring
   run -0 --separate-stderr on_lab srun -N2 -n4 --mpi=pmix "$BATS_TEST_TMPDIR/sum"
-  [[ -z $(said) ]] || { said && false; }
+  [[ -z $(job_stderr) ]] || { job_stderr && false; }
   [[ $(sort <<<"$output") == $'0 of 4: 15\n1 of 4: 15\n2 of 4: 15\n3 of 4: 15' ]]
 }
 
@@ -91,7 +91,7 @@ END
   [[ ! -e /tmp/n0 && ! -e /tmp/n1 ]]
 }
 
-@test "the stand-in GPUs can be told apart, and their order by PCI address is not that of their numbers" {
+@test "the fake GPUs are distinct, and their order by PCI address differs from that of their numbers" {
   run -0 on_node n0 cat /proc/driver/nvidia/gpus/0000:41:00.0/information
   [[ ${lines[0]} == "Model: "*"Lab stand-in GPU" && $output == *"Bus Location: "*"0000:41:00.0"*"Device Minor: "*" 0"* ]]
   run -0 on_node n0 cat /proc/driver/nvidia/gpus/0000:01:00.0/information
@@ -101,19 +101,19 @@ END
   (($(sort -u "$BATS_TEST_TMPDIR/uuids" | grep -cE 'GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$') == 4))
 }
 
-@test "with --gpus-per-task=1 a task opens its own device only" {
+@test "with --gpus-per-task=1 a task can open only its own device" {
   isolated || skip "no usable cgroup here: $(<"$BATS_FILE_TMPDIR/up")"
   run -0 --separate-stderr on_lab srun -N2 -n4 -l --gpus-per-task=1 "$BATS_FILE_TMPDIR/open_gpus"
   [[ $(sort <<<"$output") == $'0: nvidia0=ENXIO nvidia1=EPERM\n1: nvidia0=EPERM nvidia1=ENXIO\n2: nvidia0=ENXIO nvidia1=EPERM\n3: nvidia0=EPERM nvidia1=ENXIO' ]]
 }
 
-@test "the same in a batch job, and without GPU binding every device of the step" {
+@test "a batch job's tasks too; without GPU binding they can open every device of the step" {
   isolated || skip "no usable cgroup here: $(<"$BATS_FILE_TMPDIR/up")"
   cat >"$BATS_TEST_TMPDIR/job" <<'END'
 #!/bin/bash
-# On a busy machine srun says on standard error that it waits for the step before it.
+# On a busy machine srun prints to stderr that it waits for the previous step.
 srun -l "$1" 2>/dev/null | sort
-# Slurm 23.11 and later take the job's SLURM_TRES_BIND before the other.
+# Slurm 23.11 and later prefer the job's SLURM_TRES_BIND.
 SLURM_GPU_BIND=none SLURM_TRES_BIND=gres/gpu:none srun -l "$1" 2>/dev/null | sort
 END
   run -0 on_lab sbatch --wait -N2 -n4 --gpus-per-task=1 -o "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/job" "$BATS_FILE_TMPDIR/open_gpus"
@@ -122,13 +122,13 @@ END
   [[ ${lines[4]} == "0: nvidia0=ENXIO nvidia1=ENXIO" && ${lines[7]} == "3: nvidia0=ENXIO nvidia1=ENXIO" ]]
 }
 
-@test "tasks are held to their cores" {
+@test "tasks are confined to their cores" {
   isolated || skip "no usable cgroup here: $(<"$BATS_FILE_TMPDIR/up")"
   run -0 --separate-stderr on_lab srun -n1 -c1 nproc
   [[ $output == 1 ]]
 }
 
-@test "exit codes are handed on, and a command that is killed outside ends inside" {
+@test "lab exec returns exit codes, and when it is killed its command ends" {
   run -7 lab exec sh -c 'exit 7'
   run -9 lab node n0 sh -c 'exit 9'
   run -0 on_lab squeue -h
@@ -138,7 +138,7 @@ END
   wait_until '[[ -z $(on_lab squeue -h) ]]'
 }
 
-@test "wrong input gets one line and a failure" {
+@test "wrong input fails with one line" {
   local words name=$MUSTER_LAB
   while read -r -a words; do
     echo "lab ${words[*]}"
@@ -170,7 +170,7 @@ status extra
 END
 }
 
-@test "a plugin of the lab is loaded by every job, and a missing Slurm plugin names the log at fault" {
+@test "every job loads the lab's plugin, and with a missing Slurm plugin lab up names the log at fault" {
   cat >"$BATS_TEST_TMPDIR/spank.c" <<'END'
 #include <slurm/spank.h>
 SPANK_PLUGIN(lab_probe, 1)
@@ -191,7 +191,7 @@ END
   [[ ! -e /run/muster-lab/$name ]]
 }
 
-@test "more CPUs than the machine has, and a folder of lines for slurm.conf and of another file" {
+@test "a lab can claim more CPUs than the machine has, and --etc FOLDER replaces lines of slurm.conf and other files" {
   local name=large.$$
   mkdir "$BATS_TEST_TMPDIR/etc"
   printf '# Longer than the lab has it.\n\nKillWait=7\nTopologyPlugin=topology/tree\n' >"$BATS_TEST_TMPDIR/etc/slurm.conf"
@@ -206,7 +206,7 @@ END
   lab --name "$name" down
 }
 
-@test "without a cgroup it works and says so; asked to isolate it refuses" {
+@test "without a cgroup the lab works and prints so; with --isolate it fails" {
   local name=bare.$$
   run -0 unshare --mount bash -c 'umount -R /sys/fs/cgroup && exec "$@"' - "$LAB_COMMAND" up --name "$name" --owner "$$" --nodes 2 --gpus 2
   [[ $output == *"no cgroup (no cgroup hierarchy at /sys/fs/cgroup), isolation off"* ]]
@@ -216,7 +216,7 @@ END
   [[ $output == "lab: --isolate: no cgroup hierarchy at /sys/fs/cgroup" ]]
 }
 
-@test "where something is refused it says in one line what it needs" {
+@test "when the machine refuses something, one line names what the lab needs" {
   local missing
   for missing in sys_admin mknod net_admin; do
     run ! setpriv --bounding-set "-$missing" "$LAB_COMMAND" up --name "refused.$$" --owner "$$" --nodes 1 --gpus 1

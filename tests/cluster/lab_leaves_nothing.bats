@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# However a lab ends, no process, network link, mount, namespace, cgroup or folder of it is left.
+# However a lab ends, no process, network link, mount, namespace, cgroup or folder of it remains.
 #
-# Each test runs in a pid, network and mount namespace that stands for the whole machine, so that what others do meanwhile does not show in
-# the listings that are compared.
+# Each test runs in a pid, network and mount namespace that represents the whole machine, so that other
+# activity does not show in the listings that are compared.
 
 load setup
 
@@ -17,7 +17,7 @@ before=\$(listing)
 $1
 END
   timeout -k 5 300 unshare --pid --net --mount --fork --kill-child --mount-proc bash -euo pipefail "$BATS_TEST_TMPDIR/machine" 3>&- && return
-  # Do not leave it to the next test.
+  # Remove it before the next test.
   "$LAB_COMMAND" down --name "$NAME" || true
   return 1
 }
@@ -25,7 +25,7 @@ END
 listing() {
   local processes
   processes=$(ps -e -o args=)
-  # Without ps itself and the shells that make this listing.
+  # Without ps and the shells that make this listing.
   echo "processes: $(grep -vE '^ps |/machine$' <<<"$processes" | sort | paste -sd' ')"
   echo "links: $(ip -o link | cut -d: -f2 | paste -sd' ')"
   echo "named network namespaces: $(ls /run/netns 2>/dev/null | paste -sd' ')"
@@ -35,14 +35,14 @@ listing() {
   echo "folder: $(find /run/muster-lab -maxdepth 1 -name "$NAME" 2>/dev/null)"
 }
 
-# nothing_is_left: the listing is what it was.
+# nothing_is_left: the listing is the same as before.
 nothing_is_left() {
   local now
   now=$(listing)
   diff <(echo "$before") <(echo "$now")
 }
 
-# until_true CMD…: for as long as a busy machine may take.
+# until_true CMD…: retries CMD, for as long as a busy machine may take.
 until_true() {
   local end=$((SECONDS + 60))
   until "$@" >/dev/null 2>&1; do
@@ -51,7 +51,7 @@ until_true() {
   done
 }
 
-# shows_up: a running lab is seen in the listing, so that the comparison can fail.
+# shows_up: a running lab appears in the listing, so the comparison can fail.
 shows_up() {
   local now word
   now=$(listing)
@@ -62,7 +62,8 @@ shows_up() {
 
 step_runs() { [[ $("$LAB_COMMAND" exec squeue -h -s | wc -l) -gt 0 ]]; }
 
-# in_foreground SCRIPT: runs it as a terminal would: a process group of its own that takes Ctrl-C. Its id is in $group. Returns once it takes it.
+# in_foreground SCRIPT: runs it like a terminal, in its own process group that receives Ctrl-C. Sets $group to
+# its id. Returns once it handles Ctrl-C.
 in_foreground() {
   setsid env --default-signal=INT,QUIT bash -c "$1" >"$BATS_TEST_TMPDIR/foreground" 2>&1 &
   group=$!
@@ -92,7 +93,7 @@ after_ctrl_c() {
 after_ctrl_c_while_starting() {
   local delay
   for delay in 0.03 0.06 0.09 0.12 0.15 0.2 0.25 0.3 0.4 0.6 0.9 1.2; do
-    # With a trap, as ./demo has one: bash drops a Ctrl-C that falls between two commands of a script without.
+    # With a trap, like ./demo: without one, bash drops a Ctrl-C between two commands of a script.
     in_foreground 'trap "exit 130" INT; "$LAB_COMMAND" up --nodes 2 --gpus 2; sleep 300'
     sleep $delay
     kill -INT -- -$group
@@ -105,7 +106,7 @@ after_kill() {
   in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2 && "$LAB_COMMAND" exec srun -N2 sleep 300; sleep 300'
   until_true step_runs
   shows_up
-  # Only the owner: what it started in the foreground ends with the lab.
+  # Only the owner: its foreground child ends with the lab.
   kill -KILL $group
   until_true nothing_is_left
 }
@@ -121,7 +122,8 @@ after_kill_while_starting() {
     in_foreground '"$LAB_COMMAND" up --nodes 2 --gpus 2; sleep 300'
     sleep $delay
     kill -KILL -- -$group
-    # Killed before it was handed over, the folder and cgroups wait for the next command of that name.
+    # If it was killed before the hand-over, the folder and cgroups remain until the next command with that
+    # name.
     until_true down_and_nothing_left
   done
 }
@@ -132,7 +134,8 @@ after_kill_of_the_watcher() {
   "$LAB_COMMAND" up --owner $$ --nodes 2 --gpus 2
   read -r watcher _ <"/run/muster-lab/$NAME/watcher"
   kill -KILL "$watcher"
-  # The kernel ends all processes at once; the folder and cgroups wait for the next command of that name.
+  # The kernel ends all processes at once; the folder and cgroups remain until the next command with that
+  # name.
   until_true bash -c '! pgrep slurm && ! pgrep munged'
   "$LAB_COMMAND" up --owner $$ --nodes 1 --gpus 1
   read -r watcher _ <"/run/muster-lab/$NAME/watcher"
@@ -142,8 +145,9 @@ after_kill_of_the_watcher() {
 }
 @test "after kill -9 of its watcher, and lab down or the next lab up" { on_a_quiet_machine after_kill_of_the_watcher; }
 
-# A test file that uses the lab: $1 is the body of its only test. Its lab is named after the file and a process id of the "machine", which another
-# such machine has too: the file's name has one of the real machine.
+# A test file that uses the lab; $1 is the body of its only test. Its lab is named after the file and a
+# process id of the "machine". Another such machine may use the same id, so the file's name contains an id of
+# the real machine.
 write_test_file() {
   export INNER=$BATS_TEST_TMPDIR/in$$.bats
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loaded before libpmix: on the node LATE_NODE a process learns a second late that its first fence is over,
-// that by which MPI_Init exchanges addresses. The process goes on with what it does while it waits, as one
-// does that gets no core just then.
+// Preloaded before libpmix: on the node LATE_NODE a process gets the end of its first fence a second late,
+// the one by which MPI_Init exchanges addresses. Meanwhile the process goes on waiting, like one that gets no
+// core.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pmix.h>
@@ -22,7 +22,7 @@ static void* deliver_late(void* unused) {
   return unused;
 }
 
-// On libpmix's thread, which must go on.
+// Runs on libpmix's thread, which must not block.
 static void deliver(pmix_status_t status, void* unused) {
   (void)unused;
   pthread_t thread;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Launchers that start ranks of their own inside a step: Open MPI's mpirun and torchrun, as Debian has them. What Muster sets for a
-# step's tasks is not what those ranks are.
+# Launchers that start their own ranks inside a step: Debian's Open MPI mpirun and torchrun. Muster's
+# variables for a step's tasks do not apply to these ranks.
 load setup
 
 setup_file() {
@@ -10,7 +10,7 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# The variables by which a rank may be told its place, and what mpirun itself says.
+# The variables that may define a rank's number, and mpirun's own.
 # shellcheck disable=SC2016 # the ranks expand it
 place='for v in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR TF_CONFIG MUSTER_GPUS MUSTER_CPUS OMP_NUM_THREADS JAX_LOCAL_DEVICE_IDS; do echo "$OMPI_COMM_WORLD_RANK $v=${!v-unset}"; done'
 # all_unset NAME…: on each of the ranks.
@@ -20,7 +20,7 @@ all_unset() {
 }
 joined() { grep -qE "joined through pmix: $1 ranks on $2 hosts" <<<"$output"; }
 
-@test "mpirun inside a step of one task: its ranks are one job" {
+@test "inside a step of one task mpirun's ranks are one job" {
   run -0 on_lab srun -N1 -n1 -c2 --mpi=none --muster=strict mpirun --oversubscribe -n 2 bash -c "$place"
   [ "$(value RANK)" = "unset unset" ]
   all_unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR TF_CONFIG
@@ -29,7 +29,7 @@ joined() { grep -qE "joined through pmix: $1 ranks on $2 hosts" <<<"$output"; }
   joined 2 1
 }
 
-@test "mpirun in a job: its ranks have nothing that is its daemons', and the variables that name networks" {
+@test "in a job mpirun's ranks have none of its daemons' variables, but those that name networks" {
   for allocation in "salloc --quiet -N2 -n4 --muster=strict" "salloc --quiet -N2 --ntasks-per-node=2 --muster=strict"; do
     # shellcheck disable=SC2086 # words
     run -0 on_lab $allocation mpirun --bind-to none bash -c "$place; echo \"\$OMPI_COMM_WORLD_RANK gloo=\$GLOO_SOCKET_IFNAME\""
@@ -43,10 +43,10 @@ joined() { grep -qE "joined through pmix: $1 ranks on $2 hosts" <<<"$output"; }
   done
 }
 
-@test "torchrun with one task a node, and alone in a step of one task: its workers are the ranks" {
-  # The PyTorch of Debian 13 and testing is built without libuv, which its torchrun insists on.
+@test "torchrun's workers are the ranks, with one task per node and alone in a step of one task" {
+  # The PyTorch of Debian 13 and testing is built without libuv, but its torchrun requires it.
   /usr/bin/python3 -c 'from torch.distributed import TCPStore; TCPStore("localhost", 0, 1, True)' || skip "this PyTorch's own store does not start"
-  # With Python 3.11 Debian 12's torchrun fails unless it is given what to do with standard output and error.
+  # With Python 3.11 Debian 12's torchrun fails without options for standard output and error.
   torchrun=(/usr/bin/python3 -m torch.distributed.run -r 2 -t 1 --log_dir "$BATS_TEST_TMPDIR")
   script=$REPOSITORY/tests/cluster/frameworks/torch_all_reduce.py
   run -0 on_lab salloc --quiet -N2 --ntasks-per-node=1 -c2 --muster=strict srun -c2 "${torchrun[@]}" --nnodes=2 --nproc_per_node=2 \

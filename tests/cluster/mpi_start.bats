@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Open MPI's own start under srun --mpi=pmix, or mpirun where Slurm has no PMIx: what Muster sets for programs that call MPI_Init themselves.
+# Open MPI's start under srun --mpi=pmix, or mpirun if Slurm has no PMIx: Muster's variables for programs that
+# call MPI_Init themselves.
 load setup
 
 setup_file() {
   lab_up --nodes 2 --gpus 0 --plugin "$(plugin)"
-  # Debian testing's own file keeps Open MPI to loopback.
+  # Debian testing's own parameter file confines Open MPI to loopback.
   for node in ctl n0 n1; do
     on_node "$node" bash -c 'mkdir /run/openmpi && cp -L /etc/openmpi/* /run/openmpi && sed -i /^btl_tcp_if/d /run/openmpi/openmpi-mca-params.conf &&
       mount --bind /run/openmpi /etc/openmpi'
@@ -31,20 +32,20 @@ END
 }
 teardown_file() { lab_down; }
 
-# sums WRAPPER…: four ranks on two nodes add up what they have.
+# sums WRAPPER…: four ranks on two nodes sum their numbers.
 sums() {
   run -0 --separate-stderr over_mpi -N2 -n4 --muster -- "$@" "$BATS_FILE_TMPDIR/sum"
   [ "$(sort <<<"$output")" = $'0 of 4: 15\n1 of 4: 15\n2 of 4: 15\n3 of 4: 15' ]
 }
 
-@test "MPI_Init ends on all nodes before the first message: a node that hears late of the exchange loses no rank" {
+@test "MPI_Init ends on all nodes before the first message: a node where the exchange ends late loses no rank" {
   needs_pmix
   for node in n0 n1; do
     sums env LD_PRELOAD="$BATS_FILE_TMPDIR/late_fence.so" LATE_NODE=$node
   done
 }
 
-@test "steps of several nodes get a PMIx fence that is a barrier; the user's own choice stays, and so does what is switched off" {
+@test "steps of several nodes get a PMIx fence that is a barrier, unless the user sets one or switches Muster off" {
   # shellcheck disable=SC2016 # the tasks expand it
   show='PATH=/usr/bin:/bin; echo "$SLURM_PROCID fence=${SLURM_PMIX_FENCE-unset}"; echo "$SLURM_PROCID set=$(grep -o SLURM_PMIX_FENCE <<<"$MUSTER_SET")"; echo "$SLURM_PROCID kept=$(grep -o SLURM_PMIX_FENCE <<<"$MUSTER_KEPT")"'
   seen() { echo "$(value fence)/$(value set)/$(value kept)"; }
@@ -67,14 +68,15 @@ sums() {
   [[ "$output" == *"SLURM_PMIX_FENCE=ring: by a ring MPI_Init ends on all nodes before the first message"* ]]
 }
 
-@test "a step inside a step has the fence of its own" {
+@test "a step inside a step has its own fence" {
   # shellcheck disable=SC2016 # the tasks expand it
   run -0 --separate-stderr on_lab salloc --quiet -N2 srun -N1 -n1 --muster \
     srun --overlap -N2 -n2 --muster bash -c 'echo "$SLURM_PROCID fence=$SLURM_PMIX_FENCE"; echo "$SLURM_PROCID set=$(grep -o SLURM_PMIX_FENCE <<<"$MUSTER_SET")"'
   [ "$(value fence)/$(value set)" = "ring ring/SLURM_PMIX_FENCE SLURM_PMIX_FENCE" ]
 }
 
-# decoys up|down: on every node a bridge without ports and the far end of a VPN, with the same address on both nodes, as docker0 has.
+# decoys up|down: adds to or removes from every node a bridge without ports and the far end of a VPN, with the
+# same address on both nodes, like docker0.
 decoys() {
   local node
   for node in n0 n1; do
@@ -89,7 +91,7 @@ decoys() {
 # shellcheck disable=SC2016 # the tasks expand it
 interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
 
-@test "interfaces that lead nowhere: Open MPI takes the one that reaches the other nodes, for any program and for libmuster alone" {
+@test "among interfaces that lead nowhere Open MPI uses the one that reaches the other nodes, for any program and for libmuster alone" {
   decoys up
   for _ in 1 2 3; do
     sums
@@ -104,7 +106,7 @@ interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
   [ "$(value interface)" = "unset unset" ]
 }
 
-@test "whoever has chosen Open MPI's interfaces keeps them: by a variable, in a file of the user's or of the Open MPI on PATH" {
+@test "a user's choice of Open MPI's interfaces is kept: by a variable, in the user's file or in that of the Open MPI on PATH" {
   run -0 --separate-stderr on_lab env OMPI_MCA_btl_tcp_if_include=10.66.0.0/24 srun -N2 --muster bash -c "$interface"
   [ "$(value interface)" = "10.66.0.0/24 10.66.0.0/24" ]
   OMPI_MCA_btl_tcp_if_exclude=lo,docker0,vpn0 sums
@@ -127,7 +129,7 @@ interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
   decoys down
 }
 
-@test "where one interface alone is up Muster names it to Open MPI only if a parameter file keeps that to loopback, as Debian testing's does" {
+@test "if only one interface is up, Muster names it to Open MPI only if a parameter file confines that to loopback, as Debian testing's does" {
   run -0 --separate-stderr on_lab srun -N2 --muster bash -c "$interface"
   [ "$(value interface)" = "unset unset" ]
   for node in n0 n1; do on_node "$node" bash -c 'printf "\nbtl_tcp_if_include=lo\n" >>/etc/openmpi/openmpi-mca-params.conf'; done
@@ -139,14 +141,14 @@ interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
   for node in n0 n1; do on_node "$node" sed -i /^btl_tcp_if/d /etc/openmpi/openmpi-mca-params.conf; done
 }
 
-@test "a path between the nodes that takes smaller packets on one side" {
+@test "ranks communicate over a path with a smaller MTU on one side" {
   on_node n1 ip link set eth0 mtu 1400
   sums
   run -0 over_mpi -N2 -n4 --muster -- "$MUSTER_BUILD/bin/muster" bench --device=cpu --max=1M
   on_node n1 ip link set eth0 mtu 1500
 }
 
-@test "an interface with IPv6 alone is not named to Open MPI, which often has no IPv6" {
+@test "an IPv6-only interface is not named to Open MPI, which often has no IPv6" {
   for node in n0 n1; do
     # shellcheck disable=SC2016 # the node's shell expands it
     on_node "$node" bash -c 'ip link add six0 type veth peer name six0-end && ip link set six0-end up && ip link set six0 up && ip addr add "fd66::1${0#n}/64" dev six0 nodad
@@ -156,7 +158,7 @@ interface='echo "$SLURM_PROCID interface=${OMPI_MCA_btl_tcp_if_include-unset}"'
   # shellcheck disable=SC2016 # the tasks expand it
   run -0 --separate-stderr on_lab srun -N2 --muster bash -c "$interface"'; echo "$SLURM_PROCID gloo=$GLOO_SOCKET_IFNAME"'
   [ "$(value interface)/$(value gloo)" = "unset unset/six0 six0" ]
-  # Ranks find each other over IPv6 all the same.
+  # Ranks still find each other over IPv6.
   for node in n0 n1; do on_node "$node" ip addr add "fd67::1${node#n}/64" dev eth0 nodad; done
   for _ in 1 2 3; do
     # shellcheck disable=SC2016 # the tasks expand it

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What Slurm has since 23.11: --tres-per-task and --tres-bind, isolation that a flag lifts, stepmgr, blocks and segments, external launchers, GPUs
-# that Slurm names by UUID.
+# Features of Slurm 23.11 and later: --tres-per-task and --tres-bind, isolation that a flag disables, stepmgr,
+# blocks and segments, external launchers, GPUs that Slurm names by UUID.
 load setup
 
 setup_file() {
@@ -25,13 +25,13 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   IFS=, read -ra shown <<<"$CUDA_VISIBLE_DEVICES"; echo "$SLURM_PROCID shown=${#shown[@]}"
   for d in 0 1 2 3; do { : < /dev/nvidia$d; } 2>&1 | grep -q "No such device" && opens+=$d; done; echo "$SLURM_PROCID opens=$opens"'
 
-@test "--tres-per-task in every spelling that srun takes: each task has as many GPUs as it asked for" {
+@test "with --tres-per-task in every spelling that srun accepts, each task has as many GPUs as it requested" {
   for spelling in gres/gpu:1 gres/gpu=1 cpu=1,gres/gpu=1 cpu=1,gres/gpu:1; do
     run lab exec srun -N1 -n2 --tres-per-task=$spelling --muster=strict bash -c "$show"
     [ "$status" = 0 ]
     [ "$(value gpus)" = "0000:01:00.0 0000:41:00.0" ]
     [ "$(value shown)" = "1 1" ]
-    # The job has more GPUs than the step asks for.
+    # The job has more GPUs than the step requests.
     run lab exec salloc --quiet -N1 -n4 --gpus-per-node=4 srun -n2 --tres-per-task=$spelling --muster=strict bash -c "$show"
     [ "$status" = 0 ]
     [ "$(value shown)" = "1 1" ]
@@ -40,7 +40,7 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   [ "$(value gpus)" = "0000:01:00.0,0000:41:00.0 0000:81:00.0,0000:c1:00.0" ]
 }
 
-@test "a flag lifts the isolation: every task may open all GPUs of the step, and SLURM_STEP_GPUS names its own" {
+@test "when a flag disables the isolation, every task can open all GPUs of the step, and SLURM_STEP_GPUS names its own" {
   run lab exec srun -N1 -n4 --gpus-per-task=1 --muster=strict bash -c "$show"
   [ "$status" = 0 ]
   [ "$(value opens)" = "0123 0123 0123 0123" ]
@@ -57,7 +57,7 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   done
 }
 
-@test "--tres-bind holds: each task has the GPU that it names, and the table says so" {
+@test "with --tres-bind each task has the GPU that it names, and the table shows it" {
   run lab exec srun -N1 -n2 --gres=gpu:2 --tres-bind=gres/gpu:map:1,0 --muster=strict,report bash -c "$show"
   [ "$status" = 0 ]
   gpus=$(value gpus)
@@ -68,7 +68,7 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   done
 }
 
-@test "--ntasks-per-gpu, which binds to single GPUs, is dealt by the plan" {
+@test "with --ntasks-per-gpu, which binds to single GPUs, the plan assigns the GPUs" {
   run lab exec srun -N1 -n4 --gpus=2 --ntasks-per-gpu=2 --muster=strict,report bash -c "$show"
   [ "$status" = 0 ]
   [ "$(value gpus | tr ' ' '\n' | sort | uniq -c | awk '{ print $1 }' | paste -sd' ')" = "2 2" ]
@@ -78,14 +78,14 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   done
 }
 
-@test "a step that the job's own step manager starts is placed as any other" {
+@test "a step that the job's own step manager starts is placed like any other" {
   run lab exec salloc --quiet --stepmgr -N2 -n8 --gpus-per-task=1 --muster=strict srun bash -c "$show"
   [ "$status" = 0 ]
   [ "$(value shown)" = "1 1 1 1 1 1 1 1" ]
   [ "$(value gpus | cut -d' ' -f1-4 | tr ' ' '\n' | sort -u | wc -l)" = 4 ]
 }
 
-@test "--no-kill changes nothing, and a step for an external launcher keeps all that the job has on a node" {
+@test "--no-kill changes nothing, and a step for an external launcher keeps all of the job's resources on a node" {
   run lab exec srun --no-kill -N2 -n8 --gpus-per-task=1 --muster=strict bash -c "$show"
   [ "$status" = 0 ]
   [ "$(value shown)" = "1 1 1 1 1 1 1 1" ]
@@ -108,10 +108,11 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
   [[ "$output" == *"note: n0: block rack0 of Slurm's topology, in segments of 1 node"* ]]
 }
 
-# The last test of this file: it changes what the nodes' GPUs are called.
-@test "where Slurm names GPUs by UUID (env_uuid) each task has its own, or the one that --gpu-bind names" {
+# The last test of this file, because it changes the names of the nodes' GPUs.
+@test "when Slurm names GPUs by UUID (env_uuid), each task has its own, or the one that --gpu-bind names" {
   if older_than 26.05; then skip "gres.conf of Slurm $(on_this_machine) has no env_uuid"; fi
-  # Slurm takes UUIDs from the driver's files and asks sysfs for the cores near them, which has none of the stand-ins.
+  # Slurm reads UUIDs from the driver's files and the nearby cores from sysfs, which does not have the fake
+  # GPUs.
   for node in n0 n1; do
     # shellcheck disable=SC2016 # the node's shell expands it
     on_node "$node" bash -c 'mount -t tmpfs drivers /sys/bus
@@ -134,7 +135,7 @@ show='minor_of() { sed -n "s/^Device Minor:[[:space:]]*//p" "/proc/driver/nvidia
     [ "$(value gpu)" = "$slurm" ]
     [ "$(value shown)" = "$slurm" ]
   done
-  # Both are shown, a task's own at its local rank.
+  # Both are visible; a task's own is at its local rank.
   run lab exec srun -N1 -n2 --gres=gpu:2 --muster=strict bash -c "$named"
   [ "$(value shown | cut -d' ' -f1)" = "$(value gpu | tr ' ' ,)" ]
   [ "$(value shown | cut -d' ' -f2)" = "$(value gpu | tr ' ' ,)" ]

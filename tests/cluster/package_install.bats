@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The packages: what is in them, what they ask for, and that a machine on which they are installed runs jobs. They are installed into a copy
-# of this machine's file system (clean_machine.bash); the lab runs on that copy.
+# The packages: their contents and dependencies, and that a machine on which they are installed runs jobs.
+# They are installed into a copy of this machine's file system (clean_machine.bash); the lab runs on that
+# copy.
 load setup
 
 setup_file() {
@@ -20,7 +21,8 @@ teardown_file() {
   kill "$MACHINE_PID"
 }
 
-# make_packages: the target `package` in a copy of the build folder that is configured as the preset package does it. Nothing is compiled again.
+# make_packages: builds the target `package` in a copy of the build folder that is configured like the preset
+# package. Nothing is compiled again.
 make_packages() {
   mkdir "$BATS_FILE_TMPDIR/own"
   # shellcheck disable=SC2016  # expanded by that shell
@@ -32,22 +34,23 @@ make_packages() {
     cp "$1"/packages/*.* "$3"' - "$MUSTER_BUILD" "$BATS_FILE_TMPDIR/own" "$PACKAGES"
 }
 
-# In place of setup.bash's: the lab lives on the clean machine.
+# Replaces setup.bash's: the lab runs on the clean machine.
 lab() { timeout --foreground --kill-after=5 "$LAB_DEADLINE" nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$LAB_COMMAND" "$@"; }
-# machine CMD…: on the clean machine. (dpkg: --no-triggers, since ldconfig and man-db go through the whole machine.)
+# machine CMD…: runs it on the clean machine. (dpkg: --no-triggers, because ldconfig and man-db would scan the
+# whole machine.)
 machine() { timeout --foreground "$LAB_DEADLINE" nsenter --target "$MACHINE_PID" --mount --wdns="$PWD" "$@"; }
-# package NAME: its file.
+# package NAME: prints its file name.
 package() { echo "$PACKAGES/$1"_*.deb; }
 # field PACKAGE FIELD
 field() { dpkg-deb --field "$(package "$1")" "$2"; }
-# changed: the files that are other than before, but for what dpkg and its triggers write down.
+# changed: lists the files that changed, except for the records of dpkg and its triggers.
 changed() {
   machine find "$MACHINE/overlay/changes" ! -type d -printf '%P\n' | grep -vE '^var/(lib/dpkg|log|cache)/|^etc/ld\.so\.cache$' | sort
 }
-# slurm_series: major and minor version of this machine's Slurm, from its package.
+# slurm_series: prints the major and minor version of this machine's Slurm, from its package.
 slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plugins | grep -oE '^[0-9]+\.[0-9]+'; }
 
-@test "the preset package makes them without building or looking for anything of the tests" {
+@test "the preset package makes the packages without building or looking for anything of the tests" {
   cmake --preset package -B "$BATS_TEST_TMPDIR/fresh" -D CMAKE_DISABLE_FIND_PACKAGE_Catch2=ON > /dev/null
   run -0 ninja -C "$BATS_TEST_TMPDIR/fresh" -t inputs package
   [[ "$output" == *"$PWD/spank/hooks/plugin.cpp"* && "$output" == *"bin/muster-train"* ]]
@@ -55,7 +58,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   grep -qx 'MUSTER_SYSTEM:.*=ON' "$BATS_TEST_TMPDIR/fresh/CMakeCache.txt"
 }
 
-@test "without MUSTER_SYSTEM the target package says what to do" {
+@test "without MUSTER_SYSTEM the target package prints what to do" {
   cmake -S . -B "$BATS_TEST_TMPDIR/plain" -G Ninja > /dev/null
   run ! ninja -C "$BATS_TEST_TMPDIR/plain" package
   grep -qx 'package: needs -DMUSTER_SYSTEM=ON: cmake --workflow --preset package' <<<"$output"
@@ -68,7 +71,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
     | grep -qF "($(field muster-slurm-plugin Version))"
 }
 
-@test "four packages, each with its own files, owned by root and writable by nobody else" {
+@test "there are four packages, each with its own files, owned by root and writable only by root" {
   [ "$(cd "$PACKAGES" && echo *.deb | sed 's/_[^ ]*//g')" = "libmuster-dev libmuster muster-slurm-plugin muster-trainer" ]
   for name in libmuster-dev libmuster muster-slurm-plugin muster-trainer; do
     listing=$(dpkg-deb --contents "$(package $name)")
@@ -89,7 +92,7 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
   [ "$(dpkg-deb --info "$(package muster-slurm-plugin)" conffiles | sort)" = "$listed" ]
 }
 
-@test "the plugin is where this machine's Slurm looks for plugins, and its line names the file alone" {
+@test "the plugin is where this machine's Slurm looks for plugins, and its line has only the file name" {
   folder=$(dirname "$(dpkg --listfiles slurm-wlm-basic-plugins | grep '/auth_munge.so$')")
   for file in spank_muster.so spank_muster_step.so; do dpkg-deb --contents "$(package muster-slurm-plugin)" | grep -q " \.$folder/$file$"; done
   dpkg-deb --fsys-tarfile "$(package muster-slurm-plugin)" | tar -xO ./etc/slurm/plugstack.conf.d/zz-muster.conf \
@@ -99,23 +102,25 @@ slurm_series() { dpkg-query --show --showformat '${Version}' slurm-wlm-basic-plu
 @test "the documents are in a package" {
   dpkg-deb --contents "$(package libmuster)" >"$BATS_TEST_TMPDIR/listing"
   for file in docs/*.md docs/*.svg; do
-    case $file in docs/CHANGELOG.md | docs/architecture.md | docs/style.md | docs/tutorial.md) continue ;; esac  # for those who have the sources
+    # only for readers of the sources
+    case $file in docs/CHANGELOG.md | docs/architecture.md | docs/style.md | docs/tutorial.md) continue ;; esac
     grep -q " ./usr/share/doc/muster/$(basename "$file")$" "$BATS_TEST_TMPDIR/listing"
   done
 }
 
-# code_of FILE…: the libraries whose code is in these binaries of the build, which are not stripped, by the names of their packages' notices.
+# code_of FILE…: lists the libraries whose code is in these binaries of the build, which are not stripped, by
+# the names of their packages' notices.
 code_of() {
   nm --defined-only "$@" | sed -nE 's/.* _ZN[rVKRO]*([0-9]+)([A-Za-z_].*)/\1 \2/p' | awk '{ print substr($2, 1, $1) }' | sort -u \
     | grep -vxE 'muster|__gnu_cxx|__cxxabiv1|_GLOBAL__N_1' \
     | sed 's/^CLI$/CLI11/; s/^dnnl$/oneDNN/; s/^nlohmann$/nlohmann_json/; s/^pugi$/pugixml/; s/^toml$/tomlplusplus/' | sort
 }
-# notices PACKAGE: the libraries that its copyright file names.
+# notices PACKAGE: lists the libraries that its copyright file names.
 notices() {
   dpkg-deb --fsys-tarfile "$(package "$1")" | tar -xO "./usr/share/doc/$1/copyright" | sed -n 's/^== Contains code of \([^ ]*\), whose.*/\1/p' | sort
 }
 
-@test "each package has the notices of just the libraries whose code is in it" {
+@test "each package has the notices of exactly the libraries whose code is in it" {
   diff <(notices muster-slurm-plugin) <(code_of "$MUSTER_BUILD"/lib/spank_muster{,_step}.so)
   diff <(notices libmuster) <(code_of "$MUSTER_BUILD"/lib/libmuster.so.0 "$MUSTER_BUILD/bin/muster")
   diff <(notices muster-trainer) <(code_of "$MUSTER_BUILD/bin/muster-train")
@@ -126,8 +131,8 @@ notices() {
   done
 }
 
-# lacks FILE: which of the distributions' hardening this binary does not have. spank_muster.so has nothing in which an index could be wrong.
-# __snprintf_chk may be a static library's.
+# lacks FILE: lists the hardening features of the distributions that this binary lacks. spank_muster.so has no
+# index that could be out of range. __snprintf_chk may be a static library's.
 lacks() {
   local headers dynamic symbols code text
   headers=$(readelf -lW "$1") dynamic=$(readelf -dW "$1") symbols=$(nm -D "$1") code=$(objdump -d --no-show-raw-insn "$1") text=$(strings "$1")
@@ -153,29 +158,29 @@ lacks() {
   done
 }
 
-@test "functions begin with the mark on which alone indirect branches may land" {
+@test "functions begin with the only instruction that is a valid target of indirect branches" {
   [ "$(uname -m)" = x86_64 ] || skip "it is x86's"
   for package in muster-slurm-plugin libmuster muster-trainer; do dpkg-deb --extract "$(package $package)" "$BATS_TEST_TMPDIR/files"; done
   for file in $(find "$BATS_TEST_TMPDIR/files" -name 'spank_muster.so' -o -name 'libmuster.so.*.*'); do
-    # By addresses, for a function may have several names.
+    # By address, because a function may have several names.
     objdump -d --no-show-raw-insn "$file" | awk '$2 == "endbr64" { sub(/:/, "", $1); print $1 }' | sort -u >"$BATS_TEST_TMPDIR/marked"
     nm -D --defined-only "$file" | awk '$2 == "T" { sub(/^0+/, "", $1); print $1 }' | sort -u >"$BATS_TEST_TMPDIR/functions"
     [ -s "$BATS_TEST_TMPDIR/functions" ]
     run -0 comm -13 "$BATS_TEST_TMPDIR/marked" "$BATS_TEST_TMPDIR/functions"
     [ -z "$output" ]
   done
-  # A program's own functions have no names left; a build without marks has three, of the C library.
+  # A program's own functions have no names left; a build without marks has three marks, the C library's.
   for file in "$BATS_TEST_TMPDIR"/files/usr/bin/*; do [ "$(objdump -d --no-show-raw-insn "$file" | grep -c endbr64)" -gt 100 ]; done
 }
 
-@test "the plugin needs libc and just the Slurm series that it was built for, and not the runtime" {
+@test "the plugin depends on libc and exactly the Slurm series that it was built for, not on the runtime" {
   series=$(slurm_series)
   depends=$(field muster-slurm-plugin Depends)
   [ "$(tr ',' '\n' <<<"$depends" | sed 's/^ *\([a-z0-9-]*\).*/\1/' | sort -u | paste -sd' ')" = "libc6 slurm-wlm-basic-plugins" ]
   [[ "$depends" == *"slurm-wlm-basic-plugins (>= $series)"* ]]
 }
 
-@test "beside a Slurm of another series dpkg refuses the plugin, and says why" {
+@test "with a Slurm of another series dpkg refuses the plugin, and prints the reason" {
   series=$(slurm_series)
   for version in 21.08.8-1 "${series%.*}.99.1-1" "$series.99-1"; do
     awk -v version="$version" \
@@ -193,14 +198,14 @@ lacks() {
   machine tee /var/lib/dpkg/status < /var/lib/dpkg/status > /dev/null
 }
 
-@test "libmuster-dev and muster-trainer need just this libmuster" {
+@test "libmuster-dev and muster-trainer depend on exactly this libmuster" {
   version=$(field libmuster Version)
   for name in libmuster-dev muster-trainer; do [[ ", $(field $name Depends), " == *", libmuster (= $version), "* ]]; done
   [[ "$(field libmuster Depends)" != *slurm* ]]
   [ "$(dpkg-deb --info "$(package libmuster)" triggers)" = "activate-noawait ldconfig" ]
 }
 
-@test "a clean machine: the plugin package alone, one line in plugstack.conf, and a job is placed" {
+@test "on a clean machine the plugin package and one line in plugstack.conf suffice to place a job" {
   [ -z "$(changed)" ]
   machine dpkg --no-triggers --install "$(package muster-slurm-plugin)"
   machine sh -c ': > /etc/slurm/plugstack.conf'
@@ -212,30 +217,30 @@ lacks() {
   for rank in 0 1 2 3; do [ "$(grep -cE "^$rank 0000:[0-9a-f:.]+ [0-9]" <<<"$output")" = 1 ]; done
 }
 
-@test "with Debian's own plugstack.conf, which includes plugstack.conf.d, not even the line is needed" {
+@test "with Debian's own plugstack.conf, which includes plugstack.conf.d, the line is not needed" {
   machine sh -c 'echo "include /etc/slurm/plugstack.conf.d/*.conf" > /etc/slurm/plugstack.conf'
   run lab exec srun -N1 -n1 --gpus-per-task=1 --muster bash -c 'echo "gpu $MUSTER_GPUS"'
   [ "$status" = 0 ] && [[ "$output" == *"gpu 0000:"* ]]
-  # The shipped line places only those who ask.
+  # The shipped line places only steps with --muster.
   run lab exec srun -N1 -n1 --gpus-per-task=1 bash -c 'echo "gpu ${MUSTER_GPUS-unset}"'
   [[ "$output" == *"gpu unset"* ]]
 }
 
 @test "Slurm reads the line after that of pyxis" {
-  # It names each line that it cannot read.
+  # It logs each line that it cannot read.
   machine sh -c 'cd /etc/slurm/plugstack.conf.d && echo unreadable > pyxis.conf && echo unreadable >> zz-muster.conf'
   run -0 lab exec srun -N1 -n1 true
   machine sh -c 'cd /etc/slurm/plugstack.conf.d && rm pyxis.conf && sed -i "\$d" zz-muster.conf'
   [ "$(sed -n 's|^srun: .*spank: .*/\(.*\.conf\):.*|\1|p' <<<"$output" | paste -sd' ')" = "pyxis.conf zz-muster.conf" ] || { echo "$output"; false; }
 }
 
-@test "installed over itself, an edited configuration file is kept" {
+@test "when reinstalled, the package keeps an edited configuration file" {
   machine sh -c 'echo "# edited" >> /etc/slurm/plugstack.conf.d/zz-muster.conf'
   machine dpkg --no-triggers --install "$(package muster-slurm-plugin)" < /dev/null
   [ "$(machine tail -n 1 /etc/slurm/plugstack.conf.d/zz-muster.conf)" = "# edited" ]
 }
 
-@test "the trainer's package: a short training by the installed template with the installed program" {
+@test "the trainer's package trains by its installed template and program" {
   machine dpkg --no-triggers --install "$(package libmuster)" "$(package muster-trainer)"
   [[ "$(machine muster --version)" == "muster "* ]]
   run machine sh -c 'ldd /usr/bin/muster-train /usr/bin/muster'
@@ -248,7 +253,7 @@ lacks() {
   [ -s "$BATS_TEST_TMPDIR/out/checkpoints/step-00000003/tensors.safetensors" ]
 }
 
-@test "the development package: pkg-config and CMake find the installed library" {
+@test "with the development package pkg-config and CMake find the installed library" {
   machine dpkg --no-triggers --install "$(package libmuster-dev)"
   run machine pkg-config --libs muster
   [ "$status" = 0 ] && [[ "$output" == *-lmuster* ]] || { echo "$output"; false; }
@@ -257,7 +262,7 @@ lacks() {
   grep -q '^muster_DIR:PATH=/usr/lib/' "$BATS_TEST_TMPDIR/ten/CMakeCache.txt"
 }
 
-@test "removed: only the configuration is left; purged: nothing, and jobs run as before" {
+@test "after removal only the configuration is left; after purge nothing, and jobs run as before" {
   machine sh -c ': > /etc/slurm/plugstack.conf'
   machine sh -c 'mkdir /run/muster && echo kept > /run/muster/topology'
   machine dpkg --no-triggers --remove muster-trainer libmuster-dev libmuster muster-slurm-plugin
@@ -270,7 +275,7 @@ lacks() {
   [ "$status" = 0 ] || { echo "$output"; false; }
 }
 
-@test "the RPMs ask for the same Slurm series, and their specs can be read" {
+@test "the RPMs require the same Slurm series, and their specs are valid" {
   command -v rpmbuild > /dev/null || skip "rpmbuild is missing (on Debian: rpm)"
   series=$(slurm_series)
   requires=$(rpm --query --requires --package "$PACKAGES"/muster-slurm-plugin-*.rpm)
@@ -279,7 +284,7 @@ lacks() {
   [[ "$requires" != *libmuster* && "$requires" != *libstdc++* ]]
   grep -qx 'libmuster.so.0()(64bit)' <<<"$(rpm --query --requires --package "$PACKAGES"/muster-trainer-*.rpm)"
   [[ "$(rpm --query --configfiles --package "$PACKAGES"/muster-slurm-plugin-*.rpm)" == */plugstack.conf.d/zz-muster.conf* ]]
-  # Folders of the system are not theirs.
+  # They do not own the system's folders.
   for file in "$PACKAGES"/*.rpm; do
     [ -z "$(rpm --query --list --package "$file" | grep -xE '/etc|/etc/slurm|/usr/lib|/usr/lib/[^/]*|.*/(slurm|slurm-wlm|man[1-8]|pkgconfig)')" ]
   done

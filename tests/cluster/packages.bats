@@ -1,24 +1,25 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What ./demo and ./check say where they cannot install: which packages are needed, and nothing is half-installed.
+# The messages of ./demo and ./check when they cannot install: the packages that are needed; nothing is
+# half-installed.
 
 setup() {
   stand_ins=$BATS_TEST_TMPDIR/bin
   mkdir "$stand_ins"
-  # A dpkg-query that knows no package, and an apt-get that must not be reached.
+  # A dpkg-query that knows no package, and an apt-get that must not be called.
   printf '#!/bin/sh\nexit 1\n' > "$stand_ins/dpkg-query"
   printf '#!/bin/sh\necho REACHED; exit 1\n' > "$stand_ins/apt-get"
   chmod +x "$stand_ins"/*
   export PATH=$stand_ins:$PATH
 }
 
-# as_if ID VERSION_ID: runs install-packages where /etc/os-release says so.
+# as_if ID VERSION_ID: runs install-packages with this /etc/os-release.
 as_if() {
   printf 'ID=%s\nVERSION_ID=%s\nPRETTY_NAME="%s %s"\n' "$1" "$2" "$1" "$2" > "$BATS_TEST_TMPDIR/os-release"
   unshare --mount bash -c 'mount --bind "$1" /etc/os-release && exec .ci/install-packages build lab' - "$BATS_TEST_TMPDIR/os-release"
 }
 
-@test "another distribution, and an older Debian: the packages are named, nothing is installed" {
+@test "on another distribution or an older Debian the packages are named, and nothing is installed" {
   for system in "ubuntu 24.04" "fedora 41" "debian 11"; do
     # shellcheck disable=SC2086  # two words
     run as_if $system
@@ -29,7 +30,7 @@ as_if() {
   done
 }
 
-@test "a system without dpkg: the packages are named" {
+@test "on a system without dpkg the packages are named" {
   mkdir "$BATS_TEST_TMPDIR/bare"
   for tool in bash awk dirname env; do ln -s "$(command -v $tool)" "$BATS_TEST_TMPDIR/bare/$tool"; done
   PATH=$BATS_TEST_TMPDIR/bare run .ci/install-packages build
@@ -37,20 +38,20 @@ as_if() {
   [[ "$output" == *"not a Debian system"*"libhwloc-dev"* ]]
 }
 
-@test "apt-get that fails: the end of its output and where the whole log is" {
+@test "when apt-get fails, the end of its output and the log's path are printed" {
   run as_if debian 12
   [ "$status" = 1 ]
   [[ "$output" == *REACHED* && "$output" == *"apt-get failed; the whole log is "* ]]
 }
 
-@test "nothing is missing: nothing is said" {
+@test "when nothing is missing, nothing is printed" {
   printf '#!/bin/sh\nprintf installed\n' > "$stand_ins/dpkg-query"
   run .ci/install-packages build lab check
   [ "$status" = 0 ]
   [ -z "$output" ]
 }
 
-@test "libraries that the build needs and does not find are named, all of them at once" {
+@test "all libraries that the build needs and does not find are named at once" {
   run cmake -G Ninja -S . -B "$BATS_TEST_TMPDIR/build" -D CMAKE_DISABLE_FIND_PACKAGE_pugixml=ON -D ASIO_INCLUDE_DIR=ASIO_INCLUDE_DIR-NOTFOUND \
     -D CMAKE_INCLUDE_PATH=/nonexistent -D CMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF -D MUSTER_CUDA=OFF
   [ "$status" = 1 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""planners.py: waits, for 100 s at most, until slurmstepd has forked a process that sets "no new privileges" and
-that process has ended. Prints the ids and the capabilities that it had last."""
+"""planners.py: waits up to 100 s until slurmstepd has forked a process that sets "no new privileges" and that
+process has ended. Prints its last ids and capabilities."""
 import glob
 import time
 

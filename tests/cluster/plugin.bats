@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The plugin on a real two-node Slurm with two GPUs a node.
+# The plugin on a real two-node Slurm with two GPUs per node.
 load setup
 
 setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"; }
@@ -16,33 +16,34 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
 }
 
-@test "every task gets a GPU of its own, in PCI order, by a number as Slurm names it" {
+@test "every task gets its own GPU, in PCI order, by Slurm's number" {
   run in_job --muster srun bash -c "$show" - MUSTER_GPUS CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER SLURMD_NODENAME
   [ "$status" = 0 ]
   set -- $(value MUSTER_GPUS)
   [ $# = 4 ]
   [[ "$1" < "$2" && "$3" < "$4" ]]
-  # DeepSpeed and scripts that ask NVML read numbers. Slurm's count as the device files do, here the other way round.
+  # DeepSpeed and scripts that query NVML expect numbers. Slurm numbers GPUs like the device files, here in
+  # reverse.
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 1 0 1" ]
   [ "$(value CUDA_DEVICE_ORDER)" = "PCI_BUS_ID PCI_BUS_ID PCI_BUS_ID PCI_BUS_ID" ]
 }
 
-@test "where CUDA would not count in PCI order a task gets the UUID of the GPU at its PCI address" {
+@test "when CUDA does not count in PCI order, a task gets the UUID of the GPU at its PCI address" {
   run in_job --muster env CUDA_DEVICE_ORDER=FASTEST_FIRST srun bash -c '
     uuid=$(sed -n "s/^GPU UUID:[[:space:]]*//p" /proc/driver/nvidia/gpus/$MUSTER_GPUS/information)
     echo "$SLURM_PROCID same=$([ "$uuid" = "$CUDA_VISIBLE_DEVICES" ] && echo yes)"'
   [ "$(value same)" = "yes yes yes yes" ]
 }
 
-@test "inner sruns of a --muster job are not isolated: every task may open every GPU of the step" {
-  # Without a driver an allowed open gives ENXIO (No such device or address) and a denied one EPERM.
+@test "inner sruns of a --muster job are not isolated: every task can open every GPU of the step" {
+  # Without a driver an allowed open fails with ENXIO (No such device or address), a denied one with EPERM.
   run in_job --muster srun bash -c 'n=0; for d in /dev/nvidia0 /dev/nvidia1; do { : < $d; } 2>&1 | grep -q "No such device" && n=$((n+1)); done; echo "$SLURM_PROCID open=$n"'
   [ "$(value open)" = "2 2 2 2" ]
   run in_job srun bash -c 'n=0; for d in /dev/nvidia0 /dev/nvidia1; do { : < $d; } 2>&1 | grep -q "No such device" && n=$((n+1)); done; echo "$SLURM_PROCID open=$n"'
   [ "$(value open)" = "1 1 1 1" ]
 }
 
-@test "where tasks are isolated all the same, one line says what it costs, and each task's cores follow the GPU it has" {
+@test "when tasks are still isolated, one line states the cost, and each task's cores follow its GPU" {
   run lab exec srun -N2 -n4 --gpus-per-task=1 --gpu-bind=per_task:1 --muster=report bash -c '
     minor=$(sed -n "s/^Device Minor:[[:space:]]*//p" /proc/driver/nvidia/gpus/$MUSTER_GPUS/information)
     { : < /dev/nvidia$minor; } 2>&1 | grep -q "No such device" && echo "$SLURM_PROCID mine=opens"
@@ -56,11 +57,11 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
 }
 
-@test "tasks of a node have disjoint cores, as said in MUSTER_CPUS" {
+@test "tasks of a node have disjoint cores, as listed in MUSTER_CPUS" {
   run in_job --muster srun bash -c 'echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"; echo "$SLURM_PROCID said=$MUSTER_CPUS"'
   [ "$(value cpus)" = "$(value said)" ]
   set -- $(value cpus)
-  # Two CPUs a node, so disjoint and not empty means one each.
+  # Two CPUs per node: disjoint and not empty means one each.
   [ "$1 $2" = "0 1" ] && [ "$3 $4" = "0 1" ]
 }
 
@@ -102,18 +103,18 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 @test "--muster=off in a --muster job leaves the step alone" {
   run in_job --muster srun --muster=off bash -c "$show" - MUSTER_SET CUDA_VISIBLE_DEVICES
   [ "$(value MUSTER_SET)" = "unset unset unset unset" ]
-  # Slurm's own binding is there too: one GPU a task.
+  # Slurm's own binding also applies: one GPU per task.
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
 }
 
-@test "a step without GPUs is placed on cores when asked" {
+@test "a step without GPUs is placed on cores when requested" {
   run lab exec srun -N2 -n2 --muster bash -c "$show" - MUSTER_CPUS CUDA_VISIBLE_DEVICES RANK
   [ "$status" = 0 ]
   [ "$(value RANK)" = "0 1" ]
   [ "$(value CUDA_VISIBLE_DEVICES)" = "unset unset" ]
 }
 
-@test "a job that got the second half of the GPUs is placed on just those" {
+@test "a job that got the second half of the GPUs is placed on exactly those" {
   run lab exec bash -c "$(declare -f wait_until)"'
     srun -N1 -w n0 -n1 --gres=gpu:1 -c1 sleep 300 & wait_until "[ -n \"\$(squeue -h -t R)\" ]"
     srun -N1 -w n0 -n1 --gres=gpu:1 -c1 --muster bash -c "grep -h Minor /proc/driver/nvidia/gpus/\$MUSTER_GPUS/information"; code=$?; scancel -u root; wait; exit $code'
@@ -121,14 +122,14 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   [[ "$output" == *"Device Minor:"*1* ]]
 }
 
-@test "the plugin defines SPANK's symbols only, and links neither libslurm nor CUDA nor NVML nor the C++ runtime" {
+@test "the plugin defines only SPANK's symbols, and links neither libslurm nor CUDA nor NVML nor the C++ runtime" {
   run bash -c "nm -D --defined-only '$(plugin)' | awk '{ print \$3 }' | grep -vE '^(plugin_name|plugin_type|plugin_version|spank_plugin_version|slurm_spank_[a-z_]+)(@@.*)?$'"
   [ -z "$output" ]
   run readelf -d "$(plugin)"
   [[ "$output" != *libslurm* && "$output" != *libcud* && "$output" != *libnvidia* && "$output" != *libstdc++* ]]
 }
 
-@test "every symbol that the plugin needs is libc's or Slurm's: loading is lazy, so a missing one would show only when a job calls it" {
+@test "every symbol that the plugin needs is libc's or Slurm's (loading is lazy, so a missing one would fail only when called)" {
   needed=$(nm -D --undefined-only "$(plugin)" | awk '$1 == "U" && $2 !~ /@/ { print $2 }' | sort -u)
   offered=$(nm -D --defined-only "$(ldd "$(command -v srun)" | awk '/libslurmfull/ { print $3 }')" | awk '{ print $3 }' | sort -u)
   [ -n "$needed" ]

@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The plugin beside what others do to a step: a container plugin before it (a stand-in for pyxis, spank_container.cpp), `optional` and `required`
-# in plugstack.conf, a plugin file that is missing, and an srun whose standard error is gone.
+# The plugin together with other things that change a step: a container plugin before it (a fake pyxis,
+# spank_container.cpp), `optional` and `required` in plugstack.conf, a missing plugin file, and an srun whose
+# stderr is closed.
 load setup
 
 setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
 
-# plugstack LINE…: from the next step on.
+# plugstack LINE…: sets the lines from the next step on.
 plugstack() { printf '%s\n' "$@" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"; }
 setup() { plugstack "required $(plugin)"; }
 
@@ -31,7 +32,7 @@ show='echo "$SLURM_PROCID inside=$(cat /in-container 2>/dev/null)"
   diff "$BATS_TEST_TMPDIR/outside" <(grep -E ' (MUSTER_|CUDA|LOCAL|cpus|policy|opens)' <<<"$output" | sort)
 }
 
-@test "in a container without the GPUs' device files each task is still told its own GPU" {
+@test "in a container without the GPUs' device files each task still gets its own GPU's number" {
   plugstack "required $MUSTER_BUILD/lib/spank_container.so no-devices" "required $(plugin)"
   run in_job --muster=strict srun --container-image=here bash -c "$show"
   [ "$status" = 0 ]
@@ -40,7 +41,7 @@ show='echo "$SLURM_PROCID inside=$(cat /in-container 2>/dev/null)"
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 1 0 1" ]
 }
 
-@test "optional: a step is placed as with required, strict ends it all the same, and a missing plugin file stops nothing" {
+@test "with optional a step is placed as with required, strict still ends it, and a missing plugin file stops nothing" {
   plugstack "optional $(plugin)"
   run in_job --muster srun bash -c "$show"
   [ "$status" = 0 ]
@@ -54,14 +55,14 @@ show='echo "$SLURM_PROCID inside=$(cat /in-container 2>/dev/null)"
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 0 0 0" ]
 }
 
-@test "a mistake in an optional plugin's arguments is said, and the step runs" {
+@test "a mistake in an optional plugin's arguments is printed, and the step runs" {
   plugstack "optional $(plugin) colour=red"
   run lab exec srun -n1 --gpus-per-task=1 bash -c "$show"
   [ "$status" = 0 ]
   [[ "$output" == *"plugstack.conf: spank_muster.so: 'colour=red' is not known"* ]]
 }
 
-@test "an srun whose standard error is gone runs its step all the same" {
+@test "an srun whose stderr is closed still runs its step" {
   lab exec bash -c "srun -N2 -n4 --gpus-per-task=1 --muster=explain bash -c 'echo ran >>$BATS_TEST_TMPDIR/ran' 2> >(exec 0<&-); echo \$? >$BATS_TEST_TMPDIR/status"
   [ "$(cat "$BATS_TEST_TMPDIR/status")" = 0 ]
   [ "$(wc -l <"$BATS_TEST_TMPDIR/ran")" = 4 ]

@@ -1,19 +1,21 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The words of --muster and the plugin's arguments, on a real two-node Slurm with two GPUs a node; and what happens to a step whose plan fails.
+# The words of --muster and the plugin's arguments, on a real two-node Slurm with two GPUs per node; and steps
+# whose plan fails.
 load setup
 
 setup_file() { lab_up --nodes 2 --gpus 2 --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
 
 show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
-# What each task really has: its cores, its memory policy and which GPU files it may open (without a driver an allowed open gives ENXIO).
+# Prints each task's actual cores, memory policy and the GPU files that it may open (without a driver an
+# allowed open fails with ENXIO).
 have='echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"
   echo "$SLURM_PROCID policy=$(head -n 1 /proc/self/numa_maps | cut -d" " -f2)"
   for d in 0 1; do { : < /dev/nvidia$d; } 2>&1 | grep -q "No such device" && opens+=$d; done; echo "$SLURM_PROCID opens=$opens"
   for v in CUDA_VISIBLE_DEVICES MUSTER_SET SLURM_GPU_BIND SLURM_MUSTER_LIFTED; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
 
-# not_drained: no node was taken out of service by what went before.
+# not_drained: no node has been drained.
 not_drained() {
   run -0 lab exec sinfo --noheader --format=%T
   [[ "$output" != *drain* && "$output" != *down* ]]
@@ -34,7 +36,7 @@ other_lab() {
   [[ "$output" == *"See muster(7)"* ]]
 }
 
-@test "a mistake is refused by srun, sbatch and salloc in one line, before anything starts" {
+@test "srun, sbatch and salloc refuse a mistake in one line, before anything starts" {
   for command in "srun -n1 --muster=WORDS touch /run/muster-lab/$MUSTER_LAB/ran" "salloc -n1 --muster=WORDS true" "sbatch --muster=WORDS --wrap=true"; do
     for words in "auto,fastest:'fastest' is not known: use auto, strict, off" "cpu=maybe:use cpu=on or cpu=off" "auto,strict:'auto' and 'strict' contradict"; do
       # shellcheck disable=SC2086  # a command line
@@ -47,20 +49,20 @@ other_lab() {
   [ ! -e "/run/muster-lab/$MUSTER_LAB/ran" ]
 }
 
-@test "a list of 24,000 words is refused in one line, and costs a node that gets it past srun nothing else" {
+@test "a list of 24,000 words is refused in one line, also by a node that gets it past srun" {
   local list
   list=auto$(printf ',auto%.0s' {1..23999})
   run lab exec srun -n1 --muster="$list" true
   [ "$status" != 0 ]
   [ "$(grep -c 'the list has 24000 words in 119999 bytes: at most 64 in 8192' <<<"$output")" = 1 ]
-  # As a launch message that srun's check has not seen.
+  # Like a launch message that srun has not checked.
   run -0 lab exec env "_SLURM_SPANK_OPTION_muster_muster=$list" srun -N1 -n2 --gpus-per-task=1 bash -c 'echo "${MUSTER_SET:-unplaced}"'
   [ "$(grep -c '^unplaced$' <<<"$output")" = 2 ]
   [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
   [[ "$output" == *"the list of --muster has more than 8192 bytes; Slurm's own binding stays"* ]]
 }
 
-@test "a binding of CPUs or memory that the user asked of Slurm stays" {
+@test "a binding of CPUs or memory that the user requested from Slurm stays" {
   for how in "srun --cpu-bind=map_cpu:1,0" "env SLURM_CPU_BIND=map_cpu:1,0 srun" "env SLURM_CPU_BIND=quiet,mask_cpu:0x2,0x1 srun"; do
     # shellcheck disable=SC2086  # a command line
     run lab exec $how -n2 -N1 --gpus-per-task=1 --muster=report bash -c "$have"
@@ -68,20 +70,20 @@ other_lab() {
     [ "$(value cpus)" = "1 0" ]
     [[ "$output" == *"stays"* && "$(value MUSTER_SET)" != *OMP_NUM_THREADS* ]]
   done
-  # How coarse Slurm's own choice is to be says nothing about Muster's.
+  # The granularity of Slurm's own binding does not affect Muster's.
   run lab exec srun -n2 -N1 --hint=nomultithread --gpus-per-task=1 --muster=report bash -c "$have"
   [[ "$status" = 0 && "$output" != *"stays"* && "$(value MUSTER_SET)" == *OMP_NUM_THREADS* ]]
 
   run lab exec srun -n2 -N1 --mem-bind=local --gpus-per-task=1 --muster=memory=prefer bash -c "$have"
   [ "$(value policy)" = "bind:0 bind:0" ]
 
-  # Not what Slurm did to the task in which an srun runs.
+  # Not Slurm's binding of the task that runs the srun.
   run lab exec srun -n1 -N1 --gpus=2 -c2 --muster=off srun --overlap -n2 -c1 --gpus-per-task=1 --muster bash -c "$have"
   [ "$status" = 0 ]
   [[ "$output" != *"stays"* && "$(value MUSTER_SET)" == *OMP_NUM_THREADS* ]]
 }
 
-@test "a step that is not placed inside one that is keeps nothing of the outer one, except what was changed" {
+@test "an unplaced step inside a placed one keeps nothing of the outer step's environment, except changed variables" {
   for inner in --muster=off --quiet; do
     # shellcheck disable=SC2016  # for the outer step's shell
     run lab exec srun -n1 -N1 --gpus=2 -c2 --muster bash -c 'export OMP_NUM_THREADS=77
@@ -109,7 +111,7 @@ other_lab() {
   [ "$(value RANK)" = "0 1" ]
 }
 
-@test "gpu=off and env=off leave the GPUs as Slurm deals them, isolated" {
+@test "gpu=off and env=off leave the GPUs as Slurm assigns them, isolated" {
   for words in gpu=off env=off; do
     run in_job --muster=$words srun bash -c "$have"
     [ "$status" = 0 ]
@@ -125,7 +127,7 @@ other_lab() {
   [[ "$(value policy)" == prefer* ]]
 }
 
-@test "the words reach the batch script's sruns, each task of an array, and give way to an inner srun's own" {
+@test "the option reaches the batch script's sruns and each task of an array, and an inner srun's own option overrides it" {
   cat >"$BATS_TEST_TMPDIR/job" <<'END'
 #!/bin/bash
 srun bash -c 'echo "$SLURM_PROCID outer=$SLURM_ARRAY_TASK_ID:${MUSTER_MEMORY-unset}:${MUSTER_CPUS-unset}"'
@@ -141,7 +143,7 @@ END
   done
 }
 
-@test "srun's own --muster lifts the isolation too, and leaves no trace of how" {
+@test "srun's own --muster also disables the isolation, and leaves no trace in the environment" {
   run lab exec srun -N2 -n4 --gpus-per-task=1 --muster bash -c "$have"
   [ "$status" = 0 ]
   [ "$(value opens)" = "01 01 01 01" ]
@@ -150,15 +152,15 @@ END
   [ "$(value CUDA_VISIBLE_DEVICES)" = "0 1 0 1" ]
 }
 
-@test "what a newer srun lifts the isolation by does not reach an srun within the task" {
-  # As srun 23.11.4 sets it; the srun of this lab may not know the flag, so it comes with the task.
+@test "the flag by which a newer srun disables the isolation does not reach an srun within the task" {
+  # As srun 23.11.4 sets it. This lab's srun may not know the flag, so the test passes it to the task.
   run lab exec srun -n1 --export=ALL,SLURM_MUSTER_LIFTED=SLURM_GRES_FLAGS:0,SLURM_GRES_FLAGS=allow-task-sharing --muster bash -c "$show" - SLURM_GRES_FLAGS SLURM_MUSTER_LIFTED
   [ "$status" = 0 ]
   [ "$(value SLURM_GRES_FLAGS) $(value SLURM_MUSTER_LIFTED)" = "unset unset" ]
 }
 
-@test "a step that turns out not to be placed although its isolation was lifted still has one GPU a task" {
-  # The long option with its argument apart hides --muster=off from the plugin until srun is about to start.
+@test "a step whose isolation was disabled but that is not placed still has one GPU per task" {
+  # Given as a separate argument, --muster=off is hidden from the plugin until srun is about to start.
   run in_job --muster srun --job-name apart --muster=off bash -c "$have"
   [ "$status" = 0 ]
   [ "$(value opens)" = "01 01 01 01" ]
@@ -166,8 +168,8 @@ END
   [ "$(value SLURM_MUSTER_LIFTED)" = "unset unset unset unset" ]
 }
 
-@test "auto: a failed plan runs with Slurm's own binding, one GPU a task, and one line a node says why" {
-  # A driver that does not know the GPUs that Slurm has makes every plan fail.
+@test "with auto a step whose plan fails runs with Slurm's own binding, one GPU per task, and each node prints one line with the reason" {
+  # A driver that does not know Slurm's GPUs makes every plan fail.
   for node in n0 n1; do lab node $node mount -t tmpfs none /proc/driver/nvidia; done
   run in_job --muster srun bash -c "$have"
   isolated=$output
@@ -182,7 +184,7 @@ END
   not_drained
 }
 
-@test "more tasks than GPUs: auto says why and runs, strict ends with 78 and the figures" {
+@test "with more tasks than GPUs auto prints the reason and runs, strict ends with 78 and the figures" {
   run lab exec srun -N1 -n2 --gres=gpu:1 --muster bash -c "$have"
   [ "$status" = 0 ]
   [ "$(grep -c '^muster: ' <<<"$output")" = 1 ]
@@ -195,7 +197,7 @@ END
   not_drained
 }
 
-@test "a plugin argument that is not known stops srun with one line" {
+@test "an unknown plugin argument stops srun with one line" {
   for argument in default=maybe colour=red topology=relative.xml; do
     other_lab "$argument" "srun -n1 true"
     [ "$status" != 0 ]
@@ -211,7 +213,7 @@ END
   [ "$(grep -c '^off unset' <<<"$output")" = 1 ]
 }
 
-@test "isolation=keep: each task may open its own GPU only, and is told what that costs" {
+@test "with isolation=keep each task can open only its own GPU, and a line states the cost" {
   other_lab isolation=keep "salloc --quiet -n2 --gpus-per-task=1 --muster srun bash -c '$have'"
   [ "$status" = 0 ]
   [ "$(value opens)" = "0 1" ]

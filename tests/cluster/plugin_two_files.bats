@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The plugin without its second file, with another build's, and with both exchanged while a step runs.
+# The plugin without its second file, with another build's, and with both replaced while a step runs.
 load setup
 
 setup_file() { lab_up --nodes 1 --gpus 2 --plugin "$(plugin)"; }
@@ -12,23 +12,24 @@ setup() {
   cp "$(plugin)" "$folder"
   from "$folder"
 }
-# Always in service.
+# The node stays in service.
 teardown() {
   run -0 on_lab sinfo --noheader --format=%T%E
   [[ "$output" != *drain* && "$output" != *down* ]]
 }
 
-# from FOLDER [ARGUMENT…]: where the next steps find the plugin.
+# from FOLDER [ARGUMENT…]: the next steps load the plugin from FOLDER.
 from() { echo "optional $1/spank_muster.so ${*:2}" >"/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf"; }
-# Two tasks, none of whose GPUs Slurm could have hidden; and two with one each.
+# Two tasks whose GPUs Slurm cannot have hidden; and two with one GPU each.
 # shellcheck disable=SC2016  # for the shell in the task
 show='echo "task $SLURM_PROCID ${CUDA_VISIBLE_DEVICES-none} ${MUSTER_SET:+placed}"'
 step() { on_lab srun -n2 --gres=gpu:2 "$@" bash -c "$show"; }
 step_of_one_each() { on_lab srun -n2 --gpus-per-task=1 "$@" bash -c "$show"; }
-# ran TEXT: how many tasks of the last output ended their line with it.
+# ran TEXT: prints how many lines of the last output end with TEXT.
 ran() { grep -cE "^task [01] [0-9A-Za-z,-]+ $1\$" <<<"$output"; }
 
-# refused TEXT: with nobody asking nothing is said; in auto both sides say why, and the step runs; in strict srun does not start it.
+# refused TEXT: without --muster nothing is printed; in auto both sides print the reason, and the step runs;
+# in strict srun does not start it.
 refused() {
   run -0 step_of_one_each
   [ "$(ran '')" = 2 ]
@@ -59,7 +60,7 @@ refused() {
   refused "spank_muster_step.so is of Muster $other for Slurm .*, spank_muster.so of $version for .*; install both files"
 }
 
-@test "where the administrator asks: auto runs, strict ends" {
+@test "when the administrator enables it, auto runs and strict ends" {
   from "$folder" default=auto
   run -0 step_of_one_each
   [ "$(ran '')" = 2 ]
@@ -67,7 +68,7 @@ refused() {
   run -0 step --muster=off
   [ "$(ran '')" = 2 ]
   [[ "$output" != *"muster: n0"* ]]
-  # Of an optional plugin srun does without.
+  # srun runs without an optional plugin.
   from "$folder" default=strict
   run step_of_one_each
   [ "$status" = 78 ]
@@ -75,8 +76,8 @@ refused() {
   [ "$(grep -c "^muster: n0: .*; the step ends, as --muster=strict asks" <<<"$output")" = 1 ]
 }
 
-@test "on the node alone: a task whose GPUs srun has left to Muster ends, others run" {
-  # /tmp is each machine's own.
+@test "when the second file is missing only on the node, a task whose GPUs srun left to Muster ends, and others run" {
+  # Each machine has its own /tmp.
   local folder=/tmp/two-files
   on_lab mkdir "$folder"
   on_lab cp "$(plugin)" "$MUSTER_BUILD/lib/spank_muster_step.so" "$folder"
@@ -87,7 +88,7 @@ refused() {
   [ "$(ran '')" = 2 ]
   [[ "$output" == *"muster: n0: $folder/spank_muster_step.so: "*"; Slurm's own binding stays"* ]]
   run step_of_one_each --muster=auto
-  if [[ $(on_lab srun --version) =~ " 22."|" 23.02" ]]; then # later ones tell the tasks' GPUs apart themselves
+  if [[ $(on_lab srun --version) =~ " 22."|" 23.02" ]]; then # later versions assign GPUs to tasks themselves
     [ "$status" = 78 ]
     [ "$(ran '.*')" = 0 ]
     [[ "$output" == *"the task cannot be given GPUs of its own ($folder/spank_muster_step.so: "*"use srun --muster=off"* ]]
@@ -113,14 +114,14 @@ refused() {
   echo "no plugin" | tee "$folder/spank_muster.so" >"$folder/spank_muster_step.so"
   touch "$BATS_TEST_TMPDIR/go"
   wait $!
-  # srun may say that it waits for the step before it.
+  # srun may print that it waits for the previous step.
   output=$(grep -v '^srun: job' "$BATS_TEST_TMPDIR/output")
   [ "$(ran placed)" = 2 ]
   [ "$(wc -l <<<"$output")" = 2 ]
 }
 
-@test "built for another release of Slurm: Slurm itself refuses it, and where it is required no step runs" {
-  # The number by which Slurm knows the release, 21.11.0.
+@test "a plugin for another Slurm release is refused by Slurm itself, and no step runs if it is required" {
+  # Slurm's number for the release 21.11.0.
   local at
   at=$((16#$(nm -D "$folder/spank_muster.so" | awk '$3 == "plugin_version" { print $1 }')))
   printf '\0\013\025\0' | dd of="$folder/spank_muster.so" bs=1 seek="$at" conv=notrunc status=none

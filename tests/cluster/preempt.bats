@@ -1,11 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Jobs of sbatch/preemptible.sbatch that are stopped in every way that Slurm has but its time limit (./check --resume-often): they save, requeue
-# themselves and end with the bytes of a job that was never stopped. All at once on one lab.
+# Jobs of sbatch/preemptible.sbatch that are stopped in every way that Slurm has except its time limit
+# (./check --resume-often): they save, requeue themselves and end with the bytes of an uninterrupted job. All
+# at once on one lab.
 load setup
 load preemption
 
-# stand_in: in muster-train's place, a program that only leaves the status and the exit code of runs that end badly, another one at each start.
+# stand_in: a fake muster-train that only leaves the status and the exit code of failed runs, a different one
+# at each start.
 stand_in() {
   cat <<'PROGRAM'
 #!/bin/bash
@@ -20,11 +22,12 @@ PROGRAM
 setup_file() {
   export PATH=$MUSTER_BUILD/bin:$PATH RUNS=$BATS_FILE_TMPDIR/runs
   mkdir "$RUNS"
-  # Slurm's own default: the first step may take longer than the lab's 2 s.
+  # Slurm's default, because the first step may take longer than the lab's 2 s.
   lab_up --nodes 2 --gpus 8 --cpus 32 --plugin "$(plugin)" --etc <(echo KillWait=30)
-  # Held until all is ready: on a busy machine the first would have trained to its end before something waits for it.
+  # Held until all are submitted: on a busy machine the first would end its training before the test waits for
+  # it.
   for name in whole term usr2 requeued cancelled lost unlaunched; do submit "$name" --hold; done
-  # The first step of this one finds on n1 what an earlier start with that step's number would hold.
+  # On n1 the first step of this job finds the remains of an earlier start with the same step number.
   : >"/run/muster-lab/$MUSTER_LAB/nodes/n1/spool/stepd.slurm.pmix.$(job unlaunched).0"
   stand_in > "$RUNS/stand-in"
   chmod +x "$RUNS/stand-in"
@@ -44,11 +47,11 @@ teardown_file() { lab_down; }
 
 @test "scancel --signal=TERM: saved, requeued by its own script, the same bytes" { went_on term "stopped by signal 15"; }
 @test "scancel --signal=USR2: saved, requeued by its own script, the same bytes" { went_on usr2 "stopped by signal 12"; }
-@test "scontrol requeue: saved, brought back once, the same bytes" { went_on requeued "stopped by signal"; }
+@test "scontrol requeue: saved, requeued once, the same bytes" { went_on requeued "stopped by signal"; }
 
 @test "a rank that is killed: requeued by its own script, the same bytes" { went_on lost "rank 1"; }
 
-@test "a step that cannot be launched is tried again" {
+@test "a step that cannot be launched is retried" {
   needs_pmix
   cat "$RUNS/unlaunched.log"
   [ "$(state unlaunched)" = COMPLETED ]
@@ -56,13 +59,13 @@ teardown_file() { lab_down; }
   cmp "$RUNS/whole/checkpoints/step-00000400/tensors.safetensors" "$RUNS/unlaunched/checkpoints/step-00000400/tensors.safetensors"
 }
 
-@test "a job that somebody cancels does not come back" {
+@test "a cancelled job is not requeued" {
   cat "$RUNS/cancelled.log"
   [ "$(state cancelled)" = CANCELLED ]
   [ "$(grep -c 'start number' "$RUNS/cancelled.log")" = 1 ]
 }
 
-@test "ranks that are lost again and again: requeued three times where no checkpoint and no signal comes in between, then ended with a line" {
+@test "when ranks are lost repeatedly without a checkpoint or signal in between, the job is requeued three times, then ends with a line" {
   cat "$RUNS/doomed.log"
   [ "$(state doomed)" = FAILED ]
   [ "$(grep -c 'start number' "$RUNS/doomed.log")" = 7 ]

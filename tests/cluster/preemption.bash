@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Jobs of sbatch/preemptible.sbatch by name, with two ranks on two nodes; $RUNS holds their folders and logs.
+# Jobs of sbatch/preemptible.sbatch by name, with two ranks on two nodes; their folders and logs are in $RUNS.
 
-# Short steps between checkpoints, which wait for the disk: long enough to be met by a signal, and little to compute.
+# Short steps between checkpoints, which wait for the disk: long enough for a signal to arrive, with little to
+# compute.
 steps=${steps:-400} checkpoint_every=${checkpoint_every:-2}
 
 # submit NAME [sbatch option…]
@@ -27,17 +28,19 @@ lose_rank() {
   lab node n1 bash -c 'kill -KILL "$(pgrep -f -- "^[^ ]*muster-train .*--output $1 ")"' - "$RUNS/$1"
 }
 
-# nodes_are_done NAME: no step of its starts before is left there; the next start has the same steps' numbers.
+# nodes_are_done NAME: no step of its earlier starts is left on the nodes; the next start has the same step
+# numbers.
 nodes_are_done() { ! lab node n0 pgrep -f "slurmstepd: \[$(job "$1")\." >/dev/null && ! lab node n1 pgrep -f "slurmstepd: \[$(job "$1")\." >/dev/null; }
 
-# await_end NAME…: Slurm lets a requeued job wait for two minutes; these wait for the nodes.
+# await_end NAME…: waits for their ends. Slurm delays a requeued job by two minutes; the test waits for the
+# nodes and starts it earlier.
 await_end() {
   local name limit=$((SECONDS + ${deadline:-300})) now left=("$@")
   while [ ${#left[@]} != 0 ]; do
     for name in "${left[@]}"; do
       now=$(state "$name")
       if [[ $now == PENDING ]] && nodes_are_done "$name"; then lab exec scontrol update JobId="$(job "$name")" StartTime=now || true; fi
-      # An answer that does not come in time is no state, and a job on its way back has several.
+      # A late answer is not a state, and a job that is being requeued has several.
       [[ ! $now =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|DEADLINE)$ ]] || mapfile -t left < <(printf '%s\n' "${left[@]}" | grep -vxF "$name")
     done
     [ $SECONDS -lt $limit ] || { echo "still there: ${left[*]}" >&2; cat "$RUNS/${left[0]}.log" >&2; return 1; }
@@ -45,7 +48,8 @@ await_end() {
   done
 }
 
-# went_on NAME LINE: it was stopped with this line, came back (once, without starts=several), and ended with the bytes of the job "whole".
+# went_on NAME LINE: it was stopped with this line, was requeued (once, unless starts=several), and ended with
+# the bytes of the job "whole".
 went_on() {
   local last file
   last=checkpoints/$(printf 'step-%08d' "$steps")

@@ -8,7 +8,7 @@ PROGRAM = os.environ["MUSTER_BUILD"] + "/bin/surviving_ranks"
 
 
 class Fifo:
-    """Every rank that ends holds it open for as long as it lives, and writes one byte first."""
+    """Each rank that will end writes one byte and keeps the FIFO open while it lives."""
 
     def __init__(self, path, ranks):
         os.mkfifo(path)
@@ -16,7 +16,7 @@ class Fifo:
         self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def wait_for_end(self, deadline):
-        """Of the last rank. A look through /proc would do, too, but takes seconds on a machine with a thousand processes."""
+        """Waits for the end of the last rank. A scan of /proc would work too, but takes seconds with a thousand processes."""
         came, poll = 0, select.poll()
         poll.register(self.reader, select.POLLIN)
         while (left := deadline - time.monotonic()) > 0:
@@ -25,7 +25,7 @@ class Fifo:
                     came += len(os.read(self.reader, self.ranks))
                 elif came >= self.ranks:
                     return
-                else:  # those that came ended before others began
+                else:  # the ranks so far ended before others started
                     time.sleep(0.02)
 
     def close(self):
@@ -34,7 +34,7 @@ class Fifo:
 
 
 def processes(run):
-    """pid → (rank, node) of the run's ranks, in whatever namespace."""
+    """pid → (rank, node) of the run's ranks, in any namespace."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -44,7 +44,7 @@ def processes(run):
             environment = dict(w.split(b"=", 1) for w in open(f"/proc/{pid}/environ", "rb").read().split(b"\0") if b"=" in w)
             found[int(pid)] = (int(environment[b"SLURM_PROCID"]), environment[b"SLURMD_NODENAME"].decode())
         except (OSError, KeyError):
-            pass  # it ended meanwhile
+            pass  # it has ended
     return found
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# --muster=report: one table for a step, however many nodes and tasks it has.
+# --muster=report: one table per step, for any number of nodes and tasks.
 load setup
 
 setup_file() {
-  # The nodes wait with a step as long as the file `hold` is there.
+  # The nodes delay a step while the file `hold` exists.
   printf '#!/bin/bash\nfor i in {1..1000}; do [ -e %q ] || exit 0; sleep 0.1; done\n' "$BATS_FILE_TMPDIR/hold" >"$BATS_FILE_TMPDIR/prolog"
   chmod +x "$BATS_FILE_TMPDIR/prolog"
   lab_up --nodes 2 --gpus 2 --plugin "$(plugin)" --etc <(printf '%s\n' "Prolog=$BATS_FILE_TMPDIR/prolog" MessageTimeout=100)
@@ -12,12 +12,12 @@ setup_file() {
 teardown_file() { lab_down; }
 
 titles() { grep -c '^local rank  rank ' <<<"$output"; }
-# The collecting process calls itself muster-report.
+# The collecting process has the name muster-report.
 collectors() { on_node ctl bash -c 'cat /proc/[0-9]*/comm 2>/dev/null | grep -cx muster-report || true'; }
-# The process notices by itself that srun is gone.
+# The process itself notices that srun has ended.
 no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
 
-@test "nothing that a terminal obeys comes from the environment into tables and errors" {
+@test "tables and errors contain no terminal control characters from the environment" {
   local escape=$'\e]0;title\a\u009b2J'
   run in_job --muster=explain env NCCL_SOCKET_IFNAME="$escape" srun true
   [ "$status" = 0 ]
@@ -31,7 +31,7 @@ no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
   [[ "$output" != *$'\e'* && "$output" != *$'\a'* && "$output" != *$'\u009b'* ]]
 }
 
-@test "two alike nodes are one block of one table" {
+@test "two equal nodes are one block of one table" {
   run in_job --muster=report srun true
   [ "$status" = 0 ]
   [ "$(titles)" = 1 ]
@@ -40,8 +40,8 @@ no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
   [ "$(grep -cE '^[01] +(0,2|1,3) +0000:[0-9a-f]{2}:00\.0 ' <<<"$output")" = 2 ]
 }
 
-@test "nodes that were allotted other CPUs have blocks of their own, in one table" {
-  # Of n0 one core and one GPU are taken, so its share differs from n1's.
+@test "nodes with different CPUs have separate blocks in one table" {
+  # One core and one GPU of n0 are in use, so its share differs from n1's.
   # shellcheck disable=SC2016  # the inner shell expands it
   run lab exec bash -c "$(declare -f wait_until)"'
     srun -N1 -n1 -w n0 -c1 --gres=gpu:1 sleep 300 & wait_until "[ -n \"\$(squeue -h -t R)\" ]"
@@ -51,13 +51,14 @@ no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
   [ "$(grep -c '^n1: rank 1$' <<<"$output")" = 1 ]
 }
 
-@test "where Slurm binds the GPUs itself the table says what each task has" {
+@test "when Slurm itself binds the GPUs, the table shows each task's GPU" {
   for binding in per_task:1 map_gpu:1,0; do
     run lab exec srun -N2 -n4 --gres=gpu:2 --gpu-bind=$binding --muster=report bash -c 'echo "$SLURM_PROCID has=$MUSTER_GPUS"
       echo "$SLURM_PROCID bound=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"'
     [ "$status" = 0 ]
     [ "$(titles)" = 1 ]
-    # Both nodes deal alike, so the table is one block; local rank, ranks, GPU and CPUs stand first in each line.
+    # Both nodes assign alike, so the table is one block; each line begins with local rank, ranks, GPU and
+    # CPUs.
     for local in 0 1; do
       row=$(grep -E "^$local +$local,$((local + 2)) " <<<"$output")
       [ "$(awk '{ print $3 }' <<<"$row")" = "$(value has | cut -d' ' -f$((local + 1)))" ]
@@ -67,13 +68,14 @@ no_collector_left() { wait_until '[ "$(collectors)" = 0 ]'; }
   done
 }
 
-@test "the tasks do not see where the report went, and --export=NONE does not lose it" {
+@test "the report's address is not in the tasks' environment, and --export=NONE does not lose it" {
   run in_job --muster=report srun --export=NONE /bin/bash -c 'echo "left ${SLURM_MUSTER_REPORT-nothing}"'
   [ "$(grep -c '^left nothing$' <<<"$output")" = 4 ]
   [ "$(titles)" = 1 ]
 }
 
-# step_while_collector STATE: a step that starts on the nodes when its collector got the signal STOP or KILL; its output is $output.
+# step_while_collector STATE: runs a step that starts on the nodes after its collector got the signal STOP or
+# KILL; sets $output to its output.
 step_while_collector() {
   touch "$BATS_FILE_TMPDIR/hold"
   lab exec timeout 200 srun -N2 -n4 --gres=gpu:2 --muster=report true >"$BATS_TEST_TMPDIR/output" 2>&1 &
@@ -101,7 +103,7 @@ step_while_collector() {
   [ "$(grep -c '^n0: ranks 0-1$' <<<"$output")" = 1 ]
 }
 
-@test "Ctrl-C in a running step: the table is there once, and no process stays" {
+@test "after Ctrl-C in a running step the table is printed once, and no process stays" {
   local srun
   lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 300' >"$BATS_TEST_TMPDIR/output" 2>&1 &
   srun=$!
@@ -114,12 +116,13 @@ step_while_collector() {
   [ "$(titles)" = 1 ]
 }
 
-@test "srun killed before the nodes start takes the collector with it" {
+@test "when srun is killed before the nodes start, the collector ends too" {
   touch "$BATS_FILE_TMPDIR/hold"
   lab exec bash -c 'echo $$ >'"$BATS_TEST_TMPDIR"'/pid; exec srun -N2 -n4 --gres=gpu:2 --muster=report sleep 300' >"$BATS_TEST_TMPDIR/output" 2>&1 &
   local srun=$!
   wait_until '[ "$(collectors)" = 1 ]'
-  # Soon nothing of srun's but its standard error: beside that /dev/null twice, the listening socket and the pipe.
+  # Soon it has no descriptor of srun's except stderr; its own are /dev/null twice, the listening socket and
+  # the pipe.
   # shellcheck disable=SC2016  # the inner shell expands it
   wait_until '[ "$(on_node ctl bash -c '\''ls "$(dirname "$(grep -lx muster-report /proc/[0-9]*/comm)")"/fd | wc -l'\'')" = 5 ]'
   on_node ctl kill -KILL "$(<"$BATS_TEST_TMPDIR/pid")"
@@ -129,14 +132,14 @@ step_while_collector() {
   lab exec scancel -u root
 }
 
-@test "a pipe behind srun ends with it, and no process stays" {
+@test "a pipe after srun ends with it, and no process stays" {
   run lab exec bash -c 'srun -N2 -n2 --muster=report true 2>&1 | cat'
   [ "$status" = 0 ]
   [ "$(titles)" = 1 ]
   no_collector_left
 }
 
-@test "--muster=explain is the same table with the reasons, and what the user decided" {
+@test "--muster=explain prints the same table with the reasons and the user's choices" {
   run in_job --muster=explain env NCCL_SOCKET_IFNAME=mine srun true
   [ "$status" = 0 ]
   [ "$(titles)" = 1 ]
@@ -145,7 +148,7 @@ step_while_collector() {
   [[ "$output" == *"NCCL_SOCKET_IFNAME=mine: "* ]]
 }
 
-@test "the IMEX channel that the tasks may open is noted, once for the nodes that have it" {
+@test "the IMEX channel that the tasks may open is printed once for the nodes that have it" {
   for node in n0 n1; do
     on_node "$node" bash -c 'mkdir -p /dev/nvidia-caps-imex-channels && touch /dev/nvidia-caps-imex-channels/channel3'
   done
@@ -161,7 +164,7 @@ step_while_collector() {
   cd "$BATS_TEST_TMPDIR"
   chmod go+x "$BATS_RUN_TMPDIR"
   mkdir there && chown nobody there
-  # salloc itself as that user: its --uid is gone in Slurm 24.11.
+  # Runs salloc as that user: Slurm 24.11 has no salloc --uid.
   run lab exec setpriv --reuid=nobody --regid=nogroup --clear-groups salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 \
     --chdir="$PWD/there" --muster=json srun --chdir="$PWD/there" bash -c 'echo "job $SLURM_JOB_ID"'
   [ "$status" = 0 ]
@@ -179,7 +182,7 @@ END
   done
 }
 
-@test "--muster=json=FILE: a file of its own for each node; where it cannot be written the step runs all the same" {
+@test "--muster=json=FILE writes one file per node; if that fails, the step still runs" {
   cd "$BATS_TEST_TMPDIR"
   run in_job --muster="json=$PWD/plan.json,report" bash -c 'umask 0027; unset SLURM_UMASK; srun bash -c "umask; echo done"'
   [ "$status" = 0 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# libmuster on a real Slurm: collectives across nodes, and what is said when a rank is missing or lost.
+# libmuster on a real Slurm: collectives across nodes, and messages about a missing or lost rank.
 load setup
 
 setup_file() {
@@ -9,11 +9,12 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# ranks_on NODES N PROGRAM...: N ranks on the first NODES nodes. One that still sleeps 20 s after another has ended is ended too.
+# ranks_on NODES N PROGRAM...: runs N ranks on the first NODES nodes. A rank that runs 20 s longer than
+# another is ended.
 ranks_on() { lab exec srun -N"$1" -w "n[0-$(($1 - 1))]" -n"$2" --mpi="$LAB_MPI" --kill-on-bad-exit=0 --wait=20 "${@:3}"; }
 # ranks N PROGRAM...: N ranks on two nodes.
 ranks() { ranks_on 2 "$@"; }
-# ranks_over_mpi NODES N PROGRAM...: the same, in which Open MPI can start.
+# ranks_over_mpi NODES N PROGRAM...: the same, started so that Open MPI works.
 ranks_over_mpi() { over_mpi -N"$1" -w "n[0-$(($1 - 1))]" -n"$2" -- "${@:3}"; }
 program() { echo "$MUSTER_BUILD/bin/$1"; }
 # The runtime's own lines.
@@ -32,7 +33,7 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
 }
 
 # Uneven hosts, and one rank on each.
-@test "all-reduces over two nodes of several ranks, of two and one, of one each go through shared memory and leaders" {
+@test "all-reduces over two nodes with several ranks, with two and one, and with one each use shared memory and leaders" {
   local n
   for n in 4 3 2; do
     MUSTER_LOG=debug run ranks_over_mpi 2 $n "$(program test_communicator)" '*reduc*,16-bit*,two threads*,split*'
@@ -44,7 +45,7 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [[ "$output" == *"'host', 3 ranks on 2 hosts, reduces through Open MPI"* ]]
 }
 
-@test "all-reduces over three nodes and over four, of one rank each, of two, of both" {
+@test "all-reduces work over three and four nodes with one rank each, two each, or both" {
   local shape
   for shape in '3 3' '3 6' '4 5'; do
     # shellcheck disable=SC2086
@@ -68,15 +69,15 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [[ "$(said)" =~ "rank 3 (host n1), pid "[0-9]+", "$(killed_by_9)", while running" ]]
 }
 
-@test "a rank that does not enter a collective is named by those that wait, in one line for the job" {
+@test "a rank that does not enter a collective is named by the waiting ranks, in one line for the job" {
   run ranks 4 "$(program failing_ranks)" elsewhere
   [ "$status" != 0 ]
   [ "$(said | wc -l)" = 1 ]
-  # Over the control plane, where Slurm has no PMIx, in other words.
+  # Without PMIx the control plane is used, and the text differs.
   [[ "$(said)" == *all_reduce*"not entered by rank 3 "* || "$(said)" == *"on communicator 'host': 1 of 4 ranks missing after 2 s: rank 3 (host n1)"* ]]
 }
 
-@test "an Open MPI that cannot start is one line for the job" {
+@test "when Open MPI cannot start, the job prints one line" {
   needs_pmix
   [[ $(mpirun --version) != *" 4."* ]] || skip "Open MPI 4 ends the process inside MPI_Init"
   run lab exec env OMPI_MCA_btl=nosuch srun -N2 -w 'n[0-1]' -n4 --mpi=pmix --kill-on-bad-exit=0 "$(program failing_ranks)" killed
@@ -85,7 +86,8 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [[ "$(said)" == *"MPI_Init failed with code "*" on rank "* ]]
 }
 
-# two_on_one_gpu VARIABLE=VALUE...: a job of two ranks on one host and one GPU, on the test doubles of CUDA and NCCL.
+# two_on_one_gpu VARIABLE=VALUE...: runs a job of two ranks on one host and one GPU, on the fake CUDA and
+# NCCL.
 two_on_one_gpu() {
   local doubles=$MUSTER_BUILD/tests/unit/runtime
   [ -e "$doubles/libfake_nccl.so" ] || skip "this build has no CUDA"
@@ -94,7 +96,7 @@ two_on_one_gpu() {
 }
 shared_gpu='ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refuses: start one task for each GPU (--gpus-per-task=1)'
 
-@test "two ranks on one GPU end the job before NCCL starts, in one line, with exit code 78" {
+@test "two ranks on one GPU end the job before NCCL starts, with one line and exit code 78" {
   two_on_one_gpu
   [ "$status" = 78 ]
   [ "$(grep -cE '^(mpi_when_asked|muster): ' <<<"$output")" = 1 ]
@@ -118,7 +120,7 @@ shared_gpu='ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refus
   [ "$status" = 0 ]
 }
 
-@test "one timeline, and metrics, of ranks on two hosts whose clocks are a thousand seconds apart" {
+@test "ranks on two hosts with clocks a thousand seconds apart write one timeline, and metrics" {
   local ranks=$BATS_TEST_TMPDIR/ranks observed=$MUSTER_BUILD/bin/observed_ranks check=$REPOSITORY/tests/unit/runtime/observed_ranks.py
   printf '#!/bin/sh\n[ "$SLURMD_NODENAME" != n1 ] || exec unshare --time --monotonic 1000 %s "$@"\nexec %s "$@"\n' "$observed" "$observed" >"$ranks"
   chmod +x "$ranks"

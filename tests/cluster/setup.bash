@@ -6,31 +6,34 @@
 #   teardown_file() { lab_down; }
 #   @test "…" { run -0 on_lab srun -N2 hostname; }
 #
-# Files that jobs must see lie in $BATS_FILE_TMPDIR or $BATS_TEST_TMPDIR, in the repository or in the build folder; /tmp itself is another
-# on every node. srun may say on standard error that it waits for the job before it: compare $output after run --separate-stderr.
+# Put files for jobs in $BATS_FILE_TMPDIR or $BATS_TEST_TMPDIR, in the repository or in the build folder:
+# every node has its own /tmp. srun may print to stderr that it waits for the previous job, so compare $output
+# after run --separate-stderr.
 
 bats_require_minimum_version 1.5.0
 
-# A lab comes up in three seconds; on a busy machine it may take longer.
+# A lab starts in three seconds; on a busy machine it may take longer.
 export MUSTER_LAB_DEADLINE=${MUSTER_LAB_DEADLINE:-120}
-# Debian builds PyTorch without libuv, and from 2.4 on PyTorch uses it by default.
+# Debian builds PyTorch without libuv, which PyTorch 2.4 and later uses by default.
 export USE_LIBUV=0
 
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MUSTER_BUILD=$(cd "$REPOSITORY" && readlink -m -- "${MUSTER_BUILD:-build}")
 LAB_COMMAND=$REPOSITORY/tests/lab/lab
-# A command on the lab that takes longer has failed, in seconds.
+# Time limit of a command on the lab, in seconds.
 LAB_DEADLINE=${LAB_DEADLINE:-240}
 export REPOSITORY MUSTER_BUILD LAB_COMMAND LAB_DEADLINE
 
-# lab …: the lab command, for this file's lab once lab_up was called. In the foreground group, so that Ctrl-C reaches it.
+# lab …: the lab command, for this file's lab after lab_up. In the foreground process group, so that Ctrl-C
+# reaches it.
 lab() { timeout --foreground --kill-after=5 "$LAB_DEADLINE" "$LAB_COMMAND" "$@"; }
 
-# lab_up OPTIONS…: starts this file's lab. It ends with the bats process that runs the file, whatever happens to that.
+# lab_up OPTIONS…: starts this file's lab. The lab ends with the bats process that runs the file, however that
+# ends.
 lab_up() {
   local name
   name=$(basename "$BATS_TEST_FILENAME" .bats | tr '[:upper:]' '[:lower:]' | tr -c '[:lower:][:digit:]\n' -)
-  # The process id keeps two runs of the same file apart.
+  # The process id distinguishes two runs of the same file.
   export MUSTER_LAB=${name:0:20}.$$
   lab up --owner "$$" --share "$BATS_RUN_TMPDIR" "$@"
   # Debian testing's Slurm has no mpi/pmix.
@@ -39,17 +42,19 @@ lab_up() {
   export LAB_MPI
 }
 
-# For a test whose ranks must find each other through PMIx; others take --mpi="$LAB_MPI".
+# For a test whose ranks need PMIx; others use --mpi="$LAB_MPI".
 needs_pmix() { [[ $LAB_MPI == pmix ]] || skip "this Slurm has no mpi/pmix"; }
 
-# allow_mpirun: as root, with more ranks than slots or cores. Open MPI has PRRTE start its ranks from 5 on, with settings of its own.
+# allow_mpirun: lets mpirun run as root, with more ranks than slots or cores. From version 5 on Open MPI's
+# ranks are started by PRRTE, which has its own settings.
 allow_mpirun() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
 }
 
-# over_mpi OPTIONS… -- PROGRAM…: ranks in which Open MPI can start, by srun or, where Slurm has no PMIx, by mpirun in a job (allow_mpirun first).
+# over_mpi OPTIONS… -- PROGRAM…: runs ranks in which Open MPI can start: by srun or, if Slurm has no PMIx, by
+# mpirun in a job (call allow_mpirun first).
 over_mpi() {
   local options=()
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
@@ -61,7 +66,7 @@ over_mpi() {
   fi
 }
 
-# lab_down: takes it down; not an error when it never came up.
+# lab_down: ends the lab; not an error if it never started.
 lab_down() {
   [[ -z ${MUSTER_LAB:-} || ! -d /run/muster-lab/$MUSTER_LAB ]] || lab down
 }
@@ -70,7 +75,7 @@ lab_down() {
 on_lab() { lab exec "$@"; }
 on_node() { lab node "$@"; }
 
-# wait_until CONDITION: for as long as a busy machine may take; a line says which condition never came.
+# wait_until CONDITION: waits as long as a busy machine may take; prints a condition that is not met in time.
 wait_until() {
   local limit=$((SECONDS + 120))
   until eval "$1"; do
@@ -79,18 +84,18 @@ wait_until() {
   done
 }
 
-# killed_by_9: how the runtime's line tells of a rank that was killed with SIGKILL and was not its host's leader, as an extended regular expression.
-# Kernels before 6.15 may tell only the parent.
+# killed_by_9: prints an extended regular expression for the runtime's text about a rank that was killed with
+# SIGKILL and was not its host's leader. Kernels before 6.15 may inform only the parent.
 killed_by_9() {
-  local told='was killed by signal 9 \(Killed\)'
+  local text='was killed by signal 9 \(Killed\)'
   if [ "$(printf '%s\n' 6.15 "$(uname -r)" | sort --version-sort | head -n 1)" = 6.15 ]; then
-    echo "$told"
+    echo "$text"
   else
-    echo "($told|ended without leaving the job)"
+    echo "($text|ended without leaving the job)"
   fi
 }
 
-# plugin: the path of the plugin that was built, or fails with one line.
+# plugin: prints the path of the built plugin, or fails with one line.
 plugin() {
   local file=$MUSTER_BUILD/lib/spank_muster.so
   if [[ ! -f $file ]]; then
@@ -100,9 +105,10 @@ plugin() {
   printf '%s\n' "$file"
 }
 
-# in_job CMD…: as a job author would, an sbatch or salloc job around srun: four tasks on two nodes, a GPU each.
+# in_job CMD…: runs it in an sbatch or salloc job around srun, like a job author: four tasks on two nodes, a
+# GPU each.
 in_job() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 "$@"; }
 
-# value NAME: the values of NAME over the output's lines "rank NAME=value", sorted by rank, on one line.
+# value NAME: prints the values in the output's lines "rank NAME=value", sorted by rank, on one line.
 # shellcheck disable=SC2154 # run sets $output
 value() { grep -E "^[0-9]+ $1=" <<<"$output" | sort -n | sed "s/^[0-9]* $1=//" | paste -sd' '; }

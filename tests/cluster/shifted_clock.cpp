@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands before the C library (LD_PRELOAD) as a host whose clock is wrong: CLOCK_REALTIME is
-// SHIFTED_CLOCK_SECONDS ahead. The lab's nodes share one kernel, and Linux has no namespace for that clock.
+// Preloaded (LD_PRELOAD) to simulate a host with a wrong clock: CLOCK_REALTIME is SHIFTED_CLOCK_SECONDS
+// ahead. The lab's nodes share one kernel, and Linux has no namespace for that clock.
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

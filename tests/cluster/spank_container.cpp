@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for pyxis, which Debian does not have: as pyxis, it knows --container-image,
+// A fake pyxis, which Debian does not have. Like pyxis it has --container-image,
 // --container-mounts=SRC[:DST],… and --container-workdir, and with an image lets a task enter its container
 // in task_init, between Slurm's own binding and the plugins listed after it. The container is another root
 // folder in another mount namespace: the host's programs, /in-container with the image's name, no /sys, no
-// /proc/driver, and with the argument `no-devices` none of the GPUs' device files. In plugstack.conf:
-// required spank_container.so [no-devices]
+// /proc/driver, and with the argument `no-devices` no GPU device files. In plugstack.conf: required
+// spank_container.so [no-devices]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -32,10 +32,10 @@ SPANK_PLUGIN(container, 1)
 
 namespace {
 
-/// By the numbers of the options' callbacks.
+/// Indexed by the numbers of the options' callbacks.
 enum { image, mounts, workdir, option_count };
 std::string asked[option_count];
-// Slurm wants texts that can be written to.
+// Slurm requires writable texts.
 char image_name[] = "container-image", image_argument[] = "NAME", image_usage[] = "the container's image",
      mounts_name[] = "container-mounts", mounts_argument[] = "SRC[:DST],...",
      mounts_usage[] = "folders of the host in the container", workdir_name[] = "container-workdir",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A SPANK plugin that stands in front of another one, hands every hook on, and does harm in one of them.
-// In plugstack.conf: required spank_fault.so HARM PLUGIN [ARGUMENT…]. HARM is
-//   kill-task      SIGKILL to local task 0 in its task_init, before PLUGIN's
-//   slow-plan=FILE user_init writes FILE and waits, for 100 s at most, until it is gone, before PLUGIN's
-//   starve=BYTES   the process that PLUGIN's user_init starts finds about BYTES of memory and then none
+// A SPANK plugin that wraps another one, forwards every hook, and injects a fault in one of them. In
+// plugstack.conf: required spank_fault.so HARM PLUGIN [ARGUMENT…]. HARM is
+//   kill-task      sends SIGKILL to local task 0 in its task_init, before PLUGIN's
+//   slow-plan=FILE user_init writes FILE and waits up to 100 s until it is gone, before PLUGIN's
+//   starve=BYTES   the process that PLUGIN's user_init starts gets about BYTES of memory and then none
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,11 +27,11 @@ struct Block {
 bool starve = false;
 std::size_t left = 0;
 
-/// In a new process: takes all memory that malloc can give without asking the kernel, but for what is to be
-/// left, and has the kernel refuse more. Not in slurmstepd itself, whose other threads abort without memory.
+/// In a new process: takes all memory that malloc can give without asking the kernel, except `left` bytes,
+/// and makes the kernel refuse more. Not in slurmstepd itself, whose other threads abort without memory.
 void take_memory() {
   if (!starve) return;
-  const rlimit none{1, 1};  // more than that is in use already, so nothing can be added
+  const rlimit none{1, 1};  // more than that is already in use, so nothing can be added
   setrlimit(RLIMIT_AS, &none);
   Block* blocks = nullptr;
   for (std::size_t size = 1 << 20; size >= sizeof(Block); size /= 2)
@@ -39,7 +39,7 @@ void take_memory() {
       *block = {blocks, size};
       blocks = block;
     }
-  // The smallest were taken last.
+  // The smallest blocks were taken last.
   for (std::size_t given = 0; given < left && blocks != nullptr;) {
     given += blocks->size;
     std::free(std::exchange(blocks, blocks->next));
@@ -51,8 +51,8 @@ void wait_until_gone(const char* file) {
   for (int i = 0; i < 10000 && access(file, F_OK) == 0; ++i) usleep(10'000);
 }
 
-int hand_on(const char* name, spank_t spank, int count, char* arguments[]) {
-  if (count < in_front::own_arguments) {
+int forward_hook(const char* name, spank_t spank, int count, char* arguments[]) {
+  if (count < wrapper::own_arguments) {
     slurm_error("fault: which harm and which plugin?");
     return -1;
   }
@@ -65,22 +65,22 @@ int hand_on(const char* name, spank_t spank, int count, char* arguments[]) {
   if (harm.starts_with("starve=") && hook == "slurm_spank_user_init") {
     left = std::strtoul(arguments[0] + 7, nullptr, 10);
     starve = pthread_atfork(nullptr, nullptr, take_memory) == 0;
-    const int status = in_front::call(name, spank, count, arguments);
+    const int status = wrapper::call(name, spank, count, arguments);
     starve = false;
     return status;
   }
-  return in_front::call(name, spank, count, arguments);
+  return wrapper::call(name, spank, count, arguments);
 }
 
 }  // namespace
 
 #pragma GCC visibility push(default)
 extern "C" {
-HAND_ON(slurm_spank_init)
-HAND_ON(slurm_spank_init_post_opt)
-HAND_ON(slurm_spank_local_user_init)
-HAND_ON(slurm_spank_user_init)
-HAND_ON(slurm_spank_task_init)
-HAND_ON(slurm_spank_exit)
+FORWARD_HOOK(slurm_spank_init)
+FORWARD_HOOK(slurm_spank_init_post_opt)
+FORWARD_HOOK(slurm_spank_local_user_init)
+FORWARD_HOOK(slurm_spank_user_init)
+FORWARD_HOOK(slurm_spank_task_init)
+FORWARD_HOOK(slurm_spank_exit)
 }
 #pragma GCC visibility pop

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The templates of sbatch/ on a real two-node Slurm of two GPUs a node, with the sizes of that. train: train.bats; array-chain and scaling-study:
-# templates/chain_and_scaling.bats; tensorflow, jax and horovod: frameworks/pypi.bats; preemptible: preempt.bats. Apptainer and pyxis are not in Debian: stand-ins.
+# The templates of sbatch/ on a real two-node Slurm with two GPUs per node, scaled to that. train: train.bats;
+# array-chain and scaling-study: templates/chain_and_scaling.bats; tensorflow, jax and horovod:
+# frameworks/pypi.bats; preemptible: preempt.bats. Apptainer and pyxis are not in Debian: the tests use fakes.
 load setup
 load templates/submit
 
@@ -27,7 +28,7 @@ teardown_file() { lab_down; }
   done
 }
 
-@test "every layout that multi-node has as a comment is one that sbatch takes" {
+@test "sbatch accepts every layout in multi-node's comments" {
   sed -n 's/^##SBATCH //p' "$REPOSITORY/sbatch/multi-node.sbatch" > "$BATS_TEST_TMPDIR/layouts"
   [ "$(wc -l < "$BATS_TEST_TMPDIR/layouts")" = 3 ]
   while read -r layout; do
@@ -48,7 +49,7 @@ teardown_file() { lab_down; }
   for rank in 0 1 2 3; do grep -qE "^torch [^ ]+ rank $rank of 4 sum 6$" "$folder/job.log"; done
 }
 
-@test "apptainer: the command runs in the image on every rank (a stand-in: Debian has no Apptainer)" {
+@test "apptainer: the command runs in the image on every rank (with a fake Apptainer: Debian has none)" {
   mkdir "$BATS_TEST_TMPDIR/bin"
   cat > "$BATS_TEST_TMPDIR/bin/apptainer" <<'STANDIN'
 #!/bin/bash
@@ -63,7 +64,7 @@ STANDIN
   [ "$(grep -c '^0000:' "$folder/job.log")" = 4 ]
 }
 
-@test "pyxis: the command runs in the container that srun's options name, placed (a stand-in for pyxis: spank_container.cpp)" {
+@test "pyxis: the command runs placed in the container of srun's options (with a fake pyxis: spank_container.cpp)" {
   local plugstack=/run/muster-lab/$MUSTER_LAB/etc/plugstack.conf before
   before=$(<"$plugstack")
   printf '%s\n' "required $MUSTER_BUILD/lib/spank_container.so" "$before" >"$plugstack"
@@ -76,7 +77,7 @@ STANDIN
   done
 }
 
-@test "tensorflow, jax and horovod: one process for each GPU with what its framework reads (a stand-in for Python; the real ones: frameworks/pypi.bats)" {
+@test "tensorflow, jax and horovod: one process per GPU with its framework's variables (with a fake Python; the real ones: frameworks/pypi.bats)" {
   cat > "$BATS_TEST_TMPDIR/python" <<'STANDIN'
 #!/bin/bash
 echo "$* on rank $SLURM_PROCID: ${MUSTER_GPUS:?} ${TF_CONFIG:+TF_CONFIG} ${JAX_COORDINATOR_ADDRESS:+JAX_COORDINATOR_ADDRESS} ${PMIX_RANK:+PMIX_RANK=$PMIX_RANK}"
@@ -92,7 +93,7 @@ STANDIN
   done
 }
 
-@test "templates that want something to run say so" {
+@test "templates without a command to run print that they need one" {
   for name in pytorch-ddp tensorflow horovod jax; do
     run bash "$REPOSITORY/sbatch/$name.sbatch"
     [ "$status" = 64 ]

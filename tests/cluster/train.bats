@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Training jobs on a real two-node Slurm: the template, the same parameters everywhere, and every mistake that a user can make.
+# Training jobs on a real two-node Slurm: the template, identical parameters on all ranks, and users'
+# mistakes.
 load setup
 
 setup_file() {
@@ -10,10 +11,10 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-# train OPTIONS...: four ranks on the two nodes, as the template starts them.
+# train OPTIONS...: runs four ranks on the two nodes, as the template starts them.
 # shellcheck disable=SC2086  # $small is several words
 train() { lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun --mpi="${mpi:-$LAB_MPI}" --kill-on-bad-exit=1 muster-train --device=cpu $small "$@"; }
-# checkpoint FOLDER STEP: the file with its tensors.
+# checkpoint FOLDER STEP: prints the name of the file with its tensors.
 checkpoint() { printf '%s/checkpoints/step-%08d/tensors.safetensors\n' "$1" "$2"; }
 folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
 
@@ -31,13 +32,13 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
   [ -s "$out/loss.svg" ]
 }
 
-@test "four ranks on two nodes end with the same parameters, to the bit" {
+@test "four ranks on two nodes end with bit-identical parameters" {
   run train --output "$(folder)"
   [ "$status" = 0 ]
   [[ "$output" =~ "parameters identical on 4 ranks (hash "[0-9a-f]+")" ]]
 }
 
-@test "the template submitted again goes on from the checkpoint" {
+@test "the template submitted again resumes from the checkpoint" {
   out=$(folder)
   train --output "$out"
   run train --output "$out" --steps 9 --resume=auto
@@ -47,25 +48,25 @@ folder() { mkdir -p "$BATS_TEST_TMPDIR/out" && echo "$BATS_TEST_TMPDIR/out"; }
   ! cmp -s "$(checkpoint "$out" 6)" "$(checkpoint "$out" 9)"
 }
 
-@test "srun without PMIx trains as one job of four ranks, over the control plane, and says so once" {
+@test "srun without PMIx trains as one job of four ranks over the control plane, and prints that once" {
   mpi=none run train --output "$(folder)" --steps 2
   [ "$status" = 0 ]
   [ "$(grep -c -- '--mpi=pmix' <<<"$output")" = 1 ]
   [[ "$output" == *"4 ranks"* ]]
 }
 
-@test "a plugin of another version than the runtime is named, with both versions" {
+@test "a plugin of a different version from the runtime's is named, with both versions" {
   run lab exec salloc --quiet -N2 --ntasks-per-node=2 --gpus-per-task=1 --muster srun --mpi="$LAB_MPI" env MUSTER_VERSION=9.7.0 muster-train --device=cpu --output "$(folder)"
   [ "$status" != 0 ]
   [[ "$output" == *9.7.0* && "$output" == *0.1.0* ]]
 }
 
-# on_placed_gpus OPTION...: two ranks with a GPU each, without saying on what to compute.
+# on_placed_gpus OPTION...: runs two ranks with a GPU each, without --device.
 on_placed_gpus() {
   run lab exec salloc --quiet -N1 -n2 --gpus-per-task=1 --muster srun --mpi="$LAB_MPI" --kill-on-bad-exit=1 muster-train "$@" --output "$(folder)"
 }
 
-@test "a GPU that was placed but that CUDA cannot use is an error, not a silent run on the CPU" {
+@test "a placed GPU that CUDA cannot use is an error, not a silent run on the CPU" {
   # shellcheck disable=SC2086
   on_placed_gpus ${small/--heads 2 --width 32/--heads 1 --width 64}
   [[ "$output" != *"built without nvcc"* ]] || skip "this build has no kernels for a GPU, and says so"
@@ -74,7 +75,7 @@ on_placed_gpus() {
   [ ! -e "$(folder)/checkpoints" ]
 }
 
-@test "what a GPU cannot train is trained on the CPU, and said" {
+@test "a model that a GPU cannot train is trained on the CPU, with a message" {
   # shellcheck disable=SC2086
   on_placed_gpus $small
   [ "$status" = 0 ]
@@ -102,7 +103,7 @@ on_placed_gpus() {
 @test "a disk that fills up during a checkpoint ends the job, names it, and leaves the previous checkpoint good" {
   train --output "$(folder)"
   size=$(stat -c %s "$(checkpoint "$(folder)" 6)")
-  # On node 0, where rank 0 writes: a file system with room for one checkpoint and a half.
+  # On node 0, where rank 0 writes: a file system with space for one and a half checkpoints.
   disk=$BATS_TEST_TMPDIR/disk
   mkdir "$disk"
   lab node n0 mount -t tmpfs -o "size=$((size * 3 / 2 + 65536))" tmpfs "$disk"

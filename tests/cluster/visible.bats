@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Which GPUs a script sees, how often and in which order (visible=own|node), on a real Slurm of two nodes with four GPUs and eight
-# (claimed) CPUs a node. The GPUs are stand-ins: device files, and what the driver would say of them.
+# The GPUs that a script sees, and their order (visible=own|node), on a real Slurm of two nodes with four GPUs
+# and eight (claimed) CPUs per node. The GPUs are fake: device files, and the driver's files about them.
 load setup
 
 setup_file() { lab_up --nodes 2 --gpus 4 --cpus 8 --plugin "$(plugin)"; }
 teardown_file() { lab_down; }
 
-# counted: the GPUs that the task can open, by PCI address in their order, as CUDA counts them.
+# counted: prints the GPUs that the task can open, by PCI address, in CUDA's order.
 task='cd /proc/driver/nvidia/gpus; for gpu in *; do
     minor=$(sed -n "s/^Device Minor:[[:space:]]*//p" "$gpu/information")
     { : <"/dev/nvidia$minor"; } 2>&1 | grep -q "No such device" && counted+=("$gpu")
@@ -21,7 +21,7 @@ task='cd /proc/driver/nvidia/gpus; for gpu in *; do
 
 each() { printf '%s' "$1"; for ((i = 1; i < $2; i++)); do printf ' %s' "$1"; done; }
 
-@test "--gres, --gpus-per-node and --gpus: a task sees all GPUs, its own at its local rank, as scripts expect that ran without the plugin" {
+@test "with --gres, --gpus-per-node and --gpus a task sees all GPUs, its own at its local rank, as scripts without the plugin expect" {
   for option in --gres=gpu:4 --gpus-per-node=4 --gpus=8; do
     run lab exec srun -N2 -n8 --ntasks-per-node=4 $option --muster=strict bash -c "$task"
     [ "$status" = 0 ]
@@ -33,7 +33,7 @@ each() { printf '%s' "$1"; for ((i = 1; i < $2; i++)); do printf ' %s' "$1"; don
   done
 }
 
-@test "--gpus-per-task and its like: a task sees its own GPU alone" {
+@test "with --gpus-per-task and similar options a task sees only its own GPU" {
   for option in --gpus-per-task=1 "--ntasks-per-node=4 --gres=gpu:4 --gpu-bind=per_task:1"; do
     # shellcheck disable=SC2086  # words
     run lab exec srun -N2 -n8 $option --muster=strict bash -c "$task"
@@ -43,7 +43,7 @@ each() { printf '%s' "$1"; for ((i = 1; i < $2; i++)); do printf ' %s' "$1"; don
   done
 }
 
-@test "visible= says otherwise, on the command line and in plugstack.conf" {
+@test "visible= overrides this, on the command line and in plugstack.conf" {
   run lab exec srun -N1 -n4 --gpus-per-task=1 --muster=strict,visible=node bash -c "$task"
   [ "$status" = 0 ]
   [ "$(value count)/$(value own)" = "4 4 4 4/0 1 2 3" ]
@@ -57,49 +57,49 @@ each() { printf '%s' "$1"; for ((i = 1; i < $2; i++)); do printf ' %s' "$1"; don
   [ "$(value count)" = "1 1 1 1" ]
 }
 
-@test "several GPUs a task: those of local rank r are the indexes K*r to K*r+K-1" {
+@test "with K GPUs per task those of local rank r have the indexes K*r to K*r+K-1" {
   run lab exec srun -N1 -n2 --gres=gpu:4 --muster=strict,report bash -c "$task"
   [ "$status" = 0 ]
   [ "$(value count)/$(value own)/$(value jax)" = "4 4/0,1 2,3/0,1 2,3" ]
-  # A script that takes GPU number LOCAL_RANK would take another task's: the report says so.
+  # A script that uses GPU number LOCAL_RANK would use another task's GPU: the report says so.
   [ "$(grep -c 'each task has 2 GPUs, from index 2\*LOCAL_RANK on' <<<"$output")" = 1 ]
   run lab exec srun -N1 -n2 --gpus-per-task=2 --muster=strict,report bash -c "$task"
   [ "$(value count)/$(value own)/$(value jax)" = "2 2/0,1 0,1/0,1 0,1" ]
   [[ "$output" != *"LOCAL_RANK on"* ]]
 }
 
-@test "more GPUs than tasks: the last task has one more, at the end of the list" {
+@test "with more GPUs than tasks the last task has one more, at the end of the list" {
   run lab exec srun -N1 -n3 --gres=gpu:4 --muster=strict bash -c "$task"
   [ "$status" = 0 ]
   [ "$(value count)/$(value own)" = "4 4 4/0 1 2,3" ]
 }
 
-@test "the report shows which GPUs a task sees, explain why" {
+@test "the report shows the GPUs that a task sees, and explain the reason" {
   run lab exec srun -N2 -n8 --gres=gpu:4 --muster=report true
   [ "$(grep -c '^CUDA shows each task all GPUs of the step, its own at its local rank$' <<<"$output")" = 1 ]
   run lab exec srun -N2 -n8 --gpus-per-task=1 --muster=explain true
   [ "$(grep -c '^CUDA shows each task its own GPUs (as Slurm does for --gpus-per-task and its like)$' <<<"$output")" = 1 ]
 }
 
-@test "where all GPUs cannot be shown each task is shown its own, and one line says why" {
+@test "when not all GPUs can be shown, each task sees its own, and one line gives the reason" {
   run lab exec srun -N2 -n8 --gpus-per-task=1 --gpu-bind=per_task:1 --muster=visible=node bash -c "$task"
   [ "$status" = 0 ]
   [ "$(value count)" = "$(each 1 8)" ]
-  [ "$(grep -c "^muster: visible=node cannot be had: Slurm hides the other tasks' GPUs" <<<"$output")" = 1 ]
+  [ "$(grep -c "^muster: visible=node is not possible: Slurm hides the other tasks' GPUs" <<<"$output")" = 1 ]
   run lab exec srun -N1 -n4 --gres=gpu:2 --muster=visible=node,tasks-per-gpu=2 bash -c "$task"
   [ "$(value count)/$(value own)" = "1 1 1 1/0 0 0 0" ]
-  [ "$(grep -c '^muster: visible=node cannot be had: several tasks use one GPU' <<<"$output")" = 1 ]
+  [ "$(grep -c '^muster: visible=node is not possible: several tasks use one GPU' <<<"$output")" = 1 ]
 }
 
-@test "a step that asks for fewer GPUs a task than its job has takes as many as it asked for" {
-  # The report of a step whose own --gpus-per-task stands beside the job's --gpus-per-node.
+@test "a step that requests fewer GPUs per task than its job has gets as many as it requested" {
+  # The report of a step whose own --gpus-per-task differs from the job's --gpus-per-node.
   run lab exec salloc --quiet -N1 -n4 --gpus-per-node=4 srun -n2 --gpus-per-task=1 --muster=strict,report bash -c "$task"
   [ "$status" = 0 ]
   [ "$(value count)" = "1 1" ]
   [ "$(grep -cE '^[01] +[01] +0000:(01|41):00\.0 ' <<<"$output")" = 2 ]
 }
 
-@test "several tasks to a GPU by Slurm's --ntasks-per-gpu: GPU, cores and table agree" {
+@test "with several tasks per GPU by Slurm's --ntasks-per-gpu, GPU, cores and table agree" {
   run lab exec srun -N1 --gpus=2 --ntasks-per-gpu=2 --muster=strict,report bash -c "$task"'
     echo "$SLURM_PROCID cpus=$(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"; echo "$SLURM_PROCID gpus=$MUSTER_GPUS"'
   [ "$status" = 0 ]
@@ -111,17 +111,17 @@ each() { printf '%s' "$1"; for ((i = 1; i < $2; i++)); do printf ' %s' "$1"; don
   done
 }
 
-@test "ranks=off leaves out what frameworks find each other by, and nothing else; a step of one task never has it" {
+@test "ranks=off omits only the variables of the frameworks' rendezvous; a step of one task never has them" {
   show='for v in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TF_CONFIG; do echo "$SLURM_PROCID $v=${!v-unset}"; done
     echo "$SLURM_PROCID set=$MUSTER_SET"'
   run lab exec srun -N1 -n2 --gpus-per-task=1 --muster=ranks=off bash -c "$show"
   for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TF_CONFIG; do [ "$(value $name)" = "unset unset" ]; done
-  # Where Open MPI's own file confines it to lo, as in Debian testing, it is given an interface.
+  # If Open MPI's own file confines it to lo, as in Debian testing, Muster names an interface.
   set=$(value set | cut -d' ' -f1)
   [ "${set/OMPI_MCA_btl_tcp_if_include,/}" = "CUDA_VISIBLE_DEVICES,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,OMP_NUM_THREADS,JAX_COORDINATOR_ADDRESS,JAX_LOCAL_DEVICE_IDS" ]
   run lab exec srun -n1 --gpus-per-task=1 --muster=strict bash -c "$show"
   for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TF_CONFIG; do [ "$(value $name)" = unset ]; done
-  # Neither what an outer step of several tasks had.
+  # Nor the variables of an outer step of several tasks.
   run lab exec srun -n2 -N1 --gpus=2 -c2 --muster bash -c 'if [ "$SLURM_PROCID" = 0 ]; then srun --overlap -n1 -c1 --muster bash -c "$0"; fi' "$show"
   [ "$status" = 0 ]
   [ "$(value RANK)/$(value MASTER_ADDR)" = unset/unset ]

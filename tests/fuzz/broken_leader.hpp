@@ -13,14 +13,14 @@
 
 namespace muster::fuzz {
 
-/// Sits where a rank expects its leader: lets anybody with the key in, says what it was given, then nothing
-/// more. For code that waits on the calling thread.
+/// A broken leader: accepts any rank with the key, sends the given messages, then nothing. Runs on a thread
+/// of its own, for code that blocks the calling thread.
 class BrokenLeader {
  public:
   explicit BrokenLeader(const control::Key& key)
       : key_(key), local_(io_, control::local_name(key, 0)), far_(io_) {
-    for (auto* const gate : {&local_, &far_})
-      gate->open(
+    for (auto* const acceptor : {&local_, &far_})
+      acceptor->open(
           4, [](std::uint32_t) { return true; }, key,
           [this](int, control::Socket socket, const control::SessionKeys& keys) {
             serve(std::move(socket), keys);
@@ -29,8 +29,8 @@ class BrokenLeader {
   }
   std::uint16_t port() const { return far_.port(); }
 
-  /// For whoever comes next.
-  void say(std::vector<Bytes> messages) {
+  /// Messages for the next connection.
+  void set_messages(std::vector<Bytes> messages) {
     std::lock_guard const lock(mutex_);
     messages_ = std::move(messages);
   }
@@ -38,23 +38,23 @@ class BrokenLeader {
  private:
   void serve(control::Socket socket, const control::SessionKeys& keys) {
     auto const connection = std::make_shared<control::Socket>(std::move(socket));
-    auto const said = std::make_shared<Bytes>();
-    Sealer sealer(keys.send);
+    auto const bytes = std::make_shared<Bytes>();
+    FrameEncryptor encryptor(keys.send);
     {
       std::lock_guard const lock(mutex_);
-      for (const auto& message : messages_) sealer.append(*said, message);
+      for (const auto& message : messages_) encryptor.append(*bytes, message);
     }
-    asio::async_write(*connection, asio::buffer(*said),
-                      [this, connection, said](const asio::error_code&, std::size_t) {
+    asio::async_write(*connection, asio::buffer(*bytes),
+                      [this, connection, bytes](const asio::error_code&, std::size_t) {
                         asio::error_code ignored;
                         connection->shutdown(asio::socket_base::shutdown_send, ignored);
                         read(connection);
                       });
   }
   void read(const std::shared_ptr<control::Socket>& connection) {
-    auto const heard = std::make_shared<std::array<std::uint8_t, 1024>>();
-    connection->async_read_some(asio::buffer(*heard),
-                                [this, connection, heard](const asio::error_code& error, std::size_t) {
+    auto const received = std::make_shared<std::array<std::uint8_t, 1024>>();
+    connection->async_read_some(asio::buffer(*received),
+                                [this, connection, received](const asio::error_code& error, std::size_t) {
                                   if (!error) read(connection);
                                 });
   }

@@ -11,16 +11,16 @@
 
 namespace muster::fuzz {
 
-/// A rank that has the job's key and then says whatever it likes: the content of frames that are rightly
-/// sealed. Then it ends its side of the connection, unless it stays, and reads until it is cut off.
-/// Everything on the io_context of what it talks to.
+/// A rank that has the job's key and sends arbitrary messages in correctly encrypted frames. Then it shuts
+/// down its side of the connection, unless `keep_open`, and reads until it is disconnected. Everything on the
+/// io_context of its peer.
 class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
  public:
-  BrokenRank(asio::io_context& io, int rank, const control::Key& key, bool stays = false)
-      : socket_(io), key_(key), stays_(stays) {
-    introduction_.rank = static_cast<std::uint32_t>(rank);
-    introduction_.of_rank = control::random_nonce();
-    greeting_ = control::make_greeting(introduction_.rank, introduction_.of_rank);
+  BrokenRank(asio::io_context& io, int rank, const control::Key& key, bool keep_open = false)
+      : socket_(io), key_(key), keep_open_(keep_open) {
+    transcript_.rank = static_cast<std::uint32_t>(rank);
+    transcript_.client_nonce = control::random_nonce();
+    client_hello_ = control::make_client_hello(transcript_.rank, transcript_.client_nonce);
   }
 
   void add(std::span<const std::uint8_t> message) { messages_.emplace_back(message.begin(), message.end()); }
@@ -28,33 +28,33 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
   void start(const control::Endpoint& endpoint) {
     socket_.connect(endpoint);
     asio::error_code cut_off;  // shows in the next read
-    asio::write(socket_, asio::buffer(greeting_), cut_off);
-    asio::async_read(
-        socket_, asio::buffer(answer_),
-        [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-          if (error) return self->end();
-          std::copy_n(self->answer_.begin(), control::nonce_bytes, self->introduction_.of_leader.begin());
-          asio::error_code cut_off;
-          asio::write(self->socket_, asio::buffer(control::rank_proof(self->key_, self->introduction_)),
-                      cut_off);
-          self->wait_for_welcome();
-        });
+    asio::write(socket_, asio::buffer(client_hello_), cut_off);
+    asio::async_read(socket_, asio::buffer(server_hello_),
+                     [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                       if (error) return self->end();
+                       std::copy_n(self->server_hello_.begin(), control::nonce_bytes,
+                                   self->transcript_.server_nonce.begin());
+                       asio::error_code cut_off;
+                       asio::write(self->socket_,
+                                   asio::buffer(control::client_mac(self->key_, self->transcript_)), cut_off);
+                       self->read_accepted_byte();
+                     });
   }
-  bool is_in() const { return in_; }
+  bool is_authenticated() const { return authenticated_; }
   bool is_over() const { return over_; }
 
  private:
-  void wait_for_welcome() {
-    asio::async_read(socket_, asio::buffer(heard_, 1),
+  void read_accepted_byte() {
+    asio::async_read(socket_, asio::buffer(received_, 1),
                      [self = shared_from_this()](const asio::error_code& error, std::size_t) {
                        if (error) return self->end();
-                       self->in_ = true;
-                       Sealer sealer(control::rank_keys(self->key_, self->introduction_).send);
-                       for (const auto& message : self->messages_) sealer.append(self->said_, message);
-                       asio::async_write(self->socket_, asio::buffer(self->said_),
+                       self->authenticated_ = true;
+                       FrameEncryptor encryptor(control::client_keys(self->key_, self->transcript_).send);
+                       for (const auto& message : self->messages_) encryptor.append(self->sent_, message);
+                       asio::async_write(self->socket_, asio::buffer(self->sent_),
                                          [self](const asio::error_code&, std::size_t) {
                                            asio::error_code ignored;
-                                           if (!self->stays_)
+                                           if (!self->keep_open_)
                                              self->socket_.shutdown(asio::socket_base::shutdown_send,
                                                                     ignored);
                                          });
@@ -62,7 +62,7 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
                      });
   }
   void read() {
-    socket_.async_read_some(asio::buffer(heard_),
+    socket_.async_read_some(asio::buffer(received_),
                             [self = shared_from_this()](const asio::error_code& error, std::size_t) {
                               if (error) return self->end();
                               self->read();
@@ -76,14 +76,14 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
 
   control::Socket socket_;
   control::Key key_;
-  control::HandshakeTranscript introduction_;
-  std::array<std::uint8_t, control::greeting_bytes> greeting_{};
-  std::array<std::uint8_t, control::answer_bytes> answer_{};
-  std::array<std::uint8_t, 4096> heard_{};
+  control::HandshakeTranscript transcript_;
+  std::array<std::uint8_t, control::client_hello_bytes> client_hello_{};
+  std::array<std::uint8_t, control::server_hello_bytes> server_hello_{};
+  std::array<std::uint8_t, 4096> received_{};
   std::vector<Bytes> messages_;
-  Bytes said_;
-  bool stays_;
-  bool in_ = false;
+  Bytes sent_;
+  bool keep_open_;
+  bool authenticated_ = false;
   bool over_ = false;
 };
 

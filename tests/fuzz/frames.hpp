@@ -11,14 +11,14 @@ namespace muster::fuzz {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// One of a fuzzer's several inputs in a row: a byte that says from whom it comes, two of length (little
-/// endian), then the bytes.
+/// One of several messages in a fuzzer's input: one byte for the sender, two for the length (little endian),
+/// then the bytes.
 struct Frame {
   std::uint8_t from = 0;
   std::span<const std::uint8_t> bytes;
 };
 
-inline std::vector<Frame> frames_in(const std::uint8_t* data, std::size_t size) {
+inline std::vector<Frame> parse_frames(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t most = 32;
   std::vector<Frame> frames;
   while (size >= 3 && frames.size() < most) {

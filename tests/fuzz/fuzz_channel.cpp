@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of a proven connection: raw bytes, or with a first byte of 1 the content of frames that are
-// rightly sealed.
+// Frames of an authenticated connection: raw bytes or, with a first byte of 1, the content of correctly
+// encrypted frames.
 #include <sodium.h>
 #include <sys/socket.h>
 
@@ -13,12 +13,12 @@ using namespace muster::control;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  fuzz::Bytes said;
-  fuzz::Sealer sealer{Key{}};
+  fuzz::Bytes sent;
+  fuzz::FrameEncryptor encryptor{Key{}};
   if (data[0] == 1) {
-    for (const auto& frame : fuzz::frames_in(data + 1, size - 1)) sealer.append(said, frame.bytes);
+    for (const auto& frame : fuzz::parse_frames(data + 1, size - 1)) encryptor.append(sent, frame.bytes);
   } else {
-    said.assign(data + 1, data + size);
+    sent.assign(data + 1, data + size);
   }
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) std::abort();
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto const channel = std::make_shared<SecureChannel>(
       Socket(io, Endpoint(asio::local::stream_protocol::endpoint()).protocol(), ends[0]), SessionKeys{});
   asio::local::stream_protocol::socket other(io, asio::local::stream_protocol(), ends[1]);
-  asio::async_write(other, asio::buffer(said), [&](const asio::error_code&, std::size_t) { other.close(); });
+  asio::async_write(other, asio::buffer(sent), [&](const asio::error_code&, std::size_t) { other.close(); });
   bool ended = false;
   channel->start([&](const Message& message) { channel->send(message); },
                  [&](const std::string&) { ended = true; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stranger at the control plane's gate: whatever it says, it does not get in.
+// An unauthenticated client of the control plane: whatever it sends, it is not accepted.
 #include "io_stream.hpp"
 #include "transport/authenticating_acceptor.hpp"
 
@@ -9,13 +9,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static control::Key const key = control::random_key();
   asio::io_context io;
   auto const name = control::local_name(key, 0);
-  control::AuthenticatingAcceptor gate(io, name);
-  gate.open(
+  control::AuthenticatingAcceptor acceptor(io, name);
+  acceptor.open(
       2, [](std::uint32_t rank) { return rank == 1; }, key,
       [](int, control::Socket, const control::SessionKeys&) { std::abort(); });
   fuzz::Client const client(io, control::local_endpoint(name), {data, size});
   fuzz::run_until_cut_off(io, client);
-  gate.close();
+  acceptor.close();
   io.restart();
   io.run();
   return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The components of a heterogeneous step. Lines: nodes, tasks a node, distribution, plane size, ranks of the
-// step, own group, then a line of nodes for each group.
+// The components of a heterogeneous step. Lines: nodes, tasks per node, distribution, plane size, number of
+// ranks, own group, then one line of nodes for each group.
 #include <cstdlib>
 #include <numeric>
 
@@ -12,10 +12,10 @@ using namespace muster;
 using namespace muster::spank;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  auto const line = fuzz::lines_of(data, size, 6);
+  auto const line = fuzz::split_lines(data, size, 6);
   HeterogeneousStep step;
-  step.whole = {line[0], line[1], line[2], line[3], count_of(line[4])};
-  step.own_group = static_cast<std::size_t>(count_of(line[5]));
+  step.whole = {line[0], line[1], line[2], line[3], parse_count(line[4])};
+  step.own_group = static_cast<std::size_t>(parse_count(line[5]));
   step.groups.assign(line.begin() + 6, line.end());
   Components const found = find_components(step);
   int ranks = 0;

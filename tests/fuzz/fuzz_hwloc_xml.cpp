@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An hwloc export, as hwloc itself gets it after our check.
+// Fuzzes the reader of hwloc XML files: check_hwloc_xml(), then hwloc itself.
 #include "memory_file.hpp"
 #include "placement/topology/error.hpp"
 #include "placement/topology/read.hpp"

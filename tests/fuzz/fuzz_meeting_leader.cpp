@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0 where ranks meet without PMIx, and a broken rank 1 or 2, which has the key; then two good ones come.
-// The meeting must end by itself, with all or with a reason.
+// The rendezvous server with a broken rank 1 or 2 that has the key, and then with two good ranks. The
+// rendezvous must end by itself, with all ranks or with an error.
 #include <atomic>
 #include <thread>
 
@@ -16,39 +16,40 @@ namespace {
 
 using std::chrono::seconds;
 
-fuzz::Bytes hello_of(int rank) {
+fuzz::Bytes hello_message(int rank) {
   JoinRecord record;
   record.hello.rank = rank;
   return write_cbor({{"is", "hello"}, {"size", 3}, {"record", nlohmann::json::binary(encode(record))}});
 }
 
-// Rank 0's desk, and the ranks that come to it.
-struct Visitors {
-  std::string desk = control::local_name(control::random_key(), 0);
-  std::atomic<bool> over{false};
+// The socket of rank 0's key server, and the ranks that connect to it.
+struct JoiningRanks {
+  std::string socket_name = control::local_name(control::random_key(), 0);
+  std::atomic<bool> finished{false};
 
-  // Comes with the key and says these; goes when it is cut off.
-  void come(int rank, const std::vector<fuzz::Bytes>& messages, bool stays) {
+  // Connects with the key, sends the messages, and returns when the connection is closed.
+  void connect_rank(int rank, const std::vector<fuzz::Bytes>& messages, bool stays) {
     try {
       asio::io_context io;
-      auto const ticket = ticket_for(io, rank);
-      auto const visitor = std::make_shared<fuzz::BrokenRank>(io, rank, ticket.key, stays);
-      for (const auto& message : messages) visitor->add(message);
-      visitor->start(control::tcp_endpoint(asio::ip::address_v4::loopback(), ticket.port));
+      auto const credentials = request_credentials(io, rank);
+      auto const rank_connection = std::make_shared<fuzz::BrokenRank>(io, rank, credentials.key, stays);
+      for (const auto& message : messages) rank_connection->add(message);
+      rank_connection->start(control::tcp_endpoint(asio::ip::address_v4::loopback(), credentials.port));
       io.restart();
       io.run_for(seconds(20));
-    } catch (const std::exception&) {  // the meeting is over
+    } catch (const std::exception&) {  // the rendezvous has ended
     }
   }
 
  private:
-  JobCredentials ticket_for(asio::io_context& io, int rank) const {
-    auto const seal = make_peercred_codec();
+  JobCredentials request_credentials(asio::io_context& io, int rank) const {
+    auto const codec = make_peercred_codec();
     while (true) {
       try {
-        return request_job_key(io, control::local_endpoint(desk), *seal, "job", rank, Deadline(seconds(20)));
+        return request_job_key(io, control::local_endpoint(socket_name), *codec, "job", rank,
+                               Deadline(seconds(20)));
       } catch (const Error&) {
-        if (over) throw;
+        if (finished) throw;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
     }
@@ -59,30 +60,30 @@ struct Visitors {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  Visitors visitors;
+  JoiningRanks ranks;
   int const broken = 1 + data[0] % 2;
   std::vector<fuzz::Bytes> messages;
-  for (const auto& frame : fuzz::frames_in(data + 1, size - 1))
+  for (const auto& frame : fuzz::parse_frames(data + 1, size - 1))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
-  RendezvousConfig plan;
-  plan.name = "fuzz";
-  plan.job = "job";
-  plan.size = 3;
-  plan.local_name = visitors.desk;
-  plan.seal = make_peercred_codec();
+  RendezvousConfig config;
+  config.name = "fuzz";
+  config.job = "job";
+  config.size = 3;
+  config.local_name = ranks.socket_name;
+  config.codec = make_peercred_codec();
   JoinRecord const mine;
-  std::thread others([&] {
-    visitors.come(broken, messages, false);
-    std::thread beside([&] { visitors.come(1, {hello_of(1)}, true); });
-    visitors.come(2, {hello_of(2)}, true);
-    beside.join();
+  std::thread ranks_thread([&] {
+    ranks.connect_rank(broken, messages, false);
+    std::thread second([&] { ranks.connect_rank(1, {hello_message(1)}, true); });
+    ranks.connect_rank(2, {hello_message(2)}, true);
+    second.join();
   });
   try {
-    lead_meeting(plan, mine, Deadline(seconds(20)));
+    run_rendezvous_server(config, mine, Deadline(seconds(20)));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::deadline) std::abort();
   }
-  visitors.over = true;
-  others.join();
+  ranks.finished = true;
+  ranks_thread.join();
   return 0;
 }

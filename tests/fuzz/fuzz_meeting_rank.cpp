@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that joins without PMIx, at a broken rank 0.
+// The rendezvous client with a broken rank 0.
 #include "broken_leader.hpp"
 #include "rendezvous/rendezvous.hpp"
 
@@ -8,21 +8,21 @@ using namespace muster::bootstrap;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static control::Key const key = control::random_key();
-  static auto& rank_0 = *new fuzz::BrokenLeader(key);
+  static auto& broken_rank0 = *new fuzz::BrokenLeader(key);
   std::vector<fuzz::Bytes> messages;
-  for (const auto& frame : fuzz::frames_in(data, size))
+  for (const auto& frame : fuzz::parse_frames(data, size))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
-  rank_0.say(std::move(messages));
-  RendezvousConfig plan;
-  plan.name = "fuzz";
-  plan.rank = 1;
-  plan.size = 2;
-  plan.local_name = control::local_name(key, 0);
-  plan.key = key;
+  broken_rank0.set_messages(std::move(messages));
+  RendezvousConfig config;
+  config.name = "fuzz";
+  config.rank = 1;
+  config.size = 2;
+  config.local_name = control::local_name(key, 0);
+  config.key = key;
   JoinRecord mine;
   mine.hello.rank = 1;
   try {
-    auto const records = come_to_meeting(plan, mine, Deadline(std::chrono::seconds(20)));
+    auto const records = run_rendezvous_client(config, mine, Deadline(std::chrono::seconds(20)));
     if (records.size() != 2) std::abort();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::deadline) std::abort();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An nccl.conf, which the plugin and the runtime read each by its own code: both see the same.
+// Fuzzes the two readers of nccl.conf, the plugin's and the runtime's: both must find the same variables.
 #include <algorithm>
 #include <string>
 
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     };
     if (!name.starts_with("NCCL_") || cut(name) || cut(value)) std::abort();
   }
-  // Where nothing is cut, which the plugin's does not do.
+  // Only texts that the runtime's reader does not cut: the plugin's reader never cuts.
   bool const whole = text.find('\0') == text.npos && size <= 1023;
   std::size_t of_nccl = 0;
   for (const auto& setting : placement::read_nccl_conf(file.path())) {

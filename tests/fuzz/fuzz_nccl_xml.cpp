@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An NCCL topology file.
+// Fuzzes the readers of NCCL topology files.
 #include "memory_file.hpp"
 #include "placement/topology/error.hpp"
 #include "placement/topology/read.hpp"

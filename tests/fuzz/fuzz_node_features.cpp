@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A slurm.conf, which may include itself: "Include" and its own number below /proc/self/fd.
+// A slurm.conf, which may include itself: "Include" with its own descriptor number below /proc/self/fd.
 #include "memory_file.hpp"
 #include "slurm/node_features.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's control plane under a broken rank 0: the first byte says whether the rank is its host's leader or
-// led by rank 0.
+// A rank's control plane with a broken rank 0. The first byte decides whether the rank is its host's leader
+// or rank 0 is.
 #include "broken_leader.hpp"
 #include "cbor.hpp"
 #include "control_plane/control_plane.hpp"
@@ -12,31 +12,32 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   static Key const key = random_key();
   static auto& rank_0 = *new fuzz::BrokenLeader(key);
-  bool const leads = data[0] % 2 == 1;
+  bool const is_leader = data[0] % 2 == 1;
   std::vector<Hello> roster(3);
   for (int rank = 0; rank < 3; ++rank) roster[static_cast<std::size_t>(rank)].rank = rank;
   std::vector<fuzz::Bytes> messages;
-  for (const auto& frame : fuzz::frames_in(data + 1, size - 1))
+  for (const auto& frame : fuzz::parse_frames(data + 1, size - 1))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
   messages.push_back(
       write_cbor({{"is", "failure"}, {"code", 0}, {"speaker", 1}, {"text", "the fuzzer's last word"}}));
-  rank_0.say(std::move(messages));
+  rank_0.set_messages(std::move(messages));
 
-  std::chrono::seconds const patience{20};
-  auto const plane = ControlPlane::follow(
-      1,
-      {roster, leads ? std::vector<int>{0, 1, 1} : std::vector<int>{0, 0, 0}, std::chrono::milliseconds{0}},
-      {"127.0.0.1"}, rank_0.port(), key, Deadline(patience));
-  auto const activity = plane->follow_activity("world");
+  std::chrono::seconds const timeout{20};
+  auto const plane =
+      ControlPlane::connect(1,
+                            {roster, is_leader ? std::vector<int>{0, 1, 1} : std::vector<int>{0, 0, 0},
+                             std::chrono::milliseconds{0}},
+                            {"127.0.0.1"}, rank_0.port(), key, Deadline(timeout));
+  auto const state = plane->register_communicator("world");
   try {
-    plane->get("x", patience);
-    plane->gather("b", {0, 1}, {}, patience);
-    plane->broadcast("c", {0, 1}, 0, {}, patience);
+    plane->get("x", timeout);
+    plane->gather("b", {0, 1}, {}, timeout);
+    plane->broadcast("c", {0, 1}, 0, {}, timeout);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::deadline &&
         std::string(error.what()).find("does not answer") != std::string::npos)
       std::abort();
   }
-  plane->abandon();
+  plane->abort_connections();
   return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's hello, and what is made of it on every other rank.
+// The decoder of join records, and what every other rank computes from a record.
 #include "launcher/local_hello.hpp"
 #include "roster/join_record.hpp"
 #include "roster/roster.hpp"
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (encode(again) != encode(records.back())) std::abort();
   records.back().hello.rank = 1;
   std::vector<Hello> roster{records[0].hello, records[1].hello};
-  seat(roster);
+  map_ranks_to_hosts(roster);
   host_leaders(records);
   describe_ranks(roster, {0, 1});
   shares_cores(roster, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's report as srun takes it from the network.
+// Fuzzes the parser of a node's report, which srun receives from the network.
 #include "placement/report/report.hpp"
 #include "placement/topology/error.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a node sends its report, as its step's environment says.
+// The address to which a node sends its report, from the step's environment.
 #include <cstdint>
 #include <cstdlib>
 
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!address) return 0;
   if (address->port < 1 || address->port > 65535 || address->hosts.empty() || address->hosts.size() > 8)
     std::abort();
-  auto const again = ReportAddress::parse(address->to_string());
-  if (!again || again->token != address->token || again->hosts != address->hosts) std::abort();
+  auto const reparsed = ReportAddress::parse(address->to_string());
+  if (!reparsed || reparsed->token != address->token || reparsed->hosts != address->hosts) std::abort();
   return 0;
 }

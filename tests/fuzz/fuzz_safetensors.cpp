@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A safetensors file: whole, as a checkpoint's, and what follows its first 8 bytes as the header alone, since
-// the length before it is rarely right in what a fuzzer makes.
+// A safetensors file: first the whole input as a checkpoint's file, then the bytes after the first 8 as a
+// header alone, because a fuzzer rarely generates a correct header length.
 #include <stdexcept>
 
 #include "checkpoint/safetensors.hpp"

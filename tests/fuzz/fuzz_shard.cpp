@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shard of tokens: its header, and then every token that it says it has.
+// A shard of tokens: its header, then every token that the header counts.
 #include <cstdlib>
 
 #include "data/corpus.hpp"

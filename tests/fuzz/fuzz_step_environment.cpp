@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugin reads of a step's environment, and of srun's command line (the lines without "="). Memory
-// and time go by the input, whatever numbers it claims.
+// What the plugin reads from a step's environment and from srun's command line (the lines without "=").
+// Memory and time must depend on the input's size, not on the numbers in it.
 #include <cstdlib>
 
 #include "gpus/gpu_assignment.hpp"
@@ -17,7 +17,7 @@ using namespace muster::spank;
 
 namespace {
 
-void decide(const placement::GetEnv& lookup) {
+void decide(const placement::GetEnv& get_env) {
   placement::TaskPlacement task;
   task.gpus = {{{0, 1, 0, 0}, "GPU-a", 0}};
   task.cpus = {0, 1};
@@ -25,7 +25,7 @@ void decide(const placement::GetEnv& lookup) {
   facts.rank = 1;
   facts.world_size = 2;
   facts.master_address = "n0";
-  auto const change = placement::decide_environment(placement::derive_environment(task, facts), lookup);
+  auto const change = placement::decide_environment(placement::derive_environment(task, facts), get_env);
   for (const auto& variable : change.set)
     for (const auto& kept : change.kept)
       if (variable.name == kept.name) std::abort();
@@ -34,8 +34,8 @@ void decide(const placement::GetEnv& lookup) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  auto const lines = fuzz::lines_of(data, size);
-  auto const variables = fuzz::environment_of(lines);
+  auto const lines = fuzz::split_lines(data, size);
+  auto const variables = fuzz::parse_environment(lines);
   std::vector<std::string> command_line = {"srun"};
   for (const auto& line : lines)
     if (line.find('=') == std::string::npos || line.starts_with('-')) command_line.push_back(line);
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto const at = variables.find(name);
     return at == variables.end() ? nullptr : at->second.c_str();
   };
-  placement::GetEnv const lookup = [&](const std::string& name) -> std::optional<std::string> {
+  placement::GetEnv const get_env = [&](const std::string& name) -> std::optional<std::string> {
     auto const at = variables.find(name);
     return at == variables.end() ? std::nullopt : std::optional(at->second);
   };
@@ -53,17 +53,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const SlurmVersion version : {SlurmVersion{22, 5, 8}, SlurmVersion{24, 11, 5}}) {
     Settings settings;
     settings.defaults.mode = Mode::automatic;
-    if (auto const lift = lift_isolation(version, srun, settings, read)) {
-      flags_before_lift(lift->value);
-      own_share(mark_of(*lift).c_str(), read("SLURMD_TRES_BIND"), read("CUDA_VISIBLE_DEVICES"), 1);
+    if (auto const isolation_override = choose_isolation_override(version, srun, settings, read)) {
+      original_gres_flags(isolation_override->value);
+      find_fallback_visibility(encode_marker(*isolation_override).c_str(), read("SLURMD_TRES_BIND"),
+                               read("CUDA_VISIBLE_DEVICES"), 1);
     }
   }
-  own_share(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"), read("CUDA_VISIBLE_DEVICES"), 1);
-  dealt_by_default(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"), false);
-  if (read_gpu_request(lookup).per_task < 0) std::abort();
-  user_umask(lookup("SLURM_UMASK"));
-  plan_file_path({lookup("json").value_or(""), 7, 1, "n0", false});
-  told_of(lookup("MUSTER_STEP_LAYOUT").value_or(""), 7, 1);
-  decide(lookup);
+  find_fallback_visibility(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"),
+                           read("CUDA_VISIBLE_DEVICES"), 1);
+  bound_by_default(read("SLURM_MUSTER_LIFTED"), read("SLURMD_TRES_BIND"), false);
+  if (read_gpu_request(get_env).per_task < 0) std::abort();
+  parse_umask(get_env("SLURM_UMASK"));
+  plan_file_path({get_env("json").value_or(""), 7, 1, "n0", false});
+  extract_layout(get_env("MUSTER_STEP_LAYOUT").value_or(""), 7, 1);
+  decide(get_env);
   return 0;
 }

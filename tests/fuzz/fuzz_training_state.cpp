@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's state.json: as it is, and with the right checksum, which no damaged text has.
+// A checkpoint's state.json: unchanged, and with a correct checksum, which no damaged text has.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -15,9 +15,9 @@ namespace {
 
 void parse(std::string_view text) {
   try {
-    SealedState const sealed = parse_state(text);
-    SealedState const again = parse_state(write_state(sealed));
-    if (again.state != sealed.state || again.tensor_hash != sealed.tensor_hash) std::abort();
+    StoredState const stored = parse_state(text);
+    StoredState const again = parse_state(write_state(stored));
+    if (again.state != stored.state || again.tensor_hash != stored.tensor_hash) std::abort();
   } catch (const std::runtime_error&) {
   }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment variables of launchers: one NAME=VALUE a line.
+// The environment variables of launchers, one NAME=VALUE per line.
 #include <map>
 
-#include "launcher/launcher_detection.hpp"
 #include "launcher/launch_environment.hpp"
+#include "launcher/launcher_detection.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;

@@ -10,8 +10,8 @@
 
 namespace muster::fuzz {
 
-/// A client that says all its bytes, then nothing more, and reads until it is cut off. On the same io_context
-/// as what it talks to; run_all() it.
+/// A client that sends all its bytes, then nothing, and reads until it is disconnected. On the same
+/// io_context as its server; run it with run_until_cut_off().
 class Client {
  public:
   Client(asio::io_context& io, const control::Endpoint& endpoint, std::span<const std::uint8_t> bytes)
@@ -27,7 +27,7 @@ class Client {
 
  private:
   void read() {
-    socket_.async_read_some(asio::buffer(heard_), [this](const asio::error_code& error, std::size_t) {
+    socket_.async_read_some(asio::buffer(received_), [this](const asio::error_code& error, std::size_t) {
       if (!error) return read();
       over_ = true;
     });
@@ -35,12 +35,12 @@ class Client {
 
   control::Socket socket_;
   std::vector<std::uint8_t> bytes_;
-  std::array<std::uint8_t, 512> heard_{};
+  std::array<std::uint8_t, 512> received_{};
   bool over_ = false;
 };
 
-/// Runs handlers until the client was cut off. A server that does not do so at the end of what it reads is a
-/// finding.
+/// Runs handlers until the client is disconnected. A server that does not disconnect it at the end of the
+/// input is a bug.
 inline void run_until_cut_off(asio::io_context& io, const Client& client) {
   auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!client.is_over()) {

@@ -9,8 +9,9 @@
 
 namespace muster::fuzz {
 
-/// The lines of an input; as many as asked for where that is more, the rest empty.
-inline std::vector<std::string> lines_of(const std::uint8_t* data, std::size_t size, std::size_t least = 0) {
+/// The lines of an input, padded with empty lines to at least `least`.
+inline std::vector<std::string> split_lines(const std::uint8_t* data, std::size_t size,
+                                            std::size_t least = 0) {
   std::vector<std::string> lines(1);
   for (std::size_t i = 0; i < size; ++i)
     if (data[i] == '\n')
@@ -21,9 +22,9 @@ inline std::vector<std::string> lines_of(const std::uint8_t* data, std::size_t s
   return lines;
 }
 
-/// Lines of NAME=VALUE as an environment, the first of a name counting. Values end at a null, as in a real
-/// one.
-inline std::map<std::string, std::string> environment_of(const std::vector<std::string>& lines) {
+/// Lines of NAME=VALUE as an environment; the first line of a name counts. Values end at a null byte, as in a
+/// real environment.
+inline std::map<std::string, std::string> parse_environment(const std::vector<std::string>& lines) {
   std::map<std::string, std::string> variables;
   for (const auto& line : lines)
     if (auto const equals = line.find('='); equals != std::string::npos)

@@ -12,10 +12,10 @@
 
 namespace muster::fuzz {
 
-/// The sending side of control::SecureChannel's frames for bytes that need not be a message.
-class Sealer {
+/// The sending side of control::SecureChannel's frames, for arbitrary bytes.
+class FrameEncryptor {
  public:
-  explicit Sealer(const control::Key& key) : key_(key) {}
+  explicit FrameEncryptor(const control::Key& key) : key_(key) {}
 
   void append(Bytes& to, std::span<const std::uint8_t> plain) {
     auto const length = static_cast<std::uint32_t>(plain.size() + crypto_aead_chacha20poly1305_IETF_ABYTES);

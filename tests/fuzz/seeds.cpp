@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what the parsers are meant to read, one folder for each fuzzer: fuzz_seeds FOLDER FIXTURES, where
-// FIXTURES is tests/unit/placement/fixtures. The fuzzers start from these.
+// Writes valid inputs of the parsers, from which the fuzzers start, to one folder per fuzzer: fuzz_seeds
+// FOLDER FIXTURES, where FIXTURES is tests/unit/placement/fixtures.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -36,7 +36,7 @@ void seed(const std::string& fuzzer, const std::string& name, const std::string&
   seed(fuzzer, name, Bytes(text.begin(), text.end()));
 }
 
-// FIRST, then each message as a frame; the senders are told apart by `from`.
+// FIRST, then each message as a frame; `from` identifies the sender.
 Bytes framed(int first, const std::vector<std::pair<int, json>>& messages) {
   Bytes bytes;
   if (first >= 0) bytes.push_back(static_cast<std::uint8_t>(first));
@@ -45,7 +45,7 @@ Bytes framed(int first, const std::vector<std::pair<int, json>>& messages) {
   return bytes;
 }
 
-Bytes record_of(int rank) {
+Bytes make_join_record(int rank) {
   bootstrap::JoinRecord record;
   record.hello.rank = rank;
   record.hello.host = "n0";
@@ -54,7 +54,7 @@ Bytes record_of(int rank) {
   return bootstrap::encode(record);
 }
 
-json arrive(const std::string& name) {
+json make_contribution(const std::string& name) {
   return {{"is", "arrive"}, {"name", name},  {"root", -1},
           {"ms", 5000},     {"last", false}, {"blob", json::binary({1, 2})}};
 }
@@ -68,11 +68,14 @@ void seed_control_plane() {
   json const stalled{{"is", "stalled"}, {"group", "world"},          {"members", {1, 2}},
                      {"number", 3},     {"operation", "all_reduce"}, {"ms", 100}};
   json const here{{"is", "here"}, {"group", "world"}, {"number", 2}, {"operation", "all_reduce"}};
-  json const from{{"is", "from"}, {"rank", 3}, {"message", arrive("b")}};
+  json const from{{"is", "from"}, {"rank", 3}, {"message", make_contribution("b")}};
   seed("fuzz_leader", "rounds",
-       framed(-1, {{0, with(arrive("b"), "root", 0)}, {1, with(arrive("b"), "root", 0)}, {1, from}}));
+       framed(-1, {{0, with(make_contribution("b"), "root", 0)},
+                   {1, with(make_contribution("b"), "root", 0)},
+                   {1, from}}));
   seed("fuzz_leader", "group",
-       framed(-1, {{0, with(arrive("g"), "members", {1, 2})}, {1, with(arrive("g"), "members", {1, 2})}}));
+       framed(-1, {{0, with(make_contribution("g"), "members", {1, 2})},
+                   {1, with(make_contribution("g"), "members", {1, 2})}}));
   seed("fuzz_leader", "stalled", framed(-1, {{0, stalled}, {0, here}, {1, here}}));
   seed("fuzz_leader", "store",
        framed(-1, {{0, {{"is", "put"}, {"name", "x"}, {"value", json::binary({1})}}},
@@ -93,20 +96,20 @@ void seed_control_plane() {
          framed(leads, {{0, {{"is", "where"}, {"group", "world"}}}, {0, failure}}));
     seed("fuzz_plane", "to" + name,
          framed(leads, {{0, {{"is", "to"}, {"ranks", {1, 2}}, {"message", got}}}, {0, done}}));
-    json const hello{{"is", "hello"}, {"size", 3}, {"record", json::binary(record_of(1 + leads))}};
+    json const hello{{"is", "hello"}, {"size", 3}, {"record", json::binary(make_join_record(1 + leads))}};
     json const seen{{"is", "seen"}, {"processes", {{{"rank", 2}, {"pid", 7}, {"name", "x"}}}}};
     seed("fuzz_meeting_leader", "hello" + name, framed(leads, {{0, hello}, {0, seen}}));
   }
   json const records{{"is", "records"},
-                     {"records", {json::binary(record_of(0)), json::binary(record_of(1))}}};
+                     {"records", {json::binary(make_join_record(0)), json::binary(make_join_record(1))}}};
   seed("fuzz_meeting_rank", "records", framed(-1, {{0, {{"is", "witness"}}}, {0, records}}));
   seed("fuzz_meeting_rank", "failure", framed(-1, {{0, failure}}));
   Bytes sealed = framed(1, {{0, done}, {0, {{"is", "beat"}}}});
   seed("fuzz_channel", "messages", sealed);
   Bytes raw{0};
-  fuzz::Sealer(control::Key{}).append(raw, write_cbor(done));
+  fuzz::FrameEncryptor(control::Key{}).append(raw, write_cbor(done));
   seed("fuzz_channel", "raw", raw);
-  seed("fuzz_record", "hello", record_of(1));
+  seed("fuzz_record", "hello", make_join_record(1));
 }
 
 Bytes desk_frame(const json& content) {
@@ -117,20 +120,20 @@ Bytes desk_frame(const json& content) {
 }
 
 void seed_strangers() {
-  auto const greeting = control::make_greeting(1, control::random_nonce());
+  auto const greeting = control::make_client_hello(1, control::random_nonce());
   Bytes bytes(greeting.begin(), greeting.end());
-  bytes.resize(bytes.size() + control::proof_bytes, 7);
+  bytes.resize(bytes.size() + control::mac_bytes, 7);
   seed("fuzz_gate", "greeting", bytes);
   Bytes const nonce(32, 1);
-  json wish{{"job", "slurm/c/1.0/"}, {"rank", 3}, {"nonce", json::binary(nonce)}};
-  seed("fuzz_key_desk", "wish", desk_frame(wish));
-  wish["key"] = json::binary(Bytes(32, 2));
-  wish["port"] = 12000;
-  wish["rank"] = 1;
-  seed("fuzz_ticket", "ticket", desk_frame(wish));
+  json request{{"job", "slurm/c/1.0/"}, {"rank", 3}, {"nonce", json::binary(nonce)}};
+  seed("fuzz_key_desk", "wish", desk_frame(request));
+  request["key"] = json::binary(Bytes(32, 2));
+  request["port"] = 12000;
+  request["rank"] = 1;
+  seed("fuzz_ticket", "ticket", desk_frame(request));
 }
 
-// The shortest that is taken: no facts, no GPUs, no tasks.
+// The shortest valid record: no facts, no GPUs, no tasks.
 std::string empty_step() {
   const spank::NodeRoot root;
   for (std::size_t size = 0; size < 4096; ++size) try {
@@ -231,7 +234,7 @@ void seed_documents(const std::filesystem::path& fixtures) {
   node.gpus.resize(1);
   node.gpus[0].pci = placement::PciAddress::parse("0000:3b:00.0");
   node.gpus[0].domain = 0;
-  auto const record = placement::write_record(node, {"boot", 7});
+  auto const record = placement::write_snapshot(node, {"boot", 7});
   seed("fuzz_topology_record", "record", record);
   seed("fuzz_topology_record", "body", record.substr(record.find('\n') + 1));
   placement::NodeReport report;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job on the real NCCL in which something goes wrong on the last rank: on_ranks N failing_gpu_ranks WHAT.
-// The other ranks say in one line which rank it was, abort their communicators and end, all within seconds.
-//   killed       is killed while the others reduce
-//   elsewhere    does not enter an all-reduce that the others wait in
-//   unsplit      does not enter a split
-//   missing       does not come to the world communicator
+// A job on the real NCCL whose last rank fails: on_ranks N failing_gpu_ranks WHAT. The other ranks name it in
+// one line, abort their communicators and end, all within seconds. The last rank
+//   killed        is killed while the others reduce
+//   elsewhere     does not enter an all-reduce that the others wait in
+//   unsplit       does not enter a split
+//   missing       does not create the world communicator
 //   init_stopped  is stopped while NCCL initialises, so that NCCL would wait for it for ever
-//   init_killed  is killed while NCCL initialises
+//   init_killed   is killed while NCCL initialises
 //   unwatched     does not enter an all-reduce that the others wait for in CUDA itself
 //   shrunk        is killed, and the others go on without it
-//   pointer      gives NCCL an address where no memory is
-//   shared       nothing is wrong but that the ranks share a GPU and NCCL is not told that they may
-// Without a GPU: says so, exit code 77.
+//   pointer       gives NCCL an invalid address
+//   shared        shares a GPU with the others, which NCCL has not been configured to allow
+// Without a GPU it prints so and returns exit code 77.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The whole process, NCCL's threads with it; another one kills it when the others have long ended.
+// Stops the whole process with NCCL's threads. A child kills it after the others have ended.
 void stop_after(std::chrono::microseconds time) {
   signal(SIGALRM, [](int) { raise(SIGSTOP); });
   if (fork() == 0) {
@@ -42,8 +42,8 @@ void stop_after(std::chrono::microseconds time) {
   ualarm(static_cast<useconds_t>(time.count()), 0);
 }
 
-// With those that are left: their sum is right.
-int go_on(muster::Job& job) {
+// Shrinks to the remaining ranks, and checks their sum.
+int continue_after_shrink(muster::Job& job) {
   int const before = job.size();
   job.shrink();
   auto world = job.world();
@@ -65,13 +65,14 @@ int go_on(muster::Job& job) {
 }
 
 int run(const std::string& what, int gpus) {
-  // The deadline bounds NCCL's initialisation too.
+  // The deadline also limits NCCL's initialisation.
   auto const deadline = what == "missing" || what == "init_stopped" ? 8s : 30s;
   muster::JoinOptions options{.deadline = deadline, .operation_timeout = 5s, .device = muster::Device::cuda};
-  if (what == "init_stopped") options.heartbeat_timeout = 0s;  // its silence is not what ends the job
+  // so that missing heartbeats do not end the job
+  if (what == "init_stopped") options.heartbeat_timeout = 0s;
   options.tolerate_rank_loss = what == "shrunk";
   auto job = muster::Job::join(options);
-  one_gpu::use(gpus, job.local_rank());
+  one_gpu::select_gpu(gpus, job.local_rank());
   float* data = nullptr;
   one_gpu::check(cudaMalloc(reinterpret_cast<void**>(&data), 1000 * sizeof(float)));
   bool const last = job.rank() == job.size() - 1;
@@ -100,7 +101,7 @@ int run(const std::string& what, int gpus) {
     }
     while (true) all_reduce();
   } catch (const muster::Error& error) {
-    if (what == "shrunk" && error.code() == muster::ErrorCode::lost_rank) return go_on(job);
+    if (what == "shrunk" && error.code() == muster::ErrorCode::lost_rank) return continue_after_shrink(job);
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - since;
     std::printf("rank %d: ended after %.2f s\n", job.rank(), took.count());
     std::fflush(stdout);
@@ -114,6 +115,6 @@ int main(int argc, char** argv) {
   int const gpus = one_gpu::count_gpus();
   if (gpus == 0) return 77;
   std::string const what = argc > 1 ? argv[1] : "";
-  if (what != "shared") one_gpu::share(gpus);
+  if (what != "shared") one_gpu::share_only_gpu(gpus);
   return exit_code_of("failing_gpu_ranks", [&] { return run(what, gpus); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Skipped (exit code 77) where there is no GPU to train on.
+// Skipped (exit code 77) without a GPU.
 #include <cstdio>
 
 #include "compute/cuda/cuda_compute.hpp"

@@ -11,7 +11,7 @@
 
 namespace one_gpu {
 
-/// Elements in GPU memory, with a stream of their own.
+/// Elements in GPU memory, with their own stream.
 template <typename T>
 class OnGpu {
  public:

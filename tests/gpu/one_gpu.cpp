@@ -19,7 +19,7 @@ int count_gpus() {
   return 0;
 }
 
-void share(int gpus) {
+void share_only_gpu(int gpus) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (rank == nullptr) rank = std::getenv("RANK");
   if (gpus != 1 || rank == nullptr) return;
@@ -31,6 +31,6 @@ void share(int gpus) {
   setenv("NCCL_MAX_CTAS", "2", 0);
 }
 
-void use(int gpus, int local_rank) { check(cudaSetDevice(gpus == 1 ? 0 : local_rank)); }
+void select_gpu(int gpus, int local_rank) { check(cudaSetDevice(gpus == 1 ? 0 : local_rank)); }
 
 }  // namespace one_gpu

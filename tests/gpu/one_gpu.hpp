@@ -11,17 +11,17 @@ namespace one_gpu {
 /// @throws std::runtime_error with CUDA's reason.
 void check(cudaError_t result);
 
-/// GPUs that CUDA shows to this process; where there is none, says why on stdout and returns 0.
+/// The number of GPUs that CUDA shows to this process. Without any, prints the reason to stdout and returns
+/// 0.
 int count_gpus();
 
-/// Lets the ranks of an mpirun or of on_ranks share the only GPU, where there is only one. NCCL takes ranks
-/// of equal host hash and bus id for a mistake, and the host hash comes from NCCL_HOSTID: with a hash of its
-/// own each rank is a host of its own to NCCL, and everything goes through its socket transport. That shows
-/// that results are right; NVLink, P2P and shared memory are not covered. Before the first NCCL call, which
-/// keeps the values.
-void share(int gpus);
+/// Lets the ranks of mpirun or on_ranks share the GPU if there is only one. NCCL refuses ranks with the same
+/// host hash and bus id. NCCL_HOSTID sets the host hash: each rank gets its own, so to NCCL it is a separate
+/// host, and all data goes through the socket transport. That tests results, not NVLink, P2P or shared
+/// memory. Call before the first NCCL call, which keeps the values.
+void share_only_gpu(int gpus);
 
-/// What share() leaves for after the join: the GPU that the CUDA runtime is to use.
-void use(int gpus, int local_rank);
+/// Selects the CUDA runtime's GPU; call after the join.
+void select_gpu(int gpus, int local_rank);
 
 }  // namespace one_gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's collectives and messages of every type and reduction against plain references.
+// NCCL's collectives and messages of every type and reduction, against plain references.
 #include <cmath>
 
 #include "catch.hpp"
@@ -67,7 +67,7 @@ TEMPLATE_TEST_CASE("NCCL's reductions equal a plain reference", "", float, doubl
   }
 }
 
-TEMPLATE_TEST_CASE("NCCL's copies carry every bit", "", float, double, bfloat16, half, std::int8_t,
+TEMPLATE_TEST_CASE("NCCL's copies keep every bit", "", float, double, bfloat16, half, std::int8_t,
                    std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;
   auto world = job().world();
@@ -89,7 +89,7 @@ TEMPLATE_TEST_CASE("NCCL's copies carry every bit", "", float, double, bfloat16,
   }
 }
 
-TEMPLATE_TEST_CASE("NCCL's shares of different lengths and its exchange of slices", "", float, double,
+TEMPLATE_TEST_CASE("NCCL gathers shares of different lengths and exchanges slices", "", float, double,
                    bfloat16, half, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
                    std::uint64_t) {
   using T = TestType;
@@ -123,7 +123,7 @@ TEMPLATE_TEST_CASE("NCCL's shares of different lengths and its exchange of slice
   REQUIRE(same_bits(out.values(world), slices));
 }
 
-TEST_CASE("NCCL's grouped messages in both directions, with collectives among them") {
+TEST_CASE("NCCL's grouped messages work in both directions, with collectives among them") {
   auto world = job().world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
@@ -142,7 +142,7 @@ TEST_CASE("NCCL's grouped messages in both directions, with collectives among th
   REQUIRE(sum.values(world).at(0) == world.size() * (world.size() - 1) / 2);
 }
 
-TEST_CASE("NCCL's messages go round the ring") {
+TEST_CASE("NCCL's messages pass around a ring") {
   auto world = job().world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
@@ -150,8 +150,8 @@ TEST_CASE("NCCL's messages go round the ring") {
   OnGpu<float> const mine(numbers<float>(world.rank(), 1000));
   OnGpu<float> theirs(1000);
   check(cudaStreamSynchronize(mine.stream()));
-  // One rank at a time sends while the next receives: a send that was only enqueued holds its stream until
-  // then.
+  // One rank sends at a time while the next receives: an enqueued send blocks its stream until it is
+  // received.
   if (world.rank() == 0) world.send(mine.view(), next, theirs.stream());
   world.recv(theirs.span(), previous, theirs.stream());
   if (world.rank() != 0) world.send(mine.view(), next, theirs.stream());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands on NCCL's collectives: splits, the job's communicators, the reducer, state from rank 0.
+// Features built on NCCL's collectives: splits, the job's communicators, the reducer, state from rank 0.
 #include <cmath>
 #include <string>
 
@@ -13,7 +13,7 @@ using namespace reference;
 using one_gpu::check;
 using one_gpu::OnGpu;
 
-TEST_CASE("NCCL's split, barrier and the host communicator beside it") {
+TEST_CASE("NCCL's split, its barrier and a host communicator work together") {
   auto world = job().world();
   REQUIRE(std::string(world.backend()) == "nccl");
   world.barrier();
@@ -22,13 +22,13 @@ TEST_CASE("NCCL's split, barrier and the host communicator beside it") {
   part.all_reduce(one.span(), Reduction::sum, one.stream());
   REQUIRE(one.values(part).at(0) == part.size());
   REQUIRE(part.size() == (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2);
-  if (world.size() > 1 && std::string(job().bootstrap()) != "pmix") return;  // Open MPI needs it
+  if (world.size() > 1 && std::string(job().bootstrap()) != "pmix") return;  // Open MPI needs PMIx
   std::vector<std::int32_t> host{1};
   job().host_world().all_reduce(std::span<std::int32_t>(host));
   REQUIRE(host.at(0) == world.size());
 }
 
-TEST_CASE("NCCL's communicators of the node and across nodes") {
+TEST_CASE("NCCL's communicators within the node and across nodes sum their ranks") {
   auto node = job().intra_node();
   auto across = job().inter_node();
   REQUIRE(node.size() == job().local_size());
@@ -66,7 +66,7 @@ TEST_CASE(
     for (int step = 0; step < 3; ++step) {
       for (std::size_t i = sizes.size(); i-- > 0;) {
         auto const values = numbers<float>(world.rank() + 10 * step, sizes[i]);
-        // Written on the program's stream: the reducer has to wait for it, and what follows for the reducer.
+        // Written on the program's stream: the reducer must wait for it, and later work for the reducer.
         check(cudaMemcpyAsync(reducer.gradient(i).data(), values.data(), sizes[i] * sizeof(float),
                               cudaMemcpyHostToDevice, stream));
         reducer.ready(i, stream);
@@ -104,7 +104,7 @@ TEST_CASE(
   for (auto* const one : own) delete one;
 }
 
-TEST_CASE("NCCL carries rank 0's state to every GPU") {
+TEST_CASE("NCCL broadcasts rank 0's state to every GPU") {
   auto world = job().world();
   OnGpu<float> large(numbers<float>(world.rank(), 100'000));
   OnGpu<std::uint8_t> small(numbers<std::uint8_t>(world.rank(), 3));

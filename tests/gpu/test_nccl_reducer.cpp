@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reducer's bfloat16 and deterministic modes on the real NCCL and this GPU's arithmetic, against the
-// host's.
+// The reducer's bfloat16 and deterministic modes on the real NCCL and this GPU's arithmetic, compared with
+// the host's.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -51,7 +51,7 @@ std::vector<std::vector<float>> on_host(const ReducerOptions& options) {
   return left;
 }
 
-// Every chunk's gradients lie on the GPU before the step, so that all of the step is enqueued without a
+// Every chunk's gradients are on the GPU before the step, so that all of the step is enqueued without a
 // pause.
 using Chunk = std::vector<std::unique_ptr<OnGpu<float>>>;
 std::vector<Chunk> chunks_on_gpu(const Share& chunks) {
@@ -60,7 +60,7 @@ std::vector<Chunk> chunks_on_gpu(const Share& chunks) {
     auto& gradients = all.emplace_back();
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       auto values = chunk_of_gradient(chunk, i);
-      values.resize(values.size() + 1);  // CUDA gives none for nothing
+      values.resize(values.size() + 1);  // cudaMalloc(0) returns null
       gradients.push_back(std::make_unique<OnGpu<float>>(values));
       check(cudaStreamSynchronize(gradients.back()->stream()));
     }
@@ -70,9 +70,9 @@ std::vector<Chunk> chunks_on_gpu(const Share& chunks) {
 
 }  // namespace
 
-TEST_CASE("NCCL's reducer leaves the host's bits in bfloat16 and in the deterministic mode") {
+TEST_CASE("NCCL's reducer gives the same bits as the host's, in bfloat16 and in the deterministic mode") {
   auto world = job().world();
-  if (world.size() > 2) return;  // without PMIx the host's go over the control plane, which takes long
+  if (world.size() > 2) return;  // without PMIx the host's collectives use the control plane, which is slow
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   for (const ReducerOptions& options :

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The machine that QEMU plays: 2 packages, 4 NUMA domains, 8 cores with 2 threads each; in every domain a PCI host bridge of its own, and below
-# it a switch with one GPU stand-in and one network card.
+# The machine that QEMU emulates: 2 packages, 4 NUMA domains, 8 cores with 2 threads each; every domain has
+# its own PCI host bridge, and below it a switch with one fake GPU and one network card.
 
 VM_DOMAINS=4 VM_CPUS=16
 VM_DOMAIN_MEMORY=${MUSTER_VM_DOMAIN_MEMORY:-640} # MiB
@@ -11,7 +11,7 @@ vm_machine() {
   machine=(-machine q35 -m $((VM_DOMAIN_MEMORY * VM_DOMAINS))
     # Two dies in each of two packages, two cores to a die, two threads to a core.
     -smp "$VM_CPUS,sockets=2,dies=$((VM_DOMAINS / 2)),cores=$((cpus / 2)),threads=2"
-    # By default QEMU presents an AMD processor here, whose dies and threads the kernel then does not see.
+    # By default QEMU presents an AMD processor here, and the kernel does not see its dies and threads.
     -cpu "max,vendor=GenuineIntel")
   for ((d = 0; d < VM_DOMAINS; d++)); do
     machine+=(
@@ -23,7 +23,7 @@ vm_machine() {
       -device "xio3130-downstream,id=to_gpu$d,bus=switch$d,chassis=$((100 + d)),slot=0"
       -device "gpu-stub,bus=to_gpu$d"
       -device "xio3130-downstream,id=to_nic$d,bus=switch$d,chassis=$((200 + d)),slot=1"
-      # The cards hang on one hub inside QEMU: nothing leaves it.
+      # The cards are connected to one hub inside QEMU; no packet leaves it.
       -netdev "hubport,id=net$d,hubid=0"
       -device "e1000e,bus=to_nic$d,netdev=net$d,romfile=,mac=52:54:00:00:0$d:01")
   done
@@ -42,7 +42,7 @@ vm_disks() {
   machine+=(
     -kernel "$1/vmlinuz" -initrd "$1/initrd.img"
     -append "console=ttyS0 tsc=unstable nowatchdog mitigations=off loglevel=4 net.ifnames=0 systemd.unit=lab.target systemd.show_status=0 panic=-1 ${MUSTER_VM_KERNEL_ARGUMENTS:-}"
-    # The image is shared by all runs: what this one writes goes to a temporary file.
+    # All runs share the image: this run's writes go to a temporary file.
     -drive "file=$1/root.img,format=raw,if=none,id=root,snapshot=on,cache=unsafe"
     -device "virtio-blk-pci,drive=root,bus=pcie.0,addr=0x10"
     -drive "file=$2/carried.tar,format=raw,if=none,id=carried,readonly=on"

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# The cgroups of a lab: which hierarchy can be used here, one folder for each node, and their removal.
+# The cgroups of a lab: finds a usable hierarchy, makes one folder for each node, and removes them.
 #
-# Every node gets a folder of its own below muster-lab.NAME and sees it as the root of /sys/fs/cgroup, so whatever Slurm makes there stays
-# inside the lab's folder and labs with equal node names do not meet.
+# Every node gets its own folder below muster-lab.NAME and sees it as the root of /sys/fs/cgroup, so all that
+# Slurm makes there stays inside the lab's folder, and labs with equal node names do not conflict.
 # shellcheck disable=SC2034 # cgroup_version and cgroup_reason are results
 
 CGROUP_MOUNT=/sys/fs/cgroup
-# What Slurm's cgroup/v1 uses with the settings in slurm_conf.bash.
+# The controllers that Slurm's cgroup/v1 uses with the settings in slurm_conf.bash.
 CGROUP_V1_CONTROLLERS=(freezer cpuset devices memory cpuacct)
 
-# cgroup_find NAME: sets cgroup_version to v1, v2 or none, and cgroup_reason to why none. Tries it in the lab's own folder, since file modes
-# say little in a container.
+# cgroup_find NAME: sets cgroup_version to v1, v2 or none, and cgroup_reason to the reason for none. Tries to
+# make the lab's folder, because file modes are not reliable in a container.
 cgroup_find() {
   cgroup_version=none cgroup_reason=
   local probe=muster-lab.$1
@@ -57,17 +57,17 @@ cgroup_find_v2() {
     return
   fi
   rmdir "$CGROUP_MOUNT/$1"
-  # A folder that holds processes cannot hand on controllers unless it is the root of the machine.
-  if ! cgroup_v2_hand_on "$CGROUP_MOUNT" probe; then
-    cgroup_reason="cgroup v2 root holds processes and cannot hand on controllers"
+  # A cgroup that holds processes cannot delegate controllers unless it is the machine's root.
+  if ! cgroup_v2_delegate "$CGROUP_MOUNT" probe; then
+    cgroup_reason="cgroup v2 root holds processes and cannot delegate controllers"
     return
   fi
   cgroup_version=v2
 }
 
-# cgroup_v2_hand_on FOLDER [probe]: enables what Slurm needs for the folders below. A probe takes back what it enabled.
-# Slurm 22.05 misreads the last name of the list, hence pids after those that count.
-cgroup_v2_hand_on() {
+# cgroup_v2_delegate FOLDER [probe]: enables the controllers that Slurm needs in the folders below. A probe
+# disables them again. Slurm 22.05 misreads the last name of the list, so pids comes after the necessary ones.
+cgroup_v2_delegate() {
   local controller added=
   for controller in cpuset cpu memory pids; do
     [[ " $(<"$1/cgroup.controllers") " == *" $controller "* ]] || continue
@@ -81,7 +81,7 @@ cgroup_v2_hand_on() {
   cgroup_added=$added
 }
 
-# cgroup_make VERSION NAME STATE NODE…: the folders of a lab.
+# cgroup_make VERSION NAME STATE NODE…: makes the folders of a lab.
 cgroup_make() {
   local version=$1 name=$2 state=$3 node controller top
   shift 3
@@ -99,17 +99,18 @@ cgroup_make() {
       done
       ;;
     v2)
-      cgroup_v2_hand_on "$CGROUP_MOUNT"
-      # Kept for the end: the machine's root gets back what it was.
+      cgroup_v2_delegate "$CGROUP_MOUNT"
+      # Saved so that cgroup_remove can restore the machine's root.
       printf '%s\n' "$cgroup_added" >"$state/cgroup-added"
       mkdir "$CGROUP_MOUNT/muster-lab.$name"
-      cgroup_v2_hand_on "$CGROUP_MOUNT/muster-lab.$name"
+      cgroup_v2_delegate "$CGROUP_MOUNT/muster-lab.$name"
       for node in "$@"; do mkdir -p "$CGROUP_MOUNT/muster-lab.$name/$node"/{outside,daemons,slurmd}; done
       ;;
   esac
 }
 
-# cgroup_enter VERSION NAME NODE: moves this process into the node's folders, which a new cgroup namespace then takes for its root.
+# cgroup_enter VERSION NAME NODE: moves this process into the node's folders; a new cgroup namespace then uses
+# them as its root.
 cgroup_enter() {
   local controller
   case $1 in
@@ -118,19 +119,21 @@ cgroup_enter() {
   esac
 }
 
-# cgroup_settle VERSION NAME NODE: in that namespace. The root may hold no process while Slurm hands on controllers below it.
+# cgroup_settle VERSION NAME NODE: in that namespace, moves this process out of the root, which must be empty
+# so that Slurm can delegate controllers.
 cgroup_settle() {
   [[ $1 != v2 ]] || echo 0 >"$CGROUP_MOUNT/muster-lab.$2/$3/outside/cgroup.procs"
 }
 
-# cgroup_join VERSION FOLDER: in the node, moves this process. Slurm from 24.11 on refuses a folder for slurmd that has processes from outside the
-# node's process namespace, and 26.05 one that has any other.
+# cgroup_join VERSION FOLDER: in the node, moves this process to FOLDER. Slurm 24.11 and later refuses a
+# folder for slurmd with processes from outside the node's process namespace, and 26.05 one with any other
+# process.
 cgroup_join() {
   [[ $1 != v2 ]] || echo 0 >"$CGROUP_MOUNT/$2/cgroup.procs"
 }
 
 # cgroup_show VERSION NAME NODE: inside a node with a fresh /sys, makes the node's folders its cgroup root.
-# $4 is where the machine's /sys can still be seen.
+# $4 is a path at which the machine's /sys is still mounted.
 cgroup_show() {
   local controller
   case $1 in
@@ -143,17 +146,19 @@ cgroup_show() {
       ;;
     v2)
       mount -n --bind "$4/fs/cgroup/muster-lab.$2/$3" "$CGROUP_MOUNT"
-      # What systemd does on a real node: Slurm makes its own folders in system.slice. A step's folder stays there when it ends, as Slurm wants
-      # to leave it by way of the root, which only the machine's real root allows; it goes with the lab.
+      # As systemd does on a real node: Slurm makes its own folders in system.slice. A step's folder stays
+      # after the step, because Slurm leaves it through the root, which only the machine's real root allows;
+      # it is removed with the lab.
       mkdir "$CGROUP_MOUNT/system.slice"
-      cgroup_v2_hand_on "$CGROUP_MOUNT"
-      cgroup_v2_hand_on "$CGROUP_MOUNT/system.slice"
+      cgroup_v2_delegate "$CGROUP_MOUNT"
+      cgroup_v2_delegate "$CGROUP_MOUNT/system.slice"
       ;;
     none) mount -n -t tmpfs -o mode=755 lab-cgroup "$CGROUP_MOUNT" ;;
   esac
 }
 
-# cgroup_remove NAME STATE: all folders of a lab, deepest first. Processes that have just ended hold a folder for a moment.
+# cgroup_remove NAME STATE: removes all folders of a lab, deepest first. Processes that have just ended keep a
+# folder busy for a moment.
 cgroup_remove() {
   local top attempt
   for top in "$CGROUP_MOUNT/muster-lab.$1" "$CGROUP_MOUNT"/*/"muster-lab.$1"; do

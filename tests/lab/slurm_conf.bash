@@ -26,14 +26,16 @@ write_hosts() {
   } >"$1/etc/hosts"
 }
 
-# machine_cpus: Slurm's own words for this machine's CPUs, "CPUs=2 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1".
+# machine_cpus: this machine's CPUs in Slurm's notation, "CPUs=2 Boards=1 SocketsPerBoard=1 CoresPerSocket=2
+# ThreadsPerCore=1".
 machine_cpus() {
   local line
   line=$(slurmd -C 2>/dev/null | grep -m1 -o 'CPUs=.*ThreadsPerCore=[0-9]*') || line="CPUs=$(nproc --all)"
   printf '%s\n' "$line"
 }
 
-# write_slurm_conf STATE EXTRA…: reads the lab_* settings. An extra line replaces ours of the same name, since Slurm complains of doubles.
+# write_slurm_conf STATE EXTRA…: reads the lab_* settings. An extra line replaces ours of the same name,
+# because Slurm warns about duplicates.
 write_slurm_conf() {
   local state=$1 extra key line cpus proctrack=linuxproc task=none slurmd_parameters= gres=gpu:$((lab_gpus * (lab_mig > 0 ? lab_mig : 1))) kinds=gpu
   shift
@@ -105,7 +107,7 @@ END
   rm "$state/slurm.conf.ours"
 }
 
-# gpu_files GPU: a line for each thing of the GPU that Slurm hands out: itself, or its MIG instances.
+# gpu_files GPU: prints a line for each device that Slurm allocates: the GPU itself, or its MIG instances.
 gpu_files() {
   local instance caps
   ((lab_mig > 0)) || printf 'File=/dev/nvidia%d\n' "$1"
@@ -115,27 +117,28 @@ gpu_files() {
   done
 }
 
-# takes_any_cores: whether this Slurm lets a GPU be nearest to any cores. From 23.11 on it drains a node where they are not whole sockets
-# ("doesn't match socket boundaries").
+# takes_any_cores: whether this Slurm accepts any Cores= for a GPU. From 23.11 on it drains a node if they are
+# not whole sockets ("doesn't match socket boundaries").
 takes_any_cores() {
   local version
   version=$(slurmctld -V)
   [[ $(printf '%s\n' 23.11 "${version##* }" | sort -V | head -n 1) != 23.11 ]]
 }
 
-# write_gres_conf STATE: GPU i is nearest to the i-th share of the cores. Without a core for each GPU Slurm is told nothing.
+# write_gres_conf STATE: GPU i gets the i-th part of the cores as Cores=. With fewer cores than GPUs there is
+# no Cores=.
 write_gres_conf() {
-  local i first last near cores=$lab_cpus threads told=true
+  local i first last near cores=$lab_cpus threads with_cores=true
   if ((lab_cpus == $(nproc --all))); then
     threads=$(machine_cpus | grep -o '[0-9]*$')
     cores=$((lab_cpus / threads))
   fi
-  if ((cores < lab_gpus)) || ! takes_any_cores; then told=false; fi
+  if ((cores < lab_gpus)) || ! takes_any_cores; then with_cores=false; fi
   for ((i = 0; i < lab_gpus; i++)); do
     first=$((i * cores / lab_gpus)) last=$(((i + 1) * cores / lab_gpus - 1))
     near=" Cores=$first"
     ((first == last)) || near+=-$last
-    $told || near=
+    $with_cores || near=
     gpu_files "$i" | sed "s/^/Name=gpu /; s/\$/$near/"
   done >"$1/etc/gres.conf"
   ((lab_shards == 0)) || printf 'Name=shard Count=%d\n' "$lab_shards" >>"$1/etc/gres.conf"
@@ -144,9 +147,10 @@ write_gres_conf() {
 # write_cgroup_conf STATE
 write_cgroup_conf() {
   local version=$lab_cgroup cores=yes
-  # Without this line Slurm looks for a mounted hierarchy and slurmd ends where there is none, though nothing of it is used.
+  # Without this line slurmd looks for a mounted hierarchy and exits if there is none, although it does not
+  # use it.
   [[ $version != none ]] || version=v1
-  # A node that claims more CPUs than the machine has cannot be held to them.
+  # A node that claims more CPUs than the machine has cannot be confined to them.
   ((lab_cpus <= $(nproc --all))) || cores=no
   {
     echo "CgroupPlugin=cgroup/$version"

@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-# Stand-ins for GPUs: device files without a driver, and what the NVIDIA driver would say about them in /proc.
+# Fake GPUs: device files without a driver, and the NVIDIA driver's files about them in /proc.
 #
-# Opening an allowed device gives ENXIO (no driver), a denied one EPERM, so that device isolation can be tested.
+# Opening an allowed device fails with ENXIO (no driver), a denied one with EPERM, so device isolation can be
+# tested.
 
 NVIDIA_MAJOR=195
-# Any free number: the driver asks the kernel for one.
+# Any free number: the real driver gets one from the kernel.
 NVIDIA_CAPS_MAJOR=510
-# The bus of minor 0, 1, …: deliberately in another order than the minors, since an index is no identity.
+# The bus of minor 0, 1, …: deliberately in a different order from the minors, because an index is no
+# identity.
 GPU_BUSES=(41 01 c1 81 61 21 e1 a1 51 11 d1 91 71 31 f1 b1)
 
-# gpu_uuid LAB NODE MINOR: the same for the same three, different otherwise.
+# gpu_uuid LAB NODE MINOR: a UUID derived from the three arguments.
 gpu_uuid() {
   local sum
   sum=$(md5sum <<<"stand-in $1 $2 $3")
   printf 'GPU-%s-%s-%s-%s-%s\n' "${sum:0:8}" "${sum:8:4}" "${sum:12:4}" "${sum:16:4}" "${sum:20:12}"
 }
 
-# mig_caps GPU INSTANCE: the minors of the /dev/nvidia-caps/nvidia-capN that one needs to use the instance: its GPU instance's and its
-# compute instance's. On a real machine the driver deals them out in its own way and tells them in /proc/driver/nvidia/capabilities.
+# mig_caps GPU INSTANCE: the minors of the /dev/nvidia-caps/nvidia-capN that the instance needs: its GPU
+# instance's and its compute instance's. The real driver numbers them in its own way and lists them in
+# /proc/driver/nvidia/capabilities.
 mig_caps() { printf '%d %d\n' $(($1 * 128 + $2 * 9 + 12)) $(($1 * 128 + $2 * 9 + 13)); }
 
-# make_mig MINOR COUNT: a GPU split into COUNT instances 1, 2, …, each with one compute instance 0.
+# make_mig MINOR COUNT: splits a GPU into COUNT instances 1, 2, …, each with one compute instance 0.
 make_mig() {
   local minor=$1 instance caps folder
   for ((instance = 1; instance <= $2; instance++)); do
@@ -34,7 +37,8 @@ make_mig() {
   done
 }
 
-# make_gpus LAB NODE COUNT MIG: /dev/nvidiaN and /proc/driver/nvidia/gpus/ADDRESS/information in this node, each GPU in MIG instances.
+# make_gpus LAB NODE COUNT MIG: makes /dev/nvidiaN and /proc/driver/nvidia/gpus/ADDRESS/information in this
+# node, each GPU with MIG instances.
 make_gpus() {
   local lab=$1 node=$2 minor address folder
   mount -n -t tmpfs -o mode=755 lab-driver /proc/driver
@@ -43,7 +47,7 @@ make_gpus() {
     folder=/proc/driver/nvidia/gpus/$address
     mknod -m 666 "/dev/nvidia$minor" c "$NVIDIA_MAJOR" "$minor"
     mkdir -p "$folder"
-    # The lines, blanks and order of the real driver.
+    # Lines, blanks and order as in the real driver's file.
     {
       printf 'Model: \t\t Lab stand-in GPU\n'
       printf 'IRQ:   \t\t %d\n' $((64 + minor))

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-# lab up: options, what the machine must offer, start and wait.
+# lab up: options, requirements on the machine, start and wait.
 # shellcheck disable=SC2154 # cgroup_version and cgroup_reason are set by cgroup_find
 
 up_usage() { die "$1 (see lab --help)"; }
 
-# whole_number OPTION VALUE LEAST MOST
-whole_number() {
+# check_integer OPTION VALUE MIN MAX
+check_integer() {
   if [[ $2 =~ ^[0-9]{1,6}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)); then return; fi
-  up_usage "$1 wants a whole number from $3 to $4, not \"$2\""
+  up_usage "$1 must be an integer between $3 and $4, not \"$2\""
 }
 
-# Wishes that do not outlive lab up; the lab_* settings are in state.bash.
+# Options that only lab up needs; the lab_* settings are in state.bash.
 verbose='' isolate=auto owner_pid=$PPID etc='' slurm_conf_lines=()
 lab_deadline=${MUSTER_LAB_DEADLINE:-30}
-# The signal that came, whether the lab's folder is ours, and whether all is done.
+# The received signal, whether the lab's folder is ours, and whether lab up has succeeded.
 pending='' claimed='' finished=''
 
 up_options() {
   while (($# > 0)); do
     case $1 in
       --nodes | --gpus | --cpus | --shards | --mig | --name | --plugin | --plugin-args | --owner | --share | --etc)
-        (($# > 1)) || up_usage "$1 wants a value"
+        (($# > 1)) || up_usage "$1 needs a value"
         ;;&
       --nodes) lab_nodes=$2 ;;
       --gpus) lab_gpus=$2 ;;
@@ -42,14 +42,14 @@ up_options() {
   done
   [[ -n $lab_nodes ]] || up_usage "--nodes is missing"
   [[ -n $lab_gpus ]] || up_usage "--gpus is missing"
-  whole_number --nodes "$lab_nodes" 1 64
-  whole_number --gpus "$lab_gpus" 0 16
-  whole_number --shards "$lab_shards" 0 1024
-  whole_number --mig "$lab_mig" 0 7
-  ((10#$lab_gpus > 0 || 10#$lab_shards + 10#$lab_mig == 0)) || up_usage "--shards and --mig are parts of GPUs: --gpus is 0"
-  whole_number MUSTER_LAB_DEADLINE "$lab_deadline" 1 3600
-  [[ -z $lab_cpus ]] || whole_number --cpus "$lab_cpus" 1 4096
-  # 10# keeps a leading zero from meaning octal.
+  check_integer --nodes "$lab_nodes" 1 64
+  check_integer --gpus "$lab_gpus" 0 16
+  check_integer --shards "$lab_shards" 0 1024
+  check_integer --mig "$lab_mig" 0 7
+  ((10#$lab_gpus > 0 || 10#$lab_shards + 10#$lab_mig == 0)) || up_usage "--shards and --mig need GPUs, but --gpus is 0"
+  check_integer MUSTER_LAB_DEADLINE "$lab_deadline" 1 3600
+  [[ -z $lab_cpus ]] || check_integer --cpus "$lab_cpus" 1 4096
+  # 10#: a leading zero does not mean octal.
   lab_nodes=$((10#$lab_nodes)) lab_gpus=$((10#$lab_gpus)) lab_shards=$((10#$lab_shards)) lab_mig=$((10#$lab_mig)) lab_cpus=$((10#${lab_cpus:-$(nproc --all)}))
   check_name
   up_check_values
@@ -69,12 +69,12 @@ up_check_values() {
   if [[ $owner_pid == none ]]; then
     lab_owner=none
   else
-    [[ $owner_pid =~ ^[0-9]{1,9}$ ]] || up_usage "--owner wants a process id or none, not \"$owner_pid\""
+    [[ $owner_pid =~ ^[0-9]{1,9}$ ]] || up_usage "--owner must be a process id or none, not \"$owner_pid\""
     lab_owner=$(process_mark "$owner_pid") || die "the owner, process $owner_pid, is not running (--owner)"
   fi
 }
 
-# up_read_etc: the lines for slurm.conf, without comments. Read once: FILE may be a pipe.
+# up_read_etc: reads the lines for slurm.conf, without comments. Reads once, because FILE may be a pipe.
 up_read_etc() {
   local file=$etc extra
   if [[ -d $etc ]]; then
@@ -88,9 +88,9 @@ up_read_etc() {
   done
 }
 
-# Isolation of devices and cores needs a cgroup hierarchy that we may write.
+# Isolation of devices and cores needs a writable cgroup hierarchy.
 up_isolation() {
-  lab_cgroup=none lab_isolate=off lab_cgroup_reason="not asked for"
+  lab_cgroup=none lab_isolate=off lab_cgroup_reason="not requested"
   [[ $isolate != off ]] || return 0
   cgroup_find "$lab_name"
   lab_cgroup=$cgroup_version lab_cgroup_reason=$cgroup_reason
@@ -116,7 +116,7 @@ up_check_machine() {
     die "network links are refused here (${error##*$'\n'}): needs CAP_NET_ADMIN and the kernel's bridge and veth"
 }
 
-# The lab's folder is its lock: only one can make it.
+# The lab's folder is its lock: only one process can make it.
 up_claim_state() {
   local attempt
   state=$(state_of "$lab_name")
@@ -124,12 +124,12 @@ up_claim_state() {
     mkdir -p "$LAB_ROOT"
     if mkdir "$state" 2>/dev/null; then
       claimed=1
-      # Left when the machine's /run was emptied under a lab.
+      # Cgroups remain if the machine's /run was emptied while a lab was up.
       cgroup_remove "$lab_name" "$state"
       return
     fi
     [[ -d $state ]] || continue
-    # A watcher writes its mark within moments; without one the folder is what a killed watcher left.
+    # A watcher writes its mark within moments. A folder without a mark remains from a killed watcher.
     pause 0.5
     ! lab_is_up "$state" || die "a lab named $lab_name is already up (lab down --name $lab_name, or choose another --name)"
     clean_up_dead "$lab_name"
@@ -137,7 +137,7 @@ up_claim_state() {
   die "cannot make $state"
 }
 
-# Folders below /tmp and /run that jobs need to see although nodes have their own.
+# Folders below /tmp and /run that jobs need, although nodes have their own /tmp and /run.
 up_find_shares() {
   local folder real
   local -a wanted=("$here/../.." "$PWD" "${HOME:-/root}" "${MUSTER_BUILD:-}" "${lab_plugin:+$(dirname -- "$lab_plugin")}" "${lab_share[@]}")
@@ -169,10 +169,10 @@ phase() {
   [[ -z $verbose ]] || { now_ms now && printf 'lab: %5d ms %s\n' "$((now - started))" "$1"; }
 }
 
-# show_failure REASON [LOG]: the last lines of the log at fault, then one line.
+# show_failure REASON [LOG]: prints the last lines of the log at fault, then one line.
 show_failure() {
   local reason=$1 log=${2:-}
-  # A daemon that has not read its configuration yet has only its standard error.
+  # A daemon that has not read its configuration yet has written only to stderr.
   [[ -s $state/log/$log ]] || log+=.start
   if [[ -s $state/log/$log ]]; then
     printf -- '--- last lines of %s ---\n' "$log" >&2
@@ -181,7 +181,7 @@ show_failure() {
   die "did not come up: $reason"
 }
 
-# Waits until Slurm says that every node is idle; says whose fault it is when the deadline passes.
+# Waits until Slurm reports every node idle; when the deadline passes, fails with the component at fault.
 up_wait() {
   local now deadline=$((started + lab_deadline * 1000)) fault states node
   phase "configuration written"
@@ -214,7 +214,7 @@ lab_up() {
   local now started names=()
   now_ms started
   trap up_leave EXIT
-  # A signal is only noted: bash 5.2 can crash when a trap exits out of read -t.
+  # The traps only record the signal: bash 5.2 can crash when a trap exits out of read -t.
   trap 'pending=INT' INT
   trap 'pending=TERM' TERM
   up_options "$@"
@@ -235,10 +235,11 @@ lab_up() {
 
 stop_if_signalled() { [[ -z $pending ]] || exit 1; }
 
-# Whatever ended lab up early: nothing stays. A signal is passed on to ourselves, so that a script that called us knows of it and ends too.
+# If lab up ends early, removes everything. Raises a received signal again, so that a calling script sees it
+# and ends too.
 up_leave() {
   local status=$?
-  # Up and unharmed: from here a signal ends us as it would anything, and a script that called us with it.
+  # The lab is up: from here a signal has its default effect.
   if [[ -n $finished && -z $pending ]]; then
     trap - INT TERM
     exit "$status"
@@ -264,8 +265,8 @@ up_summary() {
   [[ $lab_cgroup != none ]] || cgroup="no cgroup ($lab_cgroup_reason)"
   names=$(node_names "$lab_nodes" | paste -sd,)
   ((lab_nodes <= 4)) || names="n0…n$((lab_nodes - 1))"
-  printf 'lab %s: %d node%s (%s), %d stand-in GPU%s and %d CPU%s a node, %s, isolation %s, ends with %s, up in %d.%d s\n' "$lab_name" \
+  printf 'lab %s: %d node%s (%s), %d fake GPU%s and %d CPU%s a node, %s, isolation %s, ends with %s, up in %d.%d s\n' "$lab_name" \
     "$lab_nodes" "$( ((lab_nodes == 1)) || echo s)" "$names" \
     "$lab_gpus" "$( ((lab_gpus == 1)) || echo s)" "$lab_cpus" "$( ((lab_cpus == 1)) || echo s)" \
-    "$cgroup" "$lab_isolate" "$(owner_words)" $(($1 / 1000)) $(($1 % 1000 / 100))
+    "$cgroup" "$lab_isolate" "$(describe_owner)" $(($1 / 1000)) $(($1 % 1000 / 100))
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The lab of namespaces (tests/lab) inside the virtual machine, whose kernel has cgroup v2 alone.
+# The lab of namespaces (tests/lab) inside the virtual machine, whose kernel has only cgroup v2.
 bats_require_minimum_version 1.5.0
 
 REPOSITORY=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -14,7 +14,7 @@ setup_file() {
 }
 teardown_file() { vm down >/dev/null; }
 
-@test "where cgroup v2 is all there is, the lab comes up, isolates GPUs by it, and leaves nothing" {
+@test "with cgroup v2 only, the lab starts, isolates GPUs, and leaves nothing behind" {
   # shellcheck disable=SC2016 # expanded in the guest
   run --separate-stderr vm exec --deadline 400 'set -e
     mkdir -p /tmp/muster/tests
@@ -23,7 +23,8 @@ teardown_file() { vm down >/dev/null; }
     lab() { MUSTER_LAB_DEADLINE=200 bash /tmp/muster/tests/lab/lab "$@"; }
     export MUSTER_LAB=v2
     lab up --owner $$ --nodes 2 --gpus 2 --cpus 4 --plugin /tmp/muster/lib/spank_muster.so
-    # A device file without a driver says "No such device", one that the cgroup refuses "Operation not permitted".
+    # Opening a device file without a driver fails with "No such device"; if the cgroup denies it, with
+    # "Operation not permitted".
     cat >/tmp/muster/task <<"TASK"
 refused=0
 for gpu in /dev/nvidia[0-9]; do
@@ -39,7 +40,7 @@ TASK
   # shellcheck disable=SC2154 # bats sets it
   echo "$stderr"
   [ "$status" = 0 ]
-  [[ ${lines[0]} == "lab v2: 2 nodes (n0,n1), 2 stand-in GPUs and "*" cgroup v2, isolation on"* ]]
+  [[ ${lines[0]} == "lab v2: 2 nodes (n0,n1), 2 fake GPUs and "*" cgroup v2, isolation on"* ]]
   [ "$(grep -c '^alone . refused=1 shown=0 placed=$' <<<"$output")" = 4 ]
   # Each node's two tasks have its two GPUs.
   [ "$(sed -n 's/^muster . .*placed=//p' <<<"$output" | sort | uniq -c | awk '{print $1}' | paste -sd' ')" = "2 2" ]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reads lines of vm_probe; prints one row a task and, at the end, "wrong CPUS MEMORY NICS of TASKS". Wrong: CPUs outside of the GPU's NUMA domain;
-# a tenth or more of the memory elsewhere; a network card that is not behind the GPU's PCI switch (only where Muster names one).
+# Reads lines of vm_probe; prints one row per task and, at the end, "wrong CPUS MEMORY NICS of TASKS". Wrong are: CPUs outside the GPU's NUMA
+# domain; a tenth or more of the memory elsewhere; a NIC that is not behind the GPU's PCI switch (only if Muster names one).
 /^rank=/ {
   delete f
   for (i = 1; i <= NF; i++) { at = index($i, "="); f[substr($i, 1, at - 1)] = substr($i, at + 1) }

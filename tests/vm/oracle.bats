@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Random steps on the virtual machine with 4 NUMA domains, judged as those of tests/cluster/oracle.bats, and by where each task's
-# memory and CPUs lie. ORACLE_CASES of ORACLE_SEED.
+# Random steps on the virtual machine with 4 NUMA domains, checked like those of tests/cluster/oracle.bats,
+# and by the NUMA domains of each task's memory and CPUs. ORACLE_CASES cases of ORACLE_SEED.
 bats_require_minimum_version 1.5.0
 
 REPOSITORY=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -14,7 +14,7 @@ setup_file() {
 }
 teardown_file() { vm down >/dev/null; }
 
-@test "random steps: each task's memory and CPUs are beside its GPU, and all that the oracle asks of a lab holds" {
+@test "in random steps each task's memory and CPUs are local to its GPU, and all of the oracle's checks hold" {
   local cases=${ORACLE_CASES:-20}
   # Ten seconds a step, with Muster and without.
   run --separate-stderr vm exec --deadline $((120 + 40 * cases)) "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Slurm alone and with Muster on a virtual machine with 4 NUMA domains, 4 GPU stand-ins and 4 RDMA devices; see docs/lab-vm.md.
-# In the order of the file: the last test powers the machine off.
+# Slurm alone and with Muster on a virtual machine with 4 NUMA domains, 4 fake GPUs and 4 RDMA devices; see
+# docs/lab-vm.md. The tests depend on their order: the last one powers the machine off.
 bats_require_minimum_version 1.5.0
 
 REPOSITORY=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -13,13 +13,14 @@ setup_file() {
   vm up --owner "$$" --carry "$MUSTER_BUILD/bin/vm_probe" >"$BATS_FILE_TMPDIR/up" || { cat "$BATS_FILE_TMPDIR/up"; return 1; }
   sed 's/^/# /' "$BATS_FILE_TMPDIR/up" >&3
 }
-# Not an error when the last test has done it.
+# Not an error if the last test has already powered it off.
 teardown_file() { vm down >/dev/null 2>&1 || true; }
 
-# on_vm COMMAND: one command line; its lines in $output, standard error apart in $stderr.
+# on_vm COMMAND: runs one command line in the guest; stdout goes to $output, stderr to $stderr.
 on_vm() { run --separate-stderr vm exec --deadline 180 "$1"; [ "$status" = 0 ] || { echo "$output"; echo "$stderr"; return 1; }; }
 
-# judge LABEL [TEXT]: the table of $output (or TEXT) to the screen; sets wrong_cpus, wrong_memory and wrong_nics.
+# judge LABEL [TEXT]: prints the table of $output (or TEXT) to the screen; sets wrong_cpus, wrong_memory and
+# wrong_nics.
 judge() {
   local table
   table=$(sort <<<"${2:-$output}" | awk -v label="$1" -f "$REPOSITORY/tests/vm/judge.awk")
@@ -28,17 +29,17 @@ judge() {
   [ "$tasks" = 4 ] || { echo "$1: $tasks tasks: $output $stderr"; return 1; }
 }
 
-# values NAME [TEXT]: what the tasks say, by rank, on one line.
+# values NAME [TEXT]: prints the tasks' values by rank, on one line.
 values() { sort <<<"${2:-$output}" | grep -o " $1=[^ ]*" | cut -d= -f2 | paste -sd' '; }
 
-# count LIST: how many CPUs "0-3,8" are.
+# count LIST: prints the number of CPUs in a list such as "0-3,8".
 count() {
   local part n=0
   for part in ${1//,/ }; do n=$((n + ${part#*-} - ${part%-*} + 1)); done
   echo "$n"
 }
 
-# section NAME: the part of $output below "== NAME".
+# section NAME: prints the part of $output below "== NAME".
 section() { awk -v name="== $1" '/^==/ { on = $0 == name; next } on' <<<"$output"; }
 
 @test "the kernel sees 4 NUMA domains, 4 GPUs and 4 RDMA devices, one of each on a domain" {
@@ -56,12 +57,12 @@ section() { awk -v name="== $1" '/^==/ { on = $0 == name; next } on' <<<"$output
     judge "Slurm alone, $cpus CPUs per task" "$(section $cpus)"
     ((wrong_cpus == 2 || wrong_cpus == 3))
     ((wrong_memory >= 2))
-    # Isolated: each task opens one device, and its neighbours' are refused.
+    # Isolated: each task opens one device, and cannot open its neighbours'.
     [ "$(values opened "$(section $cpus)")" = "0 1 2 3" ]
   done
 }
 
-@test "Muster puts none there in a job with the whole node, isolated or not; memory and NIC are the GPU's" {
+@test "in a job with the whole node Muster puts no task on a wrong domain, isolated or not; memory and NIC are the GPU's" {
   on_vm "for c in 1 2 4; do salloc -Q -p whole -n4 -c\$c --gpus-per-task=1 --muster bash -c '
     echo == shared \$0; srun $probe; echo == isolated \$0; srun --gpu-bind=per_task:1 $probe' \$c; done"
   for cpus in 1 2 4; do
@@ -75,7 +76,8 @@ section() { awk -v name="== $1" '/^==/ { on = $0 == name; next } on' <<<"$output
         [ "$(values opened "$text")" = "0,1,2,3 0,1,2,3 0,1,2,3 0,1,2,3" ]
         echo "$text" >"$BATS_FILE_TMPDIR/shared"
       else
-        # An allowed device without a driver fails with ENXIO, one that the device filter refuses with EPERM.
+        # Opening an allowed device without a driver fails with ENXIO, a device that the filter denies with
+        # EPERM.
         [ "$(values opened "$text")" = "0 1 2 3" ]
         [ "$(values denied "$text")" = "1,2,3 0,2,3 0,1,3 0,1,2" ]
       fi
@@ -92,12 +94,13 @@ section() { awk -v name="== $1" '/^==/ { on = $0 == name; next } on' <<<"$output
     judge "Muster in Slurm's cores, $cpus CPUs" "$text"
     [ "$(values opened "$text")" = "0 1 2 3" ]
     [ "$wrong_memory $wrong_nics" = "0 0" ]
-    # With 1 and 2 CPUs per task Slurm gives the step cores on domains 0 and 2 only: two GPUs have no core of their own domain there.
+    # With 1 and 2 CPUs per task Slurm gives the step cores only on domains 0 and 2: no core is local to the
+    # other two GPUs.
     if [ $cpus = 4 ]; then [ "$wrong_cpus" = 0 ]; else [ "$(values cpu_domains "$text")" = "0 0 2 2" ]; fi
   done
 }
 
-@test "muster plan in the guest says what the plugin did, with every NIC PIX from its GPU" {
+@test "muster plan in the guest prints the plugin's placement, with every NIC PIX from its GPU" {
   on_vm "muster() { /opt/muster/bin/muster \"\$@\"; }; muster plan --cpus-per-task 4 --format json"
   run python3 - "$BATS_FILE_TMPDIR/shared" <<<"import json, sys
 plan = json.loads('''$output''')
@@ -114,7 +117,7 @@ assert [g['numa'] for g in plan['node']['gpus']] == [0, 1, 2, 3], plan['node']"
   [ "$status" = 0 ]
 }
 
-@test "RDMA devices that say nothing of their place (unpatched rxe) are no obstacle" {
+@test "RDMA devices without a sysfs location (unpatched rxe) are used, with unknown locality" {
   on_vm 'for link in /sys/class/infiniband/*; do rdma link delete ${link##*/}; done; rmmod rdma_rxe && insmod /opt/lab/rdma_rxe.stock.ko || exit 1
     n=0; for card in /sys/class/net/*; do [ ! -e $card/device ] || { rdma link add soft$n type rxe netdev ${card##*/}; n=$((n + 1)); }; done
     ls /sys/class/infiniband | wc -l; ls -d /sys/class/infiniband/*/device 2>/dev/null | wc -l
@@ -123,7 +126,7 @@ assert [g['numa'] for g in plan['node']['gpus']] == [0, 1, 2, 3], plan['node']"
   echo "$output"
   [ "$(head -n 2 <<<"$output" | paste -sd' ')" = "4 0" ]
   [ "$(grep -c ^nics= <<<"$output")" = 4 ]
-  # A name of the devices that were there before would stop NCCL.
+  # A name of one of the former devices would stop NCCL.
   [ "$(grep -c '^exists$' <<<"$output")" = 4 ]
   grep -qE '^0 .*0000:17:00.0.* unknown$' <<<"$output"
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task of the virtual machine's tests: says in one line where it really is, as the kernel sees it. It
-// shares no code with what it tests.
+// A task of the virtual machine's tests: prints in one line its placement as the kernel sees it. It shares no
+// code with the code under test.
 //
 //   rank=0 gpus=0 gpu_domains=0 cpus=0-3 cpu_domains=0 memory=0:8192 denied=EPERM nics=rocep24s0
 //   nic_domains=0 switch=0000:15:00.0 shared=0000:15:00.0 …
 //
-// gpus: the GPUs of the task. Muster says which; without it, those whose device file opens (a file without a
-// driver behind it fails with ENXIO). memory: pages of 32 MiB, written just now, by the domain that they lie
-// in. switch: the upstream port of the PCI switch that the GPU hangs on. shared: the lowest bridge that the
-// GPU and the network card have in common.
+// gpus: the task's GPUs from Muster's variables; without Muster, those whose device file opens (a file
+// without a driver fails with ENXIO). memory: the pages of 32 MiB, just written, by domain. switch: the
+// upstream port of the GPU's PCI switch. shared: the lowest bridge that the GPU and the NIC have in common.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -58,7 +57,7 @@ Words split(const std::string& text, char separator) {
   return words;
 }
 
-// PCI address of each minor number, as the (stand-in) driver says.
+// The PCI address of each minor number, from the (fake) driver.
 std::map<std::string, std::string> gpu_addresses() {
   std::map<std::string, std::string> addresses;
   for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus")) {
@@ -99,7 +98,7 @@ std::string allowed_cpus() {
   return "-";
 }
 
-// Writes 32 MiB and asks the kernel where the pages went: "0:8192" or "0:8000,1:192".
+// Writes 32 MiB and returns the pages' domains as the kernel reports them: "0:8192" or "0:8000,1:192".
 std::string memory_pages() {
   constexpr std::size_t bytes = 32u << 20;
   void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -107,7 +106,7 @@ std::string memory_pages() {
   madvise(block, bytes, MADV_NOHUGEPAGE);
   std::memset(block, 1, bytes);
   std::ifstream maps("/proc/self/numa_maps");
-  // Neighbouring mappings may have been merged into one that begins earlier, so it is known by its size.
+  // The kernel may have merged neighbouring mappings, so find this one by its size, not its address.
   Words pages;
   for (std::string line; std::getline(maps, line);) {
     const Words words = split(line, ' ');
@@ -124,7 +123,7 @@ std::string memory_pages() {
   return joined(pages);
 }
 
-// The bridges above a device, from its place in sysfs: all but the device itself.
+// The bridges above a device, from its sysfs path without the device itself.
 Words bridges_above(const fs::path& device) {
   Words bridges;
   for (const auto& part : fs::canonical(device))
@@ -158,7 +157,7 @@ int main() {
     gpu_domains.push_back(line_of(device / "numa_node"));
     const Words bridges = bridges_above(device);
     if (bridges.size() > 1)
-      switches.push_back(bridges[bridges.size() - 2]);  // the last is the port down to the GPU
+      switches.push_back(bridges[bridges.size() - 2]);  // the last one is the downstream port to the GPU
   }
   for (const auto& port : split(variable("MUSTER_NICS"), ',')) {
     const std::string name = port.substr(0, port.find(':'));

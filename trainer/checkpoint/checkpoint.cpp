@@ -21,20 +21,20 @@ namespace {
 
 constexpr const char* tensors_name = "tensors.safetensors";
 constexpr const char* state_name = "state.json";
-constexpr std::size_t largest_state = 65536;  // ours has some 400 bytes
+constexpr std::size_t max_state_bytes = 65536;  // write_checkpoint() writes about 400 bytes
 
 struct Part {
   const char* prefix;
   std::span<float> arena;
 };
 
-std::array<Part, 3> parts_of(const TrainingTensors& tensors) {
+std::array<Part, 3> list_parts(const TrainingTensors& tensors) {
   return {{{"", tensors.parameters}, {"adamw.m.", tensors.moment1}, {"adamw.v.", tensors.moment2}}};
 }
 
-std::uint64_t hash_of(const models::TensorTable& table, const TrainingTensors& tensors) {
+std::uint64_t hash_tensors(const models::TensorTable& table, const TrainingTensors& tensors) {
   std::uint64_t hash = 0;
-  for (const Part& part : parts_of(tensors)) {
+  for (const Part& part : list_parts(tensors)) {
     for (const auto& tensor : table.tensors) {
       hash = hash_bytes(part.arena.data() + tensor.offset, tensor.count * sizeof(float), hash);
     }
@@ -43,15 +43,15 @@ std::uint64_t hash_of(const models::TensorTable& table, const TrainingTensors& t
 }
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
-  throw Error(ErrorCode::usage, fmt::format("{} is damaged or no checkpoint: {}", folder.string(), why));
+  throw Error(ErrorCode::usage, fmt::format("{} is damaged or not a checkpoint: {}", folder.string(), why));
 }
 
-SealedState read_state(const fs::path& folder) {
+StoredState read_state(const fs::path& folder) {
   const fs::path path = folder / state_name;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) refuse(folder, fmt::format("it has no {}", state_name));
   std::ifstream file(path, std::ios::binary);
-  std::string text(largest_state + 1, '\0');
+  std::string text(max_state_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || !file.eof()) refuse(folder, fmt::format("{} cannot be read, or is too long", state_name));
   text.resize(static_cast<std::size_t>(file.gcount()));
@@ -63,7 +63,7 @@ SealedState read_state(const fs::path& folder) {
 }
 
 void check_shapes(const SafetensorsFile& file, const fs::path& folder, const models::TensorTable& table) {
-  for (const Part& part : parts_of({})) {
+  for (const Part& part : list_parts({})) {
     for (const auto& tensor : table.tensors) {
       const SafetensorsTensor* found = file.find(part.prefix + tensor.name);
       if (!found || found->type != "F32" || found->shape != tensor.shape) {
@@ -81,7 +81,7 @@ void check_shapes(const SafetensorsFile& file, const fs::path& folder, const mod
 void write_checkpoint(const fs::path& folder, const TrainingState& state, const models::TensorTable& table,
                       const TrainingTensors& tensors) {
   std::vector<SafetensorsSource> sources;
-  for (const Part& part : parts_of(tensors)) {
+  for (const Part& part : list_parts(tensors)) {
     for (const auto& tensor : table.tensors) {
       sources.push_back({part.prefix + tensor.name, "F32", tensor.shape, part.arena.data() + tensor.offset,
                          tensor.count * sizeof(float)});
@@ -91,22 +91,22 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, const 
   write_safetensors(whole / tensors_name, {{"model", state.model}, {"step", std::to_string(state.step)}},
                     sources);
   AtomicFile file(whole / state_name);
-  file.write(write_state({state, hash_of(table, tensors)}));
+  file.write(write_state({state, hash_tensors(table, tensors)}));
   file.commit();
   whole.commit();
 }
 
 Checkpoint::Checkpoint(const fs::path& folder)
-    : folder_(folder), sealed_(read_state(folder)), file_(folder / tensors_name) {}
+    : folder_(folder), stored_(read_state(folder)), file_(folder / tensors_name) {}
 
 void Checkpoint::read(const models::TensorTable& table, const TrainingTensors& tensors) const {
   check_shapes(file_, folder_, table);
-  for (const Part& part : parts_of(tensors)) {
+  for (const Part& part : list_parts(tensors)) {
     for (const auto& tensor : table.tensors)
       file_.read(*file_.find(part.prefix + tensor.name), part.arena.data() + tensor.offset);
   }
-  if (hash_of(table, tensors) != sealed_.tensor_hash)
-    refuse(folder_, fmt::format("its tensors do not have the hash that {} says", state_name));
+  if (hash_tensors(table, tensors) != stored_.tensor_hash)
+    refuse(folder_, fmt::format("its tensors do not match the hash in {}", state_name));
 }
 
 }  // namespace muster

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::string_view step_prefix = "step-";
 
-std::string name_of(std::int64_t step) { return fmt::format("{}{:08}", step_prefix, step); }
+std::string folder_name(std::int64_t step) { return fmt::format("{}{:08}", step_prefix, step); }
 
-std::optional<std::int64_t> step_of(const std::string& name) {
+std::optional<std::int64_t> parse_step(const std::string& name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;
   std::int64_t step = -1;
   const char* const end = name.data() + name.size();
   const auto [at, error] = std::from_chars(name.data() + step_prefix.size(), end, step);
-  if (error != std::errc() || at != end || step < 0 || name != name_of(step)) return std::nullopt;
+  if (error != std::errc() || at != end || step < 0 || name != folder_name(step)) return std::nullopt;
   return step;
 }
 
@@ -38,7 +38,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
     : folder_(std::move(folder)), keep_(std::max<std::int64_t>(keep, 1)) {}
 
-fs::path CheckpointFolder::path_of(std::int64_t step) const { return folder_ / name_of(step); }
+fs::path CheckpointFolder::checkpoint_path(std::int64_t step) const { return folder_ / folder_name(step); }
 
 void CheckpointFolder::open() {
   std::error_code error;
@@ -63,7 +63,7 @@ std::optional<fs::path> CheckpointFolder::set_aside() {
     if (!error) fs::rename(folder_, aside, error);
     if (error) fail("set aside", folder_, error);
     open();
-    sync_folder_of(folder_);
+    sync_parent_folder(folder_);
     return aside;
   }
 }
@@ -72,7 +72,7 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
   std::vector<std::int64_t> steps;
   std::error_code error;
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    if (const auto step = step_of(entry->path().filename().string())) steps.push_back(*step);
+    if (const auto step = parse_step(entry->path().filename().string())) steps.push_back(*step);
   }
   if (error && error != std::errc::no_such_file_or_directory) fail("read", folder_, error);
   std::sort(steps.begin(), steps.end(), std::greater<>());
@@ -81,11 +81,11 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::read_newest(
     const models::TensorTable& table, const TrainingTensors& tensors,
-    const std::function<void(const TrainingState&)>& accepts,
+    const std::function<void(const TrainingState&)>& check_state,
     const std::function<void(const std::string&)>& skipped) {
   const auto all = steps();
   for (const std::int64_t step : all) {
-    const fs::path path = path_of(step);
+    const fs::path path = checkpoint_path(step);
     std::optional<Checkpoint> checkpoint;
     try {
       checkpoint.emplace(path);
@@ -94,7 +94,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::read_newest(
       skipped(error.what());
       continue;
     }
-    accepts(checkpoint->state());
+    check_state(checkpoint->state());
     try {
       checkpoint->read(table, tensors);
       return Found{path, checkpoint->state()};
@@ -105,13 +105,13 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::read_newest(
   }
   if (all.empty()) return std::nullopt;
   throw Error(ErrorCode::usage,
-              fmt::format("none of the {} checkpoints in {} is whole: pass --resume=off to start anew",
-                          all.size(), folder_.string()));
+              fmt::format("all {} checkpoints in {} are damaged: pass --resume=off to start anew", all.size(),
+                          folder_.string()));
 }
 
 fs::path CheckpointFolder::save(const TrainingState& state, const models::TensorTable& table,
                                 const TrainingTensors& tensors) {
-  const fs::path path = path_of(state.step);
+  const fs::path path = checkpoint_path(state.step);
   write_checkpoint(path, state, table, tensors);
   damaged_.erase(state.step);
   if (state.skipped == 0) remove_oldest(state.step);
@@ -121,10 +121,10 @@ fs::path CheckpointFolder::save(const TrainingState& state, const models::Tensor
 void CheckpointFolder::remove_oldest(std::int64_t newest) {
   std::int64_t good = 0;
   for (const std::int64_t step : steps()) {
-    // One of a later step is damaged: the run did not go on from it.
+    // Checkpoints of later steps are damaged: the run did not resume from them.
     if (step > newest) continue;
     if (good == keep_) {
-      remove_folder(path_of(step));
+      remove_folder(checkpoint_path(step));
     } else if (!damaged_.contains(step)) {
       ++good;
     }

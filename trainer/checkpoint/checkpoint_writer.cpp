@@ -15,7 +15,7 @@ double seconds_since(Clock::time_point from) {
 
 }  // namespace
 
-TrainingTensors CheckpointWriter::room() {
+TrainingTensors CheckpointWriter::copy_buffers() {
   for (auto* arena : {&parameters_, &moment1_, &moment2_}) {
     if (arena->size() == 0) *arena = compute::Arena<float>(table_.arena_size);
   }
@@ -31,7 +31,7 @@ CheckpointWriter::Written CheckpointWriter::write(TrainingState state, double co
                                                   const std::function<void()>& after) {
   const auto from = Clock::now();
   Written written;
-  written.path = folder_.save(state, table_, room());
+  written.path = folder_.save(state, table_, copy_buffers());
   written.state = std::move(state);
   written.copy_seconds = copy_seconds;
   written.write_seconds = seconds_since(from);
@@ -39,7 +39,7 @@ CheckpointWriter::Written CheckpointWriter::write(TrainingState state, double co
   return written;
 }
 
-std::optional<CheckpointWriter::Written> CheckpointWriter::finished() {
+std::optional<CheckpointWriter::Written> CheckpointWriter::poll() {
   if (!writing_.valid() || writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
     return std::nullopt;
   return writing_.get();

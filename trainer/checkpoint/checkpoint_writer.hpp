@@ -12,34 +12,36 @@
 
 namespace muster {
 
-/// Writes checkpoints beside training: what room() holds when start() is called, a thread writes. One is in
-/// the making at the most. For one thread; the folder and the table outlive it, and nobody else uses the
-/// folder meanwhile.
+/// Writes checkpoints while training continues: start() lets a thread write the tensors in copy_buffers(). At
+/// most one checkpoint is being written. Not thread-safe. The folder and the table must outlive this object,
+/// and no other code may use the folder meanwhile.
 class CheckpointWriter {
  public:
   struct Written {
     std::filesystem::path path;
     TrainingState state;
-    double copy_seconds = 0;   ///< for which training stood still
-    double write_seconds = 0;  ///< beside training
+    double copy_seconds = 0;   ///< while training was stopped
+    double write_seconds = 0;  ///< while training continued
   };
 
   CheckpointWriter(CheckpointFolder& folder, const models::TensorTable& table)
       : folder_(folder), table_(table) {}
-  // A std::future of std::async waits in its destructor: what was begun is written to its end.
+  // The destructor of a std::async future waits, so a started checkpoint is always completed.
 
-  /// Whole arenas for a copy of the tensors. What was started before must have been taken with finished() or
-  /// wait().
+  /// Buffers for a copy of all tensors. Call poll() or wait() until it returned the previous checkpoint,
+  /// before you write to them.
   /// @throws std::bad_alloc, at the first call.
-  TrainingTensors room();
-  /// Begins to write what is in room(), and returns. `copy_seconds`: what it took to bring it there. `after`
-  /// is called by the thread once it is written, and may throw as if it was part of that.
+  TrainingTensors copy_buffers();
+  /// Starts to write the tensors in copy_buffers() and returns. `copy_seconds`: time that the copy took. The
+  /// thread calls `after` once the checkpoint is written; an exception of `after` is reported like a write
+  /// error.
   void start(
       const TrainingState& state, double copy_seconds = 0, std::function<void()> after = [] {});
-  /// The checkpoint that was started, once it is written; nothing when it is not yet, or was told already.
-  /// @throws muster::Error what kept it from being written.
-  std::optional<Written> finished();
-  /// The same, but waits for it.
+  /// The started checkpoint, once it is written; nothing when it is still being written or was returned
+  /// before.
+  /// @throws muster::Error when it could not be written.
+  std::optional<Written> poll();
+  /// Like poll(), but waits for the checkpoint.
   std::optional<Written> wait();
 
  private:
@@ -48,7 +50,7 @@ class CheckpointWriter {
   CheckpointFolder& folder_;
   const models::TensorTable& table_;
   compute::Arena<float> parameters_, moment1_, moment2_;  ///< the copy; stays allocated
-  std::future<Written> writing_;  ///< last, so that it is waited for before the copy goes
+  std::future<Written> writing_;  ///< last member: its destructor waits before the copy is freed
 };
 
 }  // namespace muster

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
-constexpr std::uint64_t largest_header = 100'000'000;  // the reference implementation's limit
+constexpr std::uint64_t max_header_bytes = 100'000'000;  // the reference implementation's limit
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
-  // Non-blocking: a named pipe without a writer is refused, not waited for.
+  // O_NONBLOCK: a named pipe without a writer is refused instead of waited for.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0)
     throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
@@ -66,7 +66,7 @@ void SafetensorsFile::read_header() {
   if (file_size < sizeof length) refuse("shorter than its header");
   read_at(0, &length, sizeof length);
   if (length > file_size - sizeof length) refuse("its header claims to be longer than the file");
-  if (length > largest_header) refuse("its header claims to be longer than the format allows, 100 MB");
+  if (length > max_header_bytes) refuse("its header claims to be longer than the format allows, 100 MB");
   std::string text(length, '\0');
   read_at(sizeof length, text.data(), length);
   data_begin_ = sizeof length + length;
@@ -80,7 +80,8 @@ void SafetensorsFile::read_header() {
 SafetensorsFile::~SafetensorsFile() { ::close(descriptor_); }
 
 void SafetensorsFile::refuse(const std::string& why) const {
-  throw Error(ErrorCode::usage, fmt::format("{} is damaged or no safetensors file: {}", path_.string(), why));
+  throw Error(ErrorCode::usage,
+              fmt::format("{} is damaged or not a safetensors file: {}", path_.string(), why));
 }
 
 const SafetensorsTensor* SafetensorsFile::find(const std::string& name) const noexcept {

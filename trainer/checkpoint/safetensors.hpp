@@ -13,19 +13,20 @@
 
 namespace muster {
 
-/// Writes one tensor after the other; the whole file appears or none (AtomicFile).
+/// One tensor to write.
 struct SafetensorsSource {
   std::string name, type;
   std::vector<std::int64_t> shape;
   const void* data = nullptr;
   std::uint64_t size = 0;  ///< bytes
 };
+/// Writes the tensors one after the other; the file appears whole or not at all (AtomicFile).
 /// @throws muster::Error(ErrorCode::system)
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<SafetensorsSource>& tensors);
 
-/// A file opened for reading whose header has been checked whole (parse_safetensors_header) against the
-/// file's size. Nothing is allocated in proportion to what a header claims.
+/// A safetensors file, opened for reading. The constructor checks the whole header (parse_safetensors_header)
+/// against the file's size. No allocation depends on sizes that the header claims.
 class SafetensorsFile {
  public:
   /// @throws muster::Error: usage (not a safetensors file, and why), system (cannot be read).
@@ -37,9 +38,9 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
   /// In the order of the file.
   const std::vector<SafetensorsTensor>& tensors() const noexcept { return header_.tensors; }
-  /// Null when there is none of that name.
+  /// Null when there is no tensor of that name.
   const SafetensorsTensor* find(const std::string& name) const noexcept;
-  /// Reads the tensor's bytes, end - begin of them.
+  /// Reads the tensor's end - begin bytes.
   void read(const SafetensorsTensor& tensor, void* to) const;
 
  private:

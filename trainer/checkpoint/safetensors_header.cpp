@@ -12,11 +12,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t largest_rank = 8;
+constexpr std::size_t max_dimensions = 8;
 
 [[noreturn]] void refuse(const std::string& why) { throw std::runtime_error(why); }
 
-std::uint64_t size_of_type(const std::string& type) {
+std::uint64_t element_bytes(const std::string& type) {
   static const std::map<std::string, std::uint64_t> sizes{{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
                                                           {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
                                                           {"U8", 1},  {"BOOL", 1}};
@@ -24,8 +24,8 @@ std::uint64_t size_of_type(const std::string& type) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-/// A name from a file, fit for a one-line message.
-std::string shown(const std::string& name) {
+/// A name from a file, shortened and without control characters, for a one-line message.
+std::string printable_name(const std::string& name) {
   std::string text = name.substr(0, 60);
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
@@ -34,19 +34,20 @@ std::string shown(const std::string& name) {
 }
 
 void check_size(const SafetensorsTensor& tensor) {
-  std::uint64_t size = size_of_type(tensor.type);
+  std::uint64_t size = element_bytes(tensor.type);
   if (size == 0)
-    refuse(fmt::format("'{}' has the unknown type '{}'", shown(tensor.name), shown(tensor.type)));
+    refuse(fmt::format("'{}' has the unknown type '{}'", printable_name(tensor.name),
+                       printable_name(tensor.type)));
   for (const std::int64_t extent : tensor.shape) {
     if (__builtin_mul_overflow(size, static_cast<std::uint64_t>(extent), &size) || size > INT64_MAX)
-      refuse(fmt::format("'{}' has a shape beyond any memory", shown(tensor.name)));
+      refuse(fmt::format("'{}' has a shape beyond any memory", printable_name(tensor.name)));
   }
   if (tensor.end < tensor.begin || tensor.end - tensor.begin != size)
-    refuse(fmt::format("the bytes of '{}' do not match its shape", shown(tensor.name)));
+    refuse(fmt::format("the bytes of '{}' do not match its shape", printable_name(tensor.name)));
 }
 
-/// Takes the header's events one by one and refuses at once what does not belong there, so that no document
-/// is ever built. The functions' names and signatures are nlohmann-json's.
+/// SAX handler that refuses at once what does not belong into the header, so no JSON document is built.
+/// nlohmann-json prescribes the functions' names and signatures.
 class HeaderReader {
  public:
   bool start_object(std::size_t) {
@@ -92,10 +93,11 @@ class HeaderReader {
   bool number_unsigned(Json::number_unsigned_t value) {
     if (!array_ || value > INT64_MAX) unexpected();
     if (key_ == "shape") {
-      if (tensor_.shape.size() == largest_rank) refuse(fmt::format("'{}' has a bad shape", shown(name_)));
+      if (tensor_.shape.size() == max_dimensions)
+        refuse(fmt::format("'{}' has a bad shape", printable_name(name_)));
       tensor_.shape.push_back(static_cast<std::int64_t>(value));
     } else {
-      if (offsets_ == 2) refuse(fmt::format("'{}' has bad data_offsets", shown(name_)));
+      if (offsets_ == 2) refuse(fmt::format("'{}' has bad data_offsets", printable_name(name_)));
       (offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
     }
     return true;
@@ -114,10 +116,10 @@ class HeaderReader {
  private:
   [[noreturn]] bool unexpected() {
     refuse(depth_ == 0 ? "its header is not an object"
-                       : fmt::format("'{}' has something that does not belong there", shown(name_)));
+                       : fmt::format("'{}' has something that does not belong there", printable_name(name_)));
   }
   void once(bool& seen, const char* what) {
-    if (seen) refuse(fmt::format("'{}' has {} twice", shown(name_), what));
+    if (seen) refuse(fmt::format("'{}' has {} twice", printable_name(name_), what));
     seen = true;
   }
   void begin_tensor() {
@@ -139,7 +141,7 @@ class HeaderReader {
   }
   void end_tensor() {
     if (!seen_type_ || !seen_shape_ || offsets_ != 2)
-      refuse(fmt::format("'{}' has no dtype, shape or data_offsets", shown(name_)));
+      refuse(fmt::format("'{}' has no dtype, shape or data_offsets", printable_name(name_)));
     check_size(tensor_);
     header_.tensors.push_back(std::move(tensor_));
   }
@@ -158,14 +160,14 @@ void check_names(const std::vector<SafetensorsTensor>& tensors) {
   names.reserve(tensors.size());
   for (const auto& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
-  if (std::adjacent_find(names.begin(), names.end()) != names.end()) refuse("a name comes twice");
+  if (std::adjacent_find(names.begin(), names.end()) != names.end()) refuse("a name occurs twice");
 }
 
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_size) {
   if (text.empty() || text.front() != '{') refuse("its header does not begin with '{'");
-  // To nlohmann-json a NUL is the end of its input.
+  // nlohmann-json treats a NUL as the end of its input.
   if (text.find('\0') != text.npos) refuse("its header is not valid JSON");
   HeaderReader reader;
   Json::sax_parse(text, &reader);
@@ -177,7 +179,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
   std::uint64_t next = 0;
   for (const auto& tensor : header.tensors) {
     if (tensor.begin != next)
-      refuse(fmt::format("'{}' overlaps its neighbour or leaves a hole", shown(tensor.name)));
+      refuse(fmt::format("'{}' overlaps its neighbour or leaves a hole", printable_name(tensor.name)));
     next = tensor.end;
   }
   if (next != data_size) {

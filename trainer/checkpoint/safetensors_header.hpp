@@ -21,9 +21,9 @@ struct SafetensorsHeader {
   std::vector<SafetensorsTensor> tensors;  ///< in the order of their bytes
 };
 
-/// The JSON header of a safetensors file whose tensors' bytes are `data_size`. Takes nothing but what the
-/// format's reference says: known types, shapes that match byte ranges, ranges without overlap or hole from 0
-/// to data_size, no name twice. Memory: a few times the text's, whatever it claims.
+/// Parses the JSON header of a safetensors file with `data_size` bytes of tensors. Accepts only what the
+/// format's reference allows: known types, shapes that match byte ranges, ranges without overlap or hole from
+/// 0 to data_size, unique names. Memory: a few times the text's size, whatever the header claims.
 /// @throws std::runtime_error with the reason, in one line.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_size);
 

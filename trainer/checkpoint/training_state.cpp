@@ -19,69 +19,69 @@ constexpr const char* state_format = "muster-train 2";
 
 std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
-std::string checksum_of(const Json& without_it) {
+std::string compute_checksum(const Json& without_it) {
   const std::string text = without_it.dump();
   return hex(hash_bytes(text.data(), text.size()));
 }
 
-std::string text_at(const Json& json, const char* key) {
+std::string get_text(const Json& json, const char* key) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_string())
     throw std::runtime_error(fmt::format("it has no '{}'", key));
   return found->get<std::string>();
 }
 
-std::uint64_t hex_at(const Json& json, const char* key) {
-  const std::string text = text_at(json, key);
+std::uint64_t get_hex(const Json& json, const char* key) {
+  const std::string text = get_text(json, key);
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   if (error != std::errc() || text != hex(value))
-    throw std::runtime_error(fmt::format("'{}' is no hash", key));
+    throw std::runtime_error(fmt::format("'{}' is not a hash", key));
   return value;
 }
 
-std::uint64_t unsigned_at(const Json& json, const char* key) {
+std::uint64_t get_unsigned(const Json& json, const char* key) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_number_unsigned())
     throw std::runtime_error(fmt::format("it has no '{}'", key));
   return found->get<std::uint64_t>();
 }
 
-std::int64_t count_at(const Json& json, const char* key) {
-  const std::uint64_t value = unsigned_at(json, key);
+std::int64_t get_count(const Json& json, const char* key) {
+  const std::uint64_t value = get_unsigned(json, key);
   if (value > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
     throw std::runtime_error(fmt::format("'{}' is too large", key));
   return static_cast<std::int64_t>(value);
 }
 
-SealedState read_fields(Json json) {
-  if (!json.is_object()) throw std::runtime_error("it is no JSON object");
-  if (text_at(json, "format") != state_format)
+StoredState read_fields(Json json) {
+  if (!json.is_object()) throw std::runtime_error("it is not a JSON object");
+  if (get_text(json, "format") != state_format)
     throw std::runtime_error(fmt::format("its format is not '{}'", state_format));
-  const std::string checksum = text_at(json, "checksum");
+  const std::string checksum = get_text(json, "checksum");
   json.erase("checksum");
-  if (checksum != checksum_of(json)) throw std::runtime_error("its checksum does not fit its content");
-  SealedState sealed;
-  TrainingState& state = sealed.state;
-  state.step = count_at(json, "step");
-  state.samples = count_at(json, "samples");
-  state.skipped = count_at(json, "skipped");
-  state.model = text_at(json, "model");
-  state.seed = unsigned_at(json, "seed");
-  state.batch = count_at(json, "batch");
-  state.data_hash = hex_at(json, "data_hash");
-  state.world_size = count_at(json, "world_size");
-  state.threads = count_at(json, "threads");
-  state.chunk = count_at(json, "chunk");
-  if (json.contains("dtype")) state.dtype = text_at(json, "dtype");  // there was fp32 only before it
-  sealed.tensor_hash = hex_at(json, "tensor_hash");
-  return sealed;
+  if (checksum != compute_checksum(json)) throw std::runtime_error("its checksum does not match its content");
+  StoredState stored;
+  TrainingState& state = stored.state;
+  state.step = get_count(json, "step");
+  state.samples = get_count(json, "samples");
+  state.skipped = get_count(json, "skipped");
+  state.model = get_text(json, "model");
+  state.seed = get_unsigned(json, "seed");
+  state.batch = get_count(json, "batch");
+  state.data_hash = get_hex(json, "data_hash");
+  state.world_size = get_count(json, "world_size");
+  state.threads = get_count(json, "threads");
+  state.chunk = get_count(json, "chunk");
+  if (json.contains("dtype")) state.dtype = get_text(json, "dtype");  // older files have no dtype: fp32
+  stored.tensor_hash = get_hex(json, "tensor_hash");
+  return stored;
 }
 
 }  // namespace
 
-std::string write_state(const SealedState& sealed) {
-  const TrainingState& state = sealed.state;
+std::string write_state(const StoredState& stored) {
+  const TrainingState& state = stored.state;
   Json json{{"format", state_format},
             {"step", static_cast<std::uint64_t>(state.step)},
             {"samples", static_cast<std::uint64_t>(state.samples)},
@@ -94,14 +94,14 @@ std::string write_state(const SealedState& sealed) {
             {"threads", static_cast<std::uint64_t>(state.threads)},
             {"chunk", static_cast<std::uint64_t>(state.chunk)},
             {"dtype", state.dtype},
-            {"tensor_hash", hex(sealed.tensor_hash)}};
-  json["checksum"] = checksum_of(json);
+            {"tensor_hash", hex(stored.tensor_hash)}};
+  json["checksum"] = compute_checksum(json);
   return json.dump(1) + '\n';
 }
 
-SealedState parse_state(std::string_view text) {
+StoredState parse_state(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
-  // To nlohmann-json a NUL is the end of its input.
+  // nlohmann-json treats a NUL as the end of its input.
   if (json.is_discarded() || text.find('\0') != text.npos) throw std::runtime_error("it is not valid JSON");
   return read_fields(std::move(json));
 }

@@ -9,7 +9,7 @@
 
 namespace muster::compute {
 
-/// Bytes of a cache line, at whose start arenas and their tensors begin.
+/// Bytes of a cache line. Arenas and their tensors begin at multiples of it.
 inline constexpr std::size_t arena_alignment = 64;
 
 /// One zero-initialized block of a device's memory, aligned to a cache line. Move-only; the device outlives
@@ -20,7 +20,7 @@ class Arena {
   static constexpr std::size_t alignment = arena_alignment;
 
   Arena() = default;
-  /// Throws as memory.allocate() does.
+  /// @throws what memory.allocate() throws.
   explicit Arena(std::size_t size, Memory& memory = host_memory())
       : data_(static_cast<Real*>(memory.allocate(size * sizeof(Real))), Free{&memory}), size_(size) {}
 

@@ -34,8 +34,8 @@ struct ConvolutionShape {
   int batch = 0, height = 0, width = 0, channels = 0, window = 0;
   int out_height() const { return height - window + 1; }
   int out_width() const { return width - window + 1; }
-  /// Places of the window in all images.
-  int places() const { return batch * out_height() * out_width(); }
+  /// Window positions in all images.
+  int window_positions() const { return batch * out_height() * out_width(); }
   int window_size() const { return channels * window * window; }
 };
 
@@ -55,13 +55,14 @@ struct AdamwStep {
   double correction1 = 1, correction2 = 1;  ///< 1 - beta^t
 };
 
-/// What is done with parameters and their gradients, whatever a model computes with. See Compute.
+/// Operations on parameters and their gradients, independent of the model's precision (see Compute).
 ///
-/// A step's course: begin_step(); for each chunk a model's gradients, look_at() each as soon as it is
-/// complete, and end_chunk(); after the reduction decide(), adamw() where it says so, end_step(), and
-/// outcome(). Only outcome() waits for a device that works by itself, which the next step may be given
-/// before: one outcome, of the step before, may be owed when a step begins. What is not pure here is the
-/// host's way.
+/// A step calls begin_step(); for each chunk the model's gradients, check_finite() on each gradient as soon
+/// as it is complete, and end_chunk(); after the reduction decide(), adamw() if decide() allows it,
+/// end_step(), and outcome().
+/// On an asynchronous device only outcome() waits. The next step may begin before it: at most one outcome,
+/// that of the previous step, may be outstanding then. The functions that are not pure here do this on the
+/// host.
 template <typename Real>
 class UpdateCompute {
  public:
@@ -69,42 +70,42 @@ class UpdateCompute {
 
   /// For the start line, e.g. "cpu (avx512, oneDNN 2.6.3, 2 threads)".
   virtual std::string describe() const = 0;
-  /// Where everything that it is given lies, tokens excepted: those are the host's and may change when a call
-  /// returns.
+  /// The memory of all operands except tokens. Tokens are in host memory and may change once a call returns.
   virtual Memory& memory() { return host_memory(); }
-  /// On which it works, in the order of calls; null: a call returns when its work is done.
+  /// The stream that runs all work in the order of calls. Null: a call returns when its work is done.
   virtual Stream stream() const { return nullptr; }
-  /// Returns when it has done all that it was asked for.
+  /// Waits for all enqueued work.
   virtual void wait() {}
 
   virtual void begin_step(std::size_t chunks);
-  /// Remembers whether it is finite.
-  virtual void look_at(const Real* gradient, std::size_t count);
-  /// Writes the slots of this rank's chunk number `chunk`. `scale` makes the last loss one of the global
-  /// mean.
+  /// Records whether all elements are finite.
+  virtual void check_finite(const Real* gradient, std::size_t count);
+  /// Writes the reduced scalars (ReducedScalar) of this rank's chunk number `chunk`. `scale` turns the last
+  /// loss into its share of the global mean.
   virtual void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots);
-  /// Takes the reduced slots and gradients. Returns their norm; nothing when one of them is not finite, and
-  /// nothing may be updated. A device that decides by itself returns 0: its adamw() clips to `clip` (0: no
-  /// clipping) and updates nothing when it may not.
+  /// Takes the reduced scalars and gradients. Returns the gradients' norm, or nothing if a value is not
+  /// finite: then nothing may be updated. An asynchronous device decides later and returns 0: its adamw()
+  /// clips to `clip` (0: no clipping) and updates nothing if a value is not finite.
   virtual std::optional<double> decide(const Real* slots, const Real* gradients, std::size_t count,
                                        double clip);
-  /// All of the step was asked for.
+  /// Call after all work of the step is enqueued.
   virtual void end_step() {}
-  /// Done once outcome() need not wait, for Communicator::synchronize(); null: it never waits.
+  /// A stream that is idle once outcome() need not wait, for Communicator::synchronize(). Null: outcome()
+  /// never waits.
   virtual Stream outcome_stream() { return nullptr; }
-  /// Of the oldest step that it was not asked for yet.
+  /// The outcome of the oldest step whose outcome was not read yet.
   virtual StepOutcome outcome();
 
-  /// Of the last cross-entropy: the sum over its rows. Waits.
+  /// The last cross-entropy's sum over its rows. Waits.
   virtual double loss() { return loss_; }
 
   /// Sum of squares in double; the same bits for any number of threads and any instruction set.
   virtual double sum_of_squares(const Real* x, std::size_t count) = 0;
   /// One AdamW update of `parameter` and its moments; the same bits for any number of threads and any
-  /// instruction set. `rounded`, unless it is null, gets the new parameters as round() makes them.
+  /// instruction set. `rounded`, unless null, gets the new parameters rounded as round() does.
   virtual void adamw(const AdamwStep& step, Real* parameter, const Real* gradient, Real* moment1,
                      Real* moment2, bfloat16* rounded, std::size_t count) = 0;
-  /// To the nearest bfloat16, to even of two; NaN stays NaN.
+  /// Rounds to the nearest bfloat16, ties to even; NaN stays NaN.
   virtual void round(const Real* parameter, bfloat16* rounded, std::size_t count) = 0;
 
  protected:
@@ -122,8 +123,8 @@ template <typename Real>
 class Compute : public UpdateCompute<Accurate<Real>> {
  public:
   virtual void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) = 0;
-  /// Of out[rows, to] = input[rows, from]·weight^T + bias: overwrites d_weight[to, from] = d_out^T·input and,
-  /// unless it is null, d_bias[to], the sum of d_out's rows.
+  /// The gradient of out[rows, to] = input[rows, from]·weight^T + bias: overwrites d_weight[to, from] =
+  /// d_out^T·input and, unless it is null, d_bias[to], the sum of d_out's rows.
   virtual void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out,
                                Accurate<Real>* d_weight, Accurate<Real>* d_bias) = 0;
 
@@ -169,37 +170,37 @@ class Compute : public UpdateCompute<Accurate<Real>> {
   virtual void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out,
                                   const Accurate<Real>* log_sum, const Real* d_out, Real* d_qkv) = 0;
 
-  /// How many logits a row of cross_entropy() has, at least `classes`.
-  virtual int row_of_logits(int classes) const { return classes; }
-  /// loss() is then the sum over rows of the cross-entropy (nats) of softmax(logits[row]) against
-  /// targets[row]. With a non-zero gradient_scale, logits [rows, row_of_logits(classes)] are replaced by
-  /// gradient_scale * d sum / d logits, zero beyond the classes.
-  virtual void classify(Real* logits, const Token* targets, int rows, int classes,
-                        Accurate<Real> gradient_scale) = 0;
-  /// The same, and the loss.
+  /// The row length of cross_entropy()'s logits: `classes`, possibly padded.
+  virtual int padded_classes(int classes) const { return classes; }
+  /// Afterwards loss() returns the sum over rows of the cross-entropy (nats) of softmax(logits[row]) against
+  /// targets[row]. With a non-zero gradient_scale, logits [rows, padded_classes(classes)] are replaced by
+  /// gradient_scale * d sum / d logits, zero in the padding.
+  virtual void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                                     Accurate<Real> gradient_scale) = 0;
+  /// compute_cross_entropy(), then loss().
   double cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                        Accurate<Real> gradient_scale) {
-    classify(logits, targets, rows, classes, gradient_scale);
+    compute_cross_entropy(logits, targets, rows, classes, gradient_scale);
     return this->loss();
   }
 
-  /// columns[place, (channel, y, x)] = the window's pixels: a convolution is a product with weights [out,
-  /// channels, window, window].
+  /// columns[position, (channel, y, x)] = the window's pixels: a convolution is then a product with weights
+  /// [out, channels, window, window].
   virtual void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) = 0;
-  /// The transpose: overwrites d_images with the sums of what windows have of each pixel.
+  /// The transpose of unfold(): overwrites each pixel of d_images with the sum of its entries in d_columns.
   virtual void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) = 0;
   /// out = max(0, scale[image, channel] * the largest of each 2 x 2 pixels of images [batch, height, width,
   /// channels]). scale >= 0; null: 1.
   virtual void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) = 0;
-  /// Overwrites d_images. Of equal pixels the first gets the gradient.
+  /// Overwrites d_images. The first of equal largest pixels gets the gradient.
   virtual void max_pool_relu_backward(const PoolShape& shape, const Real* images, const Real* scale,
                                       const Real* out, const Real* d_out, Real* d_images) = 0;
   /// out = max(0, scale * x), [count]; scale >= 0, null: 1.
   virtual void relu(const Real* x, const Real* scale, Real* out, std::size_t count) = 0;
-  /// d_inout to the gradient of x.
+  /// Replaces d_inout, the gradient of out, by the gradient of x.
   virtual void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) = 0;
-  /// Rows whose largest logit (the first of equal ones) is the target's.
-  virtual std::int64_t count_right(const Real* logits, const Token* targets, int rows, int classes) = 0;
+  /// The number of rows whose largest logit (the first of equal ones) is the target's.
+  virtual std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) = 0;
 };
 
 }  // namespace muster::compute

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step's end on the host.
+// UpdateCompute's default: finite checks and the decision about an update on the host.
 #include <cmath>
 
 #include "compute/compute.hpp"
@@ -14,7 +14,7 @@ void UpdateCompute<Real>::begin_step(std::size_t chunks) {
 }
 
 template <typename Real>
-void UpdateCompute<Real>::look_at(const Real* gradient, std::size_t count) {
+void UpdateCompute<Real>::check_finite(const Real* gradient, std::size_t count) {
   chunk_is_finite_ = chunk_is_finite_ && std::isfinite(sum_of_squares(gradient, count));
 }
 
@@ -22,7 +22,7 @@ template <typename Real>
 void UpdateCompute<Real>::end_chunk(std::size_t chunk, double scale, bool stop, bool failed, Real* slots) {
   const bool finite = chunk_is_finite_ && std::isfinite(loss());
   slots[loss_slot] = static_cast<Real>(loss() * scale);
-  slots[not_finite_slot] = finite ? Real(0) : Real(1);
+  slots[non_finite_slot] = finite ? Real(0) : Real(1);
   slots[stop_slot] = stop ? Real(1) : Real(0);
   slots[failed_slot] = failed ? Real(1) : Real(0);
   step_.chunk_is_finite[chunk] = finite;
@@ -37,7 +37,7 @@ std::optional<double> UpdateCompute<Real>::decide(const Real* slots, const Real*
   step_.any_failed = slots[failed_slot] > 0;
   step_.gradient_norm = std::sqrt(sum_of_squares(gradients, count));
   step_.finite =
-      slots[not_finite_slot] == 0 && std::isfinite(step_.gradient_norm) && std::isfinite(step_.loss);
+      slots[non_finite_slot] == 0 && std::isfinite(step_.gradient_norm) && std::isfinite(step_.loss);
   if (!step_.finite) return std::nullopt;
   return step_.gradient_norm;
 }

@@ -11,20 +11,20 @@ namespace muster::compute {
 namespace {
 
 constexpr std::size_t cache_line = 64;
-/// Of x86-64, and of AArch64 with pages of 4 KiB; with others it is an alignment like any.
+/// The size on x86-64, and on AArch64 with 4-KiB pages; elsewhere it is only an alignment.
 constexpr std::size_t huge_page = std::size_t{2} << 20;
-/// Smaller blocks stay as they are: rounding them up to huge pages would waste too much.
-constexpr std::size_t least_huge = 8 * huge_page;
+/// Smaller blocks use ordinary pages: rounding them up to huge pages would waste too much memory.
+constexpr std::size_t min_huge_block = 8 * huge_page;
 
 }  // namespace
 
 void* allocate_pages(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const std::size_t alignment = bytes >= least_huge ? huge_page : cache_line;
+  const std::size_t alignment = bytes >= min_huge_block ? huge_page : cache_line;
   void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  // A system without huge pages refuses, and nothing is lost.
+  // Fails harmlessly on a system without huge pages.
   if (alignment == huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
 #endif
   std::memset(memory, 0, bytes);

@@ -5,9 +5,9 @@
 
 namespace muster::compute {
 
-/// Zeroed host memory, at the start of a cache line; blocks of many megabytes in huge pages where the system
-/// gives them (transparent_hugepage: always or madvise), which spares matrix products and updates most misses
-/// of the address cache. For free_pages(). Null for 0 bytes.
+/// Zeroed host memory, aligned to a cache line; free it with free_pages(). Blocks of at least 16 MiB use huge
+/// pages if transparent_hugepage is always or madvise, which avoids most TLB misses of matrix products and
+/// updates. Null for 0 bytes.
 /// @throws std::bad_alloc
 void* allocate_pages(std::size_t bytes);
 void free_pages(void* memory) noexcept;

@@ -5,7 +5,7 @@
 
 namespace muster::compute {
 
-/// A device's memory, where its arenas come from.
+/// A device's memory, from which arenas are allocated.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -14,12 +14,12 @@ class Memory {
   virtual void free(void* memory) noexcept = 0;
   /// True when the host can read and write it.
   virtual bool is_host() const noexcept = 0;
-  /// From and to host memory, after all that the device was asked for; they wait.
+  /// Copy from and to host memory after all enqueued work, and wait for the copy.
   virtual void copy_in(void* to, const void* host, std::size_t bytes) = 0;
   virtual void copy_out(void* host, const void* from, std::size_t bytes) = 0;
 };
 
-/// The host's. allocate() throws std::bad_alloc.
+/// Host memory. allocate() throws std::bad_alloc.
 Memory& host_memory();
 
 }  // namespace muster::compute

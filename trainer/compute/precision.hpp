@@ -14,8 +14,8 @@ struct AccurateOf<bfloat16> {
   using type = float;
 };
 
-/// Beside weights and activations in Real stand parameters, their gradients, the optimizer's moments and all
-/// statistics in this type: float for bfloat16, else Real itself. Sums are formed in it.
+/// The type of parameters, their gradients, optimizer moments, statistics and sums when weights and
+/// activations are Real: float for bfloat16, else Real itself.
 template <typename Real>
 using Accurate = typename AccurateOf<Real>::type;
 

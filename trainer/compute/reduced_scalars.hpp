@@ -3,9 +3,9 @@
 
 namespace muster::compute {
 
-/// Scalars that stand before the gradients and travel with them: sums over all chunks of all ranks. The loss
+/// Scalars in front of the gradients that are reduced with them: sums over all chunks of all ranks. The loss
 /// is the mean over the global batch; the others count chunks whose loss or gradients were not finite, and
-/// chunks of ranks that want to stop or have failed.
-enum StepSlot { loss_slot, not_finite_slot, stop_slot, failed_slot, step_slots };
+/// chunks of ranks that request a stop or have failed.
+enum ReducedScalar { loss_slot, non_finite_slot, stop_slot, failed_slot, reduced_scalar_count };
 
 }  // namespace muster::compute

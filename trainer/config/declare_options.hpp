@@ -7,37 +7,37 @@
 #include <optional>
 #include <string>
 
-#include "config/options.hpp"
 #include "config/option_validators.hpp"
+#include "config/options.hpp"
 
 namespace muster {
 
-/// Every option that is a setting, bound to `options`, whose values are the defaults. The text of a default
-/// reads back as the same value.
+/// Declares every option that is a setting, bound to `options`, whose values are the defaults. The text of a
+/// default parses to the same value.
 void declare_options(CLI::App& app, Options& options);
 
-/// A value as it is given; empty: not set.
+/// A value as text, as the command line takes it; empty: not set.
 template <typename T>
-std::string text_of(const T& value) {
+std::string format_value(const T& value) {
   return fmt::format("{}", value);
 }
 template <typename T>
-std::string text_of(const std::optional<T>& value) {
-  return value ? text_of(*value) : "";
+std::string format_value(const std::optional<T>& value) {
+  return value ? format_value(*value) : "";
 }
 
-/// One option of a group. Its default is told with all digits, which CLI11's own capture_default_str() does
-/// not.
+/// Adds an option to a group. Help shows its default with all digits, which CLI11's capture_default_str()
+/// does not.
 template <typename T>
 CLI::Option* add_option(CLI::App& app, const char* group, const char* name, T& value,
                         const char* description) {
   return app.add_option(name, value, description)
       ->group(group)
-      ->default_function([&value] { return text_of(value); })
+      ->default_function([&value] { return format_value(value); })
       ->capture_default_str();
 }
 
-/// A setting that is on or off: "--name" and "--no-name" on the command line, true or false elsewhere.
+/// Adds a boolean setting: "--name" and "--no-name" on the command line, true or false elsewhere.
 inline CLI::Option* add_switch(CLI::App& app, const char* group, const std::string& name, bool& value,
                                const char* description) {
   return app.add_flag("--" + name + ",!--no-" + name, value, description)

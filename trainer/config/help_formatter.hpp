@@ -6,7 +6,7 @@
 
 namespace muster {
 
-/// Help without CLI11's mark of the words that switch something off, and with a range's type once.
+/// Removes CLI11's "{false}" after the --no- forms, and the type's name where a range follows it.
 class PlainFormatter : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {

@@ -15,34 +15,34 @@
 
 namespace muster {
 
-/// True when all of the text is one number of this type.
+/// True when the whole text is one number of this type.
 template <typename Number>
-bool reads_as(const std::string& text, Number& value) {
+bool parse_number(const std::string& text, Number& value) {
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, value);
   return read.ptr == end && read.ec == std::errc();
 }
 
-/// Digits, and a value within the limits: "12.5", "1k", "nan" and what overflows are none.
-template <typename Whole>
-CLI::Validator whole_number(Whole low, Whole high) {
-  const auto complaint = [low, high](const std::string& text) {
-    Whole value = 0;
-    if (reads_as(text, value) && value >= low && value <= high) return std::string();
-    return fmt::format("'{}' is no whole number from {} to {}", text, low, high);
+/// Accepts integers from `low` to `high`. "12.5", "1k", "nan" and values that overflow are refused.
+template <typename Integer>
+CLI::Validator integer(Integer low, Integer high) {
+  const auto validate = [low, high](const std::string& text) {
+    Integer value = 0;
+    if (parse_number(text, value) && value >= low && value <= high) return std::string();
+    return fmt::format("'{}' must be an integer from {} to {}", text, low, high);
   };
-  return {complaint, fmt::format("INT in [{} - {}]", low, high)};
+  return {validate, fmt::format("INT in [{} - {}]", low, high)};
 }
 
-/// A number for which `fits` holds, "from 0 to 1" for instance.
+/// Accepts numbers for which `fits` returns true. `limits` describes them in the message, e.g. "from 0 to 1".
 inline CLI::Validator number(const std::string& limits, const std::function<bool(double)>& fits,
                              const std::string& description = "") {
-  const auto complaint = [limits, fits](const std::string& text) {
+  const auto validate = [limits, fits](const std::string& text) {
     double value = 0;
-    if (reads_as(text, value) && fits(value)) return std::string();
-    return fmt::format("'{}' is no number {}", text, limits);
+    if (parse_number(text, value) && fits(value)) return std::string();
+    return fmt::format("'{}' must be a number {}", text, limits);
   };
-  return {complaint, description};
+  return {validate, description};
 }
 
 inline CLI::Validator number(double low, double high) {
@@ -53,13 +53,13 @@ inline CLI::Validator number(double low, double high) {
 }
 
 inline CLI::Validator one_of(const std::vector<std::string>& names) {
-  const auto complaint = [names](const std::string& text) {
+  const auto validate = [names](const std::string& text) {
     if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
-    const auto meant = nearest_name(text, names);
+    const auto suggestion = suggest_name(text, names);
     return fmt::format("'{}' is none of {}{}", text, fmt::join(names, ", "),
-                       meant ? "; did you mean " + *meant + "?" : "");
+                       suggestion ? "; did you mean " + *suggestion + "?" : "");
   };
-  return {complaint, ""};
+  return {validate, ""};
 }
 
 }  // namespace muster

@@ -8,21 +8,22 @@
 #include <cmath>
 
 #include "config/declare_options.hpp"
-#include "config/setting_sources.hpp"
 #include "config/option_validators.hpp"
+#include "config/setting_sources.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
 namespace {
 
-constexpr std::int64_t most_steps = 1'000'000'000'000;
-/// Rows of one rank's activations: far beyond a CPU's reach, and all index arithmetic stays within an int.
-constexpr std::int64_t most_tokens = 1 << 22;
+constexpr std::int64_t max_steps = 1'000'000'000'000;
+/// Upper bound of one rank's activation rows: far more than a CPU can train on, and index arithmetic stays
+/// within an int.
+constexpr std::int64_t max_tokens = 1 << 22;
 
 const std::map<std::string, Device> devices{
     {"auto", Device::automatic}, {"cpu", Device::cpu}, {"cuda", Device::cuda}};
 
-CLI::Validator not_negative() {
+CLI::Validator non_negative() {
   return number("at or above 0", [](double value) { return std::isfinite(value) && value >= 0; });
 }
 
@@ -39,8 +40,8 @@ void add_data_options(CLI::App& app, Options& o) {
              "instead")
       ->check(number(0, 0.9));
   add_option(app, "Data", "--validation-tokens", o.validation_tokens,
-             "Validate on so many of the held-out tokens at most, the first ones; 0: on all")
-      ->check(whole_number(std::int64_t{0}, most_steps));
+             "Validate on at most this many held-out tokens, the first ones; 0: on all")
+      ->check(integer(std::int64_t{0}, max_steps));
 }
 
 void add_model_options(CLI::App& app, Options& o) {
@@ -51,86 +52,86 @@ void add_model_options(CLI::App& app, Options& o) {
       ->type_name(fmt::format("{}", fmt::join(model_names(), "|")))
       ->check(one_of(model_names()));
   add_option(app, group, "--layers", o.shape.layers, "Transformer layers, instead of the model's")
-      ->check(whole_number(1, 1024));
+      ->check(integer(1, 1024));
   add_option(app, group, "--heads", o.shape.heads,
              "Attention heads, instead of the model's; must divide the width")
-      ->check(whole_number(1, 1024));
+      ->check(integer(1, 1024));
   add_option(app, group, "--width", o.shape.width, "Width of the residual stream, instead of the model's")
-      ->check(whole_number(1, 65536));
+      ->check(integer(1, 65536));
   add_option(app, group, "--context", o.shape.context,
              "Tokens in a training sequence, instead of the model's")
-      ->check(whole_number(1, 65536));
+      ->check(integer(1, 65536));
   add_option(app, group, "--vocabulary", o.shape.vocabulary,
-             "Every token is below it; a text's tokens are its bytes")
-      ->check(whole_number(2, compute::most_tokens_in_vocabulary));
+             "Vocabulary size: every token is below it; a text's tokens are its bytes")
+      ->check(integer(2, compute::most_tokens_in_vocabulary));
 }
 
 void add_training_options(CLI::App& app, Options& o) {
   const char* group = "Training";
   add_option(app, group, "--batch", o.batch, "Samples (sequences, images) per step over all ranks together")
-      ->check(whole_number(1, 1 << 20));
+      ->check(integer(1, 1 << 20));
   add_option(app, group, "--steps", o.steps, "Updates in the whole run")
-      ->check(whole_number(std::int64_t{1}, most_steps));
-  add_option(
-      app, group, "--learning-rate", o.learning_rate,
-      "Peak learning rate; GPT-2's sizes have lower ones as long as none is given, 6e-4 (124M) to 2e-4 "
-      "(1558M)")
+      ->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, group, "--learning-rate", o.learning_rate,
+             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M)")
       ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
   add_option(app, group, "--min-learning-rate", o.min_learning_rate,
              "Learning rate at the last step; for GPT-2's sizes a tenth of their peak")
-      ->check(not_negative());
+      ->check(non_negative());
   add_option(app, group, "--warmup", o.warmup,
-             "Steps of linear rise to the peak; a half cosine falls after them")
-      ->check(whole_number(std::int64_t{0}, most_steps));
+             "Steps of linear rise to the peak, before the half-cosine decay")
+      ->check(integer(std::int64_t{0}, max_steps));
   add_option(app, group, "--weight-decay", o.adamw.weight_decay, "AdamW's decay of matrices and embeddings")
-      ->check(not_negative());
+      ->check(non_negative());
   add_option(app, group, "--beta1", o.adamw.beta1, "AdamW's decay of the first moment")->check(below_one());
   add_option(app, group, "--beta2", o.adamw.beta2, "AdamW's decay of the second moment")->check(below_one());
   add_option(app, group, "--clip", o.adamw.clip, "Largest global gradient norm; 0: no clipping")
-      ->check(not_negative());
+      ->check(non_negative());
   add_option(app, group, "--dtype", o.dtype,
-             "What the model computes in; with bf16 parameters, their gradients and AdamW's moments stay in "
+             "Type that the model computes in; with bf16, parameters, gradients and AdamW's moments stay in "
              "float32")
       ->type_name("fp32|bf16")
       ->check(one_of({"fp32", "bf16"}));
   add_switch(app, group, "deterministic", o.deterministic,
              "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");
   add_option(app, group, "--chunk", o.chunk,
-             "Samples in a chunk with --deterministic; each is computed by itself")
-      ->check(whole_number(1, 1 << 20));
+             "Samples in a chunk with --deterministic; each chunk is computed by itself")
+      ->check(integer(1, 1 << 20));
   add_switch(
       app, group, "shard-optimizer", o.shard_optimizer,
       "Each rank keeps the optimizer's state of its part of the parameters only (ZeRO-1): the same bits, "
-      "less memory, half as much again to communicate");
+      "less memory, 1.5 times as much communication");
   add_option(app, group, "--stop-after-skipped", o.stop_after_skipped,
-             "End the run when so many updates in a row were skipped because loss or gradients were not "
+             "End the run after this many updates in a row were skipped because loss or gradients were not "
              "finite")
-      ->check(whole_number(std::int64_t{1}, most_steps));
-  add_option(app, group, "--seed", o.seed, "Of initial weights and the order of samples")
-      ->check(whole_number(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
+      ->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, group, "--seed", o.seed, "Seed of the initial weights and the order of samples")
+      ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
 }
 
 void add_output_options(CLI::App& app, Options& o) {
   const char* group = "Output";
   add_option(app, group, "--output", o.output,
              "Folder for checkpoints, metrics, status, summary, plot and report; created");
-  add_option(app, group, "--resume", o.resume,
-             "auto: go on from the output folder's newest good checkpoint, if any; off: start anew; or from "
-             "this checkpoint (a folder step-…)")
+  add_option(
+      app, group, "--resume", o.resume,
+      "auto: continue from the output folder's newest good checkpoint, if any; off: start anew; FOLDER: "
+      "continue from this checkpoint (step-…)")
       ->type_name("auto|off|FOLDER");
   add_option(app, group, "--eval-every", o.eval_every, "Steps between validations; 0: only at the end")
-      ->check(whole_number(std::int64_t{0}, most_steps));
+      ->check(integer(std::int64_t{0}, max_steps));
   add_option(app, group, "--checkpoint-every", o.checkpoint_every,
              "Steps between checkpoints; 0: only at the end")
-      ->check(whole_number(std::int64_t{0}, most_steps));
-  add_option(app, group, "--keep", o.keep, "Good checkpoints that stay; older ones are removed")
-      ->check(whole_number(std::int64_t{1}, most_steps));
-  add_option(app, group, "--status", o.status,
-             "File that says in a line whether the run is finished or to be started again; if not given, "
-             "status.json in the output folder")
+      ->check(integer(std::int64_t{0}, max_steps));
+  add_option(app, group, "--keep", o.keep, "Number of good checkpoints to keep; older ones are removed")
+      ->check(integer(std::int64_t{1}, max_steps));
+  add_option(
+      app, group, "--status", o.status,
+      "File with one line that says whether the run is finished or should be started again; if not given, "
+      "status.json in the output folder")
       ->type_name("FILE");
   add_option(app, group, "--log-every", o.log_every,
-             "Seconds between progress lines where output is no terminal")
+             "Seconds between progress lines when output is not a terminal")
       ->type_name("SECONDS")
       ->check(number(0, 86400));
   add_switch(app, group, "tensorboard", o.tensorboard,
@@ -153,31 +154,32 @@ void add_machine_options(CLI::App& app, Options& o) {
       ->capture_default_str();
   add_option(app, group, "--threads", o.threads,
              "Compute threads per rank; 0: OMP_NUM_THREADS, else this rank's fair share of its CPUs")
-      ->check(whole_number(0, 4096));
+      ->check(integer(0, 4096));
   add_switch(app, group, "mfu", o.mfu,
-             "Measure at start, for 0.3 s, what these processors reach, and tell how much of it is used");
+             "Measure the peak FLOP/s at start, for 0.3 s, and report how much of it is used");
 }
 
 void require(bool fine, const std::string& text) {
   if (!fine) throw Error(ErrorCode::usage, text + " (see muster-train --help)");
 }
 
-/// "--steps 50 (run.toml:3)"; nothing more where it stood on the command line.
+/// "--steps 50 (run.toml:3)"; no source in parentheses for the command line.
 template <typename Value>
-std::string told(const Options& o, const std::string& name, const Value& value) {
+std::string describe_setting(const Options& o, const std::string& name, const Value& value) {
   const auto origin = o.origins.find(name);
   const std::string from = origin == o.origins.end() ? "the default" : origin->second;
   return fmt::format("--{} {}{}", name, value, from == "command line" ? "" : " (" + from + ")");
 }
 
-/// Somebody's wish; a file of --print-config also holds all the defaults.
-bool wished(const Options& o, const std::string& name, bool differs_from_default) {
+/// True when the user set this option. A settings file does not count when it has the default value, because
+/// --print-config writes all defaults.
+bool is_set_by_user(const Options& o, const std::string& name, bool differs_from_default) {
   const auto origin = o.origins.find(name);
   if (origin == o.origins.end()) return false;
-  return differs_from_default || origin->second == "command line" || origin->second == variable_of(name);
+  return differs_from_default || origin->second == "command line" || origin->second == to_variable_name(name);
 }
 
-/// The named size, with what single options say instead.
+/// Sets o.model: the preset's sizes, overridden by single options.
 void choose_model(Options& o) {
   const GptShape& shape = o.shape;
   const auto preset = models::gpt_preset(o.model_name);
@@ -188,9 +190,10 @@ void choose_model(Options& o) {
     const Options defaults;
     const std::string has_none =
         fmt::format(" has no effect with {}, whose files say what is held out: leave it out", o.model_name);
-    require(o.validation_tokens == 0, told(o, "validation-tokens", o.validation_tokens) + has_none);
-    require(!wished(o, "validation-fraction", o.validation_fraction != defaults.validation_fraction),
-            told(o, "validation-fraction", o.validation_fraction) + has_none);
+    require(o.validation_tokens == 0,
+            describe_setting(o, "validation-tokens", o.validation_tokens) + has_none);
+    require(!is_set_by_user(o, "validation-fraction", o.validation_fraction != defaults.validation_fraction),
+            describe_setting(o, "validation-fraction", o.validation_fraction) + has_none);
     return;
   }
   o.model = {shape.layers.value_or(preset->layers), shape.heads.value_or(preset->heads),
@@ -198,8 +201,8 @@ void choose_model(Options& o) {
              shape.vocabulary.value_or(preset->vocabulary)};
 }
 
-/// For sizes of GPT-2 the peak of GPT-3's nearest size, which falls to a tenth (Brown et al. 2020, table 2.1
-/// and appendix B).
+/// Peak learning rate for sizes of GPT-2: that of GPT-3's nearest size, which falls to a tenth (Brown et al.
+/// 2020, table 2.1 and appendix B).
 std::optional<double> gpt2_peak_rate(const std::string& model_name) {
   static const std::map<std::string, double> rates{
       {"gpt2-124M", 6e-4}, {"gpt2-350M", 3e-4}, {"gpt2-774M", 2.5e-4}, {"gpt2-1558M", 2e-4}};
@@ -214,24 +217,26 @@ void choose_learning_rate(Options& o) {
   if (!o.origins.contains("min-learning-rate")) o.min_learning_rate = *peak / 10;
 }
 
-/// What somebody has asked for and would not get, because of something else.
-void refuse_without_effect(const Options& o) {
+/// Refuses settings that the user set and that have no effect because of another setting.
+void refuse_ineffective_settings(const Options& o) {
   const Options defaults;
-  require(!wished(o, "warmup", o.warmup != defaults.warmup) || o.warmup <= o.steps,
+  require(!is_set_by_user(o, "warmup", o.warmup != defaults.warmup) || o.warmup <= o.steps,
           fmt::format("{} is longer than {}: give fewer steps of warm-up, or more steps",
-                      told(o, "warmup", o.warmup), told(o, "steps", o.steps)));
-  require(o.deterministic || !wished(o, "chunk", o.chunk != defaults.chunk),
+                      describe_setting(o, "warmup", o.warmup), describe_setting(o, "steps", o.steps)));
+  require(o.deterministic || !is_set_by_user(o, "chunk", o.chunk != defaults.chunk),
           fmt::format("{} has a meaning with --deterministic only: leave it out, or add that",
-                      told(o, "chunk", o.chunk)));
-  require(o.device != Device::cuda || !wished(o, "threads", o.threads != defaults.threads),
-          fmt::format("{} has no effect with --device=cuda: leave it out", told(o, "threads", o.threads)));
+                      describe_setting(o, "chunk", o.chunk)));
+  require(o.device != Device::cuda || !is_set_by_user(o, "threads", o.threads != defaults.threads),
+          fmt::format("{} has no effect with --device=cuda: leave it out",
+                      describe_setting(o, "threads", o.threads)));
   if (o.validation_fraction > 0) return;
   const std::string none_held_out =
       fmt::format(" has no effect with {}, which holds nothing out: leave one of them out",
-                  told(o, "validation-fraction", o.validation_fraction));
-  require(o.eval_every == 0 || !wished(o, "eval-every", o.eval_every != defaults.eval_every),
-          told(o, "eval-every", o.eval_every) + none_held_out);
-  require(o.validation_tokens == 0, told(o, "validation-tokens", o.validation_tokens) + none_held_out);
+                  describe_setting(o, "validation-fraction", o.validation_fraction));
+  require(o.eval_every == 0 || !is_set_by_user(o, "eval-every", o.eval_every != defaults.eval_every),
+          describe_setting(o, "eval-every", o.eval_every) + none_held_out);
+  require(o.validation_tokens == 0,
+          describe_setting(o, "validation-tokens", o.validation_tokens) + none_held_out);
 }
 
 }  // namespace
@@ -243,7 +248,7 @@ const std::vector<std::string>& model_names() {
 }
 
 void declare_options(CLI::App& app, Options& options) {
-  // A job script's options come first and the user's after them: the last one counts.
+  // A job script's options come before the user's options: the last one counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_data_options(app, options);
   add_model_options(app, options);
@@ -252,21 +257,22 @@ void declare_options(CLI::App& app, Options& options) {
   add_machine_options(app, options);
 }
 
-void settle_options(Options& o) {
+void finalize_options(Options& o) {
   choose_model(o);
   choose_learning_rate(o);
   require(o.model.width % o.model.heads == 0,
           fmt::format("--width {} cannot be divided into --heads {} of equal width", o.model.width,
                       o.model.heads));
-  require(std::int64_t{o.batch} * o.model.context <= most_tokens,
+  require(std::int64_t{o.batch} * o.model.context <= max_tokens,
           fmt::format("--batch {} of --context {} is more than {} tokens a step", o.batch, o.model.context,
-                      most_tokens));
+                      max_tokens));
   require(o.min_learning_rate <= o.learning_rate,
-          fmt::format("{} is above {}: give a lower one", told(o, "min-learning-rate", o.min_learning_rate),
-                      told(o, "learning-rate", o.learning_rate)));
+          fmt::format("{} is above {}: give a lower one",
+                      describe_setting(o, "min-learning-rate", o.min_learning_rate),
+                      describe_setting(o, "learning-rate", o.learning_rate)));
   require(!o.output.empty(), "--output must name a folder");
   require(!o.resume.empty(), "--resume must be auto, off or a checkpoint's folder");
-  refuse_without_effect(o);
+  refuse_ineffective_settings(o);
 }
 
 }  // namespace muster

@@ -13,21 +13,21 @@
 
 namespace muster {
 
-/// What single options say of a GPT's size.
+/// Sizes of a GPT that were set by single options.
 struct GptShape {
   std::optional<int> layers, heads, width, context, vocabulary;
   bool operator==(const GptShape&) const = default;
 };
 
-/// Everything that a file, the environment and the command line say; see `muster-train --help`.
+/// All settings from the settings file, the environment and the command line; see `muster-train --help`.
 struct Options {
   std::string data = "/usr/share/common-licenses";
   double validation_fraction = 0.1;
-  std::int64_t validation_tokens = 0;  ///< at most; 0: all that is held out
+  std::int64_t validation_tokens = 0;  ///< most held-out tokens to validate on; 0: all
 
   std::string model_name = "small";  ///< one of model_names()
   GptShape shape;
-  models::GptConfig model;  ///< of a GPT: the named size with `shape`
+  models::GptConfig model;  ///< for a GPT: the named size with `shape` applied
 
   int batch = 12;
   std::int64_t steps = 2000;
@@ -35,7 +35,7 @@ struct Options {
   std::int64_t warmup = 100;
   AdamwSettings adamw;
   std::uint64_t seed = 1;
-  std::string dtype = "fp32";  ///< or "bf16": what the model computes in
+  std::string dtype = "fp32";  ///< or "bf16": type that the model computes in
   bool deterministic = false;
   int chunk = 1;
   bool shard_optimizer = false;
@@ -43,7 +43,7 @@ struct Options {
   std::string output = "muster-run";
   std::string resume = "auto";
   std::int64_t eval_every = 250, checkpoint_every = 500;
-  std::int64_t keep = 2;                ///< checkpoints that stay
+  std::int64_t keep = 2;                ///< number of good checkpoints to keep
   std::int64_t stop_after_skipped = 5;  ///< updates skipped in a row
   std::string status;                   ///< file; empty: status.json in the output folder
   double log_every = 5;
@@ -53,22 +53,22 @@ struct Options {
   int threads = 0;
   bool mfu = true;
 
-  /// Where the settings came from that are not defaults, by their names: "run.toml:3", "MUSTER_TRAIN_STEPS"
-  /// or "command line".
+  /// Sources of the settings that are not defaults, by setting name: "run.toml:3", "MUSTER_TRAIN_STEPS" or
+  /// "command line".
   std::map<std::string, std::string> origins;
 };
 
-/// The options, or nothing when --help, --version or --print-config was asked for and printed. What the
-/// command line says comes before the environment (MUSTER_TRAIN_LEARNING_RATE is --learning-rate), that
-/// before the file of --config (learning-rate = 0.01), and that before the defaults.
+/// The options; nothing when --help, --version or --print-config was given and its output is printed.
+/// Precedence, highest first: command line, environment (MUSTER_TRAIN_LEARNING_RATE is --learning-rate),
+/// settings file of --config (learning-rate = 0.01), defaults.
 /// @throws muster::Error with one line for people: usage, or system when the file cannot be read.
 std::optional<Options> parse_options(int argc, const char* const* argv);
 
-/// Sets `model` from the name and the shape, and the learning rates that `origins` does not have by the name.
+/// Sets `model` from the name and the shape, and the learning rates that `origins` does not contain.
 /// @throws muster::Error(ErrorCode::usage) when values contradict each other.
-void settle_options(Options& options);
+void finalize_options(Options& options);
 
-/// What --model takes.
+/// The values of --model.
 const std::vector<std::string>& model_names();
 
 }  // namespace muster

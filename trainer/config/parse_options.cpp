@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a file, the environment and the command line to options, each refused with where it stands.
+// Reads options from the settings file, the environment and the command line. Errors name the place of the
+// setting.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,11 +8,11 @@
 #include <cstdio>
 
 #include "config/declare_options.hpp"
-#include "config/setting_sources.hpp"
-#include "config/suggest_name.hpp"
-#include "config/parse_command.hpp"
 #include "config/help_formatter.hpp"
+#include "config/parse_command.hpp"
+#include "config/setting_sources.hpp"
 #include "config/settings.hpp"
+#include "config/suggest_name.hpp"
 #include "muster/error.hpp"
 #include "muster/version.hpp"
 
@@ -20,14 +21,13 @@ namespace {
 
 constexpr const char* footer =
     "Each setting is also a line of a TOML file (--config FILE: learning-rate = 0.01) and a variable\n"
-    "(MUSTER_TRAIN_LEARNING_RATE=0.01). The command line counts first, then the environment, then the file.\n"
-    "Settings that are not known are refused.\n\n"
-    "To begin with:\n"
+    "(MUSTER_TRAIN_LEARNING_RATE=0.01). Precedence, highest first: command line, environment, file.\n"
+    "Unknown settings are refused.\n\n"
+    "Example:\n"
     "  muster-train make-data language --output language\n"
     "  muster-train --data language --output run --steps 500\n"
-    "Ctrl-C saves it, and the same command goes on from there. Then open run/report.html, or run/loss.svg, "
-    "whose\n"
-    "curve comes down to the entropy rate that make-data has printed. More: muster-train(1).";
+    "Ctrl-C saves the run, and the same command continues it. Then open run/report.html or run/loss.svg:\n"
+    "the curve approaches the entropy rate that make-data has printed. More: muster-train(1).";
 
 struct CommandLine {
   Options options;
@@ -45,7 +45,7 @@ std::string first_line(std::string text) { return text.substr(0, text.find('\n')
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;
-  for (const Setting& setting : settings_of(Options{})) names.push_back(setting.name);
+  for (const Setting& setting : list_settings(Options{})) names.push_back(setting.name);
   return names;
 }
 
@@ -57,65 +57,66 @@ void declare_command_line(CLI::App& app, CommandLine& line) {
   app.add_option("--config", line.config, "Settings file, as --print-config prints it; MUSTER_TRAIN_CONFIG")
       ->group("Settings")
       ->type_name("FILE");
-  app.add_flag("--print-config", line.print_config,
-               "Print the settings in force and where each came from, and end")
+  app.add_flag("--print-config", line.print_config, "Print the settings in force and their sources, and exit")
       ->group("Settings");
 }
 
-/// An option that lost its value takes the next one for it.
+/// An option without a value takes the next option as its value.
 void refuse_swallowed_options(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& value : option->results()) {
       if (value.starts_with("--"))
-        refuse(fmt::format("{} wants a value and got {}", option->get_name(), value));
+        refuse(fmt::format("{} needs a value, but got {}", option->get_name(), value));
     }
   }
 }
 
 void parse(CLI::App& app, std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them in reverse order
   try {
     app.parse(arguments);
   } catch (const CLI::Success&) {
     throw;
   } catch (const CLI::ExtrasError&) {
     refuse_swallowed_options(app);
-    refuse(unknown_text(app.remaining().front(), app, {"make-data", "scaling"}));
+    refuse(describe_unknown_argument(app.remaining().front(), app, {"make-data", "scaling"}));
   } catch (const CLI::ArgumentMismatch& error) {
-    refuse(wants_a_value(error.what()));
+    refuse(describe_missing_value(error.what()));
   } catch (const CLI::ParseError& error) {
     refuse(first_line(error.what()));
   }
   refuse_swallowed_options(app);
 }
 
-std::vector<std::string> as_arguments(const GivenSetting& given) {
-  if (given.value.empty()) return {"--" + given.name, ""};  // "--name=" would take the next argument
+std::vector<std::string> to_arguments(const GivenSetting& given) {
+  if (given.value.empty())
+    return {"--" + given.name, ""};  // "--name=" would take the next argument as its value
   return {"--" + given.name + "=" + given.value};
 }
 
-/// Parses one setting by itself, so that what is wrong with it can be told with its place.
-void check_given(const GivenSetting& given) {
+/// Parses one setting alone, so that an error names the setting's place.
+void check_setting(const GivenSetting& given) {
   Options scratch;
   CLI::App app;
   app.set_help_flag();
   declare_options(app, scratch);
   const CLI::Option* option = app.get_option_no_throw("--" + given.name);
   const bool in_environment = given.where.starts_with(settings_variable_prefix);
-  const bool other_case = in_environment && given.where != variable_of(given.name);
+  const bool other_case = in_environment && given.where != to_variable_name(given.name);
   if (option == nullptr || option->get_single_name() != given.name || other_case) {
-    const auto meant = nearest_name(given.name, setting_names());
+    const auto suggestion = suggest_name(given.name, setting_names());
     const std::string hint =
-        meant ? "; did you mean " + (in_environment ? variable_of(*meant) : *meant) + "?" : "";
+        suggestion ? "; did you mean " + (in_environment ? to_variable_name(*suggestion) : *suggestion) + "?"
+                   : "";
     refuse(in_environment ? fmt::format("unknown variable {}{}", given.where, hint)
                           : fmt::format("{}: unknown setting '{}'{}", given.where, given.name, hint));
   }
   if (given.is_boolean && option->get_items_expected_max() > 0)
-    refuse(fmt::format("{}: {} is no switch: it wants a value", given.where, given.name));
+    refuse(fmt::format("{}: {} is not a switch: it needs a value", given.where, given.name));
   const bool is_switch = option->get_items_expected_max() == 0;
   if (is_switch && given.value.empty())
-    refuse(fmt::format("{}: {} wants true or false", given.where, given.name));
-  std::vector<std::string> arguments = as_arguments(given);
+    refuse(fmt::format("{}: {} must be true or false", given.where, given.name));
+  std::vector<std::string> arguments = to_arguments(given);
   std::reverse(arguments.begin(), arguments.end());
   try {
     app.parse(arguments);
@@ -124,7 +125,7 @@ void check_given(const GivenSetting& given) {
   }
 }
 
-std::vector<GivenSetting> gather(std::string config) {
+std::vector<GivenSetting> read_settings(std::string config) {
   std::vector<GivenSetting> in_environment = read_settings_environment(environ);
   std::erase_if(in_environment, [&](const GivenSetting& given) {
     if (given.name != "config") return false;
@@ -136,22 +137,23 @@ std::vector<GivenSetting> gather(std::string config) {
   return all;
 }
 
-void note_origins(const std::vector<GivenSetting>& given, const CLI::App& command_line, Options& options) {
+void record_origins(const std::vector<GivenSetting>& given, const CLI::App& command_line, Options& options) {
   for (const GivenSetting& setting : given) options.origins[setting.name] = setting.where;
   for (const CLI::Option* option : command_line.get_options()) {
     if (option->count() > 0) options.origins[option->get_single_name()] = "command line";
   }
 }
 
-/// `others` come before the command line and so give way to it.
-CommandLine parse_with(const std::vector<GivenSetting>& others, const std::vector<std::string>& arguments) {
+/// `lower_precedence` come before the command line, so the command line overrides them.
+CommandLine parse_with(const std::vector<GivenSetting>& lower_precedence,
+                       const std::vector<std::string>& arguments) {
   CommandLine line;
   CLI::App app;
   declare_command_line(app, line);
   std::vector<std::string> all;
-  for (const GivenSetting& given : others) {
-    check_given(given);
-    for (std::string& argument : as_arguments(given)) all.push_back(std::move(argument));
+  for (const GivenSetting& given : lower_precedence) {
+    check_setting(given);
+    for (std::string& argument : to_arguments(given)) all.push_back(std::move(argument));
   }
   all.insert(all.end(), arguments.begin(), arguments.end());
   parse(app, all);
@@ -168,21 +170,20 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "over the ranks\n"
       "of a job.\n"
       "Start it alone, with srun --mpi=pmix or with mpirun; every rank gets the same options.\n"
-      "Two commands stand beside it: muster-train make-data writes data to train on, muster-train scaling "
-      "compares runs;\n"
-      "each has a --help of its own.",
+      "Two more commands: muster-train make-data generates training data, muster-train scaling compares\n"
+      "runs; each has its own --help.",
       "muster-train");
   declare_command_line(app, alone);
   try {
     parse(app, arguments);
-  } catch (const CLI::Success& asked) {
-    app.exit(asked);
+  } catch (const CLI::Success& success) {
+    app.exit(success);
     return std::nullopt;
   }
-  const std::vector<GivenSetting> given = gather(alone.config);
+  const std::vector<GivenSetting> given = read_settings(alone.config);
   CommandLine line = parse_with(given, arguments);
-  note_origins(given, app, line.options);
-  settle_options(line.options);
+  record_origins(given, app, line.options);
+  finalize_options(line.options);
   if (!line.print_config) return line.options;
   fmt::print("{}", settings_as_toml(line.options));
   std::fflush(stdout);

@@ -14,24 +14,24 @@
 namespace muster {
 namespace {
 
-constexpr std::streamsize longest_file = 1 << 20;
+constexpr std::streamsize max_file_bytes = 1 << 20;
 
 std::string read_text(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string text(static_cast<std::size_t>(longest_file + 1), '\0');
-  file.read(text.data(), longest_file + 1);
+  std::string text(static_cast<std::size_t>(max_file_bytes + 1), '\0');
+  file.read(text.data(), max_file_bytes + 1);
   if (!file.is_open() || file.bad() || (errno != 0 && file.gcount() == 0)) {
     throw Error(ErrorCode::system,
                 fmt::format("cannot read the settings file {}: {}", path, std::strerror(errno)));
   }
-  if (file.gcount() > longest_file)
-    throw Error(ErrorCode::usage, fmt::format("{} is longer than 1 MiB: no settings file", path));
+  if (file.gcount() > max_file_bytes)
+    throw Error(ErrorCode::usage, fmt::format("{} is longer than 1 MiB: not a settings file", path));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
 }
 
-GivenSetting given(const std::string& name, const toml::node& value, const std::string& where) {
+GivenSetting make_setting(const std::string& name, const toml::node& value, const std::string& where) {
   if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
     throw Error(ErrorCode::usage, where + ": a name with control characters");
   if (const auto* text = value.as_string()) {
@@ -43,19 +43,18 @@ GivenSetting given(const std::string& name, const toml::node& value, const std::
   if (const auto* number = value.as_floating_point()) return {name, fmt::format("{}", number->get()), where};
   if (const auto* truth = value.as_boolean()) return {name, truth->get() ? "true" : "false", where, true};
   if (value.is_table())
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("{}: settings stand without sections, as in --print-config: not [{}]", where, name));
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: settings have no sections, as in --print-config: remove [{}]", where, name));
   throw Error(ErrorCode::usage,
-              fmt::format("{}: {} wants a number, a text in quotes, true or false", where, name));
+              fmt::format("{}: {} must be a number, a text in quotes, true or false", where, name));
 }
 
-/// In the order of lines.
-std::vector<GivenSetting> settings_of_document(const toml::table& document, const std::string& path) {
+/// Settings in the order of their lines.
+std::vector<GivenSetting> list_document_settings(const toml::table& document, const std::string& path) {
   std::vector<std::pair<std::uint32_t, GivenSetting>> found;
   for (const auto& [key, value] : document) {
     const std::uint32_t line = value.source().begin.line;
-    found.emplace_back(line, given(std::string(key.str()), value, fmt::format("{}:{}", path, line)));
+    found.emplace_back(line, make_setting(std::string(key.str()), value, fmt::format("{}:{}", path, line)));
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -66,13 +65,13 @@ std::vector<GivenSetting> settings_of_document(const toml::table& document, cons
 
 }  // namespace
 
-std::string variable_of(const std::string& setting) {
+std::string to_variable_name(const std::string& setting) {
   std::string name = settings_variable_prefix + setting;
   for (char& c : name) c = c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return name;
 }
 
-std::string setting_of(const std::string& variable) {
+std::string to_setting_name(const std::string& variable) {
   std::string name = variable.substr(std::strlen(settings_variable_prefix));
   for (char& c : name) c = c == '_' ? '-' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return name;
@@ -80,8 +79,8 @@ std::string setting_of(const std::string& variable) {
 
 std::vector<GivenSetting> read_settings_file(const std::string& path) {
   try {
-    return settings_of_document(read_toml(read_text(path)), path);
-  } catch (const NotToml& error) {
+    return list_document_settings(read_toml(read_text(path)), path);
+  } catch (const TomlError& error) {
     const std::string where = error.line() > 0 ? fmt::format("{}:{}", path, error.line()) : path;
     throw Error(ErrorCode::usage, fmt::format("{}: {}", where, error.what()));
   }
@@ -94,7 +93,7 @@ std::vector<GivenSetting> read_settings_environment(const char* const* environme
     const std::size_t equals = variable.find('=');
     if (equals == std::string::npos || !variable.starts_with(settings_variable_prefix)) continue;
     const std::string name = variable.substr(0, equals);
-    settings.push_back({setting_of(name), variable.substr(equals + 1), name});
+    settings.push_back({to_setting_name(name), variable.substr(equals + 1), name});
   }
   return settings;
 }

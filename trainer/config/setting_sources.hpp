@@ -6,26 +6,27 @@
 
 namespace muster {
 
-/// A setting that somebody wrote down outside of the command line.
+/// A setting from a settings file or the environment.
 struct GivenSetting {
   std::string name;   ///< "learning-rate"
-  std::string value;  ///< as it would stand behind --learning-rate=
+  std::string value;  ///< as on the command line after --learning-rate=
   std::string where;  ///< "run.toml:3" or "MUSTER_TRAIN_LEARNING_RATE"
   bool is_boolean = false;
 };
 
 inline constexpr const char* settings_variable_prefix = "MUSTER_TRAIN_";
 
-/// "learning-rate" as MUSTER_TRAIN_LEARNING_RATE, and back.
-std::string variable_of(const std::string& setting);
-std::string setting_of(const std::string& variable);
+/// Converts "learning-rate" to "MUSTER_TRAIN_LEARNING_RATE" and back.
+std::string to_variable_name(const std::string& setting);
+std::string to_setting_name(const std::string& variable);
 
-/// The settings of a TOML file, in the order of its lines: names and values, without sections.
-/// @throws muster::Error: system when it cannot be read, usage for what is no such file, with its line.
+/// Reads a TOML file of names and values without sections. Returns its settings in the order of lines.
+/// @throws muster::Error: system when the file cannot be read, usage with the line when it is not such a
+/// file.
 std::vector<GivenSetting> read_settings_file(const std::string& path);
 
-/// Those of `environment` ("NAME=value", ends with null) whose names begin with the prefix, whether they are
-/// known or not.
+/// The settings in `environment` ("NAME=value", ends with null): all variables with the prefix, whether the
+/// setting is known or not.
 std::vector<GivenSetting> read_settings_environment(const char* const* environment);
 
 }  // namespace muster

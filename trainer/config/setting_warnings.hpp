@@ -9,8 +9,8 @@
 
 namespace muster {
 
-/// One line for each setting that does less in this run than its name says. What was asked for and can never
-/// have an effect is refused by settle_options() instead; these depend on defaults, ranks or data.
-std::vector<std::string> setting_notes(const Options& options, int ranks, std::uint64_t samples_per_epoch);
+/// One line for each setting that has less effect in this run than its name says, depending on defaults,
+/// ranks or data. Settings that can never have an effect are refused by finalize_options() instead.
+std::vector<std::string> setting_warnings(const Options& options, int ranks, std::uint64_t samples_per_epoch);
 
 }  // namespace muster

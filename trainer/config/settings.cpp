@@ -11,8 +11,8 @@
 namespace muster {
 namespace {
 
-/// True when TOML's number of this text is read back as this very text.
-bool stays_as_number(const std::string& text) {
+/// True when TOML reads this text as a number that prints as the same text.
+bool round_trips_as_number(const std::string& text) {
   const char* const end = text.data() + text.size();
   std::int64_t whole = 0;
   if (const auto read = std::from_chars(text.data(), end, whole); read.ptr == end && read.ec == std::errc())
@@ -23,7 +23,7 @@ bool stays_as_number(const std::string& text) {
   return read.ptr == end && read.ec == std::errc() && digit(text.back()) && fmt::format("{}", number) == text;
 }
 
-std::string quoted(const std::string& text) {
+std::string quote(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
@@ -38,7 +38,7 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-std::vector<Setting> settings_of(const Options& options) {
+std::vector<Setting> list_settings(const Options& options) {
   Options copy = options;
   CLI::App app;
   app.set_help_flag();
@@ -54,15 +54,15 @@ std::vector<Setting> settings_of(const Options& options) {
 std::string settings_as_toml(const Options& options) {
   std::string out = fmt::format("# muster-train {}: settings in force\n", version);
   std::string group;
-  for (const Setting& setting : settings_of(options)) {
+  for (const Setting& setting : list_settings(options)) {
     if (setting.group != group) out += fmt::format("\n# {}\n", setting.group);
     group = setting.group;
     if (setting.value.empty()) {
       out += fmt::format("# {} is not set\n", setting.name);
       continue;
     }
-    const bool bare = setting.is_switch || stays_as_number(setting.value);
-    out += fmt::format("{} = {}", setting.name, bare ? setting.value : quoted(setting.value));
+    const bool bare = setting.is_switch || round_trips_as_number(setting.value);
+    out += fmt::format("{} = {}", setting.name, bare ? setting.value : quote(setting.value));
     if (const auto origin = options.origins.find(setting.name); origin != options.origins.end())
       out += fmt::format("  # {}", origin->second);
     out += '\n';

@@ -24,7 +24,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 namespace {
 
-/// "--lr" of "--learning-rate".
+/// "--learning-rate" to "--lr".
 std::string initials(std::string_view name) {
   const std::size_t dashes = std::min(name.find_first_not_of('-'), name.size());
   std::string out(name.substr(0, dashes));
@@ -34,21 +34,22 @@ std::string initials(std::string_view name) {
   return out;
 }
 
-/// The only name that begins with what was given, or that it is the initials of.
-std::optional<std::string> abbreviated_name(std::string_view given, const std::vector<std::string>& names) {
+/// The only name that begins with `given` or has `given` as its initials; nothing when there are several.
+std::optional<std::string> find_abbreviated_name(std::string_view given,
+                                                 const std::vector<std::string>& names) {
   if (given.find_first_not_of('-') == given.npos) return std::nullopt;
-  std::optional<std::string> meant;
+  std::optional<std::string> suggestion;
   for (const std::string& name : names) {
     const std::string letters = initials(name);
     const bool by_initials = given == letters && name.find('-', name.find_first_not_of('-')) != name.npos;
     if (!name.starts_with(given) && !by_initials) continue;
-    if (meant) return std::nullopt;
-    meant = name;
+    if (suggestion) return std::nullopt;
+    suggestion = name;
   }
-  return meant;
+  return suggestion;
 }
 
-std::vector<std::string_view> words_of(std::string_view name) {
+std::vector<std::string_view> split_words(std::string_view name) {
   std::vector<std::string_view> words;
   while (!name.empty()) {
     const std::size_t end = std::min(name.find('-'), name.size());
@@ -58,17 +59,18 @@ std::vector<std::string_view> words_of(std::string_view name) {
   return words;
 }
 
-/// The only name with the most words in common, its first one among them or all of it: --batch of
-/// "--batch-size", --eval-every of "--eval-interval", --steps of "--max-steps".
-std::optional<std::string> name_with_words_of(std::string_view given, const std::vector<std::string>& names) {
-  const auto wanted = words_of(given);
+/// The only name that shares the most words with `given`, where all words of the name or its first one are
+/// shared: --batch for "--batch-size", --eval-every for "--eval-interval", --steps for "--max-steps".
+std::optional<std::string> find_name_by_shared_words(std::string_view given,
+                                                     const std::vector<std::string>& names) {
+  const auto wanted = split_words(given);
   const auto is_wanted = [&](std::string_view word) {
     return std::find(wanted.begin(), wanted.end(), word) != wanted.end();
   };
   std::optional<std::string> best;
   std::ptrdiff_t most = 0;
   for (const std::string& name : names) {
-    const auto words = words_of(name);
+    const auto words = split_words(name);
     const auto shared = std::count_if(words.begin(), words.end(), is_wanted);
     const bool all = shared == static_cast<std::ptrdiff_t>(words.size());
     if (shared == 0 || shared < most || !(all || is_wanted(words.front()))) continue;
@@ -80,8 +82,8 @@ std::optional<std::string> name_with_words_of(std::string_view given, const std:
 
 }  // namespace
 
-std::optional<std::string> nearest_name(std::string_view given, const std::vector<std::string>& names) {
-  constexpr std::size_t longest = 64;  // no name is longer, and the time grows with the square
+std::optional<std::string> suggest_name(std::string_view given, const std::vector<std::string>& names) {
+  constexpr std::size_t longest = 64;  // no name is longer; the time grows with the square
   if (given.size() > longest) return std::nullopt;
   std::optional<std::string> nearest;
   std::size_t least = 0;
@@ -90,8 +92,8 @@ std::optional<std::string> nearest_name(std::string_view given, const std::vecto
     if (distance > std::max<std::size_t>(2, name.size() / 3) || distance >= name.size()) continue;
     if (!nearest || distance < least) nearest = name, least = distance;
   }
-  if (!nearest) nearest = abbreviated_name(given, names);
-  return nearest ? nearest : name_with_words_of(given, names);
+  if (!nearest) nearest = find_abbreviated_name(given, names);
+  return nearest ? nearest : find_name_by_shared_words(given, names);
 }
 
 }  // namespace muster

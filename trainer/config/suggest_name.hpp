@@ -8,13 +8,13 @@
 
 namespace muster {
 
-/// How many letters must be put in, left out, exchanged or swapped with their neighbour to make one of the
-/// other (optimal string alignment).
+/// Number of letters to insert, delete, replace or swap with a neighbour to turn one text into the other
+/// (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The name that was probably meant, when one is near enough: at most a third of its letters, and at least
-/// two, may be wrong. Of equally near ones the first; without any, the only one that begins so or has these
-/// initials, or that has the most words in common with it.
-std::optional<std::string> nearest_name(std::string_view given, const std::vector<std::string>& names);
+/// The name that the user probably meant: the nearest one with at most max(2, a third of its letters) wrong;
+/// the first of equally near ones. When none is near enough: the only name that begins with `given` or has
+/// these initials, or the one that shares the most words.
+std::optional<std::string> suggest_name(std::string_view given, const std::vector<std::string>& names);
 
 }  // namespace muster

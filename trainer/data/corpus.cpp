@@ -29,19 +29,19 @@ bool is_for_validation(const fs::path& path) {
 
 }  // namespace
 
-Corpus Corpus::read(const std::string& where, double validation_fraction, std::uint64_t most_held_out) {
+Corpus Corpus::read(const std::string& where, double validation_fraction, std::uint64_t max_held_out) {
   Corpus corpus;
-  const auto files = files_of(where);
-  corpus.of_shards_ =
+  const auto files = find_data_files(where);
+  corpus.has_shards_ =
       std::any_of(files.begin(), files.end(), [](const auto& file) { return is_shard(file.second); });
   TokenSequence training, held_out;
   for (const auto& [real, path] : files) {
-    if (corpus.of_shards_ && (!is_shard(path) || (validation_fraction == 0 && is_for_validation(path))))
+    if (corpus.has_shards_ && (!is_shard(path) || (validation_fraction == 0 && is_for_validation(path))))
       continue;
     const auto file = std::make_shared<const MappedFile>(path);
     ++corpus.file_count_;
     corpus.hash_ = file->fingerprint(corpus.hash_);
-    if (!corpus.of_shards_) {
+    if (!corpus.has_shards_) {
       training.append(file, 0, file->bytes().size(), 1);
       continue;
     }
@@ -49,20 +49,20 @@ Corpus Corpus::read(const std::string& where, double validation_fraction, std::u
     to.append(file, shard_header_bytes, tokens_in_shard(file->bytes(), path), 2);
   }
   if (held_out.empty()) {
-    corpus.cut(training, validation_fraction, where);
+    corpus.split_off_validation(training, validation_fraction, where);
   } else {
-    corpus.take_apart(std::move(training), std::move(held_out), where);
+    corpus.use_validation_shards(std::move(training), std::move(held_out), where);
   }
-  const std::uint64_t to_train_on = corpus.training_.size();
-  corpus.hash_ = hash_bytes(&to_train_on, sizeof to_train_on, corpus.hash_);
-  if (most_held_out > 0 && corpus.held_out_size_ > most_held_out) {
-    corpus.held_out_size_ = most_held_out;
-    corpus.held_out_ = corpus.held_out_.part(0, most_held_out + 1);
+  const std::uint64_t training_tokens = corpus.training_.size();
+  corpus.hash_ = hash_bytes(&training_tokens, sizeof training_tokens, corpus.hash_);
+  if (max_held_out > 0 && corpus.held_out_size_ > max_held_out) {
+    corpus.held_out_size_ = max_held_out;
+    corpus.held_out_ = corpus.held_out_.part(0, max_held_out + 1);
   }
   return corpus;
 }
 
-void Corpus::take_apart(TokenSequence training, TokenSequence held_out, const std::string& where) {
+void Corpus::use_validation_shards(TokenSequence training, TokenSequence held_out, const std::string& where) {
   if (training.empty()) refuse_corpus(where, "all shards are for validation (_val_): name some to train on");
   if (held_out.size() < 2) refuse_corpus(where, "its validation shards have one token: two are needed");
   held_out_size_ = held_out.size() - 1;
@@ -70,13 +70,14 @@ void Corpus::take_apart(TokenSequence training, TokenSequence held_out, const st
   held_out_ = std::move(held_out);
 }
 
-void Corpus::cut(const TokenSequence& all, double validation_fraction, const std::string& where) {
+void Corpus::split_off_validation(const TokenSequence& all, double validation_fraction,
+                                  const std::string& where) {
   if (all.empty()) refuse_corpus(where, "it is empty");
   held_out_size_ = static_cast<std::uint64_t>(static_cast<double>(all.size()) * validation_fraction);
   if (validation_fraction > 0 && held_out_size_ == 0) {
     refuse_corpus(where,
                   fmt::format("it has only {}, too few to hold out {:g} of them",
-                              plural(static_cast<std::int64_t>(all.size()), of_shards_ ? "token" : "byte"),
+                              plural(static_cast<std::int64_t>(all.size()), has_shards_ ? "token" : "byte"),
                               validation_fraction));
   }
   const std::uint64_t training_size = all.size() - held_out_size_;

@@ -22,7 +22,7 @@ void insert_file(const fs::path& name, Files& files) {
 
 [[noreturn]] void refuse_path(const fs::path& path, const std::string& why) {
   throw Error(ErrorCode::usage, fmt::format("cannot read {}: {} (--data takes a file, a folder, or a list of "
-                                            "files and patterns; muster-train make-data writes some)",
+                                            "files and patterns; muster-train make-data generates some)",
                                             path.string(), why));
 }
 
@@ -70,7 +70,7 @@ bool exists(const std::string& path) {
 
 }  // namespace
 
-std::map<fs::path, fs::path> files_of(const std::string& where) {
+std::map<fs::path, fs::path> find_data_files(const std::string& where) {
   Files files;
   const bool several = where.find_first_of(",*?[") != std::string::npos;
   if (!several || exists(where)) {

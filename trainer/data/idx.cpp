@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint8_t unsigned_bytes = 8;
 
 [[noreturn]] void refuse_idx(const std::filesystem::path& path, const std::string& why) {
-  throw Error(ErrorCode::usage, fmt::format("{} is no IDX file of bytes: {}", path.string(), why));
+  throw Error(ErrorCode::usage, fmt::format("{} is not an IDX file of bytes: {}", path.string(), why));
 }
 
 std::size_t header_bytes(std::size_t dimensions) { return 4 + 4 * dimensions; }
@@ -38,14 +38,14 @@ std::vector<std::uint64_t> idx_extents(std::span<const std::uint8_t> content, st
   const std::uint64_t magic = big_endian_at(content, 0), expected = unsigned_bytes << 8 | dimensions;
   if (magic != expected) {
     refuse_idx(path, fmt::format("its number at byte 0 is 0x{:08x} and not 0x{:08x}{}", magic, expected,
-                                 magic >> 16 == 0x1f8b ? " (it is packed: gunzip it)" : ""));
+                                 magic >> 16 == 0x1f8b ? " (it is compressed: gunzip it)" : ""));
   }
   std::vector<std::uint64_t> extents;
   const std::uint64_t bytes = content.size() - header;
   std::uint64_t product = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
     extents.push_back(big_endian_at(content, 4 + 4 * i));
-    // Beyond the file's size it is wrong, whatever follows but 0: it need not be exact there.
+    // A product above the file's size is wrong unless an extent of 0 follows, so it need not be exact there.
     if (extents.back() == 0)
       product = 0;
     else if (product > bytes || __builtin_mul_overflow(product, extents.back(), &product))
@@ -89,11 +89,11 @@ LabelledImages LabelledImages::read(const std::filesystem::path& images, const s
   read.image_size_ = side * side;
   read.pixels_ = read.image_file_->bytes().subspan(header_bytes(3));
   read.labels_ = read.label_file_->bytes().subspan(header_bytes(1));
-  const auto wrong = std::find_if(read.labels_.begin(), read.labels_.end(),
-                                  [&](std::uint8_t label) { return label >= classes; });
-  if (wrong != read.labels_.end()) {
+  const auto invalid = std::find_if(read.labels_.begin(), read.labels_.end(),
+                                    [&](std::uint8_t label) { return label >= classes; });
+  if (invalid != read.labels_.end()) {
     throw Error(ErrorCode::usage, fmt::format("{}: label {} at position {} is not below {}", labels.string(),
-                                              *wrong, wrong - read.labels_.begin(), classes));
+                                              *invalid, invalid - read.labels_.begin(), classes));
   }
   return read;
 }
@@ -107,12 +107,13 @@ ImageSet ImageSet::read(const std::filesystem::path& folder, std::uint64_t side,
   for (const char* name : names) {
     std::error_code ignored;
     if (fs::exists(folder / name, ignored)) continue;
-    const bool packed = fs::exists(folder / (std::string(name) + ".gz"), ignored);
-    throw Error(ErrorCode::usage,
-                fmt::format("--data {}: there is no {} in it: {}", folder.string(), name,
-                            packed ? "gunzip the one that is packed"
-                                   : "name a folder with MNIST's four files (muster-train make-data digits "
-                                     "writes such)"));
+    const bool compressed = fs::exists(folder / (std::string(name) + ".gz"), ignored);
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("--data {}: there is no {} in it: {}", folder.string(), name,
+                    compressed ? "gunzip the compressed file"
+                               : "name a folder with MNIST's four files (muster-train make-data digits "
+                                 "generates some)"));
   }
   return {LabelledImages::read(folder / names[0], folder / names[1], side, classes),
           LabelledImages::read(folder / names[2], folder / names[3], side, classes)};

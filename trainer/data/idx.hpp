@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IDX files of unsigned bytes, as MNIST comes in (Y. LeCun, C. Cortes, C. Burges, "The MNIST database of
+// IDX files of unsigned bytes, the format of MNIST (Y. LeCun, C. Cortes, C. Burges, "The MNIST database of
 // handwritten digits"): two zero bytes, the type 8, the number of dimensions, each extent as a big-endian
 // uint32, the bytes.
 #pragma once
@@ -16,22 +16,22 @@
 
 namespace muster::data {
 
-/// The extents of an IDX file of bytes with so many dimensions (1 to 8), after checking that its header is
-/// one and that they fit its size exactly. `path` is for the message.
+/// Checks the header of an IDX file of bytes with this number of dimensions (1 to 8), and that the extents
+/// match the file's size exactly; returns the extents. `path` is for the message.
 /// @throws muster::Error(ErrorCode::usage)
 std::vector<std::uint64_t> idx_extents(std::span<const std::uint8_t> content, std::size_t dimensions,
                                        const std::filesystem::path& path);
 
-/// Writes an IDX file: whole or not at all. The extents' product is the number of bytes.
+/// Writes an IDX file atomically. The product of the extents must be the number of bytes.
 /// @throws muster::Error(ErrorCode::system)
 void write_idx(const std::filesystem::path& path, std::span<const std::uint32_t> extents,
                std::span<const std::uint8_t> bytes);
 
-/// Images of one size with their labels, mapped. Reading is thread-safe.
+/// Memory-mapped images of one size with their labels. Reading is thread-safe.
 class LabelledImages {
  public:
-  /// @throws muster::Error(ErrorCode::usage): what idx_extents() throws, images that are not side x side
-  /// pixels, another number of labels, a label that is not below `classes`, none at all.
+  /// @throws muster::Error(ErrorCode::usage): as idx_extents(), images that are not side x side pixels,
+  /// another number of labels than images, a label that is not below `classes`, no image.
   static LabelledImages read(const std::filesystem::path& images, const std::filesystem::path& labels,
                              std::uint64_t side, int classes);
 
@@ -48,13 +48,13 @@ class LabelledImages {
   std::uint64_t image_size_ = 0;
 };
 
-/// What MNIST's four files hold.
+/// The content of MNIST's four files.
 struct ImageSet {
-  /// MNIST's names: training images and labels, and those to validate with.
+  /// MNIST's file names: training images and labels, validation images and labels.
   static constexpr std::array<const char*, 4> names{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-  /// @throws muster::Error(ErrorCode::usage): a file that is missing (packed ones are told apart), or what
-  /// LabelledImages::read() throws.
+  /// @throws muster::Error(ErrorCode::usage): a missing file (the message says when only the packed file
+  /// exists), or as LabelledImages::read().
   static ImageSet read(const std::filesystem::path& folder, std::uint64_t side, int classes);
 
   LabelledImages training, held_out;

@@ -16,9 +16,9 @@
 namespace muster::data {
 namespace {
 
-constexpr std::size_t copied_below = 1 << 16;
-constexpr std::size_t hashed_whole = std::size_t{4} << 20, hashed_blocks = 64,
-                      hashed_block = hashed_whole / hashed_blocks;
+constexpr std::size_t copy_limit = 1 << 16;
+constexpr std::size_t full_hash_limit = std::size_t{4} << 20, hashed_blocks = 64,
+                      hashed_block = full_hash_limit / hashed_blocks;
 
 struct Descriptor {
   int number;
@@ -40,7 +40,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   if (::fstat(file.number, &status) != 0) refuse_file(path_, ErrorCode::system, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) refuse_file(path_, ErrorCode::usage, "not a regular file");
   const auto size = static_cast<std::size_t>(status.st_size);
-  if (size < copied_below) {
+  if (size < copy_limit) {
     read_whole(file.number, size);
     return;
   }
@@ -71,7 +71,7 @@ MappedFile::~MappedFile() {
 }
 
 std::uint64_t MappedFile::fingerprint(std::uint64_t seed) const noexcept {
-  if (bytes_.size() <= hashed_whole) return hash_bytes(bytes_.data(), bytes_.size(), seed);
+  if (bytes_.size() <= full_hash_limit) return hash_bytes(bytes_.data(), bytes_.size(), seed);
   const std::uint64_t size = bytes_.size();
   std::uint64_t hash = hash_bytes(&size, sizeof(size), seed);
   for (std::size_t i = 0; i < hashed_blocks; ++i) {

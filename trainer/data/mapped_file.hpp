@@ -8,8 +8,8 @@
 
 namespace muster::data {
 
-/// A regular file's bytes, read where they lie: mapped, or, when small, copied (a mapping is a page at least,
-/// and their number is limited). A file that is cut short while it is mapped ends the process with SIGBUS.
+/// A regular file's bytes: mapped, or copied when the file is small (a mapping takes at least a page, and the
+/// number of mappings is limited). A file that is truncated while it is mapped ends the process with SIGBUS.
 class MappedFile {
  public:
   /// @throws muster::Error: usage (no such file, not a regular one), system (cannot be mapped).
@@ -20,8 +20,8 @@ class MappedFile {
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::span<const std::uint8_t> bytes() const noexcept { return bytes_; }
-  /// A hash of the whole content up to 4 MiB; of a larger file, of its size and of 64 evenly spaced blocks
-  /// of 64 KiB, so that terabytes need not be read before the first step. `seed` chains calls.
+  /// A hash of the whole content for files up to 4 MiB. For larger files a hash of the size and of 64 evenly
+  /// spaced blocks of 64 KiB, so that terabytes need not be read before the first step. `seed` chains calls.
   std::uint64_t fingerprint(std::uint64_t seed) const noexcept;
 
  private:

@@ -9,10 +9,10 @@
 
 namespace muster::data {
 
-/// The numbers of one stream, one after the other from `first` on.
-class Draws {
+/// Random numbers of one Philox stream, starting at number `first`.
+class RandomStream {
  public:
-  Draws(std::uint64_t seed, std::uint64_t stream, std::uint64_t first = 0)
+  RandomStream(std::uint64_t seed, std::uint64_t stream, std::uint64_t first = 0)
       : seed_(seed), stream_(stream), next_(first) {}
   std::uint64_t bits() noexcept { return uniform_bits(seed_, stream_, next_++); }
   /// In [0, 1).

@@ -10,7 +10,7 @@
 namespace muster::data {
 namespace {
 
-// A stream of the seed's generator; the model's initial weights use small numbers (one per tensor).
+// A stream of the seed's generator. Initial weights use small stream numbers (one per tensor).
 constexpr std::uint64_t offset_stream = std::uint64_t{1} << 62;
 
 std::uint64_t windows_in(std::uint64_t tokens, std::uint64_t context) {
@@ -26,13 +26,13 @@ std::uint64_t windows_in(std::uint64_t tokens, std::uint64_t context) {
 
 }  // namespace
 
-Windows::Windows(std::uint64_t tokens, int context, std::uint64_t seed)
+SampleWindows::SampleWindows(std::uint64_t tokens, int context, std::uint64_t seed)
     : context_(static_cast<std::uint64_t>(context)),
       seed_(seed),
       order_(windows_in(tokens, context_), seed),
       offsets_(std::min(tokens - order_.count() * context_, context_)) {}
 
-std::uint64_t Windows::start(std::uint64_t sample) const noexcept {
+std::uint64_t SampleWindows::start(std::uint64_t sample) const noexcept {
   const std::uint64_t epoch = sample / per_epoch();
   const std::uint64_t offset = uniform_bits(seed_, offset_stream, epoch) % offsets_;
   return offset + order_.at(epoch, sample % per_epoch()) * context_;

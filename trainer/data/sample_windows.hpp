@@ -8,16 +8,16 @@
 
 namespace muster::data {
 
-/// Which window of a sequence of tokens each training sample is. One global sequence of samples, the same for
-/// any number of ranks: step s takes samples [s * batch, (s + 1) * batch).
+/// Maps each training sample to a window of a token sequence. There is one global sequence of samples, the
+/// same for any number of ranks: step s uses samples [s * batch, (s + 1) * batch).
 ///
-/// It is cut into windows of context + 1 tokens (the last one is only a target) at a random offset that
-/// changes each epoch; every window comes exactly once an epoch, in the order of a Permutation. So a position
-/// is the seed and the sample's number, which counts epochs and the place in them in one.
-class Windows {
+/// The tokens are cut into windows of context + 1 tokens (the last one is only a target) at a random offset
+/// that changes each epoch. Every window occurs exactly once per epoch, in the order of a Permutation. So a
+/// position in the data is the seed and the sample's number, which determines epoch and window.
+class SampleWindows {
  public:
   /// @throws muster::Error(ErrorCode::usage) when tokens < context + 1.
-  Windows(std::uint64_t tokens, int context, std::uint64_t seed);
+  SampleWindows(std::uint64_t tokens, int context, std::uint64_t seed);
 
   std::uint64_t per_epoch() const noexcept { return order_.count(); }
   /// First token of the sample's window; the window is [start, start + context + 1).

@@ -16,11 +16,11 @@ constexpr std::size_t bytes_per_token = 2;
 
 [[noreturn]] void refuse_shard(const std::filesystem::path& path, const std::string& why) {
   throw Error(ErrorCode::usage,
-              fmt::format("{} is no shard of tokens: {} (a text file's name must not end with .bin)",
+              fmt::format("{} is not a shard of tokens: {} (a text file's name must not end with .bin)",
                           path.string(), why));
 }
 
-std::int32_t number_at(std::span<const std::uint8_t> content, std::size_t index) {
+std::int32_t read_int32(std::span<const std::uint8_t> content, std::size_t index) {
   std::uint32_t number = 0;
   for (std::size_t byte = 4; byte-- > 0;) number = number << 8 | content[4 * index + byte];
   return static_cast<std::int32_t>(number);
@@ -38,11 +38,11 @@ std::uint64_t tokens_in_shard(std::span<const std::uint8_t> content, const std::
     refuse_shard(path, fmt::format("it has {} bytes, fewer than the {} of a header", content.size(),
                                    shard_header_bytes));
   }
-  if (const auto magic = number_at(content, 0); magic != shard_magic)
+  if (const auto magic = read_int32(content, 0); magic != shard_magic)
     refuse_shard(path, fmt::format("its number at byte 0 is {} and not {}", magic, shard_magic));
-  if (const auto version = number_at(content, 1); version != shard_version)
+  if (const auto version = read_int32(content, 1); version != shard_version)
     refuse_shard(path, fmt::format("its version at byte 4 is {} and not {}", version, shard_version));
-  const std::int32_t count = number_at(content, 2);
+  const std::int32_t count = read_int32(content, 2);
   const std::uint64_t bytes = content.size() - shard_header_bytes;
   if (count < 0 || static_cast<std::uint64_t>(count) * bytes_per_token != bytes) {
     refuse_shard(

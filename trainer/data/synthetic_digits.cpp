@@ -11,13 +11,13 @@
 namespace muster::data {
 namespace {
 
-/// In the digit's own box: x and y from -1 to 1, y downwards.
+/// A point in the digit's box: x and y from -1 to 1, y downwards.
 struct Point {
   double x, y;
 };
 using Stroke = std::vector<Point>;
 
-/// Of an ellipse, from one angle to another in turns; 0 is to the right, 1/4 downwards.
+/// An arc of an ellipse between two angles, in turns: 0 is right, 1/4 is down.
 Stroke arc(Point center, Point radius, double from, double to) {
   constexpr int parts_of_turn = 24;
   const int parts = std::max(2, static_cast<int>(std::ceil(std::abs(to - from) * parts_of_turn)));
@@ -106,7 +106,7 @@ std::vector<Stroke> nine(int shape) {
   return strokes;
 }
 
-std::vector<Stroke> strokes_of(int digit, int shape) {
+std::vector<Stroke> digit_strokes(int digit, int shape) {
   switch (digit) {
     case 0:
       return {arc({0, 0}, {shape == 1 ? 0.45 : 0.65, 1}, 0, 1)};
@@ -131,20 +131,20 @@ std::vector<Stroke> strokes_of(int digit, int shape) {
   }
 }
 
-/// How one hand draws one digit: a smooth warp of the box, and then an affine map to pixels.
+/// Random distortion of one digit: a smooth warp of the box, then an affine map to pixels.
 class Hand {
  public:
-  explicit Hand(Draws& draws) {
+  explicit Hand(RandomStream& rng) {
     for (Wave* wave : {&across_, &along_}) {
-      *wave = {draws.between(-0.16, 0.16), draws.between(0.2, 0.7), draws.between(0.2, 0.7), draws.unit()};
+      *wave = {rng.between(-0.16, 0.16), rng.between(0.2, 0.7), rng.between(0.2, 0.7), rng.unit()};
     }
-    const double turn = draws.between(-0.3, 0.3), shear = draws.between(-0.35, 0.35);
-    const double width = draws.between(6.0, 9.5), height = draws.between(7.0, 10.5);
+    const double turn = rng.between(-0.3, 0.3), shear = rng.between(-0.35, 0.35);
+    const double width = rng.between(6.0, 9.5), height = rng.between(7.0, 10.5);
     matrix_[0] = width * std::cos(turn);
     matrix_[1] = height * (shear * std::cos(turn) - std::sin(turn));
     matrix_[2] = width * std::sin(turn);
     matrix_[3] = height * (shear * std::sin(turn) + std::cos(turn));
-    shift_ = {draws.between(-2.5, 2.5), draws.between(-2.5, 2.5)};
+    shift_ = {rng.between(-2.5, 2.5), rng.between(-2.5, 2.5)};
   }
 
   Point on_paper(Point p) const {
@@ -164,7 +164,7 @@ class Hand {
   Point shift_{};
 };
 
-double distance_to(Point p, Point from, Point to) {
+double distance_to_segment(Point p, Point from, Point to) {
   const double x = to.x - from.x, y = to.y - from.y, square = x * x + y * y;
   const double along =
       square > 0 ? std::clamp(((p.x - from.x) * x + (p.y - from.y) * y) / square, 0.0, 1.0) : 0.0;
@@ -173,7 +173,7 @@ double distance_to(Point p, Point from, Point to) {
 
 using Ink = std::array<double, digit_side * digit_side>;
 
-/// The darkest of what was there and a line whose edge is one pixel soft.
+/// Draws a line with an edge that is one pixel soft; each pixel keeps its darkest value.
 void draw_line(Ink& ink, Point from, Point to, double half_width) {
   const double reach = half_width + 1;
   const auto first = [&](double a, double b) {
@@ -185,7 +185,7 @@ void draw_line(Ink& ink, Point from, Point to, double half_width) {
   for (int y = first(from.y, to.y); y < last(from.y, to.y); ++y) {
     for (int x = first(from.x, to.x); x < last(from.x, to.x); ++x) {
       double& pixel = ink[static_cast<std::size_t>(y * digit_side + x)];
-      const double distance = distance_to({double(x), double(y)}, from, to);
+      const double distance = distance_to_segment({double(x), double(y)}, from, to);
       pixel = std::max(pixel, std::clamp(half_width + 0.5 - distance, 0.0, 1.0));
     }
   }
@@ -196,20 +196,20 @@ void draw_line(Ink& ink, Point from, Point to, double half_width) {
 Digit draw_digit(std::uint64_t seed, std::uint64_t stream, std::uint64_t image) {
   constexpr std::uint64_t draws_per_image = std::uint64_t{1} << 12;
   static_assert(2 * digit_side * digit_side + 64 < draws_per_image);
-  Draws draws(seed, stream, image * draws_per_image);
+  RandomStream rng(seed, stream, image * draws_per_image);
   Digit digit;
-  digit.label = static_cast<std::uint8_t>(draws.pick(10));
-  const auto strokes = strokes_of(digit.label, draws.pick(3));
-  const Hand hand(draws);
-  const double half_width = draws.between(0.5, 1.6), darkness = draws.between(0.55, 1.0),
-               noise = draws.between(0, 0.12);
+  digit.label = static_cast<std::uint8_t>(rng.pick(10));
+  const auto strokes = digit_strokes(digit.label, rng.pick(3));
+  const Hand hand(rng);
+  const double half_width = rng.between(0.5, 1.6), darkness = rng.between(0.55, 1.0),
+               noise = rng.between(0, 0.12);
   Ink ink{};
   for (const Stroke& stroke : strokes) {
     for (std::size_t i = 0; i + 1 < stroke.size(); ++i)
       draw_line(ink, hand.on_paper(stroke[i]), hand.on_paper(stroke[i + 1]), half_width);
   }
   for (std::size_t i = 0; i < ink.size(); ++i) {
-    const double value = darkness * ink[i] + noise * draws.normal();
+    const double value = darkness * ink[i] + noise * rng.normal();
     digit.pixels[i] = static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0, 1.0)));
   }
   return digit;

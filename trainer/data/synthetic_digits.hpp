@@ -6,7 +6,7 @@
 
 namespace muster::data {
 
-/// Drawn digits in the format of MNIST: 28 x 28 gray pixels, 0 is the background.
+/// Synthetic digits in MNIST's format: 28 x 28 gray pixels, 0 is the background.
 inline constexpr int digit_side = 28;
 
 struct Digit {
@@ -14,9 +14,9 @@ struct Digit {
   std::uint8_t label = 0;
 };
 
-/// The image-th digit of a seed's stream: any of ten, in one of several shapes, warped, turned, sheared,
-/// scaled and shifted, with a pen of varying width and darkness on a noisy ground. The same for the same
-/// arguments on machines whose libm agrees to the last bit.
+/// Draws digit number `image` of a seed's stream: a random label in one of several shapes, warped, rotated,
+/// sheared, scaled and shifted, with a pen of random width and darkness on a noisy background. Equal
+/// arguments give equal digits on machines whose libm agrees to the last bit.
 Digit draw_digit(std::uint64_t seed, std::uint64_t stream, std::uint64_t image);
 
 }  // namespace muster::data

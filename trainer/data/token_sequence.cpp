@@ -54,7 +54,7 @@ void TokenSequence::copy_piece(const Piece& piece, std::uint64_t first, std::siz
   if (largest < vocabulary) return;
   const auto at = static_cast<std::uint64_t>(
       std::find_if(to, to + count, [&](Token token) { return token >= vocabulary; }) - to);
-  // Of a shard the position is a token's; of a text, whose tokens are bytes, it is a byte's.
+  // The position in the message counts tokens of a shard or bytes of a text.
   const std::uint64_t header = width == 1 ? 0 : shard_header_bytes;
   const std::uint64_t position = (piece.first_byte - header) / width + first + at;
   throw Error(ErrorCode::usage, fmt::format("{}: token {} at position {} is not below --vocabulary {}{}",

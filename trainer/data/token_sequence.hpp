@@ -12,11 +12,12 @@ namespace muster::data {
 
 using compute::Token;
 
-/// Tokens of several files, one behind the other, as one sequence. What it reads stays mapped as long as it
-/// or a part of it lives. Reading is thread-safe.
+/// Tokens of several files as one sequence. Files stay mapped while this object or a part of it exists.
+/// Reading is thread-safe.
 class TokenSequence {
  public:
-  /// Appends `count` tokens from byte `first_byte` of the file on, each of one or two bytes (little-endian).
+  /// Appends `count` tokens that begin at byte `first_byte` of the file, each of one or two bytes
+  /// (little-endian).
   void append(std::shared_ptr<const MappedFile> file, std::uint64_t first_byte, std::uint64_t count,
               int bytes_per_token);
 
@@ -25,8 +26,8 @@ class TokenSequence {
   /// Tokens [begin, end), begin <= end <= size().
   TokenSequence part(std::uint64_t begin, std::uint64_t end) const;
 
-  /// Copies tokens [begin, begin + count), which must lie inside, to `to`.
-  /// @throws muster::Error(ErrorCode::usage) when one is not below `vocabulary`; the text names file and
+  /// Copies tokens [begin, begin + count), which must exist, to `to`.
+  /// @throws muster::Error(ErrorCode::usage) when a token is not below `vocabulary`; the text names file and
   /// position.
   void copy(std::uint64_t begin, std::size_t count, int vocabulary, Token* to) const;
 

@@ -6,10 +6,10 @@
 
 namespace muster {
 
-/// A file that grows at its end: what was added is written at each flush().
+/// A file for appending: flush() writes what was added since the last flush.
 class AppendFile {
  public:
-  /// Opens the file, and creates it when there is none.
+  /// Opens the file; creates it when it does not exist.
   /// @throws muster::Error(ErrorCode::system), as flush() does.
   explicit AppendFile(std::filesystem::path path);
   ~AppendFile();

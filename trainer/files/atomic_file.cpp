@@ -14,8 +14,9 @@
 namespace muster {
 namespace {
 
-[[noreturn]] void fail_at(const char* doing, const std::filesystem::path& path) {
-  throw Error(ErrorCode::system, fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(errno)));
+[[noreturn]] void fail_at(const char* action, const std::filesystem::path& path) {
+  throw Error(ErrorCode::system,
+              fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(errno)));
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(partial_.c_str());
 }
 
-void AtomicFile::fail(const char* doing) const { fail_at(doing, path_); }
+void AtomicFile::fail(const char* action) const { fail_at(action, path_); }
 
 void AtomicFile::write(const void* data, std::size_t size) {
   const char* from = static_cast<const char*>(data);
@@ -50,10 +51,10 @@ void AtomicFile::commit() {
   if (::close(descriptor) != 0) fail("write");
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail("rename the new");
   committed_ = true;
-  sync_folder_of(path_);
+  sync_parent_folder(path_);
 }
 
-void sync_folder_of(const std::filesystem::path& path) {
+void sync_parent_folder(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail_at("sync the folder of", path);
@@ -61,8 +62,8 @@ void sync_folder_of(const std::filesystem::path& path) {
   const int reason = errno;
   ::close(descriptor);
   errno = reason;
-  // Some network file systems cannot sync a folder and say EINVAL; the rename is then as safe as they make
-  // it.
+  // Some network file systems cannot sync a folder and return EINVAL; the rename is then as durable as they
+  // make it.
   if (result != 0 && reason != EINVAL) fail_at("sync the folder of", path);
 }
 

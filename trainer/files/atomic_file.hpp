@@ -8,8 +8,8 @@
 namespace muster {
 
 /// A file that appears whole or not at all: written as `path`.partial in the same folder, synced, then
-/// renamed over `path`. Whatever goes wrong before commit() ends leaves an earlier `path` as it was and
-/// removes the partial file.
+/// renamed to `path`. On an error before the end of commit(), an earlier `path` stays unchanged and the
+/// partial file is removed.
 class AtomicFile {
  public:
   /// @throws muster::Error(ErrorCode::system), as write() and commit() do; the text names the path and the
@@ -25,15 +25,15 @@ class AtomicFile {
   void commit();
 
  private:
-  [[noreturn]] void fail(const char* doing) const;
+  [[noreturn]] void fail(const char* action) const;
 
   std::filesystem::path path_, partial_;
   int descriptor_ = -1;
   bool committed_ = false;
 };
 
-/// Makes what was renamed or created as `path` last: syncs the folder that it is in.
+/// Syncs the folder of `path`, so that a rename or creation of `path` is durable.
 /// @throws muster::Error(ErrorCode::system)
-void sync_folder_of(const std::filesystem::path& path);
+void sync_parent_folder(const std::filesystem::path& path);
 
 }  // namespace muster

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* being_filled = ".partial";
-constexpr const char* being_removed = ".removed";
+constexpr const char* partial_suffix = ".partial";
+constexpr const char* removed_suffix = ".removed";
 
 fs::path with_suffix(fs::path path, const char* suffix) {
   path += suffix;
@@ -28,7 +28,7 @@ fs::path with_suffix(fs::path path, const char* suffix) {
 }  // namespace
 
 AtomicFolder::AtomicFolder(fs::path path)
-    : path_(std::move(path)), partial_(with_suffix(path_, being_filled)) {
+    : path_(std::move(path)), partial_(with_suffix(path_, partial_suffix)) {
   std::error_code error;
   fs::remove_all(partial_, error);
   if (!error) fs::create_directory(partial_, error);
@@ -42,14 +42,14 @@ AtomicFolder::~AtomicFolder() {
   if (!committed_) fs::remove_all(partial_, ignored);
 }
 
-void AtomicFolder::fail(const char* doing) const {
+void AtomicFolder::fail(const char* action) const {
   throw Error(ErrorCode::system,
-              fmt::format("cannot {} {}: {}", doing, path_.string(), std::strerror(errno)));
+              fmt::format("cannot {} {}: {}", action, path_.string(), std::strerror(errno)));
 }
 
 void AtomicFolder::commit() {
-  // A folder that is not empty cannot be renamed over.
-  const fs::path earlier = with_suffix(path_, being_removed);
+  // rename() cannot replace a folder that is not empty.
+  const fs::path earlier = with_suffix(path_, removed_suffix);
   std::error_code ignored;
   fs::remove_all(earlier, ignored);
   const bool replaces = std::rename(path_.c_str(), earlier.c_str()) == 0;
@@ -64,12 +64,12 @@ void AtomicFolder::commit() {
     fail("rename the new");
   }
   committed_ = true;
-  sync_folder_of(path_);
+  sync_parent_folder(path_);
   fs::remove_all(earlier, ignored);
 }
 
 void remove_folder(const fs::path& path) noexcept {
-  const fs::path removed = with_suffix(path, being_removed);
+  const fs::path removed = with_suffix(path, removed_suffix);
   std::error_code error;
   fs::remove_all(removed, error);
   fs::rename(path, removed, error);
@@ -77,7 +77,7 @@ void remove_folder(const fs::path& path) noexcept {
 }
 
 bool is_leftover(const std::string& name) {
-  return name.ends_with(being_filled) || name.ends_with(being_removed);
+  return name.ends_with(partial_suffix) || name.ends_with(removed_suffix);
 }
 
 }  // namespace muster

@@ -6,12 +6,12 @@
 
 namespace muster {
 
-/// A folder that appears whole or not at all: filled as `path`.partial, then renamed to `path`. Whatever goes
-/// wrong before commit() ends leaves an earlier `path` as it was; a process that is killed leaves a partial
-/// folder at the most, which is no `path`.
+/// A folder that appears whole or not at all: filled as `path`.partial, then renamed to `path`. On an error
+/// before the end of commit(), an earlier `path` stays unchanged. A killed process leaves at most a partial
+/// folder under another name.
 class AtomicFolder {
  public:
-  /// Removes what a killed process left of this name.
+  /// Removes what a killed process left of this folder.
   /// @throws muster::Error(ErrorCode::system), as commit() does; the text names the path and the system's
   /// reason.
   explicit AtomicFolder(std::filesystem::path path);
@@ -19,21 +19,22 @@ class AtomicFolder {
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
-  /// Where to write the file `name`, synced (AtomicFile).
+  /// Path at which to write the file `name`. The caller syncs it (AtomicFile).
   std::filesystem::path operator/(const std::string& name) const { return partial_ / name; }
-  /// Renames the folder and syncs the one that it is in. An earlier folder of that path is removed.
+  /// Renames the folder and syncs its parent. Removes an earlier folder of that path.
   void commit();
 
  private:
-  [[noreturn]] void fail(const char* doing) const;
+  [[noreturn]] void fail(const char* action) const;
 
   std::filesystem::path path_, partial_;
   bool committed_ = false;
 };
 
-/// Removes a folder so that it is never seen in part under its own name. Failures are left alone.
+/// Removes a folder so that it is never visible in part under its own name. Ignores errors.
 void remove_folder(const std::filesystem::path& path) noexcept;
-/// True for the names that an AtomicFolder and remove_folder() leave when their process is killed.
+/// True for the names of folders that remain when the process is killed during AtomicFolder or
+/// remove_folder().
 bool is_leftover(const std::string& name);
 
 }  // namespace muster

@@ -16,13 +16,13 @@
 namespace muster {
 namespace {
 
-std::string this_process_text() {
+std::string describe_this_process() {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
   return fmt::format("process {} on {}", ::getpid(), host);
 }
 
-std::string text_in(int file) {
+std::string read_first_line(int file) {
   char text[512];
   const ssize_t length = ::pread(file, text, sizeof text, 0);
   const std::string whole(text, length > 0 ? static_cast<std::size_t>(length) : 0);
@@ -32,17 +32,17 @@ std::string text_in(int file) {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::milliseconds patience) {
+FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
   const std::filesystem::path path = folder / ".lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0)
     throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
-  const auto until = std::chrono::steady_clock::now() + patience;
+  const auto until = std::chrono::steady_clock::now() + timeout;
   while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return;  // no locks here
+    if (errno != EWOULDBLOCK) return;  // this file system has no locks
     if (std::chrono::steady_clock::now() >= until) {
-      const std::string holder = text_in(file_);
+      const std::string holder = read_first_line(file_);
       ::close(file_);
       throw Error(ErrorCode::usage,
                   fmt::format("{} trains into {} already: give this run another --output, or wait for it",
@@ -50,8 +50,8 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  const std::string mine = this_process_text() + '\n';
-  // Only for people: without it the lock still holds.
+  const std::string mine = describe_this_process() + '\n';
+  // The text is only for error messages: the lock works without it.
   if (::ftruncate(file_, 0) == 0) (void)!::pwrite(file_, mine.data(), mine.size(), 0);
 }
 

@@ -6,15 +6,15 @@
 
 namespace muster {
 
-/// Keeps a second run out of an output folder for as long as it lives, and no longer than its process: a lock
-/// of flock(2) on FOLDER/.lock, in which host and process stand. On file systems of several hosts it works as
-/// well as their flock does; where there is none, nobody is kept out.
+/// Locks an output folder against a second run, until this object or its process ends: flock(2) on
+/// FOLDER/.lock, a file with the host and process that hold it. On file systems shared by hosts it is as
+/// reliable as their flock. On file systems without flock nothing is locked.
 class FolderLock {
  public:
-  /// Waits for `patience` for a run that is about to end.
-  /// @throws muster::Error: usage, with who has it; system.
+  /// Waits up to `timeout` for a run that is about to end.
+  /// @throws muster::Error: usage, with the holder of the lock; system.
   explicit FolderLock(const std::filesystem::path& folder,
-                      std::chrono::milliseconds patience = std::chrono::seconds(5));
+                      std::chrono::milliseconds timeout = std::chrono::seconds(5));
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

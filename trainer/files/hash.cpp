@@ -17,7 +17,7 @@ std::uint64_t hash_bytes(const void* data, std::size_t size, std::uint64_t seed)
     std::memcpy(words, from + at, std::min(block, size - at));
     for (std::size_t j = 0; j < lanes; ++j) {
       lane[j] = (lane[j] ^ words[j]) * prime;
-      lane[j] ^= lane[j] >> 32;  // words differ in high bits too; multiplication alone moves them out
+      lane[j] ^= lane[j] >> 32;  // multiplication alone would move differences in high bits out
     }
   }
   std::uint64_t hash = basis;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
+#pragma measure_once
 
 #include <cstdint>
 #include <filesystem>
@@ -9,15 +9,16 @@ namespace muster {
 
 struct FreeMemory {
   std::uint64_t bytes = 0;
-  std::string where;  ///< what sets the bound, e.g. "available on this host" or "left in cgroup /slurm/job_7"
+  std::string where;  ///< which limit applies, e.g. "available on this host" or "left in cgroup /slurm/job_7"
 };
 
-/// What this process and its neighbours can ask for together: the least of MemAvailable (proc(5)) and of what
-/// is left of the memory limits of its cgroup and those above it, of version 1 or 2, where page cache counts
-/// as free. `root`: where /proc and /sys are, for tests. Without any figure, all there is.
+/// Memory that the processes of this host or cgroup can still allocate together: the minimum of MemAvailable
+/// (proc(5)) and of what is left below the memory limits of this process's cgroup and its parents, of version
+/// 1 or 2. Page cache counts as free. `root`: directory that contains /proc and /sys, for tests. Without any
+/// figure, the result is unlimited.
 FreeMemory free_memory(const std::filesystem::path& root = "/");
 
-/// The most memory that this process had at a time (getrusage(2)'s ru_maxrss); its mapped files' pages count.
+/// Peak resident memory of this process (getrusage(2)'s ru_maxrss), including pages of mapped files.
 std::uint64_t peak_resident_bytes();
 
 }  // namespace muster

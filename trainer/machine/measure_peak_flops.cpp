@@ -12,12 +12,12 @@
 namespace muster {
 namespace {
 
-constexpr int smallest_product = 256, largest_product = 8192, grain = 128;
-constexpr double seconds_in_all = 0.3, seconds_of_one = 0.0025;
-/// However long the operands of a fast GPU's products took to make.
-constexpr std::size_t least_products = 20;
+constexpr int min_size = 256, max_size = 8192, size_step = 128;
+constexpr double total_seconds = 0.3, seconds_per_product = 0.0025;
+/// At least so many products, even when preparing a fast GPU's operands took all the time.
+constexpr std::size_t min_products = 20;
 
-/// FLOP/s of each product, until the time is over.
+/// Measures FLOP/s of square matrix products of one size.
 template <typename Real>
 class SquareProducts {
  public:
@@ -27,7 +27,7 @@ class SquareProducts {
         a_(size(), compute.memory()),
         b_(size(), compute.memory()),
         c_(size(), compute.memory()) {
-    // Numbers as a model has them: products of equal ones cost a GPU less power, and power is what bounds its
+    // Random values, as in a model: products of equal values need less power on a GPU, and power limits its
     // clock.
     std::vector<Real> numbers(size());
     std::uint32_t next = 1;
@@ -37,9 +37,9 @@ class SquareProducts {
     }
     for (compute::Arena<Real>* operand : {&a_, &b_})
       compute_.memory().copy_in(operand->data(), numbers.data(), numbers.size() * sizeof(Real));
-    once();  // builds what the library keeps for this shape
+    measure_once();  // lets the library build what it caches for this shape
   }
-  double once() {
+  double measure_once() {
     const auto from = std::chrono::steady_clock::now();
     compute_.matmul({.m = n_, .n = n_, .k = n_}, a_.data(), b_.data(), nullptr, c_.data());
     compute_.wait();
@@ -54,31 +54,31 @@ class SquareProducts {
   compute::Arena<Real> a_, b_, c_;
 };
 
-/// The size of a product that takes as long as one should.
-int fitting(double rate) {
-  const int n = static_cast<int>(std::cbrt(rate * seconds_of_one / 2)) / grain * grain;
-  return std::clamp(n, smallest_product, largest_product);
+/// The product size that takes seconds_per_product at this rate.
+int product_size(double rate) {
+  const int n = static_cast<int>(std::cbrt(rate * seconds_per_product / 2)) / size_step * size_step;
+  return std::clamp(n, min_size, max_size);
 }
 
 }  // namespace
 
 template <typename Real>
-double measure_peak(compute::Compute<Real>& compute) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_in_all);
-  // A small product says too little of a GPU.
-  const int rough = fitting(SquareProducts(compute, smallest_product).once());
-  const int size = rough > smallest_product ? fitting(SquareProducts(compute, rough).once()) : rough;
+double measure_peak_flops(compute::Compute<Real>& compute) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(total_seconds);
+  // A small product does not reach a GPU's rate, so measure again with a larger one.
+  const int rough = product_size(SquareProducts(compute, min_size).measure_once());
+  const int size = rough > min_size ? product_size(SquareProducts(compute, rough).measure_once()) : rough;
   SquareProducts products(compute, size);
   std::vector<double> rates;
   do {
-    rates.push_back(products.once());
-  } while (rates.size() < least_products || std::chrono::steady_clock::now() < until);
+    rates.push_back(products.measure_once());
+  } while (rates.size() < min_products || std::chrono::steady_clock::now() < until);
   const auto high = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() * 9 / 10);
   std::nth_element(rates.begin(), high, rates.end());
   return *high;
 }
 
-template double measure_peak(compute::Compute<float>&);
-template double measure_peak(compute::Compute<bfloat16>&);
+template double measure_peak_flops(compute::Compute<float>&);
+template double measure_peak_flops(compute::Compute<bfloat16>&);
 
 }  // namespace muster

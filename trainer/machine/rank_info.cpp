@@ -10,17 +10,17 @@
 
 namespace muster {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, host, gpus, cpus, memory, nics, placed, threads,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankInfo, rank, host, gpus, cpus, memory, nics, placed, threads,
                                    peak_flops, processor, kernel, host_cpus, host_memory)
 
 namespace {
 
-std::string variable(const char* name) {
+std::string get_env(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-/// x86 has a name for people there, most others have not.
+/// x86 has a "model name" there, most other architectures have none.
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
   std::string line;
@@ -33,15 +33,15 @@ std::string processor_name() {
 
 }  // namespace
 
-RankFacts facts_of_this_rank(const Hello& hello) {
-  RankFacts f;
+RankInfo read_rank_info(const Hello& hello) {
+  RankInfo f;
   f.rank = hello.rank;
   f.host = hello.host;
   f.cpus = hello.cpus;
   f.placed = !hello.plugin_version.empty();
-  f.gpus = variable("MUSTER_GPUS");
-  f.memory = variable("MUSTER_MEMORY");
-  f.nics = variable("MUSTER_NICS");
+  f.gpus = get_env("MUSTER_GPUS");
+  f.memory = get_env("MUSTER_MEMORY");
+  f.nics = get_env("MUSTER_NICS");
   f.processor = processor_name();
   utsname system{};
   if (::uname(&system) == 0) f.kernel = std::string(system.sysname) + " " + system.release;
@@ -50,7 +50,7 @@ RankFacts facts_of_this_rank(const Hello& hello) {
   return f;
 }
 
-std::vector<RankFacts> gather_facts(Communicator& world, const RankFacts& mine) {
+std::vector<RankInfo> gather_rank_info(Communicator& world, const RankInfo& mine) {
   const std::string text =
       nlohmann::json(mine).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const std::uint64_t length = text.size();
@@ -62,15 +62,14 @@ std::vector<RankFacts> gather_facts(Communicator& world, const RankFacts& mine) 
   std::vector<std::uint8_t> all(sum);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
   world.all_gather_v(std::span<const std::uint8_t>(bytes, text.size()), std::span(all), counts);
-  std::vector<RankFacts> facts;
+  std::vector<RankInfo> infos;
   std::size_t at = 0;
   for (const std::size_t count : counts) {
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
-    facts.push_back(
-        nlohmann::json::parse(first, first + static_cast<std::ptrdiff_t>(count)).get<RankFacts>());
+    infos.push_back(nlohmann::json::parse(first, first + static_cast<std::ptrdiff_t>(count)).get<RankInfo>());
     at += count;
   }
-  return facts;
+  return infos;
 }
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
+#pragma measure_once
 
 #include <cstdint>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace muster {
 
-/// Where a rank runs and on what, for the report. What is not known is empty or 0.
-struct RankFacts {
+/// Where a rank runs and on which hardware, for the report. Unknown values are empty or 0.
+struct RankInfo {
   int rank = 0;
   std::string host;
   std::string gpus;     ///< PCI addresses (MUSTER_GPUS)
-  std::string cpus;     ///< CPU list that it may run on
+  std::string cpus;     ///< CPU list of the affinity mask
   std::string memory;   ///< preferred NUMA domains (MUSTER_MEMORY)
   std::string nics;     ///< RDMA devices with port (MUSTER_NICS)
   bool placed = false;  ///< by Muster's plugin
@@ -26,10 +26,11 @@ struct RankFacts {
   std::int64_t host_memory = 0;   ///< bytes
 };
 
-/// This rank's, from its hello, the environment that the plugin gave it (docs/environment.md) and the host.
-RankFacts facts_of_this_rank(const Hello& hello);
+/// Reads this rank's information from its hello, the environment that the plugin set (docs/environment.md)
+/// and the host.
+RankInfo read_rank_info(const Hello& hello);
 
-/// Everybody's, by rank, on every rank. Collective over `world`.
-std::vector<RankFacts> gather_facts(Communicator& world, const RankFacts& mine);
+/// Returns the information of all ranks, indexed by rank, on every rank. Collective over `world`.
+std::vector<RankInfo> gather_rank_info(Communicator& world, const RankInfo& mine);
 
 }  // namespace muster

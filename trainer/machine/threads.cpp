@@ -12,7 +12,7 @@ namespace {
 
 constexpr int largest_cpu = 65535;
 
-/// The whole of `text` as a number from 0 to `largest`, or -1.
+/// All of `text` as an integer from 0 to `largest`, or -1.
 int parse_number(std::string_view text, int largest) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -49,10 +49,10 @@ int fair_threads(const std::vector<Hello>& roster, int rank) {
   return std::max(1, static_cast<int>(share + 1e-9));
 }
 
-int choose_threads(int wish, const std::vector<Hello>& roster, int rank) {
-  if (wish > 0) return wish;
+int choose_threads(int requested, const std::vector<Hello>& roster, int rank) {
+  if (requested > 0) return requested;
   if (const char* variable = std::getenv("OMP_NUM_THREADS")) {
-    // A list ("4,2") gives the threads of nested levels; the first is ours.
+    // A list ("4,2") has the threads of nested levels; the first value is the outermost level's.
     const std::string_view text = variable;
     const int threads = parse_number(text.substr(0, text.find(',')), 4096);
     if (threads > 0) return threads;

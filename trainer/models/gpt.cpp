@@ -17,8 +17,8 @@ TensorTable gpt_tensors(const GptConfig& config) {
   const double deviation = 0.02, residual_deviation = 0.02 / std::sqrt(2.0 * config.layers);
   TableBuilder build;
   build.add("token_embedding", {config.vocabulary, width}, true, deviation);
-  // Rows of zeros behind it make the number of rows one that tensor cores like.
-  build.leave_room(static_cast<std::size_t>((config.vocabulary + 63) / 64 * 64 * width));
+  // Zero rows after the table pad the number of rows to a multiple that tensor cores handle well.
+  build.pad_last_to(static_cast<std::size_t>((config.vocabulary + 63) / 64 * 64 * width));
   build.add("position_embedding", {config.context, width}, true, deviation);
   for (int i = 0; i < config.layers; ++i) {
     const std::string at = "layers." + std::to_string(i) + ".";
@@ -62,7 +62,7 @@ Gpt<Real>::Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& c
       tensors_(gpt_tensors(config), extra, std::is_same_v<Real, bfloat16>, compute.memory()),
       max_batch_(max_batch),
       compute_(compute),
-      row_of_logits_(compute.row_of_logits(config.vocabulary)),
+      padded_vocabulary_(compute.padded_classes(config.vocabulary)),
       layers_(static_cast<std::size_t>(config.layers)) {
   find_tensors();
   lay_out_activations();
@@ -93,21 +93,21 @@ void Gpt<Real>::lay_out_activations() {
   Layout<Real> layout;
   Layout<Sum> statistics;
   for (Layer& l : layers_) {
-    for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2, &l.input}) layout.want(p, rows * width);
-    for (Sum** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) statistics.want(p, rows);
-    for (Real** p : {&l.wide, &l.gelu}) layout.want(p, rows * 4 * width);
-    layout.want(&l.qkv, rows * 3 * width);
-    statistics.want(&l.log_sum, rows * static_cast<std::size_t>(config_.heads));
+    for (Real** p : {&l.norm1, &l.attention, &l.middle, &l.norm2, &l.input}) layout.reserve(p, rows * width);
+    for (Sum** p : {&l.mean1, &l.rstd1, &l.mean2, &l.rstd2}) statistics.reserve(p, rows);
+    for (Real** p : {&l.wide, &l.gelu}) layout.reserve(p, rows * 4 * width);
+    layout.reserve(&l.qkv, rows * 3 * width);
+    statistics.reserve(&l.log_sum, rows * static_cast<std::size_t>(config_.heads));
   }
   for (Real** p : {&residual_, &final_norm_, &projection_, &d_residual_, &d_norm_, &d_attention_}) {
-    layout.want(p, rows * width);
+    layout.reserve(p, rows * width);
   }
-  for (Sum** p : {&final_mean_, &final_rstd_}) statistics.want(p, rows);
-  layout.want(&logits_, rows * static_cast<std::size_t>(row_of_logits_));
-  layout.want(&d_wide_, rows * 4 * width);
-  layout.want(&d_qkv_, rows * 3 * width);
-  activations_ = layout.place(compute_.memory());
-  statistics_ = statistics.place(compute_.memory());
+  for (Sum** p : {&final_mean_, &final_rstd_}) statistics.reserve(p, rows);
+  layout.reserve(&logits_, rows * static_cast<std::size_t>(padded_vocabulary_));
+  layout.reserve(&d_wide_, rows * 4 * width);
+  layout.reserve(&d_qkv_, rows * 3 * width);
+  activations_ = layout.allocate(compute_.memory());
+  statistics_ = statistics.allocate(compute_.memory());
 }
 
 template <typename Real>
@@ -152,7 +152,7 @@ void Gpt<Real>::forward(const Token* tokens, int batch, int length) {
                     length);
     }
   }
-  compute_.matmul({rows, row_of_logits_, width, false, true, false, false}, final_norm_, token_table_,
+  compute_.matmul({rows, padded_vocabulary_, width, false, true, false, false}, final_norm_, token_table_,
                   nullptr, logits_);
 }
 
@@ -173,7 +173,7 @@ template <typename Real>
 void Gpt<Real>::gradients(const Token* tokens, const Token* targets, int batch, int length,
                           Sum gradient_scale, const Ready& ready) {
   forward(tokens, batch, length);
-  compute_.classify(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
+  compute_.compute_cross_entropy(logits_, targets, batch * length, config_.vocabulary, gradient_scale);
   backward(tokens, batch, length, ready);
 }
 
@@ -213,7 +213,7 @@ void Gpt<Real>::backward(const Token* tokens, int batch, int length, const Ready
   const int rows = batch * length, width = config_.width;
   // The tied table's gradient: the output layer's share overwrites, the embedding's is added below.
   linear_backward(compute_, final_norm_, token_table_, logits_, d_norm_, d_token_table_, nullptr, rows, width,
-                  row_of_logits_);
+                  padded_vocabulary_);
   compute_.fill_zero(d_residual_, static_cast<std::size_t>(rows) * width);
   compute_.layer_norm_backward(residual_, final_gain_, final_mean_, final_rstd_, d_norm_, d_residual_,
                                d_final_gain_, d_final_bias_, rows, width);

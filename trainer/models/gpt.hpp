@@ -20,7 +20,7 @@ struct GptConfig {
   int heads = 4;
   int width = 128;
   int context = 64;      ///< longest sequence, in tokens
-  int vocabulary = 256;  ///< tokens are below it; 256: one for each byte
+  int vocabulary = 256;  ///< tokens are below it; 256: one token per byte
 
   bool operator==(const GptConfig&) const = default;
 };
@@ -35,17 +35,18 @@ TensorTable gpt_tensors(const GptConfig& config);
 /// arXiv 2204.02311, appendix B).
 double gpt_flops_per_token(const GptConfig& config);
 
-/// A named size, or nothing: "small" (the default), and GPT-2's, "gpt2-124M", "gpt2-350M", "gpt2-774M" and
-/// "gpt2-1558M" (Radford et al. 2019, table 2; parameter counts as llm.c and the released weights have them).
+/// The sizes of a preset, or nothing: "small" (the default), and GPT-2's "gpt2-124M", "gpt2-350M",
+/// "gpt2-774M" and "gpt2-1558M" (Radford et al. 2019, table 2; parameter counts as in llm.c and the released
+/// weights).
 std::optional<GptConfig> gpt_preset(std::string_view name);
 
-/// A GPT's parameters, gradients and activations on one device; it computes in Real (compute::Accurate says
-/// what is kept in another type). Not thread-safe.
+/// A GPT's parameters, gradients and activations on one device. It computes in Real; compute::Accurate is the
+/// type of what needs more precision. Not thread-safe.
 template <typename Real>
 class Gpt {
  public:
   using Sum = compute::Accurate<Real>;
-  /// Room for `max_batch` sequences of config.context tokens. `extra`: see ModelTensors.
+  /// Allocates for `max_batch` sequences of config.context tokens. `extra`: see ModelTensors.
   Gpt(const GptConfig& config, int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
 
   const GptConfig& config() const noexcept { return config_; }
@@ -54,17 +55,17 @@ class Gpt {
   /// Bytes of parameters, gradients and activations.
   std::size_t bytes() const noexcept;
 
-  /// Sum of the cross-entropy (nats) over batch * length predictions. tokens, targets: [batch, length],
+  /// Sum of the cross-entropy (nats) over batch * length predictions. tokens, targets: [batch, length];
   /// length <= context.
   double loss(const Token* tokens, const Token* targets, int batch, int length);
   /// Called with a tensor's number in the table as soon as its gradient is complete; nearly from the last to
   /// the first.
   using Ready = std::function<void(std::size_t tensor)>;
-  /// compute.loss() is then the same, and the gradients are overwritten with gradient_scale * d sum / d
-  /// parameters.
+  /// Overwrites the gradients with gradient_scale * d sum / d parameters. compute.loss() then returns the
+  /// same sum as loss().
   void gradients(const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
                  const Ready& ready);
-  /// The same, and returns the loss, for which a device that works by itself is waited for.
+  /// Like gradients(), and returns the loss, which waits for an asynchronous device.
   double loss_and_gradients(
       const Token* tokens, const Token* targets, int batch, int length, Sum gradient_scale,
       const Ready& ready = [](std::size_t) {});
@@ -102,7 +103,7 @@ class Gpt {
   ModelTensors<Sum> tensors_;
   int max_batch_;
   compute::Compute<Real>& compute_;
-  int row_of_logits_;
+  int padded_vocabulary_;
   compute::Arena<Real> activations_;
   compute::Arena<Sum> statistics_;
   std::vector<Layer> layers_;

@@ -7,8 +7,8 @@
 
 namespace muster::models {
 
-/// d_input (unless it is null), d_weight and d_bias (unless it is null) of out[rows, to] =
-/// input[rows, from]·weight^T + bias.
+/// Gradients of out[rows, to] = input[rows, from]·weight^T + bias: d_input (unless null), d_weight and d_bias
+/// (unless null).
 template <typename Real>
 void linear_backward(compute::Compute<Real>& compute, const Real* input, const Real* weight,
                      const Real* d_out, std::type_identity_t<Real>* d_input,

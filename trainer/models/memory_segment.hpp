@@ -7,7 +7,7 @@
 
 namespace muster {
 
-/// Memory of one kind that a rank asks for.
+/// Memory of one kind that a rank allocates.
 struct MemorySegment {
   std::string name;
   std::uint64_t bytes = 0;

@@ -15,7 +15,7 @@ constexpr int channels1 = 10, channels2 = 20, window = 5, features = 320;
 compute::ConvolutionShape convolution1(int batch) { return {batch, 28, 28, 1, window}; }
 compute::ConvolutionShape convolution2(int batch) { return {batch, 12, 12, channels1, window}; }
 compute::PoolShape pooling1(int batch) { return {batch, 24, 24, channels1, false}; }
-/// What follows takes [channels, height, width], as PyTorch flattens it.
+/// The next layer takes [channels, height, width], as PyTorch flattens it.
 compute::PoolShape pooling2(int batch) { return {batch, 8, 8, channels2, true}; }
 
 }  // namespace
@@ -39,7 +39,7 @@ TensorTable mnist_cnn_tensors() {
 
 double mnist_cnn_flops_per_image() {
   const auto multiplications = [](const compute::ConvolutionShape& s, int outputs) {
-    return static_cast<double>(s.places()) * s.window_size() * outputs;
+    return static_cast<double>(s.window_positions()) * s.window_size() * outputs;
   };
   const double first = multiplications(convolution1(1), channels1);
   const double others = multiplications(convolution2(1), channels2) +
@@ -57,19 +57,19 @@ MnistCnn<Real>::MnistCnn(int max_batch, compute::Compute<Real>& compute, std::si
 
 template <typename Real>
 void MnistCnn<Real>::lay_out_activations() {
-  const auto places1 = static_cast<std::size_t>(convolution1(max_batch_).places()),
-             places2 = static_cast<std::size_t>(convolution2(max_batch_).places()),
+  const auto positions1 = static_cast<std::size_t>(convolution1(max_batch_).window_positions()),
+             positions2 = static_cast<std::size_t>(convolution2(max_batch_).window_positions()),
              batch = static_cast<std::size_t>(max_batch_);
   Layout<Real> layout;
-  layout.want(&columns1_, places1 * window * window);
-  for (Real** p : {&convolution1_, &d_convolution1_}) layout.want(p, places1 * channels1);
-  for (Real** p : {&pool1_, &d_pool1_}) layout.want(p, places1 / 4 * channels1);
-  for (Real** p : {&columns2_, &d_columns2_}) layout.want(p, places2 * channels1 * window * window);
-  for (Real** p : {&convolution2_, &d_convolution2_}) layout.want(p, places2 * channels2);
-  for (Real** p : {&pool2_, &d_pool2_}) layout.want(p, batch * features);
-  for (Real** p : {&sum_, &hidden_, &d_hidden_}) layout.want(p, batch * hidden);
-  layout.want(&logits_, batch * classes);
-  activations_ = layout.place(compute_.memory());
+  layout.reserve(&columns1_, positions1 * window * window);
+  for (Real** p : {&convolution1_, &d_convolution1_}) layout.reserve(p, positions1 * channels1);
+  for (Real** p : {&pool1_, &d_pool1_}) layout.reserve(p, positions1 / 4 * channels1);
+  for (Real** p : {&columns2_, &d_columns2_}) layout.reserve(p, positions2 * channels1 * window * window);
+  for (Real** p : {&convolution2_, &d_convolution2_}) layout.reserve(p, positions2 * channels2);
+  for (Real** p : {&pool2_, &d_pool2_}) layout.reserve(p, batch * features);
+  for (Real** p : {&hidden_sum_, &hidden_, &d_hidden_}) layout.reserve(p, batch * hidden);
+  layout.reserve(&logits_, batch * classes);
+  activations_ = layout.allocate(compute_.memory());
 }
 
 template <typename Real>
@@ -80,13 +80,13 @@ void MnistCnn<Real>::forward(const Real* images, int batch, const Dropout<Real>&
                     tensors_.template weight<Real>(weight + 1), out);
   };
   compute_.unfold(first, images, columns1_);
-  product(columns1_, first.places(), first.window_size(), weight1, channels1, convolution1_);
+  product(columns1_, first.window_positions(), first.window_size(), weight1, channels1, convolution1_);
   compute_.max_pool_relu(pooling1(batch), convolution1_, nullptr, pool1_);
   compute_.unfold(second, pool1_, columns2_);
-  product(columns2_, second.places(), second.window_size(), weight2, channels2, convolution2_);
+  product(columns2_, second.window_positions(), second.window_size(), weight2, channels2, convolution2_);
   compute_.max_pool_relu(pooling2(batch), convolution2_, dropout.channels, pool2_);
-  product(pool2_, batch, features, hidden_weight, hidden, sum_);
-  compute_.relu(sum_, dropout.hidden, hidden_, static_cast<std::size_t>(batch) * hidden);
+  product(pool2_, batch, features, hidden_weight, hidden, hidden_sum_);
+  compute_.relu(hidden_sum_, dropout.hidden, hidden_, static_cast<std::size_t>(batch) * hidden);
   product(hidden_, batch, hidden, class_weight, classes, logits_);
 }
 
@@ -95,7 +95,7 @@ typename MnistCnn<Real>::Result MnistCnn<Real>::loss(const Real* images, const c
                                                      int batch, const Dropout<Real>& dropout) {
   forward(images, batch, dropout);
   Result result;
-  result.right = compute_.count_right(logits_, labels, batch, classes);
+  result.right = compute_.count_correct(logits_, labels, batch, classes);
   result.loss = compute_.cross_entropy(logits_, labels, batch, classes, Sum(0));
   return result;
 }
@@ -107,7 +107,7 @@ typename MnistCnn<Real>::Result MnistCnn<Real>::loss_and_gradients(const Real* i
                                                                    Sum gradient_scale, const Ready& ready) {
   forward(images, batch, dropout);
   Result result;
-  result.right = compute_.count_right(logits_, labels, batch, classes);
+  result.right = compute_.count_correct(logits_, labels, batch, classes);
   result.loss = compute_.cross_entropy(logits_, labels, batch, classes, gradient_scale);
   backward(batch, dropout, ready);
   return result;
@@ -128,10 +128,12 @@ void MnistCnn<Real>::backward(int batch, const Dropout<Real>& dropout, const Rea
   product(pool2_, batch, features, hidden_weight, hidden, d_hidden_, d_pool2_);
   compute_.max_pool_relu_backward(pooling2(batch), convolution2_, dropout.channels, pool2_, d_pool2_,
                                   d_convolution2_);
-  product(columns2_, second.places(), second.window_size(), weight2, channels2, d_convolution2_, d_columns2_);
+  product(columns2_, second.window_positions(), second.window_size(), weight2, channels2, d_convolution2_,
+          d_columns2_);
   compute_.fold(second, d_columns2_, d_pool1_);
   compute_.max_pool_relu_backward(pooling1(batch), convolution1_, nullptr, pool1_, d_pool1_, d_convolution1_);
-  product(columns1_, first.places(), first.window_size(), weight1, channels1, d_convolution1_, nullptr);
+  product(columns1_, first.window_positions(), first.window_size(), weight1, channels1, d_convolution1_,
+          nullptr);
 }
 
 template class MnistCnn<float>;

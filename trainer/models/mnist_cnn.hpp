@@ -14,28 +14,27 @@ namespace muster::models {
 /// uniform within 1 / sqrt(fan-in). 21,840 parameters.
 TensorTable mnist_cnn_tensors();
 
-/// Floating-point operations of one training step per image: two per multiplication and addition forward,
-/// twice that backward, but for the images' own gradient, which nobody needs.
+/// Floating-point operations of one training step per image: two per multiply-add forward, and twice as many
+/// backward, except for the gradient of the images, which is not computed.
 double mnist_cnn_flops_per_image();
 
-/// What dropout multiplies with: 0 or 2, or null for 1 (validation).
+/// Factors of dropout: 0 or 2, or null for 1 (validation).
 template <typename Real>
 struct Dropout {
   const Real* channels = nullptr;  ///< [batch, 20], of the second convolution's output
   const Real* hidden = nullptr;    ///< [batch, 50]
 };
 
-/// Horovod's example network for MNIST (the one of pytorch/examples of its time): convolution 5x5 to 10
-/// channels, pooling, ReLU, convolution 5x5 to 20 channels, dropout of channels, pooling, ReLU, 320 to 50,
-/// ReLU, dropout, 50 to
-/// 10. Not thread-safe.
+/// Horovod's example network for MNIST (at its time also that of pytorch/examples): convolution 5x5 to 10
+/// channels, pooling, ReLU, convolution 5x5 to 20 channels, dropout of channels, pooling, ReLU, linear 320 to
+/// 50, ReLU, dropout, linear 50 to 10. Not thread-safe.
 template <typename Real>
 class MnistCnn {
  public:
   using Sum = compute::Accurate<Real>;
   static constexpr int side = 28, pixels = side * side, classes = 10, dropped_channels = 20, hidden = 50;
 
-  /// Room for `max_batch` images. `extra`: see ModelTensors.
+  /// Allocates for `max_batch` images. `extra`: see ModelTensors.
   MnistCnn(int max_batch, compute::Compute<Real>& compute, std::size_t extra = 0);
 
   ModelTensors<Sum>& tensors() noexcept { return tensors_; }
@@ -52,7 +51,7 @@ class MnistCnn {
   /// Called with a tensor's number in the table as soon as its gradient is complete; from the last to the
   /// first.
   using Ready = std::function<void(std::size_t tensor)>;
-  /// The same, and overwrites the gradients with gradient_scale * d sum / d parameters.
+  /// Like loss(), and overwrites the gradients with gradient_scale * d sum / d parameters.
   Result loss_and_gradients(
       const Real* images, const compute::Token* labels, int batch, const Dropout<Real>& dropout,
       Sum gradient_scale, const Ready& ready = [](std::size_t) {});
@@ -67,7 +66,8 @@ class MnistCnn {
   compute::Compute<Real>& compute_;
   compute::Arena<Real> activations_;
   // [batch * places, …]; convolutions keep channels last.
-  Real *columns1_, *convolution1_, *pool1_, *columns2_, *convolution2_, *pool2_, *sum_, *hidden_, *logits_;
+  Real *columns1_, *convolution1_, *pool1_, *columns2_, *convolution2_, *pool2_, *hidden_sum_, *hidden_,
+      *logits_;
   Real *d_hidden_, *d_pool2_, *d_convolution2_, *d_columns2_, *d_pool1_, *d_convolution1_;
 };
 

@@ -9,7 +9,7 @@
 namespace muster::models {
 namespace {
 
-/// Blocks of one arena, each of which fills whole cache lines.
+/// Bytes of blocks in an arena; each block fills whole cache lines.
 class Blocks {
  public:
   explicit Blocks(std::size_t element_bytes) : element_bytes_(element_bytes) {}
@@ -26,7 +26,7 @@ void add_activations(MemorySegments& segments, const char* kind, std::uint64_t b
   segments.push_back({kind, bytes, true});
 }
 
-/// Of compute::Accurate.
+/// Bytes of compute::Accurate for a type of `real_bytes`.
 std::size_t accurate_bytes(std::size_t real_bytes) { return std::max(real_bytes, sizeof(float)); }
 
 void add_tensors(MemorySegments& segments, const TensorTable& table, std::size_t real_bytes,
@@ -63,19 +63,20 @@ MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std:
 
 MemorySegments mnist_cnn_memory(std::uint64_t max_batch, std::size_t real_bytes, std::size_t extra) {
   const Blocks reals(real_bytes);
-  // Images of 28 x 28, windows of 5 x 5: 24 x 24 places and 10 channels, pooled to 12 x 12; 8 x 8 places and
-  // 20 channels, pooled to 4 x 4.
-  const std::uint64_t places1 = max_batch * 576, places2 = max_batch * 64, hidden = MnistCnn<float>::hidden;
+  // Images of 28 x 28, windows of 5 x 5: 24 x 24 positions and 10 channels, pooled to 12 x 12; then 8 x 8
+  // positions and 20 channels, pooled to 4 x 4.
+  const std::uint64_t positions1 = max_batch * 576, positions2 = max_batch * 64,
+                      hidden = MnistCnn<float>::hidden;
   MemorySegments segments;
   add_tensors(segments, mnist_cnn_tensors(), real_bytes, extra);
-  add_activations(segments, "unfolded images", reals(places1 * 25) + reals(places2 * 250));
-  add_activations(segments, "convolutions", reals(places1 * 10) + reals(places2 * 20));
-  add_activations(segments, "pooling", reals(places1 / 4 * 10) + reals(places2 / 4 * 20));
+  add_activations(segments, "unfolded images", reals(positions1 * 25) + reals(positions2 * 250));
+  add_activations(segments, "convolutions", reals(positions1 * 10) + reals(positions2 * 20));
+  add_activations(segments, "pooling", reals(positions1 / 4 * 10) + reals(positions2 / 4 * 20));
   add_activations(segments, "linear layers", reals(max_batch * hidden, 2));
   add_activations(segments, "logits", reals(max_batch * MnistCnn<float>::classes));
   add_activations(segments, "activation gradients",
-                  reals(places1 * 10) + reals(places1 / 4 * 10) + reals(places2 * 250) + reals(places2 * 20) +
-                      reals(places2 / 4 * 20) + reals(max_batch * hidden));
+                  reals(positions1 * 10) + reals(positions1 / 4 * 10) + reals(positions2 * 250) +
+                      reals(positions2 * 20) + reals(positions2 / 4 * 20) + reals(max_batch * hidden));
   return segments;
 }
 

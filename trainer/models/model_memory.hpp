@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the models ask for at construction, to the byte, before there is one: parameters, gradients, and
-// activations by kind. Their own bytes() tells what they have.
+// The exact memory that the models' constructors allocate, known before construction: parameters, gradients,
+// and activations by kind. The models' bytes() returns what they have.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace muster::models {
 
-/// Of a Gpt for `max_batch` sequences that computes in a type of `real_bytes`. `extra`: see ModelTensors.
+/// Memory of a Gpt for `max_batch` sequences that computes in a type of `real_bytes`. `extra`: see
+/// ModelTensors.
 MemorySegments gpt_memory(const GptConfig& config, std::uint64_t max_batch, std::size_t real_bytes,
                           std::size_t extra = 0);
 
-/// Of an MnistCnn for `max_batch` images.
+/// Memory of an MnistCnn for `max_batch` images.
 MemorySegments mnist_cnn_memory(std::uint64_t max_batch, std::size_t real_bytes, std::size_t extra = 0);
 
 }  // namespace muster::models

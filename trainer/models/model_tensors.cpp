@@ -9,7 +9,7 @@
 namespace muster::models {
 namespace {
 
-/// Element `index` of tensor number `number`.
+/// Initial value of element `index` of the tensor with this number.
 double initial_element(const Tensor& tensor, std::uint64_t seed, std::size_t number, std::size_t index) {
   if (tensor.initial_spread <= 0) return tensor.initial_value;
   if (tensor.distribution == Distribution::normal) return tensor.initial_spread * normal(seed, number, index);
@@ -25,12 +25,12 @@ void TableBuilder::add(std::string name, std::vector<std::int64_t> shape, bool d
   for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
   table_.tensors.push_back(
       {std::move(name), std::move(shape), table_.arena_size, count, decay, deviation, value, distribution});
-  // The offset must be the same for float and double: round for the smaller type.
+  // Offsets must be equal for float and double: round for the smaller type.
   table_.arena_size += compute::aligned_count<float>(count);
   table_.parameter_count += count;
 }
 
-void TableBuilder::leave_room(std::size_t count) {
+void TableBuilder::pad_last_to(std::size_t count) {
   const std::size_t end = table_.tensors.back().offset + compute::aligned_count<float>(count);
   table_.arena_size = std::max(table_.arena_size, end);
 }
@@ -61,11 +61,11 @@ void ModelTensors<Real>::initialize(std::uint64_t seed) {
   for (std::size_t i = 0; i < table_.tensors.size(); ++i) {
     const Tensor& tensor = table_.tensors[i];
     Real* to = parameters + tensor.offset;
-    // On all processors that this rank may use: the others wait for it.
+    // Use all CPUs of this rank: the other ranks wait for the initial parameters.
     const auto fill = [&](std::size_t begin, std::size_t end) {
       for (std::size_t j = begin; j < end; ++j) to[j] = Real(initial_element(tensor, seed, i, j));
     };
-    compute::cpu::split(omp_get_num_procs(), tensor.count, 1, tensor.count, fill);
+    compute::cpu::parallel_for(omp_get_num_procs(), tensor.count, 1, tensor.count, fill);
   }
   memory_.copy_in(parameters_.data(), elsewhere.data(), elsewhere.size() * sizeof(Real));
 }
@@ -76,12 +76,12 @@ void ModelTensors<Real>::round_parameters(compute::UpdateCompute<Real>& compute)
 }
 
 template <typename Real>
-compute::Arena<Real> Layout<Real>::place(compute::Memory& memory) const {
+compute::Arena<Real> Layout<Real>::allocate(compute::Memory& memory) const {
   std::size_t total = 0;
-  for (const auto& [pointer, count] : wanted_) total += compute::aligned_count<Real>(count);
+  for (const auto& [pointer, count] : blocks_) total += compute::aligned_count<Real>(count);
   compute::Arena<Real> arena(total, memory);
   Real* next = arena.data();
-  for (const auto& [pointer, count] : wanted_) {
+  for (const auto& [pointer, count] : blocks_) {
     *pointer = next;
     next += compute::aligned_count<Real>(count);
   }

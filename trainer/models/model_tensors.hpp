@@ -13,40 +13,40 @@
 
 namespace muster::models {
 
-/// Lays out one tensor behind the other.
+/// Builds a table of tensors, one after the other in the arena.
 class TableBuilder {
  public:
   void add(std::string name, std::vector<std::int64_t> shape, bool decay, double deviation, double value = 0,
            Distribution distribution = Distribution::normal);
-  /// Widens the gap behind the last tensor to so many elements as it lacks of `count`.
-  void leave_room(std::size_t count);
+  /// Pads the last tensor with a gap, up to `count` elements.
+  void pad_last_to(std::size_t count);
   TensorTable take() { return std::move(table_); }
 
  private:
   TensorTable table_;
 };
 
-/// A model's parameters and gradients, each in one block of memory laid out by the same table; for a model
-/// that computes in bfloat16, with Real = compute::Accurate<bfloat16>, also the rounded parameters.
+/// A model's parameters and gradients, each in one block of memory laid out by the same table. For a model
+/// that computes in bfloat16 (Real = compute::Accurate<bfloat16>) also the parameters rounded to bfloat16.
 template <typename Real>
 class ModelTensors {
  public:
-  /// `extra` more elements, rounded up to a cache line, stand before the gradients in memory, so that a few
-  /// scalars can travel with them. `rounds`: there are rounded parameters.
+  /// `extra`: number of elements, rounded up to a cache line, before the gradients in memory, so that a few
+  /// scalars can be reduced together with them. `rounds`: keep rounded parameters.
   explicit ModelTensors(TensorTable table, std::size_t extra = 0, bool rounds = false,
                         compute::Memory& memory = compute::host_memory());
 
   const TensorTable& table() const noexcept { return table_; }
   std::span<Real> parameters() noexcept { return parameters_.span(); }
   std::span<Real> gradients() noexcept { return gradients_.span().last(table_.arena_size); }
-  /// Side by side in memory: the extra elements, and then each tensor's gradient in the table's order, with
-  /// the gap behind it.
+  /// Adjacent in memory: the extra elements, then each tensor's gradient in the table's order, with the gap
+  /// after it.
   std::vector<std::span<Real>> extra_and_gradients() noexcept;
   Real* parameter(std::size_t tensor) noexcept { return parameters_.data() + table_.tensors[tensor].offset; }
   Real* gradient(std::size_t tensor) noexcept { return gradients().data() + table_.tensors[tensor].offset; }
-  /// The parameters as of the last round_parameters() or update; empty unless they were asked for.
+  /// The rounded parameters as of the last round_parameters() or update; empty unless they are kept.
   std::span<bfloat16> rounded() noexcept { return rounded_.span(); }
-  /// The parameter as a model takes it that computes in this type: Real, or bfloat16 for the rounded one.
+  /// The parameter in the type that the model computes in: Real, or bfloat16 for the rounded one.
   template <typename Computed>
   Computed* weight(std::size_t tensor) noexcept {
     if constexpr (std::is_same_v<Computed, Real>)
@@ -59,9 +59,10 @@ class ModelTensors {
     return (parameters_.size() + gradients_.size()) * sizeof(Real) + rounded_.size() * sizeof(bfloat16);
   }
 
-  /// Overwrites the parameters; the same for the same seed on every machine. round_parameters() follows.
+  /// Overwrites the parameters with initial values, which are equal for equal seeds on every machine. Call
+  /// round_parameters() afterwards.
   void initialize(std::uint64_t seed);
-  /// Where there are rounded parameters, makes them follow the others.
+  /// Updates the rounded parameters, if they are kept.
   void round_parameters(compute::UpdateCompute<Real>& compute);
 
  private:
@@ -71,16 +72,16 @@ class ModelTensors {
   compute::Arena<bfloat16> rounded_;
 };
 
-/// Places in one arena for blocks of memory that are asked for one by one, each at the start of a cache line.
+/// Allocates one arena for blocks of memory that are reserved one by one; each starts on a cache line.
 template <typename Real>
 class Layout {
  public:
-  /// `*pointer` is set by place(); it must stay where it is until then.
-  void want(Real** pointer, std::size_t count) { wanted_.emplace_back(pointer, count); }
-  compute::Arena<Real> place(compute::Memory& memory) const;
+  /// allocate() sets `*pointer`, so `pointer` must stay valid until then.
+  void reserve(Real** pointer, std::size_t count) { blocks_.emplace_back(pointer, count); }
+  compute::Arena<Real> allocate(compute::Memory& memory) const;
 
  private:
-  std::vector<std::pair<Real**, std::size_t>> wanted_;
+  std::vector<std::pair<Real**, std::size_t>> blocks_;
 };
 
 }  // namespace muster::models

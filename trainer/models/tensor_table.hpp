@@ -10,15 +10,15 @@ namespace muster::models {
 
 enum class Distribution { normal, uniform };
 
-/// One tensor of a parameter arena. Names, order and shapes are also the checkpoint's.
+/// One tensor of a parameter arena. Checkpoints have the same names, order and shapes.
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
   std::size_t offset = 0;  ///< in elements; tensors start on cache lines, the gaps hold zeros
   std::size_t count = 0;
   bool decay = false;  ///< weight decay applies (matrices and embeddings, not gains and biases)
-  /// Of the initial elements: their deviation, or, of a uniform distribution, the largest size; 0: every
-  /// element is initial_value.
+  /// Standard deviation of the initial elements, or the bound of their size for a uniform distribution; 0:
+  /// every element is initial_value.
   double initial_spread = 0;
   double initial_value = 0;
   Distribution distribution = Distribution::normal;

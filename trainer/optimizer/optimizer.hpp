@@ -17,8 +17,9 @@ struct AdamwSettings {
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
 };
 
-/// The elements of a parameter arena whose optimizer state `rank` of `size` keeps when it is sharded: whole
-/// cache lines, any number of ranks and an arena of any size. Ranks beyond the lines have none.
+/// The elements of a parameter arena for which `rank` of `size` keeps the optimizer state when it is sharded:
+/// whole cache lines. Works for any number of ranks and any arena size; ranks beyond the number of lines get
+/// none.
 Share optimizer_part(std::size_t arena_size, int rank, int size);
 
 /// AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping by the global norm, over one parameter
@@ -26,21 +27,22 @@ Share optimizer_part(std::size_t arena_size, int rank, int size);
 template <typename Real>
 class Adamw {
  public:
-  /// `part`: the elements that it updates, and keeps moments of. An element's bits do not depend on it.
+  /// `part`: the elements that this object updates and keeps moments for. An element's bits do not depend on
+  /// it.
   Adamw(const models::TensorTable& table, const AdamwSettings& settings,
         compute::UpdateCompute<Real>& compute, Share part);
   Adamw(const models::TensorTable& table, const AdamwSettings& settings,
         compute::UpdateCompute<Real>& compute)
       : Adamw(table, settings, compute, {0, table.arena_size}) {}
 
-  /// Updates the part's parameters and moments with gradients of this Euclidean norm over the whole arena, 0
-  /// where the device clips by itself (UpdateCompute::decide). `step` counts from 0. All spans are of whole
-  /// arenas. `rounded`: ModelTensors::rounded(), whose part then follows the parameters.
+  /// Updates the part's parameters and moments. `norm`: Euclidean norm of the gradients over the whole arena;
+  /// 0 when the device clips (UpdateCompute::decide). `step` counts from 0. All spans cover whole arenas.
+  /// `rounded`: ModelTensors::rounded(), of which this part is updated too.
   void update(std::span<Real> parameters, std::span<const Real> gradients, double norm, double learning_rate,
               std::int64_t step, std::span<bfloat16> rounded = {});
 
   const Share& part() const noexcept { return part_; }
-  /// Of the part.
+  /// Moments of the part.
   std::span<Real> moment1() noexcept { return moment1_.span(); }
   std::span<Real> moment2() noexcept { return moment2_.span(); }
 

@@ -11,7 +11,7 @@ namespace muster {
 namespace {
 
 constexpr double chart_width = 880, left = 72, right = 28, top = 84, bottom = 56;
-constexpr std::size_t most_points = 400;  // about two pixels each
+constexpr std::size_t max_points = 400;  // about two pixels each
 
 std::vector<Point> finite_points(const std::vector<Point>& points) {
   std::vector<Point> kept;
@@ -20,23 +20,24 @@ std::vector<Point> finite_points(const std::vector<Point>& points) {
   return kept;
 }
 
-/// Means of consecutive points, at most `most_points` of them.
-std::vector<Point> thinned(const std::vector<Point>& points) {
-  const std::size_t group = std::max<std::size_t>(1, (points.size() + most_points - 1) / most_points);
+/// Means of consecutive points, at most `max_points` of them.
+std::vector<Point> thin(const std::vector<Point>& points) {
+  const std::size_t group = std::max<std::size_t>(1, (points.size() + max_points - 1) / max_points);
   std::vector<Point> out;
   for (std::size_t i = 0; i < points.size(); i += group) {
     const std::size_t end = std::min(points.size(), i + group);
     double sum = 0;
     for (std::size_t j = i; j < end; ++j) sum += points[j].y;
     const std::size_t at =
-        end == points.size() ? end - 1 : (i + end - 1) / 2;  // the axis goes to the last one
+        end == points.size() ? end - 1 : (i + end - 1) / 2;  // the axis ends at the last point
     out.push_back({points[at].x, sum / static_cast<double>(end - i)});
   }
   return out;
 }
 
-/// Mean over a window centred on each point, whose weights fall to both sides, so that a single high point is
-/// no step. It is a twentieth of the points wide and narrower towards both ends, so that it does not lag.
+/// Weighted mean over a window centred on each point. Weights fall to both sides, so that a single high point
+/// makes no step. The window has a twentieth of the points and narrows towards both ends, so that it does not
+/// lag.
 std::vector<Point> smoothed(const std::vector<Point>& points) {
   const std::size_t reach = points.size() / 40;
   std::vector<Point> out = points;
@@ -63,7 +64,7 @@ double tick_size(double range, int parts) {
   return 10 * power;
 }
 
-/// A number at an axis whose largest one is `largest`, in thousands or millions where that is shorter.
+/// A number of an axis with the maximum `largest`; in thousands or millions when the axis needs it.
 std::string tick_text(double value, double largest) {
   if (std::abs(value) < 1e-12) return "0";
   if (largest >= 1e7) return fmt::format("{:.6g}M", value / 1e6);
@@ -78,7 +79,7 @@ struct Frame {
   double floor() const { return height - bottom; }
 };
 
-Frame frame_of(const Chart& chart) {
+Frame make_frame(const Chart& chart) {
   Frame frame;
   frame.height = chart.height;
   bool any = false;
@@ -155,7 +156,7 @@ std::string marks(const Frame& frame, const Series& series) {
   return out;
 }
 
-/// Strokes that would cover each other are one.
+/// Strokes that would overlap are drawn as one.
 std::string strokes(const Frame& frame, const Series& series) {
   std::string out;
   double last = -1;
@@ -174,7 +175,7 @@ std::string draw_series(const Frame& frame, const Series& series) {
   const std::string colour = fmt::format("line{}", series.colour);
   switch (series.style) {
     case Series::Style::smoothed:
-      if (series.points.size() == 1) return marks(frame, series);  // a line of one point is not seen
+      if (series.points.size() == 1) return marks(frame, series);  // a line of one point is invisible
       return curve(frame, series.points, colour + " pale") + curve(frame, smoothed(series.points), colour);
     case Series::Style::dashed:
       return curve(frame, series.points, colour + " dashed");
@@ -205,14 +206,14 @@ std::string legend(const std::vector<Series>& all) {
 Chart with_points_to_draw(Chart chart) {
   for (Series& series : chart.series) {
     series.points = finite_points(series.points);
-    if (series.style == Series::Style::smoothed) series.points = thinned(series.points);
+    if (series.style == Series::Style::smoothed) series.points = thin(series.points);
   }
   return chart;
 }
 
 std::string draw(const Chart& wanted, const std::string& style) {
   const Chart chart = with_points_to_draw(wanted);
-  const Frame frame = frame_of(chart);
+  const Frame frame = make_frame(chart);
   std::string out =
       fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}">)"
                   "\n",

@@ -12,13 +12,13 @@ struct Point {
   double y = 0;
 };
 
-/// Points of one kind, in order of x. Those that are not finite are left out.
+/// Points of one curve, in order of x. Points that are not finite are not drawn.
 struct Series {
   enum class Style {
-    smoothed,  ///< a pale line, and a strong one of means over a window
+    smoothed,  ///< a pale line of the points, and a strong line of their moving average
     marked,    ///< a line with a mark on each point
     dashed,
-    events  ///< a stroke at the horizontal axis for each x; y has no meaning
+    events  ///< a stroke at the horizontal axis for each x; y is ignored
   };
   std::string name;  ///< for the legend
   std::vector<Point> points;
@@ -31,19 +31,19 @@ struct Chart {
   std::vector<Series> series;
   bool from_zero = false;  ///< the vertical axis begins at 0
   double height = 480;     ///< in pixels; all charts are 880 wide
-  double scale = 1;        ///< of the numbers at the vertical axis: 100 for per cent
+  double scale = 1;        ///< factor of the numbers at the vertical axis: 100 for per cent
 };
 
 /// One <svg> element for a page that has svg_style().
 std::string draw_chart(const Chart& chart);
 
-/// The same as a file of its own.
+/// The chart as a complete SVG file.
 std::string draw_chart_file(const Chart& chart);
 
-/// The look of our pictures, dark where the reader wants it so.
+/// CSS of all pictures; dark by the reader's preference.
 std::string svg_style();
 
-/// As text in XML and HTML.
+/// Escapes text for XML and HTML.
 std::string escaped_xml(const std::string& text);
 
 }  // namespace muster

@@ -30,22 +30,24 @@ std::string little_endian(std::uint64_t value, int size) {
   return out;
 }
 
-std::string varint_of(std::uint64_t value) {
+std::string encode_varint(std::uint64_t value) {
   std::string out;
   for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
   return out + static_cast<char>(value);
 }
 
-std::string key(int field, WireType type) { return varint_of(static_cast<std::uint64_t>(field) << 3 | type); }
+std::string key(int field, WireType type) {
+  return encode_varint(static_cast<std::uint64_t>(field) << 3 | type);
+}
 std::string message(int field, const std::string& content) {
-  return key(field, bytes) + varint_of(content.size()) + content;
+  return key(field, bytes) + encode_varint(content.size()) + content;
 }
 
-std::string event_at(std::int64_t step) {
+std::string event_header(std::int64_t step) {
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   return key(wall_time, fixed64) + little_endian(std::bit_cast<std::uint64_t>(now), 8) +
-         key(step_number, varint) + varint_of(static_cast<std::uint64_t>(step));
+         key(step_number, varint) + encode_varint(static_cast<std::uint64_t>(step));
 }
 
 std::string scalar(std::string_view name, double value) {
@@ -54,7 +56,7 @@ std::string scalar(std::string_view name, double value) {
                  message(tag, std::string(name)) + key(simple_value, fixed32) + little_endian(bits, 4));
 }
 
-std::filesystem::path file_in(const std::filesystem::path& folder) {
+std::filesystem::path event_file_path(const std::filesystem::path& folder) {
   char host[HOST_NAME_MAX + 1] = "";
   ::gethostname(host, sizeof host - 1);
   const auto now =
@@ -69,11 +71,12 @@ std::filesystem::path file_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-EventFile::EventFile(const std::filesystem::path& folder, std::int64_t first_step) : file_(file_in(folder)) {
-  record(event_at(0) + message(file_version, "brain.Event:2"));
-  // With this TensorBoard forgets what it has of steps from here on.
-  record(event_at(first_step + 1) +
-         message(session_log, key(session_status, varint) + varint_of(session_start)));
+EventFile::EventFile(const std::filesystem::path& folder, std::int64_t first_step)
+    : file_(event_file_path(folder)) {
+  record(event_header(0) + message(file_version, "brain.Event:2"));
+  // Makes TensorBoard drop earlier events of steps from here on.
+  record(event_header(first_step + 1) +
+         message(session_log, key(session_status, varint) + encode_varint(session_start)));
   flush();
 }
 
@@ -89,13 +92,13 @@ void EventFile::training(const StepRecord& r) {
                        scalar("tokens_per_second", r.tokens_per_second()) +
                        scalar("exposed_communication", r.exposed_share());
   if (r.mfu) values += scalar("mfu", *r.mfu);
-  record(event_at(r.step) + message(summary, values));
+  record(event_header(r.step) + message(summary, values));
 }
 
 void EventFile::validation(std::int64_t step, double loss, std::optional<double> accuracy) {
   std::string values = scalar("loss/validation", loss);
   if (accuracy) values += scalar("accuracy/validation", *accuracy);
-  record(event_at(step) + message(summary, values));
+  record(event_header(step) + message(summary, values));
 }
 
 }  // namespace muster

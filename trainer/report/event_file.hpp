@@ -11,17 +11,17 @@
 
 namespace muster {
 
-/// A file of scalars for TensorBoard, one for each start of a run: records of a length, its masked CRC32C, an
-/// Event message (tensorflow/core/util/event.proto) and that one's. Rank 0 only.
+/// A file of scalars for TensorBoard, one per start of a run. A record is: length, masked CRC32C of the
+/// length, an Event message (tensorflow/core/util/event.proto), masked CRC32C of the message. Rank 0 only.
 class EventFile {
  public:
-  /// Creates `folder`/events.out.tfevents.TIME.HOST.PID. What earlier files of the folder hold after
-  /// `first_step` is taken back: TensorBoard drops it.
+  /// Creates `folder`/events.out.tfevents.TIME.HOST.PID. Marks the events after `first_step` in the folder's
+  /// earlier files as obsolete: TensorBoard drops them.
   /// @throws muster::Error(ErrorCode::system), as flush() does.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   void training(const StepRecord& record);
-  /// `accuracy`: the share that was right, where the model counts that.
+  /// `accuracy`: share of right predictions, when the model counts them.
   void validation(std::int64_t step, double loss, std::optional<double> accuracy = {});
   /// Writes what was added since the last flush.
   void flush() { file_.flush(); }

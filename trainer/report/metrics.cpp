@@ -13,20 +13,22 @@ namespace muster {
 namespace {
 
 /// JSON has finite numbers only.
-std::string loss_text(double loss) { return std::isfinite(loss) ? fmt::format("{:.6f}", loss) : "null"; }
+std::string format_json_loss(double loss) {
+  return std::isfinite(loss) ? fmt::format("{:.6f}", loss) : "null";
+}
 
 }  // namespace
 
 Metrics::Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_step) {
   AtomicFile file(path);
-  if (resume) file.write(keep_earlier(path, resumed_step));
+  if (resume) file.write(keep_earlier_lines(path, resumed_step));
   file.commit();
   file_.emplace(std::move(path));
 }
 
-std::string Metrics::keep_earlier(const std::filesystem::path& path, std::int64_t resumed_step) {
+std::string Metrics::keep_earlier_lines(const std::filesystem::path& path, std::int64_t resumed_step) {
   std::ifstream earlier(path);
-  std::string line, kept;
+  std::string line, lines;
   const auto number = [](const nlohmann::json& record, const char* key) -> std::optional<double> {
     const auto at = record.find(key);
     return at != record.end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
@@ -46,9 +48,9 @@ std::string Metrics::keep_earlier(const std::filesystem::path& path, std::int64_
     if (record.contains("skipped")) history_.skipped.push_back({step, 0});
     const auto exposed = number(record, "exposed_ms"), whole = number(record, "step_ms");
     if (exposed && whole && *whole > 0) history_.exposed_share.push_back({step, *exposed / *whole});
-    kept += line + '\n';
+    lines += line + '\n';
   }
-  return kept;
+  return lines;
 }
 
 void Metrics::training(const StepRecord& r) {
@@ -71,15 +73,15 @@ void Metrics::skipped(std::int64_t step) {
 
 bool Metrics::validation(std::int64_t step, double loss, std::int64_t count,
                          std::optional<std::int64_t> right) {
-  // A run that is started again after its last step makes its last validation again.
-  const auto& told = history_.validation_loss;
-  if (!told.empty() && told.back().x == step && std::abs(told.back().y - loss) < 1e-6) return false;
+  // A run that is started again after its last step repeats its last validation.
+  const auto& losses = history_.validation_loss;
+  if (!losses.empty() && losses.back().x == step && std::abs(losses.back().y - loss) < 1e-6) return false;
   history_.validation_loss.push_back({step, loss});
   if (right)
     history_.validation_accuracy.push_back({step, static_cast<double>(*right) / static_cast<double>(count)});
   file_->add(fmt::format(R"({{"step":{},"validation_loss":{},"validation_count":{}{}}})"
                          "\n",
-                         step, loss_text(loss), count,
+                         step, format_json_loss(loss), count,
                          right ? fmt::format(R"(,"validation_right":{})", *right) : ""));
   return true;
 }

@@ -15,19 +15,19 @@ namespace {
 
 constexpr double picture_width = 880, margin = 16, line_height = 26, head = 44, gap = 14;
 constexpr double cpu_left = 520, cpu_right = picture_width - margin - 14;
-constexpr std::size_t most_lines = 64;
+constexpr std::size_t max_lines = 64;
 constexpr int colours = 8;
 
 struct Host {
   std::string name;
-  std::vector<const RankFacts*> ranks;
+  std::vector<const RankInfo*> ranks;
   int cpus = 1;
 };
 
-std::vector<Host> hosts_of(const std::vector<RankFacts>& ranks) {
+std::vector<Host> group_by_host(const std::vector<RankInfo>& ranks) {
   std::vector<Host> hosts;
   std::map<std::string, std::size_t> index;
-  for (const RankFacts& rank : ranks) {
+  for (const RankInfo& rank : ranks) {
     const auto [at, fresh] = index.try_emplace(rank.host, hosts.size());
     if (fresh) hosts.push_back({rank.host, {}, 1});
     Host& host = hosts[at->second];
@@ -38,7 +38,7 @@ std::vector<Host> hosts_of(const std::vector<RankFacts>& ranks) {
   return hosts;
 }
 
-std::string shortened(const std::string& text, std::size_t most) {
+std::string shorten(const std::string& text, std::size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 1) + "…";
 }
 
@@ -46,8 +46,9 @@ std::string cell(double x, double y, const std::string& text) {
   return fmt::format(R"(<text x="{:.1f}" y="{:.1f}">{}</text>)", x, y, escaped_xml(text));
 }
 
-/// One box for each CPU; those of the rank's are coloured. Neighbours are drawn as one where there are many.
-std::string cpu_strip(const Host& host, const RankFacts& rank, double y, int colour) {
+/// One box per CPU; the rank's CPUs are coloured. When there are many, adjacent boxes of one colour are drawn
+/// as one.
+std::string cpu_strip(const Host& host, const RankInfo& rank, double y, int colour) {
   const double pitch = (cpu_right - cpu_left) / host.cpus;
   const double box = std::min(16.0, pitch > 4 ? pitch - 2 : pitch);
   const double step = std::min(18.0, pitch);
@@ -67,14 +68,14 @@ std::string cpu_strip(const Host& host, const RankFacts& rank, double y, int col
   return out + "</g>\n";
 }
 
-std::string draw_rank(const Host& host, const RankFacts& rank, double y, int colour) {
+std::string draw_rank(const Host& host, const RankInfo& rank, double y, int colour) {
   std::string out =
       fmt::format(R"(<rect class="rank{}" x="{:.1f}" y="{:.1f}" width="12" height="12" rx="2"/>)", colour,
                   margin + 14, y - 10);
   out += cell(margin + 34, y, fmt::format("rank {}", rank.rank));
-  out += cell(margin + 110, y, rank.gpus.empty() ? "no GPU" : "GPU " + shortened(rank.gpus, 24));
-  out += cell(margin + 290, y, rank.nics.empty() ? "" : shortened(rank.nics, 18));
-  out += cell(margin + 410, y, rank.memory.empty() ? "" : "NUMA " + shortened(rank.memory, 7));
+  out += cell(margin + 110, y, rank.gpus.empty() ? "no GPU" : "GPU " + shorten(rank.gpus, 24));
+  out += cell(margin + 290, y, rank.nics.empty() ? "" : shorten(rank.nics, 18));
+  out += cell(margin + 410, y, rank.memory.empty() ? "" : "NUMA " + shorten(rank.memory, 7));
   return out + cpu_strip(host, rank, y, colour);
 }
 
@@ -93,7 +94,7 @@ std::string draw_host(const Host& host, double upper, double height) {
                      placed ? "placed by Muster" : "not placed by Muster");
   double y = upper + head + 10;
   int colour = 0;
-  for (const RankFacts* rank : host.ranks) {
+  for (const RankInfo* rank : host.ranks) {
     out += draw_rank(host, *rank, y, colour);
     colour = (colour + 1) % colours;
     y += line_height;
@@ -103,14 +104,14 @@ std::string draw_host(const Host& host, double upper, double height) {
 
 }  // namespace
 
-std::string draw_placement(const std::vector<RankFacts>& ranks) {
-  const std::vector<Host> hosts = hosts_of(ranks);
+std::string draw_placement(const std::vector<RankInfo>& ranks) {
+  const std::vector<Host> hosts = group_by_host(ranks);
   std::string body;
   double y = margin;
   std::size_t lines = 0, drawn = 0;
   for (; drawn < hosts.size(); ++drawn) {
     lines += hosts[drawn].ranks.size();
-    if (drawn > 0 && lines > most_lines) break;
+    if (drawn > 0 && lines > max_lines) break;
     const double height = head + line_height * static_cast<double>(hosts[drawn].ranks.size());
     body += draw_host(hosts[drawn], y, height);
     y += height + gap;

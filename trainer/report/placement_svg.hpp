@@ -8,10 +8,10 @@
 
 namespace muster {
 
-/// Who runs where: a frame for each host, a line in it for each of its ranks, with GPU, network card and
-/// memory, and the host's CPUs of which it may use the coloured ones. One <svg> element for a page that has
-/// svg_style() and placement_style(). Of a large job the first hosts.
-std::string draw_placement(const std::vector<RankFacts>& ranks);
+/// Picture of the placement: a frame per host, in it a line per rank with GPU, network card, memory and the
+/// host's CPUs, of which the rank's are coloured. One <svg> element for a page that has svg_style() and
+/// placement_style(). A large job is cut after its first hosts.
+std::string draw_placement(const std::vector<RankInfo>& ranks);
 
 std::string placement_style();
 

@@ -32,43 +32,45 @@ std::string format_loss(double loss) {
   return std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "not finite";
 }
 
-std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Pace& pace,
-                          const std::string& things) {
-  const double rate = pace.recent_tokens_per_second();
-  std::string out = fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s", step, steps, loss, rate, things);
-  if (const auto mfu = pace.mfu(rate)) out += fmt::format("  MFU {:.{}f}%", 100 * *mfu, *mfu < 0.1 ? 1 : 0);
-  return out + fmt::format("  exposed {:.1f}%  {} left", 100 * pace.recent_exposed_share(),
-                           format_duration(pace.recent_step_seconds() * static_cast<double>(steps - step)));
+std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Throughput& throughput,
+                          const std::string& unit_name) {
+  const double rate = throughput.recent_tokens_per_second();
+  std::string out = fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s", step, steps, loss, rate, unit_name);
+  if (const auto mfu = throughput.mfu(rate))
+    out += fmt::format("  MFU {:.{}f}%", 100 * *mfu, *mfu < 0.1 ? 1 : 0);
+  return out +
+         fmt::format("  exposed {:.1f}%  {} left", 100 * throughput.recent_exposed_share(),
+                     format_duration(throughput.recent_step_seconds() * static_cast<double>(steps - step)));
 }
 
-Progress::Progress(bool speaks, double seconds_between_lines, std::int64_t steps, Pace pace,
-                   std::string things)
-    : speaks_(speaks),
+Progress::Progress(bool enabled, double seconds_between_lines, std::int64_t steps, Throughput throughput,
+                   std::string unit_name)
+    : enabled_(enabled),
       terminal_(output_is_terminal()),
-      between_(seconds_between_lines),
+      line_interval_(seconds_between_lines),
       steps_(steps),
-      pace_(std::move(pace)),
-      things_(std::move(things)),
-      mark_(Clock::now()),
-      last_due_(mark_) {}
+      throughput_(std::move(throughput)),
+      unit_name_(std::move(unit_name)),
+      timer_start_(Clock::now()),
+      last_due_(timer_start_) {}
 
 Progress::~Progress() { clear_updating_line(); }
 
 double Progress::step(std::int64_t step, double loss, std::int64_t tokens, double exposed) {
   const auto now = Clock::now();
-  const double seconds = before_pause_ + seconds_between(mark_, now);
-  before_pause_ = 0;
-  mark_ = now;
-  pace_.add(tokens, seconds, exposed);
+  const double seconds = seconds_before_pause_ + seconds_between(timer_start_, now);
+  seconds_before_pause_ = 0;
+  timer_start_ = now;
+  throughput_.add(tokens, seconds, exposed);
   smoothed_loss_ = smoothed_loss_ ? 0.9 * *smoothed_loss_ + 0.1 * loss : loss;
-  due_ = step == steps_ || seconds_between(last_due_, now) >= between_;
+  due_ = step == steps_ || seconds_between(last_due_, now) >= line_interval_;
   if (due_) last_due_ = now;
-  if (speaks_) show(step, now);
+  if (enabled_) show(step, now);
   return seconds;
 }
 
 void Progress::show(std::int64_t step, Clock::time_point now) {
-  const std::string text = progress_text(step, steps_, *smoothed_loss_, pace_, things_);
+  const std::string text = progress_text(step, steps_, *smoothed_loss_, throughput_, unit_name_);
   if (terminal_) {
     if (step != steps_ && seconds_between(last_drawn_, now) < redraw_seconds) return;
     last_drawn_ = now;
@@ -82,13 +84,13 @@ void Progress::show(std::int64_t step, Clock::time_point now) {
 }
 
 void Progress::skip() {
-  before_pause_ = 0;
-  mark_ = Clock::now();
+  seconds_before_pause_ = 0;
+  timer_start_ = Clock::now();
 }
 
-void Progress::pause() { before_pause_ += seconds_between(mark_, Clock::now()); }
+void Progress::pause_timer() { seconds_before_pause_ += seconds_between(timer_start_, Clock::now()); }
 
-void Progress::go_on() { mark_ = Clock::now(); }
+void Progress::resume_timer() { timer_start_ = Clock::now(); }
 
 void Progress::clear_updating_line() {
   if (!updating_line_) return;
@@ -97,7 +99,7 @@ void Progress::clear_updating_line() {
 }
 
 void Progress::line(const std::string& text) {
-  if (!speaks_) return;
+  if (!enabled_) return;
   if (updating_line_) {
     fmt::print("\r\033[K");
     updating_line_ = false;

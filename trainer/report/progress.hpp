@@ -13,37 +13,37 @@ namespace muster {
 /// "1h02m", "3m07s" or "9s".
 std::string format_duration(double seconds);
 
-/// 4 digits after the point, or "not finite".
+/// Four decimals, or "not finite".
 std::string format_loss(double loss);
 
-/// "step 20/100  loss 2.4012  8123 tokens/s  MFU 41%  exposed 2.1%  3m07s left"; without MFU where it is not
-/// known.
-std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Pace& pace,
-                          const std::string& things);
+/// "step 20/100  loss 2.4012  8123 tokens/s  MFU 41%  exposed 2.1%  3m07s left"; without MFU when it is
+/// unknown.
+std::string progress_text(std::int64_t step, std::int64_t steps, double loss, const Throughput& throughput,
+                          const std::string& unit_name);
 
-/// What a person sees of a run, on standard output: one updating line on a terminal, a plain line every few
-/// seconds in a log. Silent on all ranks but the first.
+/// Prints progress to standard output: one updating line on a terminal, a plain line every few seconds
+/// otherwise. Prints only on rank 0.
 class Progress {
  public:
-  /// `pace` counts from its first step on. `things` are what it counts.
-  Progress(bool speaks, double seconds_between_lines, std::int64_t steps, Pace pace,
-           std::string things = "tokens");
+  /// `enabled`: false prints nothing. `unit_name`: the plural of what the rate counts.
+  Progress(bool enabled, double seconds_between_lines, std::int64_t steps, Throughput throughput,
+           std::string unit_name = "tokens");
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Counts a finished step, which began when the one before ended. `tokens` of all ranks; `exposed` seconds
-  /// were waited for gradients. Returns the seconds that it took.
+  /// Counts a finished step, which began when the previous one ended. `tokens`: over all ranks; `exposed`:
+  /// seconds that waited for gradients. Returns the step's seconds.
   double step(std::int64_t step, double loss, std::int64_t tokens, double exposed);
-  /// A step whose update was skipped has ended: its time belongs to no step.
+  /// Ends a step whose update was skipped; its time is not counted.
   void skip();
-  /// Time that is no training (validation, checkpoints) does not count: call before and after.
-  void pause();
-  void go_on();
-  /// A line that stays.
+  /// Call these before and after work that is not training (validation, checkpoints), to exclude its time.
+  void pause_timer();
+  void resume_timer();
+  /// Prints a permanent line.
   void line(const std::string& text);
-  const Pace& pace() const noexcept { return pace_; }
-  /// True when a log line is due, that is, every few seconds.
+  const Throughput& throughput() const noexcept { return throughput_; }
+  /// True when a log line was due at the last step, that is, every few seconds.
   bool due() const noexcept { return due_; }
 
  private:
@@ -51,15 +51,15 @@ class Progress {
   void show(std::int64_t step, Clock::time_point now);
   void clear_updating_line();
 
-  bool speaks_, terminal_;
-  double between_;
+  bool enabled_, terminal_;
+  double line_interval_;
   std::int64_t steps_;
-  Pace pace_;
-  std::string things_;
-  double before_pause_ = 0;  ///< seconds of the step that goes on
-  Clock::time_point mark_, last_due_, last_drawn_{};
+  Throughput throughput_;
+  std::string unit_name_;
+  double seconds_before_pause_ = 0;  ///< seconds of the current step before the pause
+  Clock::time_point timer_start_, last_due_, last_drawn_{};
   bool updating_line_ = false, due_ = false;
-  std::optional<double> smoothed_loss_;  ///< of this start's steps that were not skipped
+  std::optional<double> smoothed_loss_;  ///< over the steps since this start that were not skipped
 };
 
 }  // namespace muster

@@ -43,7 +43,7 @@ std::string tile(const std::string& value, const std::string& name) {
                      escaped_xml(name));
 }
 
-std::string now_text() {
+std::string format_now() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   ::gmtime_r(&now, &utc);
@@ -56,15 +56,15 @@ std::string row(const std::string& name, const std::string& value) {
   return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escaped_xml(name), escaped_xml(value));
 }
 
-std::string things_of(const Summary& s) { return s.unit == "image" ? "images" : "tokens"; }
+std::string unit_name(const Summary& s) { return s.unit == "image" ? "images" : "tokens"; }
 
 std::string tiles(const Summary& s) {
   std::string out = "<div class=\"tiles\">\n";
-  if (s.validation_accuracy) out += tile(percent(*s.validation_accuracy), "right in validation");
+  if (s.validation_accuracy) out += tile(percent(*s.validation_accuracy), "validation accuracy");
   if (s.validation_loss) out += tile(format_loss(*s.validation_loss), "validation loss");
   if (s.training_loss) out += tile(fmt::format("{:.4f}", *s.training_loss), "training loss");
   out += tile(fmt::format("{} / {}", s.steps, s.wanted_steps), "steps");
-  out += tile(fmt::format("{:.0f}", s.tokens_per_second), things_of(s) + "/s (median)");
+  out += tile(fmt::format("{:.0f}", s.tokens_per_second), unit_name(s) + "/s (median)");
   if (s.mfu) out += tile(percent(*s.mfu), "MFU");
   if (s.world_size > 1) out += tile(percent(s.exposed_share), "exposed communication");
   if (s.skipped_updates > 0) out += tile(fmt::format("{}", s.skipped_updates), "updates skipped");
@@ -72,12 +72,12 @@ std::string tiles(const Summary& s) {
   return out + "</div>\n";
 }
 
-Chart speed_chart(const Metrics::History& history, const std::string& things) {
+Chart speed_chart(const Metrics::History& history, const std::string& unit_name) {
   return {"Throughput",
           "each step, and smoothed",
           "step",
-          things + "/s",
-          {{things + "/s", history.tokens_per_second}},
+          unit_name + "/s",
+          {{unit_name + "/s", history.tokens_per_second}},
           true,
           320};
 }
@@ -97,7 +97,7 @@ std::string card(const std::string& content) { return "<div class=\"card\">\n" +
 
 std::string machine(const Summary& s) {
   std::set<std::string> processors, kernels;
-  for (const RankFacts& rank : s.ranks) {
+  for (const RankInfo& rank : s.ranks) {
     if (!rank.processor.empty()) processors.insert(rank.processor);
     kernels.insert(rank.kernel);
   }
@@ -111,7 +111,7 @@ std::string machine(const Summary& s) {
     out += row("measured peak", fmt::format("{} in {} matrix products, all ranks together",
                                             format_flops(s.peak_flops), s.dtype));
     out += row("model's need", fmt::format("{:.4g} MFLOP for each of the {} it trains on",
-                                           s.flops_per_token / 1e6, things_of(s)));
+                                           s.flops_per_token / 1e6, unit_name(s)));
   }
   if (s.world_size > 1) {
     out += row("gradients", fmt::format("{:.1f} MB a step, reduced in {:.2f} ms; {} of a step waited for it",
@@ -130,17 +130,17 @@ std::string memory_table(const Summary& s) {
                fmt::format("{}, {}", format_bytes(segment.bytes),
                            percent(static_cast<double>(segment.bytes) / static_cast<double>(total))));
   }
-  out += row("planned before the first step, all of these", format_bytes(total));
-  out += row("measured: the most that rank 0's process had, with program and libraries",
+  out += row("estimated before the first step, total", format_bytes(total));
+  out += row("measured peak of rank 0's process, with program and libraries",
              format_bytes(s.peak_resident_bytes));
-  out += row("left for its host's ranks at start", format_bytes(s.free_bytes));
+  out += row("free on its host at start", format_bytes(s.free_bytes));
   return out + "</table>\n";
 }
 
 std::string settings_table(const Options& options) {
   std::string out = "<table>\n<tr><th>setting</th><th>value</th><th>from</th></tr>\n";
   std::string group;
-  for (const Setting& setting : settings_of(options)) {
+  for (const Setting& setting : list_settings(options)) {
     if (setting.group != group)
       out += fmt::format("<tr class=\"group\"><th colspan=\"3\">{}</th></tr>\n", setting.group);
     group = setting.group;
@@ -178,11 +178,11 @@ std::string draw_report(const Summary& s, const Metrics::History& history, const
                      escaped_xml(s.model), page_style, svg_style(), placement_style());
   out += fmt::format("<h1>{}</h1>\n<p>{} parameters, trained on {} by muster-train {}; {}, {}</p>\n",
                      escaped_xml(s.model), s.parameters, escaped_xml(s.data), version, escaped_xml(s.ended),
-                     now_text());
+                     format_now());
   out += tiles(s);
   out += "<h2>Loss and speed</h2>\n";
   out += card(draw_chart(loss_chart(history, "Loss", "training and held-out data", s.unit)));
-  out += card(draw_chart(speed_chart(history, things_of(s))));
+  out += card(draw_chart(speed_chart(history, unit_name(s))));
   if (s.world_size > 1) out += card(draw_chart(communication_chart(history)));
   out += "<h2>Placement</h2>\n" + card(draw_placement(s.ranks));
   out += "<h2>Machine</h2>\n" + card(machine(s));

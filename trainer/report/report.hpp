@@ -9,12 +9,12 @@
 
 namespace muster {
 
-/// The loss over steps, in nats per `unit`.
+/// Chart of the loss over steps, in nats per `unit`.
 Chart loss_chart(const Metrics::History& history, const std::string& title, const std::string& subtitle,
                  const std::string& unit);
 
-/// One HTML page that needs nothing else: the figures, loss, speed and communication over steps, who ran
-/// where, the machine and the settings. Light or dark as the reader's browser wants it.
+/// A self-contained HTML page: figures, charts of loss, speed and communication, placement, machine and
+/// settings. Light or dark by the browser's preference.
 std::string draw_report(const Summary& summary, const Metrics::History& history, const Options& options);
 
 }  // namespace muster

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-const char* name_of(RunStatus::State state) {
+const char* to_string(RunStatus::State state) {
   switch (state) {
     case RunStatus::State::running:
       return "running";
@@ -30,13 +30,13 @@ const char* name_of(RunStatus::State state) {
 
 }  // namespace
 
-// In this order and without spaces: a shell looks for "state":"unfinished".
+// Keep this order and no spaces: shell scripts search for "state":"unfinished".
 std::string status_line(const RunStatus& status) {
   const nlohmann::json checkpoint =
       status.checkpoint.empty() ? nlohmann::json() : nlohmann::json(status.checkpoint.string());
   return fmt::format(R"({{"state":"{}","step":{},"steps":{},"checkpoint":{}}})"
                      "\n",
-                     name_of(status.state), status.step, status.steps,
+                     to_string(status.state), status.step, status.steps,
                      checkpoint.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double backward_share = 2.0 / 3;
 
-/// What a host's link carries of a step's gradients and of its parameters.
+/// Bytes per step that a host's link transfers of gradients and of parameters.
 double reduced_bytes(const ScalingRun& run) { return 2.0 * (run.hosts - 1) / run.hosts * run.gradient_bytes; }
 double gathered_bytes(const ScalingRun& run) {
   return 1.0 * (run.hosts - 1) / run.hosts * run.gathered_bytes;
@@ -30,7 +30,7 @@ double predicted_seconds(const ScalingRun& run, double seconds_per_token, double
 
 }  // namespace
 
-double link_rate_of(const std::vector<ScalingRun>& runs) {
+double median_link_rate(const std::vector<ScalingRun>& runs) {
   std::vector<double> rates;
   for (const ScalingRun& run : runs) {
     if (run.hosts > 1 && run.communication_seconds > 0)

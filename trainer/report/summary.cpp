@@ -10,13 +10,13 @@
 namespace muster {
 namespace {
 
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
+nlohmann::ordered_json to_json_or_null(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
-nlohmann::ordered_json machine_of(const Summary& s) {
+nlohmann::ordered_json machine_json(const Summary& s) {
   auto ranks = nlohmann::ordered_json::array();
-  for (const RankFacts& r : s.ranks) {
+  for (const RankInfo& r : s.ranks) {
     ranks.push_back({{"rank", r.rank},
                      {"host", r.host},
                      {"gpus", r.gpus},
@@ -29,7 +29,7 @@ nlohmann::ordered_json machine_of(const Summary& s) {
   }
   nlohmann::ordered_json machine{{"device", s.device}, {"dtype", s.dtype}, {"backend", s.backend}};
   if (!s.ranks.empty()) {
-    const RankFacts& first = s.ranks.front();
+    const RankInfo& first = s.ranks.front();
     machine["processor"] = first.processor;
     machine["kernel"] = first.kernel;
     machine["cpus"] = first.host_cpus;
@@ -39,7 +39,7 @@ nlohmann::ordered_json machine_of(const Summary& s) {
   return machine;
 }
 
-nlohmann::ordered_json memory_of(const Summary& s) {
+nlohmann::ordered_json memory_json(const Summary& s) {
   auto segments = nlohmann::ordered_json::object();
   for (const MemorySegment& segment : s.memory) segments[segment.name] = segment.bytes;
   return {{"planned_bytes", total_bytes(s.memory)},
@@ -60,11 +60,11 @@ std::string as_json(const Summary& s) {
                                     {"steps", s.steps},
                                     {"wanted_steps", s.wanted_steps},
                                     {"first_step", s.first_step},
-                                    {"training_loss", or_null(s.training_loss)},
-                                    {"validation_loss", or_null(s.validation_loss)},
-                                    {"best_validation_loss", or_null(s.best_validation_loss)},
+                                    {"training_loss", to_json_or_null(s.training_loss)},
+                                    {"validation_loss", to_json_or_null(s.validation_loss)},
+                                    {"best_validation_loss", to_json_or_null(s.best_validation_loss)},
                                     {"best_validation_step", s.best_validation_step},
-                                    {"validation_accuracy", or_null(s.validation_accuracy)},
+                                    {"validation_accuracy", to_json_or_null(s.validation_accuracy)},
                                     {"skipped_updates", s.skipped_updates},
                                     {"tokens_per_step", s.tokens_per_step},
                                     {"tokens_per_second", s.tokens_per_second},
@@ -76,14 +76,14 @@ std::string as_json(const Summary& s) {
                                     {"flops_per_token", s.flops_per_token},
                                     {"peak_flops", s.peak_flops > 0 ? nlohmann::ordered_json(s.peak_flops)
                                                                     : nlohmann::ordered_json(nullptr)},
-                                    {"mfu", or_null(s.mfu)},
+                                    {"mfu", to_json_or_null(s.mfu)},
                                     {"wall_seconds", s.wall_seconds},
                                     {"training_seconds", s.training_seconds},
-                                    {"memory", memory_of(s)},
+                                    {"memory", memory_json(s)},
                                     {"world_size", s.world_size},
                                     {"hosts", s.hosts},
                                     {"checkpoint", s.checkpoint},
-                                    {"machine", machine_of(s)}};
+                                    {"machine", machine_json(s)}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 

@@ -11,48 +11,49 @@
 
 namespace muster {
 
-/// What came of a run, as summary.json and the report tell it. Figures of speed and time are of this start
-/// alone.
+/// Results of a run, for summary.json and the report. Speeds and times are since this start.
 struct Summary {
-  std::string ended;  ///< "finished", or why not: "signal 15"; "running" in a report in between
+  /// "finished", or the reason: "stopped by signal 15"; "running" in an intermediate report.
+  std::string ended;
   std::string model, data, device, dtype;
-  std::string unit =
-      "token";  ///< what is predicted: "byte", "token" or "image"; "tokens" below stands for each
+  /// What is predicted: "byte", "token" or "image". Fields named tokens count these.
+  std::string unit = "token";
   std::int64_t parameters = 0;
-  std::int64_t first_step = 0, steps = 0, wanted_steps = 0;  ///< updates done before this start, and now
+  /// Updates done before this start, updates done now, --steps.
+  std::int64_t first_step = 0, steps = 0, wanted_steps = 0;
   std::int64_t tokens_per_step = 0, gradient_bytes = 0, gathered_bytes = 0;
-  double flops_per_token = 0;  ///< that the model needs
+  double flops_per_token = 0;  ///< that the model needs per token
 
   std::optional<double> training_loss;  ///< mean over the last steps
   std::optional<double> validation_loss, best_validation_loss;
   std::int64_t best_validation_step = 0;
-  std::optional<double> validation_accuracy;  ///< the last share that was right, where the model counts that
+  std::optional<double> validation_accuracy;  ///< last share of right predictions, when the model counts them
   std::int64_t skipped_updates = 0;           ///< in the whole run
 
-  double wall_seconds = 0;                         ///< since the ranks have joined
-  double training_seconds = 0;                     ///< of them, in steps
+  double wall_seconds = 0;                         ///< since the ranks joined the job
+  double training_seconds = 0;                     ///< part of wall_seconds in steps
   double tokens_per_second = 0, step_seconds = 0;  ///< medians over steps
-  double exposed_share = 0;                        ///< of the time in steps, waited for gradients
-  double communication_seconds = 0;                ///< of a step, in which gradients were reduced; mean
-  double peak_flops = 0;                           ///< all ranks' together, measured; 0: not measured
+  double exposed_share = 0;                        ///< share of the time in steps that waited for gradients
+  double communication_seconds = 0;                ///< per step, while gradients were reduced; mean
+  double peak_flops = 0;                           ///< measured, sum over ranks; 0: not measured
   std::optional<double> mfu;                       ///< at the median rate
 
-  MemorySegments memory;                  ///< what rank 0 asked for
-  std::uint64_t peak_resident_bytes = 0;  ///< of rank 0's process, measured
-  std::uint64_t free_bytes = 0;           ///< that its host had at start
+  MemorySegments memory;                  ///< estimated memory of rank 0
+  std::uint64_t peak_resident_bytes = 0;  ///< measured, of rank 0's process
+  std::uint64_t free_bytes = 0;           ///< free memory of rank 0's host at start
 
   int world_size = 1, hosts = 1;
-  std::string backend, checkpoint;  ///< checkpoint: the newest good one; empty: none
-  std::vector<RankFacts> ranks;
+  std::string backend, checkpoint;  ///< checkpoint: newest good one; empty: none
+  std::vector<RankInfo> ranks;
 };
 
-/// One JSON object; muster-train(1) lists its keys.
+/// The summary as a JSON object; muster-train(1) lists its keys.
 std::string as_json(const Summary& summary);
 
-/// True when the text is a summary of a run that has ended so after so many steps.
+/// True when the text is the summary of a run with this `ended` and this number of steps.
 bool is_summary_of(const std::string& text, const std::string& ended, std::int64_t steps);
 
-/// 4.2e11 as "420 GFLOP/s".
+/// 4.2e11 to "420 GFLOP/s".
 std::string format_flops(double flops);
 
 }  // namespace muster

@@ -17,7 +17,7 @@ std::size_t reported_columns() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/// Open MPI gives its processes a pseudo-terminal even where its own output is a file.
+/// Open MPI gives its processes a pseudo-terminal even when its own output is a file.
 bool launcher_writes_to_terminal() {
   struct stat status {};
   const std::string output = "/proc/" + std::to_string(::getppid()) + "/fd/1";

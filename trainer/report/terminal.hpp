@@ -5,10 +5,10 @@
 
 namespace muster {
 
-/// True when a person watches standard output: it is a terminal, or mpirun's pseudo-terminal while mpirun
-/// itself writes to one.
+/// True when standard output is a terminal, or mpirun's pseudo-terminal while mpirun itself writes to a
+/// terminal.
 bool output_is_terminal();
-/// Columns of that terminal; 80 when it does not say.
+/// Columns of that terminal; 80 when it does not report them.
 std::size_t terminal_columns();
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a run fits into its hosts' memory, before it asks for any.
+// Checks that a run fits into its hosts' memory before it allocates.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,18 +11,18 @@
 namespace muster {
 namespace {
 
-/// The ranks that share a kernel, and so its memory, with `rank`.
-std::vector<int> ranks_beside(const std::vector<Hello>& roster, int rank) {
+/// The ranks on the same kernel as `rank`, which share its memory.
+std::vector<int> ranks_on_host(const std::vector<Hello>& roster, int rank) {
   const Hello& self = roster[static_cast<std::size_t>(rank)];
-  std::vector<int> here;
+  std::vector<int> host_ranks;
   for (const Hello& hello : roster) {
-    if (hello.host == self.host && hello.boot_id == self.boot_id) here.push_back(hello.rank);
+    if (hello.host == self.host && hello.boot_id == self.boot_id) host_ranks.push_back(hello.rank);
   }
-  return here;
+  return host_ranks;
 }
 
-/// What to do when not even one sample for each rank fits.
-std::string way_out(const Options& options) {
+/// Advice for when not even one sample per rank fits.
+std::string describe_remedy(const Options& options) {
   std::string out = "use a smaller model";
   if (options.deterministic && options.chunk > 1) out += ", a smaller --chunk";
   if (!options.shard_optimizer) out += ", --shard-optimizer";
@@ -41,30 +41,30 @@ Replica::Settings Run::replica_settings() const {
           job_.on_gpu()};
 }
 
-void Run::require_memory() {
+void Run::check_memory() {
   const auto settings = replica_settings();
   const int ranks = world_.size();
   const bool on_gpu = gpu_.compute != nullptr;
-  const std::vector<int> here =
-      on_gpu ? std::vector<int>{world_.rank()} : ranks_beside(job_.roster(), world_.rank());
+  const std::vector<int> host_ranks =
+      on_gpu ? std::vector<int>{world_.rank()} : ranks_on_host(job_.roster(), world_.rank());
   free_memory_ = on_gpu ? FreeMemory{gpu_.free_bytes, "free on its GPU"} : free_memory();
-  const int mine = largest_batch(*workload_, settings, here, ranks, free_memory_.bytes);
-  const auto all = agreement_.gather(static_cast<std::uint64_t>(mine));
+  const int mine = largest_batch(*workload_, settings, host_ranks, ranks, free_memory_.bytes);
+  const auto all = collective_errors_.gather(static_cast<std::uint64_t>(mine));
   const std::uint64_t largest = *std::min_element(all.begin(), all.end());
-  agreement_.together([&] {
+  collective_errors_.run_on_all([&] {
     if (mine == settings.batch) return;
-    const std::uint64_t needed = needed_together(*workload_, settings, here, ranks);
+    const std::uint64_t needed = estimate_host_memory(*workload_, settings, host_ranks, ranks);
     const std::string what =
         fmt::format("--batch {} needs {} of memory for {} on {}, and {} is {}", settings.batch,
-                    format_bytes(needed), plural(static_cast<std::int64_t>(here.size()), "rank"),
+                    format_bytes(needed), plural(static_cast<std::int64_t>(host_ranks.size()), "rank"),
                     job_.roster()[static_cast<std::size_t>(world_.rank())].host,
                     format_bytes(free_memory_.bytes), free_memory_.where);
     if (largest == 0)
-      throw Error(ErrorCode::usage, fmt::format("{}: no batch fits: {}", what, way_out(options_)));
+      throw Error(ErrorCode::usage, fmt::format("{}: no batch fits: {}", what, describe_remedy(options_)));
     auto in_chunks = settings;
     in_chunks.chunk = options_.chunk;
     const bool fits_in_chunks =
-        largest_batch(*workload_, in_chunks, here, ranks, free_memory_.bytes) == settings.batch;
+        largest_batch(*workload_, in_chunks, host_ranks, ranks, free_memory_.bytes) == settings.batch;
     throw Error(
         ErrorCode::usage,
         fmt::format("{}: the largest that fits is --batch {}, {} a rank{}", what, largest,
@@ -73,8 +73,8 @@ void Run::require_memory() {
   });
 }
 
-void Run::announce_memory() const {
-  const auto segments = plan_memory(*workload_, replica_settings(), 0, world_.size());
+void Run::print_memory_estimate() const {
+  const auto segments = estimate_memory(*workload_, replica_settings(), 0, world_.size());
   std::uint64_t activations = 0;
   std::string parts;
   for (const MemorySegment& segment : segments) {

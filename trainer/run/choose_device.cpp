@@ -9,9 +9,9 @@
 namespace muster {
 namespace {
 
-constexpr int head_width = 64, widest = 2048;
+constexpr int head_width = 64, max_width = 2048;
 
-std::string reason(const Options& o) {
+std::string no_gpu_reason(const Options& o) {
   if (!compute::cuda::has_kernels())
     return "this muster-train was built without nvcc, so without kernels for a GPU";
   if (!models::gpt_preset(o.model_name)) return "the GPU trains GPTs only, and not " + o.model_name;
@@ -21,15 +21,15 @@ std::string reason(const Options& o) {
     return fmt::format("the GPU's attention heads are {} wide, and {} of --width {} are {}", head_width,
                        o.model.heads, o.model.width, o.model.width / o.model.heads);
   }
-  if (o.model.width > widest)
-    return fmt::format("the GPU's kernels take widths up to {}, and --width is {}", widest, o.model.width);
+  if (o.model.width > max_width)
+    return fmt::format("the GPU's kernels take widths up to {}, and --width is {}", max_width, o.model.width);
   return "";
 }
 
 }  // namespace
 
 ChosenDevice choose_device(const Options& options) {
-  const std::string why = reason(options);
+  const std::string why = no_gpu_reason(options);
   if (why.empty() || options.device == Device::cpu) return {options.device, ""};
   if (options.device == Device::cuda) throw Error(ErrorCode::usage, why + ": pass --device=cpu");
   return {Device::cpu, why};

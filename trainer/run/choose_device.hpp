@@ -9,12 +9,12 @@
 namespace muster {
 
 struct ChosenDevice {
-  Device device = Device::automatic;  ///< to join with
-  std::string why_no_gpu;             ///< in a few words; empty when a GPU would do
+  Device device = Device::automatic;  ///< for Job::join()
+  std::string no_gpu_reason;          ///< empty when a GPU can train the model
 };
 
-/// Where --device=auto lets a run compute that a GPU cannot: on the CPU.
-/// @throws muster::Error(ErrorCode::usage) for --device=cuda then.
+/// With --device=auto: the CPU when the GPU cannot train this model.
+/// @throws muster::Error(ErrorCode::usage) for --device=cuda when the GPU cannot train this model.
 ChosenDevice choose_device(const Options& options);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run does before its first step: every reason not to begin is found here.
+// Preparation of a run before its first step. Every check that can refuse the run is here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,10 +20,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What must be the same on all ranks, as text. Paths may differ, and what concerns one machine only.
+/// The settings that must be equal on all ranks, as text. Paths and settings of one machine may differ.
 std::string shared_settings(const Options& options) {
   std::string text;
-  for (const Setting& setting : settings_of(options)) {
+  for (const Setting& setting : list_settings(options)) {
     const bool own = setting.group == "Machine" || setting.name == "data" || setting.name == "output" ||
                      setting.name == "status" || setting.name == "log-every";
     if (!own) text += fmt::format("{}={}\n", setting.name, setting.value);
@@ -42,38 +42,38 @@ std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
 void Run::prepare() {
   open_gpu();
   load_data();
-  require_equal_everywhere();
-  require_memory();
+  check_same_on_all_ranks();
+  check_memory();
   build_replica();
-  examine_machine();
+  gather_machine_info();
   resume();
-  announce();
-  agreement_.on_first_rank([&] { tell_status(RunStatus::State::running); });
+  print_run_info();
+  collective_errors_.run_on_rank0([&] { update_status(RunStatus::State::running); });
 }
 
 void Run::open_gpu() {
-  const auto differ = agreement_.differing_ranks(job_.on_gpu() ? 1 : 0);
-  agreement_.on_first_rank([&] {
+  const auto differ = collective_errors_.differing_ranks(job_.on_gpu() ? 1 : 0);
+  collective_errors_.run_on_rank0([&] {
     if (differ.empty()) return;
     throw Error(ErrorCode::usage,
                 fmt::format("rank 0 computes on the {} and rank {} does not: pass --device, or start one "
                             "task for each GPU",
                             job_.on_gpu() ? "GPU" : "CPU", fmt::join(differ, ", ")));
   });
-  agreement_.together([&] {
+  collective_errors_.run_on_all([&] {
     if (job_.on_gpu()) gpu_ = compute::cuda::open_gpu();
   });
 }
 
 void Run::load_data() {
-  agreement_.together([&] {
+  collective_errors_.run_on_all([&] {
     if (options_.batch < world_.size()) {
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
                                                 options_.batch, world_.size()));
     }
     workload_ = read_workload(options_);
   });
-  agreement_.on_first_rank([&] {
+  collective_errors_.run_on_rank0([&] {
     std::error_code error;
     fs::create_directories(options_.output, error);
     if (error) {
@@ -84,11 +84,11 @@ void Run::load_data() {
   });
 }
 
-void Run::require_equal_everywhere() {
+void Run::check_same_on_all_ranks() {
   const std::string text = workload_->model_text() + '\n' + shared_settings(options_);
-  const auto options_differ = agreement_.differing_ranks(hash_bytes(text.data(), text.size()));
-  const auto data_differ = agreement_.differing_ranks(workload_->data_hash());
-  agreement_.on_first_rank([&] {
+  const auto options_differ = collective_errors_.differing_ranks(hash_bytes(text.data(), text.size()));
+  const auto data_differ = collective_errors_.differing_ranks(workload_->data_hash());
+  collective_errors_.run_on_rank0([&] {
     if (!options_differ.empty()) {
       throw Error(ErrorCode::usage, fmt::format("rank {} was started with other options than rank 0",
                                                 fmt::join(options_differ, ", ")));
@@ -104,12 +104,12 @@ void Run::require_equal_everywhere() {
 template <typename Real>
 void Run::build_replica_on(std::unique_ptr<compute::Compute<Real>> compute, Communicator tensors) {
   replica_ = std::make_unique<Replica>(replica_settings(), *workload_, *compute, std::move(tensors), world_);
-  measure_peak_ = [&of = *compute] { return measure_peak(of); };
+  measure_peak_flops_ = [&of = *compute] { return measure_peak_flops(of); };
   compute_ = std::move(compute);
 }
 
 void Run::build_replica() {
-  agreement_.together([&] {
+  collective_errors_.run_on_all([&] {
     const int threads = gpu_.compute ? 1 : choose_threads(options_.threads, job_.roster(), job_.rank());
     if (gpu_.compute)
       build_replica_on(std::move(gpu_.compute), job_.world());
@@ -117,7 +117,7 @@ void Run::build_replica() {
       build_replica_on<bfloat16>(compute_on_cpu<bfloat16>(threads), world_);
     else
       build_replica_on<float>(compute_on_cpu<float>(threads), world_);
-    if (first()) {
+    if (is_rank0()) {
       replica_->initialize();
       writer_ = std::make_unique<CheckpointWriter>(checkpoints_, replica_->table());
     }
@@ -132,21 +132,21 @@ void Run::build_replica() {
   state_.chunk = options_.deterministic ? options_.chunk : 0;
 }
 
-void Run::examine_machine() {
-  RankFacts mine = facts_of_this_rank(job_.roster()[static_cast<std::size_t>(job_.rank())]);
+void Run::gather_machine_info() {
+  RankInfo mine = read_rank_info(job_.roster()[static_cast<std::size_t>(job_.rank())]);
   mine.threads = choose_threads(options_.threads, job_.roster(), job_.rank());
   flops_per_prediction_ =
       workload_->flops_per_sample() / static_cast<double>(workload_->predictions_per_sample());
-  world_.barrier();  // ranks that share cores measure what they have together
-  agreement_.together([&] {
-    if (options_.mfu) mine.peak_flops = measure_peak_();
+  world_.barrier();  // so that ranks that share cores measure at the same time
+  collective_errors_.run_on_all([&] {
+    if (options_.mfu) mine.peak_flops = measure_peak_flops_();
   });
-  facts_ = gather_facts(world_, mine);
-  for (const RankFacts& rank : facts_) peak_flops_ += rank.peak_flops;
+  rank_info_ = gather_rank_info(world_, mine);
+  for (const RankInfo& rank : rank_info_) peak_flops_ += rank.peak_flops;
 }
 
-void Run::announce() {
-  if (!first()) return;
+void Run::print_run_info() {
+  if (!is_rank0()) return;
   fmt::print("{}: {} parameters\n", workload_->model_line(), replica_->table().parameter_count);
   fmt::print("on {} on {}, each {} in {}; {} {}s a step\n", plural(world_.size(), "rank"),
              plural(job_.host_count(), "host"), compute_->describe(), options_.dtype,
@@ -161,9 +161,9 @@ void Run::announce() {
                format_flops(peak_flops_), options_.dtype, flops_per_prediction_ / 1e6,
                workload_->unit() == std::string_view("image") ? "n" : "", workload_->unit());
   }
-  announce_memory();
+  print_memory_estimate();
   fmt::print("data {}, {}\n", options_.data, workload_->data_line());
-  for (const std::string& note : setting_notes(options_, world_.size(), workload_->samples_per_epoch()))
+  for (const std::string& note : setting_warnings(options_, world_.size(), workload_->samples_per_epoch()))
     fmt::print("note: {}\n", note);
   if (first_step_ >= options_.steps) {
     fmt::print(

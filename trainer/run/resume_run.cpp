@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run begins: at the newest good checkpoint, or anew.
+// Chooses where a run begins: at the newest good checkpoint, or anew.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Options by which another run than the checkpoint's would go on, " --seed --batch" for instance.
+/// Options that make this a different run than the checkpoint's, for example " --seed --batch".
 std::string differing_options(const TrainingState& mine, const TrainingState& found) {
   std::string options;
   if (found.seed != mine.seed) options += " --seed";
@@ -23,7 +23,7 @@ std::string differing_options(const TrainingState& mine, const TrainingState& fo
   return options;
 }
 
-/// What makes the bits of the steps to come other ones, or nothing.
+/// Describes a difference that changes the bits of later steps but not the run; empty when there is none.
 std::string differing_bits(const TrainingState& mine, const TrainingState& found) {
   if (found.dtype != mine.dtype) return fmt::format("--dtype={}, now {}", found.dtype, mine.dtype);
   if (found.chunk != mine.chunk) return "another --deterministic or --chunk";
@@ -38,12 +38,12 @@ std::string differing_bits(const TrainingState& mine, const TrainingState& found
 void require_model(const TrainingState& mine, const TrainingState& found, const fs::path& where) {
   if (found.model == mine.model) return;
   throw Error(ErrorCode::usage,
-              fmt::format("{} holds another model ({}) than the options ask for ({}): use the same, another "
+              fmt::format("{} holds another model ({}) than the options ({}): use the same, another "
                           "--output, or --resume=off",
                           where.string(), found.model, mine.model));
 }
 
-/// What a run has left beside its checkpoints, to where these were moved.
+/// Copies the run's other results to the folder that its checkpoints were moved to.
 void copy_results(const fs::path& from, const fs::path& to) {
   for (const char* name : {"metrics.jsonl", "summary.json", "report.html", "loss.svg"}) {
     std::error_code error;
@@ -64,7 +64,7 @@ bool is_directly_in(const fs::path& folder, const fs::path& path) {
 }  // namespace
 
 std::optional<CheckpointFolder::Found> Run::newest_checkpoint() {
-  const auto accepts = [&](const TrainingState& found) {
+  const auto check_state = [&](const TrainingState& found) {
     require_model(state_, found, checkpoints_path_);
     const std::string differences = differing_options(state_, found);
     if (differences.empty()) return;
@@ -74,7 +74,7 @@ std::optional<CheckpointFolder::Found> Run::newest_checkpoint() {
                             checkpoints_path_.string(), differences));
   };
   const auto skipped = [](const std::string& why) { fmt::print("skipping a checkpoint: {}\n", why); };
-  return checkpoints_.read_newest(replica_->table(), writer_->room(), accepts, skipped);
+  return checkpoints_.read_newest(replica_->table(), writer_->copy_buffers(), check_state, skipped);
 }
 
 std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
@@ -89,13 +89,13 @@ std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
     }
     const Checkpoint checkpoint{fs::path(options_.resume)};
     require_model(state_, checkpoint.state(), options_.resume);
-    checkpoint.read(replica_->table(), writer_->room());
+    checkpoint.read(replica_->table(), writer_->copy_buffers());
     found = {options_.resume, checkpoint.state()};
     const std::string differences = differing_options(state_, checkpoint.state());
     if (!differences.empty())
       fmt::print("note: the checkpoint was made with other values of{}\n", differences);
   }
-  // What lies there belongs to another course of the run and must not be taken for its newest.
+  // The existing checkpoints belong to another course of this run; a later start must not resume from them.
   if (const auto aside = checkpoints_.set_aside()) {
     copy_results(folder(), *aside);
     fmt::print("earlier checkpoints of this folder are now in {}, beside the results\n", aside->string());
@@ -105,9 +105,9 @@ std::optional<CheckpointFolder::Found> Run::named_checkpoint() {
 
 void Run::resume() {
   const bool newest = options_.resume == "auto";
-  // Of the same course, whose metrics go on.
+  // The checkpoint is in this output folder, so its metrics are continued.
   const bool own = newest || is_directly_in(checkpoints_path_, options_.resume);
-  agreement_.on_first_rank([&] {
+  collective_errors_.run_on_rank0([&] {
     checkpoints_.open();
     const auto found = newest ? newest_checkpoint() : named_checkpoint();
     if (!found) return;
@@ -117,12 +117,12 @@ void Run::resume() {
     state_.skipped = found->state.skipped;
     resumed_ = true;
     fmt::print("resuming {} after step {}\n", found->path.string(), state_.step);
-    // Started again, it goes on from its own: it has one from the first step on.
+    // Saved into this run's own folder, so that the next start resumes from there.
     const fs::path path =
-        newest ? found->path : checkpoints_.save(state_, replica_->table(), writer_->room());
+        newest ? found->path : checkpoints_.save(state_, replica_->table(), writer_->copy_buffers());
     if (state_.skipped == 0) good_checkpoint_ = path;
     if (!differences.empty())
-      fmt::print("note: the checkpoint was made with {}: what follows has other bits\n", differences);
+      fmt::print("note: the checkpoint was made with {}: later steps have other bits\n", differences);
   });
   std::int64_t position[] = {state_.step, state_.samples, state_.skipped, resumed_ ? 1 : 0};
   world_.broadcast(std::span<std::int64_t>(position), 0);
@@ -130,13 +130,13 @@ void Run::resume() {
   state_.samples = position[1];
   state_.skipped = position[2];
   resumed_ = position[3] != 0;
-  if (resumed_) asked_step_ = state_.step;
+  if (resumed_) last_checkpoint_step_ = state_.step;
   if (resumed_) {
-    replica_->spread(first() ? writer_->room() : TrainingTensors{});
+    replica_->scatter_state(is_rank0() ? writer_->copy_buffers() : TrainingTensors{});
   } else {
     replica_->broadcast();
   }
-  agreement_.on_first_rank([&] {
+  collective_errors_.run_on_rank0([&] {
     metrics_ = std::make_unique<Metrics>(metrics_path_, resumed_ && own, state_.step);
     if (options_.tensorboard) events_ = std::make_unique<EventFile>(folder() / "tensorboard", state_.step);
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a run outlives it: checkpoints and the status.
+// What a run leaves for a later start: checkpoints and the status.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,47 +10,48 @@ namespace muster {
 
 namespace fs = std::filesystem;
 
-std::string Run::name_good_checkpoint() const {
+std::string Run::describe_good_checkpoint() const {
   return good_checkpoint_.empty() ? "nothing was saved before"
                                   : fmt::format("{} is good", good_checkpoint_.string());
 }
 
 Error Run::with_good_checkpoint(const Error& error) const {
-  return {error.code(),
-          fmt::format("{}; stopped after step {}, {}", error.what(), state_.step, name_good_checkpoint())};
+  return {error.code(), fmt::format("{}; stopped after step {}, {}", error.what(), state_.step,
+                                    describe_good_checkpoint())};
 }
 
 void Run::checkpoint(Progress& progress) {
-  progress.pause();
-  TrainingTensors room;
+  progress.pause_timer();
+  TrainingTensors copy_buffers;
   const std::uint64_t hash = replica_->parameter_hash();
-  const auto differing = agreement_.differing_ranks(hash);
-  agreement_.on_first_rank([&] {
+  const auto differing = collective_errors_.differing_ranks(hash);
+  collective_errors_.run_on_rank0([&] {
     if (!differing.empty()) {
-      throw TrainingFailure(fmt::format("parameters differ from rank 0's on rank {} after step {}: not saved",
-                                        fmt::join(differing, ", "), state_.step));
+      throw TrainingError(fmt::format("parameters differ from rank 0's on rank {} after step {}: not saved",
+                                      fmt::join(differing, ", "), state_.step));
     }
     progress.line(
         fmt::format("parameters identical on {} (hash {:016x})", plural(world_.size(), "rank"), hash));
-    settle(progress, true);  // one at a time
+    finish_checkpoint(progress, true);  // only one checkpoint is written at a time
     try {
       flush_records();
     } catch (const Error& error) {
       throw with_good_checkpoint(error);
     }
-    room = writer_->room();
+    copy_buffers = writer_->copy_buffers();
   });
   const auto from = std::chrono::steady_clock::now();
-  replica_->collect(room);
+  replica_->gather_state(copy_buffers);
   const double copied = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-  agreement_.on_first_rank([&] { writer_->start(state_, copied, pictures(progress, "running")); });
-  asked_step_ = state_.step;
-  progress.go_on();
+  collective_errors_.run_on_rank0(
+      [&] { writer_->start(state_, copied, make_report_writer(progress, "running")); });
+  last_checkpoint_step_ = state_.step;
+  progress.resume_timer();
 }
 
-void Run::settle(Progress& progress, bool wait) {
+void Run::finish_checkpoint(Progress& progress, bool wait) {
   try {
-    const auto written = wait ? writer_->wait() : writer_->finished();
+    const auto written = wait ? writer_->wait() : writer_->poll();
     if (!written) return;
     if (written->state.skipped == 0) good_checkpoint_ = written->path;
     progress.line(
@@ -62,19 +63,19 @@ void Run::settle(Progress& progress, bool wait) {
   }
 }
 
-void Run::tell_status(RunStatus::State state) {
+void Run::update_status(RunStatus::State state) {
   write_status(status_path_, {state, state_.step, options_.steps, good_checkpoint_});
 }
 
-void Run::tell_failure(const std::exception& error) noexcept {
-  if (!first()) return;
-  if (!lock_ && options_.status.empty()) return;  // the folder's status may be another run's
-  constexpr int temporary = 75;  // EX_TEMPFAIL, of ErrorCode::lost_rank and ErrorCode::deadline
+void Run::write_failure_status(const std::exception& error) noexcept {
+  if (!is_rank0()) return;
+  if (!lock_ && options_.status.empty()) return;  // status.json may belong to another run
+  constexpr int temporary = 75;  // EX_TEMPFAIL: exit code of ErrorCode::lost_rank and ErrorCode::deadline
   try {
-    tell_status(exit_code_of(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed);
+    update_status(exit_code_for(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed);
   } catch (const std::exception&) {
-    // A full disk, for instance. The reason for the end was said; a script that finds no status does not
-    // start the run again.
+    // For example, the disk is full. The error that ended the run was printed. Without a status file a script
+    // does not start the run again.
     std::error_code ignored;
     fs::remove(status_path_, ignored);
   }

@@ -9,7 +9,7 @@ namespace muster {
 namespace {
 
 std::atomic<int> received{0};
-static_assert(std::atomic<int>::is_always_lock_free);  // safe in a handler
+static_assert(std::atomic<int>::is_always_lock_free);  // async-signal-safe
 
 void install(int signal, void (*handler)(int)) {
   struct sigaction action {};
@@ -19,17 +19,17 @@ void install(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
-// Calls only what POSIX lists as safe in a handler.
+// Calls only async-signal-safe functions.
 extern "C" void remember_signal(int signal) {
   if (received != 0) {
     install(signal, SIG_DFL);
-    raise(signal);  // comes when this returns
+    raise(signal);  // delivered when the handler returns
     return;
   }
   received = signal;
 }
 
-bool is_free(int signal) {
+bool is_unused(int signal) {
   struct sigaction current {};
   return sigaction(signal, nullptr, &current) == 0 &&
          (current.sa_handler == SIG_DFL || current.sa_handler == remember_signal);
@@ -37,26 +37,27 @@ bool is_free(int signal) {
 
 }  // namespace
 
-InterruptWatch::InterruptWatch() {
+SignalHandler::SignalHandler() {
   received = 0;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR2}) install(signal, remember_signal);
-  if (is_free(SIGUSR1)) install(SIGUSR1, remember_signal);
+  if (is_unused(SIGUSR1)) install(SIGUSR1, remember_signal);
   install(SIGPIPE, SIG_IGN);
-  taker_ = std::thread([this] { ended_.acquire(); });  // with the mask from before
-  sigset_t kept_away;
-  sigfillset(&kept_away);
+  signal_thread_ = std::thread(
+      [this] { ended_.acquire(); });  // has the signal mask from before, so it receives the signals
+  sigset_t blocked;
+  sigfillset(&blocked);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
-    sigdelset(&kept_away, fault);
-  pthread_sigmask(SIG_BLOCK, &kept_away, &before_);
+    sigdelset(&blocked, fault);
+  pthread_sigmask(SIG_BLOCK, &blocked, &previous_mask_);
 }
 
-InterruptWatch::~InterruptWatch() {
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+SignalHandler::~SignalHandler() {
+  pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
   ended_.release();
-  taker_.join();
+  signal_thread_.join();
 }
 
-int interrupt_received() noexcept { return received; }
+int received_signal() noexcept { return received; }
 
 bool is_preemption(int signal) noexcept { return signal != 0 && signal != SIGINT; }
 

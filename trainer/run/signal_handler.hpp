@@ -7,28 +7,28 @@
 
 namespace muster {
 
-/// As long as it lives the first SIGINT, SIGTERM, SIGUSR2 or, where nothing else in the process uses it,
-/// SIGUSR1 only sets a flag; a second one of any of them ends the process at once. SIGPIPE is ignored from
-/// then on: a run outlives who reads its output. The thread that made it, and those that it starts meanwhile,
-/// are met by no signal but their own faults: a thread of its own takes them. For in oneDNN's matrix products
-/// (2.6.3, kernels for AVX2 and AVX-512) the stack pointer points into the heap, and a handler's frame would
-/// be written there.
-class InterruptWatch {
+/// While this object exists, the first SIGINT, SIGTERM, SIGUSR2 (and SIGUSR1, unless another part of the
+/// process handles it) only sets a flag. A second one of any of them ends the process at once. SIGPIPE is
+/// ignored from then on, so that a run survives the reader of its output.
+/// Signals are delivered to a thread of this object; the constructing thread, and threads that it starts
+/// meanwhile, receive only their own faults. Reason: in oneDNN's matrix products (2.6.3, kernels for AVX2 and
+/// AVX-512) the stack pointer points into the heap, and a handler's frame would be written there.
+class SignalHandler {
  public:
-  InterruptWatch();
-  ~InterruptWatch();
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
+  SignalHandler();
+  ~SignalHandler();
+  SignalHandler(const SignalHandler&) = delete;
+  SignalHandler& operator=(const SignalHandler&) = delete;
 
  private:
   std::binary_semaphore ended_{0};
-  std::thread taker_;
-  sigset_t before_{};
+  std::thread signal_thread_;
+  sigset_t previous_mask_{};
 };
 
-/// The signal that came since the last watch began, or 0.
-int interrupt_received() noexcept;
-/// True when a batch system sent it, so that the run is to go on later; false for a person's Ctrl-C.
+/// The signal received since the last SignalHandler was constructed, or 0.
+int received_signal() noexcept;
+/// True for a batch system's signal, after which the run should continue later; false for a person's Ctrl-C.
 bool is_preemption(int signal) noexcept;
 
 }  // namespace muster

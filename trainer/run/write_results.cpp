@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run leaves for people, beside its checkpoints.
+// The files and lines that a run leaves for people: charts, report and summary.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,23 +20,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t last_losses = 20;
+constexpr std::size_t averaged_losses = 20;
 
-void write_whole(const fs::path& path, const std::string& text) {
+void write_file(const fs::path& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
 }
 
-/// Nothing where there is no such file.
-std::string earlier_text(const fs::path& path) {
+/// Empty when the file does not exist.
+std::string read_earlier(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void add_losses(Summary& summary, const Metrics::History& history) {
   const auto& training = history.training_loss;
-  if (const std::size_t count = std::min(last_losses, training.size()); count > 0) {
+  if (const std::size_t count = std::min(averaged_losses, training.size()); count > 0) {
     double sum = 0;
     for (std::size_t i = training.size() - count; i < training.size(); ++i) sum += training[i].y;
     summary.training_loss = sum / static_cast<double>(count);
@@ -56,7 +56,7 @@ void add_losses(Summary& summary, const Metrics::History& history) {
 
 }  // namespace
 
-const char* Run::things() const {
+const char* Run::unit_name() const {
   return workload_->unit() == std::string_view("image") ? "images" : "tokens";
 }
 
@@ -77,46 +77,47 @@ Summary Run::summary(const Progress& progress, const std::string& ended) const {
   s.gathered_bytes = static_cast<std::int64_t>(gathered_bytes_);
   s.flops_per_token = flops_per_prediction_;
   add_losses(s, metrics_->history());
-  const Pace& pace = progress.pace();
+  const Throughput& throughput = progress.throughput();
   s.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  s.training_seconds = pace.seconds();
-  s.tokens_per_second = pace.median_tokens_per_second();
-  s.step_seconds = pace.median_step_seconds();
-  s.exposed_share = pace.exposed_share();
+  s.training_seconds = throughput.seconds();
+  s.tokens_per_second = throughput.median_tokens_per_second();
+  s.step_seconds = throughput.median_step_seconds();
+  s.exposed_share = throughput.exposed_share();
   if (const std::int64_t steps = state_.step - first_step_; steps > 0)
     s.communication_seconds = communication_seconds_ / static_cast<double>(steps);
   s.peak_flops = peak_flops_;
-  if (s.tokens_per_second > 0) s.mfu = pace.mfu(s.tokens_per_second);
-  s.memory = plan_memory(*workload_, replica_settings(), 0, world_.size());
+  if (s.tokens_per_second > 0) s.mfu = throughput.mfu(s.tokens_per_second);
+  s.memory = estimate_memory(*workload_, replica_settings(), 0, world_.size());
   s.peak_resident_bytes = peak_resident_bytes();
   s.free_bytes = free_memory_.bytes;
   s.world_size = world_.size();
   s.hosts = job_.host_count();
   s.backend = world_.backend();
   s.checkpoint = good_checkpoint_.string();
-  s.ranks = facts_;
+  s.ranks = rank_info_;
   return s;
 }
 
-std::function<void()> Run::pictures(const Progress& progress, const std::string& ended) const {
+std::function<void()> Run::make_report_writer(const Progress& progress, const std::string& ended) const {
   const std::string title = fmt::format("Training on {}", fs::path(options_.data).filename().string());
   const std::string subtitle = fmt::format("{}; {} samples a step on {}", workload_->model_line(),
                                            options_.batch, plural(world_.size(), "rank"));
   return [title, subtitle, folder = folder(), history = metrics_->history(), now = summary(progress, ended),
           &options = options_] {
-    write_whole(folder / "loss.svg", draw_chart_file(loss_chart(history, title, subtitle, now.unit)));
-    write_whole(folder / "report.html", draw_report(now, history, options));
+    write_file(folder / "loss.svg", draw_chart_file(loss_chart(history, title, subtitle, now.unit)));
+    write_file(folder / "report.html", draw_report(now, history, options));
   };
 }
 
 void Run::write_results(const Progress& progress, const std::string& ended) {
   flush_records();
-  // A finished run that is started again, by a requeued job for instance, has no figures of speed to tell.
-  const bool stands = state_.step == first_step_ &&
-                      is_summary_of(earlier_text(folder() / "summary.json"), ended, state_.step);
-  if (!stands) {
-    pictures(progress, ended)();
-    write_whole(folder() / "summary.json", as_json(summary(progress, ended)));
+  // A finished run that is started again (for example by a requeued job) has no speed to report: the earlier
+  // summary is kept.
+  const bool is_up_to_date = state_.step == first_step_ &&
+                             is_summary_of(read_earlier(folder() / "summary.json"), ended, state_.step);
+  if (!is_up_to_date) {
+    make_report_writer(progress, ended)();
+    write_file(folder() / "summary.json", as_json(summary(progress, ended)));
   }
   fmt::print("metrics    {}\n", metrics_path_.string());
   if (!good_checkpoint_.empty()) fmt::print("checkpoint {}\n", good_checkpoint_.string());

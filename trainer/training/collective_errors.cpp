@@ -11,18 +11,18 @@
 
 namespace muster {
 
-int exit_code_of(const std::exception& error) noexcept {
-  if (const auto* ended = dynamic_cast<const EndedTogether*>(&error)) return ended->exit_code();
+int exit_code_for(const std::exception& error) noexcept {
+  if (const auto* ended = dynamic_cast<const CollectiveAbort*>(&error)) return ended->exit_code();
   if (const auto* code = dynamic_cast<const Error*>(&error)) return code->exit_code();
   return 1;
 }
 
-void print_failure(const std::string& text) {
+void print_error(const std::string& text) {
   std::fflush(stdout);
   fmt::print(stderr, "muster-train: {}\n", printable(text));
 }
 
-void Agreement::together(const std::function<void()>& action) {
+void CollectiveErrors::run_on_all(const std::function<void()>& action) {
   std::string failure;
   int code = 0;
   try {
@@ -31,32 +31,32 @@ void Agreement::together(const std::function<void()>& action) {
     code = 71;  // EX_OSERR
     failure = "out of memory: use a smaller model, --batch or --context";
   } catch (const std::exception& error) {
-    code = exit_code_of(error);
+    code = exit_code_for(error);
     failure = error.what();
   }
   const auto codes = gather(static_cast<std::uint64_t>(code));
   for (std::size_t rank = 0; rank < codes.size(); ++rank) {
     if (codes[rank] == 0) continue;
-    if (static_cast<int>(rank) == world_.rank()) print_failure(failure);
-    // A launcher may kill the whole job as soon as one rank has left: nobody leaves before the line is out.
+    if (static_cast<int>(rank) == world_.rank()) print_error(failure);
+    // A launcher may kill the whole job when the first rank exits: no rank exits before the line is printed.
     world_.barrier();
-    throw EndedTogether(static_cast<int>(codes[rank]));
+    throw CollectiveAbort(static_cast<int>(codes[rank]));
   }
 }
 
-void Agreement::on_first_rank(const std::function<void()>& action) {
-  together([&] {
+void CollectiveErrors::run_on_rank0(const std::function<void()>& action) {
+  run_on_all([&] {
     if (world_.rank() == 0) action();
   });
 }
 
-std::vector<std::uint64_t> Agreement::gather(std::uint64_t mine) {
+std::vector<std::uint64_t> CollectiveErrors::gather(std::uint64_t mine) {
   std::vector<std::uint64_t> all(static_cast<std::size_t>(world_.size()));
   world_.all_gather(std::span<const std::uint64_t>(&mine, 1), std::span(all));
   return all;
 }
 
-std::vector<int> Agreement::differing_ranks(std::uint64_t mine) {
+std::vector<int> CollectiveErrors::differing_ranks(std::uint64_t mine) {
   const auto all = gather(mine);
   std::vector<int> differing;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {

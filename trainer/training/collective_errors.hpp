@@ -11,40 +11,42 @@
 
 namespace muster {
 
-/// Thrown on every rank once all have agreed to end and the reason has been printed.
-class EndedTogether : public std::exception {
+/// Thrown on every rank after one rank has printed the error. All ranks end with this exit code.
+class CollectiveAbort : public std::exception {
  public:
-  explicit EndedTogether(int exit_code) : exit_code_(exit_code) {}
+  explicit CollectiveAbort(int exit_code) : exit_code_(exit_code) {}
   int exit_code() const noexcept { return exit_code_; }
-  const char* what() const noexcept override { return "ended together with the other ranks"; }
+  const char* what() const noexcept override {
+    return "all ranks ended because of an error that was printed";
+  }
 
  private:
   int exit_code_;
 };
 
-/// Something that makes training impossible to go on with; exit code 1.
-class TrainingFailure : public std::runtime_error {
+/// An error after which training cannot continue; exit code 1.
+class TrainingError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a program ends with after this exception.
-int exit_code_of(const std::exception& error) noexcept;
-/// The one line for people.
-void print_failure(const std::string& text);
+/// The process exit code for this exception.
+int exit_code_for(const std::exception& error) noexcept;
+/// Prints the error line to stderr, after flushing stdout.
+void print_error(const std::string& text);
 
-/// Decisions that all ranks take alike, so that none waits for one that has left. Collective calls on
-/// `world`.
-class Agreement {
+/// Propagates an error of one rank to all ranks, so that no rank waits for one that has exited. The calls are
+/// collective on `world`.
+class CollectiveErrors {
  public:
-  explicit Agreement(Communicator world) : world_(std::move(world)) {}
+  explicit CollectiveErrors(Communicator world) : world_(std::move(world)) {}
 
-  /// Runs `action` on this rank; when it threw on any rank, the lowest such rank prints its one line and all
-  /// ranks throw EndedTogether. `action` must not communicate.
-  void together(const std::function<void()>& action);
-  /// Like together(), for work that only rank 0 does.
-  void on_first_rank(const std::function<void()>& action);
-  /// Each rank's value, by rank.
+  /// Runs `action` on this rank. When it throws on any rank, the lowest such rank prints its error and all
+  /// ranks throw CollectiveAbort. `action` must not communicate.
+  void run_on_all(const std::function<void()>& action);
+  /// Like run_on_all(), but only rank 0 runs `action`.
+  void run_on_rank0(const std::function<void()>& action);
+  /// Every rank's value, indexed by rank.
   std::vector<std::uint64_t> gather(std::uint64_t mine);
   /// Ranks whose value differs from rank 0's.
   std::vector<int> differing_ranks(std::uint64_t mine);

@@ -12,10 +12,11 @@
 namespace muster {
 namespace {
 
-/// Streams of the seed's generator; Windows has another, initial weights use small numbers (one per tensor).
+/// Streams of the seed's generator. SampleWindows uses another one, and initial weights use small numbers
+/// (one per tensor).
 constexpr std::uint64_t channel_stream = std::uint64_t{1} << 61, hidden_stream = channel_stream + 1;
 
-/// Mean and deviation of MNIST's training pixels, as in Horovod's example.
+/// Mean and standard deviation of MNIST's training pixels, as in Horovod's example.
 constexpr float pixel_mean = 0.1307f, pixel_deviation = 0.3081f;
 
 /// Each of `count` units is kept, and doubled, with probability 1/2.
@@ -25,7 +26,7 @@ void draw_dropout(std::uint64_t seed, std::uint64_t stream, std::uint64_t sample
   for (int unit = 0; unit < count; ++unit) to[unit] = Real((bits >> unit & 1) != 0 ? 2.0f : 0.0f);
 }
 
-/// Validation takes as many images at once as training does, but not fewer than pay.
+/// Smallest validation batch; validation uses the training batch when that is larger.
 constexpr std::uint64_t least_validation_batch = 32;
 
 template <typename Real>
@@ -35,15 +36,15 @@ class ImageModel final : public Model {
 
  public:
   ImageModel(const ImageWorkload& workload, const data::ImageSet& images, std::uint64_t seed,
-             compute::Compute<Real>& compute, std::uint64_t most_samples, std::size_t extra)
+             compute::Compute<Real>& compute, std::uint64_t max_samples, std::size_t extra)
       : workload_(workload),
         images_(images),
         seed_(seed),
-        cnn_(static_cast<int>(std::max(most_samples, least_validation_batch)), compute, extra),
-        pixels_(room() * Cnn::pixels),
-        channels_(room() * Cnn::dropped_channels),
-        hidden_(room() * Cnn::hidden),
-        labels_(room()) {}
+        cnn_(static_cast<int>(std::max(max_samples, least_validation_batch)), compute, extra),
+        pixels_(max_batch() * Cnn::pixels),
+        channels_(max_batch() * Cnn::dropped_channels),
+        hidden_(max_batch() * Cnn::hidden),
+        labels_(max_batch()) {}
 
   models::ModelTensors<float>& tensors() noexcept override { return cnn_.tensors(); }
   std::size_t bytes() const noexcept override {
@@ -51,10 +52,10 @@ class ImageModel final : public Model {
            labels_.size() * sizeof(compute::Token);
   }
 
-  void take(std::uint64_t first, std::uint64_t count) override {
+  void load_samples(std::uint64_t first, std::uint64_t count) override {
     count_ = count;
     for (std::uint64_t i = 0; i < count; ++i) {
-      load(images_.training, workload_.image_of(first + i), i);
+      load(images_.training, workload_.image_index(first + i), i);
       draw_dropout(seed_, channel_stream, first + i, Cnn::dropped_channels,
                    channels_.data() + i * Cnn::dropped_channels);
       draw_dropout(seed_, hidden_stream, first + i, Cnn::hidden, hidden_.data() + i * Cnn::hidden);
@@ -66,16 +67,16 @@ class ImageModel final : public Model {
                             {channels_.data(), hidden_.data()}, gradient_scale, ready);
   }
 
-  Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut) override {
+  Validation validate_share(int rank, int ranks, bool fixed, const ShouldStop& should_stop) override {
     Validation found;
-    const std::uint64_t count = images_.held_out.count(), group = fixed ? room() : 1;
+    const std::uint64_t count = images_.held_out.count(), group = fixed ? max_batch() : 1;
     const Share groups = share_of((count + group - 1) / group, rank, ranks);
     const std::uint64_t begin = groups.begin * group, end = std::min(groups.end * group, count);
-    for (std::uint64_t at = begin; at < end && !cut();) {
-      const std::uint64_t batch = std::min<std::uint64_t>(room(), end - at);
+    for (std::uint64_t at = begin; at < end && !should_stop();) {
+      const std::uint64_t batch = std::min<std::uint64_t>(max_batch(), end - at);
       for (std::uint64_t i = 0; i < batch; ++i) load(images_.held_out, at + i, i);
       const auto result = cnn_.loss(pixels_.data(), labels_.data(), static_cast<int>(batch));
-      found.loss.sum += exactly_addable(result.loss);
+      found.loss.sum += round_for_exact_sum(result.loss);
       found.accuracy.sum += static_cast<double>(result.right);
       at += batch;
     }
@@ -84,7 +85,7 @@ class ImageModel final : public Model {
   }
 
  private:
-  std::size_t room() const { return static_cast<std::size_t>(cnn_.max_batch()); }
+  std::size_t max_batch() const { return static_cast<std::size_t>(cnn_.max_batch()); }
   void load(const data::LabelledImages& images, std::uint64_t image, std::uint64_t to) {
     labels_[to] = images.label(image);
     std::transform(images.pixels(image).begin(), images.pixels(image).end(),
@@ -114,24 +115,24 @@ std::string ImageWorkload::data_line() const {
 
 double ImageWorkload::flops_per_sample() const { return models::mnist_cnn_flops_per_image(); }
 
-MemorySegments ImageWorkload::memory(std::uint64_t most_samples, std::size_t extra,
+MemorySegments ImageWorkload::memory(std::uint64_t max_samples, std::size_t extra,
                                      std::size_t real_bytes) const {
   using Cnn = models::MnistCnn<float>;
-  const std::uint64_t room = std::max(most_samples, least_validation_batch);
-  MemorySegments segments = models::mnist_cnn_memory(room, real_bytes, extra);
+  const std::uint64_t max_batch = std::max(max_samples, least_validation_batch);
+  MemorySegments segments = models::mnist_cnn_memory(max_batch, real_bytes, extra);
   constexpr std::uint64_t reals = Cnn::pixels + Cnn::dropped_channels + Cnn::hidden;
-  segments.push_back({"samples", room * (reals * real_bytes + sizeof(compute::Token))});
+  segments.push_back({"samples", max_batch * (reals * real_bytes + sizeof(compute::Token))});
   return segments;
 }
 
-std::unique_ptr<Model> ImageWorkload::build(compute::Compute<float>& compute, std::uint64_t most_samples,
+std::unique_ptr<Model> ImageWorkload::build(compute::Compute<float>& compute, std::uint64_t max_samples,
                                             std::size_t extra) const {
-  return std::make_unique<ImageModel<float>>(*this, images_, seed_, compute, most_samples, extra);
+  return std::make_unique<ImageModel<float>>(*this, images_, seed_, compute, max_samples, extra);
 }
 
-std::unique_ptr<Model> ImageWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
+std::unique_ptr<Model> ImageWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                             std::size_t extra) const {
-  return std::make_unique<ImageModel<bfloat16>>(*this, images_, seed_, compute, most_samples, extra);
+  return std::make_unique<ImageModel<bfloat16>>(*this, images_, seed_, compute, max_samples, extra);
 }
 
 }  // namespace muster

@@ -8,8 +8,8 @@
 
 namespace muster {
 
-/// MnistCnn on MNIST's files. Each epoch takes every image once, in the order of a Permutation; what dropout
-/// leaves out is decided by the sample's number.
+/// MnistCnn on MNIST's files. Each epoch uses every image once, in the order of a Permutation. The sample's
+/// number decides which units dropout zeroes.
 class ImageWorkload final : public Workload {
  public:
   ImageWorkload(data::ImageSet images, std::uint64_t seed);
@@ -25,15 +25,15 @@ class ImageWorkload final : public Workload {
   std::uint64_t data_hash() const noexcept override {
     return images_.held_out.fingerprint(images_.training.fingerprint(0));
   }
-  /// The image that a sample is.
-  std::uint64_t image_of(std::uint64_t sample) const noexcept {
+  /// The image of a sample.
+  std::uint64_t image_index(std::uint64_t sample) const noexcept {
     return order_.at(sample / order_.count(), sample % order_.count());
   }
   models::TensorTable table() const override { return models::mnist_cnn_tensors(); }
-  MemorySegments memory(std::uint64_t most_samples, std::size_t extra, std::size_t real_bytes) const override;
-  std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,
+  MemorySegments memory(std::uint64_t max_samples, std::size_t extra, std::size_t real_bytes) const override;
+  std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
-  std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
+  std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
 
  private:

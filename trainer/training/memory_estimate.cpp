@@ -7,9 +7,10 @@
 
 namespace muster {
 
-MemorySegments plan_memory(const Workload& workload, const Replica::Settings& settings, int rank, int ranks) {
+MemorySegments estimate_memory(const Workload& workload, const Replica::Settings& settings, int rank,
+                               int ranks) {
   MemorySegments segments = workload.memory(Replica::samples_at_once(settings, rank, ranks),
-                                            Replica::extra_slots, settings.real_bytes);
+                                            Replica::extra_scalars, settings.real_bytes);
   const models::TensorTable table = workload.table();
   const bool sharded = settings.shard_optimizer && ranks > 1;
   const std::uint64_t moments =
@@ -25,25 +26,25 @@ MemorySegments plan_memory(const Workload& workload, const Replica::Settings& se
     }
     segments.push_back({"sums of chunks", Reducer::memory_bytes(sizes, options, rank, ranks)});
   }
-  // A device's lies in the host's memory.
+  // With a device, this copy is in the host's memory and not counted.
   if (rank == 0 && !settings.on_device)
     segments.push_back({"copy for checkpoints", 3 * table.arena_size * sizeof(float)});
   return segments;
 }
 
-std::uint64_t needed_together(const Workload& workload, const Replica::Settings& settings,
-                              std::span<const int> here, int ranks) {
+std::uint64_t estimate_host_memory(const Workload& workload, const Replica::Settings& settings,
+                                   std::span<const int> host_ranks, int ranks) {
   std::uint64_t bytes = 0;
-  for (const int rank : here)
-    bytes += program_bytes + total_bytes(plan_memory(workload, settings, rank, ranks));
+  for (const int rank : host_ranks)
+    bytes += program_bytes + total_bytes(estimate_memory(workload, settings, rank, ranks));
   return bytes;
 }
 
-int largest_batch(const Workload& workload, Replica::Settings settings, std::span<const int> here, int ranks,
-                  std::uint64_t free) {
+int largest_batch(const Workload& workload, Replica::Settings settings, std::span<const int> host_ranks,
+                  int ranks, std::uint64_t free) {
   const auto fits = [&](int batch) {
     settings.batch = batch;
-    return needed_together(workload, settings, here, ranks) <= free;
+    return estimate_host_memory(workload, settings, host_ranks, ranks) <= free;
   };
   const int wanted = settings.batch;
   if (fits(wanted)) return wanted;

@@ -10,42 +10,43 @@
 
 namespace muster {
 
-/// A loss to the nearest 2^-20 nats: sums of such numbers below 2^33 are exact in double, in any order and
-/// over any number of ranks.
-inline double exactly_addable(double loss) { return std::nearbyint(loss * 0x1p20) * 0x1p-20; }
+/// Rounds a loss to the nearest 2^-20 nats: sums of such values below 2^33 are exact in double, in any order
+/// and over any number of ranks.
+inline double round_for_exact_sum(double loss) { return std::nearbyint(loss * 0x1p20) * 0x1p-20; }
 
-/// What validation finds: means over predictions, to be added up over ranks.
+/// The result of a validation: means over predictions, to be averaged over ranks.
 struct Validation {
   Average loss;      ///< cross-entropy, nats
-  Average accuracy;  ///< of predictions that are right; its weight stays 0 where nobody counts them
+  Average accuracy;  ///< share of right predictions; weight 0 when the model does not count them
 };
 
-/// A network and the samples that it learns from, on one rank, as Replica sees them. Samples are numbered
-/// through all epochs, the same on all ranks; what a sample gives depends on its number and the seed alone,
-/// not on who computes it nor with which others. Not thread-safe.
+/// One rank's network and training samples, as Replica uses them. Samples are numbered through all epochs,
+/// the same on all ranks. A sample's result depends on its number and the seed alone, not on the rank or on
+/// the other samples of its batch. Not thread-safe.
 class Model {
  public:
   virtual ~Model() = default;
 
   virtual models::ModelTensors<float>& tensors() noexcept = 0;
-  /// Of parameters, gradients, activations and samples.
+  /// Bytes of parameters, gradients, activations and samples.
   virtual std::size_t bytes() const noexcept = 0;
-  /// Reads samples [first, first + count), at most as many as it was built for.
-  /// @throws muster::Error(ErrorCode::usage) when one cannot be used; the text names file and position. It
-  /// can compute all the same then, on whatever it holds.
-  virtual void take(std::uint64_t first, std::uint64_t count) = 0;
+  /// Loads samples [first, first + count), at most as many as the model was built for.
+  /// @throws muster::Error(ErrorCode::usage) when a sample cannot be used; the text names file and position.
+  /// gradients() may still be called afterwards and uses unspecified samples.
+  virtual void load_samples(std::uint64_t first, std::uint64_t count) = 0;
   /// Called with a tensor's number in the table as soon as its gradient is complete.
   using Ready = std::function<void(std::size_t tensor)>;
-  /// Overwrites the gradients with gradient_scale * d sum / d parameters, where sum is that of the
-  /// cross-entropy (nats) over the predictions of these samples: the compute's loss() then.
+  /// Overwrites the gradients with gradient_scale * d sum / d parameters. sum is the cross-entropy (nats)
+  /// summed over the predictions of the loaded samples; the compute's loss() returns it afterwards.
   virtual void gradients(float gradient_scale, const Ready& ready) = 0;
-  using Cut = std::function<bool()>;
-  static bool never() { return false; }
-  /// This rank's share of the held-out predictions: every one exactly once over all ranks. `fixed`: they are
-  /// computed in groups as large as there is room for, whatever the number of ranks is, so that the sums over
-  /// all ranks have the same bits for any. `cut` is asked before each batch, and ends it there when true.
-  /// @throws muster::Error(ErrorCode::usage) as take() does.
-  virtual Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut = never) = 0;
+  using ShouldStop = std::function<bool()>;
+  static bool never_stop() { return false; }
+  /// Validates this rank's share of the held-out predictions; over all ranks each one is predicted exactly
+  /// once. `fixed`: use groups of the maximum batch for any number of ranks, so that the sums over all ranks
+  /// have the same bits for any number. `should_stop` is called before each batch; true ends the validation.
+  /// @throws muster::Error(ErrorCode::usage) as load_samples() does.
+  virtual Validation validate_share(int rank, int ranks, bool fixed,
+                                    const ShouldStop& should_stop = never_stop) = 0;
 };
 
 }  // namespace muster

@@ -7,10 +7,10 @@
 
 namespace muster {
 
-std::string name_not_finite(Agreement& agreement, const std::vector<Hello>& roster,
-                            const StepResult& result) {
-  const auto counts = agreement.gather(result.not_finite.count());
-  const auto begins = agreement.gather(result.not_finite.begin);
+std::string describe_non_finite(CollectiveErrors& collective_errors, const std::vector<Hello>& roster,
+                                const StepResult& result) {
+  const auto counts = collective_errors.gather(result.non_finite_samples.count());
+  const auto begins = collective_errors.gather(result.non_finite_samples.begin);
   std::string first;
   std::int64_t others = 0;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {

@@ -10,8 +10,9 @@
 
 namespace muster {
 
-/// Whose samples made a step's loss or gradients something that is not finite, in a phrase: "on rank 1 (n0),
-/// samples 120 to 127". The same on every rank. Collective; for a result with finite == false.
-std::string name_not_finite(Agreement& agreement, const std::vector<Hello>& roster, const StepResult& result);
+/// Describes the ranks and samples whose loss or gradients were not finite: "on rank 1 (n0), samples 120 to
+/// 127". The same on every rank. Collective; call it for a result with finite == false.
+std::string describe_non_finite(CollectiveErrors& collective_errors, const std::vector<Hello>& roster,
+                                const StepResult& result);
 
 }  // namespace muster

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-/// What PyTorch's DistributedDataParallel takes, too: half a millisecond at 50 GB/s.
+/// PyTorch DistributedDataParallel's default, too: half a millisecond at 50 GB/s.
 constexpr std::size_t device_bucket_bytes = 25u << 20;
 
 }  // namespace
@@ -21,8 +21,8 @@ Replica::Replica(const Settings& settings, const Workload& workload, compute::Co
       world_(std::move(world)),
       host_(host ? std::move(*host) : world_),
       compute_(compute),
-      model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_slots)),
-      optimizer_(model_->tensors().table(), settings.adamw, compute, part_of(world_.rank())) {}
+      model_(workload.build(compute, samples_at_once(settings, world_.rank(), world_.size()), extra_scalars)),
+      optimizer_(model_->tensors().table(), settings.adamw, compute, rank_part(world_.rank())) {}
 
 template Replica::Replica(const Settings&, const Workload&, compute::Compute<float>&, Communicator,
                           std::optional<Communicator>);
@@ -45,8 +45,8 @@ ReducerOptions Replica::reducer_options(const Settings& settings) {
   const auto batch = static_cast<std::uint64_t>(settings.batch);
   const auto chunk = static_cast<std::uint64_t>(settings.chunk);
   if (chunk > 0) options.chunks = (batch + chunk - 1) / chunk;
-  // In which order NCCL adds follows from an element's place in the bucket: sizes that are measured at each
-  // start would give a resumed run other bits.
+  // NCCL's order of addition depends on an element's position in its bucket. Bucket sizes measured at each
+  // start would change the bits of a resumed run.
   if (settings.on_device) options.bucket_bytes = device_bucket_bytes;
   return options;
 }
@@ -56,11 +56,11 @@ std::size_t Replica::bytes() noexcept {
   return model_->bytes() + own.moment1.size_bytes() + own.moment2.size_bytes();
 }
 
-void Replica::connect() {
+void Replica::create_reducer() {
   reducer_.emplace(world_, model_->tensors().extra_and_gradients(), reducer_options(settings_));
 }
 
-Share Replica::samples_of(const BegunStep& step, std::uint64_t chunk) const {
+Share Replica::chunk_samples(const InFlightStep& step, std::uint64_t chunk) const {
   const auto batch = static_cast<std::uint64_t>(settings_.batch);
   const auto size = static_cast<std::uint64_t>(settings_.chunk);
   const Share share = size == 0 ? share_of(batch, static_cast<int>(chunk), world_.size())
@@ -68,36 +68,36 @@ Share Replica::samples_of(const BegunStep& step, std::uint64_t chunk) const {
   return {step.first_sample + share.begin, step.first_sample + share.end};
 }
 
-// Leaves the chunk's gradients and scalars with the reducer, which works on them already.
-void Replica::compute_chunk(std::uint64_t chunk, const StepNotes& notes, BegunStep& step) {
-  // Scaled by the global count, the chunks' sums add up to the mean over the global batch, whatever their
-  // sizes.
+// Passes the chunk's gradients and scalars to the reducer, which starts to reduce them at once.
+void Replica::compute_chunk(std::uint64_t chunk, const StepFlags& flags, InFlightStep& step) {
+  // With gradients scaled by the global count, the chunks' sums add up to the mean over the global batch,
+  // whatever the chunks' sizes.
   const double scale = 1.0 / static_cast<double>(predictions_per_step());
   auto& error = step.result.error;
   try {
-    const Share samples = samples_of(step, chunk);
-    model_->take(samples.begin, samples.count());
-  } catch (const Error& its) {
-    error = its;  // told to all with this step, which nobody keeps
+    const Share samples = chunk_samples(step, chunk);
+    model_->load_samples(samples.begin, samples.count());
+  } catch (const Error& exception) {
+    error = exception;  // sent to all ranks with this step, whose result is then dropped
   }
   const Stream stream = compute_.stream();
   model_->gradients(static_cast<float>(scale), [&](std::size_t tensor) {
     const auto gradient = reducer_->gradient(tensor + 1);
-    compute_.look_at(gradient.data(), gradient.size());
+    compute_.check_finite(gradient.data(), gradient.size());
     reducer_->ready(tensor + 1, stream);
   });
-  compute_.end_chunk(chunk - reducer_->chunks().begin, scale, notes.stop, notes.failed || error,
+  compute_.end_chunk(chunk - reducer_->chunks().begin, scale, flags.stop, flags.failed || error,
                      reducer_->gradient(0).data());
   reducer_->ready(0, stream);
 }
 
 void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double learning_rate,
-                         const StepNotes& notes) {
-  if (!reducer_) connect();
-  BegunStep step{++reduced_steps_, static_cast<std::uint64_t>(first_sample), {}};
+                         const StepFlags& flags) {
+  if (!reducer_) create_reducer();
+  InFlightStep step{++reduced_steps_, static_cast<std::uint64_t>(first_sample), {}};
   const Share mine = reducer_->chunks();
   compute_.begin_step(mine.count());
-  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, notes, step);
+  for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) compute_chunk(chunk, flags, step);
   reducer_->finish(compute_.stream());
   const auto gradients = model_->tensors().gradients();
   const auto norm =
@@ -108,15 +108,15 @@ void Replica::begin_step(std::int64_t number, std::int64_t first_sample, double 
     if (sharded()) gather_parameters(step.result);
   }
   compute_.end_step();
-  under_way_.push_back(std::move(step));
+  in_flight_.push_back(std::move(step));
 }
 
 StepResult Replica::end_step() {
-  // Here the host waits for a device, and nowhere before; the device has the next step by then.
+  // The only place where the host waits for a device, which has the next step queued by then.
   world_.synchronize(compute_.outcome_stream());
   const compute::StepOutcome outcome = compute_.outcome();
-  const BegunStep step = std::move(under_way_.front());
-  under_way_.pop_front();
+  const InFlightStep step = std::move(in_flight_.front());
+  in_flight_.pop_front();
   StepResult result = step.result;
   result.loss = outcome.loss;
   result.gradient_norm = outcome.gradient_norm;
@@ -131,9 +131,9 @@ StepResult Replica::end_step() {
   const Share mine = reducer_->chunks();
   for (std::uint64_t chunk = mine.begin; chunk < mine.end; ++chunk) {
     if (outcome.chunk_is_finite[chunk - mine.begin]) continue;
-    const Share samples = samples_of(step, chunk);
-    if (result.not_finite.count() == 0) result.not_finite.begin = samples.begin;
-    result.not_finite.end = samples.end;
+    const Share samples = chunk_samples(step, chunk);
+    if (result.non_finite_samples.count() == 0) result.non_finite_samples.begin = samples.begin;
+    result.non_finite_samples.end = samples.end;
   }
   return result;
 }
@@ -141,20 +141,20 @@ StepResult Replica::end_step() {
 void Replica::gather_parameters(StepResult& result) {
   const auto from = std::chrono::steady_clock::now();
   std::vector<std::size_t> counts;
-  for (int rank = 0; rank < world_.size(); ++rank) counts.push_back(part_of(rank).count());
+  for (int rank = 0; rank < world_.size(); ++rank) counts.push_back(rank_part(rank).count());
   const std::span<float> all = model_->tensors().parameters();
   const Share& own = optimizer_.part();
   world_.all_gather_v(std::span<const float>(all.subspan(own.begin, own.count())), all, counts,
                       compute_.stream());
   model_->tensors().round_parameters(compute_);
   result.gathered_bytes = all.size_bytes();
-  if (compute_.stream() != nullptr) return;  // it has only begun
+  if (compute_.stream() != nullptr) return;  // the gather has only been queued, so it cannot be timed here
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   result.exposed += seconds;
   result.communication += seconds;
 }
 
-void Replica::add_up(Validation& validation) {
+void Replica::all_reduce_validation(Validation& validation) {
   Average all[] = {validation.loss, validation.accuracy};
   average_over_ranks(host_, all);
   validation = {all[0], all[1]};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replica's parameters and moments between the ranks that keep them and rank 0, which reads and writes
-// checkpoints: unsharded ones, that any number of ranks can go on from.
+// Transfer of a replica's parameters and moments between the ranks that keep them and rank 0, which reads and
+// writes checkpoints. Checkpoints are unsharded, so that any number of ranks can resume.
 #include <utility>
 #include <vector>
 
@@ -10,25 +10,26 @@
 namespace muster {
 namespace {
 
-/// A device's numbers, for the host to read; on the host the numbers themselves. Waits.
-class OnHost {
+/// A host copy of a device's values; for host memory the values themselves. The constructor waits for the
+/// copy.
+class HostCopy {
  public:
-  OnHost(std::span<const float> there, compute::Memory& memory) : numbers_(there) {
+  HostCopy(std::span<const float> device_values, compute::Memory& memory) : values_(device_values) {
     if (memory.is_host()) return;
-    room_.resize(there.size());
-    memory.copy_out(room_.data(), there.data(), there.size_bytes());
-    numbers_ = room_;
+    copy_.resize(device_values.size());
+    memory.copy_out(copy_.data(), device_values.data(), device_values.size_bytes());
+    values_ = copy_;
   }
-  std::span<const float> numbers() const { return numbers_; }
+  std::span<const float> values() const { return values_; }
 
  private:
-  std::vector<float> room_;
-  std::span<const float> numbers_;
+  std::vector<float> copy_;
+  std::span<const float> values_;
 };
 
 }  // namespace
 
-Share Replica::part_of(int rank) const {
+Share Replica::rank_part(int rank) const {
   const std::size_t size = model_->tensors().table().arena_size;
   return sharded() ? optimizer_part(size, rank, world_.size()) : Share{0, size};
 }
@@ -38,7 +39,7 @@ void Replica::broadcast() {
   model_->tensors().round_parameters(compute_);
 }
 
-void Replica::spread(const TrainingTensors& whole) {
+void Replica::scatter_state(const TrainingTensors& whole) {
   const TrainingTensors own = tensors();
   compute::Memory& memory = compute_.memory();
   if (world_.rank() == 0)
@@ -49,19 +50,19 @@ void Replica::spread(const TrainingTensors& whole) {
     if (world_.rank() == 0) {
       memory.copy_in(to.data(), from.data(), to.size_bytes());  // rank 0's part is the first
       for (int rank = 1; sharded() && rank < world_.size(); ++rank) {
-        const Share part = part_of(rank);
+        const Share part = rank_part(rank);
         host_.send(std::span<const float>(from.subspan(part.begin, part.count())), rank);
       }
     } else if (sharded()) {
-      std::vector<float> room(memory.is_host() ? 0 : to.size());
-      host_.recv(memory.is_host() ? to : std::span<float>(room), 0);
-      memory.copy_in(to.data(), room.data(), room.size() * sizeof(float));
+      std::vector<float> received(memory.is_host() ? 0 : to.size());
+      host_.recv(memory.is_host() ? to : std::span<float>(received), 0);
+      memory.copy_in(to.data(), received.data(), received.size() * sizeof(float));
     }
     if (!sharded()) world_.broadcast(to, 0, compute_.stream());
   }
 }
 
-void Replica::collect(const TrainingTensors& whole) {
+void Replica::gather_state(const TrainingTensors& whole) {
   const TrainingTensors own = tensors();
   compute::Memory& memory = compute_.memory();
   if (world_.rank() == 0)
@@ -71,18 +72,18 @@ void Replica::collect(const TrainingTensors& whole) {
     if (world_.rank() == 0) {
       memory.copy_out(to.data(), from.data(), from.size_bytes());
       for (int rank = 1; sharded() && rank < world_.size(); ++rank) {
-        const Share part = part_of(rank);
+        const Share part = rank_part(rank);
         host_.recv(to.subspan(part.begin, part.count()), rank);
       }
     } else if (sharded()) {
-      host_.send(OnHost(from, memory).numbers(), 0);
+      host_.send(HostCopy(from, memory).values(), 0);
     }
   }
 }
 
 std::uint64_t Replica::parameter_hash() {
-  const OnHost parameters(model_->tensors().parameters(), compute_.memory());
-  return hash_bytes(parameters.numbers().data(), parameters.numbers().size_bytes());
+  const HostCopy parameters(model_->tensors().parameters(), compute_.memory());
+  return hash_bytes(parameters.values().data(), parameters.values().size_bytes());
 }
 
 }  // namespace muster

@@ -7,15 +7,14 @@
 
 namespace muster {
 
-/// How fast a run is, over its recent steps and as a whole. What is not known yet is 0.
-class Pace {
+/// Speed of a run, over recent steps and as a whole. Unknown values are 0.
+class Throughput {
  public:
-  /// `peak_flops`: what all ranks' devices reach together in FLOP/s, measured; 0: not known, and there is no
-  /// MFU.
-  Pace(double flops_per_token = 0, double peak_flops = 0)
+  /// `peak_flops`: measured FLOP/s of all ranks' devices together; 0: unknown, then there is no MFU.
+  Throughput(double flops_per_token = 0, double peak_flops = 0)
       : flops_per_token_(flops_per_token), peak_flops_(peak_flops) {}
 
-  /// Of a step: its tokens over all ranks, and how much of its seconds went into waiting for the reduction.
+  /// Adds a step: its tokens over all ranks, and the part of its seconds that waited for the reduction.
   void add(std::int64_t tokens, double seconds, double exposed_seconds);
 
   /// Model FLOPs utilization at this rate (PaLM, arXiv 2204.02311, appendix B): FLOP/s that the model needs,

@@ -16,13 +16,13 @@ namespace {
 template <typename Real>
 class TokenModel final : public Model {
  public:
-  TokenModel(const models::GptConfig& config, const data::Corpus& corpus, const data::Windows& windows,
-             compute::Compute<Real>& compute, std::uint64_t most_samples, std::size_t extra)
+  TokenModel(const models::GptConfig& config, const data::Corpus& corpus, const data::SampleWindows& windows,
+             compute::Compute<Real>& compute, std::uint64_t max_samples, std::size_t extra)
       : corpus_(corpus),
         windows_(windows),
-        gpt_(config, static_cast<int>(most_samples), compute, extra),
+        gpt_(config, static_cast<int>(max_samples), compute, extra),
         window_(static_cast<std::size_t>(config.context) + 1),
-        tokens_(most_samples * static_cast<std::size_t>(config.context)),
+        tokens_(max_samples * static_cast<std::size_t>(config.context)),
         targets_(tokens_.size()) {}
 
   models::ModelTensors<float>& tensors() noexcept override { return gpt_.tensors(); }
@@ -30,7 +30,7 @@ class TokenModel final : public Model {
     return gpt_.bytes() + (window_.size() + tokens_.size() + targets_.size()) * sizeof(compute::Token);
   }
 
-  void take(std::uint64_t first, std::uint64_t count) override {
+  void load_samples(std::uint64_t first, std::uint64_t count) override {
     const auto context = static_cast<std::size_t>(gpt_.config().context);
     count_ = count;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -46,17 +46,17 @@ class TokenModel final : public Model {
                    gradient_scale, ready);
   }
 
-  Validation validation_share(int rank, int ranks, bool fixed, const Cut& cut) override {
+  Validation validate_share(int rank, int ranks, bool fixed, const ShouldStop& should_stop) override {
     const auto group = static_cast<std::uint64_t>(fixed ? gpt_.max_batch() : 1);
-    return {muster::validation_share(gpt_, corpus_.held_out_with_lead(), rank, ranks, group, cut), {}};
+    return {muster::validate_share(gpt_, corpus_.held_out_with_lead(), rank, ranks, group, should_stop), {}};
   }
 
  private:
   const data::Corpus& corpus_;
-  const data::Windows& windows_;
+  const data::SampleWindows& windows_;
   models::Gpt<Real> gpt_;
   std::uint64_t count_ = 0;
-  std::vector<compute::Token> window_, tokens_, targets_;  ///< the last two: [most_samples, context]
+  std::vector<compute::Token> window_, tokens_, targets_;  ///< the last two: [max_samples, context]
 };
 
 }  // namespace
@@ -79,26 +79,26 @@ std::string TokenWorkload::model_line() const {
 std::string TokenWorkload::data_line() const {
   return fmt::format(
       "{}: {} {}s to train on, {} held out",
-      plural(static_cast<std::int64_t>(corpus_.file_count()), corpus_.of_shards() ? "shard" : "file"),
+      plural(static_cast<std::int64_t>(corpus_.file_count()), corpus_.has_shards() ? "shard" : "file"),
       corpus_.training().size(), unit(), corpus_.held_out_size());
 }
 
-MemorySegments TokenWorkload::memory(std::uint64_t most_samples, std::size_t extra,
+MemorySegments TokenWorkload::memory(std::uint64_t max_samples, std::size_t extra,
                                      std::size_t real_bytes) const {
-  MemorySegments segments = models::gpt_memory(config_, most_samples, real_bytes, extra);
+  MemorySegments segments = models::gpt_memory(config_, max_samples, real_bytes, extra);
   const auto context = static_cast<std::uint64_t>(config_.context);
-  segments.push_back({"samples", (2 * most_samples * context + context + 1) * sizeof(compute::Token)});
+  segments.push_back({"samples", (2 * max_samples * context + context + 1) * sizeof(compute::Token)});
   return segments;
 }
 
-std::unique_ptr<Model> TokenWorkload::build(compute::Compute<float>& compute, std::uint64_t most_samples,
+std::unique_ptr<Model> TokenWorkload::build(compute::Compute<float>& compute, std::uint64_t max_samples,
                                             std::size_t extra) const {
-  return std::make_unique<TokenModel<float>>(config_, corpus_, windows_, compute, most_samples, extra);
+  return std::make_unique<TokenModel<float>>(config_, corpus_, windows_, compute, max_samples, extra);
 }
 
-std::unique_ptr<Model> TokenWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
+std::unique_ptr<Model> TokenWorkload::build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                             std::size_t extra) const {
-  return std::make_unique<TokenModel<bfloat16>>(config_, corpus_, windows_, compute, most_samples, extra);
+  return std::make_unique<TokenModel<bfloat16>>(config_, corpus_, windows_, compute, max_samples, extra);
 }
 
 }  // namespace muster

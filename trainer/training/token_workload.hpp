@@ -8,7 +8,7 @@
 
 namespace muster {
 
-/// A GPT on the tokens of a text or of shards.
+/// A GPT on the tokens of a text or of token shards.
 class TokenWorkload final : public Workload {
  public:
   /// @throws muster::Error(ErrorCode::usage) when there are fewer tokens to train on than one sample needs.
@@ -17,23 +17,23 @@ class TokenWorkload final : public Workload {
   std::string model_text() const override;
   std::string model_line() const override;
   std::string data_line() const override;
-  const char* unit() const noexcept override { return corpus_.of_shards() ? "token" : "byte"; }
+  const char* unit() const noexcept override { return corpus_.has_shards() ? "token" : "byte"; }
   std::int64_t predictions_per_sample() const noexcept override { return config_.context; }
   double flops_per_sample() const override { return models::gpt_flops_per_token(config_) * config_.context; }
   std::uint64_t samples_per_epoch() const noexcept override { return windows_.per_epoch(); }
   std::uint64_t held_out() const noexcept override { return corpus_.held_out_size(); }
   std::uint64_t data_hash() const noexcept override { return corpus_.hash(); }
   models::TensorTable table() const override { return models::gpt_tensors(config_); }
-  MemorySegments memory(std::uint64_t most_samples, std::size_t extra, std::size_t real_bytes) const override;
-  std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,
+  MemorySegments memory(std::uint64_t max_samples, std::size_t extra, std::size_t real_bytes) const override;
+  std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
-  std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
+  std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                std::size_t extra) const override;
 
  private:
   models::GptConfig config_;
   data::Corpus corpus_;
-  data::Windows windows_;
+  data::SampleWindows windows_;
 };
 
 }  // namespace muster

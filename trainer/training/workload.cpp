@@ -18,8 +18,8 @@ std::unique_ptr<Workload> read_workload(const Options& options) {
   }
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(options.data) / data::ImageSet::names[0], ignored)) {
-    throw Error(ErrorCode::usage, "--data " + options.data +
-                                      ": MNIST's files are there, which are no text: pass --model=mnist-cnn");
+    throw Error(ErrorCode::usage,
+                "--data " + options.data + ": it holds MNIST's files and not text: pass --model=mnist-cnn");
   }
   return std::make_unique<TokenWorkload>(
       options.model,

@@ -12,42 +12,42 @@
 
 namespace muster {
 
-/// What a run trains: the data, read already, and the network that --model names.
+/// What a run trains: the data, already opened, and the network that --model names.
 class Workload {
  public:
   virtual ~Workload() = default;
 
-  /// For the checkpoint: runs whose texts are equal have the same tensors, e.g. "gpt layers=4 …".
+  /// For the checkpoint: equal texts mean equal tensors, e.g. "gpt layers=4 …".
   virtual std::string model_text() const = 0;
-  /// For people, e.g. "gpt: 4 layers, 4 heads, width 128, context 64" and "45 bytes to train on, 5 held out".
+  /// One-line descriptions, e.g. "gpt: 4 layers, 4 heads, width 128, context 64" and "45 bytes to train on, 5
+  /// held out".
   virtual std::string model_line() const = 0;
   virtual std::string data_line() const = 0;
-  /// What one prediction is of: "byte", "token" or "image".
+  /// What one prediction predicts: "byte", "token" or "image".
   virtual const char* unit() const noexcept = 0;
   virtual std::int64_t predictions_per_sample() const noexcept = 0;
-  /// Floating-point operations of training on one sample.
+  /// Floating-point operations to train on one sample.
   virtual double flops_per_sample() const = 0;
   virtual std::uint64_t samples_per_epoch() const noexcept = 0;
-  /// Predictions that validation takes.
+  /// Number of held-out predictions.
   virtual std::uint64_t held_out() const noexcept = 0;
-  /// Over all that is read, equal where the data are.
+  /// Hash of all data; equal data have equal hashes.
   virtual std::uint64_t data_hash() const noexcept = 0;
 
   /// The tensors that build() lays out.
   virtual models::TensorTable table() const = 0;
-  /// What build() asks for, to the byte, without asking for it, when the model computes in a type of
-  /// `real_bytes`.
-  virtual MemorySegments memory(std::uint64_t most_samples, std::size_t extra,
+  /// The exact memory that build() allocates, for a model that computes in a type of `real_bytes`.
+  virtual MemorySegments memory(std::uint64_t max_samples, std::size_t extra,
                                 std::size_t real_bytes) const = 0;
-  /// Room for `most_samples` samples at once and `extra` elements before the gradients (ModelTensors). It
-  /// reads this workload's data, which must outlive it.
-  virtual std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t most_samples,
+  /// Builds a model for up to `max_samples` samples at once, with `extra` elements before the gradients
+  /// (ModelTensors). The model reads this workload's data, so the workload must outlive it.
+  virtual std::unique_ptr<Model> build(compute::Compute<float>& compute, std::uint64_t max_samples,
                                        std::size_t extra) const = 0;
-  virtual std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t most_samples,
+  virtual std::unique_ptr<Model> build(compute::Compute<bfloat16>& compute, std::uint64_t max_samples,
                                        std::size_t extra) const = 0;
 };
 
-/// Reads --data for --model.
+/// Opens --data for --model.
 /// @throws muster::Error(ErrorCode::usage) when the data cannot be used.
 std::unique_ptr<Workload> read_workload(const Options& options);
 

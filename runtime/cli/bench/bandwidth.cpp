@@ -25,19 +25,19 @@ double percentile(const std::vector<double>& sorted, int percent) {
 
 }  // namespace
 
-std::optional<Operation> operation_of(std::string_view name) {
+std::optional<Operation> parse_operation(std::string_view name) {
   for (const auto& [operation, its_name] : operations)
     if (name == its_name) return operation;
   return std::nullopt;
 }
 
-const char* name_of(Operation operation) {
+const char* to_string(Operation operation) {
   for (const auto& [one, name] : operations)
     if (one == operation) return name;
   return "?";
 }
 
-bool reduces(Operation operation) {
+bool is_reduction(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
          operation == Operation::reduce;
 }
@@ -69,7 +69,7 @@ double bus_factor(Operation operation, int ranks) {
   return 0;
 }
 
-Times summary_of(std::vector<double> seconds) {
+Times summarize(std::vector<double> seconds) {
   if (seconds.empty()) return {};
   std::sort(seconds.begin(), seconds.end());
   auto const sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);

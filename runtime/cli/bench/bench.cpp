@@ -35,10 +35,10 @@ struct Options {
   std::vector<std::size_t> sizes;
 };
 
-// Every rank has the same command line, so that all come to the same end here, before anything is joined.
-void settle(Options& options) {
-  options.plan.operation = *operation_of(options.operation);
-  options.plan.type = *type_of(options.type);
+// Every rank has the same command line, so all ranks fail here alike, before they join a job.
+void parse_arguments(Options& options) {
+  options.plan.operation = *parse_operation(options.operation);
+  options.plan.type = *parse_type(options.type);
   auto const least = *parse_size(options.least);
   auto const most = *parse_size(options.most);
   if (least == 0 || least > most)
@@ -47,7 +47,7 @@ void settle(Options& options) {
   options.sizes = sizes_between(least, most, options.factor);
 }
 
-// Every rank's sample, by rank. Host side and small: the communicator may be on GPU memory.
+// Every rank's sample, by rank. Gathered over the control plane, since the communicator may be on GPU memory.
 std::vector<Sample> gather(Job& job, const Sample& mine, std::size_t number) {
   auto* const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return {mine};
@@ -71,7 +71,7 @@ static_assert(std::is_trivially_copyable_v<Sample>);
 void show_progress(std::size_t done, const std::vector<std::size_t>& sizes) {
   if (isatty(STDERR_FILENO) == 0) return;
   if (done < sizes.size()) {
-    std::cerr << fmt::format("\r{} of {} sizes, now {}      ", done, sizes.size(), size_text(sizes[done]));
+    std::cerr << fmt::format("\r{} of {} sizes, now {}      ", done, sizes.size(), format_size(sizes[done]));
   } else {
     std::cerr << fmt::format("\r{:40}\r", "");
   }
@@ -91,33 +91,33 @@ int measure_all(Job& job, Options& options) {
   auto& plan = options.plan;
   plan.gpu = job.on_gpu();
   auto world = job.world();
-  Setting const setting{plan,
-                        job.size(),
-                        job.host_count(),
-                        job.bootstrap(),
-                        world.backend(),
-                        muster::version,
-                        job.roster().front().nccl_version};
-  bool const speaks = job.rank() == 0;
-  // A table grows where it can be read meanwhile; into a pipe as well.
-  bool const table = speaks && options.format == "table";
+  RunInfo const info{plan,
+                     job.size(),
+                     job.host_count(),
+                     job.bootstrap(),
+                     world.backend(),
+                     muster::version,
+                     job.roster().front().nccl_version};
+  bool const is_reporter = job.rank() == 0;
+  // A table is printed line by line while it is measured, also into a pipe.
+  bool const table = is_reporter && options.format == "table";
   Meter meter(world, plan, options.sizes.back());
-  if (table) std::cout << table_head(setting) << std::flush;
+  if (table) std::cout << table_head(info) << std::flush;
   std::vector<Row> rows;
   for (std::size_t i = 0; i < options.sizes.size(); ++i) {
-    if (speaks && !table) show_progress(i, options.sizes);
-    rows.push_back(row_of(gather(job, meter.measure(options.sizes[i]), i), plan.operation));
+    if (is_reporter && !table) show_progress(i, options.sizes);
+    rows.push_back(make_row(gather(job, meter.measure(options.sizes[i]), i), plan.operation));
     if (table) std::cout << table_row(rows.back(), plan.check) << std::flush;
   }
-  if (speaks && !table) show_progress(options.sizes.size(), options.sizes);
+  if (is_reporter && !table) show_progress(options.sizes.size(), options.sizes);
   if (table) std::cout << table_foot(rows, plan.check);
-  if (speaks && options.format == "json") std::cout << json_report(setting, rows);
-  if (speaks && !options.svg.empty()) write_svg(options.svg, svg_report(setting, rows));
+  if (is_reporter && options.format == "json") std::cout << json_report(info, rows);
+  if (is_reporter && !options.svg.empty()) write_svg(options.svg, svg_report(info, rows));
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.wrong > 0; }) ? 1 : 0;
 }
 
 int run(Options& options) {
-  settle(options);
+  parse_arguments(options);
   auto const device = options.device == "gpu"    ? Device::cuda
                       : options.device == "auto" ? Device::automatic
                                                  : Device::cpu;
@@ -136,7 +136,7 @@ void add_bench(CLI::App& app, int& code) {
   const CLI::Validator size(
       [](const std::string& text) {
         return parse_size(text) ? std::string()
-                                : "\"" + text.substr(0, 80) + "\" is no size such as 4, 64K, 1M or 2G";
+                                : "\"" + text.substr(0, 80) + "\" is not a size such as 4, 64K, 1M or 2G";
       },
       "", "size");
   bench

@@ -51,7 +51,7 @@ T number(long value) {
   if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, half>) {
     return T(static_cast<float>(value));
   } else {
-    return static_cast<T>(value);  // wraps in the integers, as their sums do
+    return static_cast<T>(value);  // integers wrap around, as their sums do
   }
 }
 
@@ -59,7 +59,7 @@ template <typename T>
 bool same(T got, T expected, int ranks) {
   if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, half>) {
     auto const wanted = static_cast<float>(expected);
-    // Sums of 0 and 1 are exact up to 256 ranks in bfloat16 and 2048 in half; beyond, each step may round.
+    // Sums of 0 and 1 are exact up to 256 ranks in bfloat16 and 2048 in half; above that each step may round.
     float const room = ranks <= 256 ? 0.0f : wanted / 16;
     return std::abs(static_cast<float>(got) - wanted) <= room;
   } else {
@@ -67,13 +67,14 @@ bool same(T got, T expected, int ranks) {
   }
 }
 
-// What element i of rank r's input is, counted over all of its shares. Where it is summed 0 or 1, so that
-// sums stay exact in 16 bits; else up to 126, which fits every type and tells 127 ranks apart.
+// Element i of rank r's input, counted over all of its shares. For reductions it is 0 or 1, so that sums stay
+// exact in 16 bits; else up to 126, which fits every type and distinguishes 127 ranks.
 long input(Operation operation, int rank, std::size_t i) {
-  return static_cast<long>((i / 3 + i / 7 + static_cast<std::size_t>(rank)) % (reduces(operation) ? 2 : 127));
+  return static_cast<long>((i / 3 + i / 7 + static_cast<std::size_t>(rank)) %
+                           (is_reduction(operation) ? 2 : 127));
 }
 
-// Of all ranks: every other rank has a 1.
+// Sum over all ranks: every second rank has a 1.
 long sum_of_inputs(Operation operation, int ranks, std::size_t i) {
   return input(operation, 0, i) == 1 ? (ranks + 1) / 2 : ranks / 2;
 }
@@ -83,17 +84,17 @@ bool in_place(Operation operation) {
          operation == Operation::reduce;
 }
 
-// Whether every rank has a share of the data.
-bool in_shares(Operation operation) {
+// True when every rank has a share of the data.
+bool has_shares(Operation operation) {
   return operation == Operation::all_gather || operation == Operation::reduce_scatter ||
          operation == Operation::all_to_all;
 }
 
-// send_recv is a ring, as in nccl-tests: every rank sends to the next one while the one before sends to it.
+// send_recv is a ring, as in nccl-tests: every rank sends to the next and receives from the previous one.
 int next_in_ring(int rank, int ranks) { return (rank + 1) % ranks; }
 int previous_in_ring(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
 
-// Element i of what `rank` ends with; `count` as Meter::count_for().
+// Element i of the result of `rank`; `count` as Meter::count_for().
 long expected(Operation operation, int rank, int ranks, std::size_t count, std::size_t i) {
   auto const own = static_cast<std::size_t>(rank) * count;
   auto const from = static_cast<int>(i / count);
@@ -118,7 +119,7 @@ long expected(Operation operation, int rank, int ranks, std::size_t count, std::
 
 }  // namespace
 
-std::optional<DataType> type_of(std::string_view name) {
+std::optional<DataType> parse_type(std::string_view name) {
   for (DataType const type : types)
     if (name == muster::name_of(type)) return type;
   return std::nullopt;
@@ -142,9 +143,9 @@ Meter::Meter(Communicator world, const Plan& plan, std::size_t most) : world_(st
   if (!in_place(plan.operation)) out_ = make();
 }
 
-// Elements of one rank's share, or of the whole buffer where there are none.
+// Number of elements of one rank's share, or of the whole buffer when there are no shares.
 std::size_t Meter::count_for(std::size_t bytes) const {
-  auto const shares = in_shares(plan_.operation) ? static_cast<std::size_t>(world_.size()) : 1;
+  auto const shares = has_shares(plan_.operation) ? static_cast<std::size_t>(world_.size()) : 1;
   return std::max<std::size_t>(1, bytes / size_of(plan_.type) / shares);
 }
 
@@ -179,7 +180,7 @@ void Meter::run(std::size_t count) {
 Sample Meter::measure(std::size_t bytes) {
   Sample sample;
   sample.elements = count_for(bytes);
-  auto const shares = in_shares(plan_.operation) ? static_cast<std::size_t>(world_.size()) : 1;
+  auto const shares = has_shares(plan_.operation) ? static_cast<std::size_t>(world_.size()) : 1;
   sample.bytes = sample.elements * shares * size_of(plan_.type);
   for (int i = 0; i < plan_.warmup; ++i) run(sample.elements);
   world_.synchronize();
@@ -195,7 +196,7 @@ Sample Meter::measure(std::size_t bytes) {
     world_.synchronize();
     seconds.push_back(seconds_since(since));
   }
-  sample.single = summary_of(std::move(seconds));
+  sample.single = summarize(std::move(seconds));
   if (plan_.check) sample.wrong = wrong(sample.elements);
   return sample;
 }
@@ -207,7 +208,7 @@ std::size_t Meter::wrong(std::size_t count) {
     int const ranks = world_.size();
     int const rank = world_.rank();
     auto const all = count * static_cast<std::size_t>(ranks);
-    auto const shares_in = in_shares(plan_.operation) && plan_.operation != Operation::all_gather;
+    auto const shares_in = has_shares(plan_.operation) && plan_.operation != Operation::all_gather;
     std::vector<T> data(shares_in ? all : count);
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = number<T>(input(plan_.operation, rank, i));
     in_->write(data.data(), data.size() * sizeof(T));
@@ -221,7 +222,7 @@ std::size_t Meter::wrong(std::size_t count) {
     }
     std::fill(data.begin(), data.end(), T{});
     data.resize(shares_in ? all : count);
-    in_->write(data.data(), data.size() * sizeof(T));  // zeros again for what is timed
+    in_->write(data.data(), data.size() * sizeof(T));  // zeros again for the timed operations
   });
   return bad;
 }

@@ -14,7 +14,7 @@
 
 namespace muster::cli::bench {
 
-/// What is measured.
+/// Parameters of a measurement.
 struct Plan {
   Operation operation = Operation::all_reduce;
   DataType type = DataType::float32;
@@ -24,26 +24,26 @@ struct Plan {
   bool gpu = false;
 };
 
-/// One size on one rank.
+/// The measurement of one size on one rank.
 struct Sample {
-  std::size_t bytes = 0;     ///< S of algorithm_bandwidth(): the wished size, rounded down to whole shares
-  std::size_t elements = 0;  ///< of the operation's call on one rank
-  double average = 0;        ///< seconds of one operation, back to back, as nccl-tests takes it
-  Times single;              ///< of operations that are each waited for
-  std::size_t wrong = 0;     ///< elements of this rank's result that are not what they should be
+  std::size_t bytes = 0;     ///< S of algorithm_bandwidth(): the given size, rounded down to whole shares
+  std::size_t elements = 0;  ///< elements in the operation's call on one rank
+  double average = 0;        ///< seconds of one operation, back to back, as in nccl-tests
+  Times single;              ///< times of operations with a wait after each
+  std::size_t wrong = 0;     ///< wrong elements in this rank's result
 };
 
-std::optional<DataType> type_of(std::string_view name);
+std::optional<DataType> parse_type(std::string_view name);
 std::vector<std::string> type_names();
 
-/// Collective. Buffers for `most` bytes are kept from size to size.
+/// Measures one operation; all calls are collective. Buffers of `most` bytes are reused for all sizes.
 class Meter {
  public:
   /// @throws Error(ErrorCode::usage) for send_recv in a world of one.
   Meter(Communicator world, const Plan& plan, std::size_t most);
 
   /// Warms up, then times the operation twice: back to back with one wait at the end, and one by one. With
-  /// Plan::check, runs it once more on known numbers and counts what is wrong.
+  /// Plan::check, runs it once more on known numbers and counts wrong elements.
   /// @throws Error
   Sample measure(std::size_t bytes);
 
@@ -54,8 +54,8 @@ class Meter {
 
   Communicator world_;
   Plan plan_;
-  std::unique_ptr<Memory> in_;   // all that goes in, or the buffer of an operation in place
-  std::unique_ptr<Memory> out_;  // none for an operation in place
+  std::unique_ptr<Memory> in_;   // the input, or the buffer of an operation in place
+  std::unique_ptr<Memory> out_;  // null for an operation in place
 };
 
 }  // namespace muster::cli::bench

@@ -23,8 +23,8 @@ class HostMemory : public Memory {
   std::vector<std::byte> bytes_;
 };
 
-// The four calls of the CUDA driver that this needs, which have been as they are since CUDA 4; so no header
-// of CUDA's is needed to build it.
+// The calls of the CUDA driver that this needs. They have not changed since CUDA 4, so no CUDA header is
+// needed.
 struct Cuda {
   using Pointer = unsigned long long;  // CUdeviceptr on 64-bit machines
 

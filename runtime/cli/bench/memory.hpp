@@ -6,7 +6,7 @@
 
 namespace muster::cli::bench {
 
-/// A buffer where the communicator wants it. Zero at first.
+/// A buffer in the memory that the communicator uses. Zero at first.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -17,8 +17,8 @@ class Memory {
 
 /// @throws std::bad_alloc
 std::unique_ptr<Memory> host_memory(std::size_t bytes);
-/// On the calling thread's current GPU, which the job has opened.
-/// @throws Error(ErrorCode::device), with CUDA's number for the error.
+/// Memory of the calling thread's current GPU, which the job has opened.
+/// @throws Error(ErrorCode::device), with CUDA's error number.
 std::unique_ptr<Memory> gpu_memory(std::size_t bytes);
 
 }  // namespace muster::cli::bench

@@ -24,7 +24,7 @@ constexpr const char* style_sheet =
     ".paper{fill:#fff}.grid{fill:#e6e6e6}.axis{fill:#888}.dot{stroke:none}\n"
     ".edge{fill:none;stroke:none}.link{fill:none;stroke-width:2.5;stroke-linejoin:round}\n";
 
-// Powers: of two to the right, of ten upwards.
+// Logarithmic axes: powers of two to the right, powers of ten upwards.
 struct Scale {
   double least_size = 0, most_size = 1, least_rate = -3, most_rate = 0;
   double x(std::size_t bytes) const {
@@ -36,7 +36,7 @@ struct Scale {
   }
 };
 
-Scale scale_of(const std::vector<Row>& rows) {
+Scale make_scale(const std::vector<Row>& rows) {
   Scale scale;
   scale.least_size = std::log2(static_cast<double>(std::max<std::size_t>(rows.front().bytes, 1)));
   scale.most_size = std::max(scale.least_size + 1, std::log2(static_cast<double>(rows.back().bytes)));
@@ -67,7 +67,7 @@ void draw_axes(Svg& svg, const Scale& scale) {
   for (int power = first; power <= last; power += step) {
     double const x = scale.x(std::size_t{1} << power);
     svg.rectangle({x, frame.bottom(), 1, 5}, "axis");
-    svg.text(x, frame.bottom() + 20, size_text(std::size_t{1} << power), "", "middle");
+    svg.text(x, frame.bottom() + 20, format_size(std::size_t{1} << power), "", "middle");
   }
   svg.rectangle({frame.x, frame.bottom(), frame.width, 1}, "axis");
   svg.text(frame.centre(), frame.bottom() + 44, "size", "", "middle");
@@ -82,34 +82,34 @@ void draw_curve(Svg& svg, const Scale& scale, const std::vector<Row>& rows, doub
   if (points.size() > 1) svg.lines(points, colour);
   for (const auto& row : rows) {
     if (row.*rate <= 0) continue;
-    svg.rectangle(
-        {scale.x(row.bytes) - 3, scale.y(row.*rate) - 3, 6, 6}, "dot", colour,
-        fmt::format("{}: {:.3f} GB/s, {:.2f} us", size_text(row.bytes), row.*rate, row.times.average * 1e6));
+    svg.rectangle({scale.x(row.bytes) - 3, scale.y(row.*rate) - 3, 6, 6}, "dot", colour,
+                  fmt::format("{}: {:.3f} GB/s, {:.2f} us", format_size(row.bytes), row.*rate,
+                              row.times.average * 1e6));
   }
 }
 
-void draw_key(Svg& svg, double x, const char* colour, const char* text) {
+void draw_legend(Svg& svg, double x, const char* colour, const char* text) {
   svg.rectangle({x, 66, 22, 4}, "dot", colour);
   svg.text(x + 30, 72, text, "");
 }
 
 }  // namespace
 
-std::string svg_report(const Setting& setting, const std::vector<Row>& rows) {
+std::string svg_report(const RunInfo& info, const std::vector<Row>& rows) {
   Svg svg;
   svg.rectangle({0, 0, width, height}, "paper");
-  auto const title = fmt::format("{}, {} rank{} on {} host{}", name_of(setting.plan.operation), setting.ranks,
-                                 setting.ranks == 1 ? "" : "s", setting.hosts, setting.hosts == 1 ? "" : "s");
+  auto const title = fmt::format("{}, {} rank{} on {} host{}", to_string(info.plan.operation), info.ranks,
+                                 info.ranks == 1 ? "" : "s", info.hosts, info.hosts == 1 ? "" : "s");
   svg.text(frame.x, 28, title, "title");
-  svg.text(frame.x, 50,
-           fmt::format("{}{}, {} memory, {}, muster {}", setting.backend,
-                       setting.nccl.empty() ? "" : " " + setting.nccl, setting.plan.gpu ? "GPU" : "host",
-                       muster::name_of(setting.plan.type), setting.version),
-           "");
-  draw_key(svg, frame.x, bus_colour, "bus bandwidth");
-  draw_key(svg, frame.x + 180, algorithm_colour, "algorithm bandwidth");
+  svg.text(
+      frame.x, 50,
+      fmt::format("{}{}, {} memory, {}, muster {}", info.backend, info.nccl.empty() ? "" : " " + info.nccl,
+                  info.plan.gpu ? "GPU" : "host", muster::name_of(info.plan.type), info.version),
+      "");
+  draw_legend(svg, frame.x, bus_colour, "bus bandwidth");
+  draw_legend(svg, frame.x + 180, algorithm_colour, "algorithm bandwidth");
   if (!rows.empty()) {
-    auto const scale = scale_of(rows);
+    auto const scale = make_scale(rows);
     draw_axes(svg, scale);
     draw_curve(svg, scale, rows, &Row::algorithm, algorithm_colour);
     draw_curve(svg, scale, rows, &Row::bus, bus_colour);

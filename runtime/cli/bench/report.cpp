@@ -18,7 +18,7 @@ double mean_bus(const std::vector<Row>& rows) {
 
 }  // namespace
 
-Row row_of(const std::vector<Sample>& samples, Operation operation) {
+Row make_row(const std::vector<Sample>& samples, Operation operation) {
   Row row{samples.front().bytes, samples.front().elements, {}, 0, 0, 0};
   for (const auto& sample : samples) {
     row.times.average += sample.average / static_cast<double>(samples.size());
@@ -32,15 +32,15 @@ Row row_of(const std::vector<Sample>& samples, Operation operation) {
   return row;
 }
 
-std::string table_head(const Setting& setting) {
-  const auto& plan = setting.plan;
+std::string table_head(const RunInfo& info) {
+  const auto& plan = info.plan;
   return fmt::format(
              "# muster bench {}: {} rank{} on {} host{} (joined through {}), {}{} memory, {}{}\n"
              "# {} operations of each size back to back after {} to warm up; then {} one by one\n",
-             name_of(plan.operation), setting.ranks, setting.ranks == 1 ? "" : "s", setting.hosts,
-             setting.hosts == 1 ? "" : "s", setting.bootstrap, setting.backend,
-             plan.gpu ? " " + setting.nccl + ", GPU" : ", host", muster::name_of(plan.type),
-             reduces(plan.operation) ? ", sum" : "", plan.iterations, plan.warmup, plan.iterations) +
+             to_string(plan.operation), info.ranks, info.ranks == 1 ? "" : "s", info.hosts,
+             info.hosts == 1 ? "" : "s", info.bootstrap, info.backend,
+             plan.gpu ? " " + info.nccl + ", GPU" : ", host", muster::name_of(plan.type),
+             is_reduction(plan.operation) ? ", sum" : "", plan.iterations, plan.warmup, plan.iterations) +
          fmt::format("#{:>12} {:>12} {:>11} {:>8} {:>8} {:>11} {:>11} {:>11} {:>7}\n", "size", "elements",
                      "time", "algbw", "busbw", "median", "p95", "longest", "wrong") +
          fmt::format("#{:>12} {:>12} {:>11} {:>8} {:>8} {:>11} {:>11} {:>11} {:>7}\n", "(B)", "", "(us)",
@@ -62,9 +62,9 @@ std::string table_foot(const std::vector<Row>& rows, bool checked) {
   return text;
 }
 
-std::string json_report(const Setting& setting, const std::vector<Row>& rows) {
+std::string json_report(const RunInfo& info, const std::vector<Row>& rows) {
   using nlohmann::ordered_json;
-  const auto& plan = setting.plan;
+  const auto& plan = info.plan;
   ordered_json results = ordered_json::array();
   for (const auto& row : rows) {
     ordered_json one{{"bytes", row.bytes},
@@ -79,15 +79,15 @@ std::string json_report(const Setting& setting, const std::vector<Row>& rows) {
     results.push_back(std::move(one));
   }
   ordered_json const report{{"schema", 1},
-                            {"muster", setting.version},
-                            {"operation", name_of(plan.operation)},
+                            {"muster", info.version},
+                            {"operation", to_string(plan.operation)},
                             {"type", muster::name_of(plan.type)},
                             {"memory", plan.gpu ? "gpu" : "host"},
-                            {"backend", setting.backend},
-                            {"nccl", setting.nccl},
-                            {"bootstrap", setting.bootstrap},
-                            {"ranks", setting.ranks},
-                            {"hosts", setting.hosts},
+                            {"backend", info.backend},
+                            {"nccl", info.nccl},
+                            {"bootstrap", info.bootstrap},
+                            {"ranks", info.ranks},
+                            {"hosts", info.hosts},
                             {"iterations", plan.iterations},
                             {"warmup", plan.warmup},
                             {"mean_busbw_gb_s", mean_bus(rows)},

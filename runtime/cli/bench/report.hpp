@@ -8,8 +8,8 @@
 
 namespace muster::cli::bench {
 
-/// One size over all ranks: the mean of the ranks' average times, as nccl-tests reports it, and of the times
-/// of single operations the slowest rank's.
+/// The result of one size over all ranks: the mean of the ranks' average times, as nccl-tests reports it, and
+/// for single operations the times of the slowest rank.
 struct Row {
   std::size_t bytes = 0;
   std::size_t elements = 0;
@@ -19,26 +19,26 @@ struct Row {
   double bus = 0;        ///< GB/s
 };
 
-/// `samples`: of one size, by rank; at least one.
-Row row_of(const std::vector<Sample>& samples, Operation operation);
+/// `samples`: the samples of one size, by rank; at least one.
+Row make_row(const std::vector<Sample>& samples, Operation operation);
 
-/// What was run where.
-struct Setting {
+/// What was measured, and where.
+struct RunInfo {
   Plan plan;
   int ranks = 1;
   int hosts = 1;
   std::string bootstrap;  ///< "pmix", …
   std::string backend;    ///< "nccl", …
-  std::string version;    ///< Muster's
-  std::string nccl;       ///< NCCL's, empty without
+  std::string version;    ///< version of Muster
+  std::string nccl;       ///< version of NCCL, empty without NCCL
 };
 
-std::string table_head(const Setting& setting);
+std::string table_head(const RunInfo& info);
 std::string table_row(const Row& row, bool checked);
 std::string table_foot(const std::vector<Row>& rows, bool checked);
 /// One JSON object, schema 1; docs/man/muster.1 describes it.
-std::string json_report(const Setting& setting, const std::vector<Row>& rows);
-/// Bus and algorithm bandwidth over the size, both logarithmic. A whole SVG document.
-std::string svg_report(const Setting& setting, const std::vector<Row>& rows);
+std::string json_report(const RunInfo& info, const std::vector<Row>& rows);
+/// Bus and algorithm bandwidth over the size, both logarithmic, as a whole SVG document.
+std::string svg_report(const RunInfo& info, const std::vector<Row>& rows);
 
 }  // namespace muster::cli::bench

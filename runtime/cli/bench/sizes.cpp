@@ -30,7 +30,7 @@ std::optional<std::size_t> parse_size(std::string_view text) {
   return size;
 }
 
-std::string size_text(std::size_t bytes) {
+std::string format_size(std::size_t bytes) {
   constexpr std::array<const char*, 4> units{"B", "KiB", "MiB", "GiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;

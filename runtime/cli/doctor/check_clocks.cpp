@@ -10,8 +10,8 @@
 
 namespace muster::cli::doctor {
 
-std::vector<Row> check_clocks(Patient& patient) {
-  Job& job = patient.job;
+std::vector<Row> check_clocks(DoctorContext& context) {
+  Job& job = context.job;
   if (job.host_count() == 1) return {{Verdict::skipped, "clocks", "one host has one clock", ""}};
   auto& plane = *detail::JobInternals::plane(job);
   auto const offset = control::measure_clock_offset(plane, job.local_rank() == 0 ? 8 : 0);
@@ -39,7 +39,7 @@ std::vector<Row> check_clocks(Patient& patient) {
            fmt::format("{} hosts; farthest from rank 0's: {} by {:+.3f} ms (give or take {:.3f} ms)",
                        first.size(), job.roster()[static_cast<std::size_t>(most.rank)].host,
                        static_cast<double>(most.ahead.count()) / 1e6,
-                       static_cast<double>(most.uncertain.count()) / 1e6),
+                       static_cast<double>(most.uncertainty.count()) / 1e6),
            ""}};
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 using State = bootstrap::Fabric::State;
 
-// "4 GPUs in clique 7 of cluster 0123abcd on 2 hosts", "8 GPUs, each host for itself".
-std::string domains_of(const std::vector<bootstrap::JoinRecord>& records) {
+// For example "4 GPUs in clique 7 of cluster 0123abcd on 2 hosts" or "8 GPUs within their hosts".
+std::string describe_domains(const std::vector<bootstrap::JoinRecord>& records) {
   struct Domain {
     int gpus = 0;
     std::set<std::string> hosts;
@@ -41,7 +41,7 @@ std::string domains_of(const std::vector<bootstrap::JoinRecord>& records) {
   return text;
 }
 
-std::string channels_of(const std::vector<bootstrap::JoinRecord>& records) {
+std::string describe_channels(const std::vector<bootstrap::JoinRecord>& records) {
   std::set<int> channels;
   for (const auto& record : records)
     channels.insert(record.inventory.imex_channels.begin(), record.inventory.imex_channels.end());
@@ -51,13 +51,13 @@ std::string channels_of(const std::vector<bootstrap::JoinRecord>& records) {
 
 }  // namespace
 
-std::vector<Row> check_fabric(Patient& patient) {
-  return judge_fabric(detail::JobInternals::records(patient.job), patient.findings);
+std::vector<Row> check_fabric(DoctorContext& context) {
+  return judge_fabric(detail::JobInternals::records(context.job), context.findings);
 }
 
 std::vector<Row> judge_fabric(const std::vector<bootstrap::JoinRecord>& records,
                               const std::vector<bootstrap::Finding>& findings) {
-  auto rows = rows_about(findings, {"NVLink fabric"});
+  auto rows = rows_from_findings(findings, {"NVLink fabric"});
   auto const any = [&](auto which) {
     return std::any_of(records.begin(), records.end(), [&](const bootstrap::JoinRecord& record) {
       return record.on_gpu && which(record.inventory.fabric.state);
@@ -66,12 +66,13 @@ std::vector<Row> judge_fabric(const std::vector<bootstrap::JoinRecord>& records,
   if (!rows.empty() || !any([](State) { return true; })) return rows;
   if (any([](State state) { return state == State::completed; })) {
     rows.push_back({Verdict::pass, "NVLink fabric",
-                    "up and healthy: " + domains_of(records) + channels_of(records), ""});
+                    "up and healthy: " + describe_domains(records) + describe_channels(records), ""});
   } else if (any([](State state) { return state == State::unsupported; })) {
     rows.push_back({Verdict::skipped, "NVLink fabric", "the GPUs have none", ""});
   } else {
     rows.push_back({Verdict::skipped, "NVLink fabric",
-                    "NVML (libnvidia-ml.so.1) says nothing of it; MUSTER_LOG=debug has the reason", ""});
+                    "NVML (libnvidia-ml.so.1) reports nothing about it; MUSTER_LOG=debug logs the reason",
+                    ""});
   }
   return rows;
 }

@@ -8,13 +8,13 @@
 
 namespace muster::cli::doctor {
 
-std::vector<Row> check_gpus(Patient& patient) {
-  return judge_gpus(detail::JobInternals::records(patient.job), patient.findings, patient.job.on_gpu());
+std::vector<Row> check_gpus(DoctorContext& context) {
+  return judge_gpus(detail::JobInternals::records(context.job), context.findings, context.job.on_gpu());
 }
 
 std::vector<Row> judge_gpus(const std::vector<bootstrap::JoinRecord>& records,
                             const std::vector<bootstrap::Finding>& findings, bool used) {
-  auto rows = rows_about(findings, {"GPUs", "GPU isolation"});
+  auto rows = rows_from_findings(findings, {"GPUs", "GPU isolation"});
   auto const count = [&](auto which) { return std::count_if(records.begin(), records.end(), which); };
   auto const on_gpu = count([](const bootstrap::JoinRecord& record) { return record.on_gpu; });
   auto const placed = count([](const bootstrap::JoinRecord& record) { return !record.hello.gpu.empty(); });
@@ -31,8 +31,8 @@ std::vector<Row> judge_gpus(const std::vector<bootstrap::JoinRecord>& records,
     } else if (have_files == 0) {
       row.found = "no host shows a GPU device (/dev/nvidia*), so nothing about GPUs was tried";
     } else {
-      row.found = openable + ", but none was placed and none asked for";
-      row.fix = "start with srun --gpus-per-task=1 --muster, or say --device gpu";
+      row.found = openable + ", but none was placed and none requested";
+      row.fix = "start with srun --gpus-per-task=1 --muster, or pass --device gpu";
     }
     rows.push_back(row);
     return rows;
@@ -40,7 +40,7 @@ std::vector<Row> judge_gpus(const std::vector<bootstrap::JoinRecord>& records,
   if (!used) {
     rows.push_back(
         {Verdict::skipped, "GPUs",
-         fmt::format("{} of {} ranks have a GPU that they can use; the rest was examined on the CPU", on_gpu,
+         fmt::format("{} of {} ranks have a GPU that they can use; the other checks ran on the CPU", on_gpu,
                      records.size()),
          ""});
     return rows;

@@ -11,8 +11,8 @@
 
 namespace muster::cli::doctor {
 
-std::vector<Row> rows_about(const std::vector<bootstrap::Finding>& findings,
-                            const std::vector<std::string>& subjects) {
+std::vector<Row> rows_from_findings(const std::vector<bootstrap::Finding>& findings,
+                                    const std::vector<std::string>& subjects) {
   std::vector<Row> rows;
   for (const auto& finding : findings) {
     if (std::find(subjects.begin(), subjects.end(), finding.subject) == subjects.end()) continue;
@@ -22,14 +22,14 @@ std::vector<Row> rows_about(const std::vector<bootstrap::Finding>& findings,
   return rows;
 }
 
-std::vector<Row> check_join(Patient& patient) {
-  Job& job = patient.job;
-  std::vector<Row> rows = rows_about(patient.findings, {"join"});
+std::vector<Row> check_join(DoctorContext& context) {
+  Job& job = context.job;
+  std::vector<Row> rows = rows_from_findings(context.findings, {"join"});
   auto const size = job.size();
   rows.push_back({Verdict::pass, "join",
                   fmt::format("through {}: {} rank{} on {} host{} in {:.0f} ms", job.bootstrap(), size,
                               size == 1 ? "" : "s", job.host_count(), job.host_count() == 1 ? "" : "s",
-                              patient.join_seconds * 1e3),
+                              context.join_seconds * 1e3),
                   ""});
   if (size == 1) {
     rows.back().fix =
@@ -42,7 +42,7 @@ std::vector<Row> check_join(Patient& patient) {
     job.barrier(fmt::format("doctor {}", i), std::chrono::seconds(10));
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count());
   }
-  auto const times = bench::summary_of(seconds);
+  auto const times = bench::summarize(seconds);
   rows.push_back({Verdict::pass, "control plane",
                   fmt::format("20 barriers, median {:.2f} ms, longest {:.2f} ms", times.median * 1e3,
                               times.longest * 1e3),

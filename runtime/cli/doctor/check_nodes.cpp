@@ -12,44 +12,44 @@
 namespace muster::cli::doctor {
 namespace {
 
-// What a node's first rank tells.
-struct NodeTimes {
+// What a node's first rank sends.
+struct NodeReport {
   int ranks = 1;
-  std::array<double, paces> seconds{};
+  std::array<double, measure_count> seconds{};
 };
 
-NodeTimes time_node(const Patient& patient, control::ControlPlane& plane) {
-  const Job& job = patient.job;
-  NodePace mine;
-  mine[Pace::compute] = time_compute();
-  mine[Pace::copy] = time_copy();
-  if (job.on_gpu()) mine[Pace::gpu_copy] = time_gpu_copy();
-  mine[Pace::all_reduce] = patient.all_reduce_on_node;
-  auto const round_trip = control::measure_clock_offset(plane).round_trip;  // none on rank 0
-  mine[Pace::round_trip] = std::chrono::duration<double>(round_trip).count();
+NodeReport time_node(const DoctorContext& context, control::ControlPlane& plane) {
+  const Job& job = context.job;
+  NodeMeasures mine;
+  mine[Measure::compute] = time_compute();
+  mine[Measure::copy] = time_copy();
+  if (job.on_gpu()) mine[Measure::gpu_copy] = time_gpu_copy();
+  mine[Measure::all_reduce] = context.all_reduce_on_node;
+  auto const round_trip = control::measure_clock_offset(plane).round_trip;  // 0 on rank 0
+  mine[Measure::round_trip] = std::chrono::duration<double>(round_trip).count();
   return {job.local_size(), mine.seconds};
 }
 
 }  // namespace
 
-std::vector<Row> check_nodes(Patient& patient) {
-  Job& job = patient.job;
+std::vector<Row> check_nodes(DoctorContext& context) {
+  Job& job = context.job;
   if (job.host_count() == 1)
     return {{Verdict::skipped, "slowest node", "one node: there is no other to compare it with", ""}};
-  // A node's other ranks have come to a wait by now, and take no time from its first one.
+  // The node's other ranks are now blocked in a wait, so they take no CPU time from its first rank.
   job.barrier("doctor before the nodes' pace", std::chrono::seconds(60));
   if (job.local_rank() != 0) return {};
   auto& plane = *detail::JobInternals::plane(job);
   std::vector<int> first;
   for (const auto& hello : job.roster())
     if (hello.local_rank == 0) first.push_back(hello.rank);
-  auto const times = gathered(job, "doctor nodes' pace", first, time_node(patient, plane));
+  auto const times = gather_from_ranks(job, "doctor nodes' pace", first, time_node(context, plane));
   if (job.rank() != 0) return {};
-  std::vector<NodePace> nodes;
+  std::vector<NodeMeasures> nodes;
   for (std::size_t i = 0; i < first.size(); ++i)
     nodes.push_back(
         {job.roster()[static_cast<std::size_t>(first[i])].host, times[i].ranks, times[i].seconds});
-  return {judge_paces(nodes)};
+  return {detect_stragglers(nodes)};
 }
 
 }  // namespace muster::cli::doctor

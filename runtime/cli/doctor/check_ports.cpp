@@ -23,12 +23,12 @@ bool is_free(std::uint16_t port) {
 
 }  // namespace
 
-std::vector<Row> check_ports(Patient& patient) {
-  if (patient.job.rank() != 0 || patient.job.size() == 1) return {};
-  auto const step = bootstrap::read_slurm_step(bootstrap::variable);
+std::vector<Row> check_ports(DoctorContext& context) {
+  if (context.job.rank() != 0 || context.job.size() == 1) return {};
+  auto const step = bootstrap::read_slurm_step(bootstrap::get_env);
   if (!step)
-    return {
-        {Verdict::skipped, "ports", "no Slurm step of several tasks: the launcher says where to meet", ""}};
+    return {{Verdict::skipped, "ports", "no Slurm step of several tasks: the launcher gives rank 0's address",
+             ""}};
   auto const ports = step->ports.empty() ? bootstrap::derive_ports(step->job) : step->ports;
   std::vector<int> taken;
   for (auto const port : ports)
@@ -36,7 +36,7 @@ std::vector<Row> check_ports(Patient& patient) {
   auto const kind = step->ports.empty() ? "derived from job and step" : "reserved by --resv-ports";
   Row row{Verdict::pass, "ports",
           fmt::format("without PMIx this step meets on {} first of {} {}, {} of them taken on {}",
-                      ports.front(), ports.size(), kind, taken.size(), patient.job.roster().front().host),
+                      ports.front(), ports.size(), kind, taken.size(), context.job.roster().front().host),
           ""};
   if (!taken.empty()) {
     row.found += ": " + bootstrap::format_ranges(taken);

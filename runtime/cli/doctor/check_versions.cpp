@@ -7,25 +7,26 @@
 
 namespace muster::cli::doctor {
 
-std::vector<Row> check_versions(Patient& patient) {
-  auto rows = rows_about(patient.findings, {"versions", "NCCL version", "driver version", "plugin version"});
-  const auto& first = detail::JobInternals::records(patient.job).front();
-  auto const shown = [](const std::string& version) { return version.empty() ? "none" : version; };
+std::vector<Row> check_versions(DoctorContext& context) {
+  auto rows =
+      rows_from_findings(context.findings, {"versions", "NCCL version", "driver version", "plugin version"});
+  const auto& first = detail::JobInternals::records(context.job).front();
+  auto const or_none = [](const std::string& version) { return version.empty() ? "none" : version; };
   rows.push_back(
       {Verdict::pass, "versions",
        fmt::format("rank 0 has libmuster {}, plugin {}, NCCL {}, NVIDIA driver {}{}",
-                   first.hello.muster_version, shown(first.hello.plugin_version),
-                   shown(first.hello.nccl_version), shown(first.inventory.driver),
-                   rows.empty() && patient.job.size() > 1 ? "; the other ranks have the same" : ""),
+                   first.hello.muster_version, or_none(first.hello.plugin_version),
+                   or_none(first.hello.nccl_version), or_none(first.inventory.driver),
+                   rows.empty() && context.job.size() > 1 ? "; the other ranks have the same" : ""),
        ""});
   return rows;
 }
 
-std::vector<Row> check_variables(Patient& patient) {
-  auto rows = rows_about(patient.findings, {"variables"});
+std::vector<Row> check_variables(DoctorContext& context) {
+  auto rows = rows_from_findings(context.findings, {"variables"});
   if (!rows.empty()) return rows;
   std::string names;
-  for (const auto& [name, value] : detail::JobInternals::records(patient.job).front().inventory.variables)
+  for (const auto& [name, value] : detail::JobInternals::records(context.job).front().inventory.variables)
     names += (names.empty() ? "" : ", ") + name + "=" + value;
   return {{Verdict::pass, "variables",
            names.empty() ? "no NCCL_*, UCX_* or transport variables of Open MPI are set"

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The doctor's checks. Each is collective: every rank makes the same calls in the same order, and rank 0 gets
-// the rows (the others' are empty or partial). No wait is without a deadline.
+// The doctor's checks. Each is collective: every rank makes the same calls in the same order. Rank 0 gets the
+// rows; those of other ranks are empty or partial. Every wait has a deadline.
 #pragma once
 
 #include <string>
@@ -12,47 +11,48 @@
 
 namespace muster::cli::doctor {
 
-/// What the checks work on.
-struct Patient {
+/// The input of the checks.
+struct DoctorContext {
   Job& job;
-  std::vector<bootstrap::Finding> findings;  ///< of the preflight
+  std::vector<bootstrap::Finding> findings;  ///< findings of the preflight
   double join_seconds = 0;
-  double all_reduce_on_node = 0;  ///< seconds on this rank, 0 where it was not tried
+  double all_reduce_on_node = 0;  ///< seconds on this rank, 0 when not measured
 };
 
 /// How the job was joined and how long a barrier over its control plane takes.
-std::vector<Row> check_join(Patient& patient);
-/// Which ports the job may meet on without PMIx, and whether rank 0's host has one of them free.
-std::vector<Row> check_ports(Patient& patient);
-/// Whether a PMIx fence holds back the ranks of other hosts: the last host's first rank enters one 300 ms
-/// late, and the others see whether they were let go before it came. Once plain, once collecting.
-std::vector<Row> check_fences(Patient& patient);
-/// Every host's clock against rank 0's.
-std::vector<Row> check_clocks(Patient& patient);
+std::vector<Row> check_join(DoctorContext& context);
+/// The ports that the job may use for the rendezvous without PMIx, and which of them are free on rank 0's
+/// host.
+std::vector<Row> check_ports(DoctorContext& context);
+/// Whether a PMIx fence holds back the ranks of other hosts: the last host's first rank enters the fence 300
+/// ms late, and the other ranks check whether they were released before. Once plain, once collecting.
+std::vector<Row> check_fences(DoctorContext& context);
+/// Offset of every host's clock from rank 0's.
+std::vector<Row> check_clocks(DoctorContext& context);
 /// Versions of libmuster, plugin, driver and NCCL.
-std::vector<Row> check_versions(Patient& patient);
-/// Which GPUs the ranks have, and whether they may open each other's.
-std::vector<Row> check_gpus(Patient& patient);
+std::vector<Row> check_versions(DoctorContext& context);
+/// The ranks' GPUs, and whether they may open each other's.
+std::vector<Row> check_gpus(DoctorContext& context);
 /// The NVLink fabric of the ranks' GPUs: whether it is up and healthy, and its cliques.
-std::vector<Row> check_fabric(Patient& patient);
-/// The interface and the RDMA adapters that NCCL would take on each host.
-std::vector<Row> check_network(Patient& patient);
+std::vector<Row> check_fabric(DoctorContext& context);
+/// The interface and the RDMA adapters that NCCL would use on each host.
+std::vector<Row> check_network(DoctorContext& context);
 /// How much memory the ranks may lock, and what is free in /dev/shm.
-std::vector<Row> check_limits(Patient& patient);
-/// Variables that differ.
-std::vector<Row> check_variables(Patient& patient);
-/// A small all-reduce on each host and across hosts, with right sums; not on GPUs where the preflight found
-/// something fatal.
-std::vector<Row> check_all_reduce(Patient& patient);
-/// Whether a node is slower than the others: see judge_paces(). After check_all_reduce().
-std::vector<Row> check_nodes(Patient& patient);
+std::vector<Row> check_limits(DoctorContext& context);
+/// Variables that differ between ranks.
+std::vector<Row> check_variables(DoctorContext& context);
+/// A small all-reduce on each host and across hosts, with a check of the sums. Not on GPUs when the preflight
+/// has a fatal finding.
+std::vector<Row> check_all_reduce(DoctorContext& context);
+/// Whether a node is slower than the other nodes: see detect_stragglers(). Runs after check_all_reduce().
+std::vector<Row> check_nodes(DoctorContext& context);
 
-/// The preflight's findings about one of these subjects as rows.
-std::vector<Row> rows_about(const std::vector<bootstrap::Finding>& findings,
-                            const std::vector<std::string>& subjects);
+/// The preflight's findings on these subjects, as rows.
+std::vector<Row> rows_from_findings(const std::vector<bootstrap::Finding>& findings,
+                                    const std::vector<std::string>& subjects);
 
-/// What check_gpus(), check_fabric() and check_network() make of all ranks' records and the preflight's
-/// findings about them; `used`: the job runs on GPUs. Pure.
+/// The rows of check_gpus(), check_fabric() and check_network() for all ranks' records and the preflight's
+/// findings about them. `used`: the job runs on GPUs. Pure.
 std::vector<Row> judge_gpus(const std::vector<bootstrap::JoinRecord>& records,
                             const std::vector<bootstrap::Finding>& findings, bool used);
 std::vector<Row> judge_fabric(const std::vector<bootstrap::JoinRecord>& records,
@@ -60,7 +60,7 @@ std::vector<Row> judge_fabric(const std::vector<bootstrap::JoinRecord>& records,
 std::vector<Row> judge_network(const std::vector<bootstrap::JoinRecord>& records,
                                const std::vector<bootstrap::Finding>& findings, int hosts);
 
-/// How one PMIx fence ended for this rank: an empty text, or why it did not. Bounded by `seconds`.
+/// Runs one PMIx fence. Returns an empty text, or the error. Waits at most `seconds` for the fence.
 /// `collecting` puts a fresh key first and collects.
 std::string pmix_fence(bool collecting, int seconds);
 

@@ -5,8 +5,8 @@
 
 namespace muster::cli {
 
-/// Adds `muster doctor`, which examines the job that it is started as. `code` gets the exit code: 0, or 1
-/// when a check failed.
+/// Adds `muster doctor`, which checks the job that it is part of and its cluster. `code` gets the exit code:
+/// 0, or 1 when a check failed.
 void add_doctor(CLI::App& app, int& code);
 
 }  // namespace muster::cli

@@ -12,13 +12,13 @@
 namespace muster::cli::doctor {
 namespace {
 
-auto count_of(const std::vector<Row>& rows, Verdict verdict) {
+auto count_verdict(const std::vector<Row>& rows, Verdict verdict) {
   return std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.verdict == verdict; });
 }
 
 }  // namespace
 
-const char* name_of(Verdict verdict) {
+const char* to_string(Verdict verdict) {
   switch (verdict) {
     case Verdict::pass:
       return "pass";
@@ -32,40 +32,40 @@ const char* name_of(Verdict verdict) {
   return "?";
 }
 
-std::string table_of(const std::vector<Row>& rows) {
+std::string format_table(const std::vector<Row>& rows) {
   std::size_t width = 0;
   for (const auto& row : rows) width = std::max(width, row.subject.size());
   std::string text;
   for (const auto& row : rows) {
-    text += fmt::format("{:<7}  {:<{}}  {}\n", name_of(row.verdict), row.subject, width, row.found);
+    text += fmt::format("{:<7}  {:<{}}  {}\n", to_string(row.verdict), row.subject, width, row.found);
     if (!row.fix.empty()) text += fmt::format("{:<7}  {:<{}}  -> {}\n", "", "", width, row.fix);
   }
-  return text + fmt::format("{} passed, {} warned, {} failed, {} skipped\n", count_of(rows, Verdict::pass),
-                            count_of(rows, Verdict::warn), count_of(rows, Verdict::fail),
-                            count_of(rows, Verdict::skipped));
+  return text + fmt::format("{} passed, {} warned, {} failed, {} skipped\n",
+                            count_verdict(rows, Verdict::pass), count_verdict(rows, Verdict::warn),
+                            count_verdict(rows, Verdict::fail), count_verdict(rows, Verdict::skipped));
 }
 
-std::string json_of(const std::vector<Row>& rows, const std::vector<std::string>& trace) {
+std::string format_json(const std::vector<Row>& rows, const std::vector<std::string>& trace) {
   using nlohmann::ordered_json;
   ordered_json checks = ordered_json::array();
   for (const auto& row : rows)
-    checks.push_back({{"verdict", name_of(row.verdict)},
+    checks.push_back({{"verdict", to_string(row.verdict)},
                       {"subject", row.subject},
                       {"found", row.found},
                       {"fix", row.fix}});
   ordered_json const report{
-      {"schema", 1}, {"failed", exit_code_of(rows) != 0}, {"checks", checks}, {"trace", trace}};
+      {"schema", 1}, {"failed", exit_code(rows) != 0}, {"checks", checks}, {"trace", trace}};
   return report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::vector<std::uint8_t> blob_of(const std::vector<Row>& rows) {
+std::vector<std::uint8_t> encode_rows(const std::vector<Row>& rows) {
   auto list = nlohmann::json::array();
   for (const auto& row : rows)
     list.push_back({static_cast<int>(row.verdict), row.subject, row.found, row.fix});
   return write_cbor(list);
 }
 
-std::vector<Row> rows_from(const std::vector<std::uint8_t>& blob) {
+std::vector<Row> decode_rows(const std::vector<std::uint8_t>& blob) {
   auto const list = read_cbor(blob, "the doctor's rows");
   std::vector<Row> rows;
   try {
@@ -78,6 +78,6 @@ std::vector<Row> rows_from(const std::vector<std::uint8_t>& blob) {
   return rows;
 }
 
-int exit_code_of(const std::vector<Row>& rows) { return count_of(rows, Verdict::fail) > 0 ? 1 : 0; }
+int exit_code(const std::vector<Row>& rows) { return count_verdict(rows, Verdict::fail) > 0 ? 1 : 0; }
 
 }  // namespace muster::cli::doctor

@@ -13,24 +13,26 @@ enum class Verdict { pass, warn, fail, skipped };
 struct Row {
   Verdict verdict = Verdict::pass;
   std::string subject;
-  std::string found;  ///< one line; for skipped ones the reason
+  std::string found;  ///< one line; for a skipped check the reason
   std::string fix;    ///< what to do, empty when there is nothing
 };
 
-const char* name_of(Verdict verdict);
+const char* to_string(Verdict verdict);
 
-/// Columns of equal width, the fix on a line of its own below; then a line that counts the verdicts.
-std::string table_of(const std::vector<Row>& rows);
+/// Columns of equal width, each fix on a line of its own below its row; then a line with the number of rows
+/// of each verdict.
+std::string format_table(const std::vector<Row>& rows);
 
 /// One JSON object, schema 1; docs/man/muster.1 describes it. `trace`: rank 0's lines about the join.
-std::string json_of(const std::vector<Row>& rows, const std::vector<std::string>& trace);
+std::string format_json(const std::vector<Row>& rows, const std::vector<std::string>& trace);
 
-/// For another rank, and back there.
-std::vector<std::uint8_t> blob_of(const std::vector<Row>& rows);
-/// @throws Error(ErrorCode::system) for what blob_of() did not write.
-std::vector<Row> rows_from(const std::vector<std::uint8_t>& blob);
+/// Encodes rows for another rank.
+std::vector<std::uint8_t> encode_rows(const std::vector<Row>& rows);
+/// Decodes rows of encode_rows().
+/// @throws Error(ErrorCode::system) for anything else.
+std::vector<Row> decode_rows(const std::vector<std::uint8_t>& blob);
 
 /// 1 when a row failed, else 0.
-int exit_code_of(const std::vector<Row>& rows);
+int exit_code(const std::vector<Row>& rows);
 
 }  // namespace muster::cli::doctor

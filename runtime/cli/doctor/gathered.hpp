@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// What several ranks found, on each of them.
+// Exchanges the results of several ranks.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,10 +20,11 @@ inline std::vector<int> all_ranks(const Job& job) {
   return ranks;
 }
 
-/// Everybody's, in the order of `ranks`, which are the same on each of them. Collective over them.
-/// @throws Error, also for another length: preflight lets ranks of one release only come so far.
+/// The values of all `ranks`, in their order; every rank passes the same `ranks`. Collective over them.
+/// @throws Error, also for a value of another length: the preflight only lets ranks of one release get here.
 template <typename Found>
-std::vector<Found> gathered(Job& job, const char* name, const std::vector<int>& ranks, const Found& mine) {
+std::vector<Found> gather_from_ranks(Job& job, const char* name, const std::vector<int>& ranks,
+                                     const Found& mine) {
   static_assert(std::is_trivially_copyable_v<Found>);
   auto* const plane = detail::JobInternals::plane(job);
   if (plane == nullptr) return {mine};
@@ -34,7 +34,7 @@ std::vector<Found> gathered(Job& job, const char* name, const std::vector<int>& 
   for (const auto& one : plane->gather(name, ranks, blob, std::chrono::seconds(60))) {
     if (one.size() != sizeof(Found))
       throw Error(ErrorCode::system,
-                  fmt::format("{}: {} bytes came where {} were expected", name, one.size(), sizeof(Found)));
+                  fmt::format("{}: received {} bytes instead of {}", name, one.size(), sizeof(Found)));
     std::memcpy(&all.emplace_back(), one.data(), sizeof(Found));
   }
   return all;

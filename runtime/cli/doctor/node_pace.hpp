@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// Which node of a job is slower than the others, by measures that mean something with one rank on each.
+// Finds the slowest node of a job, by measures that are comparable with one rank on each node.
 #pragma once
 
 #include <array>
@@ -11,47 +10,48 @@
 
 namespace muster::cli::doctor {
 
-enum class Pace : std::size_t {
+enum class Measure : std::size_t {
   compute,     ///< a fixed computation that stays in the first-level cache
   copy,        ///< copying host memory that no cache holds
-  gpu_copy,    ///< the same amount to the GPU and back
-  all_reduce,  ///< among the node's ranks
-  round_trip,  ///< a question to rank 0 over the control plane
+  gpu_copy,    ///< copying the same amount to the GPU and back
+  all_reduce,  ///< an all-reduce over the node's ranks
+  round_trip,  ///< a request to rank 0 over the control plane
 };
-inline constexpr std::size_t paces = 5;
+inline constexpr std::size_t measure_count = 5;
 
-/// How long one node takes, in seconds; 0 where it was not measured.
-struct NodePace {
+/// Times of one node, in seconds; 0 where it was not measured.
+struct NodeMeasures {
   std::string host;
   int ranks = 1;
-  std::array<double, paces> seconds{};
+  std::array<double, measure_count> seconds{};
 
-  double& operator[](Pace pace) { return seconds[static_cast<std::size_t>(pace)]; }
-  double operator[](Pace pace) const { return seconds[static_cast<std::size_t>(pace)]; }
+  double& operator[](Measure measure) { return seconds[static_cast<std::size_t>(measure)]; }
+  double operator[](Measure measure) const { return seconds[static_cast<std::size_t>(measure)]; }
 };
 
-/// The row "slowest node". A node stands out in a measure when it takes more than `factor` times as long as
-/// the middle one (of an even number the faster of the two) and by more than `least` seconds longer. The one
-/// that stands out most is named, with all measures in which it does; when none does, all are alike and the
-/// row has the range of each measure. Nodes with different numbers of ranks are not compared by their
-/// all-reduce, nor nodes without a measure by that. Pure.
-Row judge_paces(const std::vector<NodePace>& nodes);
+/// The row "slowest node". A node is a straggler in a measure when it takes more than `factor` times as long
+/// as the median node (of an even number the faster of the two) and more than `least` seconds longer. The row
+/// names the node that exceeds its limit most, with all measures in which it does; without a straggler it has
+/// the range of each measure. Nodes with different numbers of ranks are not compared by their all-reduce, and
+/// nodes without a measure not by that one. Pure.
+Row detect_stragglers(const std::vector<NodeMeasures>& nodes);
 
-/// Well above what equal nodes differ by: clocks and memory by a few hundredths, 1.5 for all of them. A round
-/// trip may go through more switches and wake a thread on either side: 3, and half a millisecond.
-struct PaceLimit {
+/// Limits well above the differences between equal nodes: clocks and memory differ by a few hundredths,
+/// so 1.5 for all of them. A round trip may pass more switches and wakes a thread on either side: 3, and half
+/// a millisecond.
+struct MeasureLimit {
   double factor;
   double least;  ///< seconds
 };
-PaceLimit limit_of(Pace pace);
+MeasureLimit limit_for(Measure measure);
 
-/// The fixed work, on the calling thread: the median of nine, in seconds.
+/// Runs the fixed work on the calling thread; returns the median of nine runs, in seconds.
 double time_compute();
-/// Likewise; copies copied_bytes.
+/// The same for copying copy_bytes.
 double time_copy();
-/// Likewise, to the calling thread's GPU and back.
+/// The same for copying to the calling thread's GPU and back.
 /// @throws Error(ErrorCode::device)
 double time_gpu_copy();
-inline constexpr std::size_t copied_bytes = std::size_t{64} << 20;
+inline constexpr std::size_t copy_bytes = std::size_t{64} << 20;
 
 }  // namespace muster::cli::doctor

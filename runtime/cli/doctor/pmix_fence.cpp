@@ -14,7 +14,7 @@ namespace {
 
 using Promise = std::promise<int>;
 
-void ended(pmix_status_t status, void* promise) {
+void on_fence_end(pmix_status_t status, void* promise) {
   std::unique_ptr<std::shared_ptr<Promise>> const held(static_cast<std::shared_ptr<Promise>*>(promise));
   (*held)->set_value(status);
 }
@@ -30,7 +30,7 @@ int put_fresh_key(const pmix_proc_t& self) {
   return status == PMIX_SUCCESS ? PMIx_Commit() : status;
 }
 
-// PMIX_TIMEOUT bounds local waits only, so the clock is ours.
+// PMIX_TIMEOUT limits only local waits, so this function has its own clock.
 int fence(bool collecting, int seconds) {
   pmix_info_t info;
   std::memset(&info, 0, sizeof info);
@@ -41,7 +41,7 @@ int fence(bool collecting, int seconds) {
   auto future = promise->get_future();
   auto* const held = new std::shared_ptr<Promise>(promise);
   int const started =
-      PMIx_Fence_nb(nullptr, 0, collecting ? &info : nullptr, collecting ? 1 : 0, ended, held);
+      PMIx_Fence_nb(nullptr, 0, collecting ? &info : nullptr, collecting ? 1 : 0, on_fence_end, held);
   if (started != PMIX_SUCCESS) {
     delete held;
     return started == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : started;
@@ -56,7 +56,7 @@ std::string pmix_fence(bool collecting, int seconds) {
   auto const status = run_bounded(
       [collecting, seconds] {
         pmix_proc_t self;
-        // The job's own connection: PMIx counts who has it open.
+        // This uses the job's own connection: PMIx counts the calls of PMIx_Init.
         int result = PMIx_Init(&self, nullptr, 0);
         if (result != PMIX_SUCCESS) return result;
         if (collecting) result = put_fresh_key(self);

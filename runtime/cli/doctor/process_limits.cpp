@@ -21,42 +21,42 @@ std::vector<int> ranks_with(const std::vector<ProcessLimits>& limits, Which whic
   return ranks;
 }
 
-std::uint64_t least_of(const std::vector<ProcessLimits>& limits, std::uint64_t ProcessLimits::*which) {
+std::uint64_t find_least(const std::vector<ProcessLimits>& limits, std::uint64_t ProcessLimits::*which) {
   auto const least = std::min_element(limits.begin(), limits.end(),
                                       [&](const auto& a, const auto& b) { return a.*which < b.*which; });
   return (*least).*which;
 }
 
-std::string text_of(std::uint64_t bytes) {
-  return bytes == unlimited ? "without limit" : bench::size_text(static_cast<std::size_t>(bytes));
+std::string format_bytes(std::uint64_t bytes) {
+  return bytes == unlimited ? "without limit" : bench::format_size(static_cast<std::size_t>(bytes));
 }
 
 Row judge_locked(const std::vector<Hello>& roster, const std::vector<ProcessLimits>& limits,
-                 const LimitsWish& wish) {
-  auto const least = text_of(least_of(limits, &ProcessLimits::lockable));
-  if (!wish.adapters) {
+                 const LimitRequirements& requirements) {
+  auto const least = format_bytes(find_least(limits, &ProcessLimits::lockable));
+  if (!requirements.adapters) {
     return {Verdict::skipped, "locked memory",
-            fmt::format("no host has an RDMA adapter, which alone needs it (the least of a rank: {})", least),
+            fmt::format("no host has an RDMA adapter, and only adapters need it (lowest limit: {})", least),
             ""};
   }
   auto const bound = ranks_with(limits, [](const auto& one) { return one.lockable != unlimited; });
   if (bound.empty()) return {Verdict::pass, "locked memory", "without limit on all ranks", ""};
   return {Verdict::warn, "locked memory",
-          fmt::format("{} may lock {} and no more: what RDMA adapters send and receive is locked",
+          fmt::format("{} may lock only {}; RDMA adapters need locked memory for their buffers",
                       bootstrap::format_ranks(roster, bound), least),
           "set LimitMEMLOCK=infinity for slurmd and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf"};
 }
 
 Row judge_shared(const std::vector<Hello>& roster, const std::vector<ProcessLimits>& limits,
-                 const LimitsWish& wish) {
-  auto const least = text_of(least_of(limits, &ProcessLimits::shareable));
-  auto const few = ranks_with(limits, [](const auto& one) { return one.shareable < enough_to_share; });
-  if (few.empty() || !wish.shared_nccl)
+                 const LimitRequirements& requirements) {
+  auto const least = format_bytes(find_least(limits, &ProcessLimits::shareable));
+  auto const few = ranks_with(limits, [](const auto& one) { return one.shareable < min_shareable; });
+  if (few.empty() || !requirements.shared_nccl)
     return {Verdict::pass, "/dev/shm", fmt::format("{} free at least", least), ""};
   return {Verdict::warn, "/dev/shm",
           fmt::format("{} free for {}; NCCL connects the ranks of a host through it and wants {}", least,
-                      bootstrap::format_ranks(roster, few), text_of(enough_to_share)),
-          "remove what was left there, or mount it larger: in a container --shm-size=1g"};
+                      bootstrap::format_ranks(roster, few), format_bytes(min_shareable)),
+          "remove old files there, or mount it larger: in a container --shm-size=1g"};
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ ProcessLimits read_limits() {
 }
 
 std::vector<Row> judge_limits(const std::vector<Hello>& roster, const std::vector<ProcessLimits>& limits,
-                              const LimitsWish& wish) {
-  return {judge_locked(roster, limits, wish), judge_shared(roster, limits, wish)};
+                              const LimitRequirements& requirements) {
+  return {judge_locked(roster, limits, requirements), judge_shared(roster, limits, requirements)};
 }
 
 }  // namespace muster::cli::doctor

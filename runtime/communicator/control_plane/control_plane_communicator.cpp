@@ -14,9 +14,9 @@
 namespace muster::detail {
 namespace {
 
-// What one message of the control plane may carry, all ranks' parts together; its limit is max_frame_bytes.
+// Bytes of one control plane message, all ranks' parts together; the hard limit is max_frame_bytes.
 constexpr std::size_t round_bytes = 2u << 20;
-constexpr std::size_t most_piece_bytes = 256u << 10;
+constexpr std::size_t max_piece_bytes = 256u << 10;
 
 std::byte* at_element(void* buffer, std::size_t index, DataType type) {
   return static_cast<std::byte*>(buffer) + index * size_of(type);
@@ -25,7 +25,7 @@ const std::byte* at_element(const void* buffer, std::size_t index, DataType type
   return static_cast<const std::byte*>(buffer) + index * size_of(type);
 }
 
-std::string details_of(std::size_t count, DataType type) {
+std::string describe_buffer(std::size_t count, DataType type) {
   return fmt::format(" of {} {}", count, name_of(type));
 }
 
@@ -45,39 +45,39 @@ const char* name_of(Reduction op) {
   return "";
 }
 
-// Elements that each of `parts` parts may have in one piece.
-std::size_t piece_of(std::size_t parts, DataType type) {
-  return std::max<std::size_t>(1, std::min(most_piece_bytes, round_bytes / parts) / size_of(type));
+// How many elements each of `parts` parts may have in one piece.
+std::size_t piece_elements(std::size_t parts, DataType type) {
+  return std::max<std::size_t>(1, std::min(max_piece_bytes, round_bytes / parts) / size_of(type));
 }
 
 }  // namespace
 
 void ControlPlaneCommunicator::collective(const char* operation, const std::string& details,
-                                   std::function<void()> call) {
-  auto entered = [this, operation, said = operation + details, call = std::move(call)] {
-    group_.enter(operation);
-    call_ = said;
+                                          std::function<void()> call) {
+  auto run = [this, operation, call_text = operation + details, call = std::move(call)] {
+    group_.begin_operation(operation);
+    call_ = call_text;
     call();
   };
-  if (in_group_) return collectives_.push_back(std::move(entered));
-  entered();
+  if (in_group_) return collectives_.push_back(std::move(run));
+  run();
 }
 
 void ControlPlaneCommunicator::message(const char* operation, int from, int to, std::function<void()> call) {
-  auto entered = [this, operation, peer = from == rank() ? to : from, call = std::move(call)] {
-    group_.enter_messages(operation, {&peer, 1});
+  auto run = [this, operation, peer = from == rank() ? to : from, call = std::move(call)] {
+    group_.begin_messages(operation, {&peer, 1});
     call();
   };
-  if (in_group_) return messages_.push_back({from, to, std::move(entered)});
-  entered();
+  if (in_group_) return messages_.push_back({from, to, std::move(run)});
+  run();
 }
 
 void ControlPlaneCommunicator::interrupt() noexcept {
   interrupted_ = true;
-  group_.job().plane->wake();
+  group_.job().plane->wake_waiters();
 }
 
-// In one order on all ranks, so that nobody waits for one who waits for him.
+// All ranks run the calls in the same order, so that they cannot deadlock.
 void ControlPlaneCommunicator::end_group() {
   auto const collectives = std::exchange(collectives_, {});
   auto messages = std::exchange(messages_, {});
@@ -89,14 +89,15 @@ void ControlPlaneCommunicator::end_group() {
   for (const auto& message : messages) message.call();
 }
 
-void ControlPlaneCommunicator::drop_group() noexcept {
+void ControlPlaneCommunicator::discard_group() noexcept {
   in_group_ = false;
   collectives_.clear();
   messages_.clear();
 }
 
-// Of one name whatever the operation, so that ranks in different ones meet and find out.
-std::string ControlPlaneCommunicator::round() const {
+// The name does not contain the operation, so that ranks in different operations meet and detect the
+// mismatch.
+std::string ControlPlaneCommunicator::round_name() const {
   return fmt::format("operation {} on communicator '{}'", group_.number(), group_.name());
 }
 
@@ -105,13 +106,14 @@ std::vector<control::Blob> ControlPlaneCommunicator::gather(const void* bytes, s
   control::Blob blob(call_.begin(), call_.end());
   blob.push_back(0);
   blob.insert(blob.end(), first, first + length);
-  auto blobs = group_.job().plane->gather(round(), group_.members(), blob, group_.timeout(), &interrupted_);
-  check_calls(blobs);
+  auto blobs =
+      group_.job().plane->gather(round_name(), group_.members(), blob, group_.timeout(), &interrupted_);
+  check_same_call(blobs);
   for (auto& other : blobs) other.erase(other.begin(), other.begin() + static_cast<long>(call_.size() + 1));
   return blobs;
 }
 
-void ControlPlaneCommunicator::check_calls(const std::vector<control::Blob>& blobs) {
+void ControlPlaneCommunicator::check_same_call(const std::vector<control::Blob>& blobs) {
   auto const call_in = [](const control::Blob& blob) {
     return std::string(blob.begin(), std::find(blob.begin(), blob.end(), 0));
   };
@@ -123,35 +125,33 @@ void ControlPlaneCommunicator::check_calls(const std::vector<control::Blob>& blo
   for (std::size_t r = 1; r < blobs.size(); ++r) {
     auto const other = call_in(blobs[r]);
     if (other == first) continue;
-    group_.broke(ErrorCode::usage,
-                 fmt::format("{} called {} where {} called {}: all ranks must make the same "
-                             "calls in the same order",
-                             name(r), other, name(0), first));
+    group_.fail(ErrorCode::usage, fmt::format("{} called {} where {} called {}: all ranks must make the same "
+                                              "calls in the same order",
+                                              name(r), other, name(0), first));
   }
 }
 
-void ControlPlaneCommunicator::hand_out(void* bytes, std::size_t length, int root) {
+void ControlPlaneCommunicator::broadcast_piece(void* bytes, std::size_t length, int root) {
   control::Blob blob;
   if (rank() == root) {
     auto const* const first = static_cast<const std::uint8_t*>(bytes);
     blob.assign(first, first + length);
   }
-  blob = group_.job().plane->broadcast(round(), group_.members(),
+  blob = group_.job().plane->broadcast(round_name(), group_.members(),
                                        group_.members().at(static_cast<std::size_t>(root)), blob,
                                        group_.timeout(), &interrupted_);
   if (blob.size() != length) {
-    group_.broke(
-        ErrorCode::usage,
-        fmt::format("{} bytes came where {} were expected: all ranks must make the same calls in the "
-                    "same order",
-                    blob.size(), length));
+    group_.fail(ErrorCode::usage,
+                fmt::format("received {} bytes instead of {}: all ranks must make the same calls in the "
+                            "same order",
+                            blob.size(), length));
   }
   if (rank() != root) std::memcpy(bytes, blob.data(), length);
 }
 
 void ControlPlaneCommunicator::reduce_in_pieces(const void* in, void* out, std::size_t count, DataType type,
-                                         Reduction op) {
-  auto const piece = piece_of(ranks(), type);
+                                                Reduction op) {
+  auto const piece = piece_elements(ranks(), type);
   for (std::size_t at = 0; at < count; at += piece) {
     auto const length = std::min(piece, count - at);
     auto const blobs = gather(at_element(in, at, type), length * size_of(type));
@@ -162,10 +162,12 @@ void ControlPlaneCommunicator::reduce_in_pieces(const void* in, void* out, std::
   }
 }
 
-// Each rank's part for this one, piece by piece; `count` is what goes from one rank to one.
-void ControlPlaneCommunicator::spread(const void* in, std::size_t count, DataType type,
-                               const std::function<void(std::size_t, std::size_t, int, const void*)>& take) {
-  auto const piece = piece_of(ranks() * ranks(), type);
+// Calls `on_part` with each rank's part for this rank, piece by piece. `count`: elements from one rank to one
+// other.
+void ControlPlaneCommunicator::exchange_pieces(
+    const void* in, std::size_t count, DataType type,
+    const std::function<void(std::size_t, std::size_t, int, const void*)>& on_part) {
+  auto const piece = piece_elements(ranks() * ranks(), type);
   for (std::size_t at = 0; at < count; at += piece) {
     auto const length = std::min(piece, count - at);
     auto const bytes = length * size_of(type);
@@ -176,12 +178,12 @@ void ControlPlaneCommunicator::spread(const void* in, std::size_t count, DataTyp
     }
     auto const blobs = gather(parts.data(), parts.size());
     for (std::size_t r = 0; r < ranks(); ++r)
-      take(at, length, static_cast<int>(r), blobs[r].data() + static_cast<std::size_t>(rank()) * bytes);
+      on_part(at, length, static_cast<int>(r), blobs[r].data() + static_cast<std::size_t>(rank()) * bytes);
   }
 }
 
-// Both sides come to it: a message is sent when it is received.
-void ControlPlaneCommunicator::pass(void* bytes, std::size_t length, int from, int to) {
+// Sender and receiver both call it: the send completes when the message is received.
+void ControlPlaneCommunicator::transfer_message(void* bytes, std::size_t length, int from, int to) {
   auto const member = [this](int rank) { return group_.members().at(static_cast<std::size_t>(rank)); };
   for (std::size_t at = 0; at < length; at += round_bytes) {
     auto const piece = std::min(round_bytes, length - at);
@@ -192,34 +194,36 @@ void ControlPlaneCommunicator::pass(void* bytes, std::size_t length, int from, i
         fmt::format("message from rank {} to rank {} of communicator '{}'", from, to, group_.name()),
         {member(from), member(to)}, member(from), blob, group_.timeout(), &interrupted_);
     if (blob.size() != piece)
-      group_.broke(ErrorCode::usage, fmt::format("{} bytes came where {} were expected", blob.size(), piece));
+      group_.fail(ErrorCode::usage, fmt::format("received {} bytes instead of {}", blob.size(), piece));
     if (rank() == to) std::memcpy(first, blob.data(), piece);
   }
 }
 
-void ControlPlaneCommunicator::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
-                                   Stream) {
-  collective("all_reduce", details_of(count, type) + name_of(op),
+void ControlPlaneCommunicator::all_reduce(const void* in, void* out, std::size_t count, DataType type,
+                                          Reduction op, Stream) {
+  collective("all_reduce", describe_buffer(count, type) + name_of(op),
              [=, this] { reduce_in_pieces(in, out, count, type, op); });
 }
 
 void ControlPlaneCommunicator::reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root,
-                               Stream) {
-  collective("reduce", fmt::format("{}{}, root {}", details_of(count, type), name_of(op), root),
+                                      Stream) {
+  collective("reduce", fmt::format("{}{}, root {}", describe_buffer(count, type), name_of(op), root),
              [=, this] { reduce_in_pieces(buffer, rank() == root ? buffer : nullptr, count, type, op); });
 }
 
 void ControlPlaneCommunicator::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream) {
-  collective("broadcast", fmt::format("{}, root {}", details_of(count, type), root), [=, this] {
-    gather(nullptr, 0);  // that everybody is in the same call
+  collective("broadcast", fmt::format("{}, root {}", describe_buffer(count, type), root), [=, this] {
+    gather(nullptr, 0);  // checks that all ranks make the same call
     for (std::size_t at = 0; at < count * size_of(type); at += round_bytes)
-      hand_out(static_cast<std::byte*>(buffer) + at, std::min(round_bytes, count * size_of(type) - at), root);
+      broadcast_piece(static_cast<std::byte*>(buffer) + at, std::min(round_bytes, count * size_of(type) - at),
+                      root);
   });
 }
 
-void ControlPlaneCommunicator::all_gather(const void* in, void* out, std::size_t count, DataType type, Stream) {
-  collective("all_gather", details_of(count, type), [=, this] {
-    auto const piece = piece_of(ranks(), type);
+void ControlPlaneCommunicator::all_gather(const void* in, void* out, std::size_t count, DataType type,
+                                          Stream) {
+  collective("all_gather", describe_buffer(count, type), [=, this] {
+    auto const piece = piece_elements(ranks(), type);
     for (std::size_t at = 0; at < count; at += piece) {
       auto const length = std::min(piece, count - at);
       auto const blobs = gather(at_element(in, at, type), length * size_of(type));
@@ -230,7 +234,7 @@ void ControlPlaneCommunicator::all_gather(const void* in, void* out, std::size_t
 }
 
 void ControlPlaneCommunicator::all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
-                                     DataType type, Stream) {
+                                            DataType type, Stream) {
   std::vector<std::size_t> const shares(counts.begin(), counts.end());
   collective("all_gather_v", fmt::format(" of {} {}", fmt::join(shares, "+"), muster::name_of(type)),
              [=, this] {
@@ -241,18 +245,18 @@ void ControlPlaneCommunicator::all_gather_v(const void* in, void* out, std::span
                  auto const bytes = shares[r] * size_of(type);
                  if (static_cast<int>(r) == rank() && in != share && bytes > 0) std::memcpy(share, in, bytes);
                  for (std::size_t at = 0; at < bytes; at += round_bytes)
-                   hand_out(share + at, std::min(round_bytes, bytes - at), static_cast<int>(r));
+                   broadcast_piece(share + at, std::min(round_bytes, bytes - at), static_cast<int>(r));
                  begin += shares[r];
                }
              });
 }
 
 void ControlPlaneCommunicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
-                                       Reduction op, Stream) {
-  collective("reduce_scatter", details_of(count, type) + name_of(op), [=, this] {
+                                              Reduction op, Stream) {
+  collective("reduce_scatter", describe_buffer(count, type) + name_of(op), [=, this] {
     std::vector<std::byte> sum(count * size_of(type));  // `out` may be a part of `in`
     std::vector<const void*> operands;
-    spread(in, count, type, [&](std::size_t at, std::size_t length, int from, const void* part) {
+    exchange_pieces(in, count, type, [&](std::size_t at, std::size_t length, int from, const void* part) {
       operands.push_back(part);
       if (from < size() - 1) return;
       reduce_elements(at_element(sum.data(), at, type), operands, length, type, op, size());
@@ -262,9 +266,10 @@ void ControlPlaneCommunicator::reduce_scatter(const void* in, void* out, std::si
   });
 }
 
-void ControlPlaneCommunicator::all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream) {
-  collective("all_to_all", details_of(count, type), [=, this] {
-    spread(in, count, type, [&](std::size_t at, std::size_t length, int from, const void* part) {
+void ControlPlaneCommunicator::all_to_all(const void* in, void* out, std::size_t count, DataType type,
+                                          Stream) {
+  collective("all_to_all", describe_buffer(count, type), [=, this] {
+    exchange_pieces(in, count, type, [&](std::size_t at, std::size_t length, int from, const void* part) {
       std::memcpy(at_element(out, static_cast<std::size_t>(from) * count + at, type), part,
                   length * size_of(type));
     });
@@ -273,11 +278,11 @@ void ControlPlaneCommunicator::all_to_all(const void* in, void* out, std::size_t
 
 void ControlPlaneCommunicator::send(const void* buffer, std::size_t count, DataType type, int to, Stream) {
   message("send", rank(), to,
-          [=, this] { pass(const_cast<void*>(buffer), count * size_of(type), rank(), to); });
+          [=, this] { transfer_message(const_cast<void*>(buffer), count * size_of(type), rank(), to); });
 }
 
 void ControlPlaneCommunicator::recv(void* buffer, std::size_t count, DataType type, int from, Stream) {
-  message("recv", from, rank(), [=, this] { pass(buffer, count * size_of(type), from, rank()); });
+  message("recv", from, rank(), [=, this] { transfer_message(buffer, count * size_of(type), from, rank()); });
 }
 
 void ControlPlaneCommunicator::barrier(Stream) {

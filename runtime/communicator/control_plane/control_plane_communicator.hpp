@@ -12,12 +12,12 @@
 
 namespace muster::detail {
 
-/// A communicator on host memory over the control plane's own connections, for jobs that outlive their ranks:
-/// Open MPI 4.1 cannot go on without one. Everything passes rank 0 in small pieces, and every rank gets
-/// everybody's part: right, and slow. All ranks reduce in the order of ranks and so end with the same bits.
-class ControlPlaneCommunicator : public GroupCollectives {
+/// A communicator on host memory over the control plane's connections, for jobs that go on after losing a
+/// rank: Open MPI 4.1 cannot. It is correct but slow: all data passes through rank 0 in small pieces, and
+/// every rank receives every rank's part. All ranks reduce in rank order and so get the same bits.
+class ControlPlaneCommunicator : public CommunicatorBase {
  public:
-  explicit ControlPlaneCommunicator(CommunicatorGroup group) : GroupCollectives(std::move(group)) {}
+  explicit ControlPlaneCommunicator(CommunicatorGroup group) : CommunicatorBase(std::move(group)) {}
 
   const char* backend() const noexcept override { return "control-plane"; }
 
@@ -40,7 +40,7 @@ class ControlPlaneCommunicator : public GroupCollectives {
 
   void begin_group() override { in_group_ = true; }
   void end_group() override;
-  void drop_group() noexcept override;
+  void discard_group() noexcept override;
   bool in_group() const noexcept override { return in_group_; }
 
  private:
@@ -52,24 +52,24 @@ class ControlPlaneCommunicator : public GroupCollectives {
 
   void collective(const char* operation, const std::string& details, std::function<void()> call);
   void message(const char* operation, int from, int to, std::function<void()> call);
-  // Everybody's bytes, by rank. Whoever is in another operation, or gives another length, is an error that
-  // names both.
+  // Every rank's bytes, by rank. A rank in another operation, or with another length, is an error that names
+  // both calls.
   std::vector<control::Blob> gather(const void* bytes, std::size_t length);
-  std::string round() const;
-  void check_calls(const std::vector<control::Blob>& blobs);
-  // `piece` of root's bytes, in place.
-  void hand_out(void* bytes, std::size_t length, int root);
+  std::string round_name() const;
+  void check_same_call(const std::vector<control::Blob>& blobs);
+  // Broadcasts one piece of root's bytes, in place.
+  void broadcast_piece(void* bytes, std::size_t length, int root);
   void reduce_in_pieces(const void* in, void* out, std::size_t count, DataType type, Reduction op);
-  void spread(
+  void exchange_pieces(
       const void* in, std::size_t count, DataType type,
-      const std::function<void(std::size_t at, std::size_t length, int from, const void* part)>& take);
-  void pass(void* bytes, std::size_t length, int from, int to);
+      const std::function<void(std::size_t at, std::size_t length, int from, const void* part)>& on_part);
+  void transfer_message(void* bytes, std::size_t length, int from, int to);
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
 
   std::atomic<bool> interrupted_{false};
-  std::string call_;  // what this rank is in, with all that must be equal on every rank
+  std::string call_;  // the current call with every argument that must be equal on all ranks
   bool in_group_ = false;
-  std::vector<std::function<void()>> collectives_;  // kept until end_group()
+  std::vector<std::function<void()>> collectives_;  // recorded until end_group()
   std::vector<Message> messages_;
 };
 

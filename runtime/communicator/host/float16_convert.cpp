@@ -11,26 +11,26 @@
 namespace muster::detail {
 namespace {
 
-[[gnu::always_inline]] inline void widen_bfloat16_loop(const std::uint16_t* __restrict from,
-                                                       float* __restrict to, std::size_t count) {
+[[gnu::always_inline]] inline void bfloat16_to_float_loop(const std::uint16_t* __restrict from,
+                                                          float* __restrict to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) to[i] = bfloat16_value(from[i]);
 }
 
-// bfloat16_bits() without a branch, so that it becomes vector instructions.
-[[gnu::always_inline]] inline void narrow_bfloat16_loop(const float* __restrict from,
-                                                        std::uint16_t* __restrict to, std::size_t count) {
+// bfloat16_bits() without a branch, so that the compiler vectorizes it.
+[[gnu::always_inline]] inline void float_to_bfloat16_loop(const float* __restrict from,
+                                                          std::uint16_t* __restrict to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     auto const bits = std::bit_cast<std::uint32_t>(from[i]);
     std::uint32_t const rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    std::uint32_t const not_a_number = (bits >> 16) | 0x0040u;
+    std::uint32_t const quiet_nan = (bits >> 16) | 0x0040u;
     std::uint32_t const mask = (bits & 0x7fffffffu) > 0x7f800000u ? ~0u : 0u;
-    to[i] = static_cast<std::uint16_t>((rounded & ~mask) | (not_a_number & mask));
+    to[i] = static_cast<std::uint16_t>((rounded & ~mask) | (quiet_nan & mask));
   }
 }
 
 #if defined(__x86_64__)
 
-// clang 14 does not know this one's name.
+// __builtin_cpu_supports() of clang 14 does not know "f16c".
 bool has_f16c() {
   unsigned a = 0;
   unsigned b = 0;
@@ -39,18 +39,18 @@ bool has_f16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
-bool const has_wide = __builtin_cpu_supports("avx2") != 0 && has_f16c();
+bool const has_simd = __builtin_cpu_supports("avx2") != 0 && has_f16c();
 
-[[gnu::target("avx2")]] void widen_bfloat16_wide(const std::uint16_t* from, float* to, std::size_t count) {
-  widen_bfloat16_loop(from, to, count);
+[[gnu::target("avx2")]] void bfloat16_to_float_simd(const std::uint16_t* from, float* to, std::size_t count) {
+  bfloat16_to_float_loop(from, to, count);
 }
 
-[[gnu::target("avx2")]] void narrow_bfloat16_wide(const float* from, std::uint16_t* to, std::size_t count) {
-  narrow_bfloat16_loop(from, to, count);
+[[gnu::target("avx2")]] void float_to_bfloat16_simd(const float* from, std::uint16_t* to, std::size_t count) {
+  float_to_bfloat16_loop(from, to, count);
 }
 
-[[gnu::target("avx2,f16c")]] std::size_t widen_half_wide(const std::uint16_t* from, float* to,
-                                                         std::size_t count) {
+[[gnu::target("avx2,f16c")]] std::size_t half_to_float_simd(const std::uint16_t* from, float* to,
+                                                            std::size_t count) {
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     auto const narrow = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
@@ -59,8 +59,8 @@ bool const has_wide = __builtin_cpu_supports("avx2") != 0 && has_f16c();
   return i;
 }
 
-[[gnu::target("avx2,f16c")]] std::size_t narrow_half_wide(const float* from, std::uint16_t* to,
-                                                          std::size_t count) {
+[[gnu::target("avx2,f16c")]] std::size_t float_to_half_simd(const float* from, std::uint16_t* to,
+                                                            std::size_t count) {
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     auto const narrow = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
@@ -71,33 +71,33 @@ bool const has_wide = __builtin_cpu_supports("avx2") != 0 && has_f16c();
 
 #else
 
-constexpr bool has_wide = false;
-void widen_bfloat16_wide(const std::uint16_t*, float*, std::size_t) {}
-void narrow_bfloat16_wide(const float*, std::uint16_t*, std::size_t) {}
-std::size_t widen_half_wide(const std::uint16_t*, float*, std::size_t) { return 0; }
-std::size_t narrow_half_wide(const float*, std::uint16_t*, std::size_t) { return 0; }
+constexpr bool has_simd = false;
+void bfloat16_to_float_simd(const std::uint16_t*, float*, std::size_t) {}
+void float_to_bfloat16_simd(const float*, std::uint16_t*, std::size_t) {}
+std::size_t half_to_float_simd(const std::uint16_t*, float*, std::size_t) { return 0; }
+std::size_t float_to_half_simd(const float*, std::uint16_t*, std::size_t) { return 0; }
 
 #endif
 
 }  // namespace
 
-void widen_bfloat16(const std::uint16_t* from, float* to, std::size_t count) {
-  if (has_wide) return widen_bfloat16_wide(from, to, count);
-  widen_bfloat16_loop(from, to, count);
+void bfloat16_to_float(const std::uint16_t* from, float* to, std::size_t count) {
+  if (has_simd) return bfloat16_to_float_simd(from, to, count);
+  bfloat16_to_float_loop(from, to, count);
 }
 
-void narrow_bfloat16(const float* from, std::uint16_t* to, std::size_t count) {
-  if (has_wide) return narrow_bfloat16_wide(from, to, count);
-  narrow_bfloat16_loop(from, to, count);
+void float_to_bfloat16(const float* from, std::uint16_t* to, std::size_t count) {
+  if (has_simd) return float_to_bfloat16_simd(from, to, count);
+  float_to_bfloat16_loop(from, to, count);
 }
 
-void widen_half(const std::uint16_t* from, float* to, std::size_t count) {
-  std::size_t const done = has_wide ? widen_half_wide(from, to, count) : 0;
+void half_to_float(const std::uint16_t* from, float* to, std::size_t count) {
+  std::size_t const done = has_simd ? half_to_float_simd(from, to, count) : 0;
   for (std::size_t i = done; i < count; ++i) to[i] = half_value(from[i]);
 }
 
-void narrow_half(const float* from, std::uint16_t* to, std::size_t count) {
-  std::size_t const done = has_wide ? narrow_half_wide(from, to, count) : 0;
+void float_to_half(const float* from, std::uint16_t* to, std::size_t count) {
+  std::size_t const done = has_simd ? float_to_half_simd(from, to, count) : 0;
   for (std::size_t i = done; i < count; ++i) to[i] = half_bits(from[i]);
 }
 

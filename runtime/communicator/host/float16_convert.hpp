@@ -6,12 +6,12 @@
 
 namespace muster::detail {
 
-/// Arrays of 16-bit floats to and from binary32, with the processor's wide instructions where it has them.
-/// The results are those of half_bits.hpp to the bit, but for the payload of a NaN. The arrays do not
+/// Convert arrays of 16-bit floats to and from binary32, with AVX2 and F16C where the processor has them. The
+/// results equal those of float16_bits.hpp to the bit, except for the payload of a NaN. The arrays do not
 /// overlap.
-void widen_bfloat16(const std::uint16_t* from, float* to, std::size_t count);
-void narrow_bfloat16(const float* from, std::uint16_t* to, std::size_t count);
-void widen_half(const std::uint16_t* from, float* to, std::size_t count);
-void narrow_half(const float* from, std::uint16_t* to, std::size_t count);
+void bfloat16_to_float(const std::uint16_t* from, float* to, std::size_t count);
+void float_to_bfloat16(const float* from, std::uint16_t* to, std::size_t count);
+void half_to_float(const std::uint16_t* from, float* to, std::size_t count);
+void float_to_half(const float* from, std::uint16_t* to, std::size_t count);
 
 }  // namespace muster::detail

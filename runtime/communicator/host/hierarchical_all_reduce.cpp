@@ -6,47 +6,48 @@
 #include <cstring>
 #include <utility>
 
-#include "communicator/host/reduce_elements.hpp"
 #include "communicator/host/nontemporal_copy.hpp"
+#include "communicator/host/reduce_elements.hpp"
 
 namespace muster::detail {
 namespace {
 
-// A piece is so long that hosts wait seldom for each other, unless many ranks make the memory long.
-constexpr std::size_t most_slot_bytes = 2u << 20;
-constexpr std::size_t least_slot_bytes = 512u << 10;
+// Long pieces let hosts wait rarely for each other; with many ranks they are shorter, to limit the memory.
+constexpr std::size_t max_slot_bytes = 2u << 20;
+constexpr std::size_t min_slot_bytes = 512u << 10;
 constexpr std::size_t slots_bytes = 64u << 20;
-// Up to here, for all ranks of a host together, the first rank reduces alone, which saves a meeting.
-constexpr std::size_t whole_bytes = 16u << 10;
-// Up to here one lane carries everything: the others would only add messages.
-constexpr std::size_t one_lane_bytes = 32u << 10;
-static_assert(one_lane_bytes >= whole_bytes, "who reduces alone exchanges alone");
-// A message in a lane is about as long, or there are fewer lanes.
-constexpr std::size_t lane_message_bytes = 32u << 10;
+// Up to this size, all ranks of a host together, the first rank reduces alone, which saves a synchronization.
+constexpr std::size_t single_rank_bytes = 16u << 10;
+// Up to this size one channel carries all data: more channels would only add messages.
+constexpr std::size_t single_channel_bytes = 32u << 10;
+static_assert(single_channel_bytes >= single_rank_bytes, "a rank that reduces alone exchanges alone");
+// Approximate length of a message in a channel; shorter ones reduce the number of channels.
+constexpr std::size_t channel_message_bytes = 32u << 10;
 
 }  // namespace
 
-HierarchicalAllReduce::Shape HierarchicalAllReduce::Shape::of(std::size_t hosts, int fewest, int most) {
-  auto const share = std::bit_floor(slots_bytes / 2 / static_cast<std::size_t>(most));
-  auto const slot = std::clamp(share, least_slot_bytes, most_slot_bytes);
-  return {slot, std::clamp(static_cast<int>(slot / lane_message_bytes / hosts), 1, fewest)};
+HierarchicalAllReduce::Shape HierarchicalAllReduce::Shape::choose(std::size_t hosts, int min_ranks,
+                                                                  int max_ranks) {
+  auto const share = std::bit_floor(slots_bytes / 2 / static_cast<std::size_t>(max_ranks));
+  auto const slot = std::clamp(share, min_slot_bytes, max_slot_bytes);
+  return {slot, std::clamp(static_cast<int>(slot / channel_message_bytes / hosts), 1, min_ranks)};
 }
 
-// A partial result of 16-bit floats is in binary32.
+// The partial results take 2 * shape.slot each, because those of 16-bit floats are in binary32.
 std::size_t HierarchicalAllReduce::bytes_for(int ranks, const Shape& shape) {
   auto const all = static_cast<std::size_t>(ranks);
   return 2 * (all * sizeof(Counter) + all * shape.slot + 2 * shape.slot + shape.slot);
 }
 
 HierarchicalAllReduce::HierarchicalAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks,
-                               const Shape& shape, std::unique_ptr<InterHostAllReduce> lane, bool yield,
-                               std::function<void(unsigned)> patience)
+                                             const Shape& shape, std::unique_ptr<InterHostAllReduce> channel,
+                                             bool yield, std::function<void(unsigned)> on_spin)
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(ranks),
       shape_(shape),
-      lane_(std::move(lane)),
-      wait_(yield, std::move(patience)),
+      channel_(std::move(channel)),
+      wait_(yield, std::move(on_spin)),
       counters_(reinterpret_cast<Counter*>(segment_->data())),
       exchanged_(counters_ + ranks),
       buffers_(segment_->data() + 2 * static_cast<std::size_t>(ranks) * sizeof(Counter)),
@@ -60,7 +61,9 @@ HierarchicalAllReduce::Part HierarchicalAllReduce::part(std::size_t bytes, int p
   return {begin, std::min(bytes, begin + most)};
 }
 
-int HierarchicalAllReduce::lanes(std::size_t bytes) const { return bytes <= one_lane_bytes ? 1 : shape_.lanes; }
+int HierarchicalAllReduce::channels(std::size_t bytes) const {
+  return bytes <= single_channel_bytes ? 1 : shape_.channels;
+}
 
 std::byte* HierarchicalAllReduce::slot(int rank) const {
   return buffers_ + (2 * static_cast<std::size_t>(rank) + buffer()) * shape_.slot;
@@ -77,27 +80,29 @@ std::byte* HierarchicalAllReduce::result(std::uint64_t piece) const {
 
 void HierarchicalAllReduce::await_all() const {
   for (int r = 0; r < ranks_; ++r) {
-    if (r != rank_) wait_.until(counters_[r].turn, turn_);
+    if (r != rank_) wait_.until(counters_[r].sequence, sequence_);
   }
 }
 
-void HierarchicalAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) {
+void HierarchicalAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type,
+                                       Reduction op) {
   auto const size = size_of(type);
   auto const most = shape_.slot / size;
   auto const* const from = static_cast<const std::byte*>(in);
   auto* const to = static_cast<std::byte*>(out);
   for (std::size_t at = 0; at < count; at += most) {
     auto const length = std::min(most, count - at);
-    reduce_here(from + at * size, length, type, op);
-    start(length, type, op);
-    if (at > 0) take(to + (at - most) * size, most * size);
+    reduce_on_host(from + at * size, length, type, op);
+    start_exchange(length, type, op);
+    if (at > 0) copy_result(to + (at - most) * size, most * size);
     ++piece_;
   }
   auto const last = (count - 1) / most * most;
-  take(to + last * size, (count - last) * size);
+  copy_result(to + last * size, (count - last) * size);
 }
 
-void HierarchicalAllReduce::reduce_here(const std::byte* in, std::size_t count, DataType type, Reduction op) {
+void HierarchicalAllReduce::reduce_on_host(const std::byte* in, std::size_t count, DataType type,
+                                           Reduction op) {
   auto const partial_op = op == Reduction::average ? Reduction::sum : op;
   auto const size = size_of(type);
   auto const wire = partial_type(type);
@@ -109,7 +114,7 @@ void HierarchicalAllReduce::reduce_here(const std::byte* in, std::size_t count, 
     reduce_elements(partial() + part.begin / size * size_of(wire), wire, operands_,
                     (part.end - part.begin) / size, type, partial_op, 1);
   };
-  if (bytes * static_cast<std::size_t>(ranks_) <= whole_bytes) {
+  if (bytes * static_cast<std::size_t>(ranks_) <= single_rank_bytes) {
     if (rank_ != 0) std::memcpy(mine, in, bytes);
     post();
     if (rank_ != 0) return;
@@ -123,33 +128,33 @@ void HierarchicalAllReduce::reduce_here(const std::byte* in, std::size_t count, 
   post();
   await_all();
   reduce(own);
-  // Where every rank has a lane, each goes on with what it has reduced itself.
-  if (lanes(bytes) == ranks_) return;
+  // Where every rank has a channel, each exchanges the part that it has reduced itself.
+  if (channels(bytes) == ranks_) return;
   post();
-  if (rank_ < lanes(bytes)) await_all();
+  if (rank_ < channels(bytes)) await_all();
 }
 
-void HierarchicalAllReduce::start(std::size_t count, DataType type, Reduction op) {
+void HierarchicalAllReduce::start_exchange(std::size_t count, DataType type, Reduction op) {
   auto const size = size_of(type);
   auto const wire = partial_type(type);
-  if (rank_ >= lanes(count * size)) return;
-  auto const own = part(count * size, lanes(count * size), rank_);
-  lane_->start({partial() + own.begin / size * size_of(wire), result(piece_) + own.begin,
-                (own.end - own.begin) / size, wire, type, op});
+  if (rank_ >= channels(count * size)) return;
+  auto const own = part(count * size, channels(count * size), rank_);
+  channel_->start({partial() + own.begin / size * size_of(wire), result(piece_) + own.begin,
+                   (own.end - own.begin) / size, wire, type, op});
 }
 
-void HierarchicalAllReduce::take(std::byte* out, std::size_t bytes) {
-  auto const piece = taken_++;
-  auto const lanes = this->lanes(bytes);
-  if (rank_ < lanes) {
-    lane_->finish();
-    exchanged_[rank_].turn.store(taken_, std::memory_order_release);
+void HierarchicalAllReduce::copy_result(std::byte* out, std::size_t bytes) {
+  auto const piece = copied_++;
+  auto const channels = this->channels(bytes);
+  if (rank_ < channels) {
+    channel_->finish();
+    exchanged_[rank_].sequence.store(copied_, std::memory_order_release);
   }
-  for (int i = 0; i < lanes; ++i) {
-    auto const lane = (rank_ + i) % lanes;
-    wait_.until(exchanged_[lane].turn, taken_);
-    auto const there = part(bytes, lanes, lane);
-    std::memcpy(out + there.begin, result(piece) + there.begin, there.end - there.begin);
+  for (int i = 0; i < channels; ++i) {
+    auto const channel = (rank_ + i) % channels;
+    wait_.until(exchanged_[channel].sequence, copied_);
+    auto const range = part(bytes, channels, channel);
+    std::memcpy(out + range.begin, result(piece) + range.begin, range.end - range.begin);
   }
 }
 

@@ -15,73 +15,75 @@
 
 namespace muster::detail {
 
-/// All-reduces over several hosts: the ranks of a host reduce in memory that they share; some of them, one
-/// for each lane, exchange a part each with the ranks of the same lane on the other hosts and put the result
-/// into that memory. What is short takes the first lane alone. Piece k is reduced on the host while piece k -
-/// 1 is exchanged, so buffers take turns: a rank writes for piece k only after it has taken the result of
-/// piece k - 2, and so after everybody has read k - 2.
+/// All-reduces over several hosts. The ranks of a host reduce their data in shared memory. One rank for each
+/// channel then exchanges a part of the host's result with the ranks of the same channel on the other hosts,
+/// and writes the final result into the shared memory. Short buffers use the first channel only. Piece k is
+/// reduced on the host while piece k - 1 is exchanged, with two alternating buffers: a rank writes piece k
+/// only after it has copied the result of piece k - 2, that is, after all ranks have read piece k - 2.
 class HierarchicalAllReduce {
  public:
-  /// What all hosts do alike, of facts that all of them know.
+  /// Sizes that must be equal on all hosts, computed from facts that all of them know.
   struct Shape {
-    std::size_t slot;  // bytes that are worked on at once
-    int lanes;
-    /// For `hosts` of `fewest` to `most` ranks.
-    static Shape of(std::size_t hosts, int fewest, int most);
+    std::size_t slot;  // bytes of a piece
+    int channels;
+    /// For `hosts` hosts of `min_ranks` to `max_ranks` ranks each.
+    static Shape choose(std::size_t hosts, int min_ranks, int max_ranks);
   };
 
-  /// Bytes of a host's segment for `ranks` of that host.
+  /// Bytes of the segment of a host with `ranks` ranks.
   static std::size_t bytes_for(int ranks, const Shape& shape);
 
-  /// `rank` of `ranks` on this host; those below shape.lanes have a `lane`. `yield` and `patience` as in
-  /// TurnWait.
+  /// `rank` of `ranks` on this host; ranks below shape.channels have a `channel`. `yield` and `on_spin` as in
+  /// SpinWait.
   HierarchicalAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, const Shape& shape,
-                 std::unique_ptr<InterHostAllReduce> lane, bool yield, std::function<void(unsigned)> patience);
+                        std::unique_ptr<InterHostAllReduce> channel, bool yield,
+                        std::function<void(unsigned)> on_spin);
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
 
  private:
   struct alignas(cache_line) Counter {
-    std::atomic<std::uint64_t> turn;
+    std::atomic<std::uint64_t> sequence;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Counter) == 64);
 
-  // Bytes of a piece.
+  // A range of bytes of a piece.
   struct Part {
     std::size_t begin;
     std::size_t end;
   };
 
   static Part part(std::size_t bytes, int parts, int index);
-  int lanes(std::size_t bytes) const;
+  int channels(std::size_t bytes) const;
   std::size_t buffer() const { return piece_ % 2; }
   std::byte* slot(int rank) const;
   std::byte* partial() const;
   std::byte* result(std::uint64_t piece) const;
 
-  // Others may read what this rank wrote.
-  void post() { counters_[rank_].turn.store(++turn_, std::memory_order_release); }
-  // Until every rank of the host has posted as often.
+  // Lets the other ranks read the data that this rank wrote.
+  void post() { counters_[rank_].sequence.store(++sequence_, std::memory_order_release); }
+  // Waits until every rank of the host has posted as often as this one.
   void await_all() const;
-  // What this host has of a piece comes to partial(), where the lanes find theirs complete.
-  void reduce_here(const std::byte* in, std::size_t count, DataType type, Reduction op);
-  // The exchange of this rank's lane, if it has one.
-  void start(std::size_t count, DataType type, Reduction op);
-  // The result of the first piece that was not taken yet.
-  void take(std::byte* out, std::size_t bytes);
+  // Reduces this host's data of a piece into partial(); when it returns, this rank's channel's part is
+  // complete.
+  void reduce_on_host(const std::byte* in, std::size_t count, DataType type, Reduction op);
+  // Starts the exchange on this rank's channel, if it has one.
+  void start_exchange(std::size_t count, DataType type, Reduction op);
+  // Waits for the result of the oldest piece that was not copied yet, and copies it.
+  void copy_result(std::byte* out, std::size_t bytes);
 
   std::unique_ptr<SharedSegment> segment_;
   int rank_;
   int ranks_;
   Shape shape_;
-  std::unique_ptr<InterHostAllReduce> lane_;
+  std::unique_ptr<InterHostAllReduce> channel_;
   SpinWait wait_;
-  Counter* counters_;   // one a rank
-  Counter* exchanged_;  // the pieces that a lane is done with
+  Counter* counters_;   // one for each rank
+  Counter* exchanged_;  // by channel: how many pieces it has exchanged
   std::byte* buffers_;  // slots, partials, results
-  std::uint64_t turn_ = 0;
+  std::uint64_t sequence_ = 0;
   std::uint64_t piece_ = 0;
-  std::uint64_t taken_ = 0;
+  std::uint64_t copied_ = 0;
   std::vector<const void*> operands_;
 };
 

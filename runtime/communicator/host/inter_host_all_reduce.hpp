@@ -10,19 +10,20 @@
 
 namespace muster::detail {
 
-/// All-reduces between one rank of each host, by messages. Two leaders swap what they have. A short one of
-/// more leaders is doubled: in each step two of them swap. A long one goes in pieces, of which each leader
-/// reduces a slice and hands it round; the next piece is on its way meanwhile. Every element is reduced in
-/// one order: the results are the same to the bit. 16-bit floats round once.
+/// All-reduces between one rank of each host (its leader), by messages. Two leaders swap their data. More
+/// leaders use recursive doubling for a short buffer; a long one they cut into pieces, of which each leader
+/// reduces a slice and sends the result to the others, while the next piece is in flight. Every element is
+/// reduced in the same order on all leaders, so the results are equal to the bit. 16-bit floats are rounded
+/// once.
 class InterHostAllReduce {
  public:
-  /// `leaders`: their ranks, at least two; this one is leaders[own]. `ranks`: what an average divides by.
+  /// `leaders`: their ranks, at least two; this one is leaders[own]. `ranks`: the divisor of an average.
   InterHostAllReduce(PointToPoint& messages, std::vector<int> leaders, std::size_t own, int ranks);
 
-  /// The leaders have all ranks' data.
+  /// The leaders' data already covers all ranks.
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
 
-  /// What each leader has, `in`, as elements of `wire`: the result's type, or partial_type() of it.
+  /// `in`: this leader's data, as elements of `wire`, which is the result's type or partial_type() of it.
   struct Piece {
     const void* in;
     void* out;
@@ -31,13 +32,13 @@ class InterHostAllReduce {
     DataType type;
     Reduction op;
   };
-  /// Begins a piece, when at most one other is under way. All leaders start and finish in the same order.
+  /// Starts a piece; at most one other may be in flight. All leaders start and finish in the same order.
   void start(const Piece& piece);
-  /// Ends the piece that was started first: all of `out` is there and `in` no longer needed.
+  /// Completes the oldest piece: `out` is then complete, and `in` no longer needed.
   void finish();
 
  private:
-  struct UnderWay {
+  struct InFlight {
     Piece piece{};
     PointToPoint::Batch batch;
     std::vector<std::byte> received;
@@ -51,11 +52,11 @@ class InterHostAllReduce {
   bool is_swapped(const Piece& piece) const;
   bool is_short(const Piece& piece) const;
   Slice slice(const Piece& piece, std::size_t leader) const;
-  // The leader that is `steps` after this one, around.
+  // The leader `steps` places after this one, cyclically.
   std::size_t after(std::size_t steps) const { return (own_ + steps) % leaders_.size(); }
-  void reduce_pair(const UnderWay& piece);
-  void reduce_slice(UnderWay& piece);
-  void double_up(UnderWay& piece);
+  void reduce_pair(const InFlight& piece);
+  void reduce_slice(InFlight& piece);
+  void recursive_doubling(InFlight& piece);
   void begin_swap(const void* value, std::byte* theirs, std::size_t bytes, std::size_t partner,
                   PointToPoint::Batch& batch);
   void swap(const void* value, std::byte* theirs, std::size_t bytes, std::size_t partner,
@@ -65,7 +66,7 @@ class InterHostAllReduce {
   std::vector<int> leaders_;
   std::size_t own_;
   int ranks_;
-  std::array<UnderWay, 2> under_way_;
+  std::array<InFlight, 2> in_flight_;
   std::size_t started_ = 0;
   std::size_t finished_ = 0;
   std::vector<const void*> operands_;

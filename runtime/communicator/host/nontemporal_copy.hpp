@@ -5,11 +5,11 @@
 
 namespace muster::detail {
 
-/// memcpy for what another core reads next: past this core's caches where the processor can. A line that
-/// another core has read is slow to write in the ordinary way, and slow to read for the other once it was
-/// written. `to` is aligned to 64 bytes. Before the others are told, stream_fence().
+/// memcpy for data that another core reads next. It bypasses this core's caches where the processor can: a
+/// normal write to a line that another core has read is slow, and so is the other core's next read. `to` is
+/// aligned to 64 bytes. Call stream_fence() before signalling the readers.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes);
-/// What was streamed is visible to whoever sees a later store of this thread.
+/// Makes the streamed data visible to every thread that sees a later store of this thread.
 void stream_fence();
 
 }  // namespace muster::detail

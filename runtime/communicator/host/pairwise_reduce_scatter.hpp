@@ -10,9 +10,9 @@
 
 namespace muster::detail {
 
-/// Reduce-scatters by messages: every rank sends each other rank that one's share and reduces its own, in
-/// pieces, of which the next is on its way meanwhile. Operands go in the order of ranks; 16-bit floats round
-/// once.
+/// Reduce-scatters by messages: every rank sends each other rank that rank's share, and reduces its own share
+/// in pieces, while the next piece is in flight. Operands are reduced in rank order; 16-bit floats are
+/// rounded once.
 class PairwiseReduceScatter {
  public:
   PairwiseReduceScatter(PointToPoint& messages, int rank, int ranks);
@@ -21,18 +21,18 @@ class PairwiseReduceScatter {
   void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op);
 
  private:
-  struct UnderWay {
+  struct InFlight {
     PointToPoint::Batch batch;
     std::vector<std::byte> received;
   };
 
-  // The rank that is `steps` after this one, around.
+  // The rank `steps` places after this one, cyclically.
   std::size_t after(std::size_t steps) const { return (rank_ + steps) % operands_.size(); }
 
   PointToPoint& messages_;
   std::size_t rank_;
-  std::array<UnderWay, 2> under_way_;
-  std::vector<const void*> operands_;  // one a rank
+  std::array<InFlight, 2> in_flight_;
+  std::vector<const void*> operands_;  // by rank
 };
 
 }  // namespace muster::detail

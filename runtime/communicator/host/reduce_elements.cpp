@@ -12,37 +12,37 @@
 namespace muster::detail {
 namespace {
 
-// Elements that are worked on at once: what is between stays in the first-level cache.
+// Elements of a block: its intermediate results fit in the L1 cache.
 constexpr std::size_t block = 512;
 
-// Wraps around in T, for signed integers too.
+// The type to compute in, so that signed integers wrap around too.
 template <typename T>
 using Wrapping =
     typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
 struct Sum {
   template <typename T>
-  static T of(T a, T b) {
+  static T apply(T a, T b) {
     using U = Wrapping<T>;
     return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
   }
 };
 struct Product {
   template <typename T>
-  static T of(T a, T b) {
+  static T apply(T a, T b) {
     using U = Wrapping<T>;
     return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
   }
 };
 struct Min {
   template <typename T>
-  static T of(T a, T b) {
+  static T apply(T a, T b) {
     return b < a ? b : a;
   }
 };
 struct Max {
   template <typename T>
-  static T of(T a, T b) {
+  static T apply(T a, T b) {
     return a < b ? b : a;
   }
 };
@@ -52,14 +52,14 @@ void divide_all(T* values, std::size_t count, int ranks) {
   if constexpr (std::is_floating_point_v<T>) {
     for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<T>(ranks);
   } else if constexpr (sizeof(T) < sizeof(int)) {
-    // The number of ranks itself may be too large for the type.
+    // `ranks` may not fit in T.
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(int{values[i]} / ranks);
   } else {
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(values[i] / static_cast<T>(ranks));
   }
 }
 
-// How elements lie in memory and in what type they are worked on.
+// How elements are stored, and the type in which they are reduced.
 template <typename T>
 struct Plain {
   using Stored = T;
@@ -70,14 +70,14 @@ struct Plain {
 struct Bfloat16 {
   using Stored = std::uint16_t;
   using Worked = float;
-  static void load(const Stored* from, float* to, std::size_t n) { widen_bfloat16(from, to, n); }
-  static void store(const float* from, Stored* to, std::size_t n) { narrow_bfloat16(from, to, n); }
+  static void load(const Stored* from, float* to, std::size_t n) { bfloat16_to_float(from, to, n); }
+  static void store(const float* from, Stored* to, std::size_t n) { float_to_bfloat16(from, to, n); }
 };
 struct Half {
   using Stored = std::uint16_t;
   using Worked = float;
-  static void load(const Stored* from, float* to, std::size_t n) { widen_half(from, to, n); }
-  static void store(const float* from, Stored* to, std::size_t n) { narrow_half(from, to, n); }
+  static void load(const Stored* from, float* to, std::size_t n) { half_to_float(from, to, n); }
+  static void store(const float* from, Stored* to, std::size_t n) { float_to_half(from, to, n); }
 };
 
 template <typename Format>
@@ -98,10 +98,10 @@ void reduce_blocks(void* to, std::span<const void* const> operands, std::size_t 
     for (std::size_t r = 1; r < operands.size(); ++r) {
       const auto* const next = operand<Format>(operands, r) + at;
       if constexpr (plain) {
-        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::of(sum[i], next[i]);
+        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(sum[i], next[i]);
       } else {
         Format::load(next, wide.data(), length);
-        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::of(sum[i], wide[i]);
+        for (std::size_t i = 0; i < length; ++i) sum[i] = Op::apply(sum[i], wide[i]);
       }
     }
     if (divisor > 1) divide_all(sum.data(), length, divisor);

@@ -8,17 +8,17 @@
 
 namespace muster::detail {
 
-/// to[i] = operands[0][i] op operands[1][i] op …, from left to right, for `count` elements; an average is
-/// divided by `ranks` afterwards. 16-bit floats are reduced in binary32 and rounded once at the end. `to` may
-/// be one of the operands and otherwise overlaps none.
+/// to[i] = operands[0][i] op operands[1][i] op …, from left to right, for `count` elements. An average is
+/// then divided by `ranks`. 16-bit floats are reduced in binary32 and rounded once at the end. `to` may be
+/// one of the operands and otherwise overlaps none.
 void reduce_elements(void* to, std::span<const void* const> operands, std::size_t count, DataType type,
                      Reduction op, int ranks);
 
-/// The type in which results wait for more operands: binary32 for 16-bit floats, which round once at the end.
+/// The type of intermediate results: binary32 for 16-bit floats, so that they are rounded once at the end.
 DataType partial_type(DataType type);
 
-/// The same with a result of another type: `to_type` is `type`, partial_type(type), or a 16-bit float where
-/// `type` is binary32. Where the types differ `to` overlaps no operand.
+/// The same with a result of another type: `to_type` is `type`, partial_type(type), or a 16-bit float if
+/// `type` is binary32. If the types differ, `to` overlaps no operand.
 void reduce_elements(void* to, DataType to_type, std::span<const void* const> operands, std::size_t count,
                      DataType type, Reduction op, int ranks);
 

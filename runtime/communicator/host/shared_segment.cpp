@@ -22,8 +22,7 @@ std::unique_ptr<SharedSegment> SharedSegment::create(std::size_t bytes) {
   return map({descriptor, file.st_dev, file.st_ino}, bytes);
 }
 
-// A process id means another process in another container: device and inode tell whether it is the right
-// file.
+// In another container the same process id means another process, so device and inode are compared too.
 std::unique_ptr<SharedSegment> SharedSegment::open(pid_t owner, const Handle& handle, std::size_t bytes) {
   auto const path = fmt::format("/proc/{}/fd/{}", owner, handle.descriptor);
   int const descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);

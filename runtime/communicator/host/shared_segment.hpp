@@ -8,31 +8,31 @@
 
 namespace muster::detail {
 
-/// What two processes write lies so far apart, in bytes, so that they do not slow each other down.
+/// Distance in bytes between data of different writers, to avoid false sharing.
 inline constexpr std::size_t cache_line = 64;
 
-/// Memory of several processes of one host and user. It has no name, so that nothing is left behind when they
-/// are killed.
+/// Memory shared by several processes of one user on one host. It has no name, so that nothing is left behind
+/// when they are killed.
 class SharedSegment {
  public:
-  /// What another process needs to open it, besides the owner's process id.
+  /// Identifies the segment to another process, together with the owner's process id.
   struct Handle {
     int descriptor = -1;
     unsigned long long device = 0;
     unsigned long long inode = 0;
   };
 
-  /// `bytes` of zeroes, or null where the kernel refuses.
+  /// `bytes` zero bytes, or null if the kernel refuses.
   static std::unique_ptr<SharedSegment> create(std::size_t bytes);
-  /// The one that process `owner` created; null where that cannot be opened from here (other containers,
-  /// users).
+  /// Opens the segment that process `owner` created; null if this process cannot open it (another container
+  /// or user).
   static std::unique_ptr<SharedSegment> open(pid_t owner, const Handle& handle, std::size_t bytes);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   const Handle& handle() const noexcept { return handle_; }
-  /// Nobody else will open it.
+  /// To be called once no other process will open the segment.
   void close_descriptor() noexcept;
   std::byte* data() const noexcept { return data_; }
 

@@ -5,17 +5,17 @@
 #include <cstring>
 #include <utility>
 
-#include "communicator/host/reduce_elements.hpp"
 #include "communicator/host/nontemporal_copy.hpp"
+#include "communicator/host/reduce_elements.hpp"
 
 namespace muster::detail {
 namespace {
 
-// A rank's buffer: what a long all-reduce works on at once. With 128, 512 and 1024 KiB two ranks
+// A rank's buffer: the bytes that a long all-reduce handles at once. With 128, 512 and 1024 KiB two ranks
 // moved 9.0, 10.7 and 13.2 GB/s at 4 MiB and 7.3, 9.1 and 9.8 GB/s at 64 MiB.
 constexpr std::size_t slot_bytes = 512u << 10;
-// Up to here, for all ranks together, every rank reduces everything, which needs one meeting instead of two.
-// Where cores are shared a meeting is a change of processes.
+// Up to this size, all ranks together, every rank reduces all data, which needs one synchronization instead
+// of two. Where ranks share cores a synchronization is a context switch.
 constexpr std::size_t short_bytes = 8u << 10;
 constexpr std::size_t short_bytes_on_shared_cores = 32u << 10;
 
@@ -26,12 +26,12 @@ std::size_t ShmAllReduce::bytes_for(int ranks) {
 }
 
 ShmAllReduce::ShmAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, bool yield,
-                                 std::function<void(unsigned)> patience)
+                           std::function<void(unsigned)> on_spin)
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(ranks),
       short_bytes_(yield ? short_bytes_on_shared_cores : short_bytes),
-      wait_(yield, std::move(patience)),
+      wait_(yield, std::move(on_spin)),
       lines_(reinterpret_cast<Line*>(segment_->data())),
       slots_(segment_->data() + static_cast<std::size_t>(ranks) * 2 * sizeof(Line)),
       operands_(static_cast<std::size_t>(ranks)) {}
@@ -42,7 +42,7 @@ std::byte* ShmAllReduce::slot(int rank) const {
 
 void ShmAllReduce::await_all() {
   for (int r = 0; r < ranks_; ++r) {
-    if (r != rank_) wait_.until(line(r).turn, turn_);
+    if (r != rank_) wait_.until(line(r).sequence, sequence_);
   }
 }
 
@@ -63,8 +63,7 @@ void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, Data
   }
 }
 
-void ShmAllReduce::reduce_short(const void* in, void* out, std::size_t count, DataType type,
-                                   Reduction op) {
+void ShmAllReduce::reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op) {
   begin_round();
   auto const bytes = count * size_of(type);
   auto const place = [&](int rank) {
@@ -77,10 +76,10 @@ void ShmAllReduce::reduce_short(const void* in, void* out, std::size_t count, Da
   reduce_elements(out, operands_, count, type, op, ranks_);
 }
 
-// Each rank lays down all but its own slice, reduces its own slice of all, and takes the other slices from
-// where the others have put them: into the gap that they left in their own buffers.
+// Each rank copies all but its own slice into its buffer, reduces its own slice of all ranks, and writes the
+// result into the gap of its buffer, from where the other ranks copy it.
 void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type,
-                                   Reduction op) {
+                                Reduction op) {
   begin_round();
   auto const bytes = count * size_of(type);
   auto const ranks = static_cast<std::size_t>(ranks_);
@@ -96,7 +95,7 @@ void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t
   post();
   await_all();
 
-  // In steps that stay in the first-level cache on their way to both places.
+  // Steps are small enough to stay in the L1 cache while the result is written to `out` and to the buffer.
   constexpr std::size_t step = 8u << 10;
   for (std::size_t at = own; at < own_end; at += step) {
     auto const length = std::min(step, own_end - at);
@@ -109,7 +108,7 @@ void ShmAllReduce::reduce_chunk(const std::byte* in, std::byte* out, std::size_t
   post();
   for (int i = 1; i < ranks_; ++i) {
     int const r = (rank_ + i) % ranks_;
-    wait_.until(line(r).turn, turn_);
+    wait_.until(line(r).sequence, sequence_);
     std::memcpy(out + begin(r), slot(r) + begin(r), begin(r + 1) - begin(r));
   }
 }

@@ -14,30 +14,30 @@
 
 namespace muster::detail {
 
-/// All-reduces and barriers of the ranks of one host through memory that they share. A short one takes one
-/// look at a cache line of each other rank instead of a message's way through MPI; a long one goes through
-/// the caches piece by piece, where Open MPI's messages go through the main memory several times.
+/// All-reduces and barriers of the ranks of one host in shared memory. A short one reads one cache line of
+/// each other rank instead of sending messages through MPI. A long one passes through the caches piece by
+/// piece, where Open MPI's messages pass through main memory several times.
 ///
-/// Each rank has two buffers, which take turns, so that one round's buffers can be written while a slower
-/// rank still reads the last round's: a rank begins round n + 2 only after every other has begun round n + 1
-/// and so has ended round n. Every element is reduced by one rank, or by every rank in the same order: the
-/// results are the same to the bit.
+/// Each rank has two alternating buffers, so that it can write those of one round while a slower rank still
+/// reads those of the round before: a rank begins round n + 2 only after every other rank has begun round
+/// n + 1, that is, has ended round n. Every element is reduced by one rank, or by all ranks in the same
+/// order, so the results are equal to the bit.
 class ShmAllReduce {
  public:
-  /// Bytes of a segment for `ranks`.
+  /// Bytes of a segment for `ranks` ranks.
   static std::size_t bytes_for(int ranks);
 
-  /// `yield` and `patience` as in SpinWait.
+  /// `yield` and `on_spin` as in SpinWait.
   ShmAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, bool yield,
-                  std::function<void(unsigned)> patience);
+               std::function<void(unsigned)> on_spin);
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void barrier();
 
  private:
-  // A rank's place in a round and a payload short enough to come with it in one cache line.
+  // A rank's sequence number, and a payload short enough to share its cache line.
   struct alignas(cache_line) Line {
-    std::atomic<std::uint64_t> turn;
+    std::atomic<std::uint64_t> sequence;
     std::byte payload[56];
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Line) == 64);
@@ -46,9 +46,9 @@ class ShmAllReduce {
   std::byte* slot(int rank) const;
 
   void begin_round() { buffer_ ^= 1; }
-  // Others may read what this rank wrote.
-  void post() { line(rank_).turn.store(++turn_, std::memory_order_release); }
-  // Until every other rank has posted as often.
+  // Lets the other ranks read the data that this rank wrote.
+  void post() { line(rank_).sequence.store(++sequence_, std::memory_order_release); }
+  // Waits until every other rank has posted as often as this one.
   void await_all();
   void reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type, Reduction op);
@@ -60,7 +60,7 @@ class ShmAllReduce {
   SpinWait wait_;
   Line* lines_;
   std::byte* slots_;
-  std::uint64_t turn_ = 0;
+  std::uint64_t sequence_ = 0;
   int buffer_ = 0;
   std::vector<const void*> operands_;
 };

@@ -8,27 +8,27 @@
 
 namespace muster::detail {
 
-/// Waits for counters in shared memory that other ranks raise.
+/// Waits for counters in shared memory that other ranks increase.
 class SpinWait {
  public:
-  /// `yield`: ranks share cores, looking without giving the core away is in vain.
-  /// `patience` is called again and again while this rank waits for another, with the number of calls before;
-  /// what it throws ends the wait.
-  SpinWait(bool yield, std::function<void(unsigned)> patience)
-      : spins_(yield ? 1 : most_spins), patience_(std::move(patience)) {}
+  /// `yield`: ranks share cores, so that spinning without yielding the core is useless.
+  /// `on_spin` is called repeatedly while this rank waits, with the number of previous calls. An exception
+  /// from it ends the wait.
+  SpinWait(bool yield, std::function<void(unsigned)> on_spin)
+      : spins_(yield ? 1 : max_spins), on_spin_(std::move(on_spin)) {}
 
-  /// Until `turn` is at least `least`.
-  void until(const std::atomic<std::uint64_t>& turn, std::uint64_t least) const {
+  /// Waits until `counter` is at least `at_least`.
+  void until(const std::atomic<std::uint64_t>& counter, std::uint64_t at_least) const {
     for (int i = 0; i < spins_; ++i) {
-      if (turn.load(std::memory_order_acquire) >= least) return;
+      if (counter.load(std::memory_order_acquire) >= at_least) return;
       relax();
     }
-    for (unsigned looks = 0; turn.load(std::memory_order_acquire) < least; ++looks) patience_(looks);
+    for (unsigned polls = 0; counter.load(std::memory_order_acquire) < at_least; ++polls) on_spin_(polls);
   }
 
  private:
-  // Looks before `patience` is asked, where a rank has its core for itself: some microseconds.
-  static constexpr int most_spins = 100;
+  // Polls before the first call of `on_spin`, where a rank has a core of its own: some microseconds.
+  static constexpr int max_spins = 100;
 
   static void relax() {
 #if defined(__x86_64__)
@@ -39,7 +39,7 @@ class SpinWait {
   }
 
   int spins_;
-  std::function<void(unsigned)> patience_;
+  std::function<void(unsigned)> on_spin_;
 };
 
 }  // namespace muster::detail

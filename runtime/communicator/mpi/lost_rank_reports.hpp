@@ -3,9 +3,9 @@
 
 namespace muster::detail {
 
-/// From now on Open MPI's reports of lost ranks stay in this process. Slurm kills the whole step at such a
-/// report, within milliseconds and before the line that names the lost rank; it kills the step about a second
-/// after the loss anyway. Any thread may call it, before MPI_Init.
-void keep_lost_rank_reports();
+/// Keeps Open MPI's reports of lost ranks in this process from now on. Slurm kills the whole step within
+/// milliseconds of such a report, before the line that names the lost rank is printed; without it Slurm kills
+/// the step about a second after the loss. Any thread may call this, before MPI_Init.
+void suppress_lost_rank_reports();
 
 }  // namespace muster::detail

@@ -17,18 +17,18 @@
 #include "communicator/host/inter_host_all_reduce.hpp"
 #include "communicator/host/pairwise_reduce_scatter.hpp"
 #include "communicator/host/shm_all_reduce.hpp"
-#include "communicator/point_to_point.hpp"
 #include "communicator/mpi/mpi_state.hpp"
+#include "communicator/point_to_point.hpp"
 #include "deadline.hpp"
 
 namespace muster::detail {
 
-/// A communicator on host memory. Everything is non-blocking underneath and every wait bounded. Ranks of one
-/// host all-reduce in memory that they share, where they can, and hosts with messages between their leaders;
-/// everything else is Open MPI's.
+/// A communicator on host memory. Operations use MPI's non-blocking calls, and every wait is bounded.
+/// All-reduces use shared memory within a host, where possible, and messages between the hosts' leaders; the
+/// other operations use Open MPI's.
 class MpiCommunicator : public CommunicatorBackend, private PointToPoint {
  public:
-  /// All ranks of the job, which `group` holds. Collective.
+  /// The communicator of all ranks of the job; `group` is theirs. Collective.
   static std::shared_ptr<MpiCommunicator> world(std::shared_ptr<MpiState> state, CommunicatorGroup group);
   ~MpiCommunicator() override;
   MpiCommunicator(const MpiCommunicator&) = delete;
@@ -54,16 +54,16 @@ class MpiCommunicator : public CommunicatorBackend, private PointToPoint {
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
   void synchronize(Stream) override {}
   void interrupt() noexcept override { interrupted_ = true; }
-  void prefer_sleeping_waits(bool computing) noexcept override { behind_ = computing; }
-  std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
-                                                   const std::vector<std::uint64_t>& mine) override {
+  void prefer_sleeping_waits(bool enabled) noexcept override { prefer_sleep_ = enabled; }
+  std::vector<std::vector<std::uint64_t>> host_all_gather(const char* what,
+                                                          const std::vector<std::uint64_t>& mine) override {
     require_open();
-    return group_.tell_all(what, mine);
+    return group_.host_all_gather(what, mine);
   }
 
   void begin_group() override;
   void end_group() override;
-  void drop_group() noexcept override { grouped_.drop(); }
+  void discard_group() noexcept override { grouped_.discard(); }
   bool in_group() const noexcept override { return grouped_.open(); }
 
  private:
@@ -71,25 +71,26 @@ class MpiCommunicator : public CommunicatorBackend, private PointToPoint {
       : state_(std::move(state)), group_(std::move(group)), comm_(comm) {}
 
   void require_open() const;
-  // Runs an operation of the whole group, or keeps it when calls are grouped.
+  // Runs an operation of the whole group, or records it when calls are grouped.
   template <typename Call>
   void collective(const char* operation, Call call);
-  // Starts a message, whose requests it adds to requests_, and waits for it; or keeps it likewise.
+  // Starts a message, adds its requests to requests_ and waits for them; or records it when calls are
+  // grouped.
   template <typename Call>
   void message(const char* operation, int peer, Call call);
 
-  void reduce_to_all(const void* in, void* out, std::size_t count, DataType type, Reduction op);
+  void all_reduce_now(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void gather_in_pieces(const void* in, void* out, std::size_t count, DataType type, std::size_t piece);
   void start_send(const void* buffer, std::size_t bytes, int to, int tag);
   void start_recv(void* buffer, std::size_t bytes, int from, int tag);
 
-  // Starts an operation and waits for it, under the deadline.
+  // Starts an operation and waits for it, within the timeout.
   template <typename Begin>
   void run(Begin begin) {
     start(begin);
     wait();
   }
-  // Starts a part of what wait() waits for.
+  // Starts an operation for which wait() waits later.
   template <typename Begin>
   void start(Begin begin) {
     start(requests_, begin);
@@ -97,36 +98,38 @@ class MpiCommunicator : public CommunicatorBackend, private PointToPoint {
   template <typename Begin>
   void start(Batch& batch, Begin begin) {
     auto& request = batch.emplace_back(MPI_REQUEST_NULL);
-    ++under_way_;
+    ++in_flight_;
     std::optional<Deadline> deadline;
     int const code = call(deadline, [&] { return begin(&request); });
-    if (code != MPI_SUCCESS) give_up(code);
+    if (code != MPI_SUCCESS) fail_mpi(code);
   }
   void wait() { wait(requests_); }
   void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) override;
   void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) override;
-  // Looks for a while, then gives the core away between looks.
+  // Spins for a while, then yields the core between polls.
   void wait(Batch& batch) override;
-  // One call of MPI, alone among this process's threads. A deadline begins at the first wait under it: the
-  // clock is not read on the way of a message.
+  // One call of MPI, while no other thread of this process is in MPI. The deadline starts at the first wait,
+  // so that a message that needs no wait reads no clock.
   template <typename Call>
   int call(std::optional<Deadline>& deadline, Call make) {
-    std::unique_lock lock(state_->calls, std::try_to_lock);
-    if (!lock.owns_lock()) wait_for_turn(lock, deadline);
+    std::unique_lock lock(state_->mpi_mutex, std::try_to_lock);
+    if (!lock.owns_lock()) lock_mpi(lock, deadline);
     require_open();
     return make();
   }
-  void wait_for_turn(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline);
-  // After so many looks.
-  void give_core_away(unsigned looks);
-  // Throws when waiting on is in vain, asked for the nth time.
-  void require_hope(unsigned looks, std::optional<Deadline>& deadline);
-  [[noreturn]] void give_up(int code);
-  // Gives the ranks of each host memory of their own, when all can open it. Collective.
-  void share_memory();
-  std::unique_ptr<SharedSegment> exchange_segment(const std::vector<int>& host, int place, std::size_t bytes);
-  // Called again and again while another rank is waited for in that memory.
-  void be_patient(unsigned looks);
+  void lock_mpi(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline);
+  // `polls`: number of polls so far.
+  void yield_core(unsigned polls);
+  // Throws when the wait was interrupted, the job has failed or the deadline has passed. `polls`: number of
+  // previous calls in this wait.
+  void check_wait(unsigned polls, std::optional<Deadline>& deadline);
+  [[noreturn]] void fail_mpi(int code);
+  // Sets up shared memory for the ranks of each host, if all of them can open it. Collective.
+  void set_up_shared_memory();
+  std::unique_ptr<SharedSegment> exchange_segment(const std::vector<int>& host, int local_rank,
+                                                  std::size_t bytes);
+  // Called repeatedly during a wait in the shared memory.
+  void on_shm_spin(unsigned polls);
 
   MPI_Datatype mpi(DataType type) const { return state_->types->type(type); }
   MPI_Op mpi(DataType type, Reduction op) const { return state_->types->op(type, op); }
@@ -136,19 +139,19 @@ class MpiCommunicator : public CommunicatorBackend, private PointToPoint {
   CommunicatorGroup group_;
   MPI_Comm comm_;
   GroupedCalls grouped_;
-  Batch requests_;             // of what is under way
-  std::size_t under_way_ = 0;  // requests, of messages between hosts too
-  // How to all-reduce, one of them, or none where ranks of a host share no memory: all ranks on one host,
-  // several hosts, one rank on each host.
-  std::unique_ptr<ShmAllReduce> shared_;
-  std::unique_ptr<HierarchicalAllReduce> hosts_;
-  std::unique_ptr<InterHostAllReduce> leaders_;
-  std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // made when first wanted
-  std::unique_ptr<std::byte[]> dropped_;                   // a piece of results that only another rank wants
-  std::optional<Deadline> patient_until_;
+  Batch requests_;             // of the operations in flight
+  std::size_t in_flight_ = 0;  // number of requests, those of messages between hosts included
+  // At most one of the next three is set, for: all ranks on one host; several hosts; one rank on each host.
+  // None if the ranks of a host share no memory.
+  std::unique_ptr<ShmAllReduce> shm_;
+  std::unique_ptr<HierarchicalAllReduce> hierarchical_;
+  std::unique_ptr<InterHostAllReduce> inter_host_;
+  std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // created at the first use
+  std::unique_ptr<std::byte[]> discarded_;  // for a piece of results that only another rank needs
+  std::optional<Deadline> spin_deadline_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};
-  std::atomic<bool> behind_{false};  // prefer_sleeping_waits()
+  std::atomic<bool> prefer_sleep_{false};  // prefer_sleeping_waits()
 };
 
 }  // namespace muster::detail

@@ -23,13 +23,13 @@ bool has_address(const sockaddr& address, const std::string& numeric) {
          numeric == text.data();
 }
 
-std::string interface_with(const std::string& numeric) {
+std::string find_interface(const std::string& numeric) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return {};
   std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> const owner(all, &freeifaddrs);
-  for (auto const* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || !has_address(*one->ifa_addr, numeric)) continue;
-    std::string const name = one->ifa_name;
+  for (auto const* entry = all; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || !has_address(*entry->ifa_addr, numeric)) continue;
+    std::string const name = entry->ifa_name;
     return name.substr(0, name.find(':'));  // a label such as eth0:1 is an address, not an interface
   }
   return {};
@@ -42,13 +42,13 @@ std::string choose_tcp_interface(const std::vector<Hello>& roster, int rank) {
   bool const several =
       std::any_of(roster.begin(), roster.end(), [&](const Hello& other) { return other.host != own.host; });
   if (!several || std::getenv(open_mpi::tcp_interface_variable) != nullptr) return {};
-  auto const name = interface_with(own.address);
+  auto const name = find_interface(own.address);
   if (name.empty()) return {};
   auto const lookup = [](const std::string& variable) -> std::optional<std::string> {
     auto const* value = std::getenv(variable.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
-  if (!open_mpi::advise_tcp_interface(name, lookup).name_it) return {};
+  if (!open_mpi::advise_tcp_interface(name, lookup).should_set) return {};
   setenv(open_mpi::tcp_interface_variable, name.c_str(), 0);
   return name;
 }

@@ -8,9 +8,9 @@
 
 namespace muster::detail {
 
-/// Before MPI_Init, in a job of several hosts: where Open MPI would take interfaces that lead nowhere, names
-/// the one on which the other hosts reach this rank, unless the user or the administrator has chosen. Returns
-/// its name, empty when it has set nothing.
+/// To be called before MPI_Init. In a job of several hosts, where Open MPI would use interfaces that do not
+/// reach the other hosts, sets the one on which the other hosts reach this rank, unless the user or the
+/// administrator has chosen. Returns its name, or an empty text if it set nothing.
 std::string choose_tcp_interface(const std::vector<Hello>& roster, int rank);
 
 }  // namespace muster::detail

@@ -13,19 +13,20 @@ namespace muster::detail {
 class MpiSession {
  public:
   virtual ~MpiSession() = default;
-  /// All ranks on host memory. Collective, once.
+  /// The communicator of all ranks on host memory. Collective; to be called once.
   virtual std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group) = 0;
-  /// Finalizes MPI if the session initialised it. Communicators of it then refuse to work. Collective.
-  virtual void finish(const JobContext& job, const Deadline& deadline) = 0;
+  /// Finalizes MPI if the session initialised it. Its communicators then throw on use. Collective.
+  virtual void finalize(const JobContext& job, const Deadline& deadline) = 0;
 };
 
-/// Whether start_mpi() can be tried: this library has Open MPI, and PMIx starts it here or the program has.
-/// The same on all ranks of a job that was started as one.
+/// Whether start_mpi() can work: this library was built with Open MPI, and PMIx can start it or the program
+/// has initialised it. The same on all ranks of a job that one launcher started.
 bool can_start_mpi();
 
-/// Initialises MPI unless the program did. Collective over the job's ranks, which must have met right before:
-/// MPI_Init waits for all.
-/// @throws Error: environment (MPI was finalized before, or counts other ranks), deadline, system.
+/// Initialises MPI unless the program did. Collective over the job's ranks, which must have passed a barrier
+/// right before: MPI_Init waits for all of them.
+/// @throws Error: environment (MPI was finalized before, or its ranks differ from the job's), deadline,
+/// system.
 std::shared_ptr<MpiSession> start_mpi(const JobContext& job, const Deadline& deadline);
 
 }  // namespace muster::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a communicator come to share memory.
+// Set-up of the memory that ranks of one host share.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,57 +16,58 @@
 namespace muster::detail {
 namespace {
 
-// What a host's leader tells its other ranks: process id, descriptor, device, inode; zeroes when it has no
-// memory to share.
-using Offer = std::array<std::int64_t, 4>;
+// Message of a host leader to the other ranks of its host: process id, descriptor, device, inode; all zero if
+// it has no memory to share.
+using SegmentAddress = std::array<std::int64_t, 4>;
 
-bool wanted() {
+bool shared_memory_enabled() {
   const char* const value = std::getenv("MUSTER_SHARED_MEMORY");
   return value == nullptr || std::string_view(value) != "off";
 }
 
-Offer offer_of(const SharedSegment& segment) {
+SegmentAddress make_address(const SharedSegment& segment) {
   const auto& handle = segment.handle();
   return {getpid(), handle.descriptor, static_cast<std::int64_t>(handle.device),
           static_cast<std::int64_t>(handle.inode)};
 }
 
-std::unique_ptr<SharedSegment> take(const Offer& offer, std::size_t bytes) {
-  if (offer[0] == 0) return nullptr;
-  SharedSegment::Handle const handle{static_cast<int>(offer[1]), static_cast<unsigned long long>(offer[2]),
-                                     static_cast<unsigned long long>(offer[3])};
-  return SharedSegment::open(static_cast<pid_t>(offer[0]), handle, bytes);
+std::unique_ptr<SharedSegment> open_segment(const SegmentAddress& address, std::size_t bytes) {
+  if (address[0] == 0) return nullptr;
+  SharedSegment::Handle const handle{static_cast<int>(address[1]),
+                                     static_cast<unsigned long long>(address[2]),
+                                     static_cast<unsigned long long>(address[3])};
+  return SharedSegment::open(static_cast<pid_t>(address[0]), handle, bytes);
 }
 
 struct HostRanks {
-  std::vector<std::vector<int>> ranks_of;  // each host's ranks; hosts in the order of their lowest
-  std::size_t host = 0;                    // index of this rank's host
+  std::vector<std::vector<int>> by_host;  // each host's ranks; hosts in the order of their lowest rank
+  std::size_t host = 0;                   // index of this rank's host
 
-  const std::vector<int>& here() const { return ranks_of[host]; }
+  const std::vector<int>& local_ranks() const { return by_host[host]; }
   HierarchicalAllReduce::Shape shape() const {
     auto const fewer = [](const auto& one, const auto& other) { return one.size() < other.size(); };
-    auto const [fewest, most] = std::minmax_element(ranks_of.begin(), ranks_of.end(), fewer);
-    return HierarchicalAllReduce::Shape::of(ranks_of.size(), static_cast<int>(fewest->size()),
-                                     static_cast<int>(most->size()));
+    auto const [smallest, largest] = std::minmax_element(by_host.begin(), by_host.end(), fewer);
+    return HierarchicalAllReduce::Shape::choose(by_host.size(), static_cast<int>(smallest->size()),
+                                                static_cast<int>(largest->size()));
   }
-  // The rank of each host at one place among its ranks.
-  std::vector<int> at(int place) const {
+  // The rank of each host with this local rank.
+  std::vector<int> at(int local_rank) const {
     std::vector<int> found;
-    for (const auto& ranks : ranks_of) found.push_back(ranks[static_cast<std::size_t>(place)]);
+    for (const auto& ranks : by_host) found.push_back(ranks[static_cast<std::size_t>(local_rank)]);
     return found;
   }
 };
 
-HostRanks host_ranks(const CommunicatorGroup& group) {
+HostRanks group_by_host(const CommunicatorGroup& group) {
   const auto& roster = group.job().roster;
   std::map<std::pair<std::string_view, std::string_view>, std::size_t> known;
   HostRanks found;
   for (int r = 0; r < group.size(); ++r) {
     const Hello& hello = roster[static_cast<std::size_t>(group.members()[static_cast<std::size_t>(r)])];
     auto const [at, is_new] = known.emplace(
-        std::pair<std::string_view, std::string_view>(hello.host, hello.boot_id), found.ranks_of.size());
-    if (is_new) found.ranks_of.emplace_back();
-    found.ranks_of[at->second].push_back(r);
+        std::pair<std::string_view, std::string_view>(hello.host, hello.boot_id), found.by_host.size());
+    if (is_new) found.by_host.emplace_back();
+    found.by_host[at->second].push_back(r);
     if (r == group.rank()) found.host = at->second;
   }
   return found;
@@ -74,22 +75,24 @@ HostRanks host_ranks(const CommunicatorGroup& group) {
 
 }  // namespace
 
-void MpiCommunicator::share_memory() {
+void MpiCommunicator::set_up_shared_memory() {
   if (size() == 1) return;
-  auto const inside = group_.inside();
-  group_.enter_set_up("setting up");
-  auto const all = host_ranks(group_);
-  auto const& here = all.here();
-  auto const hosts = all.ranks_of.size();
-  auto const local = static_cast<int>(here.size());
-  auto const place = static_cast<int>(std::find(here.begin(), here.end(), rank()) - here.begin());
+  auto const wait_scope = group_.wait_scope();
+  group_.begin_setup("setting up");
+  auto const all = group_by_host(group_);
+  auto const& local_ranks = all.local_ranks();
+  auto const hosts = all.by_host.size();
+  auto const local_size = static_cast<int>(local_ranks.size());
+  auto const local_rank =
+      static_cast<int>(std::find(local_ranks.begin(), local_ranks.end(), rank()) - local_ranks.begin());
   auto const shape = all.shape();
   std::unique_ptr<SharedSegment> segment;
-  bool const alone = hosts == ranks();  // every rank on its host
-  auto const bytes = hosts == 1 ? ShmAllReduce::bytes_for(local) : HierarchicalAllReduce::bytes_for(local, shape);
-  if (!alone) segment = exchange_segment(here, place, bytes);
-  // All or none.
-  int have = alone ? wanted() : segment != nullptr;
+  bool const one_rank_per_host = hosts == ranks();  // every rank has a host of its own
+  auto const bytes =
+      hosts == 1 ? ShmAllReduce::bytes_for(local_size) : HierarchicalAllReduce::bytes_for(local_size, shape);
+  if (!one_rank_per_host) segment = exchange_segment(local_ranks, local_rank, bytes);
+  // All ranks use shared memory, or none does.
+  int have = one_rank_per_host ? shared_memory_enabled() : segment != nullptr;
   run([&](MPI_Request* request) {
     return MPI_Iallreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm_, request);
   });
@@ -97,36 +100,37 @@ void MpiCommunicator::share_memory() {
              have != 0 ? "reduces in shared memory" : "reduces through Open MPI");
   if (have == 0) return;
   if (segment) segment->close_descriptor();
-  auto const patience = [this](unsigned looks) { be_patient(looks); };
+  auto const on_spin = [this](unsigned polls) { on_shm_spin(polls); };
   if (hosts == 1) {
-    shared_ = std::make_unique<ShmAllReduce>(std::move(segment), place, local, state_->yield, patience);
+    shm_ = std::make_unique<ShmAllReduce>(std::move(segment), local_rank, local_size, state_->yield, on_spin);
     return;
   }
   PointToPoint& messages = *this;
-  std::unique_ptr<InterHostAllReduce> lane;
-  if (place < shape.lanes)
-    lane = std::make_unique<InterHostAllReduce>(messages, all.at(place), all.host, size());
-  if (alone) {
-    leaders_ = std::move(lane);
+  std::unique_ptr<InterHostAllReduce> channel;
+  if (local_rank < shape.channels)
+    channel = std::make_unique<InterHostAllReduce>(messages, all.at(local_rank), all.host, size());
+  if (one_rank_per_host) {
+    inter_host_ = std::move(channel);
   } else {
-    hosts_ = std::make_unique<HierarchicalAllReduce>(std::move(segment), place, local, shape, std::move(lane),
-                                              state_->yield, patience);
+    hierarchical_ = std::make_unique<HierarchicalAllReduce>(std::move(segment), local_rank, local_size, shape,
+                                                            std::move(channel), state_->yield, on_spin);
   }
 }
 
-// The leader makes it, the others of the host open it. Null on failure.
-std::unique_ptr<SharedSegment> MpiCommunicator::exchange_segment(const std::vector<int>& host, int place,
+// The host leader creates the segment, the other ranks of the host open it. Null on failure.
+std::unique_ptr<SharedSegment> MpiCommunicator::exchange_segment(const std::vector<int>& host, int local_rank,
                                                                  std::size_t bytes) {
-  Offer offer{};
+  SegmentAddress address{};
   std::unique_ptr<SharedSegment> segment;
-  if (place != 0) {
-    begin_recv(offer.data(), sizeof(offer), host.front(), requests_);
+  if (local_rank != 0) {
+    begin_recv(address.data(), sizeof(address), host.front(), requests_);
     wait();
-    return wanted() ? take(offer, bytes) : nullptr;
+    return shared_memory_enabled() ? open_segment(address, bytes) : nullptr;
   }
-  if (wanted()) segment = SharedSegment::create(bytes);
-  if (segment) offer = offer_of(*segment);
-  for (std::size_t i = 1; i < host.size(); ++i) begin_send(offer.data(), sizeof(offer), host[i], requests_);
+  if (shared_memory_enabled()) segment = SharedSegment::create(bytes);
+  if (segment) address = make_address(*segment);
+  for (std::size_t i = 1; i < host.size(); ++i)
+    begin_send(address.data(), sizeof(address), host[i], requests_);
   wait();
   return segment;
 }

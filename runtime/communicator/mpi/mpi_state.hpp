@@ -12,18 +12,19 @@
 
 namespace muster::detail {
 
-/// What the communicators on MPI share.
+/// State that all MPI communicators share.
 struct MpiState {
   std::unique_ptr<MpiTypes> types;
-  std::atomic<bool> open{true};  ///< false once the job was left: MPI may be finalized
-  bool yield = false;            ///< ranks share cores: give the core away while waiting
-  /// MPI_THREAD_SERIALIZED: held for each call of MPI, none of which waits for another rank but
-  /// MPI_Comm_split. So several threads can work, each on a communicator of its own.
-  std::mutex calls;
-  std::atomic<int> wanting_calls{0};  ///< threads that wait for `calls`: who looks again and again makes room
+  std::atomic<bool> open{true};  ///< false after the job was left: MPI may be finalized
+  bool yield = false;            ///< ranks share cores: yield the core while waiting
+  /// Held during each call of MPI, because of MPI_THREAD_SERIALIZED. Only MPI_Comm_split waits for other
+  /// ranks in a call, so several threads can work, each on a communicator of its own.
+  std::mutex mpi_mutex;
+  /// Threads that wait for `mpi_mutex`; while there are any, a thread that polls yields to them.
+  std::atomic<int> mpi_mutex_waiters{0};
 };
 
 /// MPI's text for an error code.
-std::string mpi_reason(int code);
+std::string mpi_error_text(int code);
 
 }  // namespace muster::detail

@@ -6,7 +6,7 @@
 namespace muster::detail {
 namespace {
 
-// An MPI_User_function: inout = in op inout. Each step is exact in binary32 and rounded once to 16 bits.
+// An MPI_User_function: inout = in op inout. Each step is computed in binary32 and rounded once to 16 bits.
 template <DataType type, Reduction op>
 void reduce(void* in, void* inout, int* length, MPI_Datatype*) {
   const void* const operands[] = {in, inout};
@@ -21,7 +21,7 @@ void create_ops(MPI_Op* ops) {
   MPI_Op_create(&reduce<type, Reduction::product>, 1, &ops[3]);
 }
 
-std::size_t index_of(Reduction op) {
+std::size_t op_index(Reduction op) {
   switch (op) {
     case Reduction::sum:
     case Reduction::average:
@@ -77,7 +77,7 @@ MPI_Datatype MpiTypes::type(DataType type) const {
 }
 
 MPI_Op MpiTypes::op(DataType type, Reduction op) const {
-  auto const index = index_of(op);
+  auto const index = op_index(op);
   if (type == DataType::bfloat16) return bfloat16_[index];
   if (type == DataType::float16) return half_[index];
   MPI_Op const built_in[4] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD};

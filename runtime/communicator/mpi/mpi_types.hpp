@@ -7,13 +7,13 @@
 
 namespace muster::detail {
 
-/// MPI's names for our types and reductions, with types and operations of our own for the 16-bit floats,
-/// which MPI lacks. average maps to the sum; the caller divides.
+/// MPI's types and operations for Muster's. For 16-bit floats, which MPI lacks, they are user-defined.
+/// average maps to the sum; the caller divides.
 class MpiTypes {
  public:
-  /// After MPI_Init.
+  /// To be called after MPI_Init.
   MpiTypes();
-  /// Before MPI_Finalize.
+  /// To be called before MPI_Finalize.
   void free();
 
   MPI_Datatype type(DataType type) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How MPI's communicators begin, are waited for, fail and end.
+// Start, waits, failure and end of MPI communicators.
 #include <mpi.h>
 #include <sched.h>
 
@@ -11,51 +11,53 @@
 namespace muster::detail {
 namespace {
 
-// How often a rank that has its core for itself looks before it gives it away.
+// Polls of a rank with a core of its own before it yields the core.
 constexpr unsigned spins = 200;
 
-// prefer_sleeping_waits(): 100 us are what a link of 10 Gbit/s needs for 125 kB, less than a connection's buffers hold,
-// and a look takes some 5 us.
-constexpr unsigned looks_before_sleep = 2;
-constexpr std::chrono::microseconds sleep_between_looks{100};
+// For prefer_sleeping_waits(). In 100 us a link of 10 Gbit/s moves 125 kB, which a connection's buffers hold;
+// a poll takes some 5 us.
+constexpr unsigned polls_before_sleep = 2;
+constexpr std::chrono::microseconds sleep_between_polls{100};
 
 constexpr int unused_tag = 3;
 
 }  // namespace
 
-std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState> state, CommunicatorGroup group) {
+std::shared_ptr<MpiCommunicator> MpiCommunicator::world(std::shared_ptr<MpiState> state,
+                                                        CommunicatorGroup group) {
   std::shared_ptr<MpiCommunicator> made(
       new MpiCommunicator(std::move(state), std::move(group), MPI_COMM_NULL));
   made->require_open();
-  auto const inside = made->group_.inside();
-  made->group_.enter_set_up("setting up");
+  auto const wait_scope = made->group_.wait_scope();
+  made->group_.begin_setup("setting up");
   auto own = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   try {
     made->run([&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, own.get(), request); });
   } catch (const Error&) {
-    (void)own.release();  // MPI may still write there
+    (void)own.release();  // MPI may still write to it
     throw;
   }
   made->comm_ = *own;
   {
-    std::lock_guard const lock(made->state_->calls);
+    std::lock_guard const lock(made->state_->mpi_mutex);
     MPI_Comm_set_errhandler(made->comm_, MPI_ERRORS_RETURN);
   }
-  made->share_memory();
+  made->set_up_shared_memory();
   return made;
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  // After a failure an operation may still be under way; MPI keeps what it needs until the process ends.
+  // After a failure an operation may still be in flight; its buffers are leaked, because MPI may use them
+  // until the process ends.
   if (broken_ || group_.failed()) {
-    (void)hosts_.release();
-    (void)leaders_.release();
-    (void)dropped_.release();
+    (void)hierarchical_.release();
+    (void)inter_host_.release();
+    (void)discarded_.release();
     (void)reduce_scatter_.release();
     return;
   }
   if (comm_ == MPI_COMM_NULL) return;
-  std::lock_guard const lock(state_->calls);
+  std::lock_guard const lock(state_->mpi_mutex);
   if (state_->open) MPI_Comm_free(&comm_);
 }
 
@@ -65,34 +67,34 @@ void MpiCommunicator::require_open() const {
 
 std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) {
   require_open();
-  // The ranks meet on the control plane first, where who is missing is named.
+  // The ranks meet on the control plane first, which can name the missing ones.
   CommunicatorGroup part = group_.split(color, key);
-  auto const inside = group_.inside();
+  auto const wait_scope = group_.wait_scope();
   auto const made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   Deadline const deadline(group_.timeout());
-  // It makes progress for the operations of other threads too, which get no look meanwhile.
+  // MPI_Comm_split also progresses the operations of other threads, which cannot poll meanwhile.
   auto const code = run_bounded(
       [state = state_, whole = comm_, color, key, made] {
-        std::lock_guard const lock(state->calls);
+        std::lock_guard const lock(state->mpi_mutex);
         return MPI_Comm_split(whole, color, key, made.get());
       },
       deadline, [this] { return group_.failed(); });
   if (!code) {
     broken_ = true;
     group_.check();
-    group_.stalled(deadline.length());
+    group_.fail_stalled(deadline.length());
   }
-  if (*code != MPI_SUCCESS) give_up(*code);
+  if (*code != MPI_SUCCESS) fail_mpi(*code);
   std::shared_ptr<MpiCommunicator> communicator(new MpiCommunicator(state_, std::move(part), *made));
-  communicator->share_memory();
+  communicator->set_up_shared_memory();
   return communicator;
 }
 
 void MpiCommunicator::wait(Batch& batch) {
   std::optional<Deadline> deadline;
   auto next = batch.begin();
-  for (unsigned looks = 0;; ++looks) {
-    // One by one: MPI_Test looks again after it made progress, MPI_Testall does not.
+  for (unsigned polls = 0;; ++polls) {
+    // One by one: MPI_Test tests again after it made progress, MPI_Testall does not.
     int done = 1;
     int const code = call(deadline, [&] {
       int tested = MPI_SUCCESS;
@@ -102,77 +104,76 @@ void MpiCommunicator::wait(Batch& batch) {
       }
       return tested;
     });
-    if (code != MPI_SUCCESS) give_up(code);
+    if (code != MPI_SUCCESS) fail_mpi(code);
     if (done != 0) break;
-    require_hope(looks, deadline);
-    if (state_->yield || looks >= spins || state_->wanting_calls > 0) give_core_away(looks);
+    check_wait(polls, deadline);
+    if (state_->yield || polls >= spins || state_->mpi_mutex_waiters > 0) yield_core(polls);
   }
-  under_way_ -= batch.size();
+  in_flight_ -= batch.size();
   batch.clear();
 }
 
-// A thread that yields a core to one that computes has it back within a scheduler's slice, milliseconds
-// later, and shares it half and half; one that sleeps is woken when it is due and takes what it needs.
-void MpiCommunicator::give_core_away(unsigned looks) {
-  if (behind_ && looks >= looks_before_sleep && state_->wanting_calls == 0) {
-    std::this_thread::sleep_for(sleep_between_looks);
+// A thread that yields its core to a compute thread gets it back after a scheduler slice, milliseconds later,
+// and takes half of its time. A thread that sleeps is woken when it is due and takes only the time it needs.
+void MpiCommunicator::yield_core(unsigned polls) {
+  if (prefer_sleep_ && polls >= polls_before_sleep && state_->mpi_mutex_waiters == 0) {
+    std::this_thread::sleep_for(sleep_between_polls);
   } else {
     sched_yield();
   }
 }
 
-void MpiCommunicator::require_hope(unsigned looks, std::optional<Deadline>& deadline) {
-  // Where others have the core between two looks, few of them make a long time; otherwise reading the clock
-  // would take its part of a short message's time.
-  bool const look_at_clock = state_->yield || looks >= spins;
-  if (look_at_clock) {
+void MpiCommunicator::check_wait(unsigned polls, std::optional<Deadline>& deadline) {
+  // Where other threads run between two polls, a few polls take long. Otherwise reading the clock at every
+  // poll would noticeably slow short messages.
+  bool const read_clock = state_->yield || polls >= spins;
+  if (read_clock) {
     if (!deadline) deadline.emplace(group_.timeout());
-    group_.waiting(*deadline);
+    group_.warn_if_stalled(*deadline);
   }
-  if (!interrupted_ && !group_.failed() && (!look_at_clock || !deadline->passed())) return;
+  if (!interrupted_ && !group_.failed() && (!read_clock || !deadline->passed())) return;
   broken_ = true;
   if (interrupted_) throw Error(ErrorCode::usage, "the operation was interrupted by its own rank");
   group_.check();
-  group_.stalled(group_.timeout());
+  group_.fail_stalled(group_.timeout());
 }
 
-// Whoever has the lock may be in a split that never ends.
-void MpiCommunicator::wait_for_turn(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline) {
-  ++state_->wanting_calls;
-  for (unsigned looks = 0; !lock.try_lock(); ++looks) {
+// The thread that holds the mutex may be in a split that never ends.
+void MpiCommunicator::lock_mpi(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline) {
+  ++state_->mpi_mutex_waiters;
+  for (unsigned polls = 0; !lock.try_lock(); ++polls) {
     sched_yield();
     try {
-      require_hope(looks, deadline);
+      check_wait(polls, deadline);
     } catch (...) {
-      --state_->wanting_calls;
+      --state_->mpi_mutex_waiters;
       throw;
     }
   }
-  --state_->wanting_calls;
+  --state_->mpi_mutex_waiters;
 }
 
-void MpiCommunicator::be_patient(unsigned looks) {
-  if (looks == 0) patient_until_.reset();
-  require_hope(looks, patient_until_);
-  bool const gives_away = state_->yield || looks >= spins || state_->wanting_calls > 0;
-  // The other rank may be waiting for a message that is still under way here: MPI goes on only when it is
-  // called.
-  if (looks % 64 == 63 || (gives_away && under_way_ > 0)) {
-    std::unique_lock const lock(state_->calls, std::try_to_lock);
+void MpiCommunicator::on_shm_spin(unsigned polls) {
+  if (polls == 0) spin_deadline_.reset();
+  check_wait(polls, spin_deadline_);
+  bool const yields = state_->yield || polls >= spins || state_->mpi_mutex_waiters > 0;
+  // The other rank may be waiting for a message that is still in flight here: MPI makes progress only when it
+  // is called.
+  if (polls % 64 == 63 || (yields && in_flight_ > 0)) {
+    std::unique_lock const lock(state_->mpi_mutex, std::try_to_lock);
     int found = 0;
     if (lock.owns_lock()) MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, comm_, &found, MPI_STATUS_IGNORE);
   }
-  if (gives_away) give_core_away(looks);
+  if (yields) yield_core(polls);
 }
 
-// A broken connection shows in MPI first, and on the control plane a moment later with the name of who is
-// gone.
-void MpiCommunicator::give_up(int code) {
+// MPI detects a broken connection first; the control plane follows a moment later and names the lost rank.
+void MpiCommunicator::fail_mpi(int code) {
   broken_ = true;
   Deadline const moment(std::chrono::milliseconds{1000});
   while (!group_.failed() && !moment.passed()) sched_yield();
   group_.check();
-  group_.broke(ErrorCode::system, mpi_reason(code));
+  group_.fail(ErrorCode::system, mpi_error_text(code));
 }
 
 }  // namespace muster::detail

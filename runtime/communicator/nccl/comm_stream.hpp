@@ -9,37 +9,39 @@
 
 namespace muster::detail {
 
-/// A CUDA stream of its own beside the program's, with memory for a communicator and a clock. Nothing here
-/// waits. What CUDA refuses ends the job with its reason, as an operation of the communicator does.
+/// A side stream of CUDA next to the program's streams, with memory for a communicator and timing. No
+/// function waits. An error of CUDA ends the job with its reason, as in an operation of the communicator.
 class CommStream {
  public:
   virtual ~CommStream() = default;
 
   virtual Stream stream() const noexcept = 0;
-  /// What is enqueued on stream() from now on waits for what is enqueued on `other` already.
-  virtual void follow(Stream other) = 0;
-  /// What is enqueued on `other` from now on waits for what is enqueued on stream() already.
-  virtual void lead(Stream other) = 0;
-  /// On stream().
+  /// Work enqueued on stream() from now on waits for the work that `other` has now.
+  virtual void wait_for(Stream other) = 0;
+  /// Work enqueued on `other` from now on waits for the work that stream() has now.
+  virtual void block(Stream other) = 0;
+  /// Enqueues a copy on stream().
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
 
-  /// Loads a CUDA module with kernels of these names, which stays as long as the lane. Once. `module`: a fat
-  /// binary.
+  /// Loads a CUDA module with kernels of these names, which lives as long as this object. To be called once.
+  /// `module`: a fat binary.
   virtual void load_kernels(const void* module, std::span<const char* const> names) = 0;
-  /// Enqueues kernel number `kernel` of these on stream(), with blocks for `elements` (not 0), or fewer that
-  /// take several each. `arguments`: addresses, in the kernel's order.
+  /// Enqueues kernel `kernel`, an index into the loaded names, on stream(), with one thread for each of
+  /// `elements` (not 0) elements, or fewer threads that handle several each. `arguments`: addresses of the
+  /// kernel's arguments, in its order.
   virtual void launch(std::size_t kernel, std::size_t elements, void** arguments) = 0;
 
-  /// GPU memory, zeroed on stream(), from ncclMemAlloc where NCCL has it and registered with the
-  /// communicator. It is freed with the lane.
+  /// GPU memory, zeroed on stream(), from ncclMemAlloc if NCCL has it, and registered with the communicator.
+  /// This object frees it.
   virtual void* allocate(std::size_t bytes) = 0;
-  /// Registers memory of the program's with the communicator, where NCCL can; else nothing happens.
+  /// Registers memory of the program with the communicator, if NCCL can; else does nothing.
   virtual void register_memory(void* memory, std::size_t bytes) = 0;
 
-  /// Puts mark number `mark` where `on` (stream() or the program's) is now; small numbers.
-  virtual void mark(std::size_t mark, Stream on) = 0;
-  /// Seconds between two marks; nothing when one of them was not reached yet.
-  virtual std::optional<double> between(std::size_t begin, std::size_t end) = 0;
+  /// Records event number `event` at the current end of `on`, which is stream() or a stream of the program.
+  /// Events are stored by number, so numbers should be small.
+  virtual void record(std::size_t event, Stream on) = 0;
+  /// Seconds between two recorded events; nothing if one of them was not reached yet.
+  virtual std::optional<double> elapsed(std::size_t begin, std::size_t end) = 0;
 };
 
 }  // namespace muster::detail

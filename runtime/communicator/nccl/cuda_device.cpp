@@ -11,7 +11,7 @@
 namespace muster::detail {
 namespace {
 
-std::string lower(std::string text) {
+std::string to_lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
@@ -21,7 +21,7 @@ void require(const CudaLibrary& cuda, CUresult result) {
   if (result != CUDA_SUCCESS) throw Error(ErrorCode::device, "CUDA says: " + cuda.reason(result));
 }
 
-std::string text_of_uuid(const CUuuid& uuid) {
+std::string format_uuid(const CUuuid& uuid) {
   std::string text = "GPU";
   for (std::size_t i = 0; i < 16; ++i) {
     if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
@@ -30,7 +30,7 @@ std::string text_of_uuid(const CUuuid& uuid) {
   return text;
 }
 
-CudaDevice device_at(const CudaLibrary& cuda, int ordinal) {
+CudaDevice query_device(const CudaLibrary& cuda, int ordinal) {
   CudaDevice device;
   require(cuda, cuda.device_get(&device.handle, ordinal));
   std::array<char, 64> bus{};
@@ -38,15 +38,15 @@ CudaDevice device_at(const CudaLibrary& cuda, int ordinal) {
   device.pci_address = canonical_pci(bus.data());
   CUuuid uuid{};
   require(cuda, cuda.device_get_uuid(&uuid, device.handle));
-  device.uuid = text_of_uuid(uuid);
+  device.uuid = format_uuid(uuid);
   return device;
 }
 
-// Everything after the first dash: a MIG instance's UUID reads "MIG-…" in Slurm and NVML, and CUDA does not
-// say which kind its is.
+// Compares the text after the first dash: Slurm and NVML write a MIG instance's UUID as "MIG-…", and CUDA
+// does not return the kind.
 bool same_uuid(const std::string& a, const std::string& b) {
   auto const tail = [](const std::string& text) {
-    return lower(text.substr(std::min(text.find('-'), text.size())));
+    return to_lower(text.substr(std::min(text.find('-'), text.size())));
   };
   return a.find('-') != std::string::npos && tail(a) == tail(b);
 }
@@ -67,33 +67,34 @@ std::string canonical_pci(const std::string& address) {
   if (std::sscanf(address.c_str(), "%x:%x.%x%n", &bus, &slot, &function, &used) == 3 && used == size) {
     return fmt::format("0000:{:02x}:{:02x}.{:x}", bus, slot, function);
   }
-  return lower(address);
+  return to_lower(address);
 }
 
-CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed, int local_rank) {
+CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed_gpu, int local_rank) {
   require(cuda, cuda.init(0));
   int count = 0;
   require(cuda, cuda.device_get_count(&count));
   if (count == 0) throw Error(ErrorCode::device, "CUDA shows no GPU to this process");
-  if (placed.empty()) {
-    // One visible GPU is this rank's own, whatever its place on the host.
+  if (placed_gpu.empty()) {
+    // A single visible GPU is this rank's own, whatever its local rank.
     int const ordinal = count == 1 ? 0 : local_rank;
     if (ordinal >= count) {
       throw Error(
           ErrorCode::device,
           fmt::format("CUDA shows {} GPUs to local rank {}: start one task per GPU", count, local_rank));
     }
-    return device_at(cuda, ordinal);
+    return query_device(cuda, ordinal);
   }
-  std::string shown;
-  auto const wanted = canonical_pci(placed);
+  std::string visible;
+  auto const target = canonical_pci(placed_gpu);
   for (int i = 0; i < count; ++i) {
-    auto device = device_at(cuda, i);
-    if (device.pci_address == wanted || same_uuid(placed, device.uuid)) return device;
-    shown += (i == 0 ? "" : ", ") + device.pci_address;
+    auto device = query_device(cuda, i);
+    if (device.pci_address == target || same_uuid(placed_gpu, device.uuid)) return device;
+    visible += (i == 0 ? "" : ", ") + device.pci_address;
   }
-  throw Error(ErrorCode::device,
-              fmt::format("CUDA shows only {} to this process (CUDA_VISIBLE_DEVICES, device cgroup)", shown));
+  throw Error(
+      ErrorCode::device,
+      fmt::format("CUDA shows only {} to this process (CUDA_VISIBLE_DEVICES, device cgroup)", visible));
 }
 
 }  // namespace muster::detail

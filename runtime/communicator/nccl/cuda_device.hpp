@@ -7,19 +7,20 @@
 
 namespace muster::detail {
 
-/// A GPU as CUDA shows it to this process.
+/// A GPU that CUDA shows to this process.
 struct CudaDevice {
   CUdevice handle = 0;
   std::string pci_address;  ///< "0000:3b:00.0"
   std::string uuid;         ///< "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 };
 
-/// Starts CUDA and finds the GPU `placed` (PCI address or UUID), or number `local_rank` when that is empty.
-/// @throws Error(ErrorCode::device) whose text is CUDA's reason, or what CUDA shows instead.
-CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed, int local_rank);
+/// Initialises CUDA and finds the GPU `placed_gpu` (PCI address or UUID), or GPU number `local_rank` if that
+/// is empty.
+/// @throws Error(ErrorCode::device) with CUDA's reason, or with the GPUs that CUDA shows instead.
+CudaDevice find_device(const CudaLibrary& cuda, const std::string& placed_gpu, int local_rank);
 
-/// A PCI address in the form that CUDA, NVML and sysfs can be compared in: "0000:3b:00.0" for
-/// "00000000:3B:00.0" and "3b:00.0". What is no PCI address comes back in lower case.
+/// A PCI address in one form, to compare those of CUDA, NVML and sysfs: "0000:3b:00.0" for "00000000:3B:00.0"
+/// and "3b:00.0". Other text is returned in lower case.
 std::string canonical_pci(const std::string& address);
 
 }  // namespace muster::detail

@@ -25,7 +25,7 @@ CudaLibrary::CudaLibrary()
   object.find(event_destroy, MUSTER_SYMBOL(cuEventDestroy));
   object.find(event_record, "cuEventRecord");
   object.find(event_query, "cuEventQuery");
-  // The same function as its second version, which drivers before 12.8 lack.
+  // Equivalent to its _v2, which drivers before 12.8 lack.
   object.find(event_elapsed_time, "cuEventElapsedTime");
   object.find(memcpy_on_device, MUSTER_SYMBOL(cuMemcpyDtoDAsync));
   object.find(memset_bytes, "cuMemsetD8Async");

@@ -9,11 +9,11 @@
 
 namespace muster::detail {
 
-/// The few functions of the CUDA driver that the runtime calls. The driver rather than the CUDA runtime
-/// library: every machine with an NVIDIA driver has it, under one name, whatever CUDA the program was built
-/// with.
+/// The functions of the CUDA driver that the runtime calls. The runtime uses the driver, not the CUDA runtime
+/// library, because every machine with an NVIDIA driver has it under one name, whatever CUDA version the
+/// program was built with.
 struct CudaLibrary {
-  /// libcuda.so.1, or what MUSTER_CUDA_LIBRARY names.
+  /// Loads libcuda.so.1, or the library that MUSTER_CUDA_LIBRARY names.
   /// @throws Error(ErrorCode::device)
   CudaLibrary();
 

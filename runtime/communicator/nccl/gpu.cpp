@@ -16,8 +16,8 @@
 namespace muster::detail {
 namespace {
 
-// How long the process may take to end once the driver holds one of its threads.
-constexpr std::chrono::seconds end_time{2};
+// The time that the process may take to exit when the driver blocks one of its threads.
+constexpr std::chrono::seconds exit_grace{2};
 
 class CudaGpu : public Gpu {
  public:
@@ -29,27 +29,28 @@ class CudaGpu : public Gpu {
   const std::string& nccl_version() const noexcept override { return state_->nccl.version; }
 
   std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group, const Deadline& deadline) override {
-    if (!state_->watch && group.size() > 1 && group.job().plane)
-      state_->watch = std::make_unique<NcclWatchdog>(*state_, NcclWatchdog::pace(group.job()));
+    if (!state_->watchdog && group.size() > 1 && group.job().plane)
+      state_->watchdog = std::make_unique<NcclWatchdog>(*state_, NcclWatchdog::poll_interval(group.job()));
     auto made = NcclCommunicator::init(state_, std::move(group), deadline);
     if (state_->survives) world_ = made;
     return made;
   }
 
-  void survive() noexcept override { state_->survives = true; }
+  void keep_on_failure() noexcept override { state_->survives = true; }
 
   bool can_shrink() const noexcept override {
     return world_ && world_->is_open() && state_->nccl.comm_shrink != nullptr;
   }
 
   std::shared_ptr<CommunicatorBackend> shrink_world(CommunicatorGroup group, const std::vector<int>& lost,
-                                            const Deadline& deadline) override {
-    auto const old = state_->living();
-    auto const old_world = std::move(world_);  // `old` points to it
+                                                    const Deadline& deadline) override {
+    auto const old = state_->open_communicators();
+    auto const old_world = std::move(world_);  // keeps it alive: `old` points to it
     try {
       world_ = NcclCommunicator::shrink(*old_world, std::move(group), lost, deadline);
     } catch (const Error&) {
-      // Its ranks have their old numbers, which the next loss is not told in: the next world is a new one.
+      // The old world cannot be shrunk again, because its rank numbers are out of date: the next world is a
+      // new one.
       state_->abort(old);
       throw;
     }
@@ -57,26 +58,26 @@ class CudaGpu : public Gpu {
     return world_;
   }
 
-  void finish(const Deadline& deadline) override {
-    state_->watch.reset();
-    state_->finish_all(deadline);
+  void finalize(const Deadline& deadline) override {
+    state_->watchdog.reset();
+    state_->finalize_all(deadline);
     state_->open = false;
   }
 
-  void end_all() noexcept override {
-    state_->abort(state_->living());
+  void abort_all() noexcept override {
+    state_->abort(state_->open_communicators());
     world_.reset();
   }
 
-  void abandon() noexcept override {
-    state_->watch.reset();
+  void abort() noexcept override {
+    state_->watchdog.reset();
     state_->open = false;
-    state_->abort(state_->living());
+    state_->abort(state_->open_communicators());
   }
 
  private:
   std::shared_ptr<NcclState> state_;
-  std::shared_ptr<NcclCommunicator> world_;  // when the job survives losses
+  std::shared_ptr<NcclCommunicator> world_;  // set if the job goes on after losing ranks
   CudaDevice device_;
 };
 
@@ -84,61 +85,60 @@ void require_success(const CudaLibrary& cuda, CUresult result) {
   if (result != CUDA_SUCCESS) throw Error(ErrorCode::device, "CUDA says: " + cuda.reason(result));
 }
 
-// The driver's own handlers at the end of the process may wait for the thread that it holds: this one is
-// called before them.
-void end_without_driver() {
+// The driver's exit handlers may wait for the thread that the driver blocks. This handler runs before them.
+void exit_without_driver() {
   on_exit(
       [](int status, void*) {
         std::thread([status] {
-          std::this_thread::sleep_for(end_time);
+          std::this_thread::sleep_for(exit_grace);
           ::_exit(status);
         }).detach();
       },
       nullptr);
 }
 
-// The primary context is the one that the program's CUDA runtime and NCCL use too. The driver has no
-// deadlines: it is waited for from here.
-CudaDevice start_cuda(const std::shared_ptr<NcclState>& state, const std::string& placed, int local_rank,
+// Retains the primary context, which the program's CUDA runtime and NCCL use too. The driver's calls have no
+// deadline, so they run on a second thread.
+CudaDevice start_cuda(const std::shared_ptr<NcclState>& state, const std::string& placed_gpu, int local_rank,
                       const Deadline& deadline) {
   struct Started {
     CudaDevice device;
-    std::exception_ptr wrong;
+    std::exception_ptr failure;
   };
   auto const started = std::make_shared<Started>();
   auto const done = run_bounded(
       [=] {
         try {
-          started->device = find_device(state->cuda, placed, local_rank);
+          started->device = find_device(state->cuda, placed_gpu, local_rank);
           require_success(state->cuda,
                           state->cuda.primary_context_retain(&state->context, started->device.handle));
         } catch (...) {
-          started->wrong = std::current_exception();
+          started->failure = std::current_exception();
         }
         return 0;
       },
       deadline);
   if (!done) {
-    end_without_driver();
+    exit_without_driver();
     throw Error(ErrorCode::device, fmt::format("it did not answer within {}: see nvidia-smi and dmesg there",
-                                               text_of(deadline.length())));
+                                               format_duration(deadline.length())));
   }
-  if (started->wrong) std::rethrow_exception(started->wrong);
+  if (started->failure) std::rethrow_exception(started->failure);
   require_success(state->cuda, state->cuda.context_set_current(state->context));
   return started->device;
 }
 
 }  // namespace
 
-std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank,
+std::shared_ptr<Gpu> open_gpu(const std::string& placed_gpu, int local_rank, const std::string& rank,
                               const Deadline& deadline) {
   try {
-    connect_at_start();
+    set_eager_connect();
     auto state = std::make_shared<NcclState>();
-    auto device = start_cuda(state, placed, local_rank, deadline);
+    auto device = start_cuda(state, placed_gpu, local_rank, deadline);
     return std::make_shared<CudaGpu>(std::move(state), std::move(device));
   } catch (const Error& error) {
-    auto const what = placed.empty() ? "a GPU was asked for" : "its GPU was placed";
+    auto const what = placed_gpu.empty() ? "a GPU was asked for" : "its GPU was placed";
     throw Error(ErrorCode::device,
                 fmt::format("{}: {} but cannot be used: {}; with --device=cpu the job runs without it", rank,
                             what, error.what()));

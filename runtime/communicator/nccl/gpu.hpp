@@ -20,30 +20,33 @@ class Gpu {
   virtual const std::string& uuid() const noexcept = 0;
   virtual const std::string& nccl_version() const noexcept = 0;
 
-  /// All ranks on GPU memory. Collective; bounded by the deadline; operations use `group`'s timeout.
+  /// The communicator of all ranks on GPU memory. Collective, within the deadline; its operations use
+  /// `group`'s timeout.
   virtual std::shared_ptr<CommunicatorBackend> world(CommunicatorGroup group, const Deadline& deadline) = 0;
-  /// Closes the communicators in order; they then refuse to work. Collective.
-  virtual void finish(const Deadline& deadline) = 0;
-  /// The job goes on when ranks are lost: a failure leaves the communicators to the next three functions.
-  virtual void survive() noexcept = 0;
-  /// The world is there and this NCCL can make it smaller (2.27).
+  /// Finalizes the communicators; they then throw on use. Collective.
+  virtual void finalize(const Deadline& deadline) = 0;
+  /// To be called when the job goes on after losing ranks: a failure then aborts no communicator, and the
+  /// next three functions do.
+  virtual void keep_on_failure() noexcept = 0;
+  /// Whether there is a world and this NCCL can shrink it (2.27 or later).
   virtual bool can_shrink() const noexcept = 0;
-  /// What is left of the world without `lost`, ranks of it; all older communicators are aborted. Collective
-  /// over those that are left.
-  virtual std::shared_ptr<CommunicatorBackend> shrink_world(CommunicatorGroup group, const std::vector<int>& lost,
-                                                    const Deadline& deadline) = 0;
-  /// Aborts them; new ones can be made.
-  virtual void end_all() noexcept = 0;
-  /// Aborts them.
-  virtual void abandon() noexcept = 0;
+  /// The world without `lost`, ranks of it. All older communicators are aborted. Collective over the
+  /// remaining ranks.
+  virtual std::shared_ptr<CommunicatorBackend> shrink_world(CommunicatorGroup group,
+                                                            const std::vector<int>& lost,
+                                                            const Deadline& deadline) = 0;
+  /// Aborts all communicators; new ones can be created.
+  virtual void abort_all() noexcept = 0;
+  /// Aborts all communicators, for good.
+  virtual void abort() noexcept = 0;
 };
 
-/// Finds the GPU and makes it the calling thread's current one. `placed` is a PCI address or a UUID ("GPU-…",
-/// "MIG-…"); when it is empty, CUDA's device number `local_rank`.
-/// A GPU that is sick may hold CUDA for ever: bounded by the deadline, and the end of the process then too.
-/// @throws Error(ErrorCode::device) with the GPU, `rank` (as describe_rank() has it) and CUDA's or the
-/// loader's own reason.
-std::shared_ptr<Gpu> open_gpu(const std::string& placed, int local_rank, const std::string& rank,
+/// Finds the GPU and makes its context current in the calling thread. `placed_gpu` is a PCI address or a UUID
+/// ("GPU-…", "MIG-…"); if it is empty, CUDA's device number `local_rank` is used.
+/// A defective GPU may block CUDA forever. The deadline bounds this call; after it the exit of the process is
+/// bounded too.
+/// @throws Error(ErrorCode::device) with `rank` (text of describe_rank()) and CUDA's or the loader's reason.
+std::shared_ptr<Gpu> open_gpu(const std::string& placed_gpu, int local_rank, const std::string& rank,
                               const Deadline& deadline = Deadline(std::chrono::seconds(60)));
 
 }  // namespace muster::detail

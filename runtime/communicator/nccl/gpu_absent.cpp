@@ -6,12 +6,13 @@
 
 namespace muster::detail {
 
-std::shared_ptr<Gpu> open_gpu(const std::string& placed, int, const std::string& rank, const Deadline&) {
+std::shared_ptr<Gpu> open_gpu(const std::string& placed_gpu, int, const std::string& rank, const Deadline&) {
   throw Error(
       ErrorCode::device,
       fmt::format("{}: {}, but this libmuster was built without CUDA: use one built with CUDA and NCCL, or "
                   "--device=cpu",
-                  rank, placed.empty() ? "a GPU was asked for" : "GPU " + placed + " was placed for it"));
+                  rank,
+                  placed_gpu.empty() ? "a GPU was asked for" : "GPU " + placed_gpu + " was placed for it"));
 }
 
 }  // namespace muster::detail

@@ -18,40 +18,43 @@ namespace muster::detail {
 class NcclCommunicator;
 class NcclWatchdog;
 
-/// What the NCCL communicators of a process share.
+/// State that the NCCL communicators of a process share.
 struct NcclState {
   CudaLibrary cuda;
   NcclLibrary nccl;
-  CUcontext context = nullptr;  ///< of this rank's GPU
-  bool open = true;             ///< false once the job was left
-  bool survives = false;        ///< a failure aborts nothing: the communicators may be made smaller
-  std::mutex mutex;             ///< of `all`
-  std::vector<NcclCommunicator*> all;       ///< those that live, so that all can be ended together
-  /// Where NCCL puts new communicators. Its thread may write there late, also after a failure: they stay.
+  CUcontext context = nullptr;         ///< the context of this rank's GPU
+  bool open = true;                    ///< false after the job was left
+  bool keep_on_failure = false;        ///< a failure aborts nothing: the world may be shrunk
+  std::mutex mutex;                    ///< protects `all`
+  std::vector<NcclCommunicator*> all;  ///< all that exist, to end them together
+  /// Memory into which NCCL writes new communicators. NCCL's thread may write late, even after a failure, so
+  /// it is never freed before this state.
   std::vector<std::shared_ptr<ncclComm_t>> slots;
-  /// Once there is a communicator of several ranks.
-  std::unique_ptr<NcclWatchdog> watch;
+  /// Set once a communicator has several ranks.
+  std::unique_ptr<NcclWatchdog> watchdog;
 
   NcclState();
   ~NcclState();
-  std::vector<NcclCommunicator*> living();
+  std::vector<NcclCommunicator*> open_communicators();
 
-  /// Ends all communicators in order, all at once as far as they wait for other ranks.
-  void finish_all(const Deadline& deadline) noexcept;
-  /// Aborts these communicators at once (one can wait for another's, nccl#549) and waits for all together.
+  /// Finalizes all communicators in order; their waits for other ranks run at the same time.
+  void finalize_all(const Deadline& deadline) noexcept;
+  /// Aborts these communicators at the same time, because the abort of one can wait for another's (nccl#549),
+  /// and waits for all of them.
   void abort(const std::vector<NcclCommunicator*>& which) noexcept;
 };
 
-/// A communicator on GPU memory. Initialisation and every wait are non-blocking underneath and bounded; an
-/// error aborts all of the process's communicators, since NCCL's kernels of one can wait for another's.
-class NcclCommunicator : public GroupCollectives, public std::enable_shared_from_this<NcclCommunicator> {
+/// A communicator on GPU memory. It is initialised with NCCL's non-blocking calls, and every wait is bounded.
+/// An error aborts all communicators of the process, because NCCL's kernels of one can wait for another's.
+class NcclCommunicator : public CommunicatorBase, public std::enable_shared_from_this<NcclCommunicator> {
  public:
   /// Collective over the group.
-  static std::shared_ptr<NcclCommunicator> init(std::shared_ptr<NcclState> state, CommunicatorGroup group, const Deadline& deadline);
-  /// What is left of `old` without `lost`, ranks of it. Collective over those that are left, which are
-  /// `group`; what the lost ones were to take part in is given up. `old` stays to be aborted.
-  static std::shared_ptr<NcclCommunicator> shrink(NcclCommunicator& old, CommunicatorGroup group, const std::vector<int>& lost,
-                                      const Deadline& deadline);
+  static std::shared_ptr<NcclCommunicator> init(std::shared_ptr<NcclState> state, CommunicatorGroup group,
+                                                const Deadline& deadline);
+  /// The communicator of `old`'s ranks without `lost`, ranks of `old`. Collective over the remaining ranks,
+  /// which are `group`. Operations of `old` in flight are cancelled. The caller must abort `old`.
+  static std::shared_ptr<NcclCommunicator> shrink(NcclCommunicator& old, CommunicatorGroup group,
+                                                  const std::vector<int>& lost, const Deadline& deadline);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -73,97 +76,103 @@ class NcclCommunicator : public GroupCollectives, public std::enable_shared_from
   void barrier(Stream stream) override;
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
   void synchronize(Stream stream) override { synchronize(stream, Deadline(group_.timeout())); }
-  std::vector<std::vector<std::uint64_t>> tell_all(const char* what,
-                                                   const std::vector<std::uint64_t>& mine) override;
+  std::vector<std::vector<std::uint64_t>> host_all_gather(const char* what,
+                                                          const std::vector<std::uint64_t>& mine) override;
   std::shared_ptr<CommStream> make_stream() override;
 
-  /// The calling thread may be another than the one that joined.
+  /// Makes the GPU's context current; the calling thread need not be the one that joined.
   void make_context_current();
-  /// What CUDA refused ends the job, with `what`.
+  /// Fails the job with `what` and CUDA's reason, unless `result` is success.
   void require_cuda(CUresult result, const char* what);
-  /// A handle, or null where NCCL cannot or will not register this memory: it works without.
+  /// Returns a handle, or null if NCCL cannot or does not register this memory, which it does not need.
   void* register_memory(void* memory, std::size_t bytes);
   void deregister_memory(void* handle) noexcept;
 
   void begin_group() override;
   void end_group() override;
-  void drop_group() noexcept override { grouped_.drop(); }
+  void discard_group() noexcept override { grouped_.discard(); }
   bool in_group() const noexcept override { return grouped_.open(); }
 
-  /// Ends the communicator in order, its peers doing the same; aborts it when that takes longer. In three
-  /// steps, so that several communicators can go through each together.
-  void begin_finish() noexcept;
-  void await_finish(const Deadline& deadline) noexcept;
+  /// Finalizes the communicator while its peers do the same, and aborts it when that takes too long. In three
+  /// steps, so that several communicators can do each step at the same time.
+  void begin_finalize() noexcept;
+  void await_finalize(const Deadline& deadline) noexcept;
   std::optional<BackgroundCall> begin_destroy() noexcept;
   bool is_open() const noexcept { return comm_ != nullptr; }
-  /// Begins to abort the communicator; nothing when it has ended. The caller waits.
+  /// Starts to abort the communicator; nothing if it has ended. The caller waits.
   std::optional<BackgroundCall> begin_abort() noexcept;
 
-  /// By the watch, now and then, in place of a program that waits in CUDA itself for what it enqueued: warns
-  /// of a stall, tells the job what NCCL reports meanwhile and what does not end. When the job has failed and
-  /// its program wants to be told of a loss, aborts, so that the program comes back from there. Nothing while
-  /// the program is in a call of this communicator, which then does all this.
-  std::optional<BackgroundCall> look_after();
+  /// Called regularly by the watchdog while the program may wait for its operation in CUDA itself: warns of a
+  /// stall, and reports NCCL's error or a passed deadline to the job. If the job has failed and the program
+  /// has an on_loss callback, aborts, so that the program's wait returns. Does nothing while the program is
+  /// in a call of this communicator, which then does all this itself.
+  std::optional<BackgroundCall> poll();
 
  private:
   NcclCommunicator(std::shared_ptr<NcclState> state, CommunicatorGroup group);
 
   void require_open() const override;
-  // Enqueues an operation of the whole group, or keeps it when calls are grouped. `call` returns what NCCL
-  // said.
+  // Enqueues an operation of the whole group, or records it when calls are grouped. `call` returns NCCL's
+  // result.
   template <typename Call>
   void collective(const char* operation, Stream stream, Call call);
   template <typename Call>
   void message(const char* operation, int peer, Stream stream, Call call);
-  // NCCL's answer to several calls as one.
+  // Runs `calls` in one group of NCCL's and returns the result of the group.
   template <typename Calls>
-  ncclResult_t as_one(Calls calls);
-  // Enters an operation and hands it to NCCL.
-  template <typename Enter, typename Call>
-  void enqueue(Stream stream, Enter enter, Call call);
-  // What was enqueued last is the watch's from here on.
-  void leave_to_watch(Stream stream);
-  void look_at_pending();
+  ncclResult_t in_nccl_group(Calls calls);
+  // Begins an operation and enqueues it with NCCL.
+  template <typename Begin, typename Call>
+  void enqueue(Stream stream, Begin begin_operation, Call call);
+  // Lets the watchdog monitor the last operation from here on.
+  void hand_to_watchdog(Stream stream);
+  void check_pending();
   std::shared_ptr<ncclComm_t> new_slot();
   void wait_until_ready(ncclResult_t result, const Deadline& deadline);
-  // After a call: waits until NCCL has taken the operation (not until it is done), under the deadline.
-  void accept(ncclResult_t result, const Deadline& deadline) { accept(comm_, result, deadline); }
-  // `shown_by`: the communicator that tells how far NCCL is.
-  void accept(ncclComm_t shown_by, ncclResult_t result, const Deadline& deadline);
-  void accept(ncclResult_t result) { accept(result, Deadline(group_.timeout())); }
+  // After a call: waits until NCCL has enqueued the operation (not until it is complete), within the
+  // deadline.
+  void wait_while_in_progress(ncclResult_t result, const Deadline& deadline) {
+    wait_while_in_progress(comm_, result, deadline);
+  }
+  // `polled`: the communicator that reports NCCL's progress.
+  void wait_while_in_progress(ncclComm_t polled, ncclResult_t result, const Deadline& deadline);
+  void wait_while_in_progress(ncclResult_t result) {
+    wait_while_in_progress(result, Deadline(group_.timeout()));
+  }
   std::string reason(ncclResult_t result) const;
-  // How long the control plane may take to name the rank whose end NCCL reports.
-  static std::chrono::milliseconds moment_for_names(ncclResult_t result);
-  [[noreturn]] void give_up(ncclResult_t result);
-  [[noreturn]] void give_up_waiting(const Deadline& deadline);
+  // How long to wait for the control plane to name the lost rank after this error of NCCL.
+  static std::chrono::milliseconds failure_name_grace(ncclResult_t result);
+  [[noreturn]] void fail_nccl(ncclResult_t result);
+  [[noreturn]] void fail_wait(const Deadline& deadline);
   template <typename Throw>
   [[noreturn]] void abort_all(Throw why);
   void allocate_token();
-  // Of the group; on a stream of its own, so that it waits for nobody's work.
+  // Runs the group's first collective, on a stream of its own, so that it does not wait for other work.
   void first_collective(const Deadline& deadline);
   void synchronize(Stream stream, const Deadline& deadline);
   void abort() noexcept;
-  // Ends the communicator with `how` on another thread and frees what belongs to it.
-  std::optional<BackgroundCall> begin_end(decltype(::ncclCommAbort)* how) noexcept;
+  // Ends the communicator with `close` on another thread and frees its memory.
+  std::optional<BackgroundCall> begin_close(decltype(::ncclCommAbort)* close) noexcept;
 
-  // What the program enqueued last and does not wait for here.
+  // The operation that the program enqueued last, if the program does not wait for it in this class.
   struct Pending {
     Deadline deadline;
-    std::unique_ptr<CommunicatorGroup::Inside> inside;  // once it does not end at once
-    std::optional<Deadline> wrong;          // since NCCL reported an error
-    bool told = false;
+    std::unique_ptr<CommunicatorGroup::WaitScope> wait_scope;  // set at the first poll that finds it running
+    std::optional<Deadline> error_grace;                       // runs since NCCL reported an error
+    bool reported = false;
   };
 
   std::shared_ptr<NcclState> state_;
-  std::recursive_mutex in_use_;  // by the program's thread in all that follows, or by the watch's
+  // Held by the program's thread or the watchdog's while it uses the members below.
+  std::recursive_mutex call_mutex_;
   ncclComm_t comm_ = nullptr;
   CUevent enqueued_ = nullptr;
   std::optional<Pending> pending_;
   Stream grouped_stream_ = nullptr;  // of the last operation in the group
-  ncclResult_t finishing_ = ncclSuccess;
+  ncclResult_t finalize_result_ = ncclSuccess;
   CUdeviceptr token_ = 0;  // one float for the barrier
-  GroupedCalls grouped_;   // each leaves what NCCL said in said_
-  ncclResult_t said_ = ncclSuccess;
+  GroupedCalls grouped_;   // each call stores NCCL's result in nccl_result_
+  ncclResult_t nccl_result_ = ncclSuccess;
 };
 
 }  // namespace muster::detail

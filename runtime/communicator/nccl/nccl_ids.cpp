@@ -14,12 +14,12 @@
 namespace muster::detail {
 namespace {
 
-constexpr int usual_ranks_per_id = 128;
+constexpr int default_ranks_per_id = 128;
 
-ncclUniqueId new_id(const NcclLibrary& library, const CommunicatorGroup& group) {
+ncclUniqueId make_id(const NcclLibrary& library, const CommunicatorGroup& group) {
   ncclUniqueId id;
   ncclResult_t const result = library.get_unique_id(&id);
-  if (result != ncclSuccess) group.broke(ErrorCode::device, library.reason(result, nullptr));
+  if (result != ncclSuccess) group.fail(ErrorCode::device, library.reason(result, nullptr));
   return id;
 }
 
@@ -32,15 +32,14 @@ void append(control::Blob& blob, const ncclUniqueId& id) {
 
 int ranks_per_id() {
   const char* const text = std::getenv("MUSTER_NCCL_RANKS_PER_ID");
-  if (text == nullptr || *text == '\0') return usual_ranks_per_id;
+  if (text == nullptr || *text == '\0') return default_ranks_per_id;
   int number = 0;
   const char* const end = text + std::strlen(text);
   auto const [stop, bad] = std::from_chars(text, end, number);
   if (bad != std::errc{} || stop != end || number < 1) {
     throw Error(
         ErrorCode::environment,
-        fmt::format("MUSTER_NCCL_RANKS_PER_ID='{}' is no number of ranks: unset it, or give 1 or more",
-                    text));
+        fmt::format("MUSTER_NCCL_RANKS_PER_ID='{}' must be an integer of at least 1, or unset", text));
   }
   return number;
 }
@@ -59,11 +58,11 @@ std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const Communi
                                        const Deadline& deadline) {
   int const per_id = ranks_per_id();
   auto const roots = ranks_with_id(group.size(), (group.size() + per_id - 1) / per_id);
-  // Rank 0 also says when its NCCL connects, in a byte in front of its id.
+  // Rank 0 puts a byte in front of its id: lazy_connect() of its NCCL.
   control::Blob mine;
-  if (group.rank() == 0) mine.push_back(connects_later());
+  if (group.rank() == 0) mine.push_back(lazy_connect());
   if (std::find(roots.begin(), roots.end(), group.rank()) != roots.end())
-    append(mine, new_id(library, group));
+    append(mine, make_id(library, group));
 
   control::Blob all = mine;
   const auto& plane = group.job().plane;
@@ -78,16 +77,16 @@ std::vector<ncclUniqueId> exchange_ids(const NcclLibrary& library, const Communi
   }
   // MUSTER_NCCL_RANKS_PER_ID may differ between ranks.
   if (all.size() != 1 + roots.size() * sizeof(ncclUniqueId)) {
-    group.broke(ErrorCode::environment, fmt::format("the NCCL ids came as {} bytes, not as {} ids: set "
-                                                    "MUSTER_NCCL_RANKS_PER_ID alike on all ranks, or nowhere",
-                                                    all.size(), roots.size()));
+    group.fail(ErrorCode::environment, fmt::format("received {} bytes instead of {} NCCL ids: set "
+                                                   "MUSTER_NCCL_RANKS_PER_ID alike on all ranks, or on none",
+                                                   all.size(), roots.size()));
   }
-  if (all.front() != connects_later()) {
-    group.broke(
+  if (all.front() != lazy_connect()) {
+    group.fail(
         ErrorCode::environment,
-        fmt::format("NCCL_RUNTIME_CONNECT is {} here and {} on rank 0, so that NCCL would wait for ever: set "
-                    "it alike on all ranks (also in /etc/nccl.conf and ~/.nccl.conf), or nowhere",
-                    connects_later(), all.front()));
+        fmt::format("NCCL_RUNTIME_CONNECT is {} here and {} on rank 0, so that NCCL would wait forever: set "
+                    "it alike on all ranks (also in /etc/nccl.conf and ~/.nccl.conf), or on none",
+                    lazy_connect(), all.front()));
   }
   std::vector<ncclUniqueId> ids(roots.size());
   std::memcpy(ids.data(), all.data() + 1, all.size() - 1);

@@ -11,14 +11,14 @@
 
 namespace muster::detail {
 
-/// How many ranks meet at one of NCCL's ids, at most: 128, as PyTorch (TORCH_NCCL_RANKS_PER_ROOT,
-/// pytorch#144794), or MUSTER_NCCL_RANKS_PER_ID.
-/// @throws Error(ErrorCode::environment) when that is no number from 1 on.
+/// The most ranks that share one NCCL id: MUSTER_NCCL_RANKS_PER_ID, or 128 as in PyTorch
+/// (TORCH_NCCL_RANKS_PER_ROOT, pytorch#144794).
+/// @throws Error(ErrorCode::environment) when the variable is not an integer of at least 1.
 int ranks_per_id();
 
-/// The ranks that bring an id, in the ids' order: `ids` of them, spread over `size` ranks as
-/// ncclCommInitRankScalable assigns the ranks to ids, so that each id's meeting is held by one of its own
-/// ranks (NCCL User Guide, "Creating a communicator using multiple ncclUniqueIds").
+/// The ranks that create an id, in the order of the ids: `ids` of them, spread over `size` ranks as
+/// ncclCommInitRankScalable assigns ranks to ids, so that each id's root is one of the ranks that use it
+/// (NCCL User Guide, "Creating a communicator using multiple ncclUniqueIds").
 std::vector<int> ranks_with_id(int size, int ids);
 
 /// The same ids on every rank of the group, in the same order. Collective, under the deadline.

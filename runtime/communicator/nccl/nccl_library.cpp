@@ -15,7 +15,7 @@ NcclLibrary::NcclLibrary()
   ncclResult_t const result = get_version(&code);
   if (result != ncclSuccess)
     throw Error(ErrorCode::device,
-                fmt::format("{} does not tell its version: {}", object.file(), get_error_string(result)));
+                fmt::format("{} did not report its version: {}", object.file(), get_error_string(result)));
   version = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
   if (code < NCCL_VERSION(2, 23, 0)) {
     throw Error(ErrorCode::device,
@@ -26,7 +26,7 @@ NcclLibrary::NcclLibrary()
   object.find(comm_init_rank_config, "ncclCommInitRankConfig");
   object.find(comm_init_rank_scalable, "ncclCommInitRankScalable");
   object.find(comm_split, "ncclCommSplit");
-  object.find_if_there(comm_shrink, "ncclCommShrink");
+  object.find_optional(comm_shrink, "ncclCommShrink");
   object.find(comm_get_async_error, "ncclCommGetAsyncError");
   object.find(comm_finalize, "ncclCommFinalize");
   object.find(comm_destroy, "ncclCommDestroy");
@@ -40,10 +40,10 @@ NcclLibrary::NcclLibrary()
   object.find(recv, "ncclRecv");
   object.find(group_start, "ncclGroupStart");
   object.find(group_end, "ncclGroupEnd");
-  object.find_if_there(mem_alloc, "ncclMemAlloc");
-  object.find_if_there(mem_free, "ncclMemFree");
-  object.find_if_there(comm_register, "ncclCommRegister");
-  object.find_if_there(comm_deregister, "ncclCommDeregister");
+  object.find_optional(mem_alloc, "ncclMemAlloc");
+  object.find_optional(mem_free, "ncclMemFree");
+  object.find_optional(comm_register, "ncclCommRegister");
+  object.find_optional(comm_deregister, "ncclCommDeregister");
   if (mem_free == nullptr) mem_alloc = nullptr;
   if (comm_deregister == nullptr) comm_register = nullptr;
 }
@@ -51,7 +51,7 @@ NcclLibrary::NcclLibrary()
 std::string NcclLibrary::reason(ncclResult_t result, ncclComm_t comm) const {
   const char* const last = get_last_error(comm);
   std::string detail = last != nullptr ? last : "";
-  // One line, whatever NCCL wrote.
+  // NCCL's text may have several lines.
   std::replace(detail.begin(), detail.end(), '\n', ' ');
   while (!detail.empty() && detail.back() == ' ') detail.pop_back();
   return detail.empty() ? get_error_string(result) : fmt::format("{} ({})", get_error_string(result), detail);

@@ -7,17 +7,17 @@
 
 #include "shared_object.hpp"
 
-// The oldest NCCL whose interface we use; dependencies.cmake looks for it too.
+// The oldest NCCL whose interface Muster uses; dependencies.cmake requires it too.
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0), "Muster needs NCCL 2.23 or later");
 
 namespace muster::detail {
 
-/// NCCL_SHRINK_ABORT of NCCL 2.27 and later: what is under way is given up first.
+/// NCCL_SHRINK_ABORT of NCCL 2.27 and later: cancels operations in flight first.
 inline constexpr int nccl_shrink_abort = 1;
 
 /// The functions of NCCL that the runtime calls.
 struct NcclLibrary {
-  /// libnccl.so.2, or what MUSTER_NCCL_LIBRARY names.
+  /// Loads libnccl.so.2, or the library that MUSTER_NCCL_LIBRARY names.
   /// @throws Error(ErrorCode::device), also for a library older than 2.23.
   NcclLibrary();
 
@@ -45,7 +45,7 @@ struct NcclLibrary {
   decltype(::ncclRecv)* recv = nullptr;
   decltype(::ncclGroupStart)* group_start = nullptr;
   decltype(::ncclGroupEnd)* group_end = nullptr;
-  // Null where the library has none.
+  // Null if the library lacks them.
   decltype(::ncclMemAlloc)* mem_alloc = nullptr;
   decltype(::ncclMemFree)* mem_free = nullptr;
   decltype(::ncclCommRegister)* comm_register = nullptr;
@@ -54,7 +54,8 @@ struct NcclLibrary {
   /// "2.28.9"
   std::string version;
 
-  /// NCCL's text for a result, with the last detail that it recorded for `comm` (null: for none).
+  /// NCCL's text for a result, with the last error detail that it recorded for `comm` (null: for no
+  /// communicator).
   std::string reason(ncclResult_t result, ncclComm_t comm) const;
 };
 

@@ -10,13 +10,13 @@ namespace {
 
 constexpr const char* variable = "NCCL_RUNTIME_CONNECT";
 
-std::string environment(const char* name) {
+std::string get_env(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
-// NCCL's files hold lines of NAME=VALUE, and of several for one name the first counts.
-std::optional<std::string> in_file(const std::string& path) {
+// NCCL's files have lines NAME=VALUE; the first one for a name counts.
+std::optional<std::string> read_from_file(const std::string& path) {
   std::ifstream file(path);
   std::string const start = std::string(variable) + "=";
   for (std::string line; std::getline(file, line);)
@@ -24,29 +24,29 @@ std::optional<std::string> in_file(const std::string& path) {
   return std::nullopt;
 }
 
-// As NCCL looks for it: the environment, the user's file, the machine's.
-std::optional<std::string> own_setting() {
-  if (std::getenv(variable) != nullptr) return environment(variable);
-  auto users = environment("NCCL_CONF_FILE");
-  if (users.empty()) users = environment("HOME") + "/.nccl.conf";
-  if (auto const value = in_file(users)) return value;
-  return in_file("/etc/nccl.conf");
+// In the order in which NCCL searches: the environment, the user's file, the machine's file.
+std::optional<std::string> configured_value() {
+  if (std::getenv(variable) != nullptr) return get_env(variable);
+  auto user_file = get_env("NCCL_CONF_FILE");
+  if (user_file.empty()) user_file = get_env("HOME") + "/.nccl.conf";
+  if (auto const value = read_from_file(user_file)) return value;
+  return read_from_file("/etc/nccl.conf");
 }
 
-// NCCL takes an empty text for its default, 1, and reads numbers as strtoll does.
-std::uint8_t number(const std::string& text) {
+// NCCL takes an empty text as its default, 1, and parses numbers with strtoll.
+std::uint8_t parse_flag(const std::string& text) {
   return text.empty() || std::strtoll(text.c_str(), nullptr, 0) != 0 ? 1 : 0;
 }
 
 }  // namespace
 
-void connect_at_start() {
-  if (!own_setting()) setenv(variable, "0", 1);
+void set_eager_connect() {
+  if (!configured_value()) setenv(variable, "0", 1);
 }
 
-std::uint8_t connects_later() {
-  auto const own = own_setting();
-  return own ? number(*own) : 1;
+std::uint8_t lazy_connect() {
+  auto const configured = configured_value();
+  return configured ? parse_flag(*configured) : 1;
 }
 
 }  // namespace muster::detail

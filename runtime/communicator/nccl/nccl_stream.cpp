@@ -11,18 +11,18 @@
 namespace muster::detail {
 namespace {
 
-class NcclLane : public CommStream {
+class NcclStream : public CommStream {
  public:
-  NcclLane(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl)
+  NcclStream(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl)
       : state_(std::move(state)), nccl_(std::move(nccl)) {
     nccl_->make_context_current();
     require(cuda().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
-    require(cuda().event_create(&order_, CU_EVENT_DISABLE_TIMING), "no event");
+    require(cuda().event_create(&order_event_, CU_EVENT_DISABLE_TIMING), "no event");
   }
 
-  // What is under way may be stuck, and freeing memory waits for it: then everything stays as it is, and the
-  // process is about to end.
-  ~NcclLane() override {
+  // If the work in flight may be stuck, nothing is freed, because freeing would wait for it; the process is
+  // about to end then.
+  ~NcclStream() override {
     if (std::uncaught_exceptions() > unwinding_) return;
     try {
       nccl_->synchronize(stream_);
@@ -38,16 +38,16 @@ class NcclLane : public CommStream {
       }
     }
     if (module_ != nullptr) cuda().module_unload(module_);
-    for (CUevent const event : marks_) cuda().event_destroy(event);
-    cuda().event_destroy(order_);
+    for (CUevent const event : events_) cuda().event_destroy(event);
+    cuda().event_destroy(order_event_);
     cuda().stream_destroy(stream_);
   }
 
   Stream stream() const noexcept override { return stream_; }
 
-  // One event is enough: a wait takes the moment of its last record (cuStreamWaitEvent).
-  void follow(Stream other) override { order(other, stream_); }
-  void lead(Stream other) override { order(stream_, other); }
+  // One event is enough: cuStreamWaitEvent waits for the event's last record before the call.
+  void wait_for(Stream other) override { order_streams(other, stream_); }
+  void block(Stream other) override { order_streams(stream_, other); }
 
   void copy(void* to, const void* from, std::size_t bytes) override {
     require(cuda().memcpy_on_device(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
@@ -55,8 +55,8 @@ class NcclLane : public CommStream {
             "a copy");
   }
 
-  // The functions are asked for now: with lazy loading a kernel is loaded when it is asked for first, which
-  // may wait for all that runs on the GPU.
+  // Gets the functions now: with lazy loading CUDA loads a kernel when its function is first requested, which
+  // may wait for all work on the GPU.
   void load_kernels(const void* module, std::span<const char* const> names) override {
     nccl_->make_context_current();
     require(cuda().module_load_data(&module_, module),
@@ -71,8 +71,8 @@ class NcclLane : public CommStream {
 
   void launch(std::size_t kernel, std::size_t elements, void** arguments) override {
     constexpr unsigned threads = 256;
-    constexpr std::size_t most_blocks = 4096;  // more than a GPU has room for at a time
-    auto const blocks = static_cast<unsigned>(std::min((elements + threads - 1) / threads, most_blocks));
+    constexpr std::size_t max_blocks = 4096;  // more than a GPU can run at a time
+    auto const blocks = static_cast<unsigned>(std::min((elements + threads - 1) / threads, max_blocks));
     require(cuda().launch_kernel(kernels_.at(kernel), blocks, 1, 1, threads, 1, 1, 0, stream_, arguments,
                                  nullptr),
             "a kernel");
@@ -99,19 +99,19 @@ class NcclLane : public CommStream {
     if (void* const handle = nccl_->register_memory(memory, bytes)) registrations_.push_back(handle);
   }
 
-  void mark(std::size_t mark, Stream on) override {
+  void record(std::size_t event, Stream on) override {
     nccl_->make_context_current();
-    while (marks_.size() <= mark) {
-      CUevent event = nullptr;
-      require(cuda().event_create(&event, CU_EVENT_DEFAULT), "no event");
-      marks_.push_back(event);
+    while (events_.size() <= event) {
+      CUevent created = nullptr;
+      require(cuda().event_create(&created, CU_EVENT_DEFAULT), "no event");
+      events_.push_back(created);
     }
-    require(cuda().event_record(marks_[mark], on), "an event");
+    require(cuda().event_record(events_[event], on), "an event");
   }
 
-  std::optional<double> between(std::size_t begin, std::size_t end) override {
+  std::optional<double> elapsed(std::size_t begin, std::size_t end) override {
     float milliseconds = 0;
-    if (cuda().event_elapsed_time(&milliseconds, marks_.at(begin), marks_.at(end)) != CUDA_SUCCESS)
+    if (cuda().event_elapsed_time(&milliseconds, events_.at(begin), events_.at(end)) != CUDA_SUCCESS)
       return std::nullopt;
     return static_cast<double>(milliseconds) / 1000;
   }
@@ -119,18 +119,18 @@ class NcclLane : public CommStream {
  private:
   const CudaLibrary& cuda() const { return state_->cuda; }
   void require(CUresult result, const char* what) { nccl_->require_cuda(result, what); }
-  void order(Stream first, Stream second) {
+  void order_streams(Stream first, Stream second) {
     nccl_->make_context_current();
-    require(cuda().event_record(order_, first), "an event");
-    require(cuda().stream_wait_event(second, order_, 0), "waiting for an event");
+    require(cuda().event_record(order_event_, first), "an event");
+    require(cuda().stream_wait_event(second, order_event_, 0), "waiting for an event");
   }
 
   std::shared_ptr<NcclState> state_;
   std::shared_ptr<NcclCommunicator> nccl_;
   int unwinding_ = std::uncaught_exceptions();
   CUstream stream_ = nullptr;
-  CUevent order_ = nullptr;
-  std::vector<CUevent> marks_;
+  CUevent order_event_ = nullptr;
+  std::vector<CUevent> events_;
   CUmodule module_ = nullptr;
   std::vector<CUfunction> kernels_;
   std::vector<std::pair<void*, bool>> memory_;
@@ -139,8 +139,9 @@ class NcclLane : public CommStream {
 
 }  // namespace
 
-std::shared_ptr<CommStream> make_nccl_lane(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl) {
-  return std::make_shared<NcclLane>(std::move(state), std::move(nccl));
+std::shared_ptr<CommStream> make_nccl_stream(std::shared_ptr<NcclState> state,
+                                             std::shared_ptr<NcclCommunicator> nccl) {
+  return std::make_shared<NcclStream>(std::move(state), std::move(nccl));
 }
 
 }  // namespace muster::detail

@@ -8,7 +8,8 @@
 
 namespace muster::detail {
 
-/// A lane for the operations of this communicator.
-std::shared_ptr<CommStream> make_nccl_lane(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl);
+/// A side stream for the operations of this communicator.
+std::shared_ptr<CommStream> make_nccl_stream(std::shared_ptr<NcclState> state,
+                                             std::shared_ptr<NcclCommunicator> nccl);
 
 }  // namespace muster::detail

@@ -10,24 +10,24 @@
 
 namespace muster::detail {
 
-/// A thread that looks after the communicators while the program waits in CUDA itself
-/// (cudaStreamSynchronize), where nobody else would see that an operation does not end.
+/// A thread that monitors the communicators while the program waits in CUDA itself (cudaStreamSynchronize),
+/// where nothing else would detect an operation that does not complete.
 class NcclWatchdog {
  public:
   /// `state` outlives it.
-  NcclWatchdog(NcclState& state, std::chrono::milliseconds every);
+  NcclWatchdog(NcclState& state, std::chrono::milliseconds interval);
   ~NcclWatchdog();
   NcclWatchdog(const NcclWatchdog&) = delete;
   NcclWatchdog& operator=(const NcclWatchdog&) = delete;
 
-  /// How often it has to look, so that it is late by no more than a quarter.
-  static std::chrono::milliseconds pace(const JobContext& job);
+  /// The interval between polls: short enough that a warning or a time-out is late by at most a quarter.
+  static std::chrono::milliseconds poll_interval(const JobContext& job);
 
  private:
-  void watch();
+  void run();
 
   NcclState& state_;
-  std::chrono::milliseconds every_;
+  std::chrono::milliseconds interval_;
   std::mutex mutex_;
   std::condition_variable ending_;
   bool ended_ = false;

@@ -13,12 +13,12 @@ extern "C" {
 
 typedef struct muster_communicator muster_communicator;
 
-/* Communicators. The first call of muster_world and of muster_host_world is collective, each muster_split
- * too. Each handle is freed by muster_communicator_free before the job is left. */
+/* Communicators. The first calls of muster_world and muster_host_world are collective, and so is each
+ * muster_split. Free each handle by muster_communicator_free before the job is left. */
 MUSTER_API int muster_world(muster_job* job, muster_communicator** communicator);
 MUSTER_API int muster_host_world(muster_job* job, muster_communicator** communicator);
-/* The ranks of this host, and those of all hosts with this one's local rank: split from the world at the
- * first call, which is collective over all ranks of the job. */
+/* The ranks of this host, and the ranks of all hosts that have this one's local rank. Split from the world by
+ * the first call, which is collective over all ranks of the job. */
 MUSTER_API int muster_intra_node(muster_job* job, muster_communicator** communicator);
 MUSTER_API int muster_inter_node(muster_job* job, muster_communicator** communicator);
 MUSTER_API int muster_split(muster_communicator* communicator, int color, int key,
@@ -46,12 +46,12 @@ enum {
 /* Reductions. */
 enum { MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4 };
 
-/* CommunicatorBackend, as those of muster::Communicator. Counts are in elements of `type`. `stream` is a cudaStream_t
- * on backend "nccl", where the call returns when the operation is enqueued; otherwise it is ignored. */
-/* In place when `in` is `out`; else they are apart. */
+/* Collectives, as those of muster::Communicator. Counts are in elements of `type`. `stream` is a cudaStream_t
+ * on backend "nccl", where a call returns when the operation is enqueued; otherwise it is ignored. */
+/* In place when `in` is `out`; else the two must not overlap. */
 MUSTER_API int muster_all_reduce(muster_communicator* communicator, const void* in, void* out, size_t count,
                                  int type, int reduction, void* stream);
-/* In place at `root`; the others' buffers stay as they are. */
+/* In place at `root`; buffers of other ranks stay unchanged. */
 MUSTER_API int muster_reduce(muster_communicator* communicator, void* buffer, size_t count, int type,
                              int reduction, int root, void* stream);
 MUSTER_API int muster_broadcast(muster_communicator* communicator, void* buffer, size_t count, int type,
@@ -59,14 +59,14 @@ MUSTER_API int muster_broadcast(muster_communicator* communicator, void* buffer,
 /* `all` has room for size × count elements. */
 MUSTER_API int muster_all_gather(muster_communicator* communicator, const void* mine, size_t count, void* all,
                                  int type, void* stream);
-/* Shares of different lengths: counts[r] is rank r's, the same `counts` on every rank; `all` has room for
- * their sum. */
+/* Concatenates shares of different lengths: counts[r] is the length of rank r's, with the same `counts` on
+ * every rank; `all` has room for their sum. */
 MUSTER_API int muster_all_gather_v(muster_communicator* communicator, const void* mine, void* all,
                                    const size_t* counts, int type, void* stream);
 /* `all` has size × count elements, `mine` room for `count`. */
 MUSTER_API int muster_reduce_scatter(muster_communicator* communicator, const void* all, void* mine,
                                      size_t count, int type, int reduction, void* stream);
-/* `in` has size × count elements, as many as `out` has room for; they are apart. Slice r of `out` is this
+/* `in` has size × count elements, `out` has room for as many; they must not overlap. Slice r of `out` is this
  * rank's slice of rank r's `in`. */
 MUSTER_API int muster_all_to_all(muster_communicator* communicator, const void* in, void* out, size_t count,
                                  int type, void* stream);
@@ -74,14 +74,14 @@ MUSTER_API int muster_send(muster_communicator* communicator, const void* buffer
                            int to, void* stream);
 MUSTER_API int muster_recv(muster_communicator* communicator, void* buffer, size_t count, int type, int from,
                            void* stream);
-/* Grouped calls, as muster::CallGroup: operations on the communicator from muster_group_begin on are issued
- * together by muster_group_issue, or forgotten by muster_group_drop; both free the group. */
+/* Grouped calls, as muster::CallGroup: operations on the communicator after muster_group_begin are issued
+ * together by muster_group_issue, or dropped by muster_group_drop. Both free the group. */
 typedef struct muster_group muster_group;
 MUSTER_API int muster_group_begin(muster_communicator* communicator, muster_group** group);
 MUSTER_API int muster_group_issue(muster_group* group);
 MUSTER_API void muster_group_drop(muster_group* group);
 MUSTER_API int muster_communicator_barrier(muster_communicator* communicator, void* stream);
-/* Waits until what was enqueued on `stream` is done, under the operation timeout. */
+/* Waits until the operations on `stream` have completed, at most the operation timeout. */
 MUSTER_API int muster_synchronize(muster_communicator* communicator, void* stream);
 
 #ifdef __cplusplus

@@ -15,28 +15,28 @@ namespace muster {
 class State;
 
 namespace detail {
-class CommunicatorBackend;  // the interface behind which NCCL, Open MPI and a world of one stand
-                    // (runtime/communicator/)
+class CommunicatorBackend;  // implemented by NCCL, Open MPI, the control plane and a world of one
+                            // (runtime/communicator/)
 }
 
 /// A group of ranks and its collectives.
 ///
 /// Every rank of the group calls the same operations in the same order with the same element type and counts.
-/// On backend "nccl" all buffers are GPU memory, operations are enqueued on `stream`, and synchronize(stream)
-/// waits for them, as does CUDA itself: Muster then looks after them from a thread of its own
-/// (docs/failures.md); on "open-mpi", "control-plane" and "alone" buffers are host memory, `stream` is
-/// ignored and the call returns when the result is there. Lengths are those of the spans, in elements; an
-/// operation on none does nothing.
+/// On backend "nccl" all buffers are GPU memory and operations are enqueued on `stream`. synchronize(stream)
+/// waits for them. CUDA's own functions can wait for them too: a thread of Muster then monitors the
+/// operations (docs/failures.md). On "open-mpi", "control-plane" and "alone" buffers are host memory,
+/// `stream` is ignored, and a call returns when the result is there. Lengths are those of the spans, in
+/// elements. An operation on 0 elements does nothing.
 ///
-/// @throws Error, each operation: usage for arguments that make no sense (a rank that is not in the group,
-/// lengths that do not fit, buffers that overlap), before anything is sent, so that the communicator can be
-/// used on; usage naming who called what, where ranks call different operations; deadline when a wait exceeds
-/// JoinOptions::operation_timeout, naming the operation, this rank and host, and, where it can be known, who
-/// is missing; lost_rank; device for what CUDA or NCCL report, system for the rest. After any but the first
-/// the communicator must not be used again.
+/// @throws Error, from each operation. usage: invalid arguments (a rank outside the group, lengths that do
+/// not match, buffers that overlap), found before anything is sent, so that the communicator stays usable.
+/// usage, naming the ranks and their calls: ranks call different operations. deadline: a wait exceeds
+/// JoinOptions::operation_timeout; it names the operation, this rank and host, and, where they can be known,
+/// the missing ranks. lost_rank. device: errors of CUDA or NCCL. system: all others. After any error but the
+/// first kind the communicator must not be used again.
 ///
-/// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator; on
-/// "open-mpi" different communicators may work in different threads at the same time.
+/// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator. On
+/// "open-mpi" different communicators may be used in different threads at the same time.
 class MUSTER_EXPORT Communicator {
  public:
   explicit Communicator(std::shared_ptr<detail::CommunicatorBackend> collectives);
@@ -51,14 +51,14 @@ class MUSTER_EXPORT Communicator {
   void all_reduce(std::span<T> buffer, Reduction op = Reduction::sum, Stream stream = nullptr) {
     all_reduce_bytes(buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, op, stream);
   }
-  /// The same out of place: `out`, as long as `in`, is `in` itself or apart from it.
+  /// The same out of place: `out` has the length of `in`, and is `in` itself or does not overlap it.
   template <Element T>
   void all_reduce(std::span<const T> in, std::span<T> out, Reduction op = Reduction::sum,
                   Stream stream = nullptr) {
     require_equal(in.size(), out.size(), "all_reduce");
     all_reduce_bytes(in.data(), out.data(), in.size(), DataTypeOf<T>::value, op, stream);
   }
-  /// Element-wise reduction over all ranks, in place at `root`. The others' buffers stay as they are.
+  /// Element-wise reduction over all ranks, in place at `root`. Buffers of other ranks stay unchanged.
   template <Element T>
   void reduce(std::span<T> buffer, int root, Reduction op = Reduction::sum, Stream stream = nullptr) {
     reduce_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, op, root, stream);
@@ -75,9 +75,9 @@ class MUSTER_EXPORT Communicator {
     require_factor(mine.size(), all.size(), "all_gather");
     all_gather_bytes(mine.data(), all.data(), mine.size(), DataTypeOf<T>::value, stream);
   }
-  /// Shares of different lengths, one after the other in the order of ranks: counts[r] is rank r's, the same
-  /// `counts` on every rank. mine.size() must be counts[rank()] and all.size() their sum. `mine` may be this
-  /// rank's share of `all`.
+  /// Concatenates shares of different lengths in the order of ranks: counts[r] is the length of rank r's,
+  /// with the same `counts` on every rank. mine.size() must be counts[rank()] and all.size() the sum of
+  /// `counts`. `mine` may be this rank's share of `all`.
   template <Element T>
   void all_gather_v(std::span<const T> mine, std::span<T> all, std::span<const std::size_t> counts,
                     Stream stream = nullptr) {
@@ -85,15 +85,15 @@ class MUSTER_EXPORT Communicator {
     all_gather_v_bytes(mine.data(), all.data(), counts, DataTypeOf<T>::value, stream);
   }
   /// `mine` = this rank's slice of the element-wise reduction of `all`. all.size() must be size() *
-  /// mine.size(). `mine` may be that slice of `all`, whose other slices are left undefined then.
+  /// mine.size(). `mine` may be that slice of `all`; the other slices of `all` are then undefined.
   template <Element T>
   void reduce_scatter(std::span<const T> all, std::span<T> mine, Reduction op = Reduction::sum,
                       Stream stream = nullptr) {
     require_factor(mine.size(), all.size(), "reduce_scatter");
     reduce_scatter_bytes(all.data(), mine.data(), mine.size(), DataTypeOf<T>::value, op, stream);
   }
-  /// Slice r of `out` = this rank's slice of rank r's `in`. Both have size() slices of one length, and are
-  /// apart.
+  /// Slice r of `out` = this rank's slice of rank r's `in`. Both have size() slices of equal length, and do
+  /// not overlap.
   template <Element T>
   void all_to_all(std::span<const T> in, std::span<T> out, Stream stream = nullptr) {
     require_equal(in.size(), out.size(), "all_to_all");
@@ -101,18 +101,19 @@ class MUSTER_EXPORT Communicator {
     all_to_all_bytes(in.data(), out.data(), in.size() / static_cast<std::size_t>(size()),
                      DataTypeOf<T>::value, stream);
   }
-  /// One call matches one recv of `to` from this rank, with the same type and count. `to` is another rank.
+  /// Each call matches one recv on rank `to` from this rank, of the same type and count. `to` is another
+  /// rank.
   template <Element T>
   void send(std::span<const T> buffer, int to, Stream stream = nullptr) {
     send_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, to, stream);
   }
-  /// One call matches one send of `from` to this rank. `from` is another rank.
+  /// Each call matches one send on rank `from` to this rank. `from` is another rank.
   template <Element T>
   void recv(std::span<T> buffer, int from, Stream stream = nullptr) {
     recv_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, from, stream);
   }
-  /// Runs `calls` and then issues the operations that it called on this communicator together, as CallGroup
-  /// does: world.grouped([&] { world.send(…); world.recv(…); }). When `calls` throws, none is issued.
+  /// Runs `calls`, then issues its operations on this communicator together, as CallGroup does:
+  /// world.grouped([&] { world.send(…); world.recv(…); }). When `calls` throws, none is issued.
   template <std::invocable Calls>
   void grouped(Calls&& calls);
 
@@ -120,11 +121,11 @@ class MUSTER_EXPORT Communicator {
   void barrier(Stream stream = nullptr);
 
   /// Ranks with the same color, at least 0, form a new communicator, ordered by (key, rank), on the same
-  /// memory. A collective call on this one.
+  /// memory. Collective over this communicator.
   Communicator split(int color, int key = 0) const;
 
-  /// Waits until the operations enqueued on `stream` are done, watching for errors and the deadline. No-op
-  /// for host backends.
+  /// Waits until the operations on `stream` have completed, and checks for errors and the deadline. Does
+  /// nothing on host backends.
   void synchronize(Stream stream = nullptr);
 
  private:
@@ -149,12 +150,12 @@ class MUSTER_EXPORT Communicator {
   std::shared_ptr<detail::CommunicatorBackend> collectives_;
 };
 
-/// The operations that a communicator is asked for while this lives are issued together by issue(): messages
-/// between ranks in both directions cannot lock each other, and NCCL starts them as one (ncclGroupStart,
-/// ncclGroupEnd). Until then no buffer is read or written, and no error of an operation is told. Ranks that
-/// take part in the same operations of the whole group put them into a group in the same order. Without
-/// issue() the operations are forgotten. barrier, split, synchronize and a second group inside are refused
-/// with Error(ErrorCode::usage).
+/// While a CallGroup exists, operations on its communicator are only recorded; issue() issues them together.
+/// Then sends and receives between ranks in both directions cannot deadlock, and NCCL starts them as one
+/// group (ncclGroupStart, ncclGroupEnd). Before issue() no buffer is read or written, and no operation
+/// reports an error. Ranks that take part in the same operations of the whole group record them in the same
+/// order. Without issue() the operations are dropped. barrier, split, synchronize and a nested group throw
+/// Error(ErrorCode::usage).
 class MUSTER_EXPORT CallGroup {
  public:
   explicit CallGroup(Communicator communicator);
@@ -162,7 +163,7 @@ class MUSTER_EXPORT CallGroup {
   CallGroup(const CallGroup&) = delete;
   CallGroup& operator=(const CallGroup&) = delete;
 
-  /// On host memory: returns when all are done. On "nccl": when all are enqueued.
+  /// On host memory: returns when all operations have completed. On "nccl": when all are enqueued.
   void issue();
 
  private:

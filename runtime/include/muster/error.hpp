@@ -8,30 +8,31 @@
 
 namespace muster {
 
-/// What went wrong, in the terms that a caller can act on. Each maps to one process exit code (exit_code()).
+/// Kinds of errors, by what a caller can do about them. Each maps to one process exit code (exit_code()).
 enum class ErrorCode {
-  usage,        ///< The caller asked for something that makes no sense (bad rank, sizes that do not match).
-  environment,  ///< The job was started in a way that cannot work (no PMIx on several tasks, versions
+  usage,        ///< The caller passed invalid arguments (bad rank, sizes that do not match).
+  environment,  ///< The job was started in a way that cannot work (several tasks without PMIx, versions
                 ///< differ).
   device,       ///< A GPU was placed but CUDA or NCCL cannot use it.
-  deadline,     ///< An awaited rank did not come before the deadline.
-  lost_rank,    ///< A rank of the job ended or broke its connection.
-  system,       ///< The operating system or a library refused (socket, memory, MPI error).
+  deadline,     ///< A rank did not arrive before the deadline.
+  lost_rank,    ///< A rank of the job ended or its connection broke.
+  system,       ///< The operating system or a library failed (socket, memory, MPI error).
 };
 
-/// What libmuster throws; of other exceptions only std::bad_alloc and those that a docstring names. what() is
-/// one line: what happened, where, and what to do about it.
+/// The exception of libmuster. Others are only std::bad_alloc and those that a docstring names. what() is one
+/// line: what happened, where, and what to do about it.
 class MUSTER_EXPORT Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& what, bool repeated = false)
       : std::runtime_error(what), code_(code), reported_elsewhere_(repeated) {}
   ErrorCode code() const noexcept { return code_; }
 
-  /// True when another rank of the job throws the same text and was chosen to say it. A program that wants
-  /// one line for the whole job prints what() only when this is false; it ends with exit_code() either way.
+  /// True when another rank of the job throws the same text and is the one that prints it. A program that
+  /// wants one line for the whole job prints what() only when this is false; it ends with exit_code() either
+  /// way.
   bool reported_elsewhere() const noexcept { return reported_elsewhere_; }
 
-  /// The exit code a program should end with: 75 (EX_TEMPFAIL: a requeue makes sense) for deadline and
+  /// The exit code that a program should end with: 75 (EX_TEMPFAIL: a requeue makes sense) for deadline and
   /// lost_rank, 69 (EX_UNAVAILABLE) for device, 64 (EX_USAGE) for usage, 78 (EX_CONFIG) for environment, 71
   /// (EX_OSERR) for system. Values from BSD sysexits.h.
   int exit_code() const noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything a program that links libmuster needs.
+// All headers that a program linked with libmuster needs.
 #pragma once
 
 #include "muster/average.hpp"

@@ -11,9 +11,9 @@ namespace muster {
 ///
 ///     muster::Span const span("forward");
 ///
-/// Names over 46 bytes are cut. Spans of a thread lie inside one another, at most 32 deep together with the
-/// runtime's own; deeper ones are counted as dropped. It ends on the thread that began it. Without a timeline
-/// it costs one comparison. Thread-safe; may be used before join() and after leave(), where it does nothing.
+/// Names are cut to 46 bytes. Spans of a thread are nested, at most 32 deep together with the runtime's own;
+/// deeper ones are counted as dropped. A span ends on the thread that began it. Without a timeline it costs
+/// one comparison. Thread-safe. May be used before join() and after leave(), where it does nothing.
 class MUSTER_EXPORT Span {
  public:
   explicit Span(std::string_view name) noexcept;

@@ -34,14 +34,14 @@ struct MUSTER_EXPORT half {
 
 enum class DataType { float32, float64, bfloat16, float16, int8, uint8, int32, uint32, int64, uint64 };
 
-/// average divides the sum by the communicator's size; for integers it rounds towards zero. On NCCL 16-bit
+/// average divides the sum by the communicator's size; for integers it rounds towards zero. On NCCL, 16-bit
 /// floats are multiplied by 1/size before they are added. Integer sums and products wrap around in the
 /// element type.
 enum class Reduction { sum, average, min, max, product };
 
-/// Of one element, in bytes.
+/// Size of one element in bytes.
 MUSTER_EXPORT std::size_t size_of(DataType type) noexcept;
-/// "float32", as in the enumeration.
+/// The enumerator's name, such as "float32".
 MUSTER_EXPORT const char* name_of(DataType type) noexcept;
 
 /// DataTypeOf<T>::value: the DataType of a C++ type.
@@ -88,7 +88,7 @@ struct DataTypeOf<std::uint64_t> {
   static constexpr DataType value = DataType::uint64;
 };
 
-/// A type that a communicator can carry.
+/// An element type of communicators.
 template <typename T>
 concept Element = requires {
   { DataTypeOf<T>::value } -> std::convertible_to<DataType>;

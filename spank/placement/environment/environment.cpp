@@ -15,7 +15,7 @@ void append(std::string& list, const std::string& item) {
   list += item;
 }
 
-/// Works with verbs, so that NCCL and UCX can be told its name.
+/// True if the NIC works with verbs, so that NCCL and UCX accept its name.
 bool has_verbs(const PlacedNic& nic) {
   return !nic.name.empty() && nic.kind != NicKind::efa && nic.kind != NicKind::slingshot &&
          nic.kind != NicKind::ethernet;
@@ -29,15 +29,15 @@ std::string verbs_devices(const std::vector<PlacedNic>& nics) {
   return list;
 }
 
-/// The GPUs that CUDA should show the task; empty: cannot be said, or what is set already stays.
+/// The GPUs that CUDA should show the task; an empty value: unknown, or the existing variable stays.
 Variable visible_devices(const TaskPlacement& task, const JobFacts& facts) {
   const std::vector<PlacedGpu>& shown = facts.shown_gpus ? *facts.shown_gpus : task.gpus;
-  const std::string whose =
+  const std::string owner =
       shown.size() == task.gpus.size() ? "the task's GPUs" : "the step's GPUs on this node";
-  Variable variable{"CUDA_VISIBLE_DEVICES", "", whose + " by UUID"};
+  Variable variable{"CUDA_VISIBLE_DEVICES", "", owner + " by UUID"};
   const auto is_instance = [](const PlacedGpu& gpu) { return gpu.mig; };
   if (!facts.shown_gpus && std::any_of(shown.begin(), shown.end(), is_instance)) return variable;
-  const bool named =
+  const bool have_uuids =
       std::all_of(shown.begin(), shown.end(), [](const PlacedGpu& gpu) { return !gpu.uuid.empty(); });
   std::vector<PciAddress> visible = facts.visible_gpus;
   if (visible.empty()) {
@@ -45,13 +45,13 @@ Variable visible_devices(const TaskPlacement& task, const JobFacts& facts) {
   }
   std::sort(visible.begin(), visible.end());
   const auto index = [&](const PlacedGpu& gpu) { return std::find(visible.begin(), visible.end(), gpu.pci); };
-  const bool counted = std::all_of(shown.begin(), shown.end(),
-                                   [&](const PlacedGpu& gpu) { return index(gpu) != visible.end(); });
-  if (!named && !counted) return {variable.name, "", ""};
-  const bool by_index = counted && (facts.gpus_by_index || !named);
+  const bool have_indices = std::all_of(shown.begin(), shown.end(),
+                                        [&](const PlacedGpu& gpu) { return index(gpu) != visible.end(); });
+  if (!have_uuids && !have_indices) return {variable.name, "", ""};
+  const bool by_index = have_indices && (facts.gpus_by_index || !have_uuids);
   if (by_index) {
-    variable.reason = whose + " by index in PCI order among the " + std::to_string(visible.size()) +
-                      " that it can open" + (named ? "" : "; UUIDs unknown");
+    variable.reason = owner + " by index in PCI order among the " + std::to_string(visible.size()) +
+                      " that it can open" + (have_uuids ? "" : "; UUIDs unknown");
   }
   for (const auto& gpu : shown)
     append(variable.value, by_index ? std::to_string(index(gpu) - visible.begin()) : gpu.uuid);
@@ -64,9 +64,9 @@ void add_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<V
     if (!visible.value.empty()) variables.push_back(visible);
     variables.push_back({"CUDA_DEVICE_ORDER", "PCI_BUS_ID", "indices count in PCI order, not by speed"});
   }
-  // NCCL wants one list for all of its ranks on a node and picks the nearest of it for each GPU itself; with
-  // lists that differ it builds broken rings (its maintainers in NVIDIA/nccl#1478; nv-legate/legate#528). UCX
-  // takes one per process.
+  // NCCL needs the same list on all ranks of a node and chooses the nearest NIC of it for each GPU itself.
+  // With lists that differ it builds broken rings (its maintainers in NVIDIA/nccl#1478;
+  // nv-legate/legate#528). UCX takes one list per process.
   const std::string node_devices = verbs_devices(task.node_nics);
   const std::string devices = verbs_devices(task.nics);
   const std::string& socket = facts.socket_interface;
@@ -118,7 +118,8 @@ void add_tensorflow(const JobFacts& facts, std::vector<Variable>& variables) {
                        "every rank's node, ports " + facts.ports.origin});
 }
 
-/// JAX under Slurm takes the GPU that has the number of the local rank, of those that CUDA shows.
+/// Without this variable, JAX under Slurm takes the GPU whose index among those that CUDA shows is the local
+/// rank.
 void add_jax_devices(const TaskPlacement& task, const JobFacts& facts, std::vector<Variable>& variables) {
   auto count = static_cast<long>(task.gpus.size());
   long first = facts.first_own;
@@ -127,7 +128,7 @@ void add_jax_devices(const TaskPlacement& task, const JobFacts& facts, std::vect
     count = shown->empty() ? 0 : 1 + std::count(shown->begin(), shown->end(), ',');
     first = 0;
   } else if (in_instances && (!facts.shown_gpus || facts.shown_gpus->empty())) {
-    return;  // CUDA chooses an instance, and Slurm has not named them
+    return;  // CUDA chooses an instance, and Slurm has not listed them
   }
   std::string ids;
   for (long id = first; id < first + count; ++id) append(ids, std::to_string(id));
@@ -135,14 +136,14 @@ void add_jax_devices(const TaskPlacement& task, const JobFacts& facts, std::vect
     variables.push_back({"JAX_LOCAL_DEVICE_IDS", ids, "the task's GPUs among those that CUDA shows it"});
 }
 
-void add_mirror(const TaskPlacement& task, std::vector<Variable>& variables) {
+void add_muster_variables(const TaskPlacement& task, std::vector<Variable>& variables) {
   std::string gpus;
   for (const auto& gpu : task.gpus) append(gpus, gpu.pci.to_string());
   std::string memory;
   for (const int domain : task.memory) append(memory, std::to_string(domain));
   std::string nics;
   for (const auto& nic : task.nics) append(nics, nic.label + ":" + std::to_string(nic.port));
-  variables.push_back({"MUSTER_VERSION", MUSTER_VERSION, "who made this placement"});
+  variables.push_back({"MUSTER_VERSION", MUSTER_VERSION, "the version that made this placement"});
   variables.push_back({"MUSTER_GPUS", gpus, "PCI addresses of the task's GPUs"});
   variables.push_back({"MUSTER_CPUS", task.cpus.to_list(), "the task's CPUs"});
   variables.push_back({"MUSTER_MEMORY", memory, "NUMA domains that memory is preferred on"});
@@ -168,7 +169,7 @@ std::vector<Variable> derive_environment(const TaskPlacement& task, const JobFac
   add_job(facts, variables);
   add_jax_devices(task, facts, variables);
   add_tensorflow(facts, variables);
-  add_mirror(task, variables);
+  add_muster_variables(task, variables);
   return variables;
 }
 
@@ -192,8 +193,8 @@ const Setting* find(const std::vector<Setting>& settings, const std::string& nam
   return at == settings.end() ? nullptr : &*at;
 }
 
-/// A profile's word on a variable that the user left open.
-void follow_profile(const Setting& profile, const Setting* shadowed, EnvironmentChange& change) {
+/// Applies a profile's setting for a variable that the user has not set.
+void apply_profile(const Setting& profile, const Setting* shadowed, EnvironmentChange& change) {
   if (!profile.value) {
     change.left_out.push_back({profile.name, "", "left alone: " + profile.file, Origin::profile});
     return;
@@ -206,23 +207,24 @@ void follow_profile(const Setting& profile, const Setting* shadowed, Environment
   change.set.push_back({profile.name, *profile.value, reason, Origin::profile});
 }
 
-/// One variable that does not come from the environment. derived: null where only a profile names it.
-void decide(const std::string& name, const Variable* derived, const Configured& configured,
-            EnvironmentChange& change) {
-  const Setting* nccl = find(configured.nccl_conf, name);
-  if (const Setting* own = find(configured.user_files, name))
+/// Decides one variable that the environment does not have. derived: null if only a profile sets the
+/// variable.
+void decide_variable(const std::string& name, const Variable* derived, const FileSettings& file_settings,
+                     EnvironmentChange& change) {
+  const Setting* nccl = find(file_settings.nccl_conf, name);
+  if (const Setting* own = find(file_settings.user_files, name))
     change.kept.push_back({name, own->value.value_or(""), "set in " + own->file, Origin::user_file});
-  else if (const Setting* profile = find(configured.profiles, name))
-    follow_profile(*profile, nccl, change);
+  else if (const Setting* profile = find(file_settings.profiles, name))
+    apply_profile(*profile, nccl, change);
   else if (nccl != nullptr)
     change.kept.push_back({name, nccl->value.value_or(""), "set in " + nccl->file, Origin::nccl_conf});
   else
     change.set.push_back(*derived);
 }
 
-/// What `text` says of each variable that is not ours, separated by commas.
+/// Joins the texts of all variables but MUSTER_* with commas.
 template <typename Text>
-std::string listed(const std::vector<Variable>& variables, Text text) {
+std::string join_texts(const std::vector<Variable>& variables, Text text) {
   std::string list;
   for (const auto& variable : variables)
     if (!variable.name.starts_with("MUSTER_")) append(list, text(variable));
@@ -231,28 +233,28 @@ std::string listed(const std::vector<Variable>& variables, Text text) {
 
 }  // namespace
 
-std::set<std::string> set_by_outer_step(const Lookup& lookup) {
-  const auto names = split_names(lookup("MUSTER_SET").value_or(""));
-  const auto sums = split_names(lookup("MUSTER_SET_SUMS").value_or(""));
+std::set<std::string> set_by_outer_step(const GetEnv& get_env) {
+  const auto names = split_names(get_env("MUSTER_SET").value_or(""));
+  const auto sums = split_names(get_env("MUSTER_SET_SUMS").value_or(""));
   std::set<std::string> unchanged;
   for (std::size_t i = 0; i < std::min(names.size(), sums.size()); ++i)
-    if (const auto value = lookup(names[i]); value && sums[i] == hexadecimal(checksum(*value)))
+    if (const auto value = get_env(names[i]); value && sums[i] == hexadecimal(checksum(*value)))
       unchanged.insert(names[i]);
   return unchanged;
 }
 
-EnvironmentChange decide_environment(const std::vector<Variable>& derived, const Lookup& lookup,
+EnvironmentChange decide_environment(const std::vector<Variable>& derived, const GetEnv& get_env,
                                      const std::vector<std::string>& not_from_user,
-                                     const Configured& configured) {
+                                     const FileSettings& file_settings) {
   EnvironmentChange change;
-  auto replaceable = set_by_outer_step(lookup);
+  auto replaceable = set_by_outer_step(get_env);
   replaceable.insert(not_from_user.begin(), not_from_user.end());
   const auto decide_one = [&](const std::string& name, const Variable* variable) {
-    const auto found = replaceable.contains(name) ? std::nullopt : lookup(name);
+    const auto found = replaceable.contains(name) ? std::nullopt : get_env(name);
     if (found)
       change.kept.push_back({name, *found, "set already", Origin::user});
     else
-      decide(name, variable, configured, change);
+      decide_variable(name, variable, file_settings, change);
   };
   std::set<std::string> seen;
   for (const auto& variable : derived) {
@@ -262,14 +264,14 @@ EnvironmentChange decide_environment(const std::vector<Variable>& derived, const
     else
       decide_one(variable.name, &variable);
   }
-  for (const auto& setting : configured.profiles)
+  for (const auto& setting : file_settings.profiles)
     if (!seen.contains(setting.name)) decide_one(setting.name, nullptr);
-  const auto name_of = [](const Variable& variable) { return variable.name; };
-  const auto sum_of = [](const Variable& variable) { return hexadecimal(checksum(variable.value)); };
-  change.set.push_back({"MUSTER_SET", listed(change.set, name_of), "the variables set by this step"});
-  change.set.push_back({"MUSTER_SET_SUMS", listed(change.set, sum_of), "their values' checksums"});
+  const auto to_name = [](const Variable& variable) { return variable.name; };
+  const auto to_checksum = [](const Variable& variable) { return hexadecimal(checksum(variable.value)); };
+  change.set.push_back({"MUSTER_SET", join_texts(change.set, to_name), "the variables set by this step"});
+  change.set.push_back({"MUSTER_SET_SUMS", join_texts(change.set, to_checksum), "their values' checksums"});
   change.set.push_back(
-      {"MUSTER_KEPT", listed(change.kept, name_of), "the variables found set and left alone"});
+      {"MUSTER_KEPT", join_texts(change.kept, to_name), "the variables found set and left alone"});
   return change;
 }
 

@@ -8,10 +8,9 @@
 
 namespace muster::placement {
 
-/// The variables that NCCL would take from a file, as setEnvFile() of its src/misc/param.cc reads it: one
-/// NAME=VALUE a line without any white space removed, lines that begin with # or have no = passed over, the
-/// first of a name counting. Reads regular files of up to 64 KiB; one that is not there or not readable has
-/// no variables.
+/// The variables that NCCL would read from a file, by the rules of setEnvFile() in its src/misc/param.cc: one
+/// NAME=VALUE a line, with white space kept. Lines that begin with # or have no = are skipped. The first line
+/// of a name counts. Reads regular files of up to 64 KiB; any other file has no variables.
 std::vector<Setting> read_nccl_conf(const std::string& path);
 
 }  // namespace muster::placement

@@ -22,7 +22,8 @@ bool is_variable_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-std::vector<std::string> patterns_of(const toml::node& value, const std::string& file, std::string_view key) {
+std::vector<std::string> parse_patterns(const toml::node& value, const std::string& file,
+                                        std::string_view key) {
   std::vector<std::string> patterns;
   if (const auto* one = value.as_string()) patterns.push_back(one->get());
   if (const auto* list = value.as_array())
@@ -30,20 +31,20 @@ std::vector<std::string> patterns_of(const toml::node& value, const std::string&
       if (const auto* one = item.as_string()) patterns.push_back(one->get());
   const auto* list = value.as_array();
   if (patterns.empty() || (list != nullptr && list->size() != patterns.size()))
-    reject(file, value.source(), std::string(key) + " wants a text or a list of texts, such as \"gpu*\"");
+    reject(file, value.source(), std::string(key) + " must be a text or a list of texts, such as \"gpu*\"");
   return patterns;
 }
 
-Condition condition_of(std::string_view key, const toml::node& value, const std::string& file) {
+Condition parse_condition(std::string_view key, const toml::node& value, const std::string& file) {
   const auto at = std::find(match_keys.begin(), match_keys.end(), key);
   if (at == match_keys.end())
     reject(file, value.source(),
            "[match] has no key '" + std::string(key) +
                "': use cluster, partition, feature, instance, vendor or chassis");
-  return {static_cast<MatchKey>(at - match_keys.begin()), patterns_of(value, file, key)};
+  return {static_cast<MatchKey>(at - match_keys.begin()), parse_patterns(value, file, key)};
 }
 
-Setting setting_of(std::string_view name, const toml::node& value, const std::string& file) {
+Setting parse_setting(std::string_view name, const toml::node& value, const std::string& file) {
   const std::string text(name);
   if (!is_variable_name(name)) reject(file, value.source(), "'" + text + "' is not the name of a variable");
   if (name.starts_with("MUSTER_")) reject(file, value.source(), text + " is Muster's own");
@@ -52,10 +53,10 @@ Setting setting_of(std::string_view name, const toml::node& value, const std::st
     return {text, string->get(), file};
   if (const auto* boolean = value.as_boolean(); boolean != nullptr && !boolean->get())
     return {text, std::nullopt, file};
-  reject(file, value.source(), text + " wants a text in quotes, or false to leave the variable alone");
+  reject(file, value.source(), text + " must be a text in quotes, or false to leave the variable alone");
 }
 
-Profile profile_of(const toml::table& document, const std::string& file) {
+Profile to_profile(const toml::table& document, const std::string& file) {
   Profile profile{file, {}, {}};
   for (const auto& [key, value] : document) {
     const auto* table = value.as_table();
@@ -63,12 +64,12 @@ Profile profile_of(const toml::table& document, const std::string& file) {
       reject(file, value.source(), std::string(key.str()) + " is not known: use [match] and [environment]");
     for (const auto& [name, item] : *table) {
       if (key == "match")
-        profile.conditions.push_back(condition_of(name.str(), item, file));
+        profile.conditions.push_back(parse_condition(name.str(), item, file));
       else
-        profile.settings.push_back(setting_of(name.str(), item, file));
+        profile.settings.push_back(parse_setting(name.str(), item, file));
     }
   }
-  // What is in memory is needed in the end only; what asks files comes last.
+  // matches() stops at the first condition that fails, so the keys that need file accesses come last.
   std::sort(profile.conditions.begin(), profile.conditions.end(),
             [](const Condition& a, const Condition& b) { return a.key < b.key; });
   return profile;
@@ -78,20 +79,20 @@ Profile profile_of(const toml::table& document, const std::string& file) {
 
 Profile parse_profile(const std::string& text, const std::string& file) {
   try {
-    return profile_of(read_toml(text), file);
-  } catch (const NotToml& error) {
+    return to_profile(read_toml(text), file);
+  } catch (const TomlError& error) {
     throw Error(file + (error.line() > 0 ? ", line " + std::to_string(error.line()) : "") + ": " +
                 error.what());
   }
 }
 
-bool matches(const Profile& profile, const Identity& identity) {
+bool matches(const Profile& profile, const GetMatchValues& get_values) {
   return std::all_of(profile.conditions.begin(), profile.conditions.end(), [&](const Condition& condition) {
-    const auto words = identity(condition.key);
-    return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    const auto values = get_values(condition.key);
+    return std::any_of(values.begin(), values.end(), [&](const std::string& value) {
       return std::any_of(
           condition.patterns.begin(), condition.patterns.end(),
-          [&](const std::string& pattern) { return fnmatch(pattern.c_str(), word.c_str(), 0) == 0; });
+          [&](const std::string& pattern) { return fnmatch(pattern.c_str(), value.c_str(), 0) == 0; });
     });
   });
 }

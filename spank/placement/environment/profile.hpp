@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The administrator's profiles: which variables the jobs of which nodes get. Format: docs/man/muster.conf.5.
+// The administrator's profiles: environment variables for jobs on selected nodes. Format:
+// docs/man/muster.conf.5.
 #pragma once
 
 #include <array>
@@ -12,33 +13,33 @@
 
 namespace muster::placement {
 
-/// What a profile may be matched by.
+/// The keys of a profile's [match] table.
 enum class MatchKey { cluster, partition, feature, instance, vendor, chassis };
 constexpr std::array<std::string_view, 6> match_keys = {"cluster",  "partition", "feature",
                                                         "instance", "vendor",    "chassis"};
 
 struct Condition {
   MatchKey key = MatchKey::cluster;
-  std::vector<std::string> patterns;  ///< globs as of fnmatch(3); one that fits is enough
+  std::vector<std::string> patterns;  ///< globs of fnmatch(3); one must match
 };
 
 struct Profile {
   std::string file;
-  std::vector<Condition> conditions;  ///< all must hold; none: the profile is for every node
+  std::vector<Condition> conditions;  ///< all must hold; without any, the profile applies to every node
   std::vector<Setting> settings;
 };
 
-/// Reads one profile, TOML. file: its name, for messages. Throws Error with one line for what is not TOML or
-/// not known.
+/// Parses one profile, a TOML document. file: its name, for messages. Throws Error with one line for invalid
+/// TOML and for unknown keys.
 Profile parse_profile(const std::string& text, const std::string& file);
 
-/// What this node and job are under a key: no, one or several words.
-using Identity = std::function<std::vector<std::string>(MatchKey)>;
+/// Returns the values of this node and job for a key: none, one or several.
+using GetMatchValues = std::function<std::vector<std::string>(MatchKey)>;
 
-/// Asks `identity` only for the keys that the profile names, and stops at the first that does not fit.
-bool matches(const Profile& profile, const Identity& identity);
+/// Calls `get_values` only for the profile's own keys, and stops at the first that does not match.
+bool matches(const Profile& profile, const GetMatchValues& get_values);
 
-/// The settings of profiles that apply, in this order: a later one replaces an earlier one of the same name.
+/// Merges the settings of profiles in this order: a later setting replaces an earlier one of the same name.
 std::vector<Setting> merge(const std::vector<Profile>& profiles);
 
 }  // namespace muster::placement

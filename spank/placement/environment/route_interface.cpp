@@ -17,10 +17,10 @@ namespace muster::placement {
 
 namespace {
 
-/// The resolver's patience, for as long as this lives: of the calling thread, whose state _res is.
-class ShortPatience {
+/// Shortens the resolver's timeout during its lifetime, for the calling thread: _res is thread-local.
+class ShortResolverTimeout {
  public:
-  ShortPatience() {
+  ShortResolverTimeout() {
     if ((_res.options & RES_INIT) == 0 && res_ninit(&_res) != 0) return;
     seconds_ = _res.retrans;
     attempts_ = _res.retry;
@@ -30,14 +30,14 @@ class ShortPatience {
     _res.nscount = std::min(_res.nscount, 1);
     set_ = true;
   }
-  ~ShortPatience() {
+  ~ShortResolverTimeout() {
     if (!set_) return;
     _res.retrans = seconds_;
     _res.retry = attempts_;
     _res.nscount = servers_;
   }
-  ShortPatience(const ShortPatience&) = delete;
-  ShortPatience& operator=(const ShortPatience&) = delete;
+  ShortResolverTimeout(const ShortResolverTimeout&) = delete;
+  ShortResolverTimeout& operator=(const ShortResolverTimeout&) = delete;
 
  private:
   bool set_ = false;
@@ -46,20 +46,20 @@ class ShortPatience {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-Addresses addresses_of(const std::string& host) {
-  const ShortPatience patience;
+Addresses resolve(const std::string& host) {
+  const ShortResolverTimeout short_timeout;
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_DGRAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  // Any port will do, since nothing is sent to it: 9 is the one that discards.
+  // Any port will do because nothing is sent; 9 is the discard port.
   if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0) found = nullptr;
   return {found, &freeaddrinfo};
 }
 
-/// The address that this node would send from; false: no route.
-bool own_address_towards(const addrinfo& peer, sockaddr_storage& own) {
+/// Sets `own` to the address from which this node would send; false: no route.
+bool local_address_for(const addrinfo& peer, sockaddr_storage& own) {
   const int socket_fd = socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket_fd < 0) return false;
   socklen_t length = sizeof own;
@@ -81,8 +81,8 @@ bool same_address(const sockaddr& one, const sockaddr& other) {
          a.sin6_scope_id == b.sin6_scope_id;
 }
 
-/// Empty: none but loopback has it.
-std::string interface_with(const sockaddr_storage& address) {
+/// The name of the interface with this address; empty: none, or only loopback.
+std::string interface_with_address(const sockaddr_storage& address) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
@@ -97,12 +97,12 @@ std::string interface_with(const sockaddr_storage& address) {
 
 }  // namespace
 
-std::string socket_interface_towards(const std::string& host) {
-  const Addresses peers = addresses_of(host);
+std::string route_interface(const std::string& host) {
+  const Addresses peers = resolve(host);
   for (const addrinfo* peer = peers.get(); peer != nullptr; peer = peer->ai_next) {
     sockaddr_storage own{};
-    if (!own_address_towards(*peer, own)) continue;
-    if (std::string name = interface_with(own); !name.empty()) return name;
+    if (!local_address_for(*peer, own)) continue;
+    if (std::string name = interface_with_address(own); !name.empty()) return name;
   }
   return {};
 }

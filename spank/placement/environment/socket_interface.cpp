@@ -17,12 +17,12 @@ namespace muster::placement {
 
 namespace {
 
-// From linux/route.h: the route is usable; it refuses packets.
+// RTF_UP and RTF_REJECT of linux/route.h: the route is usable; the route rejects packets.
 constexpr std::uint32_t route_up = 0x0001;
 constexpr std::uint32_t route_reject = 0x0200;
 
-/// Interfaces that container and virtual machine tools make, which lead to no other node by themselves.
-bool is_made_by_a_tool(const std::string& name) {
+/// Loopback, and interfaces that container and virtual machine tools create: they do not reach other nodes.
+bool is_virtual_interface(const std::string& name) {
   constexpr std::array prefixes = {"docker", "virbr",   "veth", "cni", "podman", "lxc",   "lxd",   "br-",
                                    "cali",   "flannel", "vnet", "tun", "tap",    "dummy", "kube-", "cilium"};
   return name == "lo" || std::any_of(prefixes.begin(), prefixes.end(),
@@ -46,11 +46,11 @@ const Route* best_route(const std::vector<Route>& routes, std::uint32_t address)
 std::string only_interface(const Sysfs& sysfs) {
   std::string found;
   for (const auto& name : sysfs.names("/sys/class/net")) {
-    if (is_made_by_a_tool(name)) continue;
-    // "up" for hardware; virtual pairs and some drivers say "unknown" while they work
+    if (is_virtual_interface(name)) continue;
+    // hardware reports "up"; virtual pairs and some drivers report "unknown" while they work
     const auto state = sysfs.text("/sys/class/net/" + name + "/operstate");
     if (state != "up" && state != "unknown") continue;
-    if (sysfs.exists("/sys/class/net/" + name + "/master")) continue;  // its bond or bridge speaks for it
+    if (sysfs.exists("/sys/class/net/" + name + "/master")) continue;  // its bond or bridge counts instead
     if (!found.empty()) return {};
     found = name;
   }
@@ -62,11 +62,11 @@ std::string only_interface(const Sysfs& sysfs) {
 std::vector<Route> read_routes(const Sysfs& sysfs) {
   std::vector<Route> routes;
   const std::string text = sysfs.text("/proc/net/route").value_or("");
-  // The first line has the titles.
+  // The first line holds the column titles.
   for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) {
     Route route;
     char interface[64] = "";
-    // Not by a stream: the first one in a process builds all of its locale.
+    // Not a stream: the first one in a process initialises its whole locale.
     const int fields = std::sscanf(text.c_str() + end + 1, "%63s %x %*x %x %*u %*u %u %x", interface,
                                    &route.destination, &route.flags, &route.metric, &route.mask);
     route.interface = interface;
@@ -85,7 +85,7 @@ std::string default_route_interface(const std::vector<Route>& routes) {
   return best != nullptr ? best->interface : std::string();
 }
 
-std::string socket_interface_to(const std::string& peer_ipv4, const std::string& root) {
+std::string route_interface_from_proc(const std::string& peer_ipv4, const std::string& root) {
   const Sysfs sysfs(root);
   const auto routes = read_routes(sysfs);
   if (!peer_ipv4.empty()) {
@@ -93,7 +93,7 @@ std::string socket_interface_to(const std::string& peer_ipv4, const std::string&
     if (inet_pton(AF_INET, peer_ipv4.c_str(), &address) != 1) {
       throw Error("\"" + peer_ipv4.substr(0, 80) + "\" is not an IPv4 address: write it like 192.0.2.7.");
     }
-    // A loopback address as peer says that it is this node: nothing to be learnt from it.
+    // A loopback address means that the peer is this node, which shows no route.
     const bool loopback = (ntohl(address.s_addr) >> 24) == 127;
     if (const Route* route = loopback ? nullptr : best_route(routes, address.s_addr)) return route->interface;
   }

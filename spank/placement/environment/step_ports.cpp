@@ -10,7 +10,7 @@ constexpr int first = 10000;
 constexpr int block = 20;
 constexpr int blocks = 1000;
 constexpr int steps_of_a_job = 8;
-// A framework process per GPU: machines with more than 16 GPUs are not built.
+// One framework process per GPU: no machine has more than 16 GPUs.
 constexpr int workers = 16;
 }  // namespace
 
@@ -23,12 +23,12 @@ StepPorts derive_ports(std::uint32_t job_id, std::uint32_t step_id) {
 }
 
 StepPorts use_reserved(StepPorts ports, const std::vector<int>& reserved) {
-  std::vector<int*> wanted = {&ports.master, &ports.coordinator};
-  for (int& worker : ports.workers) wanted.push_back(&worker);
+  std::vector<int*> targets = {&ports.master, &ports.coordinator};
+  for (int& worker : ports.workers) targets.push_back(&worker);
   std::set<int> used;
   for (const int port : reserved)
-    if (port >= 1 && port <= 65535 && used.size() < wanted.size() && !used.contains(port)) {
-      *wanted[used.size()] = port;
+    if (port >= 1 && port <= 65535 && used.size() < targets.size() && !used.contains(port)) {
+      *targets[used.size()] = port;
       used.insert(port);
     }
   if (used.empty()) return ports;

@@ -18,7 +18,7 @@ struct Supply {
   int fewest_threads = 0;  // on one core
 };
 
-Supply count(const Node& node, const CpuSet& allotted) {
+Supply count_supply(const Node& node, const CpuSet& allotted) {
   Supply supply;
   for (const auto& core : node.cores) {
     const int threads = (core.cpus & allotted).size();
@@ -30,37 +30,38 @@ Supply count(const Node& node, const CpuSet& allotted) {
   return supply;
 }
 
-/// Equal shares, when no size is asked for or the size asked for cannot be had.
-Grain equal_shares(const Supply& supply, int tasks, bool hardware_threads) {
-  Grain grain;
+/// Equal shares, for requests without a size and for sizes that do not fit.
+CpuGranularity equal_shares(const Supply& supply, int tasks, bool hardware_threads) {
+  CpuGranularity granularity;
   if (supply.cores >= tasks) {
-    grain.unit = hardware_threads ? Grain::Unit::whole_core : Grain::Unit::first_thread;
-    grain.units_per_task = supply.cores / tasks;
-    return grain;
+    granularity.unit =
+        hardware_threads ? CpuGranularity::Unit::whole_core : CpuGranularity::Unit::first_thread;
+    granularity.units_per_task = supply.cores / tasks;
+    return granularity;
   }
-  grain.unit = Grain::Unit::thread;
+  granularity.unit = CpuGranularity::Unit::thread;
   const std::string scarce = plural(tasks, "task") + " on " + plural(supply.cores, "allotted core");
   if (supply.threads >= tasks) {
-    grain.units_per_task = supply.threads / tasks;
-    grain.warning =
+    granularity.units_per_task = supply.threads / tasks;
+    granularity.warning =
         scarce +
         ": tasks share cores, each with hardware threads of its own; allot more CPUs (--cpus-per-task)";
   } else {
-    grain.units_per_task = 1;
-    grain.repeats = (tasks + supply.threads - 1) / supply.threads;
-    grain.warning = scarce + ": up to " + std::to_string(grain.repeats) +
-                    " tasks share one CPU; allot more CPUs (--cpus-per-task)";
+    granularity.units_per_task = 1;
+    granularity.repeats = (tasks + supply.threads - 1) / supply.threads;
+    granularity.warning = scarce + ": up to " + std::to_string(granularity.repeats) +
+                          " tasks share one CPU; allot more CPUs (--cpus-per-task)";
   }
-  return grain;
+  return granularity;
 }
 
-/// The largest number of cores that all tasks can have on domains that are local to them; 0: not one.
-int most_local_cores(const Node& node, const CpuSet& allotted, const std::vector<std::vector<Home>>& homes,
-                     int most) {
-  std::map<std::set<int>, int> tasks_near;  // tasks with the same local domains have the same prospects
-  for (const auto& task : homes) {
+/// The largest number of cores that every task can get on its own local domains; 0: some task gets none.
+int most_local_cores(const Node& node, const CpuSet& allotted,
+                     const std::vector<std::vector<LocalDomains>>& locality, int most) {
+  std::map<std::set<int>, int> tasks_near;  // tasks with the same local domains are interchangeable
+  for (const auto& task : locality) {
     std::set<int> near;
-    for (const auto& home : task) near.insert(home.near.begin(), home.near.end());
+    for (const auto& gpu : task) near.insert(gpu.near.begin(), gpu.near.end());
     ++tasks_near[near];
   }
   std::vector<int> supply(node.domains.size());
@@ -76,7 +77,7 @@ int most_local_cores(const Node& node, const CpuSet& allotted, const std::vector
   const auto fits = [&](int cores) {
     std::vector<int> demand;
     for (const auto& [near, tasks] : tasks_near) demand.push_back(tasks * cores);
-    const auto flow = cheapest_transport(demand, supply, remote);
+    const auto flow = min_cost_flow(demand, supply, remote);
     for (std::size_t i = 0; i < demand.size(); ++i) {
       for (std::size_t j = 0; j < supply.size(); ++j) {
         if (remote[i][j] == 0) demand[i] -= flow[i][j];
@@ -97,49 +98,50 @@ int most_local_cores(const Node& node, const CpuSet& allotted, const std::vector
   return fitting;
 }
 
-Grain share_of_the_request(const Supply& supply, const Request& request) {
+CpuGranularity requested_share(const Supply& supply, const Request& request) {
   const int tasks = request.tasks;
   const long wanted = request.cpus_per_task;
-  Grain grain;
-  grain.cpus_per_task = request.cpus_per_task;
+  CpuGranularity granularity;
+  granularity.cpus_per_task = request.cpus_per_task;
   if (!request.hardware_threads && wanted * tasks <= supply.cores) {
-    grain.units_per_task = request.cpus_per_task;
-    return grain;
+    granularity.units_per_task = request.cpus_per_task;
+    return granularity;
   }
   if (wanted * tasks <= supply.threads) {
     if (!request.hardware_threads) {
-      grain.warning = plural(tasks, "task") + " with " + plural(request.cpus_per_task, "CPU") + " each on " +
-                      plural(supply.cores, "allotted core") + ": hardware threads are used too";
+      granularity.warning = plural(tasks, "task") + " with " + plural(request.cpus_per_task, "CPU") +
+                            " each on " + plural(supply.cores, "allotted core") +
+                            ": hardware threads are used too";
     }
     const long whole = (wanted + supply.fewest_threads - 1) / supply.fewest_threads;
     const bool cores_suffice = whole * tasks <= supply.cores;
-    grain.unit = cores_suffice ? Grain::Unit::whole_core : Grain::Unit::thread;
-    grain.units_per_task = static_cast<int>(cores_suffice ? whole : wanted);
-    return grain;
+    granularity.unit = cores_suffice ? CpuGranularity::Unit::whole_core : CpuGranularity::Unit::thread;
+    granularity.units_per_task = static_cast<int>(cores_suffice ? whole : wanted);
+    return granularity;
   }
-  grain = equal_shares(supply, tasks, request.hardware_threads);
+  granularity = equal_shares(supply, tasks, request.hardware_threads);
   const std::string less = plural(tasks, "task") + " with " + plural(request.cpus_per_task, "CPU") +
                            " each do not fit on the " + plural(supply.threads, "allotted CPU") +
                            ": each gets an equal share";
-  grain.warning = grain.warning.empty() ? less : less + "; " + grain.warning;
-  return grain;
+  granularity.warning = granularity.warning.empty() ? less : less + "; " + granularity.warning;
+  return granularity;
 }
 
 }  // namespace
 
-Grain choose_grain(const Node& node, const Request& request, const CpuSet& allotted,
-                   const std::vector<std::vector<Home>>& homes) {
-  const Supply supply = count(node, allotted);
-  if (request.cpus_per_task > 0) return share_of_the_request(supply, request);
-  Grain grain = equal_shares(supply, request.tasks, request.hardware_threads);
+CpuGranularity choose_cpu_granularity(const Node& node, const Request& request, const CpuSet& allotted,
+                                      const std::vector<std::vector<LocalDomains>>& locality) {
+  const Supply supply = count_supply(node, allotted);
+  if (request.cpus_per_task > 0) return requested_share(supply, request);
+  CpuGranularity granularity = equal_shares(supply, request.tasks, request.hardware_threads);
   const bool all_near =
-      std::all_of(homes.begin(), homes.end(), [](const auto& task) { return !task.empty(); });
-  if (!all_near || grain.unit == Grain::Unit::thread) return grain;
-  const int local = most_local_cores(node, allotted, homes, grain.units_per_task);
-  if (local == 0 || local == grain.units_per_task) return grain;
-  grain.units_per_task = local;
-  grain.idle_cores = supply.cores - local * request.tasks;
-  return grain;
+      std::all_of(locality.begin(), locality.end(), [](const auto& task) { return !task.empty(); });
+  if (!all_near || granularity.unit == CpuGranularity::Unit::thread) return granularity;
+  const int local = most_local_cores(node, allotted, locality, granularity.units_per_task);
+  if (local == 0 || local == granularity.units_per_task) return granularity;
+  granularity.units_per_task = local;
+  granularity.idle_cores = supply.cores - local * request.tasks;
+  return granularity;
 }
 
 }  // namespace muster::placement

@@ -19,13 +19,13 @@ std::string joined(const std::vector<int>& numbers) {
 
 }  // namespace
 
-std::string host_of(const Node& node) { return node.host.empty() ? "this node" : node.host; }
+std::string host_name(const Node& node) { return node.host.empty() ? "this node" : node.host; }
 
 std::string plural(long count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::vector<int> domains_of(const Node& node, const CpuSet& cpus) {
+std::vector<int> find_domains(const Node& node, const CpuSet& cpus) {
   std::vector<std::pair<int, int>> found;
   for (const auto& domain : node.domains) {
     if (const int count = (domain.cpus & cpus).size(); count > 0) found.emplace_back(-count, domain.id);
@@ -46,7 +46,7 @@ std::string explain_cpus(const Node& node, const TaskPlacement& task, const std:
            " NUMA domains the GPU is near to: cores shared out evenly";
   }
   std::string text;
-  for (const int domain : domains_of(node, task.cpus)) {
+  for (const int domain : find_domains(node, task.cpus)) {
     int cores = 0;
     for (const auto& core : node.cores)
       cores += core.domain == domain && core.cpus.intersects(task.cpus) ? 1 : 0;
@@ -68,7 +68,7 @@ std::string explain_cpus(const Node& node, const TaskPlacement& task, const std:
 }
 
 std::string explain_idle(const Node& node, const Request& request, const CpuSet& allotted,
-                         const Placement& placement, const CpuShares& shares) {
+                         const Placement& placement, const CpuPartition& partition) {
   CpuSet used;
   for (const auto& task : placement.tasks) used |= task.cpus;
   int cores = 0, idle = 0;
@@ -78,7 +78,7 @@ std::string explain_idle(const Node& node, const Request& request, const CpuSet&
   }
   if (idle == 0) return {};
   std::string why = "equal shares leave them over";
-  if (shares.idle_cores > 0)
+  if (partition.idle_cores > 0)
     why = "larger equal shares would not be near to the GPUs (--cpus-per-task uses them)";
   if (request.cpus_per_task > 0) why = "each task asks for " + plural(request.cpus_per_task, "CPU");
   return std::to_string(idle) + " of " + plural(cores, "core") + " idle: " + why;

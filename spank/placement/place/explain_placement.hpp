@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a task got what it got, in words; a part of place().
+// The reasons of a placement as text; a part of place().
 #pragma once
 
 #include <string>
@@ -10,26 +10,27 @@
 
 namespace muster::placement {
 
-std::string host_of(const Node& node);
+/// "this node" if the name is unknown.
+std::string host_name(const Node& node);
 /// "1 core", "2 cores".
 std::string plural(long count, const std::string& noun);
 
-/// Ids of the domains that the CPUs lie on, the one with the most first.
-std::vector<int> domains_of(const Node& node, const CpuSet& cpus);
+/// Ids of the domains that the CPUs belong to, the domain with the most CPUs first.
+std::vector<int> find_domains(const Node& node, const CpuSet& cpus);
 
 /// near: the domains that the task's GPUs are near to, each once; empty: unknown, or no GPU. hidden: the
-/// GPUs' own where their CPUs are hidden.
+/// GPUs' own domains if their CPUs are hidden.
 std::string explain_cpus(const Node& node, const TaskPlacement& task, const std::vector<int>& near,
                          const std::vector<int>& hidden);
-/// sources: the domains wanted; of_gpus: because the GPUs are near to them.
+/// sources: the domains that memory should come from; of_gpus: the GPUs are near to them.
 std::string explain_memory(const TaskPlacement& task, const std::vector<int>& sources, bool of_gpus);
 std::string explain_nics(const Node& node, const TaskPlacement& task);
 
-/// How many of the allotted cores no task has, and why; empty: none.
+/// How many allotted cores stay idle, and why; empty: none.
 std::string explain_idle(const Node& node, const Request& request, const CpuSet& allotted,
-                         const Placement& placement, const CpuShares& shares);
+                         const Placement& placement, const CpuPartition& partition);
 
-/// Adds a reason to each task whose GPUs others share or are MIG instances.
+/// Adds a reason to each task with shared GPUs or MIG instances.
 void explain_gpus(Placement& placement);
 
 }  // namespace muster::placement

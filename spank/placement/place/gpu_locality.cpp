@@ -10,7 +10,7 @@ namespace muster::placement {
 namespace {
 
 bool has_cpus(const NumaDomain& domain) { return !domain.cpus.empty(); }
-bool is_processors(const NumaDomain& domain) { return has_cpus(domain) || domain.cpus_hidden; }
+bool belongs_to_processor(const NumaDomain& domain) { return has_cpus(domain) || domain.cpus_hidden; }
 
 /// The accepted domains nearest to another, ascending: several where they are equally near.
 template <typename Accept>
@@ -29,52 +29,52 @@ std::vector<int> nearest_domains(const Node& node, int from, Accept accept) {
   return nearest;
 }
 
-Home home_of(const Node& node, const Gpu& gpu) {
-  Home home;
+LocalDomains find_local_domains(const Node& node, const Gpu& gpu) {
+  LocalDomains result;
   const auto local = local_domains(node, gpu.domain, gpu.near_domains);
-  std::copy_if(local.begin(), local.end(), std::back_inserter(home.near),
+  std::copy_if(local.begin(), local.end(), std::back_inserter(result.near),
                [&](int id) { return has_cpus(*node.find_domain(id)); });
-  if (!home.near.empty()) return home;
-  home.hidden = local;
+  if (!result.near.empty()) return result;
+  result.hidden = local;
   std::set<int> near;
   for (const int id : local) {
     const auto nearest = nearest_domains(node, id, has_cpus);
     near.insert(nearest.begin(), nearest.end());
   }
-  home.near.assign(near.begin(), near.end());
-  return home;
+  result.near.assign(near.begin(), near.end());
+  return result;
 }
 
 }  // namespace
 
 std::vector<int> local_domains(const Node& node, int domain, const std::vector<int>& near_domains) {
-  const auto said = domain >= 0 ? std::vector<int>{domain} : near_domains;
+  const auto reported = domain >= 0 ? std::vector<int>{domain} : near_domains;
   std::vector<int> local;
-  std::copy_if(said.begin(), said.end(), std::back_inserter(local), [&](int id) {
+  std::copy_if(reported.begin(), reported.end(), std::back_inserter(local), [&](int id) {
     const auto* found = node.find_domain(id);
-    return found != nullptr && is_processors(*found);
+    return found != nullptr && belongs_to_processor(*found);
   });
   if (!local.empty()) return local;
   const auto processors = std::count_if(node.domains.begin(), node.domains.end(),
-                                        [](const auto& one) { return is_processors(one); });
-  const auto nearest = nearest_domains(node, said.empty() ? -1 : said.front(), is_processors);
-  // As near to each as to every other says nothing.
+                                        [](const auto& one) { return belongs_to_processor(one); });
+  const auto nearest = nearest_domains(node, reported.empty() ? -1 : reported.front(), belongs_to_processor);
+  // A device that is equally near to all domains has no locality.
   if (static_cast<long>(nearest.size()) < processors || processors == 1) return nearest;
   return {};
 }
 
-std::vector<Home> homes_of_gpus(const Node& node) {
-  std::vector<Home> homes;
-  std::map<std::vector<int>, std::size_t> sharers, dealt;
+std::vector<LocalDomains> gpu_local_domains(const Node& node) {
+  std::vector<LocalDomains> locality;
+  std::map<std::vector<int>, std::size_t> sharers, assigned;
   for (const auto& gpu : node.gpus) {
-    homes.push_back(home_of(node, gpu));
-    ++sharers[homes.back().near];
+    locality.push_back(find_local_domains(node, gpu));
+    ++sharers[locality.back().near];
   }
-  for (auto& home : homes) {
-    if (home.near.empty()) continue;
-    home.domain = home.near[dealt[home.near]++ * home.near.size() / sharers[home.near]];
+  for (auto& gpu : locality) {
+    if (gpu.near.empty()) continue;
+    gpu.preferred = gpu.near[assigned[gpu.near]++ * gpu.near.size() / sharers[gpu.near]];
   }
-  return homes;
+  return locality;
 }
 
 }  // namespace muster::placement

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device is near to; a part of place().
+// The NUMA domains that a device is near to; a part of place().
 #pragma once
 
 #include <vector>
@@ -8,21 +8,21 @@
 
 namespace muster::placement {
 
-/// Where a task's cores for one of its GPUs should be.
-struct Home {
-  int domain = -1;        ///< id of the NUMA domain to take cores from first; it has CPUs
-  std::vector<int> near;  ///< all domains that count as local, ascending, domain among them
-  std::vector<int>
-      hidden;  ///< the GPU's own domains, where all of them hide their CPUs: near is not local then
+/// Where to take a task's cores for one of its GPUs from.
+struct LocalDomains {
+  int preferred = -1;     ///< id of the NUMA domain to take cores from first; it has CPUs
+  std::vector<int> near;  ///< all domains that count as local, ascending; includes `preferred`
+  /// The GPU's own domains if all of them hide their CPUs; `near` then holds the nearest others.
+  std::vector<int> hidden;
 };
 
-/// The processors' NUMA domains that a device is near to, ascending; empty: nothing is known. A domain of
-/// memory alone (a GPU's, CXL) stands for the nearest one of a processor; if all are equally far, nothing is
-/// known. On a node with one domain, that is it. domain, near_domains: of a Gpu or Nic.
+/// The processors' NUMA domains that a device is near to, ascending; empty: unknown. A memory-only domain (a
+/// GPU's, CXL) is replaced by the nearest domain of a processor; if all are equally far, the locality is
+/// unknown. A node's only domain is near to every device. domain, near_domains: those of a Gpu or Nic.
 std::vector<int> local_domains(const Node& node, int domain, const std::vector<int>& near_domains);
 
-/// homes[i] belongs to node.gpus[i]; near is empty where nothing is known. GPUs that are near to the same
-/// several domains have them dealt out as their first, in PCI order.
-std::vector<Home> homes_of_gpus(const Node& node);
+/// Element i belongs to node.gpus[i]; its `near` is empty if the locality is unknown. GPUs that are near to
+/// the same set of domains get different preferred domains of it, in PCI order.
+std::vector<LocalDomains> gpu_local_domains(const Node& node);
 
 }  // namespace muster::placement

@@ -25,7 +25,7 @@ const char* kind_name(NicKind kind) {
   return "RDMA device of unknown kind";
 }
 
-void leave_out(Nic& nic, std::string reason) {
+void exclude(Nic& nic, std::string reason) {
   nic.usable = false;
   nic.reason = std::move(reason);
 }
@@ -42,33 +42,34 @@ bool is_usnic(const std::string& name) { return name.starts_with("usnic"); }
 
 bool is_rdma_ethernet(const Nic& nic) { return nic.kind == NicKind::roce; }
 
-/// mlx5 shows a bond of two RoCE ports as one device, mlx5_bond_N, which is the one to use.
+/// mlx5 presents a bond of two RoCE ports as one device, mlx5_bond_N. That device must be used, not the
+/// ports.
 bool is_bond_device(const std::string& name) { return name.find("bond") != std::string::npos; }
 
-/// Reasons that lie in the port itself.
-void judge_alone(Nic& nic) {
+/// Checks that need no other port.
+void check_port(Nic& nic) {
   nic.usable = true;
   nic.reason.clear();
   if (nic.kind == NicKind::ethernet) {
-    leave_out(nic, "no RDMA");
+    exclude(nic, "no RDMA");
   } else if (is_azure_accelerated_networking(nic.name)) {
-    leave_out(nic, "Azure accelerated networking, not the RDMA fabric");
+    exclude(nic, "Azure accelerated networking, not the RDMA fabric");
   } else if (is_usnic(nic.name)) {
-    leave_out(nic, "Cisco usNIC, no RDMA");
+    exclude(nic, "Cisco usNIC, no RDMA");
   } else if (nic.up && !*nic.up) {
-    leave_out(nic, std::string(kind_name(nic.kind)) + " port is not active");
+    exclude(nic, std::string(kind_name(nic.kind)) + " port is not active");
   } else if (is_rdma_ethernet(nic) && !nic.bond.empty() && !is_bond_device(nic.name)) {
-    leave_out(nic, "its interface belongs to " + nic.bond);
+    exclude(nic, "its interface belongs to " + nic.bond);
   } else if (nic.leftover_vf) {
-    leave_out(nic, "SR-IOV virtual function whose physical function is on this node");
+    exclude(nic, "SR-IOV virtual function whose physical function is on this node");
   }
 }
 
-void judge_ethernet_beside_fabric(std::vector<Nic>& nics) {
+void exclude_ethernet_beside_fabric(std::vector<Nic>& nics) {
   const auto has_kind = [&](NicKind kind) {
     return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) { return nic.kind == kind; });
   };
-  // InfiniBand ports count even when all are down: Ethernet would not reach what they were meant to reach.
+  // InfiniBand ports count even if all are down: Ethernet does not reach the hosts of that fabric.
   const char* fabric = has_kind(NicKind::infiniband)  ? "InfiniBand"
                        : has_kind(NicKind::efa)       ? "EFA"
                        : has_kind(NicKind::slingshot) ? "Slingshot"
@@ -76,37 +77,37 @@ void judge_ethernet_beside_fabric(std::vector<Nic>& nics) {
   if (fabric == nullptr) return;
   for (auto& nic : nics) {
     if (nic.usable && is_rdma_ethernet(nic)) {
-      leave_out(nic, std::string("Ethernet port on a node that has ") + fabric);
+      exclude(nic, std::string("Ethernet port on a node that has ") + fabric);
     }
   }
 }
 
-void judge_slow_roce(std::vector<Nic>& nics) {
+void exclude_slow_roce(std::vector<Nic>& nics) {
   int fastest = 0;
   for (const auto& nic : nics) {
     if (nic.usable && is_rdma_ethernet(nic)) fastest = std::max(fastest, nic.rate_gbps);
   }
   for (auto& nic : nics) {
     if (nic.usable && is_rdma_ethernet(nic) && nic.rate_gbps > 0 && nic.rate_gbps < fastest) {
-      leave_out(nic, std::to_string(nic.rate_gbps) + " Gb/s Ethernet beside RoCE ports of " +
-                         std::to_string(fastest) + " Gb/s");
+      exclude(nic, std::to_string(nic.rate_gbps) + " Gb/s Ethernet beside RoCE ports of " +
+                       std::to_string(fastest) + " Gb/s");
     }
   }
 }
 
-void judge_default_route(std::vector<Nic>& nics) {
+void exclude_default_route(std::vector<Nic>& nics) {
   const bool others = std::any_of(nics.begin(), nics.end(), [](const Nic& nic) {
     return nic.usable && is_rdma_ethernet(nic) && !nic.default_route;
   });
   if (!others) return;
   for (auto& nic : nics) {
     if (nic.usable && is_rdma_ethernet(nic) && nic.default_route) {
-      leave_out(nic, "Ethernet port that carries the default route");
+      exclude(nic, "Ethernet port that carries the default route");
     }
   }
 }
 
-void explain(Nic& nic) {
+void set_usable_reason(Nic& nic) {
   if (!nic.usable) return;
   nic.reason = std::string(kind_name(nic.kind)) + (nic.up ? ", port active" : ", port state unknown");
 }
@@ -114,11 +115,11 @@ void explain(Nic& nic) {
 }  // namespace
 
 void choose_nics(std::vector<Nic>& nics) {
-  for (auto& nic : nics) judge_alone(nic);
-  judge_ethernet_beside_fabric(nics);
-  judge_slow_roce(nics);
-  judge_default_route(nics);
-  for (auto& nic : nics) explain(nic);
+  for (auto& nic : nics) check_port(nic);
+  exclude_ethernet_beside_fabric(nics);
+  exclude_slow_roce(nics);
+  exclude_default_route(nics);
+  for (auto& nic : nics) set_usable_reason(nic);
 }
 
 }  // namespace muster::placement

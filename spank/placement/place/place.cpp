@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "placement/place/explain_placement.hpp"
 #include "placement/place/place_cpus.hpp"
 #include "placement/place/place_gpus.hpp"
 #include "placement/place/place_nics.hpp"
-#include "placement/place/explain_placement.hpp"
 
 namespace muster::placement {
 
@@ -14,7 +14,7 @@ namespace {
 
 void check(const Node& node, const Request& request) {
   if (request.tasks < 1 || request.tasks > 65536) {
-    throw Error("A plan for " + std::to_string(request.tasks) + " tasks makes no sense: ask for 1 to 65536.");
+    throw Error("Cannot place " + std::to_string(request.tasks) + " tasks: the number must be 1 to 65536.");
   }
   if (request.gpus_per_task < 0 || request.cpus_per_task < 0) {
     throw Error("GPUs and CPUs per task cannot be negative (got " + std::to_string(request.gpus_per_task) +
@@ -26,18 +26,18 @@ void check(const Node& node, const Request& request) {
   }
   for (const auto& core : node.cores) {
     if (node.find_domain(core.domain) == nullptr) {
-      throw Error("The model of " + host_of(node) + " has cores on NUMA domain " +
+      throw Error("The model of " + host_name(node) + " has cores on NUMA domain " +
                   std::to_string(core.domain) + " but no such domain.");
     }
     if (core.cpus.empty() || !core.cpus.is_subset_of(node.find_domain(core.domain)->cpus)) {
-      throw Error("The model of " + host_of(node) + " has a core on NUMA domain " +
+      throw Error("The model of " + host_name(node) + " has a core on NUMA domain " +
                   std::to_string(core.domain) + " whose CPUs are not the domain's: finish() was not called.");
     }
   }
 }
 
-/// The id of the accepted domain nearest to domain id from (the lowest of equally near ones); -1: none is
-/// accepted.
+/// The id of the accepted domain that is nearest to the domain `from`, the lowest of equally near ones; -1:
+/// no domain is accepted.
 template <typename Accept>
 int nearest_domain(const Node& node, int from, Accept accept) {
   int best = -1;
@@ -49,27 +49,27 @@ int nearest_domain(const Node& node, int from, Accept accept) {
   return best;
 }
 
-bool is_processors(const NumaDomain& domain) { return !domain.cpus.empty() || domain.cpus_hidden; }
+bool belongs_to_processor(const NumaDomain& domain) { return !domain.cpus.empty() || domain.cpus_hidden; }
 
 void add_once(std::vector<int>& list, int value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
 }
 
-/// Where memory should come from: per home the nearest domain of a processor's that has memory.
-std::vector<int> choose_memory(const Node& node, const Request& request, const std::vector<int>& homes) {
+/// The domains to prefer for memory: for each source the nearest domain of a processor that has memory.
+std::vector<int> choose_memory(const Node& node, const Request& request, const std::vector<int>& sources) {
   const auto allowed = [&](const NumaDomain& domain) {
     return request.memory.empty() ||
            std::find(request.memory.begin(), request.memory.end(), domain.id) != request.memory.end();
   };
   const auto ordinary = [&](const NumaDomain& domain) {
-    return allowed(domain) && is_processors(domain) && !domain.gpu_memory &&
+    return allowed(domain) && belongs_to_processor(domain) && !domain.gpu_memory &&
            domain.memory_bytes != std::uint64_t{0};
   };
   std::vector<int> memory;
-  for (const int home : homes) {
-    int nearest = nearest_domain(node, home, ordinary);
+  for (const int source : sources) {
+    int nearest = nearest_domain(node, source, ordinary);
     if (nearest < 0) {  // memory without CPUs (CXL) is better than none
-      nearest = nearest_domain(node, home, [&](const NumaDomain& domain) {
+      nearest = nearest_domain(node, source, [&](const NumaDomain& domain) {
         return allowed(domain) && !domain.gpu_memory && domain.memory_bytes != std::uint64_t{0};
       });
     }
@@ -78,13 +78,12 @@ std::vector<int> choose_memory(const Node& node, const Request& request, const s
   return memory;
 }
 
-/// The nearest NICs of each GPU of the node, whatever the step was allotted, or of each task if the step has
-/// no GPUs.
+/// The nearest NICs of each GPU of the node, allotted or not; of each task if the step has no GPUs.
 std::vector<NicChoice> nic_choices(const Node& node, const Placement& placement, bool by_task) {
   std::vector<Anchor> anchors;
   if (by_task) {
     for (const auto& task : placement.tasks) {
-      const auto domains = domains_of(node, task.cpus);
+      const auto domains = find_domains(node, task.cpus);
       anchors.push_back({{}, {domains.front()}});  // the domain that has the most of its CPUs
     }
   } else {
@@ -138,54 +137,56 @@ void attach_nics(const Node& node, Placement& placement) {
   for (auto& task : placement.tasks) task.node_nics = all;
 }
 
-/// Of each GPU of each task; none for a task if nothing is known of one of its GPUs.
-std::vector<std::vector<Home>> homes_of_tasks(const Node& node,
-                                              const std::vector<std::vector<Device>>& devices) {
-  const auto homes = homes_of_gpus(node);
-  std::vector<std::vector<Home>> of_tasks(devices.size());
+/// The local domains of each task's GPUs; an empty list for a task with a GPU of unknown locality.
+std::vector<std::vector<LocalDomains>> task_local_domains(const Node& node,
+                                                          const std::vector<std::vector<Device>>& devices) {
+  const auto locality = gpu_local_domains(node);
+  std::vector<std::vector<LocalDomains>> of_tasks(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
     for (const auto& device : devices[i])
-      of_tasks[i].push_back(homes[static_cast<std::size_t>(device.gpu - node.gpus.data())]);
+      of_tasks[i].push_back(locality[static_cast<std::size_t>(device.gpu - node.gpus.data())]);
     const bool unknown = std::any_of(of_tasks[i].begin(), of_tasks[i].end(),
-                                     [](const Home& home) { return home.near.empty(); });
+                                     [](const LocalDomains& gpu) { return gpu.near.empty(); });
     if (unknown) of_tasks[i].clear();
   }
   return of_tasks;
 }
 
-/// The domains to take memory from: the GPUs' own, also where their CPUs are hidden; of several that a GPU is
-/// near to, those where the cores are; without a GPU whose locality is known, where the cores are.
-std::vector<int> memory_sources(const Node& node, const CpuSet& cpus, const std::vector<Home>& homes) {
-  const auto with_cpus = domains_of(node, cpus);
-  if (homes.empty()) return with_cpus;
+/// The domains to take memory from. They are the GPUs' own domains, even where their CPUs are hidden. If a
+/// GPU is near to several domains, only those count that have cores of the task. Without a GPU of known
+/// locality, they are the domains of the cores.
+std::vector<int> memory_sources(const Node& node, const CpuSet& cpus,
+                                const std::vector<LocalDomains>& locality) {
+  const auto with_cpus = find_domains(node, cpus);
+  if (locality.empty()) return with_cpus;
   std::vector<int> sources;
-  for (const auto& home : homes) {
+  for (const auto& gpu : locality) {
     const auto before = sources.size();
-    for (const int domain : home.hidden) add_once(sources, domain);
-    if (!home.hidden.empty()) continue;
+    for (const int domain : gpu.hidden) add_once(sources, domain);
+    if (!gpu.hidden.empty()) continue;
     for (const int domain : with_cpus) {
-      const bool near = std::find(home.near.begin(), home.near.end(), domain) != home.near.end();
-      if (home.near.size() > 1 && near) add_once(sources, domain);
+      const bool near = std::find(gpu.near.begin(), gpu.near.end(), domain) != gpu.near.end();
+      if (gpu.near.size() > 1 && near) add_once(sources, domain);
     }
-    if (sources.size() == before) add_once(sources, home.domain);
+    if (sources.size() == before) add_once(sources, gpu.preferred);
   }
   return sources;
 }
 
-/// What follows from the task's GPUs and CPUs: memory, distance and reasons.
-void bind_task(const Node& node, const Request& request, const std::vector<Home>& homes,
-               TaskPlacement& task) {
+/// Sets what follows from the task's GPUs and CPUs: memory, distance and reasons.
+void complete_task(const Node& node, const Request& request, const std::vector<LocalDomains>& locality,
+                   TaskPlacement& task) {
   for (const auto& core : node.cores) task.cores += core.cpus.intersects(task.cpus) ? 1 : 0;
   std::vector<int> near, hidden;
-  for (const auto& home : homes) {
-    for (const int domain : home.near) add_once(near, domain);
-    for (const int domain : home.hidden) add_once(hidden, domain);
+  for (const auto& gpu : locality) {
+    for (const int domain : gpu.near) add_once(near, domain);
+    for (const int domain : gpu.hidden) add_once(hidden, domain);
   }
   CpuSet near_cpus;
   for (const int domain : near) near_cpus |= node.find_domain(domain)->cpus;
   const bool local = hidden.empty() && task.cpus.is_subset_of(near_cpus);
   if (!near.empty()) task.gpu_cpu = local ? Distance::node : Distance::sys;
-  const auto sources = memory_sources(node, task.cpus, homes);
+  const auto sources = memory_sources(node, task.cpus, locality);
   task.memory = choose_memory(node, request, sources);
   task.reasons.push_back(explain_cpus(node, task, near, hidden));
   task.reasons.push_back(explain_memory(task, sources, !near.empty()));
@@ -194,16 +195,16 @@ void bind_task(const Node& node, const Request& request, const std::vector<Home>
 CpuSet allotted_cpus(const Node& node, const Request& request, Placement& placement) {
   const CpuSet all = node.cpus();
   if (request.cpus.empty()) {
-    if (all.empty()) throw Error("The model of " + host_of(node) + " has no CPUs.");
+    if (all.empty()) throw Error("The model of " + host_name(node) + " has no CPUs.");
     return all;
   }
   const CpuSet allotted = request.cpus & all;
   if (allotted.empty()) {
-    throw Error("None of the allotted CPUs " + request.cpus.to_list() + " is on " + host_of(node) +
+    throw Error("None of the allotted CPUs " + request.cpus.to_list() + " is on " + host_name(node) +
                 ", which has " + all.to_list() + ".");
   }
   if (const CpuSet foreign = request.cpus - all; !foreign.empty()) {
-    placement.warnings.push_back("allotted CPUs " + foreign.to_list() + " are not on " + host_of(node) +
+    placement.warnings.push_back("allotted CPUs " + foreign.to_list() + " are not on " + host_name(node) +
                                  " and left out");
   }
   return allotted;
@@ -215,19 +216,19 @@ Placement place(const Node& node, const Request& request) {
   check(node, request);
   Placement placement;
   const CpuSet allotted = allotted_cpus(node, request, placement);
-  const auto gpus = deal_gpus(node, request, placement.warnings);
-  const auto homes = homes_of_tasks(node, gpus);
-  auto shares = share_cpus(node, request, allotted, homes);
-  placement.warnings.insert(placement.warnings.end(), shares.warnings.begin(), shares.warnings.end());
+  const auto gpus = assign_gpus(node, request, placement.warnings);
+  const auto locality = task_local_domains(node, gpus);
+  auto partition = partition_cpus(node, request, allotted, locality);
+  placement.warnings.insert(placement.warnings.end(), partition.warnings.begin(), partition.warnings.end());
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     TaskPlacement task;
     task.local_rank = static_cast<int>(i);
     for (const auto& [gpu, uuid, mig] : gpus[i]) task.gpus.push_back({gpu->pci, uuid, gpu->domain, mig});
-    task.cpus = shares.cpus[i];
-    bind_task(node, request, homes[i], task);
+    task.cpus = partition.cpus[i];
+    complete_task(node, request, locality[i], task);
     placement.tasks.push_back(std::move(task));
   }
-  if (auto idle = explain_idle(node, request, allotted, placement, shares); !idle.empty())
+  if (auto idle = explain_idle(node, request, allotted, placement, partition); !idle.empty())
     placement.notes.push_back(std::move(idle));
   attach_nics(node, placement);
   explain_gpus(placement);

@@ -15,30 +15,30 @@ struct MigInstance {
   PciAddress parent;
 };
 
-/// What a step asks of this node. With MIG instances, "GPU" below means an instance, or a GPU of gpus that is
-/// nobody's parent; they are ordered by (parent's) PCI address, those of one parent as given.
+/// What a step requests from this node. "GPU" below means a MIG instance, or a GPU of `gpus` that is not the
+/// parent of one. GPUs are ordered by the (parent's) PCI address, instances of one parent as given.
 struct Request {
   int tasks = 1;                 ///< tasks of the step on this node
-  int gpus_per_task = 0;         ///< 0: share the allotted GPUs out evenly
-  int tasks_per_gpu = 1;         ///< tasks that may share one GPU (MPS, shards); 1: none are shared
-  int cpus_per_task = 0;         ///< 0: as many cores as all tasks can have near to their GPUs; see place()
+  int gpus_per_task = 0;         ///< 0: divide the allotted GPUs evenly
+  int tasks_per_gpu = 1;         ///< tasks that may share one GPU (MPS, shards); 1: GPUs are not shared
+  int cpus_per_task = 0;         ///< 0: as many cores as every task can get near to its GPUs; see place()
   CpuSet cpus;                   ///< allotted CPUs; empty: all of the node
   std::vector<PciAddress> gpus;  ///< allotted GPUs, in any order; empty: none
-  std::vector<std::vector<PciAddress>> bound;  ///< of each task, where somebody chose; empty: place() deals
+  std::vector<std::vector<PciAddress>> bound;  ///< GPUs by task, already assigned; empty: place() assigns
   std::vector<MigInstance> mig;                ///< allotted MIG instances; their parents need not be in gpus
   std::vector<int> memory;                     ///< NUMA domains that memory may come from; empty: all
   bool hardware_threads = false;               ///< false: one hardware thread of each core
 };
 
 struct PlacedGpu {
-  PciAddress pci;    ///< of a MIG instance: its parent's
+  PciAddress pci;    ///< a MIG instance has its parent's
   std::string uuid;  ///< "GPU-…" or "MIG-…"; empty: unknown
   int domain = -1;   ///< -1: unknown
-  bool mig = false;  ///< a MIG instance: Slurm made it visible by its UUID, and that is to stay so
+  bool mig = false;  ///< a MIG instance: Slurm made it visible by its UUID, which must not change
 };
 
 struct PlacedNic {
-  std::string label;  ///< for people: "mlx5_0", or a PCI address
+  std::string label;  ///< for display: "mlx5_0", or a PCI address
   std::string name;   ///< RDMA device; empty: unknown
   int port = 1;
   NicKind kind = NicKind::unknown;
@@ -50,40 +50,43 @@ struct TaskPlacement {
   int local_rank = 0;
   std::vector<PlacedGpu> gpus;  ///< ascending by PCI address
   CpuSet cpus;                  ///< never empty
-  int cores = 0;                ///< cores that cpus lie on
+  int cores = 0;                ///< cores that `cpus` belong to
   std::vector<int> memory;  ///< preferred NUMA domains, the best first; never empty if the node has memory
-  std::vector<PlacedNic> nics;           ///< empty: none usable, or no GPU
-  std::vector<PlacedNic> node_nics;      ///< those of all tasks of the step on this node, in the node's order
-  Distance gpu_cpu = Distance::unknown;  ///< the farthest of cpus from the GPUs: node, sys or unknown
-  Distance gpu_nic = Distance::unknown;  ///< the farthest GPU from its NIC
-  std::vector<std::string> reasons;      ///< in words, one line for each choice
+  std::vector<PlacedNic> nics;       ///< empty: none usable, or no GPU
+  std::vector<PlacedNic> node_nics;  ///< the NICs of all tasks of the step on this node, in the node's order
+  Distance gpu_cpu = Distance::unknown;  ///< from the GPUs to the farthest of `cpus`: node, sys or unknown
+  Distance gpu_nic = Distance::unknown;  ///< largest distance of a GPU to its NIC
+  std::vector<std::string> reasons;      ///< for display, one line for each choice
 };
 
 /// The answer: tasks[i].local_rank == i.
 struct Placement {
   std::vector<TaskPlacement> tasks;
   std::vector<std::string> warnings;  ///< one line each
-  std::vector<std::string> notes;     ///< nothing wrong but good to know, such as idle cores; one line each
+  std::vector<std::string> notes;     ///< information such as idle cores; one line each
 };
 
-/// Gives every allotted GPU, CPUs, memory and NICs to the tasks. Pure: no system call, no environment, no
-/// clock; the same input gives the same output. GPUs go to tasks in PCI order, each to exactly one task,
-/// unless the request says which task has which (bound). Only with tasks_per_gpu > 1 and more tasks than GPUs
-/// do consecutive tasks share one, as evenly as possible, the first GPUs taking one more: 6 tasks on 4 GPUs
-/// are 0,0,1,1,2,3.
+/// Assigns GPUs, CPUs, memory and NICs to the tasks. Pure: no system call, no environment, no clock; the same
+/// input gives the same output. GPUs go to tasks in PCI order, each to exactly one task, unless the request
+/// assigns them (bound). Consecutive tasks share a GPU only with tasks_per_gpu > 1 and more tasks than GPUs:
+/// as evenly as possible, the first GPUs get one task more. 6 tasks on 4 GPUs are 0,0,1,1,2,3.
 ///
-/// CPU sets are disjoint and of equal size. Where no size is asked for, each task gets as many cores as all
-/// tasks can have on their own GPUs' NUMA domains, and no remote ones; only if some task could have none, or
-/// some GPU's locality is unknown, or there are no GPUs, all allotted cores are shared out. Where a size is
-/// asked for, as many cores as possible come from the GPUs' own domains, then the rest so that the sum of
-/// NUMA distances is smallest. A GPU that is near to several domains (Gpu::near_domains) counts each of them
-/// as its own; with several GPUs like it they start from different ones. With more tasks than CPUs, CPUs are
-/// shared, with a warning. Memory is preferred on the GPU's own domain, or on the nearest that has CPUs and
-/// memory; of several that it is near to, on those where the cores are.
+/// CPU sets are disjoint and of equal size.
+/// - Without a requested size, each task gets as many cores as every task can get on its own GPUs' NUMA
+///   domains, and no remote ones. All allotted cores are divided only if some task would get none, some GPU's
+///   locality is unknown, or there are no GPUs.
+/// - With a requested size, as many cores as possible come from the GPUs' own domains, and the rest so that
+///   the sum of NUMA distances is smallest.
+/// - A GPU that is near to several domains (Gpu::near_domains) counts each of them as its own; several such
+///   GPUs start from different domains.
+/// - With more tasks than CPUs, tasks share CPUs, and there is a warning.
 ///
-/// Each GPU gets the nearest usable NIC of the node; where several are equally near they are dealt out evenly
-/// over all GPUs of the node, so that a GPU has the same NIC in every job. Throws Error if the tasks need
-/// more GPUs than allotted, an allotted GPU is not on the node, or the request makes no sense.
+/// Memory is preferred on the GPU's own domain, or on the nearest domain with CPUs and memory. If the GPU is
+/// near to several domains, it is preferred on those that the task's cores belong to.
+///
+/// Each GPU gets the nearest usable NIC of the node. Equally near NICs are spread evenly over all GPUs of the
+/// node, so that a GPU has the same NIC in every job. Throws Error if the tasks need more GPUs than allotted,
+/// an allotted GPU is not on the node, or the request is invalid.
 Placement place(const Node& node, const Request& request);
 
 }  // namespace muster::placement

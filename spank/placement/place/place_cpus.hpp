@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the allotted CPUs are shared out; a part of place().
+// Assigns the allotted CPUs to the tasks; a part of place().
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "placement/place/place.hpp"
 #include "placement/place/gpu_locality.hpp"
+#include "placement/place/place.hpp"
 
 namespace muster::placement {
 
-struct CpuShares {
+struct CpuPartition {
   std::vector<CpuSet> cpus;  ///< one set per task
   int idle_cores = 0;        ///< left idle because larger equal shares would not be near to the GPUs
   std::vector<std::string> warnings;
 };
 
-/// homes[i]: of each GPU of task i; empty: nothing is known to be near, then whole domains are dealt to the
-/// tasks in turn. allotted: a non-empty subset of the node's CPUs. Optimal in this sense: as many cores as
-/// possible are near to their task's GPUs; among those answers, the sum over all other cores of the NUMA
-/// distance from the nearest of those domains to the core is smallest; among those, as many as possible are
-/// on the homes' first domains, in proportion to the task's GPUs.
-CpuShares share_cpus(const Node& node, const Request& request, const CpuSet& allotted,
-                     const std::vector<std::vector<Home>>& homes);
+/// locality[i]: the local domains of each GPU of task i; empty: unknown, then the task gets any domain's
+/// cores. allotted: a non-empty subset of the node's CPUs. The answer is optimal by these criteria, in this
+/// order:
+/// 1. As many cores as possible are near to their task's GPUs.
+/// 2. The sum over all other cores of the NUMA distance from the nearest of those domains is smallest.
+/// 3. As many cores as possible are on the preferred domains, in proportion to the task's GPUs.
+CpuPartition partition_cpus(const Node& node, const Request& request, const CpuSet& allotted,
+                            const std::vector<std::vector<LocalDomains>>& locality);
 
 }  // namespace muster::placement

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs go to which task; a part of place().
+// Assigns GPUs to tasks; a part of place().
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace muster::placement {
 
-/// A GPU or a MIG instance of one.
+/// A GPU or a MIG instance.
 struct Device {
   const Gpu* gpu = nullptr;
   std::string uuid;
@@ -18,7 +18,7 @@ struct Device {
 
 /// The allotted devices of each task, consecutive in PCI order; empty for each task if none are allotted.
 /// Throws Error if there are too few or one is not on the node.
-std::vector<std::vector<Device>> deal_gpus(const Node& node, const Request& request,
-                                           std::vector<std::string>& warnings);
+std::vector<std::vector<Device>> assign_gpus(const Node& node, const Request& request,
+                                             std::vector<std::string>& warnings);
 
 }  // namespace muster::placement

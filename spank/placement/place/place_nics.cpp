@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-/// Near first; NUMA distance tells apart only what is in different domains.
+/// Orders by nearness; the NUMA distance is compared only between domains (Distance::sys).
 struct Nearness {
   Distance distance = Distance::unknown;
   int numa = 0;
@@ -31,12 +31,12 @@ Nearness nearness(const Node& node, const Anchor& anchor, const Nic& nic) {
   return result;
 }
 
-/// Deals NICs to anchors so that no NIC could pass an anchor on, directly or along a chain, to one with at
-/// least two fewer (an optimal semi-matching in a bipartite graph: Harvey, Ladner, Lovász and Tamir, Journal
-/// of Algorithms 59, 2006).
-class EvenDeal {
+/// Assigns NICs to anchors so that no NIC could pass an anchor, directly or along a chain, to a NIC with at
+/// least two anchors fewer (an optimal semi-matching in a bipartite graph: Harvey, Ladner, Lovász and Tamir,
+/// Journal of Algorithms 59, 2006).
+class EvenAssignment {
  public:
-  EvenDeal(const std::vector<std::vector<std::size_t>>& nearest, std::size_t nics)
+  EvenAssignment(const std::vector<std::vector<std::size_t>>& nearest, std::size_t nics)
       : nearest_(nearest), load_(nics), chosen_(nearest.size(), none) {
     for (std::size_t anchor = 0; anchor < nearest.size(); ++anchor) {
       if (nearest[anchor].empty()) continue;
@@ -45,7 +45,7 @@ class EvenDeal {
       chosen_[anchor] = nic;
       ++load_[nic];
     }
-    while (improve()) {
+    while (move_one_anchor()) {
     }
   }
 
@@ -53,15 +53,15 @@ class EvenDeal {
   int load(std::size_t nic) const { return load_[nic]; }
 
  private:
-  bool improve() {
+  bool move_one_anchor() {
     for (std::size_t start = 0; start < load_.size(); ++start) {
-      if (load_[start] >= 2 && shorten(start)) return true;
+      if (load_[start] >= 2 && reduce_load(start)) return true;
     }
     return false;
   }
 
-  /// Breadth-first from a NIC over the anchors it serves to the other NICs that these are as near to.
-  bool shorten(std::size_t start) {
+  /// Breadth-first search from a NIC over its anchors to other NICs that are equally near to them.
+  bool reduce_load(std::size_t start) {
     std::vector<std::size_t> via(load_.size(), none);  // the anchor that would move to this NIC
     std::vector<std::size_t> queue{start};
     for (std::size_t head = 0; head < queue.size(); ++head) {
@@ -115,12 +115,12 @@ std::vector<NicChoice> choose_near_nics(const Node& node, const std::vector<Anch
     }
     if (best) choices[anchor].distance = best->distance;
   }
-  const EvenDeal deal(nearest, node.nics.size());
+  const EvenAssignment assignment(nearest, node.nics.size());
   for (std::size_t anchor = 0; anchor < anchors.size(); ++anchor) {
-    if (deal.chosen()[anchor] != none) choices[anchor].nics.push_back(deal.chosen()[anchor]);
+    if (assignment.chosen()[anchor] != none) choices[anchor].nics.push_back(assignment.chosen()[anchor]);
   }
   for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
-    if (!node.nics[nic].usable || deal.load(nic) > 0) continue;
+    if (!node.nics[nic].usable || assignment.load(nic) > 0) continue;
     NicChoice* poorest = nullptr;
     for (std::size_t anchor = 0; anchor < anchors.size(); ++anchor) {
       const bool near =

@@ -9,14 +9,15 @@
 namespace muster::placement {
 
 /// A GPU of a task and a NIC that serves it.
-struct TaskLink {
+struct GpuNicLink {
   const Gpu* gpu;
   const Nic* nic;
   Distance distance;
 };
 
-/// Which GPU of the task uses which of its NICs: each GPU the nearest, and each NIC at least the nearest GPU.
-/// Each pair once; none when the task has no GPU or no NIC. The node must outlive the result. Pure.
-std::vector<TaskLink> links_of(const Node& node, const TaskPlacement& task);
+/// Pairs the task's GPUs with its NICs: each GPU with its nearest NIC, and each NIC left over with its
+/// nearest GPU. Each pair occurs once; empty if the task has no GPU or no NIC. The node must outlive the
+/// result. Pure.
+std::vector<GpuNicLink> find_links(const Node& node, const TaskPlacement& task);
 
 }  // namespace muster::placement

@@ -29,7 +29,7 @@ std::string ranges(std::vector<int> numbers, std::size_t width) {
   return text;
 }
 
-/// The last digits of a host's first label, and what stands around them.
+/// A host name split at the last digits of its first label.
 struct NumberedName {
   std::string prefix, digits, suffix;
 };
@@ -58,7 +58,7 @@ std::string host_list(std::vector<std::string> hosts) {
     by_width[name].push_back(digits.empty() ? 0 : std::stoi(digits));
     if (digits.size() > 1 && digits.front() == '0') is_padded[name] = true;
   }
-  // n9 and n10 belong to one list, n09 and n9 do not.
+  // n9 and n10 go into one list, n09 and n9 do not.
   std::map<Name, std::vector<int>> groups;
   for (const auto& [name, numbers] : by_width) {
     const auto& [prefix, suffix, digits] = name;

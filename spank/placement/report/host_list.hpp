@@ -6,8 +6,8 @@
 
 namespace muster::placement {
 
-/// Hosts as Slurm writes them, sorted, each once: {"n1", "n0", "x", "n09"} → "n[0-1,09],x". Numbers are
-/// compared within the same prefix, width and domain suffix. Pure.
+/// Hosts in Slurm's notation, sorted, each once: {"n1", "n0", "x", "n09"} → "n[0-1,09],x". Only numbers with
+/// the same prefix, width and domain suffix are combined. Pure.
 std::string host_list(std::vector<std::string> hosts);
 
 /// Numbers as ranges, sorted, each once: {3, 0, 1, 2, 8} → "0-3,8". Pure.

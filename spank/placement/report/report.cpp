@@ -19,7 +19,7 @@ void make_printable(std::string& text) { text = printable(std::move(text)); }
 void make_printable(std::vector<std::string>& list) {
   for (auto& text : list) make_printable(text);
 }
-/// The bindings name every member, so that none is forgotten.
+/// The bindings list every member, so that none is forgotten.
 void make_printable(NodeReport& report) {
   auto& [host, rows, left_out, warnings, notes, shown, shown_reason, plan_milliseconds] = report;
   for (auto* text : {&host, &shown, &shown_reason}) make_printable(*text);
@@ -51,7 +51,7 @@ std::string joined(const std::vector<int>& list, const char* separator) {
 
 std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
 
-/// Lines of cells below each other, two spaces between the columns.
+/// Aligns the lines' cells in columns, two spaces apart.
 std::string aligned(const std::vector<Row>& lines) {
   std::vector<std::size_t> widths;
   for (const auto& cells : lines) {
@@ -77,9 +77,9 @@ void add_placement_titles(Row& cells) {
   for (const char* title : {"GPU", "CPUs", "memory", "NIC", "GPU-CPU", "GPU-NIC"}) cells.emplace_back(title);
 }
 
-/// Each reason once, with all tasks that have it: first all that stand first, then all that stand second, and
+/// Each reason once, with all tasks that have it: first the tasks' first reasons, then their second ones, and
 /// so on. `label` is "rank" or "local rank".
-std::string reasons_of(const NodeReport& report, const std::string& label) {
+std::string format_reasons(const NodeReport& report, const std::string& label) {
   std::size_t most = 0;
   for (const auto& row : report.rows) most = std::max(most, row.reasons.size());
   std::vector<std::pair<std::string, std::vector<int>>> groups;
@@ -101,8 +101,8 @@ std::string reasons_of(const NodeReport& report, const std::string& label) {
   return text;
 }
 
-/// What the distances in the table mean; empty if it has none.
-std::string legend_of(const NodeReport& report) {
+/// A legend of the distances in the table; empty if it has none.
+std::string format_legend(const NodeReport& report) {
   std::string text;
   for (const auto& [term, meaning] :
        {std::pair(Distance::pix, "one PCI switch"), std::pair(Distance::pxb, "several PCI switches"),
@@ -118,7 +118,7 @@ std::string legend_of(const NodeReport& report) {
   return text.empty() ? text : "legend: " + text + "\n";
 }
 
-std::string left_out_of(const NodeReport& report) {
+std::string format_left_out(const NodeReport& report) {
   return joined(report.left_out, "", [](const std::string& line) { return "left out: NIC " + line + "\n"; });
 }
 
@@ -130,13 +130,13 @@ std::string warning_line(const std::string& where, const std::string& warning) {
   return "muster: " + where + (where.empty() ? "" : ": ") + warning + "\n";
 }
 
-/// Nodes that a step's report shows as one.
+/// Nodes that a step's report shows as one block.
 struct Block {
   std::vector<const NodeReport*> nodes;
   const NodeReport& first() const { return *nodes.front(); }
 };
 
-bool alike(const NodeReport& a, const NodeReport& b, bool explain) {
+bool have_same_placement(const NodeReport& a, const NodeReport& b, bool explain) {
   if (a.shown != b.shown) return false;
   return std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), b.rows.end(),
                     [explain](const ReportRow& one, const ReportRow& other) {
@@ -153,14 +153,14 @@ int lowest_rank(const NodeReport& report) {
   return lowest;
 }
 
-std::string hosts_of(const Block& block) {
+std::string format_hosts(const Block& block) {
   std::vector<std::string> hosts;
   for (const auto* node : block.nodes) hosts.push_back(node->host);
   return host_list(std::move(hosts));
 }
 
-/// The ranks of one local rank on all nodes of a block: all of few, the ends of many.
-std::string ranks_of(const Block& block, std::size_t row) {
+/// The ranks of one local rank on all nodes of a block; shortened if there are many.
+std::string format_ranks(const Block& block, std::size_t row) {
   constexpr std::size_t shown = 4;
   std::vector<int> ranks;
   for (const auto* node : block.nodes) ranks.push_back(node->rows[row].rank);
@@ -173,21 +173,21 @@ std::string block_text(const Block& block, bool explain) {
   std::vector<int> ranks;
   for (const auto* node : block.nodes)
     for (const auto& row : node->rows) ranks.push_back(row.rank);
-  std::string text = hosts_of(block) + ": ";
+  std::string text = format_hosts(block) + ": ";
   if (block.nodes.size() > 1) text += std::to_string(block.nodes.size()) + " nodes alike, ";
   text += (ranks.size() == 1 ? "rank " : "ranks ") + number_list(ranks) + "\n";
   std::vector<Row> lines = {{"local rank", "rank"}};
   add_placement_titles(lines.front());
   const auto& rows = block.first().rows;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    lines.push_back({std::to_string(rows[i].local_rank), ranks_of(block, i)});
+    lines.push_back({std::to_string(rows[i].local_rank), format_ranks(block, i)});
     add_placement_cells(lines.back(), rows[i]);
   }
   text += aligned(lines);
   if (!block.first().shown.empty())
     text += "CUDA shows each task " + block.first().shown +
             (explain ? " (" + block.first().shown_reason + ")" : std::string()) + "\n";
-  if (explain) text += reasons_of(block.first(), "local rank") + left_out_of(block.first());
+  if (explain) text += format_reasons(block.first(), "local rank") + format_left_out(block.first());
   return text;
 }
 
@@ -256,9 +256,9 @@ std::string report_table(NodeReport report, bool explain) {
     lines.push_back({std::to_string(row.rank)});
     add_placement_cells(lines.back(), row);
   }
-  std::string text = aligned(lines) + legend_of(report) + left_out_of(report);
+  std::string text = aligned(lines) + format_legend(report) + format_left_out(report);
   for (const auto& note : report.notes) text += note_line("", note);
-  if (explain) text += reasons_of(report, "rank");
+  if (explain) text += format_reasons(report, "rank");
   for (const auto& warning : report.warnings) text += warning_line(report.host, warning);
   return text;
 }
@@ -268,10 +268,11 @@ std::string merge_reports(std::vector<NodeReport> reports, int expected, bool ex
   std::stable_sort(reports.begin(), reports.end(),
                    [](const auto& a, const auto& b) { return lowest_rank(a) < lowest_rank(b); });
   std::vector<Block> blocks;
-  std::map<std::string, std::vector<std::string>> notes, warnings;  // hosts by what they say
+  std::map<std::string, std::vector<std::string>> notes, warnings;  // hosts by text
   for (const auto& report : reports) {
-    const auto same = std::find_if(blocks.begin(), blocks.end(),
-                                   [&](const auto& block) { return alike(block.first(), report, explain); });
+    const auto same = std::find_if(blocks.begin(), blocks.end(), [&](const auto& block) {
+      return have_same_placement(block.first(), report, explain);
+    });
     if (same != blocks.end())
       same->nodes.push_back(&report);
     else

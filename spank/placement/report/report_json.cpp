@@ -76,7 +76,7 @@ std::string report_json(const Node& node, const Placement& placement,
     json["tasks"].push_back(
         task_json(placement.tasks[i], i < environments.size() ? &environments[i] : nullptr));
   }
-  // A topology file may hold names that are not UTF-8: they are shown with the replacement character.
+  // A topology file may hold names that are not UTF-8: invalid bytes become the replacement character.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

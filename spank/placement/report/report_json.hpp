@@ -10,9 +10,9 @@
 
 namespace muster::placement {
 
-/// The plan as JSON, schema 1, as docs/plan-json.md describes it; indented by two spaces, ends in a newline.
-/// environments[i] belongs to tasks[i]; empty: the tasks have empty environments. Text that is not UTF-8 is
-/// shown with the replacement character. Pure.
+/// The plan as JSON, schema 1 (docs/plan-json.md); indented by two spaces, ends in a newline. environments[i]
+/// belongs to tasks[i]; empty: the tasks have empty environments. Bytes that are not UTF-8 become the
+/// replacement character. Pure.
 std::string report_json(const Node& node, const Placement& placement,
                         const std::vector<std::vector<Variable>>& environments);
 

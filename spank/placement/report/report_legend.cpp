@@ -19,7 +19,7 @@ constexpr double swatch = 16;
 constexpr std::size_t columns = 7;
 using Cells = std::array<std::string, columns>;
 
-/// A list that is too long for a picture is cut, and says so.
+/// Cuts a list that is too long for a picture and adds an ellipsis.
 std::string shortened(const std::string& text) {
   constexpr std::size_t longest = 64;
   return text.size() <= longest ? text : text.substr(0, longest) + "\xe2\x80\xa6";
@@ -35,7 +35,7 @@ std::string listed(const List& list, Text text) {
   return line.empty() ? "-" : shortened(line);
 }
 
-Cells cells_of(const ReportRow& row) {
+Cells make_cells(const ReportRow& row) {
   const auto same = [](const std::string& text) { return text; };
   const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
   return {"task " + std::to_string(row.local_rank) + " (T" + std::to_string(row.local_rank) + ")",
@@ -49,7 +49,7 @@ Cells cells_of(const ReportRow& row) {
 
 }  // namespace
 
-PictureTitle title_of(const Node& node, const Placement& placement) {
+PictureTitle make_title(const Node& node, const Placement& placement) {
   PictureTitle title;
   const std::string source = node.source.substr(node.source.rfind('/') + 1);
   title.line = counted(placement.tasks.size(), "task") + " on " + (node.host.empty() ? source : node.host);
@@ -73,7 +73,7 @@ PictureTitle title_of(const Node& node, const Placement& placement) {
 
 Box draw_legend(Svg& svg, const NodeReport& report, double x, double y) {
   std::vector<Cells> lines = {{"task", "GPU", "CPUs", "memory", "NIC", "GPU-CPU", "GPU-NIC"}};
-  for (const auto& row : report.rows) lines.push_back(cells_of(row));
+  for (const auto& row : report.rows) lines.push_back(make_cells(row));
   std::array<double, columns> widths{};
   for (const auto& line : lines)
     for (std::size_t i = 0; i < columns; ++i) widths[i] = std::max(widths[i], text_width(line[i], font));

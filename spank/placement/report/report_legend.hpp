@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around the picture of a node: its title and the table of its tasks. Pure.
+// The title of a node's picture, and the table of its tasks. Pure.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct PictureTitle {
   std::string line;     ///< "4 tasks on h200-1001"
   std::string details;  ///< "2 packages, 8 NUMA domains, 128 cores, 4 GPUs (NVIDIA H200), 2 of 6 NICs usable"
 };
-PictureTitle title_of(const Node& node, const Placement& placement);
+PictureTitle make_title(const Node& node, const Placement& placement);
 
-/// Draws the table with its upper left corner at x, y; gives the box that it takes.
+/// Draws the table with its upper left corner at x, y; returns its box.
 Box draw_legend(Svg& svg, const NodeReport& report, double x, double y);
 
 }  // namespace muster::placement

@@ -15,12 +15,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, host, rows, left_out, warnings, n
 
 namespace {
 
-// What no int holds, the library would convert with an undefined result.
+// The library's own conversion of a number outside int has an undefined result.
 void require_int(const nlohmann::json& number) {
   const bool held = number.is_number_unsigned()
                         ? std::in_range<int>(number.get<std::uint64_t>())
                         : number.is_number_integer() && std::in_range<int>(number.get<std::int64_t>());
-  if (!held) throw Error("a node's report cannot be read: a rank or memory domain is not a whole number");
+  if (!held) throw Error("a node's report cannot be read: a rank or memory domain is not an integer");
 }
 
 void require_ints(const nlohmann::json& report) {

@@ -5,22 +5,22 @@
 #include <cstdio>
 #include <map>
 
+#include "placement/report/gpu_nic_links.hpp"
 #include "placement/report/host_list.hpp"
-#include "placement/report/svg_layout.hpp"
 #include "placement/report/report_legend.hpp"
 #include "placement/report/svg.hpp"
+#include "placement/report/svg_layout.hpp"
 #include "placement/report/task_colours.hpp"
-#include "placement/report/gpu_nic_links.hpp"
 
 namespace muster::placement {
 
 namespace {
 
-using Metrics = NodeMetrics;
+using Metrics = SvgMetrics;
 using Tasks = std::vector<int>;
 
 constexpr double title_bottom = 74;
-constexpr double least_width = 820;  // the line that explains the distances
+constexpr double least_width = 820;  // for the legend of the distances
 
 constexpr const char* style_sheet =
     "text{font-family:'DejaVu Sans',Verdana,'Helvetica Neue',Arial,sans-serif;fill:#1f2933}\n"
@@ -38,20 +38,20 @@ constexpr const char* style_sheet =
 
 std::string joined(const Tasks& tasks) { return number_list(tasks); }
 
-std::string tasks_in_words(const Tasks& tasks) {
+std::string describe_tasks(const Tasks& tasks) {
   return tasks.empty() ? "no task" : (tasks.size() == 1 ? "task " : "tasks ") + joined(tasks);
 }
 
-/// Which tasks have what.
+/// The tasks of each CPU, domain, GPU and NIC.
 struct Owners {
   std::map<int, Tasks> cpus, domains;
   std::map<PciAddress, Tasks> gpus;
   std::map<std::string, Tasks> nics;  // by "label:port"
 };
 
-std::string name_of(const std::string& label, int port) { return label + ":" + std::to_string(port); }
+std::string nic_name(const std::string& label, int port) { return label + ":" + std::to_string(port); }
 
-Owners owners_in(const Placement& placement) {
+Owners find_owners(const Placement& placement) {
   Owners owners;
   for (const auto& task : placement.tasks) {
     const int rank = task.local_rank;
@@ -61,39 +61,39 @@ Owners owners_in(const Placement& placement) {
       auto& tasks = owners.gpus[gpu.pci];
       if (tasks.empty() || tasks.back() != rank) tasks.push_back(rank);
     }
-    for (const auto& nic : task.nics) owners.nics[name_of(nic.label, nic.port)].push_back(rank);
+    for (const auto& nic : task.nics) owners.nics[nic_name(nic.label, nic.port)].push_back(rank);
   }
   return owners;
 }
 
 template <typename Key>
-const Tasks& tasks_of(const std::map<Key, Tasks>& owners, const Key& key) {
+const Tasks& find_tasks(const std::map<Key, Tasks>& owners, const Key& key) {
   static const Tasks none;
   const auto found = owners.find(key);
   return found == owners.end() ? none : found->second;
 }
 
-/// Text on what these tasks fill, readable on patterns and stripes too.
-std::string on_tasks(const Tasks& tasks) {
+/// Style of text on these tasks' colours, readable on patterns and stripes too.
+std::string text_style_on(const Tasks& tasks) {
   if (tasks.empty()) return "fill:#52606d";
   if (tasks.size() > 1) return "fill:#000000;stroke:#ffffff";
   return "fill:" + text_colour_on(tasks.front()) + ";stroke:" + task_colour(tasks.front());
 }
 
-std::string memory_in_words(const NumaDomain& domain) {
+std::string describe_memory(const NumaDomain& domain) {
   if (!domain.memory_bytes) return "memory";
   char text[32];
   std::snprintf(text, sizeof text, "%.0f GiB", static_cast<double>(*domain.memory_bytes) / (1 << 30));
   return text;
 }
 
-/// The picture while it is drawn.
+/// Draws the picture.
 class Picture {
  public:
   Picture(const Node& node, const Placement& placement)
       : node_(node),
         placement_(placement),
-        owners_(owners_in(placement)),
+        owners_(find_owners(placement)),
         layout_(lay_out(node, title_bottom)) {}
 
   std::string draw();
@@ -106,13 +106,13 @@ class Picture {
                    const std::string& tip);
   void draw_links();
   void draw_link(const Box& gpu, std::size_t gpu_row, const Box& nic, std::size_t nic_row, int task);
-  /// A box in the colours of its tasks, side by side where there are several.
+  /// Fills a box with the colours of its tasks, side by side if there are several.
   void fill(const Box& box, const Tasks& tasks, const std::string& tip);
 
   const Node& node_;
   const Placement& placement_;
   Owners owners_;
-  NodeLayout layout_;
+  SvgLayout layout_;
   Svg svg_;
   int gutters_ = 0;
 };
@@ -131,10 +131,10 @@ void Picture::draw_core(const DomainView& view, std::size_t core) {
   const auto cpus = view.cores[core]->cpus.to_vector();
   for (std::size_t thread = 0; thread < cpus.size(); ++thread) {
     const Box box = layout_.thread_box(view, core, thread);
-    const auto& tasks = tasks_of(owners_.cpus, cpus[thread]);
+    const auto& tasks = find_tasks(owners_.cpus, cpus[thread]);
     const std::string cpu = std::to_string(cpus[thread]);
-    fill(box, tasks, tasks.size() > 1 ? "CPU " + cpu + ": " + tasks_in_words(tasks) : "");
-    const std::string colour = on_tasks(tasks);
+    fill(box, tasks, tasks.size() > 1 ? "CPU " + cpu + ": " + describe_tasks(tasks) : "");
+    const std::string colour = text_style_on(tasks);
     svg_.text(box.x + 2.5, box.y + 8, cpu, "cpu", "start", colour);
     if (tasks.empty()) continue;
     std::string label(1, tasks.size() == 1 ? 'T' : 'x');
@@ -149,13 +149,13 @@ void Picture::draw_core(const DomainView& view, std::size_t core) {
 }
 
 void Picture::draw_memory(const Box& box, const NumaDomain& domain) {
-  const auto& tasks = tasks_of(owners_.domains, domain.id);
-  const std::string of_tasks = tasks.empty() ? "" : " of " + tasks_in_words(tasks);
-  std::string words = memory_in_words(domain) + of_tasks;
-  if (text_width(words, 10) > box.width - 14) words = memory_in_words(domain);
+  const auto& tasks = find_tasks(owners_.domains, domain.id);
+  const std::string of_tasks = tasks.empty() ? "" : " of " + describe_tasks(tasks);
+  std::string words = describe_memory(domain) + of_tasks;
+  if (text_width(words, 10) > box.width - 14) words = describe_memory(domain);
   constexpr double swatch = 8;
   fill({box.x, box.y, swatch, box.height}, tasks, "");
-  svg_.rectangle(box, "core", "", memory_in_words(domain) + of_tasks);
+  svg_.rectangle(box, "core", "", describe_memory(domain) + of_tasks);
   svg_.text(box.x + swatch + 5, box.y + 12, words, "small");
 }
 
@@ -167,9 +167,9 @@ void Picture::draw_device(const Box& box, const std::string& name, const Tasks& 
     fill(box, tasks, tip);
     svg_.rectangle(box, "core", "", tip);
   }
-  const std::string colour = on_tasks(tasks);
+  const std::string colour = text_style_on(tasks);
   svg_.text(box.centre(), box.y + 15, name, "device", "middle", colour);
-  std::string below = tasks.empty() ? (note.empty() ? "no task" : note) : tasks_in_words(tasks);
+  std::string below = tasks.empty() ? (note.empty() ? "no task" : note) : describe_tasks(tasks);
   if (text_width(below, 10) > box.width - 4) below = std::to_string(tasks.size()) + " tasks";
   svg_.text(box.centre(), box.y + 29, below, "label", "middle", colour);
 }
@@ -186,12 +186,12 @@ void Picture::draw_domain(const DomainView& view) {
   for (std::size_t i = 0; i < view.gpus.size(); ++i) {
     const auto& gpu = *view.gpus[i];
     const std::string tip = gpu.model.empty() ? gpu.uuid : gpu.model + " " + gpu.uuid;
-    draw_device(layout_.gpu_box(view, i), gpu.pci.to_string(), tasks_of(owners_.gpus, gpu.pci), "", tip);
+    draw_device(layout_.gpu_box(view, i), gpu.pci.to_string(), find_tasks(owners_.gpus, gpu.pci), "", tip);
   }
   for (std::size_t i = 0; i < view.nics.size(); ++i) {
     const auto& nic = *view.nics[i];
-    const std::string name = name_of(nic.label(), nic.port);
-    draw_device(layout_.nic_box(view, i), name, tasks_of(owners_.nics, name), nic.usable ? "" : "left out",
+    const std::string name = nic_name(nic.label(), nic.port);
+    draw_device(layout_.nic_box(view, i), name, find_tasks(owners_.nics, name), nic.usable ? "" : "left out",
                 nic.reason);
   }
 }
@@ -202,7 +202,7 @@ void Picture::draw_link(const Box& gpu, std::size_t gpu_row, const Box& nic, std
     svg_.curve(gpu.centre(), from, nic.centre(), nic.y, task_colour(task));
     return;
   }
-  // Between rows: along the picture's left edge, each connection in a lane of its own.
+  // Between rows: along the picture's left edge, each link in a lane of its own.
   const double lane = 6.0 + 5.0 * (gutters_ % 8);
   const double edge = 4.0 + 3.0 * (gutters_ % 8);
   ++gutters_;
@@ -226,7 +226,7 @@ void Picture::draw_links() {
   }
   std::map<const Gpu*, Distance> shortest;
   for (const auto& task : placement_.tasks) {
-    for (const auto& link : links_of(node_, task)) {
+    for (const auto& link : find_links(node_, task)) {
       const auto& [gpu_box, gpu_row] = gpus.at(link.gpu);
       const auto& [nic_box, nic_row] = nics.at(link.nic);
       draw_link(gpu_box, gpu_row, nic_box, nic_row, task.local_rank);
@@ -258,7 +258,7 @@ std::string Picture::draw() {
     svg_.rectangle(box, "out");
     svg_.text(box.x + 8, box.y + 16,
               "NUMA " + std::to_string(domain.id) + (domain.gpu_memory ? ": GPU memory" : ": ") +
-                  (domain.gpu_memory ? "" : memory_in_words(domain)),
+                  (domain.gpu_memory ? "" : describe_memory(domain)),
               "small");
   }
   draw_links();
@@ -267,7 +267,7 @@ std::string Picture::draw() {
   const Box legend = draw_legend(svg_, report, Metrics::margin, layout_.bottom);
   const double width =
       std::max({least_width, layout_.right + Metrics::margin, legend.right() + Metrics::margin});
-  const PictureTitle title = title_of(node_, placement_);
+  const PictureTitle title = make_title(node_, placement_);
   Svg page;
   page.rectangle({0, 0, width, legend.bottom() + Metrics::margin}, "page");
   page.text(Metrics::margin, 36, title.line, "title");

@@ -26,7 +26,7 @@ std::string attribute(std::string_view name, double value) {
   return attribute(name, std::string_view(number(value)));
 }
 
-/// Bytes of the UTF-8 character at `text`, which is not empty; 0 when it is none that XML 1.0 allows.
+/// Bytes of the UTF-8 character at the start of a non-empty text; 0 if XML 1.0 does not allow it.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);

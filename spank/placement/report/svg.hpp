@@ -16,22 +16,22 @@ struct Box {
   double centre() const { return x + width / 2; }
 };
 
-/// Text that may stand in an XML document: &, <, > and quotes are escaped, and what XML 1.0 does not allow
-/// (control characters, bytes that are not UTF-8) is replaced by U+FFFD.
+/// Escapes a text for an XML document: &, <, > and quotes. Control characters and bytes that are not UTF-8,
+/// which XML 1.0 does not allow, become U+FFFD.
 std::string xml_text(std::string_view text);
 
-/// The width that a text may take in the widest of the fonts named in the style sheet (DejaVu Sans and
-/// Verdana: 0.64 em for a digit, capitals up to 0.78 em).
+/// An estimate of a text's width in the widest fonts of the style sheet (DejaVu Sans and Verdana: 0.64 em for
+/// a digit, capitals up to 0.78 em).
 double text_width(std::string_view text, double size);
 
 class Svg {
  public:
-  /// A rectangle. `style` names a class of the style sheet; `fill` (a colour or url(#…)) wins over it. `tip`
-  /// is shown by viewers when the pointer rests on it; empty: none.
+  /// A rectangle. `style` is a class of the style sheet; `fill` (a colour or url(#…)) overrides it. `tip` is
+  /// the tooltip; empty: none.
   void rectangle(const Box& box, std::string_view style, std::string_view fill = "",
                  std::string_view tip = "");
-  /// The line of text that begins, is centred or ends at x (anchor: start, middle, end), with its baseline at
-  /// y. `rules` are CSS declarations of this text alone.
+  /// A line of text that begins, is centred or ends at x (anchor: start, middle, end), with its baseline at
+  /// y. `rules` are CSS declarations for this text alone.
   void text(double x, double y, std::string_view line, std::string_view style,
             std::string_view anchor = "start", std::string_view rules = "");
   /// A curve from one point down to another, with a dark edge.
@@ -40,10 +40,10 @@ class Svg {
   void lines(const std::vector<std::pair<double, double>>& points, std::string_view colour);
   void begin_group(std::string_view name);
   void end_group();
-  /// Adds another's shapes after the own ones.
+  /// Appends the shapes of another Svg.
   void append(const Svg& other) { body_ += other.body_; }
 
-  /// The whole document. `definitions` (patterns) and `style_sheet` are put in as they are.
+  /// The whole document. `definitions` (patterns) and `style_sheet` are inserted unchanged.
   std::string document(double width, double height, std::string_view title, std::string_view definitions,
                        std::string_view style_sheet) const;
 

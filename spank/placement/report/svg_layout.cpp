@@ -9,7 +9,7 @@ namespace muster::placement {
 
 namespace {
 
-using Metrics = NodeMetrics;
+using Metrics = SvgMetrics;
 
 constexpr double widest_row = 1640;
 constexpr double device_padding = 18;
@@ -20,7 +20,7 @@ double strip_width(std::size_t count, double width) {
   return static_cast<double>(count) * width + static_cast<double>(count - 1) * Metrics::small_gap;
 }
 
-/// Hardware threads of a core stand two above each other.
+/// A core's hardware threads are drawn in columns of two.
 int thread_columns(int threads) { return (threads + 1) / 2; }
 
 double core_width(int threads) { return thread_columns(threads) * Metrics::thread_width; }
@@ -29,8 +29,9 @@ double core_height(int threads) { return std::min(threads, 2) * Metrics::thread_
 
 double header_height() { return Metrics::title_height + Metrics::memory_height + Metrics::gap; }
 
-/// Cores side by side: as many as stand above the devices, or a field half as high again as wide.
-int columns_for(const DomainView& view, const NodeLayout& layout) {
+/// Cores side by side: as many as fit above the devices, or as many as give a field 1.2 times as high as
+/// wide.
+int columns_for(const DomainView& view, const SvgLayout& layout) {
   const double pitch = core_width(layout.threads) + Metrics::small_gap;
   const double height = core_height(layout.threads) + Metrics::small_gap;
   const int count = static_cast<int>(view.cores.size());
@@ -44,7 +45,7 @@ int columns_for(const DomainView& view, const NodeLayout& layout) {
   return (count + lines - 1) / lines;
 }
 
-double inner_width(const DomainView& view, const NodeLayout& layout) {
+double inner_width(const DomainView& view, const SvgLayout& layout) {
   constexpr double least = 138;  // the title and the memory's line
   return std::max({least, strip_width(view.gpus.size(), layout.gpu_width),
                    strip_width(view.nics.size(), layout.nic_width),
@@ -58,18 +59,18 @@ double cores_height(const DomainView& view, int threads) {
 }
 
 /// Every domain that has cores or devices, by package and number; devices of unknown locality come last.
-std::vector<DomainView> views_of(const Node& node) {
+std::vector<DomainView> make_views(const Node& node) {
   std::map<int, DomainView> by_domain;
   for (const auto& core : node.cores) {
     auto& view = by_domain[core.domain];
     if (view.cores.empty()) view.package = core.package;
     view.cores.push_back(&core);
   }
-  const auto home = [&](int domain) -> DomainView& {
+  const auto find_view = [&](int domain) -> DomainView& {
     return by_domain[node.find_domain(domain) ? domain : -1];
   };
-  for (const auto& gpu : node.gpus) home(gpu.domain).gpus.push_back(&gpu);
-  for (const auto& nic : node.nics) home(nic.domain).nics.push_back(&nic);
+  for (const auto& gpu : node.gpus) find_view(gpu.domain).gpus.push_back(&gpu);
+  for (const auto& nic : node.nics) find_view(nic.domain).nics.push_back(&nic);
   std::vector<DomainView> views;
   for (auto& [id, view] : by_domain) {
     view.domain = node.find_domain(id);
@@ -82,7 +83,7 @@ std::vector<DomainView> views_of(const Node& node) {
   return views;
 }
 
-void measure_devices(const Node& node, NodeLayout& layout) {
+void measure_devices(const Node& node, SvgLayout& layout) {
   constexpr double font = 11;
   for (const auto& gpu : node.gpus)
     layout.gpu_width = std::max(layout.gpu_width, text_width(gpu.pci.to_string(), font) + device_padding);
@@ -93,13 +94,13 @@ void measure_devices(const Node& node, NodeLayout& layout) {
   for (const auto& core : node.cores) layout.threads = std::max(layout.threads, core.cpus.size());
 }
 
-/// Where the first of `count` boxes begins that stand in the middle of a domain.
+/// The x of the first of `count` boxes that are centred in a domain.
 double centred(const DomainView& view, std::size_t count, double width) {
   return view.box.centre() - strip_width(count, width) / 2;
 }
 
-/// One row from `first` to before `last`, whose boxes have their x and width; gives its lower edge.
-double place_row(NodeLayout& layout, std::size_t first, std::size_t last, double y) {
+/// Places the domains [first, last), which have their x and width, in one row; returns its lower edge.
+double place_row(SvgLayout& layout, std::size_t first, std::size_t last, double y) {
   double cores = 0;
   bool gpus = false, nics = false;
   for (std::size_t i = first; i < last; ++i) {
@@ -131,7 +132,7 @@ double place_row(NodeLayout& layout, std::size_t first, std::size_t last, double
   return bottom + 2 * Metrics::gap;
 }
 
-double place_memory_only(NodeLayout& layout, double y) {
+double place_memory_only(SvgLayout& layout, double y) {
   const double width = std::max(layout.right, 4 * Metrics::chip_width);
   double x = Metrics::margin;
   y += Metrics::title_height;
@@ -149,7 +150,7 @@ double place_memory_only(NodeLayout& layout, double y) {
 
 }  // namespace
 
-Box NodeLayout::core_box(const DomainView& view, std::size_t core) const {
+Box SvgLayout::core_box(const DomainView& view, std::size_t core) const {
   const auto columns = static_cast<std::size_t>(view.columns);
   const double width = core_width(threads), height = core_height(threads);
   return {centred(view, columns, width) + static_cast<double>(core % columns) * (width + Metrics::small_gap),
@@ -157,29 +158,29 @@ Box NodeLayout::core_box(const DomainView& view, std::size_t core) const {
           height};
 }
 
-Box NodeLayout::thread_box(const DomainView& view, std::size_t core, std::size_t thread) const {
+Box SvgLayout::thread_box(const DomainView& view, std::size_t core, std::size_t thread) const {
   const Box outer = core_box(view, core);
   return {outer.x + static_cast<double>(thread / 2) * Metrics::thread_width,
           outer.y + static_cast<double>(thread % 2) * Metrics::thread_height, Metrics::thread_width,
           Metrics::thread_height};
 }
 
-Box NodeLayout::gpu_box(const DomainView& view, std::size_t gpu) const {
+Box SvgLayout::gpu_box(const DomainView& view, std::size_t gpu) const {
   return {centred(view, view.gpus.size(), gpu_width) +
               static_cast<double>(gpu) * (gpu_width + Metrics::small_gap),
           rows[view.row].gpus_y, gpu_width, Metrics::device_height};
 }
 
-Box NodeLayout::nic_box(const DomainView& view, std::size_t nic) const {
+Box SvgLayout::nic_box(const DomainView& view, std::size_t nic) const {
   return {centred(view, view.nics.size(), nic_width) +
               static_cast<double>(nic) * (nic_width + Metrics::small_gap),
           rows[view.row].nics_y, nic_width, Metrics::device_height};
 }
 
-NodeLayout lay_out(const Node& node, double top) {
-  NodeLayout layout;
+SvgLayout lay_out(const Node& node, double top) {
+  SvgLayout layout;
   measure_devices(node, layout);
-  layout.domains = views_of(node);
+  layout.domains = make_views(node);
   std::size_t first = 0;
   double x = Metrics::margin + Metrics::gap, y = top;
   for (std::size_t i = 0; i < layout.domains.size(); ++i) {

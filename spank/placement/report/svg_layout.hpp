@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the parts of a node stand in its picture. Pure.
+// The positions of a node's parts in its picture. Pure.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 namespace muster::placement {
 
 /// Sizes in pixels.
-struct NodeMetrics {
+struct SvgMetrics {
   static constexpr double margin = 28;
-  static constexpr double gap = 14;       ///< between boxes, and from a box's edge to what is in it
+  static constexpr double gap = 14;       ///< between boxes, and from a box's edge to its content
   static constexpr double small_gap = 6;  ///< between devices, and between cores
   static constexpr double thread_width = 30, thread_height = 21;
   static constexpr double title_height = 22;
   static constexpr double memory_height = 20;
   static constexpr double device_height = 36;
   static constexpr double distance_height = 16;  ///< below a GPU, for its distance
-  static constexpr double lane_height = 62;      ///< between GPUs and NICs, for their connections
+  static constexpr double lane_height = 62;      ///< between GPUs and NICs, for their links
   static constexpr double chip_width = 178;
 };
 
@@ -36,7 +36,7 @@ struct DomainView {
   Box box;
 };
 
-/// A line of domains side by side; what is the same for all of them.
+/// The heights that all domains of a row share.
 struct DomainRow {
   double cores_y = 0, gpus_y = 0, lane_y = 0, nics_y = 0;
 };
@@ -46,14 +46,14 @@ struct PackageView {
   Box box;
 };
 
-struct NodeLayout {
+struct SvgLayout {
   std::vector<DomainView> domains;
   std::vector<DomainRow> rows;
   std::vector<PackageView> packages;
   std::vector<const NumaDomain*> memory_only;  ///< domains without cores and devices
   std::vector<Box> memory_only_boxes;
   double gpu_width = 0, nic_width = 0;
-  int threads = 1;  ///< of the core that has most
+  int threads = 1;  ///< of the core with the most
   double right = 0, bottom = 0;
 
   Box core_box(const DomainView& view, std::size_t core) const;
@@ -62,7 +62,7 @@ struct NodeLayout {
   Box nic_box(const DomainView& view, std::size_t nic) const;
 };
 
-/// Places everything below `top`. The node must outlive the layout.
-NodeLayout lay_out(const Node& node, double top);
+/// Computes the layout, below `top`. The node must outlive it.
+SvgLayout lay_out(const Node& node, double top);
 
 }  // namespace muster::placement

@@ -17,14 +17,14 @@ namespace muster::placement {
 
 namespace {
 
-constexpr int deepest_nesting =
-    128;  // caches and cores are a dozen levels, PCI bridges below them at most 32
+// Caches and cores are a dozen levels, PCI bridges below them at most 32.
+constexpr int deepest_nesting = 128;
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw Error(path + ": " + what + "; export one with lstopo --of xml.");
 }
 
-bool is_one_of(const char* type, std::initializer_list<const char*> types) {
+bool contains_type(const char* type, std::initializer_list<const char*> types) {
   return std::any_of(types.begin(), types.end(),
                      [&](const char* one) { return std::strcmp(type, one) == 0; });
 }
@@ -36,7 +36,7 @@ bool is_bitmap(std::string_view text) {
          text.find_first_not_of("0123456789abcdefABCDEFx,.") == std::string_view::npos;
 }
 
-// hwloc also takes other spellings of its types, "NUMAN" for instance.
+// hwloc also accepts other spellings of its types, for example "NUMAN".
 bool is_numbered(const char* type) {
   hwloc_obj_type_t kind{};
   return hwloc_type_sscanf(type, &kind, nullptr, 0) == 0 &&
@@ -50,11 +50,11 @@ class Checker {
   void check(pugi::xml_node object, int depth) {
     if (depth > deepest_nesting) fail(path_, "nests objects deeper than " + std::to_string(deepest_nesting));
     const char* type = object.attribute("type").value();
-    const bool has_sets = !is_one_of(type, {"Bridge", "PCIDev", "OSDev", "Misc"});
+    const bool has_sets = !contains_type(type, {"Bridge", "PCIDev", "OSDev", "Misc"});
     if (has_sets) check_sets(object, type);
     if (is_numbered(type)) check_index(object, type);
     for (const auto child : object.children("object")) {
-      if (!has_sets && !is_one_of(child.attribute("type").value(), {"Bridge", "PCIDev", "OSDev", "Misc"}))
+      if (!has_sets && !contains_type(child.attribute("type").value(), {"Bridge", "PCIDev", "OSDev", "Misc"}))
         fail(path_, std::string("has a ") + child.attribute("type").value() + " below a device");
       check(child, depth + 1);
     }
@@ -75,7 +75,7 @@ class Checker {
   void check_index(pugi::xml_node object, const char* type) {
     const auto index = to_number(object.attribute("os_index").value());
     if (!index || *index < 0 || *index >= CpuSet::limit)
-      fail(path_, std::string("damaged: a ") + type + " without a number that makes sense");
+      fail(path_, std::string("damaged: a ") + type + " without a valid number");
   }
 
   const std::string& path_;

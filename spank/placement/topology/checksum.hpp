@@ -8,10 +8,10 @@
 namespace muster::placement {
 
 /// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/: each byte enters by an exclusive or and an odd factor,
-/// so no change of a single byte can go unnoticed. Against accidents and editing, not against malice. Pure.
+/// so every change of a single byte changes the result. Detects accidents and edits, not attacks. Pure.
 std::uint64_t checksum(std::string_view text);
 
-/// 16 digits.
+/// The number as 16 hexadecimal digits.
 std::string hexadecimal(std::uint64_t number);
 
 }  // namespace muster::placement

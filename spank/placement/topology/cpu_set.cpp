@@ -27,7 +27,7 @@ std::optional<int> number(std::string_view text) {
   return value;
 }
 
-[[noreturn]] void refuse(std::string_view text) {
+[[noreturn]] void throw_not_a_list(std::string_view text) {
   throw Error("\"" + std::string(text.substr(0, 80)) +
               "\" is not a list of CPUs: write it like 0-3,8 with numbers below " +
               std::to_string(CpuSet::limit) + ".");
@@ -38,15 +38,15 @@ void add_item(CpuSet& set, std::string_view item, std::string_view whole) {
   int stride = 1;
   if (const auto colon = item.find(':'); colon != std::string_view::npos) {
     const auto step = number(strip(item.substr(colon + 1)));
-    if (!step || *step < 1) refuse(whole);
+    if (!step || *step < 1) throw_not_a_list(whole);
     stride = *step;
     span = item.substr(0, colon);
   }
   const auto dash = span.find('-');
   const auto first = number(strip(span.substr(0, dash)));
   const auto last = dash == std::string_view::npos ? first : number(strip(span.substr(dash + 1)));
-  if (!first || !last || *last < *first || *last >= CpuSet::limit) refuse(whole);
-  // The loop variable is wide: a stride near the largest int must not overflow it.
+  if (!first || !last || *last < *first || *last >= CpuSet::limit) throw_not_a_list(whole);
+  // The loop variable is a long: a stride near the largest int must not overflow it.
   for (long cpu = *first; cpu <= *last; cpu += stride) set.add(static_cast<int>(cpu));
 }
 
@@ -58,7 +58,7 @@ CpuSet::CpuSet(std::initializer_list<int> cpus) {
 
 CpuSet CpuSet::range(int first, int last) {
   if (first < 0 || last < first || last >= limit) {
-    throw Error("CPUs " + std::to_string(first) + " to " + std::to_string(last) + " are no range below " +
+    throw Error("CPUs " + std::to_string(first) + " to " + std::to_string(last) + " are not a range below " +
                 std::to_string(limit) + ".");
   }
   CpuSet set;
@@ -72,11 +72,11 @@ CpuSet CpuSet::parse_list(std::string_view text) {
   while (!rest.empty()) {
     const auto comma = rest.find(',');
     const auto item = strip(rest.substr(0, comma));
-    if (item.empty()) refuse(text);
+    if (item.empty()) throw_not_a_list(text);
     add_item(set, item, text);
     if (comma == std::string_view::npos) break;
     rest = strip(rest.substr(comma + 1));
-    if (rest.empty()) refuse(text);
+    if (rest.empty()) throw_not_a_list(text);
   }
   return set;
 }

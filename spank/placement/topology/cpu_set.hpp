@@ -12,7 +12,7 @@ namespace muster::placement {
 /// A set of operating system CPU numbers (also used for NUMA domain ids). A value type; not synchronised.
 class CpuSet {
  public:
-  /// One more than the highest number accepted: a limit against absurd input, eight times the kernel's own
+  /// One more than the highest accepted number. Guards against absurd input; eight times the kernel's own
   /// NR_CPUS.
   static constexpr int limit = 65536;
 
@@ -22,8 +22,8 @@ class CpuSet {
   /// The CPUs first, first + 1, …, last. Throws Error if they do not lie in 0 … limit - 1 in this order.
   static CpuSet range(int first, int last);
 
-  /// Reads the kernel's list format: "0-3,8", with strides "0-30:2" ("every second") too; spaces around it
-  /// and an empty text (the empty set) are fine. Throws Error that quotes the text.
+  /// Reads the kernel's list format: "0-3,8", also with strides, "0-30:2" (every second). Accepts surrounding
+  /// spaces and an empty text (the empty set). Throws Error that quotes the text.
   static CpuSet parse_list(std::string_view text);
 
   /// Reads the kernel's mask format, 32 bits to a group, the highest group first: "00000000,0000000f". Throws
@@ -33,8 +33,8 @@ class CpuSet {
   /// "0-3,8"; empty for the empty set.
   std::string to_list() const;
 
-  /// The same for people: three or more single CPUs at equal steps are written with a stride, "0-126:2".
-  /// parse_list() reads it, many programs do not.
+  /// The same for display: three or more single CPUs at equal steps are written with a stride, "0-126:2".
+  /// parse_list() reads strides, many programs do not.
   std::string to_short_list() const;
 
   /// Throws Error if cpu is not in 0 … limit - 1.

@@ -18,7 +18,7 @@ struct Route {
   std::uint32_t metric = 0;
 };
 
-/// The IPv4 routes that are up; lines that make no sense are passed over.
+/// The IPv4 routes that are up; malformed lines are skipped.
 std::vector<Route> read_routes(const Sysfs& sysfs);
 
 /// The interface of the default route with the lowest metric; empty: there is none.

@@ -32,7 +32,7 @@ bool natural_less(const std::string& a, const std::string& b) {
     }
   }
   if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
-  return a < b;  // equal but for leading zeros: any order that is always the same
+  return a < b;  // equal except for leading zeros: any fixed order
 }
 
 bool nic_less(const Nic& a, const Nic& b) {
@@ -41,7 +41,7 @@ bool nic_less(const Nic& a, const Nic& b) {
   return a.port < b.port;
 }
 
-/// Sorts the domains by id and their distance columns with them.
+/// Sorts the domains by id, and their distance columns in the same order.
 void sort_domains(std::vector<NumaDomain>& domains) {
   std::vector<std::size_t> order(domains.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -106,8 +106,8 @@ const Gpu* Node::find_gpu(const PciAddress& pci) const {
 }
 
 int Node::domain_distance(int from, int to) const {
-  constexpr int local =
-      10;  // ACPI's SLIT: a domain is 10 from itself; Linux assumes 20 for the others without a table
+  // As in ACPI's SLIT; without such a table Linux assumes 20 between domains.
+  constexpr int local = 10;
   constexpr int remote = 20;
   const auto* row = find_domain(from);
   const auto* column = find_domain(to);
@@ -124,8 +124,8 @@ Distance device_distance(const PciPath& a, const std::vector<int>& near_a, const
   while (shared < a.bridges.size() && shared < b.bridges.size() && a.bridges[shared] == b.bridges[shared])
     ++shared;
   if (shared > 0 && (same_host_bridge || a.host_bridge.empty() || b.host_bridge.empty())) {
-    // Below a shared bridge each device may have one more of its own: the switch's port. Two or more is
-    // another switch.
+    // Below a shared bridge each device may have one more bridge of its own: the switch's port. Two or more
+    // mean another switch.
     const bool one_switch = a.bridges.size() - shared <= 1 && b.bridges.size() - shared <= 1;
     return one_switch ? Distance::pix : Distance::pxb;
   }
@@ -150,7 +150,7 @@ void set_near_domains(const Node& node, const std::vector<int>& near, int& domai
   near_domains = near.size() > 1 && static_cast<long>(near.size()) < processors ? near : std::vector<int>();
 }
 
-void note_other_gpus(Node& node, int amd_gpus) {
+void note_amd_gpus(Node& node, int amd_gpus) {
   if (amd_gpus == 0) return;
   node.notes.push_back(std::to_string(amd_gpus) + " AMD GPU" + (amd_gpus == 1 ? "" : "s") +
                        " left out: Muster places NVIDIA GPUs");
@@ -169,7 +169,7 @@ void finish(Node& node) {
   for (auto& core : node.cores) {
     if (core.domain < 0 && node.domains.size() == 1) core.domain = node.domains.front().id;
   }
-  // A machine may claim a CPU for several domains or for none; each is where its core is.
+  // Firmware may list a CPU in several domains or in none. A CPU belongs to the domain of its core.
   for (auto& domain : node.domains) {
     domain.cpus = {};
     for (const auto& core : node.cores) {

@@ -10,7 +10,7 @@ namespace muster::placement {
 
 namespace {
 
-/// All of text as a hexadecimal number of at most digits digits and at most maximum.
+/// The whole text as a hexadecimal number with at most `digits` digits, not above `maximum`.
 std::optional<std::uint32_t> hexadecimal(std::string_view text, std::size_t digits, std::uint32_t maximum) {
   if (text.empty() || text.size() > digits) return std::nullopt;
   std::uint32_t value = 0;

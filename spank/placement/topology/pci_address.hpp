@@ -9,8 +9,8 @@
 
 namespace muster::placement {
 
-/// Where a device sits on the PCI bus. Ordered by domain, bus, device, function: the order that local ranks
-/// follow.
+/// A device's address on the PCI bus. Ordered by domain, bus, device, function; local ranks follow this
+/// order.
 struct PciAddress {
   std::uint32_t domain = 0;
   std::uint8_t bus = 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers: each gives a finished Node or throws Error. They read files and nothing else; not one starts a
-// thread or touches a GPU driver. Safe to call from several threads, except read_hwloc_live() (hwloc reads
-// the environment).
+// Readers: each returns a finished Node or throws Error. They only read files; none starts a thread or calls
+// a GPU driver. Safe to call from several threads, except read_hwloc_live() (hwloc reads the environment).
 #pragma once
 
 #include <string>
@@ -10,49 +9,48 @@
 
 namespace muster::placement {
 
-/// This machine, from /sys and /proc below root ("/" or the top of a copied or made-up tree). Links nothing
-/// but libc: it runs in every job step. Throws Error if there is no CPU to be found there.
+/// This machine, from /sys and /proc below root ("/" or the top of a copied or synthetic tree). Needs only
+/// libc, because it runs in every job step. Throws Error if it finds no CPU.
 Node read_live(const std::string& root = "/");
 
-/// The half of read_live() that stays as it is until the node boots or its devices change, and may therefore
-/// be kept: source, cores, domains, GPUs, and the notes on these. Not a finished Node. Throws Error as
-/// read_live().
-Node read_stable(const std::string& root = "/");
+/// The half of read_live() that changes only when the node boots or its devices change, and may therefore be
+/// cached: source, cores, domains, GPUs, and their notes. Not a finished Node. Throws Error like read_live().
+Node read_static(const std::string& root = "/");
 
-/// The other half, read afresh for every step: adds the host's name and the NICs (links go down, bonds and
-/// routes change) to what read_stable() gave, and finishes the node.
-void read_changing(Node& node, const std::string& root = "/");
+/// The other half, which every step reads: adds the host's name and the NICs (links go down, bonds and routes
+/// change) to the result of read_static(), and finishes the node.
+void read_dynamic(Node& node, const std::string& root = "/");
 
-/// An hwloc XML file (lstopo --of xml) of format 1, 2 or as new as the hwloc built with. The whole machine,
-/// also where the exporting process was confined to a part of it. GPUs of other makers are noted, not listed.
+/// An hwloc XML file (lstopo --of xml), up to the format of the hwloc that Muster was built with. Reads the
+/// whole machine, even if the exporting process was confined to a part of it. AMD GPUs are noted, not listed.
 Node read_hwloc_xml(const std::string& path);
 
 /// This machine through hwloc, without its components that load GPU drivers (gl, opencl, cuda, nvml, rsmi,
-/// levelzero). Slower than read_live() and kept as an independent witness for tests.
+/// levelzero). Slower than read_live(); tests compare both.
 Node read_hwloc_live();
 
-/// An NCCL topology file (NCCL_TOPO_FILE or NCCL_TOPO_DUMP_FILE). A <cpu> element without affinity is a
-/// domain whose CPUs are hidden; at least one must have some.
+/// An NCCL topology file (NCCL_TOPO_FILE or NCCL_TOPO_DUMP_FILE). A <cpu> element without affinity becomes a
+/// domain with hidden CPUs; at least one must have an affinity.
 Node read_nccl_xml(const std::string& path);
 
-/// The same for a file that may leave to the machine what the machine knows: <cpu> elements need no affinity,
-/// <pci> elements no class (Amazon's for g5.48xlarge has neither). For override_locality(): it has no cores
-/// then, and a device of unknown class is listed as a GPU and as a NIC.
+/// The same for override_locality(), which takes the rest from the machine: <cpu> elements need no affinity
+/// and <pci> elements no class (Amazon's file for g5.48xlarge has neither). The node then has no cores, and
+/// lists a device of unknown class both as a GPU and as a NIC.
 Node read_nccl_locality(const std::string& path);
 
-/// A topology file of either kind, told apart by its root element. An NCCL file without any affinity
-/// (Amazon's) takes all but the locality of its devices from the machine below root ("/"), if that has them;
-/// else throws Error.
+/// A topology file of either kind, recognised by its root element. For an NCCL file without any affinity
+/// (Amazon's), everything but the locality of its devices comes from the machine below root ("/"). Throws
+/// Error if this is not the machine that the file describes.
 Node read_topology_file(const std::string& path);
 Node read_topology_file(const std::string& path, const std::string& root);
 
-/// This machine as read_live(root) gives it, with the locality of its GPUs and NICs as an administrator's
-/// NCCL file says, for virtual machines whose PCI tree says nothing. Throws Error if either cannot be read.
+/// The result of read_live(root), with the locality of GPUs and NICs from an administrator's NCCL file. For
+/// virtual machines whose PCI tree hides the locality. Throws Error if either cannot be read.
 Node read_live_with_topology(const std::string& root, const std::string& file);
 
-/// The second half of that, pure: GPUs and NICs that `given` names by PCI address get its NUMA domain, if the
-/// machine has such a domain, and its PCI path; what it does not name stays. What does not match is noted.
-/// The cores, domains and their memory stay live.
+/// The second half of that. GPUs and NICs that `given` lists by PCI address get its PCI path, and its NUMA
+/// domain if the machine has that domain. Other devices, cores, domains and memory keep their live values.
+/// Adds notes about devices and domains that do not match. Pure.
 void override_locality(Node& live, const Node& given);
 
 }  // namespace muster::placement

@@ -18,14 +18,14 @@ namespace {
 
 using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
 
-/// A topology that is ready to be given its source.
-Topology prepare() {
+/// An hwloc topology that is ready to load.
+Topology make_topology() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw Error("hwloc cannot be initialised: out of memory?");
   Topology topology(raw, &hwloc_topology_destroy);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
-  // These start GPU drivers, which takes seconds and may hang; the PCI bus tells all that is needed. "pci"
-  // reads it through libpciaccess, which leaks; without it hwloc reads it from sysfs itself.
+  // These components start GPU drivers, which takes seconds and may hang; the PCI bus has all that Muster
+  // needs. "pci" reads the bus through libpciaccess, which leaks memory; without it hwloc reads sysfs itself.
   for (const char* component : {"pci", "gl", "opencl", "cuda", "nvml", "rsmi", "levelzero"}) {
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
@@ -46,8 +46,8 @@ bool is_gpu_memory(hwloc_obj_t object) {
   return object->subtype != nullptr && std::string(object->subtype) == "GPUMemory";
 }
 
-/// The NUMA object that a core's own memory is: the one that serves the fewest cores. Where several serve the
-/// same cores, a GPU's comes last and otherwise the one with the lowest number is the ordinary one.
+/// The NUMA object that is a core's own memory: the one that serves the fewest cores. If several serve the
+/// same cores, a GPU's memory comes last; among the others, the lowest number is the ordinary memory.
 hwloc_obj_t own_domain(hwloc_topology_t topology, hwloc_const_bitmap_t cpus) {
   hwloc_obj_t best = nullptr;
   for (hwloc_obj_t object = nullptr;
@@ -61,8 +61,8 @@ hwloc_obj_t own_domain(hwloc_topology_t topology, hwloc_const_bitmap_t cpus) {
   return best;
 }
 
-/// A processor's domain whose CPUs the export leaves out: it, or what it belongs to, had some. Of several
-/// that belong to the same processor, the ordinary one is the first that is not a GPU's.
+/// True for a processor's domain whose CPUs the export leaves out: the domain or its parent had CPUs. If
+/// several domains belong to the same processor, only the first that is not a GPU's counts.
 bool has_hidden_cpus(hwloc_obj_t object) {
   const auto is_empty = [](hwloc_const_bitmap_t set) {
     return set == nullptr || hwloc_bitmap_iszero(set) != 0;
@@ -87,15 +87,16 @@ void read_domains(hwloc_topology_t topology, Node& node) {
     domain.cpus_hidden = has_hidden_cpus(object);
     node.domains.push_back(std::move(domain));
   }
-  // Some old exports tell the memory of no domain, and hwloc then says 0.
-  const bool told = std::any_of(node.domains.begin(), node.domains.end(),
-                                [](const NumaDomain& domain) { return domain.memory_bytes.value_or(0) > 0; });
+  // Some old exports have no memory sizes; hwloc then reports 0 for every domain.
+  const bool has_memory_sizes =
+      std::any_of(node.domains.begin(), node.domains.end(),
+                  [](const NumaDomain& domain) { return domain.memory_bytes.value_or(0) > 0; });
   for (auto& domain : node.domains) {
-    if (!told) domain.memory_bytes.reset();
+    if (!has_memory_sizes) domain.memory_bytes.reset();
   }
 }
 
-/// Distances as the operating system gives them, if they cover all domains.
+/// Reads the operating system's distances, if they cover all domains.
 void read_distances(hwloc_topology_t topology, Node& node) {
   unsigned count = 1;
   hwloc_distances_s* distances = nullptr;
@@ -122,9 +123,9 @@ void read_distances(hwloc_topology_t topology, Node& node) {
   hwloc_distances_release(topology, distances);
 }
 
-/// The id of a domain that has cores but is not in the topology itself, as when the exporting process was
-/// kept from its memory. It is added to the node, without memory.
-int hidden_domain(hwloc_topology_t topology, hwloc_obj_t core, Node& node) {
+/// Adds, without memory, the domain of a core that has none in the topology: the exporting process was not
+/// allowed to use its memory. Returns the domain's id.
+int add_hidden_domain(hwloc_topology_t topology, hwloc_obj_t core, Node& node) {
   int id = -1;
   for (hwloc_obj_t above = core; above != nullptr && id < 0; above = above->parent) {
     if (above->complete_nodeset == nullptr) continue;
@@ -147,7 +148,7 @@ int hidden_domain(hwloc_topology_t topology, hwloc_obj_t core, Node& node) {
 }
 
 void read_cores(hwloc_topology_t topology, Node& node) {
-  // An export without core objects (a virtual machine, or filtered) still has its hardware threads.
+  // An export without core objects (from a virtual machine, or filtered) still has hardware threads.
   const bool has_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
   const auto type = has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   for (hwloc_obj_t object = nullptr;
@@ -158,7 +159,8 @@ void read_cores(hwloc_topology_t topology, Node& node) {
     const auto package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
     core.package = package != nullptr ? static_cast<int>(package->os_index) : 0;
     const auto own = own_domain(topology, object->cpuset);
-    core.domain = own != nullptr ? static_cast<int>(own->os_index) : hidden_domain(topology, object, node);
+    core.domain =
+        own != nullptr ? static_cast<int>(own->os_index) : add_hidden_domain(topology, object, node);
     for (auto& domain : node.domains) {
       if (domain.id == core.domain) domain.cpus |= core.cpus;
     }
@@ -192,10 +194,10 @@ Node to_node(hwloc_topology_t topology, std::string source) {
 Node read_hwloc_xml(const std::string& path) {
   const std::string text = read_xml_text(path);
   check_hwloc_xml(path, text, HWLOC_API_VERSION >> 16);
-  const Topology topology = prepare();
-  // The machine, not what the exporting process was allowed to use of it.
+  const Topology topology = make_topology();
+  // The whole machine, not only what the exporting process was allowed to use.
   hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-  const int size = static_cast<int>(text.size() + 1);  // with the zero at its end; read_xml_text() limits it
+  const int size = static_cast<int>(text.size() + 1);  // includes the final zero; read_xml_text() limits it
   if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), size) != 0 ||
       hwloc_topology_load(topology.get()) != 0) {
     throw Error(path + ": not an hwloc XML file that hwloc " + std::to_string(HWLOC_API_VERSION >> 16) +
@@ -203,13 +205,13 @@ Node read_hwloc_xml(const std::string& path) {
   }
   try {
     return to_node(topology.get(), path);
-  } catch (const std::logic_error&) {  // a number in the file that is none
+  } catch (const std::logic_error&) {  // from std::stoul() on a LID
     throw Error(path + ": a port's LID is not a number; export the file anew with lstopo --of xml.");
   }
 }
 
 Node read_hwloc_live() {
-  const Topology topology = prepare();
+  const Topology topology = make_topology();
   if (hwloc_topology_load(topology.get()) != 0)
     throw Error("hwloc cannot read this machine; is /sys mounted?");
   return to_node(topology.get(), "live (hwloc)");

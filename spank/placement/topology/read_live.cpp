@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPUs and NUMA domains of the running machine, read from sysfs directly: hwloc takes 7 to 40 ms for the same
-// on a small machine and seconds on a large one, and this runs in every job step.
+// CPUs and NUMA domains of the running machine, read from sysfs directly because this runs in every job step:
+// hwloc takes 7 to 40 ms for it on a small machine and seconds on a large one.
 #include <charconv>
 #include <map>
 
@@ -13,7 +13,7 @@ namespace muster::placement {
 
 namespace {
 
-// No std::string: making one when the plugin is loaded could throw.
+// Not std::string: its construction could throw while the plugin is loaded.
 constexpr const char* cpu_folder = "/sys/devices/system/cpu";
 constexpr const char* node_folder = "/sys/devices/system/node";
 
@@ -39,7 +39,7 @@ CpuSet online_cpus(const Sysfs& sysfs) {
   return online;
 }
 
-/// "Node 0 MemTotal:  131072 kB" in bytes.
+/// Parses "Node 0 MemTotal:  131072 kB"; returns bytes.
 std::optional<std::uint64_t> total_memory(const std::string& meminfo) {
   const std::string_view key = "MemTotal:";
   const auto at = meminfo.find(key);
@@ -51,7 +51,7 @@ std::optional<std::uint64_t> total_memory(const std::string& meminfo) {
   return static_cast<std::uint64_t>(*kibibytes) * 1024;
 }
 
-/// "10 21 31" as numbers; empty if anything else stands there.
+/// Parses "10 21 31"; empty for any other text.
 std::vector<int> read_distances(const Sysfs& sysfs, const std::string& path) {
   std::vector<int> distances;
   const auto text = sysfs.text(path);
@@ -69,10 +69,10 @@ std::vector<int> read_distances(const Sysfs& sysfs, const std::string& path) {
   return distances;
 }
 
-/// The CPUs that a file lists, under the first of several names that the kernel has had for it: those that
-/// end in "list" hold a list, the others (before Linux 2.6.29) a mask.
-std::optional<CpuSet> cpus_of(const Sysfs& sysfs, const std::string& folder,
-                              std::initializer_list<const char*> names) {
+/// Reads CPUs from the first of several files; the kernel has used several names. Names that end in "list"
+/// hold a list, the others (before Linux 2.6.29) a mask.
+std::optional<CpuSet> read_cpus(const Sysfs& sysfs, const std::string& folder,
+                                std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const bool is_list = std::string_view(name).ends_with("list");
     if (auto cpus = is_list ? sysfs.list(folder + name) : sysfs.mask(folder + name)) return cpus;
@@ -88,10 +88,9 @@ std::vector<NumaDomain> read_domains(const Sysfs& sysfs, const CpuSet& cpus) {
     const std::string folder = std::string(node_folder) + "/node" + std::to_string(id);
     NumaDomain domain;
     domain.id = id;
-    domain.cpus = cpus_of(sysfs, folder, {"/cpulist", "/cpumap"}).value_or(CpuSet()) & cpus;
+    domain.cpus = read_cpus(sysfs, folder, {"/cpulist", "/cpumap"}).value_or(CpuSet()) & cpus;
     if (const auto meminfo = sysfs.text(folder + "/meminfo")) domain.memory_bytes = total_memory(*meminfo);
-    // The kernel prints one distance per online domain, in ascending order of their ids, which is the order
-    // here.
+    // The kernel prints one distance per online domain, in ascending order of ids, as `domains` is ordered.
     domain.distances = read_distances(sysfs, folder + "/distance");
     domains.push_back(std::move(domain));
   }
@@ -104,9 +103,9 @@ std::vector<NumaDomain> read_domains(const Sysfs& sysfs, const CpuSet& cpus) {
   return domains;
 }
 
-/// The domain that a CPU is on. Of several that claim it, the one with the fewest CPUs is its own memory and
-/// the others are shared ones; the lowest if a BIOS gives all CPUs to all domains, or the CPU to none.
-int domain_of(int cpu, const std::vector<NumaDomain>& domains) {
+/// The domain of a CPU. If several list it, the one with the fewest CPUs is its own memory and the others are
+/// shared; the lowest one if a BIOS lists all CPUs in all domains, or the CPU in none.
+int own_domain(int cpu, const std::vector<NumaDomain>& domains) {
   const NumaDomain* own = nullptr;
   for (const auto& domain : domains) {
     if (domain.cpus.contains(cpu) && (own == nullptr || domain.cpus.size() < own->cpus.size())) own = &domain;
@@ -115,13 +114,13 @@ int domain_of(int cpu, const std::vector<NumaDomain>& domains) {
 }
 
 std::vector<Core> read_cores(const Sysfs& sysfs, const CpuSet& cpus, const std::vector<NumaDomain>& domains) {
-  std::map<int, int> package_of;  // filled for a whole package at a time: one file instead of one per core
+  std::map<int, int> package_of;  // filled by package: reads one file instead of one per core
   std::vector<Core> cores;
   CpuSet rest = cpus;
   for (int cpu = rest.first(); cpu >= 0; cpu = rest.first()) {
     const std::string folder = std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/topology/";
     Core core;
-    core.cpus = cpus_of(sysfs, folder, {"thread_siblings_list", "core_cpus_list", "thread_siblings"})
+    core.cpus = read_cpus(sysfs, folder, {"thread_siblings_list", "core_cpus_list", "thread_siblings"})
                     .value_or(CpuSet{cpu}) &
                 rest;
     core.cpus.add(cpu);
@@ -129,11 +128,11 @@ std::vector<Core> read_cores(const Sysfs& sysfs, const CpuSet& cpus, const std::
       const int package = static_cast<int>(sysfs.number(folder + "physical_package_id").value_or(0));
       package_of[cpu] = package;
       const auto siblings =
-          cpus_of(sysfs, folder, {"core_siblings_list", "package_cpus_list", "core_siblings"});
+          read_cpus(sysfs, folder, {"core_siblings_list", "package_cpus_list", "core_siblings"});
       for (const int other : siblings.value_or(CpuSet()).to_vector()) package_of.emplace(other, package);
     }
     core.package = package_of[cpu];
-    core.domain = domain_of(cpu, domains);
+    core.domain = own_domain(cpu, domains);
     rest -= core.cpus;
     cores.push_back(std::move(core));
   }
@@ -142,7 +141,7 @@ std::vector<Core> read_cores(const Sysfs& sysfs, const CpuSet& cpus, const std::
 
 }  // namespace
 
-Node read_stable(const std::string& root) {
+Node read_static(const std::string& root) {
   const Sysfs sysfs(root);
   Node node;
   node.source = root == "/" || root.empty() ? "live" : root;
@@ -157,7 +156,7 @@ Node read_stable(const std::string& root) {
   return node;
 }
 
-void read_changing(Node& node, const std::string& root) {
+void read_dynamic(Node& node, const std::string& root) {
   const Sysfs sysfs(root);
   node.host = sysfs.text("/proc/sys/kernel/hostname").value_or("");
   read_live_nics(sysfs, node);
@@ -165,8 +164,8 @@ void read_changing(Node& node, const std::string& root) {
 }
 
 Node read_live(const std::string& root) {
-  Node node = read_stable(root);
-  read_changing(node, root);
+  Node node = read_static(root);
+  read_dynamic(node, root);
   return node;
 }
 

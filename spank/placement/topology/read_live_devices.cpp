@@ -7,8 +7,8 @@ namespace {
 
 constexpr const char* driver_folder = "/proc/driver/nvidia/gpus";
 
-/// The value behind "key:" in the driver's information file; empty if absent or "?" (which the driver prints
-/// for the UUID of a GPU that nothing has used since boot).
+/// The value after "key:" in the driver's information file; empty if absent or "?", which the driver prints
+/// for the UUID of a GPU that nothing has used since boot.
 std::string field(const std::string& information, std::string_view key) {
   std::size_t start = 0;
   while (start < information.size()) {
@@ -35,7 +35,7 @@ Gpu read_gpu(const Sysfs& sysfs, const PciAddress& pci, const Node& node) {
   return gpu;
 }
 
-/// Marks the domain that is the GPU's own memory (Grace, POWER9), which the driver reports.
+/// Marks the domain that the driver reports as the GPU's own memory (Grace, POWER9).
 void mark_gpu_memory(const Sysfs& sysfs, const std::string& folder, Node& node) {
   const auto status = sysfs.text(folder + "/numa_status");
   if (!status) return;
@@ -65,8 +65,8 @@ void read_driver_gpus(const Sysfs& sysfs, Node& node) {
   }
 }
 
-/// The addresses of a vendor's display controllers: VGA (0x0300), 3D (0x0302) and others (0x0380); a GPU's
-/// audio and USB functions are of other classes.
+/// The addresses of a vendor's display controllers: VGA (0x0300), 3D (0x0302) and others (0x0380). A GPU's
+/// audio and USB functions have other classes.
 std::vector<PciAddress> display_controllers(const Sysfs& sysfs, std::string_view vendor) {
   std::vector<PciAddress> found;
   for (const auto& name : sysfs.names("/sys/bus/pci/devices")) {
@@ -81,7 +81,7 @@ void read_bus_gpus(const Sysfs& sysfs, Node& node) {
   for (const auto& pci : display_controllers(sysfs, "0x10de"))
     node.gpus.push_back(read_gpu(sysfs, pci, node));
   if (!node.gpus.empty()) node.notes.push_back("No NVIDIA driver is loaded: GPUs were found on the PCI bus");
-  if (node.gpus.empty()) note_other_gpus(node, static_cast<int>(display_controllers(sysfs, "0x1002").size()));
+  if (node.gpus.empty()) note_amd_gpus(node, static_cast<int>(display_controllers(sysfs, "0x1002").size()));
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ void read_locality(const Sysfs& sysfs, const std::string& folder, const Node& no
   const NumaDomain* own = number && *number >= 0 ? node.find_domain(static_cast<int>(*number)) : nullptr;
   if (own != nullptr) domain = own->id;
   if (own != nullptr && !own->cpus.empty()) return;
-  // Of a domain of memory alone the CPUs may say more.
+  // A memory-only domain: the device's local CPUs may be more precise.
   auto local = sysfs.list(folder + "/local_cpulist");
   if (!local) local = sysfs.mask(folder + "/local_cpus");
   std::vector<int> near;

@@ -2,21 +2,21 @@
 // The ports of RDMA devices and Slingshot adapters of the running machine.
 #include <algorithm>
 
-#include "placement/topology/read_live_devices.hpp"
 #include "placement/topology/ip_routes.hpp"
+#include "placement/topology/read_live_devices.hpp"
 
 namespace muster::placement {
 
 namespace {
 
-NicKind kind_of(const Sysfs& sysfs, const std::string& device, const std::string& link_layer) {
+NicKind nic_kind(const Sysfs& sysfs, const std::string& device, const std::string& link_layer) {
   if (sysfs.text(device + "/device/vendor") == "0x1d0f") return NicKind::efa;
   if (link_layer == "InfiniBand") return NicKind::infiniband;
   if (link_layer == "Ethernet") return NicKind::roce;
   return NicKind::unknown;
 }
 
-/// What the ports of a device have in common.
+/// The properties that all ports of a device share.
 Nic read_device(const Sysfs& sysfs, const std::string& name, const std::string& folder,
                 const std::string& default_route, const Node& node) {
   Nic nic;
@@ -44,8 +44,8 @@ Nic read_device(const Sysfs& sysfs, const std::string& name, const std::string& 
   return nic;
 }
 
-/// Slingshot adapters, which are no RDMA devices of the kernel's: its own class lists them, and libfabric's
-/// users know them by the same names (libcxi looks in cxi_user).
+/// Slingshot adapters. They have a device class of their own, and libfabric uses the same names (libcxi reads
+/// cxi_user).
 void read_slingshot(const Sysfs& sysfs, const std::string& default_route, Node& node) {
   for (const std::string kind : {"/sys/class/cxi/", "/sys/class/cxi_user/"}) {
     for (const auto& name : sysfs.names(kind)) {
@@ -73,7 +73,7 @@ void read_rdma(const Sysfs& sysfs, const std::string& default_route, Node& node)
       const std::string port_folder = folder + "/ports/" + port;
       Nic nic = device;
       nic.port = static_cast<int>(*number);
-      nic.kind = kind_of(sysfs, folder, sysfs.text(port_folder + "/link_layer").value_or(""));
+      nic.kind = nic_kind(sysfs, folder, sysfs.text(port_folder + "/link_layer").value_or(""));
       // "4: ACTIVE", and "400 Gb/sec (4X NDR)"
       if (const auto state = sysfs.text(port_folder + "/state")) nic.up = state->starts_with("4");
       if (const auto rate = sysfs.text(port_folder + "/rate")) {

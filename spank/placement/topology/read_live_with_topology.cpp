@@ -7,8 +7,8 @@ namespace muster::placement {
 
 namespace {
 
-/// "GPU 0001:00:00.0, GPU 0002:00:00.0"; empty if there are none.
-class Names {
+/// A list for a note: "GPU 0001:00:00.0, GPU 0002:00:00.0".
+class DeviceList {
  public:
   void add(const std::string& kind, const PciAddress& pci) {
     if (!text_.empty()) text_ += ", ";
@@ -24,7 +24,7 @@ class Names {
 };
 
 template <typename Device>
-void take_locality(const Node& live, const Device& given, Device& device, CpuSet& unknown_domains) {
+void copy_locality(const Node& live, const Device& given, Device& device, CpuSet& unknown_domains) {
   device.path = given.path;
   if (live.find_domain(given.domain) != nullptr) {
     device.domain = given.domain;
@@ -43,34 +43,34 @@ const Nic* find_nic(const Node& node, const std::optional<PciAddress>& pci) {
 }  // namespace
 
 void override_locality(Node& live, const Node& given) {
-  Names unnamed, missing;
+  DeviceList not_listed, not_found;
   CpuSet unknown_domains;
   for (auto& gpu : live.gpus) {
     if (const Gpu* same = given.find_gpu(gpu.pci)) {
-      take_locality(live, *same, gpu, unknown_domains);
+      copy_locality(live, *same, gpu, unknown_domains);
     } else {
-      unnamed.add("GPU ", gpu.pci);
+      not_listed.add("GPU ", gpu.pci);
     }
   }
   for (auto& nic : live.nics) {
     if (const Nic* same = find_nic(given, nic.pci)) {
-      take_locality(live, *same, nic, unknown_domains);
+      copy_locality(live, *same, nic, unknown_domains);
     } else if (nic.usable && nic.pci) {
-      unnamed.add("NIC ", *nic.pci);
+      not_listed.add("NIC ", *nic.pci);
     }
   }
   const auto is_here = [&](const PciAddress& pci) {
     return live.find_gpu(pci) != nullptr || find_nic(live, pci) != nullptr;
   };
   for (const auto& gpu : given.gpus) {
-    if (!is_here(gpu.pci)) missing.add(find_nic(given, gpu.pci) != nullptr ? "device " : "GPU ", gpu.pci);
+    if (!is_here(gpu.pci)) not_found.add(find_nic(given, gpu.pci) != nullptr ? "device " : "GPU ", gpu.pci);
   }
   for (const auto& nic : given.nics) {
-    if (nic.pci && !is_here(*nic.pci) && given.find_gpu(*nic.pci) == nullptr) missing.add("NIC ", *nic.pci);
+    if (nic.pci && !is_here(*nic.pci) && given.find_gpu(*nic.pci) == nullptr) not_found.add("NIC ", *nic.pci);
   }
   live.notes.push_back("locality of GPUs and NICs is taken from " + given.source);
-  unnamed.note(live, given.source + " does not name ", ": what the machine says about it stays");
-  missing.note(live, given.source + " names ", ", not found on this machine");
+  not_listed.note(live, given.source + " does not name ", ": the live locality is kept");
+  not_found.note(live, given.source + " names ", ", not found on this machine");
   if (!unknown_domains.empty()) {
     live.notes.push_back(given.source +
                          " names NUMA domains that this machine lacks: " + unknown_domains.to_list());

@@ -12,7 +12,7 @@ namespace muster::placement {
 
 namespace {
 
-constexpr std::uint32_t no_real_domain = 0xfffffff0;  // of the switches, whose addresses nobody published
+constexpr std::uint32_t no_real_domain = 0xfffffff0;  // for switches: their addresses are not published
 constexpr int most = 1024;
 
 const std::map<std::string, NicKind>& kinds() {
@@ -47,38 +47,38 @@ class Reader {
   }
 
   void read_line(const std::string& line) {
-    std::istringstream words(line);
+    std::istringstream fields(line);
     std::string key;
-    if (!(words >> key) || key.starts_with('#')) return;
+    if (!(fields >> key) || key.starts_with('#')) return;
     if (key == "machine")
-      machine_.description = rest_of(words);
+      machine_.description = read_rest(fields);
     else if (key == "source")
-      machine_.sources.push_back(rest_of(words));
+      machine_.sources.push_back(read_rest(fields));
     else if (key == "cpus")
-      read_cpus(words);
+      read_cpus(fields);
     else if (key == "gpu")
-      read_gpu(words);
+      read_gpu(fields);
     else if (key == "nic")
-      read_nic(words);
+      read_nic(fields);
     else
       fail("'" + key + "' is not known: use machine, source, cpus, gpu or nic");
   }
 
-  std::string rest_of(std::istringstream& words) const {
+  std::string read_rest(std::istringstream& fields) const {
     std::string rest;
-    std::getline(words >> std::ws, rest);
+    std::getline(fields >> std::ws, rest);
     if (rest.empty()) fail("the line ends too early");
     return rest;
   }
 
-  std::string word(std::istringstream& words) const {
+  std::string read_field(std::istringstream& fields) const {
     std::string text;
-    if (!(words >> text)) fail("the line ends too early");
+    if (!(fields >> text)) fail("the line ends too early");
     return text;
   }
 
-  int number(std::istringstream& words, int least) const {
-    const std::string text = word(words);
+  int read_number(std::istringstream& fields, int least) const {
+    const std::string text = read_field(fields);
     int value = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
@@ -87,12 +87,12 @@ class Reader {
     return value;
   }
 
-  /// PACKAGES DOMAINS CORES THREADS NEAR FAR; CPU numbers as Linux gives them: all first threads, then the
-  /// second.
-  void read_cpus(std::istringstream& words) {
-    const int packages = number(words, 1), domains_each = number(words, 1);
-    const int cores_each = number(words, 1), threads = number(words, 1);
-    const int near = number(words, 10), far = number(words, 10);
+  /// PACKAGES DOMAINS CORES THREADS NEAR FAR. CPUs are numbered as Linux does: all first threads, then all
+  /// second threads.
+  void read_cpus(std::istringstream& fields) {
+    const int packages = read_number(fields, 1), domains_each = read_number(fields, 1);
+    const int cores_each = read_number(fields, 1), threads = read_number(fields, 1);
+    const int near = read_number(fields, 10), far = read_number(fields, 10);
     const int domains = packages * domains_each, cores = domains * cores_each;
     if (!machine_.node.cores.empty() || cores * threads > CpuSet::limit) fail("too many CPUs");
     for (int id = 0; id < domains; ++id) {
@@ -115,16 +115,16 @@ class Reader {
     return *pci;
   }
 
-  int domain(std::istringstream& words) const {
-    const int id = number(words, 0);
+  int domain(std::istringstream& fields) const {
+    const int id = read_number(fields, 0);
     if (machine_.node.find_domain(id) == nullptr) fail("there is no NUMA domain " + std::to_string(id));
     return id;
   }
 
-  /// BRIDGE[/SWITCH[/SWITCH...]]: names that tell which devices share a host bridge and switches. A switch
-  /// counts as two bridges, up and down.
-  PciPath path(std::istringstream& words) {
-    const std::string text = word(words);
+  /// BRIDGE[/SWITCH[/SWITCH...]]: devices with the same names share a host bridge and switches. A switch
+  /// counts as two bridges, its upstream and a downstream port.
+  PciPath path(std::istringstream& fields) {
+    const std::string text = read_field(fields);
     PciPath path{text.substr(0, text.find('/')), {}};
     for (auto slash = text.find('/'); slash != std::string::npos;) {
       slash = text.find('/', slash + 1);
@@ -137,26 +137,26 @@ class Reader {
     return path;
   }
 
-  void read_gpu(std::istringstream& words) {
+  void read_gpu(std::istringstream& fields) {
     Gpu gpu;
-    gpu.pci = address(word(words));
-    if (machine_.node.find_gpu(gpu.pci) != nullptr) fail("GPU " + gpu.pci.to_string() + " is there twice");
-    gpu.domain = domain(words);
-    gpu.path = path(words);
-    gpu.model = rest_of(words);
+    gpu.pci = address(read_field(fields));
+    if (machine_.node.find_gpu(gpu.pci) != nullptr) fail("GPU " + gpu.pci.to_string() + " is listed twice");
+    gpu.domain = domain(fields);
+    gpu.path = path(fields);
+    gpu.model = read_rest(fields);
     machine_.node.gpus.push_back(std::move(gpu));
   }
 
-  void read_nic(std::istringstream& words) {
+  void read_nic(std::istringstream& fields) {
     Nic nic;
-    if (const std::string name = word(words); name != "-") nic.name = name;
-    if (const std::string pci = word(words); pci != "-") nic.pci = address(pci);
-    nic.domain = domain(words);
-    nic.path = path(words);
-    const std::string kind = word(words);
+    if (const std::string name = read_field(fields); name != "-") nic.name = name;
+    if (const std::string pci = read_field(fields); pci != "-") nic.pci = address(pci);
+    nic.domain = domain(fields);
+    nic.path = path(fields);
+    const std::string kind = read_field(fields);
     const auto known = kinds().find(kind);
     if (known == kinds().end())
-      fail("'" + kind + "' is no kind of NIC: use infiniband, roce, efa, slingshot or ethernet");
+      fail("'" + kind + "' is not a kind of NIC: use infiniband, roce, efa, slingshot or ethernet");
     nic.kind = known->second;
     machine_.node.nics.push_back(std::move(nic));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of public machines: small text files, made by hand from what is published (etc/machines).
+// Descriptions of public machines: small text files, written by hand from published facts (etc/machines).
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace muster::placement {
 
 struct Machine {
   std::string description;           ///< one line
-  std::vector<std::string> sources;  ///< where the facts are published
+  std::vector<std::string> sources;  ///< URLs of the published facts
   Node node;                         ///< finished; its first note is the description
 };
 
-/// Reads a description (etc/machines/README.md has the format). Throws Error with file and line.
+/// Reads a description; etc/machines/README.md documents the format. Throws Error with file and line.
 Machine read_machine(const std::string& path);
 
 }  // namespace muster::placement

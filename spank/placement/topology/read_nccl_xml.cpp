@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's topology files: <system><cpu numaid affinity><pci busid class>…, nested as the PCI switches are,
-// with <gpu> or <nic><net name port/></nic> in devices that NCCL itself has looked at. Files made by hand
-// (clouds) hold the classes only, and some not even these and no affinity: NCCL asks the machine for the
-// rest.
+// NCCL's topology files: <system><cpu numaid affinity><pci busid class>…, nested like the PCI switches.
+// Devices that NCCL itself examined contain <gpu> or <nic><net name port/></nic>. Hand-written files (of
+// clouds) have only the classes, and some have neither classes nor affinity: NCCL reads the rest from the
+// machine.
 #include <algorithm>
 #include <cstring>
 #include <pugixml.hpp>
@@ -15,12 +15,12 @@ namespace muster::placement {
 
 namespace {
 
-constexpr int deepest_nesting = 32;  // PCI allows no deeper tree in practice, and the walk below recurses
+constexpr int deepest_nesting = 32;  // real PCI trees are not deeper, and the walk below recurses
 
-/// What a file must say: all that a node needs, or where its devices are.
+/// What a file must contain: a whole node, or only the locality of its devices.
 enum class Extent { node, locality };
 
-struct Place {
+struct DevicePosition {
   int domain = -1;
   PciPath path;
 };
@@ -42,7 +42,7 @@ class NcclReader {
     if (node_.domains.empty()) fail("has no <cpu> element");
     if (extent_ == Extent::node && node_.cores.empty()) fail("has no <cpu> element with an affinity mask");
     if (extent_ == Extent::node) note_hidden_cpus(node_);
-    note_other_gpus(node_, amd_gpus_);
+    note_amd_gpus(node_, amd_gpus_);
   }
 
  private:
@@ -57,7 +57,7 @@ class NcclReader {
 
   void read_cpu(pugi::xml_node cpu) {
     const int id = cpu.attribute("numaid").as_int(-1);
-    // NCCL writes -1 where the kernel knows of no NUMA: then it is the machine's one domain.
+    // NCCL writes -1 on kernels without NUMA: the machine then has one domain.
     NumaDomain domain;
     domain.id = std::max(id, 0);
     if (node_.find_domain(domain.id) != nullptr)
@@ -73,67 +73,67 @@ class NcclReader {
     const int package = static_cast<int>(node_.domains.size());
     for (const int number : domain.cpus.to_vector())
       node_.cores.push_back(Core{package, domain.id, CpuSet{number}});
-    Place place;
-    place.domain = id;
-    // NCCL does not tell host bridges apart: whatever hangs on one <cpu> is one host bridge away (its PHB).
-    place.path.host_bridge = "cpu" + std::to_string(domain.id);
+    DevicePosition position;
+    position.domain = id;
+    // NCCL does not distinguish host bridges: everything below one <cpu> shares a host bridge (its PHB).
+    position.path.host_bridge = "cpu" + std::to_string(domain.id);
     node_.domains.push_back(std::move(domain));
-    read_children(cpu, place, 0);
+    read_children(cpu, position, 0);
   }
 
-  void read_children(pugi::xml_node parent, const Place& place, int depth) {
+  void read_children(pugi::xml_node parent, const DevicePosition& position, int depth) {
     if (depth > deepest_nesting) fail("nests <pci> deeper than " + std::to_string(deepest_nesting));
     for (const auto child : parent.children()) {
       if (std::strcmp(child.name(), "pci") == 0) {
-        read_pci(child, place, depth);
+        read_pci(child, position, depth);
       } else if (std::strcmp(child.name(), "nic") == 0) {
-        read_nets(child, place, std::nullopt);
+        read_ports(child, position, std::nullopt);
       }
     }
   }
 
-  void read_pci(pugi::xml_node pci, Place place, int depth) {
+  void read_pci(pugi::xml_node pci, DevicePosition position, int depth) {
     const char* busid = pci.attribute("busid").value();
     const auto address = PciAddress::try_parse(busid);
     if (!address) fail(std::string("\"") + busid + "\" is not a PCI address (busid of a <pci> element)");
     const std::string kind = pci.attribute("class").value();
-    // One <pci> bridge is a whole switch, its upstream and a downstream port; the model counts both.
-    if (depth > 0) place.path.bridges.push_back(*address);
+    // One <pci> bridge is a whole switch; Node counts its upstream and a downstream port.
+    if (depth > 0) position.path.bridges.push_back(*address);
     if (kind.starts_with("0x0604") || (kind.empty() && pci.child("pci"))) {
-      place.path.bridges.push_back(*address);
-      read_children(pci, place, depth + 1);
+      position.path.bridges.push_back(*address);
+      read_children(pci, position, depth + 1);
     } else if (pci.child("nic")) {
-      for (const auto nic : pci.children("nic")) read_nets(nic, place, *address);
+      for (const auto nic : pci.children("nic")) read_ports(nic, position, *address);
     } else if (kind.starts_with("0x02")) {
-      add_nameless_nic(pci, place, *address);
+      add_unnamed_nic(pci, position, *address);
     } else if (kind.starts_with("0x03") || pci.child("gpu")) {
-      add_gpu(pci, *address, place);
+      add_gpu(pci, *address, position);
     } else if (kind.empty() && extent_ == Extent::locality) {
-      add_gpu(pci, *address, place);  // either: the machine knows which
-      add_nameless_nic(pci, place, *address);
+      add_gpu(pci, *address, position);  // GPU or NIC: override_locality() uses the one that exists
+      add_unnamed_nic(pci, position, *address);
     }
   }
 
-  void add_gpu(pugi::xml_node pci, const PciAddress& address, const Place& place) {
+  void add_gpu(pugi::xml_node pci, const PciAddress& address, const DevicePosition& position) {
     const std::string vendor = pci.attribute("vendor").value();
     if (vendor == "0x1002") ++amd_gpus_;
-    if (!vendor.empty() && vendor != "0x10de") return;  // others are management chips
+    if (!vendor.empty() && vendor != "0x10de")
+      return;  // display controllers of other vendors are management chips
     if (node_.find_gpu(address) != nullptr) fail("lists GPU " + address.to_string() + " twice");
     Gpu gpu;
     gpu.pci = address;
-    gpu.domain = place.domain;
-    gpu.path = place.path;
+    gpu.domain = position.domain;
+    gpu.path = position.path;
     node_.gpus.push_back(std::move(gpu));
   }
 
-  /// NCCL's socket transport lists interfaces, at their adapters' places, where the InfiniBand transport is
-  /// not used.
+  /// Without the InfiniBand transport, NCCL lists network interfaces at their adapters' position.
   static bool is_network_interface(const std::string& name) {
     const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
     return is("eth") || is("eno") || is("ens") || is("enp") || is("enP") || is("enx") || is("bond");
   }
 
-  static NicKind kind_of(pugi::xml_node pci, const std::string& name) {
+  static NicKind nic_kind(pugi::xml_node pci, const std::string& name) {
     const std::string vendor = pci.attribute("vendor").value();
     if (vendor == "0x1d0f") return NicKind::efa;
     if (vendor == "0x17db" || name.starts_with("cxi")) return NicKind::slingshot;
@@ -144,28 +144,29 @@ class NcclReader {
                                     : NicKind::unknown;  // ConnectX-8's DMA function is 0x0801
   }
 
-  void add_nameless_nic(pugi::xml_node pci, const Place& place, const PciAddress& address) {
+  void add_unnamed_nic(pugi::xml_node pci, const DevicePosition& position, const PciAddress& address) {
     Nic nic;
     nic.pci = address;
-    nic.domain = place.domain;
-    nic.path = place.path;
-    nic.kind = kind_of(pci, "");
+    nic.domain = position.domain;
+    nic.path = position.path;
+    nic.kind = nic_kind(pci, "");
     add_nic(std::move(nic));
   }
 
-  void read_nets(pugi::xml_node element, const Place& place, const std::optional<PciAddress>& address) {
+  void read_ports(pugi::xml_node element, const DevicePosition& position,
+                  const std::optional<PciAddress>& address) {
     for (const auto net : element.children("net")) {
       Nic nic;
       nic.name = net.attribute("name").value();
       nic.port = std::max(net.attribute("port").as_int(1), 1);
       nic.pci = address;
-      nic.domain = address ? place.domain
-                           : -1;  // NCCL hangs a socket without a device on whichever <cpu> looked first
-      if (address) nic.path = place.path;
+      // NCCL attaches a socket without a device to an arbitrary <cpu>.
+      nic.domain = address ? position.domain : -1;
+      if (address) nic.path = position.path;
       nic.rate_gbps = net.attribute("speed").as_int(0) / 1000;
-      // What NCCL lists outside the PCI tree is one of its socket "devices": a plain network interface.
-      nic.kind = address ? kind_of(element.parent(), nic.name) : NicKind::ethernet;
-      // NCCL may fuse the ports of an adapter into one device, "mlx5_0+mlx5_1".
+      // Outside the PCI tree NCCL lists only its socket "devices": plain network interfaces.
+      nic.kind = address ? nic_kind(element.parent(), nic.name) : NicKind::ethernet;
+      // NCCL may merge the ports of an adapter into one device, "mlx5_0+mlx5_1".
       for (std::size_t start = 0, end = 0; end < nic.name.size(); start = end + 1) {
         end = std::min(nic.name.find('+', start), nic.name.size());
         Nic one = nic;

@@ -10,8 +10,8 @@ namespace muster::placement {
 
 namespace {
 
-/// Whether a file without CPUs is about this machine: it names one of its GPUs, and its domains have CPUs
-/// here.
+/// True if a file without CPUs describes this machine: it lists one of its GPUs, and all its domains have
+/// CPUs here.
 bool describes(const Node& given, const Node& live) {
   const bool has_domains =
       std::all_of(given.domains.begin(), given.domains.end(), [&](const NumaDomain& domain) {
@@ -22,7 +22,7 @@ bool describes(const Node& given, const Node& live) {
                                     [&](const Gpu& gpu) { return given.find_gpu(gpu.pci) != nullptr; });
 }
 
-Node read_nccl_here(const std::string& path, const std::string& root) {
+Node read_nccl_with_machine(const std::string& path, const std::string& root) {
   const Node given = read_nccl_locality(path);
   if (!given.cores.empty()) return read_nccl_xml(path);
   Node live = read_live(root);
@@ -41,12 +41,12 @@ Node read_nccl_here(const std::string& path, const std::string& root) {
 Node read_topology_file(const std::string& path) { return read_topology_file(path, "/"); }
 
 Node read_topology_file(const std::string& path, const std::string& root) {
-  // Only the root element's name is wanted, which a damaged file may still show: the reader proper then says
-  // what is wrong.
+  // Only the root element's name matters here. Even a damaged file may have it; the reader then reports the
+  // damage.
   const std::string text = read_xml_text(path);
   pugi::xml_document document;
   document.load_buffer(text.data(), text.size(), pugi::parse_fragment);
-  if (document.child("system")) return read_nccl_here(path, root);
+  if (document.child("system")) return read_nccl_with_machine(path, root);
   if (document.child("topology")) return read_hwloc_xml(path);
   throw Error(path + ": neither an hwloc XML file (<topology>) nor an NCCL topology file (<system>).");
 }

@@ -8,8 +8,8 @@
 
 namespace muster::placement {
 
-// The parsers size their buffers by seeking, which gives absurd sizes for folders and devices: only regular
-// files are read.
+// The parsers size their buffers by seeking, which gives absurd sizes for folders and devices. So only
+// regular files are read.
 std::string read_xml_text(const std::string& path) {
   constexpr std::uintmax_t largest = 64 << 20;  // the largest machine's hwloc export is below 5 MB
   std::error_code error;

@@ -5,7 +5,7 @@
 
 namespace muster::placement {
 
-/// The whole of a topology file. Throws Error if it is no regular file, cannot be read or is absurdly large.
+/// The text of a topology file. Throws Error if it cannot be read, is not a regular file or exceeds 64 MiB.
 std::string read_xml_text(const std::string& path);
 
 }  // namespace muster::placement

@@ -10,20 +10,20 @@ namespace muster::placement {
 
 struct RegularFile {
   std::string text;
-  struct stat status {};  ///< of what was read, so that nobody can exchange it in between
+  struct stat status {};  ///< of the open file, so that it belongs to this text
 };
 
-/// A file's content; nullopt if it cannot be opened, is no regular file (a pipe would wait for ever) or is
-/// longer than `longest` bytes.
+/// A file's content; nullopt if it cannot be opened, is not a regular file (reading a pipe could block
+/// forever) or is longer than `longest` bytes.
 std::optional<RegularFile> read_regular_file(const std::string& path, std::size_t longest);
 
-/// The same of an open file, which stays open. A file that shrinks meanwhile gives what was left of it.
+/// The same for an open file, which stays open. If the file shrinks meanwhile, returns the rest.
 std::optional<RegularFile> read_regular_file(int file, std::size_t longest);
 
-/// False with errno when not all of the text could be written.
+/// False, with errno set, if the text could not be written completely.
 bool write_all(int file, const std::string& text);
 
-/// The file or folder is this user's, and neither its group nor others can write to it.
+/// True if the file or folder belongs to `owner`, and neither its group nor others can write to it.
 bool only_owner_writes(const struct stat& status, uid_t owner);
 
 }  // namespace muster::placement

@@ -19,18 +19,18 @@ namespace muster::placement {
 namespace {
 
 constexpr std::size_t longest_file = 64 * 1024;
-constexpr std::string_view space(" \t\r\n\0",
-                                 5);  // copies of /sys may hold the null character that ends a text
+// Copies of /sys may hold the null character at the end of a text.
+constexpr std::string_view space(" \t\r\n\0", 5);
 
-/// Closes also when a string finds no memory.
-struct Closing {
+/// Closes the file even if a string allocation throws.
+struct FileCloser {
   int file;
-  ~Closing() { close(file); }
+  ~FileCloser() { close(file); }
 };
 
-/// A shortage is no absence: what is there must not be taken for missing, and the node for a smaller one,
-/// because nothing was left to look with.
-void throw_if_short(int error, const std::string& path) {
+/// Distinguishes a shortage of memory or descriptors from absence: otherwise existing devices would look
+/// missing, and the node smaller than it is.
+void throw_if_out_of_resources(int error, const std::string& path) {
   if (error == ENOMEM || error == EMFILE || error == ENFILE)
     throw Error(path + " cannot be read: " + std::strerror(error));
 }
@@ -42,20 +42,20 @@ Sysfs::Sysfs(std::string root) : root_(std::move(root)) {
 }
 
 std::optional<std::string> Sysfs::text(const std::string& path) const {
-  // O_NONBLOCK: a made-up tree may hold a FIFO, which must not stop a job step.
+  // O_NONBLOCK: a synthetic tree may hold a FIFO, which must not block a job step.
   const int file = open((root_ + path).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (file < 0) {
-    throw_if_short(errno, path);
+    throw_if_out_of_resources(errno, path);
     return std::nullopt;
   }
-  const Closing closing{file};
+  const FileCloser closing{file};
   std::string content;
   char buffer[4096];
   ssize_t got = 0;
   while ((got = read(file, buffer, sizeof buffer)) > 0 && content.size() <= longest_file) {
     content.append(buffer, static_cast<std::size_t>(got));
   }
-  if (got < 0) throw_if_short(errno, path);
+  if (got < 0) throw_if_out_of_resources(errno, path);
   if (got < 0 || content.size() > longest_file) return std::nullopt;
   content.erase(content.find_last_not_of(space) + 1);
   return content;
@@ -90,7 +90,7 @@ std::vector<std::string> Sysfs::names(const std::string& path) const {
   std::vector<std::string> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir((root_ + path).c_str()), closedir);
   if (folder == nullptr) {
-    throw_if_short(errno, path);
+    throw_if_out_of_resources(errno, path);
     return found;
   }
   while (const dirent* entry = readdir(folder.get())) {

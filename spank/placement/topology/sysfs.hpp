@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading small files of /sys and /proc below a root folder. What cannot be read is absent; only when
-// memory or descriptors run short is an Error thrown.
+// Reads small files of /sys and /proc below a root folder. A file that cannot be read counts as absent; Error
+// is thrown only when memory or file descriptors run out.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +25,21 @@ class Sysfs {
   std::optional<CpuSet> list(const std::string& path) const;
   /// A file that holds a CPU mask; nullopt for anything else.
   std::optional<CpuSet> mask(const std::string& path) const;
-  /// Names in a folder without "." and "..", sorted; empty if there is none.
+  /// The sorted names in a folder, without "." and ".."; empty if there is no such folder.
   std::vector<std::string> names(const std::string& path) const;
-  /// Where a symbolic link points (not resolved); nullopt if it is none.
+  /// The target of a symbolic link (not resolved); nullopt if it is not a link.
   std::optional<std::string> link(const std::string& path) const;
   bool exists(const std::string& path) const;
-  /// The number that the file system gave a file; 0 if there is none.
+  /// A file's inode number; 0 if there is no such file.
   std::uint64_t inode(const std::string& path) const;
 
  private:
-  std::string root_;  // without a slash at its end; "" is the real root
+  std::string root_;  // without a trailing slash; "" is the real root
 };
 
-/// text as one decimal number, spaces around it allowed.
+/// Parses the text as one decimal number; surrounding white space is allowed.
 std::optional<long> to_number(std::string_view text);
-/// What comes after the last slash.
+/// The part after the last slash.
 std::string base_name(const std::string& path);
 
 }  // namespace muster::placement

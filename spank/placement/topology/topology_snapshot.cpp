@@ -22,7 +22,8 @@ std::string first_line(std::string_view body) {
   return std::string(heading) + hexadecimal(checksum(body)) + "\n";
 }
 
-// The bindings name every member on purpose: one that is added later does not compile until it is kept too.
+// The bindings list every member, so that a member that is added later does not compile until it is written
+// too.
 
 Json path_json(const PciPath& path) {
   const auto& [host_bridge, bridges] = path;
@@ -53,16 +54,16 @@ Json gpu_json(const Gpu& gpu) {
           {"minor", minor}};
 }
 
-/// An array with one element for each of a vector's.
+/// Converts each element of a vector.
 template <typename Element, typename ToJson>
-Json array_of(const std::vector<Element>& elements, ToJson to_json) {
+Json to_json_array(const std::vector<Element>& elements, ToJson to_json) {
   Json array = Json::array();
   for (const auto& element : elements) array.push_back(to_json(element));
   return array;
 }
 
 int number(const Json& value) {
-  if (!value.is_number_integer()) throw Error("not a whole number");
+  if (!value.is_number_integer()) throw Error("not an integer");
   const auto wide = value.get<std::int64_t>();
   if (wide < -1 || wide > std::numeric_limits<int>::max()) throw Error("number out of range");
   return static_cast<int>(wide);
@@ -70,7 +71,7 @@ int number(const Json& value) {
 
 const std::string& text(const Json& value) { return value.get_ref<const std::string&>(); }
 
-CpuSet cpus_of(const Json& value) { return CpuSet::parse_list(text(value)); }
+CpuSet to_cpus(const Json& value) { return CpuSet::parse_list(text(value)); }
 
 const Json& array(const Json& value) {
   if (!value.is_array()) throw Error("not an array");
@@ -87,13 +88,13 @@ PciPath to_path(const Json& json) {
 
 Core to_core(const Json& json) {
   if (array(json).size() != 3) throw Error("not a core");
-  return {number(json[0]), number(json[1]), cpus_of(json[2])};
+  return {number(json[0]), number(json[1]), to_cpus(json[2])};
 }
 
 NumaDomain to_domain(const Json& json) {
   NumaDomain domain;
   domain.id = number(json.at("id"));
-  domain.cpus = cpus_of(json.at("cpus"));
+  domain.cpus = to_cpus(json.at("cpus"));
   const Json& memory = json.at("memory_bytes");
   if (memory.is_number_unsigned()) {
     domain.memory_bytes = memory.get<std::uint64_t>();
@@ -118,8 +119,8 @@ Gpu to_gpu(const Json& json) {
   return gpu;
 }
 
-/// A node as read_stable() gives them: cores with CPUs of their own on domains that exist.
-bool is_sound(const Node& node) {
+/// True for a node such as read_static() returns: cores with CPUs of their own, on existing domains.
+bool is_valid(const Node& node) {
   if (node.cores.empty() || node.domains.empty()) return false;
   CpuSet seen;
   for (const auto& core : node.cores) {
@@ -156,14 +157,14 @@ NodeIdentity read_identity(const std::string& root) {
   for (const char* file : {"/sys/devices/system/cpu/online", "/sys/devices/system/node/online",
                            "/sys/devices/system/node/has_memory", "/proc/driver/nvidia/version"})
     add(sysfs.text(file).value_or("?"));
-  // The driver makes such a folder anew whenever it takes a GPU, and with it the GPU's minor number: a GPU
-  // that went and came back has the same name and another inode.
+  // The driver creates such a folder, and assigns the minor number, each time it attaches a GPU: a GPU that
+  // was detached and attached again has the same name and another inode.
   const std::string gpus = "/proc/driver/nvidia/gpus";
   for (const auto& name : sysfs.names(gpus)) add(name + " " + std::to_string(sysfs.inode(gpus + "/" + name)));
   return {sysfs.text("/proc/sys/kernel/random/boot_id").value_or(""), checksum(found)};
 }
 
-std::string write_record(const Node& node, const NodeIdentity& identity) {
+std::string write_snapshot(const Node& node, const NodeIdentity& identity) {
   const auto unnamed = [](const Gpu& gpu) { return gpu.minor >= 0 && gpu.uuid.empty(); };
   if (identity.boot.empty() || std::any_of(node.gpus.begin(), node.gpus.end(), unnamed)) return {};
   const Json json = {{"schema", schema},
@@ -171,9 +172,9 @@ std::string write_record(const Node& node, const NodeIdentity& identity) {
                      {"boot", identity.boot},
                      {"inventory", hexadecimal(identity.inventory)},
                      {"source", node.source},
-                     {"cores", array_of(node.cores, core_json)},
-                     {"domains", array_of(node.domains, domain_json)},
-                     {"gpus", array_of(node.gpus, gpu_json)},
+                     {"cores", to_json_array(node.cores, core_json)},
+                     {"domains", to_json_array(node.domains, domain_json)},
+                     {"gpus", to_json_array(node.gpus, gpu_json)},
                      {"notes", node.notes}};
   try {
     const std::string body = json.dump() + "\n";
@@ -183,7 +184,7 @@ std::string write_record(const Node& node, const NodeIdentity& identity) {
   }
 }
 
-std::optional<Node> read_record_body(std::string_view body, const NodeIdentity& identity) noexcept {
+std::optional<Node> read_snapshot_body(std::string_view body, const NodeIdentity& identity) noexcept {
   try {
     const Json json = Json::parse(body);
     if (number(json.at("schema")) != schema || text(json.at("version")) != MUSTER_VERSION ||
@@ -191,20 +192,20 @@ std::optional<Node> read_record_body(std::string_view body, const NodeIdentity& 
         text(json.at("inventory")) != hexadecimal(identity.inventory))
       return std::nullopt;
     Node node = to_node(json);
-    if (!is_sound(node)) return std::nullopt;
+    if (!is_valid(node)) return std::nullopt;
     return node;
   } catch (const std::exception&) {
     return std::nullopt;
   }
 }
 
-std::optional<Node> read_record(std::string_view record, const NodeIdentity& identity) noexcept {
+std::optional<Node> read_snapshot(std::string_view record, const NodeIdentity& identity) noexcept {
   try {
     const auto end = record.find('\n');
     if (identity.boot.empty() || end == std::string_view::npos) return std::nullopt;
     const std::string_view body = record.substr(end + 1);
     if (record.substr(0, end + 1) != first_line(body)) return std::nullopt;
-    return read_record_body(body, identity);
+    return read_snapshot_body(body, identity);
   } catch (const std::exception&) {  // out of memory
     return std::nullopt;
   }

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# A plain DeepSpeed script: initialize() finds the ranks and the GPU. Gloo, since NCCL wants a GPU.
+# A plain DeepSpeed script: initialize() finds the ranks and the GPU. Gloo, because NCCL needs a GPU.
 import argparse
 
 import deepspeed
 import torch
 
-from chosen_gpus import say
+from chosen_gpus import print_rank
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--local_rank", type=int, default=-1)  # DeepSpeed's launcher gives it
+parser.add_argument("--local_rank", type=int, default=-1)  # passed by DeepSpeed's launcher
 parser.parse_args()
 deepspeed.init_distributed("gloo")
 engine, *_ = deepspeed.initialize(
@@ -23,5 +23,5 @@ engine, *_ = deepspeed.initialize(
 )
 total = torch.tensor([float(engine.global_rank)])
 torch.distributed.all_reduce(total)
-say(engine.global_rank, [engine.device.index or torch.cuda.current_device()], total.item())
+print_rank(engine.global_rank, [engine.device.index or torch.cuda.current_device()], total.item())
 torch.distributed.destroy_process_group()

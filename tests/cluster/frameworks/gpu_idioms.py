@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# How training scripts choose their GPUs, framework by framework, through CUDA's driver interface: what a framework's own build
-# with CUDA would ask of it, without the framework. Prints "RANK gpus=PCI,…", or "RANK gpus=failed: …" as the framework would.
-# Usage: gpu_idioms.py IDIOM [GPUS-A-TASK]
+# How training scripts select their GPUs, by framework, through CUDA's driver interface: makes the calls of
+# the framework's CUDA build without the framework. Prints "RANK gpus=PCI,…", or "RANK gpus=failed: …" when
+# the framework would fail. Usage: gpu_idioms.py IDIOM [GPUS-A-TASK]
 import ctypes
 import os
 import sys
@@ -25,7 +25,7 @@ def device(ordinal):
 
 
 each = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-slurm_rank = int(os.environ["SLURM_LOCALID"])  # what Horovod, Lightning and JAX count themselves
+slurm_rank = int(os.environ["SLURM_LOCALID"])  # as Horovod, Lightning and JAX count it themselves
 
 
 def own(local_rank):
@@ -45,14 +45,14 @@ def torch_modulo():  # torch.cuda.set_device(rank % torch.cuda.device_count()), 
     return [device((each * slurm_rank + i) % device_count()) for i in range(each)]
 
 
-def lightning():  # Trainer(devices=N), N the tasks of a node: each has to be there, and local rank r takes the one of index r
+def lightning():  # Trainer(devices=N), N = tasks per node: all N must exist, and local rank r uses index r
     wanted = int(os.environ["SLURM_NTASKS_PER_NODE"])
     if device_count() < wanted:
         raise RuntimeError(f"MisconfigurationException: devices={wanted}, but {device_count()} are there")
     return own(slurm_rank)
 
 
-def tensorflow():  # MultiWorkerMirroredStrategy takes all that CUDA shows
+def tensorflow():  # MultiWorkerMirroredStrategy uses all GPUs that CUDA shows
     return [device(i) for i in range(device_count())]
 
 

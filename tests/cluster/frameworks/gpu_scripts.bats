@@ -1,9 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Plain scripts of PyTorch, Lightning, accelerate, DeepSpeed and submitit, on PyPI's PyTorch with CUDA, choose their GPUs by the libraries' own code:
-# each rank has its own, or the script does as without Muster. There is no GPU: the libraries ask doubles of the driver and NVML
-# (../fake_driver.c) and of CUDA's runtime (../fake_cudart.c), whose memory is the host's and whose kernels do nothing; so the ranks sum over
-# Gloo, and NCCL is not tried. Horovod is real, its PyTorch without CUDA. Run by ./check --frameworks after tests/cluster/frameworks/install.
+# Plain scripts of PyTorch, Lightning, accelerate, DeepSpeed and submitit, on PyPI's PyTorch with CUDA, select
+# their GPUs by the libraries' own code: each rank has its own, or the script behaves as without Muster. There
+# is no GPU: the libraries use a fake driver and NVML (../fake_driver.c) and a fake CUDA runtime
+# (../fake_cudart.c) on host memory, whose kernels do nothing. So the ranks sum over Gloo, and NCCL is not
+# tested. Horovod is real, with a PyTorch without CUDA. Run by ./check --frameworks after
+# tests/cluster/frameworks/install.
 load ../setup
 
 setup_file() {
@@ -13,14 +15,14 @@ setup_file() {
   mkdir "$double"
   cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$double/libcuda.so.1" "$REPOSITORY/tests/cluster/fake_driver.c"
   ln -s libcuda.so.1 "$double/libnvidia-ml.so.1"
-  # CUDA's own headers, from the same packages as the library that is replaced.
+  # CUDA's own headers, from the same packages as the replaced library.
   packages=$(echo "$MUSTER_BUILD"/frameworks/gpus/lib/python3*/site-packages)
   [ ! -d "$packages" ] || cc -shared -fPIC -I"$packages/nvidia/cu13/include" -I"$packages/triton/backends/nvidia/include" \
     -o "$double/libcudart.so" "$REPOSITORY/tests/cluster/fake_cudart.c" "$double/libcuda.so.1"
 }
 teardown_file() { lab_down; }
 
-# in_environment NAME: $bin is the folder of its programs, $python its Python on the doubles.
+# in_environment NAME: sets $bin to the folder of its programs and $python to its Python on the fakes.
 in_environment() {
   bin=$MUSTER_BUILD/frameworks/$1/bin
   [ -x "$bin/python3" ] || skip "$bin is missing: run tests/cluster/frameworks/install, which gets it from PyPI"
@@ -29,8 +31,9 @@ in_environment() {
 setup() { in_environment gpus LD_PRELOAD="$double/libcudart.so"; }
 script() { printf '%s/tests/cluster/frameworks/%s.py' "$REPOSITORY" "$1"; }
 
-# step OPTIONS… -- SCRIPT ARGUMENTS…: runs it as a step. Seen once: a process that had done all its work ended by std::terminate, as PyTorch's
-# do where Gloo's threads outlive Python (pytorch/pytorch issue 190489). Such a step is run once more.
+# step OPTIONS… -- SCRIPT ARGUMENTS…: runs it as a step. Once a process that had done all its work ended by
+# std::terminate, as PyTorch's processes do if Gloo's threads outlive Python (pytorch/pytorch issue 190489).
+# Such a step is run again once.
 step() {
   local options=() attempt
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
@@ -40,7 +43,7 @@ step() {
     [[ $status != 0 && $output == *"terminate called without an active exception"* ]] || break
   done
 }
-# summed RANKS: each of them ran to its end and met the others.
+# summed RANKS: each rank ran to its end and summed with the others.
 summed() {
   [ "$status" = 0 ]
   [ "$(value sum | tr ' ' '\n' | grep -cx "$(($1 * ($1 - 1) / 2))")" = "$1" ]
@@ -74,7 +77,7 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
   own 2 4
 }
 
-@test "PyTorch: with --gpus-per-task GPU number LOCAL_RANK is not there, as without Muster; visible=node shows it" {
+@test "PyTorch: with --gpus-per-task GPU number LOCAL_RANK does not exist, as without Muster; visible=node shows it" {
   wrapper='export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS MASTER_ADDR=n0 MASTER_PORT=29400; exec "$@"'
   for muster in off strict; do
     run on_lab srun "${one[@]}" --gpus-per-task=1 --muster=$muster --kill-on-bad-exit=1 sh -c "$wrapper" - "${python[@]}" "$(script torch_set_device)"
@@ -95,7 +98,7 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
   own 2 4
 }
 
-@test "Lightning: with --gpus-per-task there are fewer devices than it wants, as without Muster; visible=node shows them" {
+@test "Lightning: with --gpus-per-task there are fewer devices than it needs, as without Muster; visible=node shows them" {
   for muster in off strict; do
     step "${one[@]}" --gpus-per-task=1 --muster=$muster -- lightning_fit 2 1
     [ "$status" != 0 ]
@@ -114,7 +117,7 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
   done
 }
 
-@test "DeepSpeed: initialize() with ZeRO, which asks NVML about the GPU, with --gres and with visible=node" {
+@test "DeepSpeed: initialize() with ZeRO, which queries NVML about the GPU, with --gres and with visible=node" {
   step "${one[@]}" --gres=gpu:2 --muster=strict -- deepspeed_engine
   own 1 2
   step "${two[@]}" --gres=gpu:2 --muster=strict -- deepspeed_engine
@@ -142,7 +145,7 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
   own 2 4
 }
 
-@test "torchrun with one task a node: each worker has a GPU of its own" {
+@test "torchrun with one task per node: each worker has its own GPU" {
   for option in --gres=gpu:2 --gpus-per-task=2; do
     run on_lab srun -N2 -n2 --ntasks-per-node=1 $option --muster=strict "${python[@]}" -m torch.distributed.run --nnodes=2 --nproc_per_node=gpu \
       --rdzv_id=7 --rdzv_backend=c10d --rdzv_endpoint=n0:29500 "$(script torch_set_device)"
@@ -152,7 +155,7 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
   done
 }
 
-@test "accelerate launch in a step of one task: each process has a GPU of its own" {
+@test "accelerate launch in a step of one task: each process has its own GPU" {
   run on_lab srun -N1 -n1 --gres=gpu:2 --muster=strict "${python[@]}" "$bin/accelerate" launch --multi_gpu --num_processes 2 "$(script accelerate_loop)"
   echo "$output"
   summed 2
@@ -169,7 +172,7 @@ one=(-N1 -n2 --ntasks-per-node=2) two=(-N2 -n4 --ntasks-per-node=2)
   own 2 4
 }
 
-@test "Horovod under mpirun, in a job and inside a step of one task: each rank has a GPU of its own" {
+@test "Horovod under mpirun, in a job and inside a step of one task: each rank has its own GPU" {
   in_environment horovod
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   run on_lab salloc --quiet "${two[@]}" --gres=gpu:2 --muster=strict mpirun "${python[@]}" "$(script horovod_set_device)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A plain Horovod program under its MPI controller. Prints one line a rank.
+# A plain Horovod program under its MPI controller. Prints one line per rank.
 import horovod
 import horovod.torch as hvd
 import torch

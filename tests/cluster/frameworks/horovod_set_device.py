@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# As Horovod's examples choose a GPU: gpus[hvd.local_rank()]. Horovod's release wants PyTorch 1 or nvcc for its build, so this one has a PyTorch without
-# CUDA, and the script asks the driver itself.
+# Selects a GPU like Horovod's examples: gpus[hvd.local_rank()]. Horovod's release needs PyTorch 1 or nvcc for
+# its build, so this one has a PyTorch without CUDA, and the script itself queries the driver.
 import ctypes
 import os
 import sys

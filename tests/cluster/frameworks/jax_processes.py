@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A plain JAX program: initialize() has no arguments. Prints one line a process.
+# A plain JAX program: initialize() has no arguments. Prints one line per process.
 import jax
 
 jax.distributed.initialize()

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# A plain Lightning script: Trainer(devices=…, num_nodes=…), the rest from Slurm. Usage: lightning_fit.py DEVICES NODES
+# A plain Lightning script: Trainer(devices=…, num_nodes=…), the rest from Slurm. Usage: lightning_fit.py
+# DEVICES NODES
 import sys
 
 import lightning
 import torch
 from lightning.pytorch.strategies import DDPStrategy
 
-from chosen_gpus import say
+from chosen_gpus import print_rank
 
 
 class Model(lightning.LightningModule):
@@ -23,14 +24,14 @@ class Model(lightning.LightningModule):
     def on_train_end(self):
         total = torch.tensor([float(self.global_rank)])
         torch.distributed.all_reduce(total)
-        say(self.global_rank, [self.device.index], total.item())
+        print_rank(self.global_rank, [self.device.index], total.item())
 
 
 trainer = lightning.Trainer(
     accelerator="gpu",
     devices=int(sys.argv[1]),
     num_nodes=int(sys.argv[2]),
-    strategy=DDPStrategy(process_group_backend="gloo"),  # NCCL wants a GPU
+    strategy=DDPStrategy(process_group_backend="gloo"),  # NCCL needs a GPU
     max_steps=1,
     logger=False,
     enable_checkpointing=False,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job that submitit submits, whose ranks take the GPU that submitit's export leaves them. Usage: submitit_gpu_job.py FOLDER MUSTER-WORDS
+# A job submitted by submitit; its ranks use the GPU that submitit's export leaves them. Usage:
+# submitit_gpu_job.py FOLDER MUSTER-WORDS
 import sys
 import time
 
@@ -12,13 +13,13 @@ def train():
     import torch.distributed as dist
 
     sys.path.insert(0, __file__.rsplit("/", 1)[0])
-    from chosen_gpus import say
+    from chosen_gpus import print_rank
 
     dist.init_process_group("gloo")
     torch.cuda.set_device(0)
     total = torch.tensor([float(env.rank)])
     dist.all_reduce(total)
-    say(env.rank, [torch.cuda.current_device()], total.item())
+    print_rank(env.rank, [torch.cuda.current_device()], total.item())
 
 
 if __name__ == "__main__":
@@ -29,7 +30,7 @@ if __name__ == "__main__":
     job = executor.submit(train)
     for rank in range(4):
         task = job.task(rank)
-        # Not by sacct, which the lab has not.
+        # Without sacct, which the lab does not have.
         deadline = time.monotonic() + 180
         while not task.paths.result_pickle.exists() and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job that submitit submits, whose ranks find each other by what submitit itself exports. Prints one line a rank.
+# A job submitted by submitit; its ranks use the variables that submitit exports. Prints one line per rank.
 # Usage: submitit_job.py FOLDER MUSTER-WORDS
 import sys
 import time
@@ -25,7 +25,7 @@ if __name__ == "__main__":
     )
     job = executor.submit(train)
     for rank in range(4):
-        # Not by sacct, which the lab has not.
+        # Without sacct, which the lab does not have.
         deadline = time.monotonic() + 90
         while not job.task(rank).paths.result_pickle.exists() and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A plain TensorFlow program: MultiWorkerMirroredStrategy reads TF_CONFIG. Prints one line a worker.
+# A plain TensorFlow program: MultiWorkerMirroredStrategy reads TF_CONFIG. Prints one line per worker.
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()

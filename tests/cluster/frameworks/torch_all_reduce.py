@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A plain PyTorch program: everything comes from the environment. Prints one line a rank.
+# A plain PyTorch program: everything comes from the environment. Prints one line per rank.
 import torch
 import torch.distributed as dist
 

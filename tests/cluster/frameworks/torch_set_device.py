@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# As PyTorch's tutorials choose a GPU: number LOCAL_RANK, or numbers 2*LOCAL_RANK and 2*LOCAL_RANK+1 for a model on two GPUs.
-# Usage: torch_set_device.py [GPUS-A-RANK]. Gloo, since NCCL wants a GPU.
+# Selects a GPU like PyTorch's tutorials: number LOCAL_RANK, or numbers 2*LOCAL_RANK and 2*LOCAL_RANK+1 for a
+# model on two GPUs. Usage: torch_set_device.py [GPUS-A-RANK]. Gloo, because NCCL needs a GPU.
 import os
 import sys
 
@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from chosen_gpus import say
+from chosen_gpus import print_rank
 
 each = int(sys.argv[1]) if len(sys.argv) > 1 else 1
 local_rank = int(os.environ["LOCAL_RANK"])
@@ -19,5 +19,5 @@ model = torch.nn.Linear(2, 2).to(indexes[0])
 DistributedDataParallel(model, device_ids=indexes if each == 1 else None)
 total = torch.tensor([float(dist.get_rank())]).cuda(indexes[-1])
 dist.all_reduce(total)
-say(dist.get_rank(), indexes, total.item())
+print_rank(dist.get_rank(), indexes, total.item())
 dist.destroy_process_group()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Starts random steps with --muster and again without, and judges what each task got.
+"""Starts random steps with --muster and again without, and checks each task's resources.
 
 Usage (on the lab's controller): oracle.py --seed S --cases N [--only K] [--nodes N] [--job OPTION] FOLDER; all nodes see the FOLDER
 
-The judge knows the options, what each task finds (the device files that it can open, its variables, its CPUs and memory policy), the
-table that srun printed, and what Slurm alone gives the tasks of the same step. It knows nothing of the plugin's ways. It prints a line
-for each case that is wrong, with the command to repeat it, and ends with exit code 1 if there was one.
+The oracle uses the options, each task's observations (the device files that it can open, its variables, CPUs and memory policy), the
+table that srun printed, and the resources of the same step's tasks with Slurm alone. It does not use the plugin's logic. It prints a line
+for each wrong case, with the command to repeat it, and then ends with exit code 1.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ SECONDS = 60  # for one step, on a busy machine
 
 
 class Case:
-    """The options of a job and of its one step. GPUS is the lab's count for each node, of MIG instances where it has them."""
+    """The options of a job and of its one step. GPUS is the number of GPUs, or of MIG instances, per node of the lab."""
     GPUS = 4
     nodes_at_most = 2
     of_every_job = []
@@ -127,14 +127,15 @@ def numbers(text):
 
 
 def shown(task):
-    """The names of the GPUs that CUDA would show this task, in its order; None when the list cannot be read."""
+    """The names of the GPUs that CUDA would show this task, in its order; None when the list is invalid."""
     text = task["environment"]["CUDA_VISIBLE_DEVICES"]
     if text is None:
         return None
     by_uuid = {gpu["uuid"]: gpu["name"] for gpu in task["gpus"]}
     if text.startswith("GPU-"):
         return [by_uuid[uuid] for uuid in text.split(",")]
-    # Slurm counts among the device files that the task may open, in their order; CUDA whole GPUs in that of PCI.
+    # Slurm numbers the device files that the task may open, in their order; CUDA numbers whole GPUs in PCI
+    # order.
     by_pci = task["environment"]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID" and not in_instances(task)
     order = (lambda gpu: gpu["pci"]) if by_pci else (lambda gpu: (gpu["minor"], gpu["instance"]))
     openable = [gpu["name"] for gpu in sorted(task["gpus"], key=order) if gpu["opens"]]
@@ -148,7 +149,7 @@ def in_instances(task):
 
 
 def own(task):
-    """The names of the task's GPUs. MUSTER_GPUS has the addresses alone: of MIG instances, JAX_LOCAL_DEVICE_IDS has the places."""
+    """The names of the task's GPUs. MUSTER_GPUS has only addresses; for MIG instances JAX_LOCAL_DEVICE_IDS has the indexes."""
     if not in_instances(task):
         return list(filter(None, (task["environment"]["MUSTER_GPUS"] or "").split(",")))
     visible = shown(task) or []
@@ -163,7 +164,7 @@ def judge_task(case, task, alone, table, wrong):
     openable = {gpu["name"] for gpu in task["gpus"] if gpu["opens"]}
     mine, visible = own(task), shown(task)
     name = f"rank {task['rank']}"
-    if in_instances(task) and shown(alone) is None and visible is None:  # --gpu-bind=none: CUDA takes an instance
+    if in_instances(task) and shown(alone) is None and visible is None:  # --gpu-bind=none: CUDA selects an instance
         if task["environment"]["JAX_LOCAL_DEVICE_IDS"] is not None:
             wrong.append(f"{name}: JAX_LOCAL_DEVICE_IDS {task['environment']['JAX_LOCAL_DEVICE_IDS']}, and CUDA has no list")
         return None
@@ -175,7 +176,7 @@ def judge_task(case, task, alone, table, wrong):
         wrong.append(f"{name}: CUDA_VISIBLE_DEVICES {visible} lacks its own GPU {mine}")
         return None
     if addresses(mine) != addresses(filter(None, (task["environment"]["MUSTER_GPUS"] or "").split(","))):
-        wrong.append(f"{name} has {mine}, MUSTER_GPUS says {task['environment']['MUSTER_GPUS']}")
+        wrong.append(f"{name} has {mine}, MUSTER_GPUS is {task['environment']['MUSTER_GPUS']}")
     places = ",".join(str(i) for i, gpu in enumerate(visible) if gpu in mine)
     if task["environment"]["JAX_LOCAL_DEVICE_IDS"] != places:
         wrong.append(f"{name}: JAX_LOCAL_DEVICE_IDS {task['environment']['JAX_LOCAL_DEVICE_IDS']}, its own are {places}")
@@ -189,16 +190,16 @@ def judge_task(case, task, alone, table, wrong):
         wrong.append(f"{name} is not in the table")
     else:
         if addresses(row[0].split(",")) != addresses(mine):
-            wrong.append(f"{name} has {mine}, the table says {row[0]}")
+            wrong.append(f"{name} has {mine}, the table has {row[0]}")
         if "--cpu-bind=none" not in case.step and numbers(row[1]) != numbers(task["cpus"]):
-            wrong.append(f"{name} runs on CPUs {task['cpus']}, the table says {row[1]}")
+            wrong.append(f"{name} runs on CPUs {task['cpus']}, the table has {row[1]}")
     judge_places(case, task, name, wrong)
     judge_against_slurm(case, task, alone, name, mine, visible, wrong)
     return None
 
 
 def judge_places(case, task, name, wrong):
-    """Memory and CPUs lie beside the task's GPUs, where the machine has NUMA domains and the step has CPUs there."""
+    """Checks that memory and CPUs are local to the task's GPUs, if the machine has NUMA domains and the step has CPUs there."""
     beside = {gpu["domain"] for gpu in task["gpus"] if gpu["name"] in own(task)}
     if None in beside:
         return
@@ -207,11 +208,11 @@ def judge_places(case, task, name, wrong):
         wrong.append(f"{name}: pages by domain {task['pages']}, its GPUs are on {sorted(beside)}")
     cpus_beside = set().union(*(numbers(task["domains"][str(domain)]) for domain in beside))
     if "--cpu-bind=none" not in case.step and numbers(task["step_cpus"]) & cpus_beside and not numbers(task["cpus"]) <= cpus_beside:
-        wrong.append(f"{name} runs on CPUs {task['cpus']} of the step's {task['step_cpus']}, its GPUs are beside {sorted(cpus_beside)}")
+        wrong.append(f"{name} runs on CPUs {task['cpus']} of the step's {task['step_cpus']}, local to its GPUs are {sorted(cpus_beside)}")
 
 
 def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
-    """alone: the same task as Slurm alone starts it."""
+    """alone: the same task, started by Slurm alone."""
     slurms = shown(alone)
     if slurms is None:
         return
@@ -220,19 +221,19 @@ def judge_against_slurm(case, task, alone, name, mine, visible, wrong):
         if sorted(slurms) != sorted(mine):
             wrong.append(f"{name} has {mine} where --gpu-bind={case.bind} gives it {slurms}")
     asked = [word for word in case.words if word.startswith("visible=")]
-    # Slurm binds no task that is alone on its node, not even to the count that the user asked for.
+    # Slurm does not bind a task that is alone on its node, not even to the requested number of GPUs.
     if case.per_node == 1 and case.bind == "per_task:1" and len(mine) == 1 and not asked:
         if visible != mine:
-            wrong.append(f"{name} is shown {visible}, and asked for one GPU, which is {mine}")
+            wrong.append(f"{name} sees {visible}, and requested one GPU, which is {mine}")
         return
     if not asked and "tasks-per-gpu=2" not in case.words and len(visible) != len(slurms):
-        wrong.append(f"{name} is shown {len(visible)} GPUs, by Slurm alone {len(slurms)}")
+        wrong.append(f"{name} sees {len(visible)} GPUs, with Slurm alone {len(slurms)}")
     if asked == ["visible=own"] and visible != mine and sorted(visible) != sorted(mine):
-        wrong.append(f"{name} is shown {visible}, its own are {mine}")
+        wrong.append(f"{name} sees {visible}, its own are {mine}")
 
 
 def judge_node(case, tasks, wrong):
-    """What must hold between the tasks of one node."""
+    """Checks the tasks of one node against each other."""
     if "tasks-per-gpu=2" not in case.words and case.bind in (None, "none", "per_task:1"):
         all_gpus = [gpu for task in tasks for gpu in own(task)]
         if len(all_gpus) != len(set(all_gpus)):
@@ -240,7 +241,7 @@ def judge_node(case, tasks, wrong):
     lists = [shown(task) for task in tasks]
     wide = len(tasks) > 1 and all(visible and len(visible) > len(own(task)) for task, visible in zip(tasks, lists))
     if wide and any(visible != lists[0] for visible in lists):
-        wrong.append(f"the tasks of {tasks[0]['host']} are shown different lists of GPUs")
+        wrong.append(f"the tasks of {tasks[0]['host']} see different lists of GPUs")
     sizes = {len(own(task)) for task in tasks}
     for task, visible in zip(tasks, lists):
         if wide and len(sizes) == 1:
@@ -254,11 +255,11 @@ def judge(case, step, alone):
     if (step.code == 0) != (alone.code == 0):
         if step.code == 78 and len(re.findall("^muster: ", step.errors, re.M)) >= 1:
             return ["refused"] if needs_refusal(alone) else [f"strict refuses it: {step.errors.strip()[:300]}"]
-        return [f"exit code {step.code}, by Slurm alone {alone.code}: {step.errors.strip()[:300]}"]
+        return [f"exit code {step.code}, with Slurm alone {alone.code}: {step.errors.strip()[:300]}"]
     if alone.code != 0:
         return ["refused"]
     if len(step.tasks) != len(alone.tasks):
-        return [f"{len(step.tasks)} tasks, by Slurm alone {len(alone.tasks)}"]
+        return [f"{len(step.tasks)} tasks, with Slurm alone {len(alone.tasks)}"]
     table = step.table()
     for task, other in zip(step.tasks, alone.tasks):
         judge_task(case, task, other, table, wrong)
@@ -268,7 +269,7 @@ def judge(case, step, alone):
 
 
 def needs_refusal(alone):
-    """Whether some node has fewer GPUs than tasks, of which Slurm alone makes nothing but a strict plan must refuse."""
+    """Whether a node has fewer GPUs than tasks, which Slurm alone accepts but a strict plan must refuse."""
     for host in {task["host"] for task in alone.tasks}:
         tasks = [task for task in alone.tasks if task["host"] == host]
         if sum(gpu["opens"] for gpu in tasks[0]["gpus"]) < len(tasks):
@@ -283,7 +284,7 @@ def main():
     parser.add_argument("--only", type=int, help="one case of the seed")
     parser.add_argument("--nodes", type=int, default=2, help="nodes of the cluster, at most 2 are used")
     parser.add_argument("--job", action="append", default=[], help="an option of every job")
-    parser.add_argument("folder", help="where tasks leave what they find")
+    parser.add_argument("folder", help="folder for the tasks' observations")
     options = parser.parse_args()
     Case.nodes_at_most, Case.of_every_job = options.nodes, options.job
     numbers_of_cases = range(options.cases) if options.only is None else [options.only]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""probe.py FOLDER: what one task of a step really has, as JSON in FOLDER/RANK."""
+"""probe.py FOLDER: writes the actual resources of one task of a step as JSON to FOLDER/RANK."""
 import errno
 import glob
 import json
@@ -12,7 +12,7 @@ MEBIBYTE = 1 << 20
 
 
 def opens(path):
-    """Without a driver an allowed open gives ENXIO and a denied one EPERM."""
+    """Without a driver an allowed open fails with ENXIO and a denied one with EPERM."""
     try:
         os.close(os.open(path, os.O_RDWR))
     except OSError as error:
@@ -35,7 +35,7 @@ def opens_instance(minor, instance):
 
 
 def gpus_of_node():
-    """What Slurm hands out: whole GPUs, or the MIG instances of each. "name" is "pci", with the instance behind it."""
+    """The devices that Slurm allocates: whole GPUs, or the MIG instances of each. "name" is "pci" plus the instance."""
     gpus = []
     for path in glob.glob("/proc/driver/nvidia/gpus/*/information"):
         with open(path) as file:
@@ -49,7 +49,7 @@ def gpus_of_node():
 
 
 def domain_of_device(pci):
-    """None for a stand-in that no kernel knows."""
+    """None for a fake GPU that is not in sysfs."""
     try:
         with open(f"/sys/bus/pci/devices/{pci}/numa_node") as file:
             domain = int(file.readline())
@@ -79,7 +79,7 @@ def cpus_of_step():
 
 
 def pages_by_domain():
-    """Domain → how many of the pages that were just written lie there."""
+    """Domain → the number of just written pages in it."""
     block = mmap.mmap(-1, 16 * MEBIBYTE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for page in range(0, len(block), mmap.PAGESIZE):
         block[page] = 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# A job of sbatch/preemptible.sbatch that needs more than its time limit: Slurm signals it before, as #SBATCH --signal asks; it saves, requeues
-# itself and ends with the bytes of a job that had the time. Slurm looks at limits of whole minutes every half of one, so this takes minutes.
+# A job of sbatch/preemptible.sbatch that exceeds its time limit: Slurm signals it before, as #SBATCH --signal
+# requests; it saves, requeues itself and ends with the bytes of an uninterrupted job. Slurm checks limits of
+# whole minutes every 30 s, so this takes minutes.
 load ../setup
 load ../preemption
 
@@ -11,7 +12,7 @@ setup_file() {
   lab_up --nodes 2 --gpus 4 --cpus 32 --plugin "$(plugin)"
   submit pace
   await_end pace
-  # For some 75 s of steps, more than the time limit.
+  # About 75 s of steps, more than the time limit.
   steps=$(sed -n 's/.*"step_seconds": \([0-9.e-]*\).*/\1/p' "$RUNS/pace/summary.json" | awk '{ printf "%d", 75 / $1 }') checkpoint_every=1000
   export steps
   submit whole
@@ -20,7 +21,7 @@ setup_file() {
 }
 teardown_file() { lab_down; }
 
-@test "a time limit: signalled before, saved, requeued by its own script, the same bytes" {
+@test "time limit: signalled before it, saved, requeued by its own script, the same bytes" {
   starts=several went_on limited "stopped by signal 15"
   [ "$(grep -c 'start number' "$RUNS/limited.log")" -ge 2 ]
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of muster.h differs on backend "nccl", from C99: alone, on test doubles of CUDA and NCCL, whose GPU
- * memory is host memory. */
+/* The parts of muster.h that differ on backend "nccl", from C99: a single rank on fakes of CUDA and NCCL,
+ * whose GPU memory is host memory. */
 #include "checks.h"
 
 static const size_t sizes[2] = {5, 7};

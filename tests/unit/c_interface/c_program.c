@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins, communicates and leaves from C99, on as many ranks as the launcher started. c_program abandon: the
- * last rank ends for a reason of its own after the first all-reduce. */
+/* Joins, communicates and leaves from C99, on as many ranks as the launcher started. With "abandon", the last
+ * rank ends for a reason of its own after the first all-reduce. */
 #include "checks.h"
 
 #define ELEMENTS 1000
@@ -56,7 +56,7 @@ static void check_roster(const muster_job* job) {
     CHECK(hello.rank == rank && hello.pid > 0 && strlen(hello.host) > 0 && hello.gpu != NULL);
     CHECK(strcmp(hello.muster_version, muster_version()) == 0);
   }
-  /* A program that knows less of it than the library. */
+  /* A program that knows fewer members than the library. */
   hello.size = offsetof(muster_hello, pid);
   hello.pid = -5;
   OK(muster_roster_entry(job, 0, &hello));
@@ -156,8 +156,7 @@ static void check_shares(muster_communicator* world) {
   free(from_all);
 }
 
-/* Each rank sends to the next and receives from the one before, which only grouped calls can do in this
- * order. */
+/* Each rank sends to the next and receives from the previous one; in this order only grouped calls can. */
 static void check_group(muster_communicator* world) {
   int const rank = muster_communicator_rank(world), ranks = muster_communicator_size(world);
   int64_t mine = rank, before = -1, sum = 1;
@@ -210,7 +209,7 @@ static void check_metrics(const muster_job* job) {
   muster_span_end(muster_span_begin(NULL));
 }
 
-/* The last rank goes; the others learn of it, and say nothing themselves. */
+/* The last rank aborts; the others notice and print nothing. */
 static int abort_job(muster_job* job, muster_communicator* world) {
   int status = MUSTER_OK;
   if (muster_rank(job) == muster_size(job) - 1) {
@@ -238,7 +237,7 @@ int main(int argc, char** argv) {
   check_refused_joins();
   check_null_handles();
   options.device = MUSTER_DEVICE_CPU;
-  /* As a program that was built before there were later ones. */
+  /* A program built before later members were added. */
   options.size = offsetof(muster_join_options, stall_warning_ms);
   options.stall_warning_ms = options.abort_grace_ms = INT64_MIN;
   status = muster_join(&options, &job);

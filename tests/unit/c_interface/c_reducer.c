@@ -6,7 +6,7 @@
 
 static const size_t sizes[PARAMETERS] = {700, 1, 40};
 
-/* A backward pass over this rank's chunks: gradient i of chunk c is c + i everywhere. */
+/* A backward pass over this rank's chunks: gradient i of chunk c is c + i in every element. */
 static void step(muster_reducer* reducer) {
   uint64_t chunk, end;
   OK(muster_reducer_chunks(reducer, &chunk, &end));
@@ -73,7 +73,7 @@ static void check_reducer(muster_communicator* world) {
   CHECK(arena[740] == of_ranks * (float)ranks + 2 * (float)ranks);
   muster_reducer_free(reducer);
 
-  options.chunks = 5; /* whatever the ranks */
+  options.chunks = 5; /* for any number of ranks */
   OK(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer));
   step(reducer);
   check_gradients(reducer, 10, 5);
@@ -117,7 +117,7 @@ static void check_refused_reducers(muster_communicator* world) {
   }
 }
 
-/* Calls in a wrong order, and a step that is given up. */
+/* Calls in a wrong order, and an aborted step. */
 static void check_misused_reducer(muster_communicator* world) {
   muster_reducer* reducer = NULL;
   float* gradient;
@@ -137,7 +137,7 @@ static void check_misused_reducer(muster_communicator* world) {
   muster_reducer_drop(NULL);
 }
 
-/* The first rank starts a step that the others do not: to free its reducer would wait for them. */
+/* Rank 0 starts a step that the other ranks do not start: freeing its reducer would wait for them. */
 static void check_dropped_reducer(muster_communicator* world) {
   muster_reducer* reducer = NULL;
   size_t i;

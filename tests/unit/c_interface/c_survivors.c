@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* c_survivors RANK: this rank kills itself while all reduce; the others save, and go on without it. Rank 0 of
- * those that are left prints "going on with N on BACKEND, saved after the loss of rank RANK". Before, a stall
- * is warned of, and one rank calls nothing for longer than the default of abort_grace_ms allows. */
+/* c_survivors RANK: this rank kills itself while all reduce; the other ranks save and continue without it.
+ * Rank 0 of the survivors prints "going on with N on BACKEND, saved after the loss of rank RANK". Before
+ * that, a stall is warned of, and one rank calls nothing for longer than the default of abort_grace_ms. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <time.h>
@@ -29,7 +29,7 @@ static void sleep_ms(long ms) {
   nanosleep(&time, NULL);
 }
 
-/* Of all ranks; the status of the first call that fails. */
+/* Runs on all ranks; returns the status of the first call that fails. */
 static int reduce(muster_communicator* world, muster_reducer* reducer) {
   int const ranks = muster_communicator_size(world);
   int64_t sum = 1;

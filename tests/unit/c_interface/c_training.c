@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a training loop calls of muster.h, from C99, on as many ranks as the launcher started: sampler,
- * reducer, state, averages, sections on rank 0, and in c_reducer.c the reducer. */
+/* The calls of a training loop to muster.h, from C99, on as many ranks as the launcher started: sampler,
+ * state, averages, sections on rank 0, and the reducer in c_reducer.c. */
 #include "checks.h"
 
 #define SAMPLES 100
 
-/* An epoch of batches of 8 for so many ranks, from `position` on: each sample once. */
+/* An epoch of batches of 8 for `ranks` ranks, from `position` on: each sample occurs once. */
 static void check_epoch(int ranks, muster_sampler_position position) {
   int times[SAMPLES] = {0};
   muster_sampler* samplers[4];
@@ -65,7 +65,7 @@ static void check_sampler(void) {
 
 static void check_state(muster_communicator* world) {
   int const rank = muster_communicator_rank(world);
-  size_t const floats = 50000; /* more than travels with others */
+  size_t const floats = 50000; /* more than is sent together with other parts */
   float* parameters = malloc(floats * sizeof *parameters);
   int64_t step = rank == 0 ? 42 : 0;
   char* text = NULL;
@@ -84,7 +84,7 @@ static void check_state(muster_communicator* world) {
   OK(muster_state_add(state, &step, sizeof step));
   OK(muster_state_add_sized(state, &data, &length));
   OK(muster_broadcast_state(world, state, NULL));
-  OK(muster_broadcast_state(world, state, NULL)); /* into the memory that the others have now */
+  OK(muster_broadcast_state(world, state, NULL)); /* into the memory that the other ranks have now */
   text = data;
   CHECK(step == 42 && parameters[49999] == 49999.0f && length == 9 && memcmp(text, "cosine, 3", 9) == 0);
   CHECK(rank == 0 || text[9] == '\0');

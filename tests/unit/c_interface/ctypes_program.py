@@ -5,10 +5,10 @@ import ctypes
 
 from muster_library import ABI_VERSION, ENVIRONMENT, FLOAT32, SUM, USAGE, check, join, last_error, library, new
 
-refused = ctypes.c_void_p()
+rejected = ctypes.c_void_p()
 assert library.muster_abi_version() == ABI_VERSION
-assert library.muster_join_abi(ABI_VERSION + 1, None, ctypes.byref(refused)) == ENVIRONMENT
-assert "build the program again" in last_error() and refused.value is None
+assert library.muster_join_abi(ABI_VERSION + 1, None, ctypes.byref(rejected)) == ENVIRONMENT
+assert "build the program again" in last_error() and rejected.value is None
 job = join()
 world = new(library.muster_world, job)
 rank, size = library.muster_rank(job), library.muster_size(job)
@@ -18,7 +18,7 @@ address, count = values.buffer_info()
 check(library.muster_all_reduce(world, address, address, count, FLOAT32, SUM, None))
 assert list(values) == [size * (size + 1) / 2] * 1000, values[:3]
 assert library.muster_all_reduce(world, address, address, count, 99, SUM, None) == USAGE
-assert "99 is none of the element types" in last_error()
+assert "99 is not an element type" in last_error()
 
 print(f"rank {rank} of {size} ({library.muster_bootstrap(job).decode()}): sum {values[0]:g}")
 library.muster_communicator_free(world)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ctypes_survivors.py RANK: this rank is killed while all reduce; the others save, and go on without it."""
+"""ctypes_survivors.py RANK: this rank is killed while all reduce; the other ranks save and continue without it."""
 import array
 import os
 import signal
 import sys
 
-from muster_library import (FAULT_LOST_RANK, FLOAT32, SUM, TEMPORARY, USAGE, Save, check, join, last_error,
+from muster_library import (ERROR_LOST_RANK, FLOAT32, SUM, TEMPORARY, USAGE, Save, check, join, last_error,
                             library, new)
 
 lost, losses = int(sys.argv[1]), []
@@ -36,7 +36,7 @@ for step in range(20):
     status = reduce(world)
     if status != 0:
         break
-assert status == TEMPORARY and library.muster_last_error_code() == FAULT_LOST_RANK, (status, last_error())
+assert status == TEMPORARY and library.muster_last_error_code() == ERROR_LOST_RANK, (status, last_error())
 assert len(losses) == 1 and losses[0][0] == [lost] and f"rank {lost} " in losses[0][1], losses
 library.muster_communicator_free(world)
 check(library.muster_shrink(job, 60000))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training loop calls of libmuster, through Python's ctypes, on as many ranks as the launcher started."""
+"""The calls of a training loop to libmuster, through Python's ctypes, on as many ranks as the launcher started."""
 import ctypes
 from ctypes import byref, c_double, c_float, c_int64, c_size_t, c_uint64, c_void_p
 
-from muster_library import (FAULT_SYSTEM, SUM, SYSTEM, USAGE, Average, Batch, Position, ReducerOptions, Section,
+from muster_library import (ERROR_SYSTEM, SUM, SYSTEM, USAGE, Average, Batch, Position, ReducerOptions, Section,
                             Statistics, Timings, check, join, last_error, library, new)
 
 SIZES = (c_size_t * 3)(700, 1, 40)
@@ -64,7 +64,7 @@ def on_rank_0():
     @Section
     def section(_):
         calls.append(rank)
-        return 0 if len(calls) == 1 else library.muster_set_error(FAULT_SYSTEM, b"no room\x1b[2J on /data")
+        return 0 if len(calls) == 1 else library.muster_set_error(ERROR_SYSTEM, b"no room\x1b[2J on /data")
 
     check(library.muster_on_rank_0(job, b"save", section, None, 60000))
     fails(library.muster_on_rank_0(job, b"save", section, None, 60000), SYSTEM, "no room?[2J on /data")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""exported_names.py LIBRARY HEADERS PROGRAM: the library shows the functions of muster.h and what the C++ headers declare, and
-nothing else but the function of PMIx that it stands in front of; PROGRAM, which links it, asks the loader for the C interface's version."""
+"""exported_names.py LIBRARY HEADERS PROGRAM: checks that the library exports the functions of muster.h and the declarations of the C++
+headers, and nothing else except the PMIx function that it wraps; and that PROGRAM, which links it, requires the C interface's version."""
 import pathlib
 import re
 import subprocess
@@ -24,7 +24,7 @@ problems, c_names = [], set()
 for line in output("nm", "-D", "--defined-only", library).splitlines():
     kind, name = line.split()[-2:]
     name, _, version = name.partition("@@")
-    if kind == "A":  # the name of a version
+    if kind == "A":  # a version's name
         continue
     if name == "PMIx_Notify_event":  # runtime/communicator/mpi/lost_rank_reports.cpp
         continue
@@ -40,7 +40,7 @@ for line in output("nm", "-D", "--defined-only", library).splitlines():
 problems += [f"{name} is shown but not declared in muster.h" for name in sorted(c_names - declared)]
 problems += [f"{name} is declared in muster.h but not shown" for name in sorted(declared - c_names)]
 if f"MUSTER_C_{abi}" not in output("readelf", "--version-info", program):
-    problems.append(f"{program} does not ask for MUSTER_C_{abi}")
+    problems.append(f"{program} does not require MUSTER_C_{abi}")
 if len(declared) < 20 or len(classes) < 3:
     problems.append(f"only {len(declared)} functions and {len(classes)} classes were found in {headers}")
 print(f"{len(c_names)} C functions")

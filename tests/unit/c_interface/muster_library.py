@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster.h as ctypes needs it told: types of arguments and results, structures, constants."""
+"""muster.h for ctypes: types of arguments and results, structures, constants."""
 import ctypes
 import os
 import sys
@@ -8,11 +8,11 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64
 ABI_VERSION = 1
 FLOAT32, SUM, AVERAGE, CPU = 0, 0, 1, 1
 USAGE, SYSTEM, TEMPORARY, ENVIRONMENT = 64, 71, 75, 78
-FAULT_LOST_RANK, FAULT_SYSTEM = 4, 5
+ERROR_LOST_RANK, ERROR_SYSTEM = 4, 5
 
 
 def structure(name, **fields):
-    """A structure that knows its size; a field is its type, or its type and default."""
+    """A structure that sets its own size; a field is given by its type, or by its type and default."""
     fields = {field: kind if isinstance(kind, tuple) else (kind, None) for field, kind in fields.items()}
     members = [("size", c_size_t)] + [(field, kind) for field, (kind, _) in fields.items()]
     made = type(name, (ctypes.Structure,), {"_fields_": members})
@@ -51,7 +51,7 @@ Section = ctypes.CFUNCTYPE(c_int, c_void_p)
 Save = ctypes.CFUNCTYPE(None, POINTER(Loss), c_void_p)
 
 handle, place = c_void_p, POINTER(c_void_p)
-FUNCTIONS = {  # those that return a status
+FUNCTIONS = {  # functions that return a status
     "join_abi": (c_int, c_void_p, place),
     "leave": (handle,),
     "world": (handle, place),
@@ -107,7 +107,7 @@ def check(status):
 
 
 def new(function, *arguments):
-    """The handle that a function makes."""
+    """Returns the handle that a function creates."""
     made = c_void_p()
     check(function(*arguments, ctypes.byref(made)))
     return made

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// The doctor's rows about GPUs and RDMA adapters, from the records of ranks on nodes that have them.
+// The doctor's rows about GPUs, fabrics and RDMA adapters, from records of ranks on simulated nodes.
 #include <fmt/format.h>
 
 #include "catch.hpp"
@@ -13,7 +12,7 @@ using muster::bootstrap::JoinRecord;
 namespace {
 
 // Two nodes of two ranks, each rank with a GPU, each node with two adapters.
-std::vector<JoinRecord> sound() {
+std::vector<JoinRecord> healthy_records() {
   std::vector<JoinRecord> records(4);
   for (int rank = 0; rank < 4; ++rank) {
     auto& record = records[static_cast<std::size_t>(rank)];
@@ -21,14 +20,14 @@ std::vector<JoinRecord> sound() {
     record.hello.host = record.hello.boot_id = rank < 2 ? "n0" : "n1";
     record.hello.gpu = fmt::format("0000:3{}:00.0", rank % 2);
     record.on_gpu = true;
-    auto& around = record.inventory;
-    around.nccl = true;
-    around.gpus_openable = 2;
-    around.local_first = rank % 2 == 0;
-    if (!around.local_first) continue;
-    around.interfaces = {{"eth0", fmt::format("10.0.0.{}", 1 + rank), 24}};
-    around.adapters = {{"mlx5_0", 1, true, "InfiniBand", "fe80:0000:0000:0001"},
-                       {"mlx5_1", 1, true, "InfiniBand", "fe80:0000:0000:0001"}};
+    auto& inventory = record.inventory;
+    inventory.nccl = true;
+    inventory.gpus_openable = 2;
+    inventory.local_first = rank % 2 == 0;
+    if (!inventory.local_first) continue;
+    inventory.interfaces = {{"eth0", fmt::format("10.0.0.{}", 1 + rank), 24}};
+    inventory.adapters = {{"mlx5_0", 1, true, "InfiniBand", "fe80:0000:0000:0001"},
+                          {"mlx5_1", 1, true, "InfiniBand", "fe80:0000:0000:0001"}};
   }
   return records;
 }
@@ -51,17 +50,18 @@ Row about_adapters(const std::vector<JoinRecord>& records) {
 
 }  // namespace
 
-TEST_CASE("doctor: sound GPUs and adapters pass, with what is there") {
-  CHECK(about_gpus(sound(), "GPUs").verdict == Verdict::pass);
-  CHECK_THAT(about_gpus(sound(), "GPUs").found, ContainsSubstring("no rank's is hidden from its neighbours"));
-  auto const row = about_adapters(sound());
+TEST_CASE("doctor: working GPUs and adapters pass, and are listed") {
+  CHECK(about_gpus(healthy_records(), "GPUs").verdict == Verdict::pass);
+  CHECK_THAT(about_gpus(healthy_records(), "GPUs").found,
+             ContainsSubstring("no rank's is hidden from its neighbours"));
+  auto const row = about_adapters(healthy_records());
   CHECK(row.verdict == Verdict::pass);
   CHECK(row.found == "NCCL can use 2 on each host; n0 has mlx5_0:1 InfiniBand up, mlx5_1:1 InfiniBand up");
 }
 
 TEST_CASE(
-    "doctor: ranks that may not open their neighbours' GPUs are a warning, with what to start them with") {
-  auto records = sound();
+    "doctor: ranks that may not open their neighbours' GPUs give a warning, with the option that fixes it") {
+  auto records = healthy_records();
   records[2].inventory.gpus_openable = records[3].inventory.gpus_openable = 1;
   auto const row = about_gpus(records, "GPU isolation");
   CHECK(row.verdict == Verdict::warn);
@@ -70,9 +70,9 @@ TEST_CASE(
   CHECK(row.fix == "start the step with --muster, or with --gpu-bind=none");
 }
 
-TEST_CASE("doctor: GPUs that nobody uses are told by why") {
-  auto records = sound();
-  CHECK_THAT(about_gpus(records, "GPUs", false).found, ContainsSubstring("the rest was examined on the CPU"));
+TEST_CASE("doctor: when GPUs are not used, the reason is reported") {
+  auto records = healthy_records();
+  CHECK_THAT(about_gpus(records, "GPUs", false).found, ContainsSubstring("the other checks ran on the CPU"));
   for (auto& record : records) record.on_gpu = false;
   auto row = about_gpus(records, "GPUs", false);
   CHECK(row.verdict == Verdict::skipped);
@@ -80,12 +80,12 @@ TEST_CASE("doctor: GPUs that nobody uses are told by why") {
         "4 of 4 ranks have a GPU placed but the job runs on the CPU; 4 of 4 ranks may open a GPU device");
   for (auto& record : records) record.hello.gpu.clear();
   row = about_gpus(records, "GPUs", false);
-  CHECK(row.found == "4 of 4 ranks may open a GPU device, but none was placed and none asked for");
+  CHECK(row.found == "4 of 4 ranks may open a GPU device, but none was placed and none requested");
   CHECK_THAT(row.fix, ContainsSubstring("--gpus-per-task=1 --muster"));
 }
 
-TEST_CASE("doctor: adapters that are down are named, and are a failure where a host has none left") {
-  auto records = sound();
+TEST_CASE("doctor: adapters that are down are named, and a host without a working one is a failure") {
+  auto records = healthy_records();
   records[2].inventory.adapters[1].up = false;
   auto row = about_adapters(records);
   CHECK(row.verdict == Verdict::warn);
@@ -95,8 +95,8 @@ TEST_CASE("doctor: adapters that are down are named, and are a failure where a h
   row = about_adapters(records);
   CHECK(row.verdict == Verdict::fail);
   CHECK_THAT(row.found, ContainsSubstring("can use 0 RDMA adapters on the host of rank 2 (host n1)"));
-  // The same on every host: nobody stands out.
-  records = sound();
+  // The same on every host, so no host differs.
+  records = healthy_records();
   for (std::size_t first : {0, 2}) records[first].inventory.adapters[1].up = false;
   row = about_adapters(records);
   CHECK(row.verdict == Verdict::warn);
@@ -106,13 +106,13 @@ TEST_CASE("doctor: adapters that are down are named, and are a failure where a h
   CHECK(about_adapters(records).verdict == Verdict::skipped);
 }
 
-TEST_CASE("doctor: the NVLink fabric is shown by clique, with the channels that may be opened") {
-  auto records = sound();
+TEST_CASE("doctor: the NVLink fabric is reported by clique, with the channels that ranks may open") {
+  auto records = healthy_records();
   auto const about = [&] {
     return only_row(judge_fabric(records, bootstrap::preflight(records)), "NVLink fabric");
   };
   CHECK(about().verdict == Verdict::skipped);
-  CHECK_THAT(about().found, ContainsSubstring("NVML (libnvidia-ml.so.1) says nothing of it"));
+  CHECK_THAT(about().found, ContainsSubstring("NVML (libnvidia-ml.so.1) reports nothing about it"));
   for (auto& record : records) record.inventory.fabric.state = bootstrap::Fabric::State::unsupported;
   CHECK(about().found == "the GPUs have none");
   for (auto& record : records) record.inventory.fabric.state = bootstrap::Fabric::State::completed;
@@ -124,7 +124,7 @@ TEST_CASE("doctor: the NVLink fabric is shown by clique, with the channels that 
     record.inventory.imex_channels = {3};
   }
   CHECK(about().found == "up and healthy: 4 GPUs in clique 7 of cluster aaaaaaaa on 2 hosts, IMEX channel 3");
-  records[3].inventory.fabric.ailment = "unhealthy route";
+  records[3].inventory.fabric.health_issues = "unhealthy route";
   CHECK(about().verdict == Verdict::warn);
   CHECK_THAT(about().found, ContainsSubstring("rank 3 (host n1) is unhealthy (unhealthy route)"));
   for (auto& record : records) record.on_gpu = false;

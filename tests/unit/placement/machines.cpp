@@ -43,7 +43,7 @@ Node make_node(const Shape& shape) {
 namespace {
 
 PciPath own_switch(int domain, int bus) {
-  // Upstream and downstream port of a switch; made-up addresses that no other device has.
+  // Upstream and downstream port of a switch, with synthetic addresses that no other device has.
   const auto byte = static_cast<std::uint8_t>(bus);
   return {"pci" + std::to_string(domain), {PciAddress{1, byte, 0, 0}, PciAddress{1, byte, 1, 0}}};
 }
@@ -87,7 +87,7 @@ int pick(std::mt19937& random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(random);
 }
 
-/// Domains of unequal size; a core with fewer threads.
+/// Removes random cores, so that domains have unequal sizes.
 void remove_cores(Node& node, std::mt19937& random) {
   for (int gone = pick(random, 1, 6); gone > 0 && node.cores.size() > 1; --gone) {
     const auto core = node.cores.begin() + pick(random, 0, static_cast<int>(node.cores.size()) - 1);
@@ -98,14 +98,14 @@ void remove_cores(Node& node, std::mt19937& random) {
   }
 }
 
-/// Distances that no formula gives.
+/// Sets random distances.
 void set_distances(Node& node, std::mt19937& random) {
   for (auto& domain : node.domains)
     for (std::size_t other = 0; other < domain.distances.size(); ++other)
       domain.distances[other] = domain.id == static_cast<int>(other) ? 10 : pick(random, 11, 40);
 }
 
-/// A GPU's memory as a domain without CPUs.
+/// Adds a GPU's memory as a domain without CPUs.
 void add_gpu_memory(Node& node) {
   NumaDomain memory;
   memory.id = static_cast<int>(node.domains.size());
@@ -117,11 +117,11 @@ void add_gpu_memory(Node& node) {
   node.domains.push_back(std::move(memory));
 }
 
-/// Some near to no domain that is known, some to two. domains: those with CPUs.
+/// Adds GPUs: some without known domain, some near to two. domains: number of domains with CPUs.
 void add_gpus(Node& node, int domains, std::mt19937& random) {
   const int gpus = pick(random, 0, 8);
   for (int i = 0; i < gpus; ++i) {
-    // One after the other: the order in which arguments are made is the compiler's.
+    // A statement of its own: compilers evaluate arguments in different orders.
     const int domain = pick(random, 0, 9) == 0 ? -1 : pick(random, 0, domains - 1);
     add_gpu(node, domain, pick(random, 0, 7) * 16 + i);
   }
@@ -132,7 +132,7 @@ void add_gpus(Node& node, int domains, std::mt19937& random) {
   }
 }
 
-/// Some behind a GPU's switch, some down.
+/// Adds NICs: some behind a GPU's switch, some down.
 void add_nics(Node& node, int domains, std::mt19937& random) {
   const int gpus = static_cast<int>(node.gpus.size());
   const int nics = pick(random, 0, 6);
@@ -167,7 +167,7 @@ Node random_node(std::mt19937& random) {
 
 namespace {
 
-/// All CPUs, some of each domain, all of one domain, or very few anywhere.
+/// Allots all CPUs, some of each domain, one domain, or very few anywhere.
 void random_allotment(const Node& node, std::mt19937& random, Request& request) {
   const auto all = node.cpus().to_vector();
   const int kind = pick(random, 0, 4);

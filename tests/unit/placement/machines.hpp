@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machines for the tests: built in code, generated, or real ones from the folder that MUSTER_SHARED names.
+// Machines for the tests: built in code, generated, or real ones from the folder MUSTER_SHARED.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace muster::placement::test {
 
-/// A regular machine; CPU numbers as Linux gives them: all first threads, then all second threads.
+/// A regular machine; CPUs are numbered as Linux does: all first threads, then all second threads.
 struct Shape {
   int packages = 1;
   int domains_per_package = 1;
@@ -27,19 +27,19 @@ void add_gpu(Node& node, int domain, int bus);
 void add_nic(Node& node, const std::string& name, int domain, int bus, int gpu_bus = -1,
              NicKind kind = NicKind::infiniband);
 
-/// The GPUs of a node as a request wants them.
+/// The addresses of a node's GPUs, for a request.
 std::vector<PciAddress> addresses(const Node& node);
 
-/// A machine with anything in it: uneven domains, memory-only domains, random distances, devices of unknown
+/// A machine with random features: uneven domains, memory-only domains, random distances, devices of unknown
 /// locality.
 Node random_node(std::mt19937& random);
-/// A request that the machine can satisfy as far as GPUs go.
+/// A random request; the machine has enough GPUs for it.
 Request random_request(const Node& node, std::mt19937& random);
 
-/// The folder of real topology files; nullopt (after a line that says so) if it is not there.
+/// The folder of real topology files; nullopt, and a line on stderr, if it does not exist.
 std::optional<std::filesystem::path> real_topologies();
 
-/// A folder that is removed with this object.
+/// A temporary folder; the destructor removes it.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -47,9 +47,9 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }
-  /// Writes a file below it, making the folders on the way; returns its full path.
+  /// Writes a file below it and creates missing folders; returns the full path.
   std::string write(const std::string& name, const std::string& content) const;
-  /// Makes a symbolic link below it.
+  /// Creates a symbolic link below it.
   void link(const std::string& name, const std::string& target) const;
 
  private:

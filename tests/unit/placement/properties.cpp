@@ -20,7 +20,7 @@ int cores_among(const Node& node, const CpuSet& cpus) {
                                         [&](const Core& core) { return core.cpus.intersects(cpus); }));
 }
 
-/// Every GPU or instance to exactly one task, in PCI order; with sharing evenly to consecutive tasks.
+/// Every GPU or instance goes to exactly one task, in PCI order; shared GPUs go evenly to consecutive tasks.
 void check_gpus(const Request& request, const Placement& placement) {
   std::vector<std::pair<PciAddress, std::string>> given;
   std::map<std::pair<PciAddress, std::string>, int> users;
@@ -56,7 +56,7 @@ void check_gpus(const Request& request, const Placement& placement) {
   }
 }
 
-/// Disjoint, equal, within the allotment; whole cores first.
+/// CPU sets are disjoint, of equal size and within the allotment; whole cores come first.
 void check_cpu_sets(const Node& node, const Request& request, const Placement& placement) {
   const CpuSet all = allotted(node, request);
   const int cores = cores_among(node, all);
@@ -84,13 +84,13 @@ void check_cpu_sets(const Node& node, const Request& request, const Placement& p
   }
 }
 
-/// Without a size asked for: the most cores that all tasks can have near to their GPUs, by Hall's condition
-/// over all groups of tasks that are near to the same domains; 0 if that is not how the size is chosen.
+/// For requests without a size: the most cores that every task can get near to its GPUs, by Hall's condition
+/// over all groups of tasks that are near to the same domains; 0 if another rule decides the size.
 int local_share(const Node& node, const Request& request, const Placement& placement) {
   if (request.cpus_per_task > 0) return 0;
   std::map<std::set<int>, int> groups;
   for (const auto& task : placement.tasks) {
-    const auto near = near_of(node, task);
+    const auto near = expected_near(node, task);
     if (near.empty()) return 0;
     ++groups[near];
   }
@@ -110,14 +110,14 @@ int local_share(const Node& node, const Request& request, const Placement& place
   return share;
 }
 
-/// Never a remote core while a local one is idle.
+/// No task gets a remote core while a local one is idle.
 void check_locality(const Node& node, const Request& request, const Placement& placement) {
   const CpuSet all = allotted(node, request);
   const int share = local_share(node, request, placement);
   CpuSet used;
   for (const auto& task : placement.tasks) used |= task.cpus;
   for (const auto& task : placement.tasks) {
-    const auto near = near_of(node, task);
+    const auto near = expected_near(node, task);
     CpuSet local;
     for (const int id : near) local |= node.find_domain(id)->cpus;
     const Distance expected = near.empty()                    ? Distance::unknown
@@ -140,11 +140,11 @@ bool is_ordinary(const NumaDomain& domain) {
   return !domain.gpu_memory && !domain.cpus.empty() && domain.memory_bytes != std::uint64_t{0};
 }
 
-/// Memory of ordinary domains only, and no such domain nearer to the GPUs.
+/// Memory comes from ordinary domains only, and no other such domain is nearer to the GPUs.
 void check_memory(const Node& node, const Request& request, const TaskPlacement& task) {
   REQUIRE(request.memory.empty());
   REQUIRE_FALSE(task.memory.empty());
-  const auto near = near_of(node, task);
+  const auto near = expected_near(node, task);
   for (const int id : task.memory) {
     REQUIRE(is_ordinary(*node.find_domain(id)));
     if (near.empty() || near.contains(id)) continue;
@@ -157,7 +157,7 @@ void check_memory(const Node& node, const Request& request, const TaskPlacement&
   }
 }
 
-std::vector<int> near_of(const Node& node, int domain, const std::vector<int>& several) {
+std::vector<int> expected_near(const Node& node, int domain, const std::vector<int>& several) {
   Gpu gpu;
   gpu.domain = domain;
   gpu.near_domains = several;
@@ -166,11 +166,11 @@ std::vector<int> near_of(const Node& node, int domain, const std::vector<int>& s
   with.gpus = {gpu};
   TaskPlacement task;
   task.gpus = {{gpu.pci, "", domain}};
-  const auto near = test::near_of(with, task);
+  const auto near = test::expected_near(with, task);
   return {near.begin(), near.end()};
 }
 
-/// Usable NICs only, and none nearer than the one that serves the task's worst-served GPU.
+/// Only usable NICs are chosen, and gpu_nic is the largest distance of a GPU to its nearest NIC.
 void check_nics(const Node& node, const TaskPlacement& task) {
   for (const auto& placed : task.nics) {
     const auto at = std::find_if(node.nics.begin(), node.nics.end(), [&](const Nic& nic) {
@@ -185,12 +185,12 @@ void check_nics(const Node& node, const TaskPlacement& task) {
   Distance worst = any && !task.gpus.empty() ? Distance::pix : Distance::unknown;
   for (const auto& placed : task.gpus) {
     const Gpu& gpu = *node.find_gpu(placed.pci);
-    const auto near = near_of(node, gpu.domain, gpu.near_domains);
+    const auto near = expected_near(node, gpu.domain, gpu.near_domains);
     Distance nearest = Distance::unknown;
     for (const auto& nic : node.nics) {
       if (!nic.usable) continue;
-      nearest = std::min(
-          nearest, device_distance(gpu.path, near, nic.path, near_of(node, nic.domain, nic.near_domains)));
+      nearest = std::min(nearest, device_distance(gpu.path, near, nic.path,
+                                                  expected_near(node, nic.domain, nic.near_domains)));
     }
     worst = std::max(worst, nearest);
   }
@@ -199,7 +199,7 @@ void check_nics(const Node& node, const TaskPlacement& task) {
 
 }  // namespace
 
-std::set<int> near_of(const Node& node, const TaskPlacement& task) {
+std::set<int> expected_near(const Node& node, const TaskPlacement& task) {
   std::vector<int> with_cpus;
   for (const auto& domain : node.domains) {
     if (!domain.cpus.empty()) with_cpus.push_back(domain.id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What place() promises of every machine and every request, checked on its answer.
+// Checks the guarantees of place() on its answer for any machine and request.
 #pragma once
 
 #include <random>
@@ -9,10 +9,10 @@
 
 namespace muster::placement::test {
 
-/// The domains that a task's GPUs are near to, worked out anew from the model; empty: unknown, or no GPU.
-std::set<int> near_of(const Node& node, const TaskPlacement& task);
+/// The domains that a task's GPUs are near to, computed independently of place(); empty: unknown, or no GPU.
+std::set<int> expected_near(const Node& node, const TaskPlacement& task);
 
-/// Fails the running test if the answer breaks a promise.
+/// Fails the running test if the answer violates a guarantee.
 void check_properties(const Node& node, const Request& request, const Placement& placement);
 
 /// The same machine listed in another order: domains (and their distances), cores, GPUs, NICs.
@@ -20,7 +20,7 @@ Node shuffled(Node node, std::mt19937& random);
 /// The same request with its lists in another order.
 Request shuffled(Request request, std::mt19937& random);
 
-/// The answer and the machine as one text, for comparison.
+/// The answer and the machine as one text, to compare answers.
 std::string as_text(const Node& node, const Placement& placement);
 
 }  // namespace muster::placement::test

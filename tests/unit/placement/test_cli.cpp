@@ -51,7 +51,7 @@ TEST_CASE("muster plan takes GPUs by address and several per task") {
   CHECK(tasks.at(0).at("memory") == nlohmann::json{0, 1});
 }
 
-TEST_CASE("A newcomer's first table") {
+TEST_CASE("muster plan --machine prints the documented table, legend and reasons") {
   const auto result = run_muster("plan --machine dgx-h100 --explain");
   CHECK(result.code == 0);
   CHECK(result.output ==
@@ -86,7 +86,7 @@ note: NVIDIA DGX H100: 2 Xeon Platinum 8480C, 8 H100, 8 ConnectX-7 for computing
              ContainsSubstring("  0-54:2 ") && ContainsSubstring("  56-110:2 "));
 }
 
-TEST_CASE("The machines are listed, one line each, and each can be planned for") {
+TEST_CASE("muster plan lists the machines, one line each, and plans for each") {
   const auto result = run_muster("plan --machine list");
   CHECK(result.code == 0);
   CHECK_THAT(result.output, ContainsSubstring("dgx-h100          NVIDIA DGX H100: "));
@@ -107,7 +107,7 @@ TEST_CASE("The machines are listed, one line each, and each can be planned for")
              ContainsSubstring("No machine is called \"dgx-h999\": there are alps-gh200, "));
 }
 
-TEST_CASE("A machine without GPUs is shown the way to one that has some") {
+TEST_CASE("On a machine without GPUs, muster plan suggests --machine") {
   const auto result = shell(
       "d=$(mktemp -d) && mkdir -p $d/sys/devices/system/cpu && echo 0-3 >$d/sys/devices/system/cpu/online && "
       "timeout 60 '" MUSTER_COMMAND "' plan --root $d; code=$?; rm -r $d; exit $code");
@@ -134,7 +134,7 @@ TEST_CASE("Help, version and build parts") {
   }
 }
 
-TEST_CASE("Bad input gets one line and a non-zero exit") {
+TEST_CASE("Bad input causes a one-line error and a non-zero exit code") {
   const auto [arguments, code] = GENERATE(table<std::string, int>({
       {"", 64},
       {"plam", 64},
@@ -185,7 +185,7 @@ TEST_CASE("Bad input gets one line and a non-zero exit") {
   CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
 }
 
-TEST_CASE("An unknown command or option is named") {
+TEST_CASE("The error for an unknown command or option quotes it") {
   const auto [arguments, what] = GENERATE(table<std::string, std::string>({
       {"plam", "unknown command: plam"},
       {"plam --tasks 2", "unknown command: plam"},
@@ -198,12 +198,12 @@ TEST_CASE("An unknown command or option is named") {
   CHECK(result.output == "muster: " + what + " (see muster --help-all)\n");
 }
 
-TEST_CASE("A GPU that the node lacks is refused by the name of the node") {
+TEST_CASE("The error for a GPU that the node lacks names the node") {
   CHECK_THAT(run_muster("plan " + file + " --gpus 7").output, ContainsSubstring("this node has 2 "));
   CHECK_THAT(run_muster("plan --gpus 4000").output, !ContainsSubstring("live"));
 }
 
-TEST_CASE("A file that hwloc gives up on gets one line too") {
+TEST_CASE("A file that hwloc cannot load causes a one-line error") {
   const auto result = shell("f=$(mktemp) && sed /NUMANode/d '" MUSTER_FIXTURES
                             "/split-package.hwloc.xml' >\"$f\" && timeout 60 '" MUSTER_COMMAND
                             "' plan --topology \"$f\"; code=$?; rm \"$f\"; exit $code");
@@ -212,7 +212,7 @@ TEST_CASE("A file that hwloc gives up on gets one line too") {
   CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
 }
 
-TEST_CASE("A named pipe instead of a file is refused, not waited for") {
+TEST_CASE("A named pipe instead of a file is refused without waiting") {
   const auto result = shell("f=$(mktemp -u) && mkfifo \"$f\" && timeout 5 '" MUSTER_COMMAND
                             "' plan --topology \"$f\"; code=$?; rm \"$f\"; exit $code");
   CHECK(result.code == 65);
@@ -225,14 +225,14 @@ TEST_CASE("Output that cannot be written is an error, in every format") {
     CHECK(full.output == "muster: standard output cannot be written.\n");
     CHECK(run_muster("plan " + file + " --format " + format + " >&-").code == 74);
   }
-  // A reader that leaves early is no error to be told of.
+  // A reader that closes the pipe early causes no error.
   const auto piped =
       shell("bash -c \"timeout 60 '" MUSTER_COMMAND "' plan " + file + " --format svg | head -c 1\"");
   CHECK(piped.code == 0);
   CHECK(piped.output == "<");
 }
 
-TEST_CASE("Tasks share GPUs when asked, and the number of tasks follows") {
+TEST_CASE("With --tasks-per-gpu tasks share GPUs, and the number of tasks follows") {
   const auto shared =
       nlohmann::json::parse(run_muster("plan " + file + " --tasks-per-gpu 2 --format json").output);
   REQUIRE(shared.at("tasks").size() == 4);

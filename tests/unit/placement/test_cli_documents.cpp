@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written about the `muster` command against what it does.
+// Compares the documentation of the `muster` command with its behaviour.
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// "node.numa[].id" for every value that is neither object nor array; an environment's names are data.
+/// Collects a path such as "node.numa[].id" for every leaf value; names in an environment are data, not
+/// fields.
 void collect_fields(const Json& json, const std::string& path, std::set<std::string>& fields) {
   if (json.is_object() && !path.ends_with(".environment")) {
     for (const auto& [key, value] : json.items())
@@ -32,7 +33,7 @@ void collect_fields(const Json& json, const std::string& path, std::set<std::str
   }
 }
 
-std::set<std::string> fields_of(const Json& json) {
+std::set<std::string> field_names(const Json& json) {
   std::set<std::string> fields;
   collect_fields(json, "", fields);
   return fields;
@@ -54,7 +55,7 @@ std::string difference(const std::set<std::string>& a, const std::set<std::strin
 }
 
 /// Every long option that a help text lists.
-std::set<std::string> options_in(const std::string& help) {
+std::set<std::string> parse_options(const std::string& help) {
   std::set<std::string> options;
   const std::regex option("\n +(?:-[a-z],)?(--[a-z-]+)");
   for (std::sregex_iterator found(help.begin(), help.end(), option), end; found != end; ++found)
@@ -66,15 +67,15 @@ std::string json_document() { return read_file(MUSTER_SOURCE "/docs/plan-json.md
 
 }  // namespace
 
-TEST_CASE("Every field of the plan's JSON is documented, and every documented field is there") {
-  // Together these have all there is: a note, a warning, several GPUs, a NIC that is left out.
+TEST_CASE("The fields of the plan's JSON are exactly the documented ones") {
+  // Together these two plans have all fields: a note, a warning, several GPUs, a NIC that is left out.
   auto json = Json::parse(run_muster("plan " + two_domains + " --tasks-per-gpu 8 --format json").output);
   REQUIRE_FALSE(json.at("warnings").empty());
   REQUIRE_FALSE(json.at("node").at("notes").empty());
-  auto fields = fields_of(json);
+  auto fields = field_names(json);
   json = Json::parse(run_muster("plan " + two_domains + " --cpus-per-task 1 --format json").output);
   REQUIRE_FALSE(json.at("notes").empty());
-  fields.merge(fields_of(json));
+  fields.merge(field_names(json));
   const auto documented = documented_fields(json_document());
   CHECK(documented.size() > 25);
   CHECK(difference(fields, documented) == "");
@@ -87,15 +88,15 @@ TEST_CASE("The documented example is JSON and has documented fields only") {
   const auto begin = document.find("```json\n") + 8;
   const auto example = Json::parse(document.substr(begin, document.find("\n```", begin) - begin));
   CHECK(example.at("schema") == 1);
-  CHECK(difference(fields_of(example), documented_fields(json_document())) == "");
+  CHECK(difference(field_names(example), documented_fields(json_document())) == "");
 }
 
-TEST_CASE("Every option stands in the man page and in the shell completion") {
+TEST_CASE("Every option is in the man page and in the shell completion") {
   const auto page = read_file(MUSTER_SOURCE "/docs/man/muster.1");
   const auto completion = read_file(MUSTER_SOURCE "/etc/completions/muster");
-  auto options = options_in(run_muster("plan --help").output);
+  auto options = parse_options(run_muster("plan --help").output);
   for (const char* command : {"doctor", "bench"}) {
-    const auto more = options_in(run_muster(std::string(command) + " --help").output);
+    const auto more = parse_options(run_muster(std::string(command) + " --help").output);
     CHECK(more.size() >= 4);
     options.insert(more.begin(), more.end());
   }
@@ -108,7 +109,7 @@ TEST_CASE("Every option stands in the man page and in the shell completion") {
     CHECK_THAT(page, Catch::Matchers::ContainsSubstring("Fl Fl " + option.substr(2) + " ") ||
                          Catch::Matchers::ContainsSubstring("Fl Fl " + option.substr(2) + "\n"));
   }
-  for (const auto& option : options_in(run_muster("--help").output))
+  for (const auto& option : parse_options(run_muster("--help").output))
     CHECK_THAT(completion, Catch::Matchers::ContainsSubstring(option));
 }
 

@@ -18,7 +18,7 @@ TEST_CASE("CPU lists are read and written in the kernel's format") {
   CHECK(CpuSet::range(2, 5).to_list() == "2-5");
 }
 
-TEST_CASE("Equal steps are written short, and read back") {
+TEST_CASE("CPUs at equal steps are written with a stride, and read back") {
   const auto [list, shorter] = GENERATE(table<std::string, std::string>({
       {"", ""},
       {"7", "7"},
@@ -42,7 +42,7 @@ TEST_CASE("CPU masks are read with the highest group first") {
   CHECK(CpuSet::parse_mask("0").empty());
 }
 
-TEST_CASE("What is no CPU list or mask is refused") {
+TEST_CASE("Invalid CPU lists and masks are refused") {
   const auto bad = GENERATE("x", "1-", "-1", "3-1", "1,,2", "1,", ",1", "0-99999999999", "0-3:0", "0-3:-1",
                             "1 2", "65536", "0-3:99999999999999999999", "--", "0x3");
   CHECK_THROWS_AS(CpuSet::parse_list(bad), Error);
@@ -79,7 +79,7 @@ TEST_CASE("Set algebra agrees with std::set") {
   }
 }
 
-TEST_CASE("Equal sets compare equal however they came about") {
+TEST_CASE("Equal sets compare equal, whatever operations made them") {
   CpuSet set{3, 900};
   set.remove(900);
   set.remove(5);

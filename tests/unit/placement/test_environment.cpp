@@ -53,7 +53,7 @@ JobFacts facts() {
 
 }  // namespace
 
-TEST_CASE("The whole environment of a task") {
+TEST_CASE("A task gets all derived variables") {
   const auto map = values(derive_environment(two_tasks().tasks[1], facts()));
   const std::map<std::string, std::string> expected = {{"CUDA_VISIBLE_DEVICES", "GPU-128"},
                                                        {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
@@ -81,7 +81,7 @@ TEST_CASE("The whole environment of a task") {
   CHECK_FALSE(map.at("MUSTER_VERSION").empty());
 }
 
-TEST_CASE("NCCL's list is the same for all ranks of a node, UCX's is each rank's own") {
+TEST_CASE("NCCL's device list is the same for all ranks of a node, UCX's is specific to each rank") {
   const auto placement = two_tasks();
   const auto first = values(derive_environment(placement.tasks[0], facts()));
   const auto second = values(derive_environment(placement.tasks[1], facts()));
@@ -89,7 +89,7 @@ TEST_CASE("NCCL's list is the same for all ranks of a node, UCX's is each rank's
   CHECK(first.at("UCX_NET_DEVICES") != second.at("UCX_NET_DEVICES"));
 }
 
-TEST_CASE("No RDMA list where there is no usable port, or one that verbs cannot use") {
+TEST_CASE("Without a usable port, or with one that verbs cannot use, there is no RDMA list") {
   const auto none = values(derive_environment(two_tasks(false).tasks[0], facts()));
   CHECK_FALSE(none.contains("NCCL_IB_HCA"));
   CHECK(none.at("UCX_NET_DEVICES") == "eth0");
@@ -107,7 +107,7 @@ TEST_CASE("GPUs without UUID are named by index in PCI order among the visible o
   JobFacts job = facts();
   job.visible_gpus = {PciAddress{0, 0x80, 0, 0}, PciAddress{0, 0x10, 0, 0}};
   CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == "1");
-  job.visible_gpus = {PciAddress{0, 0x80, 0, 0}};  // isolated: only its own
+  job.visible_gpus = {PciAddress{0, 0x80, 0, 0}};  // isolated: it can open only its own GPU
   CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == "0");
   job.visible_gpus.clear();
   CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == "0");
@@ -115,7 +115,7 @@ TEST_CASE("GPUs without UUID are named by index in PCI order among the visible o
   CHECK_FALSE(values(derive_environment(task, job)).contains("CUDA_VISIBLE_DEVICES"));
 }
 
-TEST_CASE("GPUs are named by index where that is wanted and sure, else by UUID") {
+TEST_CASE("GPUs are named by index if requested and all are visible, else by UUID") {
   const auto task = two_tasks().tasks[1];
   JobFacts job = facts();
   job.visible_gpus = {PciAddress{0, 0x80, 0, 0}, PciAddress{0, 0x10, 0, 0}};
@@ -128,7 +128,7 @@ TEST_CASE("GPUs are named by index where that is wanted and sure, else by UUID")
   CHECK(values(derive_environment(task, job)).at("CUDA_VISIBLE_DEVICES") == task.gpus[0].uuid);
 }
 
-TEST_CASE("All GPUs of the step are shown in the order given, and JAX takes the task's own among them") {
+TEST_CASE("All GPUs of the step are shown in the given order, and JAX takes the task's own") {
   const Placement placement = two_tasks();
   JobFacts job = facts();
   job.shown_gpus = placement.tasks[1].gpus;
@@ -138,12 +138,12 @@ TEST_CASE("All GPUs of the step are shown in the order given, and JAX takes the 
   CHECK(map.at("CUDA_VISIBLE_DEVICES") ==
         placement.tasks[1].gpus[0].uuid + "," + placement.tasks[0].gpus[0].uuid);
   CHECK(map.at("JAX_LOCAL_DEVICE_IDS") == "1");
-  // What is to stay is not set.
+  // Empty: the existing variable stays.
   job.shown_gpus->clear();
   CHECK_FALSE(values(derive_environment(placement.tasks[0], job)).contains("CUDA_VISIBLE_DEVICES"));
 }
 
-TEST_CASE("What is not known is not set") {
+TEST_CASE("Variables without a known value are not set") {
   TaskPlacement task = two_tasks(false).tasks[0];
   task.gpus.clear();
   const auto map = values(derive_environment(task, JobFacts{}));
@@ -154,15 +154,15 @@ TEST_CASE("What is not known is not set") {
   }
 }
 
-TEST_CASE("A variable that is set is kept, and both lists say what happened") {
+TEST_CASE("Existing variables are kept, and MUSTER_SET and MUSTER_KEPT list the result") {
   std::map<std::string, std::string> existing = {
       {"RANK", "3"}, {"NCCL_IB_HCA", ""}, {"CUDA_VISIBLE_DEVICES", "0,1"}};
-  const Lookup lookup = [&](const std::string& name) -> std::optional<std::string> {
+  const GetEnv get_env = [&](const std::string& name) -> std::optional<std::string> {
     const auto at = existing.find(name);
     return at == existing.end() ? std::nullopt : std::optional(at->second);
   };
   const auto derived = derive_environment(two_tasks().tasks[0], facts());
-  auto change = decide_environment(derived, lookup, {"CUDA_VISIBLE_DEVICES"});
+  auto change = decide_environment(derived, get_env, {"CUDA_VISIBLE_DEVICES"});
   auto set = values(change.set);
   CHECK_FALSE(set.contains("RANK"));
   CHECK_FALSE(set.contains("NCCL_IB_HCA"));
@@ -178,10 +178,10 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
   CHECK(change.kept[1].value == "3");
   CHECK(change.set.back().name == "MUSTER_KEPT");
 
-  // Without the hint Slurm's value counts as the user's.
-  CHECK_FALSE(values(decide_environment(derived, lookup).set).contains("CUDA_VISIBLE_DEVICES"));
+  // Without not_from_user, Slurm's value counts as the user's.
+  CHECK_FALSE(values(decide_environment(derived, get_env).set).contains("CUDA_VISIBLE_DEVICES"));
 
-  // Inside a step of ours: what that step set is ours to replace, what the user set is not.
+  // In a step inside a step: variables that Muster set for the outer step are replaced, the user's are kept.
   const auto sum = [](const char* value) { return hexadecimal(checksum(value)); };
   existing = {{"MUSTER_SET", "RANK,OMP_NUM_THREADS,MASTER_ADDR"},
               {"MUSTER_SET_SUMS", sum("0") + "," + sum("64") + "," + sum("n0")},
@@ -190,19 +190,19 @@ TEST_CASE("A variable that is set is kept, and both lists say what happened") {
               {"MASTER_ADDR", "changed"},
               {"MUSTER_CPUS", "0"},
               {"WORLD_SIZE", "1"}};
-  set = values(decide_environment(derived, lookup).set);
+  set = values(decide_environment(derived, get_env).set);
   CHECK(set.at("RANK") == "5");
   CHECK(set.at("OMP_NUM_THREADS") == "4");
   CHECK(set.at("MUSTER_CPUS") == "0-3");
   CHECK(set.at("MUSTER_KEPT") == "WORLD_SIZE,MASTER_ADDR");
-  // Its own sums lead to the same end for the next step inside.
+  // Its own checksums do the same for the next step inside.
   existing = set;
   const std::string& names = set.at("MUSTER_SET");
-  CHECK(static_cast<long>(set_by_outer_step(lookup).size()) ==
+  CHECK(static_cast<long>(set_by_outer_step(get_env).size()) ==
         1 + std::count(names.begin(), names.end(), ','));
 }
 
-TEST_CASE("TF_CONFIG names every rank's host and port, and only what one variable holds") {
+TEST_CASE("TF_CONFIG has every rank's host and port, up to the size limit of a variable") {
   JobFacts job = facts();
   job.tensorflow_cluster = tensorflow_cluster({"n1", "n1", "n2"}, {10004, 10005, 10004});
   const auto map = values(derive_environment(two_tasks().tasks[1], job));
@@ -211,7 +211,7 @@ TEST_CASE("TF_CONFIG names every rank's host and port, and only what one variabl
                                   "task":{"type":"worker","index":5}})"));
   CHECK(tensorflow_cluster({"n1"}, {}).empty());
   CHECK(tensorflow_cluster({}, {}).empty());
-  // The kernel takes 131072 bytes with the name and the null character: 21 characters a rank here.
+  // The kernel allows 131072 bytes including the name and the null character: 21 characters a rank here.
   const auto of = [](std::size_t ranks) {
     return tensorflow_cluster(std::vector<std::string>(ranks, "gpu-node-0001"),
                               std::vector<int>(ranks, 10004));
@@ -230,7 +230,7 @@ TEST_CASE("TF_CONFIG names every rank's host and port, and only what one variabl
   CHECK(of(most + 1).empty());
 }
 
-TEST_CASE("JAX is told all GPUs that CUDA shows the task, which are its own") {
+TEST_CASE("JAX gets the indices of all GPUs that CUDA shows the task") {
   const auto task = two_tasks().tasks[1];
   JobFacts job = facts();
   const auto ids = [&] {
@@ -238,35 +238,35 @@ TEST_CASE("JAX is told all GPUs that CUDA shows the task, which are its own") {
     return map.contains("JAX_LOCAL_DEVICE_IDS") ? map.at("JAX_LOCAL_DEVICE_IDS") : "none";
   };
   CHECK(ids() == "0");
-  job.cuda_visible_devices = "2,3,5";  // the user's own choice stays, and this must fit it
+  job.cuda_visible_devices = "2,3,5";  // the user's choice stays, and this must match it
   CHECK(ids() == "0,1,2");
   job.cuda_visible_devices = "";
   CHECK(ids() == "none");
 }
 
 TEST_CASE(
-    "Precedence: the user's variable and file, then a profile, then /etc/nccl.conf, then what is derived") {
+    "Precedence: the user's variable and file, then a profile, then /etc/nccl.conf, then Muster's value") {
   const std::vector<Variable> derived = {{"NCCL_IB_HCA", "=mlx5_0:1", "nearest"},
                                          {"NCCL_SOCKET_IFNAME", "=eth0", "route"},
                                          {"OMP_NUM_THREADS", "4", "cores"},
                                          {"MUSTER_CPUS", "0-3", "bound"}};
-  const auto lookup_in = [](std::map<std::string, std::string> existing) -> Lookup {
+  const auto get_env_in = [](std::map<std::string, std::string> existing) -> GetEnv {
     return [existing](const std::string& name) -> std::optional<std::string> {
       const auto at = existing.find(name);
       return at == existing.end() ? std::nullopt : std::optional(at->second);
     };
   };
-  Configured configured;
-  configured.profiles = {{"NCCL_IB_HCA", "=p", "a.conf"},
-                         {"NCCL_IB_TC", "106", "a.conf"},
-                         {"OMP_NUM_THREADS", std::nullopt, "b.conf"},
-                         {"NCCL_DEBUG", "WARN", "b.conf"}};
-  configured.nccl_conf = {{"NCCL_SOCKET_IFNAME", "eth1", "/etc/nccl.conf"},
-                          {"NCCL_IB_TC", "41", "/etc/nccl.conf"},
-                          {"NCCL_BUFFSIZE", "1", "/etc/nccl.conf"}};
-  configured.user_files = {{"NCCL_DEBUG", "INFO", "/home/u/.nccl.conf"}};
+  FileSettings file_settings;
+  file_settings.profiles = {{"NCCL_IB_HCA", "=p", "a.conf"},
+                            {"NCCL_IB_TC", "106", "a.conf"},
+                            {"OMP_NUM_THREADS", std::nullopt, "b.conf"},
+                            {"NCCL_DEBUG", "WARN", "b.conf"}};
+  file_settings.nccl_conf = {{"NCCL_SOCKET_IFNAME", "eth1", "/etc/nccl.conf"},
+                             {"NCCL_IB_TC", "41", "/etc/nccl.conf"},
+                             {"NCCL_BUFFSIZE", "1", "/etc/nccl.conf"}};
+  file_settings.user_files = {{"NCCL_DEBUG", "INFO", "/home/u/.nccl.conf"}};
 
-  auto change = decide_environment(derived, lookup_in({}), {}, configured);
+  auto change = decide_environment(derived, get_env_in({}), {}, file_settings);
   auto set = values(change.set);
   CHECK(set.at("MUSTER_SET") == "NCCL_IB_HCA,NCCL_IB_TC");
   CHECK(set.at("NCCL_IB_HCA") == "=p");
@@ -283,19 +283,19 @@ TEST_CASE(
   CHECK(change.notes ==
         std::vector<std::string>{"NCCL_IB_TC=106 is set by a.conf, instead of 41 in /etc/nccl.conf"});
 
-  change =
-      decide_environment(derived, lookup_in({{"NCCL_IB_HCA", "mine"}, {"NCCL_IB_TC", ""}}), {}, configured);
+  change = decide_environment(derived, get_env_in({{"NCCL_IB_HCA", "mine"}, {"NCCL_IB_TC", ""}}), {},
+                              file_settings);
   set = values(change.set);
   CHECK(set.at("MUSTER_SET").empty());
   CHECK(set.at("MUSTER_KEPT") == "NCCL_IB_HCA,NCCL_SOCKET_IFNAME,NCCL_IB_TC,NCCL_DEBUG");
   CHECK(change.kept[0].origin == Origin::user);
   CHECK(change.notes.empty());
 
-  // What an outer step set from a profile is no user's.
+  // A variable that an outer step set from a profile is not the user's.
   change = decide_environment(derived,
-                              lookup_in({{"MUSTER_SET", "NCCL_IB_TC"},
-                                         {"MUSTER_SET_SUMS", hexadecimal(checksum("1"))},
-                                         {"NCCL_IB_TC", "1"}}),
-                              {}, configured);
+                              get_env_in({{"MUSTER_SET", "NCCL_IB_TC"},
+                                          {"MUSTER_SET_SUMS", hexadecimal(checksum("1"))},
+                                          {"NCCL_IB_TC", "1"}}),
+                              {}, file_settings);
   CHECK(values(change.set).at("NCCL_IB_TC") == "106");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The descriptions of public machines, against files of the same machines where these are at hand.
+// The descriptions of public machines, compared with topology files of the same machines if available.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,14 +18,14 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-Request request_of_all_gpus(const Node& node) {
+Request request_all_gpus(const Node& node) {
   Request request;
   request.gpus = addresses(node);
   request.tasks = static_cast<int>(request.gpus.size());
   return request;
 }
 
-/// All that are installed: a new file is tested without a word here.
+/// All installed descriptions, so that new files are tested too.
 std::vector<std::filesystem::path> descriptions() {
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(MUSTER_MACHINES))
@@ -34,7 +34,7 @@ std::vector<std::filesystem::path> descriptions() {
   return found;
 }
 
-std::set<int> domains_of(const Node& node, const CpuSet& cpus) {
+std::set<int> find_domains(const Node& node, const CpuSet& cpus) {
   std::set<int> found;
   for (const auto& core : node.cores)
     if (core.cpus.intersects(cpus)) found.insert(core.domain);
@@ -53,28 +53,29 @@ Machine machine(const std::string& name) { return read_machine(MUSTER_MACHINES "
 
 }  // namespace
 
-TEST_CASE("Every described machine can be planned for, near to its GPUs") {
+TEST_CASE("On every described machine, each task's cores and memory are near to its GPU") {
   for (const auto& path : descriptions()) {
     INFO(path);
     const auto read = read_machine(path);
-    const auto request = request_of_all_gpus(read.node);
+    const auto request = request_all_gpus(read.node);
     const auto placement = place(read.node, request);
     check_properties(read.node, request, placement);
     for (const auto& task : placement.tasks) {
       CHECK(task.gpu_cpu == Distance::node);
-      CHECK(domains_of(read.node, task.cpus) == std::set<int>{task.gpus.at(0).domain});
+      CHECK(find_domains(read.node, task.cpus) == std::set<int>{task.gpus.at(0).domain});
       CHECK(task.memory == std::vector<int>{task.gpus.at(0).domain});
     }
     CHECK(placement.warnings.empty());
   }
 }
 
-TEST_CASE("Every GPU of a described machine has a NIC, and none has another's") {
+TEST_CASE(
+    "Every GPU of a described machine has its nearest NIC, and GPUs share NICs only if there are too few") {
   for (const auto& path : descriptions()) {
     INFO(path);
     const auto read = read_machine(path);
     const auto& node = read.node;
-    const auto placement = place(node, request_of_all_gpus(node));
+    const auto placement = place(node, request_all_gpus(node));
     if (node.nics.empty()) {
       CHECK_THAT(read.description, ContainsSubstring("no RDMA"));
       continue;
@@ -97,14 +98,14 @@ TEST_CASE("Devices below one host bridge of a described machine are on one NUMA 
     std::map<std::string, std::set<int>> domains;
     for (const auto& gpu : node.gpus) domains[gpu.path.host_bridge].insert(gpu.domain);
     for (const auto& nic : node.nics) domains[nic.path.host_bridge].insert(nic.domain);
-    for (const auto& [bridge, of] : domains) {
+    for (const auto& [bridge, numa_domains] : domains) {
       INFO(bridge);
-      CHECK(of.size() == 1);
+      CHECK(numa_domains.size() == 1);
     }
   }
 }
 
-TEST_CASE("Cores of a described machine are idle only where no GPU is, or more than each GPU's share") {
+TEST_CASE("On a described machine only cores beyond the GPUs' equal shares are idle") {
   for (const auto& path : descriptions()) {
     INFO(path);
     const auto node = read_machine(path).node;
@@ -113,7 +114,7 @@ TEST_CASE("Cores of a described machine are idle only where no GPU is, or more t
     for (const auto& gpu : node.gpus) ++gpus[gpu.domain];
     int share = static_cast<int>(node.cores.size());
     for (const auto& [domain, count] : gpus) share = std::min(share, cores.at(domain) / count);
-    const auto placement = place(node, request_of_all_gpus(node));
+    const auto placement = place(node, request_all_gpus(node));
     for (const auto& task : placement.tasks) CHECK(task.cores == share);
     const auto idle = node.cores.size() - node.gpus.size() * static_cast<std::size_t>(share);
     if (idle == 0)
@@ -123,7 +124,7 @@ TEST_CASE("Cores of a described machine are idle only where no GPU is, or more t
   }
 }
 
-TEST_CASE("Every description names a machine in one line and the pages that publish its facts") {
+TEST_CASE("Every description has a unique short title and the URLs of its sources") {
   const auto paths = descriptions();
   CHECK(paths.size() >= 16);
   std::set<std::string> seen;
@@ -136,7 +137,7 @@ TEST_CASE("Every description names a machine in one line and the pages that publ
   }
 }
 
-TEST_CASE("A described machine is planned for as its own topology file is") {
+TEST_CASE("A described machine and its topology file give the same plan") {
   const auto folder = real_topologies();
   if (!folder) return;
   for (const auto& [name, file] :
@@ -155,7 +156,7 @@ TEST_CASE("A described machine is planned for as its own topology file is") {
       finish(real);
     }
     CHECK(described.cpus() == real.cpus());
-    Request request = request_of_all_gpus(real);
+    Request request = request_all_gpus(real);
     request.cpus_per_task = 4;  // NCCL's files do not say which CPUs share a core
     const auto ours = place(described, request);
     const auto theirs = place(real, request);
@@ -172,7 +173,7 @@ TEST_CASE("A described machine is planned for as its own topology file is") {
   }
 }
 
-TEST_CASE("A description with a mistake is refused with its line") {
+TEST_CASE("The error for a wrong description names file and line") {
   const TemporaryFolder folder;
   const std::string start = "machine X\nsource Y\n";
   const auto [text, what] = GENERATE(table<std::string, std::string>({
@@ -187,8 +188,8 @@ TEST_CASE("A description with a mistake is refused with its line") {
       {"cpus 1 1 4 1 20 20\ngpu 01:00 0 a X\n", "'01:00' is not a PCI address"},
       {"cpus 1 1 4 1 20 20\ngpu 0000:01:00.0 1 a X\n", "no NUMA domain 1"},
       {"cpus 1 1 4 1 20 20\ngpu 0000:01:00.0 0 a X\ngpu 0000:01:00.0 0 a X\n",
-       "line 3: GPU 0000:01:00.0 is there twice"},
-      {"cpus 1 1 4 1 20 20\nnic a - 0 b token-ring\n", "'token-ring' is no kind of NIC"},
+       "line 3: GPU 0000:01:00.0 is listed twice"},
+      {"cpus 1 1 4 1 20 20\nnic a - 0 b token-ring\n", "'token-ring' is not a kind of NIC"},
   }));
   INFO(text);
   CHECK_THROWS_WITH(read_machine(folder.write("x.machine", text)), ContainsSubstring(what));

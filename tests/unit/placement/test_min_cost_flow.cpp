@@ -9,7 +9,7 @@ using namespace muster::placement;
 
 namespace {
 
-/// The smallest cost of meeting all demand, by trying everything.
+/// The smallest cost of meeting all demand, by exhaustive search.
 long exhaustive(std::vector<int> demand, std::vector<int> supply,
                 const std::vector<std::vector<std::int64_t>>& cost) {
   for (std::size_t i = 0; i < demand.size(); ++i) {
@@ -30,7 +30,7 @@ long exhaustive(std::vector<int> demand, std::vector<int> supply,
 
 }  // namespace
 
-TEST_CASE("Transport costs as little as the best of all answers") {
+TEST_CASE("min_cost_flow() meets as much demand as possible at the smallest cost") {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   for (int round = 0; round < 300; ++round) {
@@ -43,7 +43,7 @@ TEST_CASE("Transport costs as little as the best of all answers") {
     for (auto& row : cost) {
       for (auto& entry : row) entry = pick(10, 40);
     }
-    const auto flow = cheapest_transport(demand, supply, cost);
+    const auto flow = min_cost_flow(demand, supply, cost);
     long total = 0;
     int moved = 0;
     std::vector<int> used(supply.size());

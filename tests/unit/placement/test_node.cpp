@@ -47,7 +47,7 @@ TEST_CASE("Device distances are those of nvidia-smi topo") {
   SECTION("nothing known") { CHECK(device_distance({}, -1, {}, 0) == Distance::unknown); }
 }
 
-TEST_CASE("finish() brings any enumeration order into one") {
+TEST_CASE("finish() gives the same order for any order of enumeration") {
   Node node = make_node({2, 2, 2, 2});
   for (const int bus : {0x40, 0x10, 0x80}) add_gpu(node, bus / 0x40, bus);
   for (const char* name : {"mlx5_10", "mlx5_2", "mlx5_0"}) {
@@ -76,7 +76,7 @@ TEST_CASE("finish() brings any enumeration order into one") {
   CHECK(shuffled.nics[1].name == "mlx5_2");
 }
 
-TEST_CASE("Domain distances have a fallback") {
+TEST_CASE("Without a distance matrix, domain distances are 10 and 20") {
   Node node = make_node({2, 1, 2, 1});
   CHECK(node.domain_distance(0, 1) == 32);
   node.domains[0].distances.clear();
@@ -86,36 +86,37 @@ TEST_CASE("Domain distances have a fallback") {
 }
 
 TEST_CASE("Unusable NICs are left out, each with its reason") {
-  const auto reason_of = [](std::vector<Nic> nics) {
+  const auto find_reason = [](std::vector<Nic> nics) {
     choose_nics(nics);
     return nics.front().usable ? std::string("usable") : nics.front().reason;
   };
   const Nic ib = port("mlx5_9", NicKind::infiniband);
   Nic roce = port("mlx5_0", NicKind::roce);
-  CHECK(reason_of({ib}) == "usable");
-  CHECK(reason_of({roce}) == "usable");
-  CHECK(reason_of({roce, ib}) == "Ethernet port on a node that has InfiniBand");
+  CHECK(find_reason({ib}) == "usable");
+  CHECK(find_reason({roce}) == "usable");
+  CHECK(find_reason({roce, ib}) == "Ethernet port on a node that has InfiniBand");
   Nic down_ib = ib;
   down_ib.up = false;
-  CHECK(reason_of({down_ib}) == "InfiniBand port is not active");
-  CHECK(reason_of({roce, down_ib}) == "Ethernet port on a node that has InfiniBand");
-  CHECK(reason_of({roce, port("rdmap0s0", NicKind::efa)}) == "Ethernet port on a node that has EFA");
-  CHECK(reason_of({port("eth0", NicKind::ethernet)}) == "no RDMA");
-  CHECK(reason_of({port("mlx5_an0", NicKind::roce)}) == "Azure accelerated networking, not the RDMA fabric");
-  CHECK(reason_of({port("usnic_0", NicKind::roce)}) == "Cisco usNIC, no RDMA");
-  CHECK(reason_of({port("mana_0", NicKind::roce)}) == "Azure accelerated networking, not the RDMA fabric");
+  CHECK(find_reason({down_ib}) == "InfiniBand port is not active");
+  CHECK(find_reason({roce, down_ib}) == "Ethernet port on a node that has InfiniBand");
+  CHECK(find_reason({roce, port("rdmap0s0", NicKind::efa)}) == "Ethernet port on a node that has EFA");
+  CHECK(find_reason({port("eth0", NicKind::ethernet)}) == "no RDMA");
+  CHECK(find_reason({port("mlx5_an0", NicKind::roce)}) ==
+        "Azure accelerated networking, not the RDMA fabric");
+  CHECK(find_reason({port("usnic_0", NicKind::roce)}) == "Cisco usNIC, no RDMA");
+  CHECK(find_reason({port("mana_0", NicKind::roce)}) == "Azure accelerated networking, not the RDMA fabric");
 
   Nic bonded = roce;
   bonded.bond = "bond0";
-  CHECK(reason_of({bonded}) == "its interface belongs to bond0");
+  CHECK(find_reason({bonded}) == "its interface belongs to bond0");
   bonded.name = "mlx5_bond_0";
-  CHECK(reason_of({bonded}) == "usable");
-  Nic ipoib = ib;  // a bond of IPoIB interfaces does not keep verbs from the ports
+  CHECK(find_reason({bonded}) == "usable");
+  Nic ipoib = ib;  // verbs can use the ports of a bond of IPoIB interfaces
   ipoib.bond = "bond1";
-  CHECK(reason_of({ipoib}) == "usable");
+  CHECK(find_reason({ipoib}) == "usable");
   Nic leftover = ib;
   leftover.leftover_vf = true;
-  CHECK(reason_of({leftover}) == "SR-IOV virtual function whose physical function is on this node");
+  CHECK(find_reason({leftover}) == "SR-IOV virtual function whose physical function is on this node");
 }
 
 TEST_CASE("Among RoCE ports the slow one and the one with the default route are left out") {
@@ -135,5 +136,5 @@ TEST_CASE("Among RoCE ports the slow one and the one with the default route are 
   CHECK(nics[0].reason == "Ethernet port that carries the default route");
   nics = {slow};
   choose_nics(nics);
-  CHECK(nics[0].usable);  // the only one there is
+  CHECK(nics[0].usable);  // it is the only port
 }

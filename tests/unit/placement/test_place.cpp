@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What place() promises, each on the smallest machine that shows it.
+// The guarantees of place(), each on the smallest machine that shows it.
 #include "catch.hpp"
 #include "machines.hpp"
 
@@ -18,7 +18,7 @@ Placement plan(const Node& node, int tasks, int cpus_per_task = 0, int gpus_per_
   return place(node, request);
 }
 
-std::string nics_of(const TaskPlacement& task) {
+std::string nic_labels(const TaskPlacement& task) {
   std::string list;
   for (const auto& nic : task.nics) list += (list.empty() ? "" : ",") + nic.label;
   return list;
@@ -46,7 +46,7 @@ TEST_CASE("Local ranks follow PCI order and CPUs follow the GPU") {
   CHECK(placement.warnings.empty());
 }
 
-TEST_CASE("Hardware threads come only when asked for or when cores do not suffice") {
+TEST_CASE("Hardware threads are used only on request or if cores do not suffice") {
   const Node node = crossed();
   Request request;
   request.tasks = 2;
@@ -64,7 +64,7 @@ TEST_CASE("Hardware threads come only when asked for or when cores do not suffic
   CHECK_THAT(placement.warnings[0], ContainsSubstring("hardware threads are used too"));
 }
 
-TEST_CASE("A full domain lends from the nearest, not from the next") {
+TEST_CASE("If a domain is full, cores come from the nearest domain, not from the next number") {
   Node node = make_node({2, 2, 2, 1});  // domains 0,1 in one package, 2,3 in the other
   add_gpu(node, 3, 0x10);
   const auto placement = plan(node, 1, 3);
@@ -74,7 +74,7 @@ TEST_CASE("A full domain lends from the nearest, not from the next") {
   CHECK_THAT(placement.tasks[0].reasons[0], ContainsSubstring("distance 12"));
 }
 
-TEST_CASE("Nobody gets a remote core while a local one is idle") {
+TEST_CASE("No task gets a remote core while a local one is idle") {
   Node node = make_node({2, 1, 4, 1});
   add_gpu(node, 0, 0x10);
   add_gpu(node, 0, 0x11);
@@ -85,7 +85,7 @@ TEST_CASE("Nobody gets a remote core while a local one is idle") {
   CHECK(placement.tasks[2].cpus.to_list() == "4-5");
 }
 
-TEST_CASE("Few cores on the wrong socket are used as they are") {
+TEST_CASE("If only cores on the wrong socket are allotted, the task gets those") {
   Node node = crossed();
   Request request;
   request.tasks = 1;
@@ -97,7 +97,7 @@ TEST_CASE("Few cores on the wrong socket are used as they are") {
   CHECK(placement.tasks[0].memory == std::vector<int>{1});
 }
 
-TEST_CASE("More tasks than cores or CPUs share them with a warning") {
+TEST_CASE("With more tasks than cores or CPUs, tasks share them, with a warning") {
   Node node = make_node({1, 1, 2, 2});
   for (int bus = 1; bus <= 6; ++bus) add_gpu(node, 0, bus);
   Request request;
@@ -119,13 +119,13 @@ TEST_CASE("More tasks than cores or CPUs share them with a warning") {
   for (const auto& task : placement.tasks) CHECK(task.cpus.size() == 1);
 }
 
-TEST_CASE("Asking for more CPUs than allotted gives equal shares and says so") {
+TEST_CASE("If more CPUs are requested than allotted, tasks get equal shares, with a warning") {
   const auto placement = plan(crossed(), 2, 99);
   CHECK(placement.tasks[0].cpus.size() == placement.tasks[1].cpus.size());
   CHECK_THAT(placement.warnings.at(0), ContainsSubstring("do not fit on the 16 allotted CPUs"));
 }
 
-TEST_CASE("Several GPUs per task bring cores and memory from all their domains") {
+TEST_CASE("A task with several GPUs gets cores and memory from all their domains") {
   Node node = make_node({2, 1, 4, 1});
   for (const int bus : {0x10, 0x11}) add_gpu(node, 0, bus);
   for (const int bus : {0x80, 0x81}) add_gpu(node, 1, bus);
@@ -139,8 +139,7 @@ TEST_CASE("Several GPUs per task bring cores and memory from all their domains")
   CHECK(two.tasks[1].cpus.to_list() == "4-7");
 }
 
-TEST_CASE(
-    "Unknown GPU locality: one domain is the domain, of several it is said and cores are shared evenly") {
+TEST_CASE("If a GPU's locality is unknown, an only domain is local; with several, cores are divided evenly") {
   Node one = make_node({1, 1, 4, 1});
   add_gpu(one, -1, 0x10);
   CHECK(plan(one, 1).tasks[0].gpu_cpu == Distance::node);
@@ -157,9 +156,8 @@ TEST_CASE(
   CHECK_THAT(placement.tasks[0].reasons[0], ContainsSubstring("does not say which of its 2 NUMA domains"));
 }
 
-TEST_CASE("Memory is never a GPU's nor a domain without any") {
-  // Like a Grace-Hopper node: each CPU domain has GPU memory domains beside it that are nearer to the GPU
-  // than its own.
+TEST_CASE("Memory never comes from a GPU or from a domain without memory") {
+  // Like a Grace-Hopper node: next to each CPU domain are GPU memory domains that are nearer to the GPU.
   Node node = make_node({2, 1, 4, 1});
   for (int id = 2; id < 10; ++id) {
     NumaDomain memory;
@@ -187,7 +185,7 @@ TEST_CASE("Memory is never a GPU's nor a domain without any") {
   CHECK(placement.tasks[1].cpus.to_list() == "4-7");
 }
 
-TEST_CASE("Memory stays within what is allowed") {
+TEST_CASE("Memory comes only from allowed domains") {
   Request request;
   const Node node = crossed();
   request.gpus = {node.gpus[0].pci};
@@ -197,7 +195,7 @@ TEST_CASE("Memory stays within what is allowed") {
   CHECK(place(node, request).tasks[0].memory.empty());
 }
 
-TEST_CASE("Each GPU gets its nearest NIC; ties are dealt out evenly, whatever was allotted") {
+TEST_CASE("Each GPU gets its nearest NIC; equally near NICs are spread evenly over all GPUs of the node") {
   Node node = make_node({2, 1, 8, 1});
   for (const int bus : {0x10, 0x11, 0x80, 0x81}) add_gpu(node, bus >= 0x80 ? 1 : 0, bus);
   add_nic(node, "mlx5_0", 0, 0x20, 0x11);
@@ -205,34 +203,34 @@ TEST_CASE("Each GPU gets its nearest NIC; ties are dealt out evenly, whatever wa
   add_nic(node, "mlx5_2", 1, 0x91);
   add_nic(node, "mlx5_3", 0, 0x21);
   auto placement = plan(node, 4);
-  CHECK(nics_of(placement.tasks[1]) == "mlx5_0");
+  CHECK(nic_labels(placement.tasks[1]) == "mlx5_0");
   CHECK(placement.tasks[1].gpu_nic == Distance::pix);
   CHECK(placement.tasks[0].gpu_nic == Distance::phb);
-  CHECK(nics_of(placement.tasks[0]) == "mlx5_3");
-  CHECK(nics_of(placement.tasks[2]) == "mlx5_1");
-  CHECK(nics_of(placement.tasks[3]) == "mlx5_2");
+  CHECK(nic_labels(placement.tasks[0]) == "mlx5_3");
+  CHECK(nic_labels(placement.tasks[2]) == "mlx5_1");
+  CHECK(nic_labels(placement.tasks[3]) == "mlx5_2");
   CHECK(placement.tasks[0].node_nics.size() == 4);
 
-  Request request;  // the second GPU of a package alone keeps its rail
+  Request request;  // the second GPU of a package, allotted alone, keeps its rail
   request.gpus = {node.gpus[3].pci};
-  CHECK(nics_of(place(node, request).tasks[0]) == "mlx5_2");
+  CHECK(nic_labels(place(node, request).tasks[0]) == "mlx5_2");
 }
 
-TEST_CASE("Adapters with two ports serve their GPU with both, far ones only with one") {
+TEST_CASE("An adapter with two ports serves a near GPU with both ports, a far one with one") {
   Node node = make_node({2, 1, 4, 1});
   add_gpu(node, 0, 0x10);
   add_nic(node, "mlx5_0", 0, 0x20, 0x10);
   add_nic(node, "mlx5_1", 0, 0x21, 0x10);
-  CHECK(nics_of(plan(node, 1).tasks[0]) == "mlx5_0,mlx5_1");
+  CHECK(nic_labels(plan(node, 1).tasks[0]) == "mlx5_0,mlx5_1");
   for (auto& nic : node.nics) {
     nic.domain = 1;
     nic.path.host_bridge = "pci1";
   }
-  CHECK(nics_of(plan(node, 1).tasks[0]) == "mlx5_0");
+  CHECK(nic_labels(plan(node, 1).tasks[0]) == "mlx5_0");
   CHECK(plan(node, 1).tasks[0].gpu_nic == Distance::sys);
 }
 
-TEST_CASE("Without a usable NIC the reason names each") {
+TEST_CASE("Without a usable NIC, the reason names each NIC") {
   Node node = crossed();
   add_nic(node, "mlx5_0", 0, 0x20);
   node.nics[0].up = false;
@@ -242,17 +240,17 @@ TEST_CASE("Without a usable NIC the reason names each") {
   CHECK(placement.tasks[0].reasons.back() == "no usable NIC: mlx5_0: InfiniBand port is not active");
 }
 
-TEST_CASE("A node without GPUs still gets disjoint local shares") {
+TEST_CASE("Without GPUs, tasks get disjoint shares, each on one domain") {
   Node node = make_node({2, 1, 4, 1});
   add_nic(node, "mlx5_0", 1, 0x20);
   const auto placement = plan(node, 2);
   CHECK(placement.tasks[0].cpus.to_list() == "0-3");
   CHECK(placement.tasks[1].cpus.to_list() == "4-7");
   CHECK(placement.tasks[1].memory == std::vector<int>{1});
-  CHECK(nics_of(placement.tasks[0]) == "mlx5_0");
+  CHECK(nic_labels(placement.tasks[0]) == "mlx5_0");
 }
 
-TEST_CASE("Requests that make no sense are refused in one line") {
+TEST_CASE("Invalid requests cause an error with the reason") {
   const Node node = crossed();
   Request request;
   request.gpus = addresses(node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs, shared GPUs and MIG instances place() gives to which task.
+// The GPUs, shared GPUs and MIG instances that place() assigns to each task.
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/environment/environment.hpp"
@@ -18,7 +18,7 @@ Node four_gpus() {
 }
 
 /// The position of each task's GPUs in PCI order, "0 0 1 1", "01 23".
-std::string dealt(const Node& node, const Placement& placement) {
+std::string assigned(const Node& node, const Placement& placement) {
   std::string text;
   for (const auto& task : placement.tasks) {
     if (!text.empty()) text += ' ';
@@ -27,19 +27,19 @@ std::string dealt(const Node& node, const Placement& placement) {
   return text;
 }
 
-std::string deal(const Node& node, int tasks, int tasks_per_gpu, int gpus_per_task = 0) {
+std::string assign(const Node& node, int tasks, int tasks_per_gpu, int gpus_per_task = 0) {
   Request request;
   request.tasks = tasks;
   request.tasks_per_gpu = tasks_per_gpu;
   request.gpus_per_task = gpus_per_task;
   request.gpus = addresses(node);
   std::reverse(request.gpus.begin(), request.gpus.end());
-  return dealt(node, place(node, request));
+  return assigned(node, place(node, request));
 }
 
 }  // namespace
 
-TEST_CASE("Where somebody bound the tasks to GPUs, cores and memory are beside those") {
+TEST_CASE("If tasks are bound to GPUs already, their cores and memory are near those GPUs") {
   const Node node = four_gpus();
   const auto all = addresses(node);
   Request request;
@@ -47,40 +47,40 @@ TEST_CASE("Where somebody bound the tasks to GPUs, cores and memory are beside t
   request.gpus = all;
   request.bound = {{all[3]}, {all[0], all[1]}, {all[3]}};
   const auto placement = place(node, request);
-  CHECK(dealt(node, placement) == "3 01 3");
+  CHECK(assigned(node, placement) == "3 01 3");
   CHECK(placement.tasks[0].memory == std::vector<int>{1});
   CHECK(placement.tasks[1].memory == std::vector<int>{0});
   for (const auto& task : placement.tasks) CHECK(task.gpu_cpu == Distance::node);
   CHECK_FALSE(placement.tasks[0].cpus.intersects(placement.tasks[2].cpus));
   request.tasks = 2;
   CHECK_THROWS_WITH(place(node, request), ContainsSubstring("GPUs of 3 tasks are bound"));
-  // Sharing is asked for, not a list's accident.
+  // A bound list alone does not allow sharing.
   request.tasks = 3;
   request.gpus = {all[0], all[3]};
   CHECK_THROWS_WITH(place(node, request), ContainsSubstring("tasks-per-gpu=2"));
 }
 
-TEST_CASE("Tasks share GPUs evenly, the first GPUs taking one more, only when asked for") {
+TEST_CASE("Tasks share GPUs only on request: evenly, the first GPUs with one task more") {
   const Node node = four_gpus();
-  CHECK(deal(node, 8, 2) == "0 0 1 1 2 2 3 3");
-  CHECK(deal(node, 6, 2) == "0 0 1 1 2 3");
-  CHECK(deal(node, 5, 8) == "0 0 1 2 3");
-  CHECK(deal(node, 4, 2) == "0 1 2 3");
-  CHECK(deal(node, 3, 2) == "0 1 23");
-  CHECK(deal(node, 4, 2, 2) == "01 01 23 23");
-  CHECK(deal(node, 3, 2, 2) == "01 01 23");
-  CHECK_THROWS_WITH(deal(node, 8, 1),
+  CHECK(assign(node, 8, 2) == "0 0 1 1 2 2 3 3");
+  CHECK(assign(node, 6, 2) == "0 0 1 1 2 3");
+  CHECK(assign(node, 5, 8) == "0 0 1 2 3");
+  CHECK(assign(node, 4, 2) == "0 1 2 3");
+  CHECK(assign(node, 3, 2) == "0 1 23");
+  CHECK(assign(node, 4, 2, 2) == "01 01 23 23");
+  CHECK(assign(node, 3, 2, 2) == "01 01 23");
+  CHECK_THROWS_WITH(assign(node, 8, 1),
                     ContainsSubstring("8 tasks with 1 GPU each need 8 GPUs, but the step has 4 "
                                       "on testnode") &&
                         ContainsSubstring("let tasks share GPUs (tasks-per-gpu=2)"));
-  CHECK_THROWS_WITH(deal(node, 9, 2), ContainsSubstring("(tasks-per-gpu=3)"));
-  CHECK_THROWS_WITH(deal(node, 2, 1, 3),
+  CHECK_THROWS_WITH(assign(node, 9, 2), ContainsSubstring("(tasks-per-gpu=3)"));
+  CHECK_THROWS_WITH(assign(node, 2, 1, 3),
                     ContainsSubstring("need 6 GPUs") && ContainsSubstring("tasks-per-gpu=2"));
-  CHECK_THROWS_AS(deal(node, 4, 0), Error);
-  CHECK_THROWS_AS(deal(node, 5, 2, 5), Error);
+  CHECK_THROWS_AS(assign(node, 4, 0), Error);
+  CHECK_THROWS_AS(assign(node, 5, 2, 5), Error);
 }
 
-TEST_CASE("Tasks that share a GPU have cores of their own on its domain, and its NIC") {
+TEST_CASE("Tasks that share a GPU get cores of their own on its domain, and its NIC") {
   Node node = four_gpus();
   add_nic(node, "mlx5_0", 0, 0x11, 0x10);
   Request request;
@@ -96,7 +96,7 @@ TEST_CASE("Tasks that share a GPU have cores of their own on its domain, and its
   CHECK(placement.tasks[1].reasons.back() == "GPU shared by the tasks 0 to 1, as asked");
 }
 
-TEST_CASE("MIG instances go to tasks one by one in their parents' PCI order, near the parent") {
+TEST_CASE("MIG instances go to tasks one by one, in the PCI order of their parents and near the parent") {
   const Node node = four_gpus();
   Request request;
   request.tasks = 4;
@@ -121,9 +121,9 @@ TEST_CASE("MIG instances go to tasks one by one in their parents' PCI order, nea
   for (const auto& task : placement.tasks) {
     for (const auto& reason : task.reasons) CHECK_THAT(reason, !ContainsSubstring("shared by"));
     const auto variables = derive_environment(task, {});
-    const bool says_devices = std::any_of(variables.begin(), variables.end(),
-                                          [](const auto& one) { return one.name == "CUDA_VISIBLE_DEVICES"; });
-    CHECK(says_devices == !task.gpus[0].mig);  // Slurm made the instances visible
+    const bool has_devices = std::any_of(variables.begin(), variables.end(),
+                                         [](const auto& one) { return one.name == "CUDA_VISIBLE_DEVICES"; });
+    CHECK(has_devices == !task.gpus[0].mig);  // Slurm made the instances visible
   }
   request.tasks = 5;
   CHECK_THROWS_WITH(place(node, request), ContainsSubstring("5 tasks with 1 GPU each need 5 GPUs"));
@@ -131,7 +131,7 @@ TEST_CASE("MIG instances go to tasks one by one in their parents' PCI order, nea
   CHECK_THROWS_WITH(place(node, request), ContainsSubstring("GPU 0007:07:07.0 is not on testnode"));
 }
 
-TEST_CASE("Seven instances of one GPU, nameless or not, are seven devices") {
+TEST_CASE("Seven instances of one GPU without UUIDs are seven devices") {
   const Node node = four_gpus();
   Request request;
   request.tasks = 7;
@@ -145,7 +145,7 @@ TEST_CASE("Seven instances of one GPU, nameless or not, are seven devices") {
   }
 }
 
-TEST_CASE("GPUs that are allotted but not asked for are reported") {
+TEST_CASE("Allotted GPUs that are not used cause a warning") {
   const Node node = four_gpus();
   Request request;
   request.gpus_per_task = 1;

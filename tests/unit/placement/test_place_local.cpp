@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many cores a task gets when it does not say, and GPUs that are near to several domains.
+// The default number of cores a task, and GPUs that are near to several domains.
 #include "catch.hpp"
 #include "machines.hpp"
 
@@ -9,14 +9,14 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Request all_of(const Node& node) {
+Request request_all_gpus(const Node& node) {
   Request request;
   request.gpus = addresses(node);
   request.tasks = static_cast<int>(request.gpus.size());
   return request;
 }
 
-/// One package of four domains with four cores each, a second package alike; GPUs near to a whole package.
+/// Two packages of four domains with four cores each; the GPUs are near to the whole second package.
 Node split_packages(int gpus) {
   Node node = make_node({2, 4, 4, 1});
   for (int i = 0; i < gpus; ++i) add_gpu(node, -1, 0x10 + i);
@@ -26,10 +26,10 @@ Node split_packages(int gpus) {
 
 }  // namespace
 
-TEST_CASE("Without a size asked for no task gets a remote core, and what stays idle is said") {
+TEST_CASE("Without a requested size, no task gets a remote core, and a note counts the idle cores") {
   Node node = make_node({2, 4, 8, 2});  // GPUs on four of eight domains
   for (const int domain : {1, 2, 6, 7}) add_gpu(node, domain, 0x10 * (domain + 1));
-  Request request = all_of(node);
+  Request request = request_all_gpus(node);
   auto placement = place(node, request);
   CHECK(placement.tasks[1].cpus.to_list() == "16-23");
   CHECK(placement.tasks[1].gpu_cpu == Distance::node);
@@ -48,11 +48,11 @@ TEST_CASE("Without a size asked for no task gets a remote core, and what stays i
   CHECK_THAT(placement.tasks[1].reasons[0], ContainsSubstring("8 cores on NUMA 2 (the GPU's)"));
 }
 
-TEST_CASE("The task with the fewest local cores sets the size; with none, all cores are shared out") {
+TEST_CASE("The task with the fewest local cores decides the size; if it has none, all cores are divided") {
   Node node = make_node({2, 1, 8, 2});
   add_gpu(node, 0, 0x10);
   add_gpu(node, 1, 0x80);
-  Request request = all_of(node);
+  Request request = request_all_gpus(node);
   request.cpus = CpuSet::parse_list("0-7,8-10,16-23,24-26");
   CHECK(place(node, request).tasks[0].cpus.to_list() == "0-2");
   CHECK(place(node, request).tasks[1].cpus.to_list() == "8-10");
@@ -67,10 +67,10 @@ TEST_CASE("The task with the fewest local cores sets the size; with none, all co
   CHECK(placement.tasks[1].reasons[0] == "4 cores on NUMA 0 (distance 32: none left on 1)");
 }
 
-TEST_CASE("A task between two domains leaves to the others what it can do without") {
+TEST_CASE("A task near to two domains leaves the cores of one to a task near to that one only") {
   Node node = make_node({2, 1, 4, 1});
   for (const int domain : {0, 0, 1}) add_gpu(node, domain, 0x10 + static_cast<int>(node.gpus.size()));
-  Request request = all_of(node);
+  Request request = request_all_gpus(node);
   request.tasks = 2;  // GPU 0; GPUs 1 and 2
   request.cpus_per_task = 4;
   const auto placement = place(node, request);
@@ -81,10 +81,10 @@ TEST_CASE("A task between two domains leaves to the others what it can do withou
 }
 
 TEST_CASE(
-    "GPUs near to a package of several domains start from different ones, and memory is where the cores "
-    "are") {
+    "GPUs near to a package of several domains start from different ones, and memory comes from the cores' "
+    "domains") {
   const Node node = split_packages(2);
-  Request request = all_of(node);
+  Request request = request_all_gpus(node);
   auto placement = place(node, request);
   CHECK(placement.tasks[0].cpus.to_list() == "16-23");
   CHECK(placement.tasks[1].cpus.to_list() == "24-31");
@@ -105,17 +105,17 @@ TEST_CASE(
   CHECK(placement.tasks[1].memory == std::vector<int>{6});
 }
 
-TEST_CASE("A NIC on one of the domains that a GPU is near to is NODE, on another package SYS") {
+TEST_CASE("A NIC on one of a GPU's near domains has distance NODE, on another package SYS") {
   Node node = split_packages(1);
   add_nic(node, "mlx5_0", 0, 0x80);
-  CHECK(place(node, all_of(node)).tasks[0].gpu_nic == Distance::sys);
+  CHECK(place(node, request_all_gpus(node)).tasks[0].gpu_nic == Distance::sys);
   add_nic(node, "mlx5_1", 6, 0x90);
-  const auto placement = place(node, all_of(node));
+  const auto placement = place(node, request_all_gpus(node));
   CHECK(placement.tasks[0].gpu_nic == Distance::node);
   CHECK(placement.tasks[0].nics.at(0).name == "mlx5_1");
 }
 
-TEST_CASE("A task without a GPU stays within one domain if one has room for it") {
+TEST_CASE("A task without a GPU stays within one domain if one has enough cores") {
   const Node node = make_node({2, 1, 8, 1});
   Request request;
   request.tasks = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// place() on small machines against exhaustive search.
+// Compares place() on small machines with exhaustive search.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -16,18 +16,18 @@ using namespace muster::placement::test;
 
 namespace {
 
-/// Cores off the domains near to the task's GPUs, the sum of their distances, and cores near but not on the
-/// GPU's first domain.
+/// Cores off the domains near to the task's GPUs, the sum of their distances, and cores on near domains that
+/// are not the preferred one.
 using Cost = std::tuple<int, int, int>;
 
-/// One core of a task: where it should be.
+/// The locality that one core of a task should have.
 struct Unit {
-  int home = 0;
+  int preferred = 0;
   std::set<int> near;
 };
 
-Cost cost_of(const Node& node, const Unit& unit, int domain) {
-  if (domain == unit.home) return {0, 0, 0};
+Cost compute_cost(const Node& node, const Unit& unit, int domain) {
+  if (domain == unit.preferred) return {0, 0, 0};
   if (unit.near.contains(domain)) return {0, 0, 1};
   int distance = std::numeric_limits<int>::max();
   for (const int near : unit.near) distance = std::min(distance, node.domain_distance(near, domain));
@@ -38,7 +38,7 @@ Cost sum(const Cost& a, const Cost& b) {
   return {std::get<0>(a) + std::get<0>(b), std::get<1>(a) + std::get<1>(b), std::get<2>(a) + std::get<2>(b)};
 }
 
-/// The best way of taking all units, from number `next` on, from what the domains have left.
+/// The smallest cost of taking the units from number `next` on from the domains' remaining cores.
 Cost exhaustive(const Node& node, const std::vector<Unit>& units, std::size_t next,
                 std::map<int, int>& left) {
   if (next == units.size()) return {0, 0, 0};
@@ -46,29 +46,30 @@ Cost exhaustive(const Node& node, const std::vector<Unit>& units, std::size_t ne
   for (auto& [domain, free] : left) {
     if (free == 0) continue;
     --free;
-    best = std::min(best, sum(cost_of(node, units[next], domain), exhaustive(node, units, next + 1, left)));
+    best =
+        std::min(best, sum(compute_cost(node, units[next], domain), exhaustive(node, units, next + 1, left)));
     ++free;
   }
   return best;
 }
 
 /// The units of one task, in proportion to its GPUs.
-std::vector<Unit> units_of(const Node& node, const TaskPlacement& task, int cpus) {
-  const auto homes = homes_of_gpus(node);
-  const auto near = near_of(node, task);
+std::vector<Unit> make_units(const Node& node, const TaskPlacement& task, int cpus) {
+  const auto locality = gpu_local_domains(node);
+  const auto near = expected_near(node, task);
   const int gpus = static_cast<int>(task.gpus.size());
   std::vector<Unit> units;
   for (int i = 0; i < gpus; ++i) {
     const auto index = static_cast<std::size_t>(node.find_gpu(task.gpus[static_cast<std::size_t>(i)].pci) -
                                                 node.gpus.data());
     for (int n = cpus * i / gpus; n < cpus * (i + 1) / gpus; ++n)
-      units.push_back({homes[index].domain, near});
+      units.push_back({locality[index].preferred, near});
   }
   return units;
 }
 
-/// What the task's own CPUs cost, its units being matched to them as well as can be.
-Cost cost_of(const Node& node, const TaskPlacement& task, const std::vector<Unit>& units) {
+/// The cost of the task's CPUs, for the best matching of its units to them.
+Cost compute_cost(const Node& node, const TaskPlacement& task, const std::vector<Unit>& units) {
   std::map<int, int> cores;
   for (const auto& core : node.cores) {
     if (core.cpus.intersects(task.cpus)) ++cores[core.domain];
@@ -76,8 +77,8 @@ Cost cost_of(const Node& node, const TaskPlacement& task, const std::vector<Unit
   return exhaustive(node, units, 0, cores);
 }
 
-/// A machine and a request with at most seven cores in all tasks; several GPUs to a task, several tasks to a
-/// GPU, GPUs near to several domains, and cores missing anywhere.
+/// A machine and a request with at most seven cores in all tasks. Tasks may have several GPUs, GPUs may have
+/// several tasks or near domains, and any core may be missing.
 std::optional<std::pair<Node, Request>> small_problem(std::mt19937& random) {
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   Node node = make_node({pick(1, 2), pick(1, 2), pick(1, 3), 1});
@@ -108,13 +109,13 @@ std::optional<std::pair<Node, Request>> small_problem(std::mt19937& random) {
   return std::pair(node, request);
 }
 
-/// Where there is one domain only, what is near to none that is known is near to that.
+/// The only domain, which devices of unknown locality are near to; empty on a node with several.
 std::vector<int> only_domain(const Node& node) {
   return node.domains.size() == 1 ? std::vector<int>{0} : std::vector<int>();
 }
 
-/// The first six GPUs: what exhaustive search can do.
-std::vector<Anchor> anchors_of(const Node& node) {
+/// The first six GPUs: exhaustive search cannot handle more.
+std::vector<Anchor> make_anchors(const Node& node) {
   std::vector<Anchor> anchors;
   for (const auto& gpu : node.gpus) {
     const auto& otherwise = gpu.near_domains.empty() ? only_domain(node) : gpu.near_domains;
@@ -124,7 +125,7 @@ std::vector<Anchor> anchors_of(const Node& node) {
   return anchors;
 }
 
-/// The usable NICs nearest to an anchor, worked out anew, straight from the definition.
+/// The usable NICs nearest to an anchor, computed directly from the definition.
 std::vector<std::size_t> nearest_nics(const Node& node, const Anchor& anchor) {
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_distance;
   for (std::size_t n = 0; n < node.nics.size(); ++n) {
@@ -160,7 +161,7 @@ long most_even(const std::vector<std::vector<std::size_t>>& nearest, std::size_t
 
 }  // namespace
 
-TEST_CASE("Small machines: CPUs are as near as exhaustive search can make them") {
+TEST_CASE("On small machines, CPUs are as near as the best answer of exhaustive search") {
   int compared = 0, several_gpus = 0, shared = 0, remote = 0;
   for (unsigned seed = 0; compared < 600; ++seed) {
     std::mt19937 random(seed);
@@ -173,9 +174,9 @@ TEST_CASE("Small machines: CPUs are as near as exhaustive search can make them")
     std::vector<Unit> all;
     Cost cost{0, 0, 0};
     for (const auto& task : placement.tasks) {
-      const auto units = units_of(node, task, request.cpus_per_task);
+      const auto units = make_units(node, task, request.cpus_per_task);
       all.insert(all.end(), units.begin(), units.end());
-      cost = sum(cost, cost_of(node, task, units));
+      cost = sum(cost, compute_cost(node, task, units));
     }
     INFO("seed " << seed);
     CHECK(cost == exhaustive(node, all, 0, left));
@@ -184,15 +185,16 @@ TEST_CASE("Small machines: CPUs are as near as exhaustive search can make them")
     shared += request.tasks > static_cast<int>(node.gpus.size());
     remote += std::get<0>(cost) > 0;
   }
-  CHECK(std::min({several_gpus, shared, remote}) > 50);  // the generator makes all of them
+  CHECK(std::min({several_gpus, shared, remote}) > 50);  // the generator covers all cases
 }
 
-TEST_CASE("Small machines: NICs are as near and as evenly dealt as exhaustive search can make them") {
+TEST_CASE(
+    "On small machines, NICs are as near and as evenly spread as the best answer of exhaustive search") {
   int uneven_choices = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     std::mt19937 random(seed);
     const Node node = random_node(random);
-    const auto anchors = anchors_of(node);
+    const auto anchors = make_anchors(node);
     std::vector<std::vector<std::size_t>> nearest;
     for (const auto& anchor : anchors) nearest.push_back(nearest_nics(node, anchor));
     const auto choices = choose_near_nics(node, anchors);
@@ -208,7 +210,7 @@ TEST_CASE("Small machines: NICs are as near and as evenly dealt as exhaustive se
     }
     long sum = 0, extra = 0, anchored = 0;
     for (const long l : load) sum += l * l;
-    // NICs given on top of one per anchor are otherwise idle: each adds exactly one to the sum.
+    // A second NIC of an anchor is idle otherwise, so each adds exactly one to the sum.
     for (const auto& choice : choices) {
       extra += std::max<long>(0, static_cast<long>(choice.nics.size()) - 1);
       anchored += choice.nics.empty() ? 0 : 1;
@@ -217,5 +219,5 @@ TEST_CASE("Small machines: NICs are as near and as evenly dealt as exhaustive se
     REQUIRE(sum - extra == most_even(nearest, 0, none));
     REQUIRE(anchored <= static_cast<long>(anchors.size()));
   }
-  CHECK(uneven_choices > 100);  // the generator does make ties
+  CHECK(uneven_choices > 100);  // the generator creates ties
 }

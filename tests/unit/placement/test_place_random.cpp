@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of place() on generated machines and on real ones.
+// Properties of place() on generated and on real machines.
 #include <algorithm>
 #include <filesystem>
 
@@ -28,7 +28,7 @@ void check_requests(const Node& node, unsigned seeds) {
 
 }  // namespace
 
-TEST_CASE("Generated machines: every answer keeps the promises, whatever the order of enumeration") {
+TEST_CASE("On generated machines, every answer keeps the guarantees for any order of enumeration") {
   int kinds[4] = {};
   for (unsigned seed = 0; seed < 1500; ++seed) {
     std::mt19937 random(seed);
@@ -45,10 +45,10 @@ TEST_CASE("Generated machines: every answer keeps the promises, whatever the ord
                 placement.tasks[1].gpus.size() == 1 &&
                 placement.tasks[0].gpus[0].pci == placement.tasks[1].gpus[0].pci;
   }
-  for (const int count : kinds) CHECK(count > 50);  // the generator makes all of them
+  for (const int count : kinds) CHECK(count > 50);  // the generator covers all cases
 }
 
-TEST_CASE("Real machines: every answer keeps the promises, whatever the order of enumeration") {
+TEST_CASE("On real machines, every answer keeps the guarantees for any order of enumeration") {
   const auto folder = real_topologies();
   if (!folder) return;
   int files = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Topology files that are cut off, absurd or something else altogether.
+// Truncated, damaged and wrong topology files.
 #include <fstream>
 #include <sstream>
 
@@ -23,8 +23,8 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-/// Reads whatever it is; only Error may come out, in one line.
-void survive(const std::string& path) {
+/// Reads a damaged file; the reader may throw only Error, with one line.
+void check_survives(const std::string& path) {
   try {
     const Node node = read_topology_file(path);
     Request request;
@@ -37,7 +37,7 @@ void survive(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("The synthetic NCCL file reads as written") {
+TEST_CASE("The synthetic NCCL file is read completely") {
   const Node node = read_topology_file(fixture_path("two-domains.nccl.xml"));
   REQUIRE(node.gpus.size() == 2);
   CHECK(node.gpus[0].domain == 0);
@@ -48,7 +48,7 @@ TEST_CASE("The synthetic NCCL file reads as written") {
   CHECK(node.domains[1].cpus.to_list() == "4-7");
 }
 
-TEST_CASE("Files that are none are refused in one clear line") {
+TEST_CASE("Files that are not topology files cause an error with the reason") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(read_topology_file("/nowhere/x.xml"),
                     ContainsSubstring("/nowhere/x.xml: cannot be read"));
@@ -91,22 +91,22 @@ TEST_CASE("NCCL files with impossible content are refused") {
   }
   CHECK_THROWS_WITH(read("<cpu numaid=\"0\" affinity=\"f\">" + deep + close + "</cpu>"),
                     ContainsSubstring("deeper than"));
-  // A virtual machine without NUMA, as NCCL writes it.
-  const Node unsaid = read("<cpu numaid=\"-1\" affinity=\"f\">" + gpu + "</cpu>");
-  CHECK(unsaid.gpus.at(0).domain == -1);
+  // NCCL's file for a virtual machine without NUMA.
+  const Node without_numa = read("<cpu numaid=\"-1\" affinity=\"f\">" + gpu + "</cpu>");
+  CHECK(without_numa.gpus.at(0).domain == -1);
   Request request;
-  request.gpus = addresses(unsaid);
-  CHECK(place(unsaid, request).tasks[0].gpu_cpu == Distance::node);  // there is one domain only
+  request.gpus = addresses(without_numa);
+  CHECK(place(without_numa, request).tasks[0].gpu_cpu == Distance::node);  // the only domain is local
 }
 
-TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
+TEST_CASE("Truncated files and files with changed bytes cause an Error at most") {
   const TemporaryFolder folder;
   std::mt19937 random(3);
   for (const char* name : {"two-domains.nccl.xml", "split-package.hwloc.xml"}) {
     const std::string whole = content(fixture_path(name));
     REQUIRE(whole.size() > 1000);
     for (std::size_t length = 0; length < whole.size(); length += whole.size() / 150)
-      survive(folder.write("cut.xml", whole.substr(0, length)));
+      check_survives(folder.write("cut.xml", whole.substr(0, length)));
     for (int round = 0; round < 500; ++round) {
       std::string changed = whole;
       for (int i = 0; i <= round % 4; ++i) {
@@ -117,9 +117,9 @@ TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
           changed[at] = static_cast<char>(random() % 256);
         }
       }
-      // hwloc itself leaks on some of what passes the check, which LeakSanitizer would take for ours.
+      // hwloc leaks memory for some files that pass the check; LeakSanitizer would report it.
       if (std::string_view(name).find("hwloc") == std::string_view::npos) {
-        survive(folder.write("changed.xml", changed));
+        check_survives(folder.write("changed.xml", changed));
       } else {
         try {
           check_hwloc_xml("changed.xml", changed, 2);
@@ -131,7 +131,7 @@ TEST_CASE("Files cut off anywhere and with bytes changed are survived") {
   }
 }
 
-TEST_CASE("hwloc files that lack what hwloc relies on are refused before it sees them") {
+TEST_CASE("hwloc files that would crash hwloc are refused before hwloc loads them") {
   const std::string whole = content(fixture_path("split-package.hwloc.xml"));
   const TemporaryFolder folder;
   const auto with = [&](const std::string& before, const std::string& after) {
@@ -148,12 +148,12 @@ TEST_CASE("hwloc files that lack what hwloc relies on are refused before it sees
   CHECK_THROWS_WITH(read_hwloc_xml(with("nodeset=\"0x0000000f\"", "nodeset=\"many\"")),
                     ContainsSubstring("odd nodeset"));
   CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"PU\" os_index=\"0\"", "type=\"PU\" os_index=\"99999999\"")),
-                    ContainsSubstring("a PU without a number that makes sense"));
+                    ContainsSubstring("a PU without a valid number"));
   CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"Core\" os_index=\"0\"", "type=\"NUMAN\"")),
-                    ContainsSubstring("a NUMAN without a number that makes sense"));
+                    ContainsSubstring("a NUMAN without a valid number"));
   CHECK_THROWS_WITH(read_hwloc_xml(with("type=\"OSDev\"", "type=\"Core\"")),
                     ContainsSubstring("has a Core below a device"));
-  // Numbers that none of hwloc's enumerations has.
+  // Values outside hwloc's enumerations.
   CHECK_NOTHROW(read_hwloc_xml(with("bridge_type=\"0-1\"", "bridge_type=\"5-1\"")));
   CHECK_NOTHROW(read_hwloc_xml(with("osdev_type=\"3\"", "osdev_type=\"77\"")));
   std::string deep;
@@ -163,12 +163,12 @@ TEST_CASE("hwloc files that lack what hwloc relies on are refused before it sees
                     ContainsSubstring("deeper than"));
 }
 
-TEST_CASE("Real hwloc files cut off anywhere are survived") {
+TEST_CASE("Truncated real hwloc files cause an Error at most") {
   const auto real = real_topologies();
   if (!real) return;
   const std::string whole = content((*real / "hwloc/nvidia-dgx2h.xml").string());
   const TemporaryFolder folder;
   for (std::size_t length = 0; length < whole.size(); length += whole.size() / 40) {
-    survive(folder.write("cut.xml", whole.substr(0, length)));
+    check_survives(folder.write("cut.xml", whole.substr(0, length)));
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Synthetic topology files, each for a kind of machine or export that went wrong once.
+// Synthetic topology files, each for a kind of machine or export that Muster once handled wrongly.
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/topology/error.hpp"
@@ -28,8 +28,8 @@ Placement checked_placement(const Node& node) {
 }  // namespace
 
 TEST_CASE(
-    "A GPU that hangs on a package of several domains is near to each; the export's restrictions are not the "
-    "machine's") {
+    "A GPU attached to a package of several domains is near to each, and restrictions of the exporting "
+    "process are ignored") {
   const Node node = fixture("split-package");
   CHECK(node.cpus().to_list() == "0-15");  // allowed were 0-1,8-9
   REQUIRE(node.gpus.size() == 2);
@@ -44,7 +44,7 @@ TEST_CASE(
   CHECK(placement.tasks[1].gpu_nic == Distance::node);
 }
 
-TEST_CASE("On a node with 36 domains memory comes from the four that are the processors'") {
+TEST_CASE("On a node with 36 domains, memory comes from the processors' four domains") {
   const Node node = fixture("four-superchips");
   REQUIRE(node.domains.size() == 36);
   const auto placement = checked_placement(node);
@@ -63,19 +63,20 @@ TEST_CASE("On a node with 36 domains memory comes from the four that are the pro
   CHECK(place(node, request).tasks[1].memory == std::vector<int>{2, 3});
 }
 
-TEST_CASE("A domain that the exporting process could not see has cores, but no memory to give") {
+TEST_CASE("A domain hidden from the exporting process has cores, but its memory is not used") {
   const Node node = fixture("hidden-domain");
   REQUIRE(node.domains.size() == 2);
   CHECK(node.domains[0].cpus.to_list() == "0-1");
   CHECK(node.domains[0].memory_bytes == 0u);
-  CHECK_FALSE(node.domains[1].memory_bytes.has_value());  // the file tells no memory at all
+  CHECK_FALSE(node.domains[1].memory_bytes.has_value());  // the file has no memory sizes
   CHECK_THAT(node.notes.at(0), ContainsSubstring("NUMA domain 0 was hidden"));
   Request request;
   request.cpus = CpuSet{0};
   CHECK(place(node, request).tasks[0].memory == std::vector<int>{1});
 }
 
-TEST_CASE("An export that leaves out CPUs: memory is the GPU's own, cores are the nearest that are left") {
+TEST_CASE(
+    "If an export leaves out CPUs, memory is on the GPU's own domain and cores are the nearest that remain") {
   const Node node = fixture("restricted-export");
   CHECK(node.cpus().to_list() == "0-1");
   CHECK_THAT(node.notes.at(0), ContainsSubstring("leaves out the CPUs of NUMA domains 1-3"));
@@ -96,7 +97,8 @@ TEST_CASE("An export that leaves out CPUs: memory is the GPU's own, cores are th
   }
 }
 
-TEST_CASE("Only NVIDIA's GPUs are dealt out, and a Slingshot adapter counts though hwloc does not name it") {
+TEST_CASE(
+    "Only NVIDIA's GPUs are listed, and a Slingshot adapter is listed although hwloc does not name it") {
   const Node node = fixture("hidden-domain");
   REQUIRE(node.gpus.size() == 1);
   CHECK(node.gpus[0].pci.bus == 0x81);
@@ -108,7 +110,7 @@ TEST_CASE("Only NVIDIA's GPUs are dealt out, and a Slingshot adapter counts thou
   CHECK(node.nics[1].reason == "Cisco usNIC, no RDMA");
 }
 
-TEST_CASE("A format that this hwloc does not know is named, and how to come by another") {
+TEST_CASE("The error for a newer hwloc format names the version and how to export an older one") {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& root) { return read_topology_file(folder.write("x.xml", root)); };
   CHECK_THROWS_WITH(read("<topology version=\"9.1\"><object type=\"Machine\"/></topology>"),

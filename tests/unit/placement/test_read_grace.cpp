@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machines on which a GPU's own memory is a NUMA domain: the trees are made up, in the shape that is
-// published of GH200 (9 and 36 domains, 1 and 4 with CPUs) and GB200 (34 domains, 2 with CPUs; GPU memory on
-// 2, 10, 18, 26).
+// Machines on which a GPU's own memory is a NUMA domain. The synthetic trees have the published shape of
+// GH200 (9 and 36 domains, 1 and 4 with CPUs) and GB200 (34 domains, 2 with CPUs; GPU memory on 2, 10, 18,
+// 26).
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/topology/read.hpp"
@@ -35,7 +35,7 @@ std::string cpus_and_memory(const Placement& placement) {
 
 }  // namespace
 
-TEST_CASE("GB200: cores and memory are the nearest processor's, whichever domain the GPU is said to be on") {
+TEST_CASE("On GB200, cores and memory are the nearest processor's, whichever domain the driver reports") {
   const bool own_memory = GENERATE(false, true);
   const TemporaryFolder tree;
   write_grace(tree, {2, 2, own_memory});
@@ -48,7 +48,7 @@ TEST_CASE("GB200: cores and memory are the nearest processor's, whichever domain
   CHECK(cpus_and_memory(planned(node)) == "0-35@0 36-71@0 72-107@1 108-143@1");
 }
 
-TEST_CASE("GH200 with one superchip and with four") {
+TEST_CASE("On GH200 with one or four superchips, cores and memory are the nearest processor's") {
   const bool own_memory = GENERATE(false, true);
   const TemporaryFolder one, four;
   write_grace(one, {1, 1, own_memory});
@@ -61,28 +61,28 @@ TEST_CASE("GH200 with one superchip and with four") {
   CHECK(cpus_and_memory(planned(quad)) == "0-71@0 72-143@1 144-215@2 216-287@3");
 }
 
-TEST_CASE("A processor without memory of its own leaves the GPUs' alone and takes the other processor's") {
+TEST_CASE("If a processor has no memory, tasks get the other processor's memory, not a GPU's") {
   const TemporaryFolder tree;
   write_grace(tree, {2, 2, true});
   tree.write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:       0 kB\n");
   CHECK(cpus_and_memory(planned(read_live(tree.path().string()))) == "0-35@0 36-71@0 72-107@0 108-143@0");
 }
 
-TEST_CASE("A GPU's memory that is as far from every processor says nothing, but the device's own CPUs may") {
+TEST_CASE("If a GPU's memory is equally far from all processors, the device's local CPUs decide, if known") {
   const TemporaryFolder tree;
   write_grace(tree, {2, 2, true, false});
   const auto placement = planned(read_live(tree.path().string()));
   CHECK(placement.tasks[2].gpu_cpu == Distance::unknown);
   CHECK(placement.tasks[2].memory == std::vector<int>{1});
   CHECK_THAT(placement.tasks[0].reasons[0], ContainsSubstring("does not say which of its 2 NUMA domains"));
-  // Four GPUs, the last two of which the kernel knows to be near to the other processor.
+  // Four GPUs; the kernel reports that the last two are near to the other processor.
   for (const std::string bus : {"0008", "0009", "0018", "0019"})
     tree.write("sys/devices/pci" + bus + ":00/" + bus + ":00:00.0/" + bus + ":01:00.0/local_cpulist",
                bus < "0010" ? "0-71\n" : "72-143\n");
   CHECK(cpus_and_memory(planned(read_live(tree.path().string()))) == "0-35@0 36-71@0 72-107@1 108-143@1");
 }
 
-TEST_CASE("Memory without CPUs (CXL) is taken where no processor has any") {
+TEST_CASE("Memory-only domains (CXL) are used only if no processor has memory") {
   Node node = make_node({2, 1, 4, 1});
   add_gpu(node, 0, 0x10);
   Request request;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_live() on made-up trees and on this machine.
+// read_live() on synthetic trees and on this machine.
 #include <sys/resource.h>
 
 #include <fstream>
@@ -15,7 +15,7 @@
 using namespace muster::placement;
 using namespace muster::placement::test;
 
-TEST_CASE("A made-up tree is read completely") {
+TEST_CASE("A synthetic tree is read completely") {
   const TemporaryFolder tree;
   write_machine(tree);
   const Node node = read_live(tree.path().string());
@@ -47,7 +47,7 @@ TEST_CASE("A made-up tree is read completely") {
   CHECK_FALSE(node.nics[1].usable);
 }
 
-TEST_CASE("Without the driver GPUs are found on the PCI bus, other functions of the chip are not") {
+TEST_CASE("Without the driver, GPUs are found on the PCI bus, but not other functions of the chip") {
   const TemporaryFolder tree;
   write_cpus(tree);
   for (const auto& [address, kind] :
@@ -62,7 +62,7 @@ TEST_CASE("Without the driver GPUs are found on the PCI bus, other functions of 
   CHECK(node.gpus[0].domain == 1);
 }
 
-TEST_CASE("A kernel without NUMA is one domain; a tree without CPUs is refused") {
+TEST_CASE("A kernel without NUMA gives one domain, and a tree without CPUs is refused") {
   const TemporaryFolder tree;
   tree.write("sys/devices/system/cpu/online", "0-3");
   const Node node = read_live(tree.path().string());
@@ -73,7 +73,7 @@ TEST_CASE("A kernel without NUMA is one domain; a tree without CPUs is refused")
                     Catch::Matchers::ContainsSubstring("is sysfs mounted there?"));
 }
 
-TEST_CASE("Rubbish in any file of the tree is survived") {
+TEST_CASE("With garbage in any file of the tree, a node is still read and can be placed on") {
   const TemporaryFolder tree;
   write_machine(tree);
   std::vector<std::string> files;
@@ -84,22 +84,22 @@ TEST_CASE("Rubbish in any file of the tree is survived") {
   }
   REQUIRE(files.size() > 40);
   for (const auto& file : files) {
-    std::string sound;
-    std::getline(std::ifstream(tree.path() / file), sound, '\0');
-    for (const std::string rubbish :
+    std::string original;
+    std::getline(std::ifstream(tree.path() / file), original, '\0');
+    for (const std::string garbage :
          {"", "\n", "x", "-", "99999999999999999999", "0-", "-5", "4294967295", "0,0,0,,"}) {
-      INFO(file << " holds \"" << rubbish << "\"");
-      tree.write(file, rubbish);
+      INFO(file << " holds \"" << garbage << "\"");
+      tree.write(file, garbage);
       const Node node = read_live(tree.path().string());
       Request request;
       request.gpus = addresses(node);
       CHECK_NOTHROW(place(node, request));
     }
-    tree.write(file, sound);
+    tree.write(file, original);
   }
 }
 
-TEST_CASE("Device links give the way up to the processor") {
+TEST_CASE("Device links give the path up to the processor") {
   const auto path = parse_device_link("../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0");
   CHECK(path.host_bridge == "pci0000:00");
   REQUIRE(path.bridges.size() == 1);
@@ -111,10 +111,10 @@ TEST_CASE("Device links give the way up to the processor") {
   CHECK(vmd.bridges.size() == 1);
 }
 
-TEST_CASE("This machine: sysfs and hwloc agree") {
+TEST_CASE("On this machine, sysfs and hwloc agree") {
   const Node ours = read_live();
   const Node theirs = read_hwloc_live();
-  // hwloc sees only what this process may use; the reader sees the machine.
+  // hwloc reports only the CPUs that this process may use; read_live() reports the machine.
   CHECK(theirs.cpus().is_subset_of(ours.cpus()));
   for (const auto& core : theirs.cores) {
     const auto same = std::find_if(ours.cores.begin(), ours.cores.end(),
@@ -125,31 +125,31 @@ TEST_CASE("This machine: sysfs and hwloc agree") {
   }
 }
 
-TEST_CASE("The socket interface is the one that routes to the peer") {
+TEST_CASE("The socket interface is that of the route to the peer") {
   const TemporaryFolder tree;
   write_machine(tree);
   const std::string root = tree.path().string();
-  CHECK(socket_interface_to("", root) == "eno1");
-  CHECK(socket_interface_to("192.168.7.9", root) == "ib0");
-  CHECK(socket_interface_to("10.1.2.3", root) == "eno1");
-  CHECK(socket_interface_to("127.0.0.1", root) == "eno1");
-  CHECK_THROWS_AS(socket_interface_to("n17", root), Error);
-  CHECK_THROWS_AS(socket_interface_to("1.2.3.4.5", root), Error);
+  CHECK(route_interface_from_proc("", root) == "eno1");
+  CHECK(route_interface_from_proc("192.168.7.9", root) == "ib0");
+  CHECK(route_interface_from_proc("10.1.2.3", root) == "eno1");
+  CHECK(route_interface_from_proc("127.0.0.1", root) == "eno1");
+  CHECK_THROWS_AS(route_interface_from_proc("n17", root), Error);
+  CHECK_THROWS_AS(route_interface_from_proc("1.2.3.4.5", root), Error);
 }
 
-TEST_CASE("Without a route the only real interface counts, and no bridge of a container tool") {
+TEST_CASE("Without a route, the only interface that no container tool created counts") {
   const TemporaryFolder tree;
   for (const char* name : {"lo", "docker0", "virbr0", "veth12ab", "eth7"}) {
     tree.write("sys/class/net/" + std::string(name) + "/operstate", "up\n");
   }
-  CHECK(socket_interface_to("", tree.path().string()) == "eth7");
+  CHECK(route_interface_from_proc("", tree.path().string()) == "eth7");
   tree.write("sys/class/net/eth8/operstate", "down\n");
-  CHECK(socket_interface_to("", tree.path().string()) == "eth7");
+  CHECK(route_interface_from_proc("", tree.path().string()) == "eth7");
   tree.write("sys/class/net/eth9/operstate", "up\n");
-  CHECK(socket_interface_to("", tree.path().string()).empty());
+  CHECK(route_interface_from_proc("", tree.path().string()).empty());
 }
 
-TEST_CASE("When descriptors run short the machine is not taken for a smaller one") {
+TEST_CASE("Without file descriptors, reading throws and does not return a smaller machine") {
   const TemporaryFolder tree;
   write_machine(tree);
   const std::string root = tree.path().string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL topology files of every kind: dumps of several versions and files made by hand. All synthetic.
+// Synthetic NCCL topology files: dumps of several versions and hand-written files.
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/topology/error.hpp"
@@ -30,8 +30,8 @@ std::string net(const std::string& name) {
 }  // namespace
 
 TEST_CASE(
-    "A GPU behind a switch inside the adapter is PXB from it, several hosts are one, the adapter's class is "
-    "odd") {
+    "A GPU behind a switch inside an adapter of unusual class is at distance PXB from it, and only the first "
+    "host is read") {
   const std::string host =
       pci("0008:01:00.0", "0x060400",
           pci("0008:03:00.0", "0x080100", net("rail0")) +
@@ -46,7 +46,7 @@ TEST_CASE(
   CHECK_THAT(node.notes.at(0), ContainsSubstring("several hosts"));
 }
 
-TEST_CASE("Display controllers of others are no GPUs, AMD's are noted") {
+TEST_CASE("Display controllers of other vendors are not GPUs, and AMD's are noted") {
   const Node node = read("<cpu numaid=\"0\" affinity=\"f\">" + pci("0000:01:00.0", "0x030000", "", "0x1a03") +
                          pci("0000:02:00.0", "0x030200", "", "0x10de") +
                          pci("0000:03:00.0", "0x038000", "", "0x1002") + "</cpu>");
@@ -55,7 +55,7 @@ TEST_CASE("Display controllers of others are no GPUs, AMD's are noted") {
   CHECK_THAT(node.notes.at(0), ContainsSubstring("1 AMD GPU left out"));
 }
 
-TEST_CASE("Interfaces of the socket transport are not RDMA, and fused ports are taken apart") {
+TEST_CASE("Interfaces of the socket transport are not RDMA, and merged ports are split") {
   const Node node = read("<cpu numaid=\"0\" affinity=\"f\">" + pci("0000:01:00.0", "0x020000", net("ens7")) +
                          pci("0000:02:00.0", "0x020700", net("mlx5_0+mlx5_1")) + "</cpu>");
   REQUIRE(node.nics.size() == 3);
@@ -65,7 +65,8 @@ TEST_CASE("Interfaces of the socket transport are not RDMA, and fused ports are 
   CHECK(node.nics[2].usable);
 }
 
-TEST_CASE("A domain without affinity lends cores from the nearest one, and memory stays on the GPU's") {
+TEST_CASE(
+    "If a domain has no affinity, cores come from the nearest one, and memory stays on the GPU's domain") {
   const Node node = read("<cpu numaid=\"0\" affinity=\"f\">" + pci("0000:01:00.0", "0x030200") +
                          "</cpu><cpu numaid=\"1\">" + pci("0000:81:00.0", "0x030200") + "</cpu>");
   CHECK(node.domains.at(1).cpus_hidden);
@@ -82,7 +83,7 @@ TEST_CASE("A domain without affinity lends cores from the nearest one, and memor
   CHECK(placement.tasks[1].reasons[0] == "2 cores on NUMA 0 (distance 20: the CPUs of 1 are not known)");
 }
 
-TEST_CASE("A file that does not say a NUMA domain leaves the live one") {
+TEST_CASE("If a file has no NUMA domain, the live one is kept") {
   const TemporaryFolder tree;
   write_machine(tree);
   const std::string file = tree.write("x.xml", "<system version=\"1\"><cpu numaid=\"-1\" affinity=\"ff\">" +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_live() on kernels and machines that tell things otherwise or wrongly, all synthetic.
+// read_live() on synthetic trees of kernels and machines with other formats or wrong data.
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/topology/read.hpp"
@@ -22,7 +22,7 @@ std::string cpus_by_domain(const Node& node) {
 
 }  // namespace
 
-TEST_CASE("A kernel that writes masks and has no list of CPUs online is read as well") {
+TEST_CASE("A kernel with masks and without a list of online CPUs is supported") {
   const TemporaryFolder tree;
   for (int cpu = 0; cpu < 6; ++cpu) {
     const std::string folder = cpus + "cpu" + std::to_string(cpu);
@@ -42,7 +42,7 @@ TEST_CASE("A kernel that writes masks and has no list of CPUs online is read as 
   CHECK_NOTHROW(place(node, {}));
 }
 
-TEST_CASE("CPUs that no domain claims do not stop a plan") {
+TEST_CASE("CPUs that no domain lists do not prevent a placement") {
   const TemporaryFolder tree;
   tree.write(cpus + "online", "0-3");
   tree.write(nodes + "online", "1");
@@ -54,11 +54,11 @@ TEST_CASE("CPUs that no domain claims do not stop a plan") {
   CHECK(place(node, request).tasks[1].cpus.to_list() == "2-3");
 }
 
-TEST_CASE("CPUs that several domains claim are on the one with the fewest CPUs, or the first") {
+TEST_CASE("CPUs that several domains list belong to the one with the fewest CPUs, or the first") {
   const TemporaryFolder tree;
   tree.write(cpus + "online", "0-7");
   tree.write(nodes + "online", "0-2");
-  tree.write(nodes + "node0/cpulist", "0-7");  // memory that all share
+  tree.write(nodes + "node0/cpulist", "0-7");  // memory that all CPUs share
   tree.write(nodes + "node1/cpulist", "0-3");
   tree.write(nodes + "node2/cpulist", "4-7");
   CHECK(cpus_by_domain(read_live(tree.path().string())) == "0: 1:0-3 2:4-7 ");
@@ -66,7 +66,7 @@ TEST_CASE("CPUs that several domains claim are on the one with the fewest CPUs, 
   CHECK(cpus_by_domain(read_live(tree.path().string())) == "0:0-7 1: 2: ");
 }
 
-TEST_CASE("A null character at the end of a copied file is no part of it") {
+TEST_CASE("A null character at the end of a copied file is ignored") {
   const TemporaryFolder tree;
   tree.write(cpus + "online", "0-3\n");
   tree.write(nodes + "online", "0-1\n");
@@ -100,7 +100,7 @@ TEST_CASE("A device whose local CPUs cover several domains, but not all, is near
 }
 
 TEST_CASE(
-    "Slingshot adapters are found in their own class, EFA among the RDMA devices, AMD's GPUs are noted") {
+    "Slingshot adapters are found in their own class, EFA in the RDMA devices, and AMD's GPUs are noted") {
   const TemporaryFolder tree;
   write_cpus(tree);
   write_device(tree, "pci0000:00", "", "0000:05:00.0", "1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An administrator's topology file over the live machine.
+// An administrator's topology file that overrides the live machine's locality.
 #include "catch.hpp"
 #include "machines.hpp"
 #include "placement/topology/read.hpp"
@@ -11,7 +11,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// A virtual machine: every device on a host bridge of its own, and no word about NUMA.
+/// A virtual machine: every device has a host bridge of its own and no NUMA domain.
 void write_virtual_machine(const TemporaryFolder& tree) {
   write_cpus(tree);
   int minor = 0;
@@ -54,7 +54,7 @@ TEST_CASE("A topology file gives a virtual machine the locality that its PCI tre
   CHECK(node.gpus[0].uuid == "GPU-0001");
   CHECK(node.gpus[1].domain == 0);
   CHECK(node.gpus[2].domain == -1);
-  CHECK(node.cores[0].cpus.to_list() == "0,4");  // the file knows nothing of hardware threads
+  CHECK(node.cores[0].cpus.to_list() == "0,4");  // hardware threads are not in the file
   Request request;
   request.gpus = {node.gpus[0].pci, node.gpus[1].pci};
   request.tasks = 2;
@@ -65,13 +65,13 @@ TEST_CASE("A topology file gives a virtual machine the locality that its PCI tre
   CHECK(placement.tasks[0].gpu_nic == Distance::pix);
   CHECK(placement.tasks[1].nics.at(0).name == "mlx5_ib0");
   CHECK_THAT(notes(node), ContainsSubstring("taken from " + file));
-  CHECK_THAT(notes(node), ContainsSubstring("does not name GPU 0003:00:00.0, NIC 0103:00:00.0: what"));
+  CHECK_THAT(notes(node), ContainsSubstring("does not name GPU 0003:00:00.0, NIC 0103:00:00.0: the live"));
   CHECK_THAT(notes(node), ContainsSubstring("names GPU 0009:00:00.0, not found"));
 }
 
-// As Amazon's file for g5.48xlarge (aws-ofi-nccl, topology/g5.48xl-topo.xml) is written.
+// Like Amazon's file for g5.48xlarge (aws-ofi-nccl, topology/g5.48xl-topo.xml).
 TEST_CASE(
-    "A topology file without affinities and classes gives the locality of whatever is at its addresses") {
+    "A topology file without affinities and classes gives the locality of the devices at its addresses") {
   const TemporaryFolder tree;
   write_virtual_machine(tree);
   const std::string root = tree.path().string();
@@ -89,7 +89,7 @@ TEST_CASE(
   CHECK(node.nics[1].domain == 1);
   CHECK(node.domains[0].cpus.to_list() == "0-1,4-5");
   CHECK_THAT(notes(node), ContainsSubstring("names device 0009:00:00.0, not found"));
-  // By itself it describes no machine; on this one the CPUs are known.
+  // Alone it does not describe a machine; this machine's CPUs are known.
   CHECK_THROWS_WITH(read_nccl_xml(file), ContainsSubstring("no <cpu> element with an affinity mask"));
   CHECK(read_topology_file(file, root).gpus.at(0).domain == 1);
   CHECK(read_topology_file(file, root).cpus() == node.cpus());
@@ -102,7 +102,7 @@ TEST_CASE(
                     ContainsSubstring("has no <cpu> element"));
 }
 
-TEST_CASE("A domain that the machine lacks is noted and not believed; the path still is") {
+TEST_CASE("A domain that the machine lacks is ignored and noted, but the path is used") {
   const TemporaryFolder tree;
   write_virtual_machine(tree);
   std::string changed = topology;
@@ -113,7 +113,7 @@ TEST_CASE("A domain that the machine lacks is noted and not believed; the path s
   CHECK_THAT(notes(node), ContainsSubstring("NUMA domains that this machine lacks: 7"));
 }
 
-TEST_CASE("Errors of a topology file are one line that names it") {
+TEST_CASE("Errors of a topology file name the file") {
   const TemporaryFolder tree;
   write_virtual_machine(tree);
   const std::string root = tree.path().string();
@@ -124,7 +124,7 @@ TEST_CASE("Errors of a topology file are one line that names it") {
                     ContainsSubstring("/nowhere.xml: cannot be read"));
   CHECK_THROWS_WITH(read("<topology/>"), ContainsSubstring("topology.xml: not an NCCL topology file"));
   CHECK_THROWS_WITH(read("<system><cpu"), ContainsSubstring("not a complete XML file"));
-  // Nested entities that would fill the memory: they are not expanded.
+  // Nested entities that would exhaust the memory are not expanded.
   std::string bomb = "<!DOCTYPE system [<!ENTITY a0 \"f\">";
   for (int i = 1; i < 40; ++i) {
     const std::string before = "&a" + std::to_string(i - 1) + ";";

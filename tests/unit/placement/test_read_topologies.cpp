@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real machines: what the README beside the files expects, and the plan for each.
+// Real machines: the facts of the README next to the files, and the plan for each.
 #include <cstdlib>
 #include <set>
 
@@ -98,7 +98,7 @@ TEST_CASE("Real topology files are read as documented") {
   }
 }
 
-TEST_CASE("Real machines: with few CPUs per task every core, all memory and the NIC are local") {
+TEST_CASE("On real machines, with one CPU per task all cores and memory are local") {
   const auto folder = real_topologies();
   if (!folder) return;
   for (const auto& expected : expectations()) {
@@ -116,7 +116,7 @@ TEST_CASE("Real machines: with few CPUs per task every core, all memory and the 
   }
 }
 
-TEST_CASE("Real machines: without a size asked for every task has equally many cores, all of them local") {
+TEST_CASE("On real machines, without a requested size every task has the same number of cores, all local") {
   const auto folder = real_topologies();
   if (!folder) return;
   for (const auto& expected : expectations()) {
@@ -131,7 +131,7 @@ TEST_CASE("Real machines: without a size asked for every task has equally many c
   }
 }
 
-TEST_CASE("Real machines: GPU and NIC under one switch find each other") {
+TEST_CASE("On real machines, a GPU and a NIC under one switch are assigned to the same task") {
   const auto folder = real_topologies();
   if (!folder) return;
   const auto names = [&](const char* file) {
@@ -158,7 +158,7 @@ TEST_CASE("Real machines: GPU and NIC under one switch find each other") {
                                                                            "NODE mlx5_3", "NODE mlx5_2"});
 }
 
-TEST_CASE("The same machine with and without NVML devices gives the same plan") {
+TEST_CASE("The same machine exported with and without NVML devices gives the same plan") {
   const auto folder = real_topologies();
   if (!folder) return;
   const auto with =
@@ -174,7 +174,7 @@ TEST_CASE("The same machine with and without NVML devices gives the same plan") 
   }
 }
 
-TEST_CASE("More GPUs than cores: every task gets one CPU of the right package") {
+TEST_CASE("With more GPUs than cores, every task gets one CPU of the right package") {
   const auto folder = real_topologies();
   if (!folder) return;
   const auto placement = one_task_per_gpu(read_hwloc_xml((*folder / "hwloc/nvidia-dgx2h.xml").string()));
@@ -186,7 +186,8 @@ TEST_CASE("More GPUs than cores: every task gets one CPU of the right package") 
   CHECK(placement.warnings.size() == 1);
 }
 
-TEST_CASE("POWER9 with GPU memory as NUMA domains, from a copy of its sysfs") {
+TEST_CASE(
+    "On POWER9 with GPU memory as NUMA domains (a copy of its sysfs), cores and memory are the processors'") {
   const auto folder = real_topologies();
   if (!folder) return;
   const TemporaryFolder unpacked;

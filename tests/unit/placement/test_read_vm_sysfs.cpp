@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_live() on what a real kernel says of 4 NUMA domains, 4 GPU stand-ins and 4 RDMA devices: captured in
-// the virtual machine of tests/lab-vm (docs/lab-vm.md). The GPUs' ids are false, their places are not.
+// read_live() on a real kernel's sysfs with 4 NUMA domains, 4 fake GPUs and 4 RDMA devices, captured in the
+// virtual machine of tests/lab-vm (docs/lab-vm.md). The GPUs' ids are fake, their positions are real.
 #include <cstdlib>
 
 #include "catch.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 const std::string tree = MUSTER_VM_SYSFS;
 
-// hwloc reads the same tree as an independent witness; it takes the root from its environment.
+// Reads the same tree with hwloc for comparison; hwloc takes the root from the environment.
 Node read_by_hwloc() {
   setenv("HWLOC_FSROOT", tree.c_str(), 1);
   setenv("HWLOC_THISSYSTEM", "0", 1);
@@ -67,7 +67,7 @@ TEST_CASE("hwloc reads the virtual machine's sysfs as read_live() does") {
     CHECK(theirs.domains[i].distances == ours.domains[i].distances);
 }
 
-TEST_CASE("Placement on the virtual machine is what its tests saw the plugin do") {
+TEST_CASE("The placement on the virtual machine equals the plugin's in the virtual machine's tests") {
   const Node node = read_live(tree);
   Request request;
   request.tasks = 4;

@@ -32,21 +32,21 @@ Placement plan(const Node& node) {
 
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
 }
 
-/// The report of a node `index` of alike nodes with two tasks each.
-NodeReport report_of(int index, const Node& node = machine()) {
+/// The report of node `index` of several equal nodes with two tasks each.
+NodeReport make_report(int index, const Node& node = machine()) {
   NodeReport report = node_report(node, plan(node), {2 * index, 2 * index + 1}, 0.25 * (index + 1));
   report.host = "n" + std::to_string(index);
   return report;
 }
 
-int count_of(const std::string& text, const std::string& part) {
+int count_occurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
@@ -54,8 +54,8 @@ int count_of(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("The table's entries stand below their titles") {
-  const auto lines = lines_of(report_table(node_report(machine(), plan(machine())), false));
+TEST_CASE("The table's entries are aligned with their titles") {
+  const auto lines = split_lines(report_table(node_report(machine(), plan(machine())), false));
   REQUIRE(lines.size() == 4);
   CHECK(lines[3] == "legend: PIX one PCI switch, NODE one NUMA domain, SYS between NUMA domains");
   for (const char* title : {"GPU", "CPUs", "memory", "NIC", "GPU-CPU", "GPU-NIC"}) {
@@ -73,18 +73,18 @@ TEST_CASE("The table's entries stand below their titles") {
                            Catch::Matchers::ContainsSubstring("NODE") && Catch::Matchers::EndsWith("PIX"));
 }
 
-TEST_CASE("The reasons come only when asked for, once for tasks with the same ones") {
+TEST_CASE("Reasons are printed only on request, and once for tasks with the same ones") {
   NodeReport report = node_report(machine(), plan(machine()));
   report.rows[0].reasons = {"because", "mlx5_0 PIX from the GPU", "both"};
   report.rows[1].reasons = {"because", "mlx5_1 PIX from the GPU", "also here", "both"};
-  CHECK(count_of(report_table(report, false), "because") == 0);
+  CHECK(count_occurrences(report_table(report, false), "because") == 0);
   CHECK(
       report_table(report, true)
           .ends_with("ranks 0-1: because\nrank 0: mlx5_0 PIX from the GPU\nrank 1: mlx5_1 PIX from the GPU\n"
                      "ranks 0-1: both\nrank 1: also here\n"));
 }
 
-TEST_CASE("NICs that are left out are named with the reason, and warnings with the host") {
+TEST_CASE("NICs that are left out are listed with the reason, and warnings with the host") {
   Node node = machine();
   add_nic(node, "mlx5_7", 1, 0x30, 0x10);
   node.nics.back().usable = false;
@@ -93,14 +93,14 @@ TEST_CASE("NICs that are left out are named with the reason, and warnings with t
   placement.warnings = {"too few"};
   node.host = "n1";
   const auto text = report_table(node_report(node, placement), false);
-  CHECK(count_of(text, "left out: NIC mlx5_7:1: port is not active\n") == 1);
+  CHECK(count_occurrences(text, "left out: NIC mlx5_7:1: port is not active\n") == 1);
   CHECK(text.ends_with("muster: n1: too few\n"));
 }
 
 TEST_CASE("Nodes with the same placement are one block of a step's report, in any order of arrival") {
-  const std::vector<NodeReport> reports = {report_of(2), report_of(0), report_of(1)};
+  const std::vector<NodeReport> reports = {make_report(2), make_report(0), make_report(1)};
   const auto text = merge_reports(reports, 3, false);
-  const auto lines = lines_of(text);
+  const auto lines = split_lines(text);
   REQUIRE(lines.size() == 5);
   CHECK_THAT(lines[0], Catch::Matchers::ContainsSubstring("6 tasks on 3 nodes, planned in 0.8 ms"));
   CHECK(lines[1] == "n[0-2]: 3 nodes alike, ranks 0-5");
@@ -109,56 +109,56 @@ TEST_CASE("Nodes with the same placement are one block of a step's report, in an
   CHECK(merge_reports({reports[1], reports[2], reports[0]}, 3, false) == text);
 }
 
-TEST_CASE("A node that differs has a block of its own, and what each node warns of names it") {
-  std::vector<NodeReport> reports = {report_of(0), report_of(1), report_of(2)};
+TEST_CASE("A node that differs has a block of its own, and warnings and notes name their nodes") {
+  std::vector<NodeReport> reports = {make_report(0), make_report(1), make_report(2)};
   reports[1].rows[1].cpus = "0";
   reports[0].warnings = reports[2].warnings = {"odd"};
   reports[0].notes = reports[1].notes = {"2 of 8 cores idle"};
   const auto text = merge_reports(reports, 3, false);
-  CHECK(count_of(text, "n[0,2]: 2 nodes alike, ranks 0-1,4-5\n") == 1);
-  CHECK(count_of(text, "n1: ranks 2-3\n") == 1);
+  CHECK(count_occurrences(text, "n[0,2]: 2 nodes alike, ranks 0-1,4-5\n") == 1);
+  CHECK(count_occurrences(text, "n1: ranks 2-3\n") == 1);
   CHECK(text.find("n[0,2]") < text.find("n1:"));
-  CHECK(count_of(text, "muster: n[0,2]: odd\n") == 1);
-  CHECK(count_of(text, "note: n[0-1]: 2 of 8 cores idle\n") == 1);
+  CHECK(count_occurrences(text, "muster: n[0,2]: odd\n") == 1);
+  CHECK(count_occurrences(text, "note: n[0-1]: 2 of 8 cores idle\n") == 1);
   for (const auto& change : std::vector<void (*)(ReportRow&)>{
            [](ReportRow& row) { row.gpus = {"0000:99:00.0"}; }, [](ReportRow& row) { row.memory = {7}; },
            [](ReportRow& row) { row.nics = {"other:1"}; }}) {
-    auto changed = report_of(1);
+    auto changed = make_report(1);
     change(changed.rows[0]);
-    CHECK(count_of(merge_reports({report_of(0), changed}, 2, false), "alike") == 0);
+    CHECK(count_occurrences(merge_reports({make_report(0), changed}, 2, false), "alike") == 0);
   }
 }
 
-TEST_CASE("Nodes that are alike but for the reasons are apart when the reasons are shown") {
-  auto other = report_of(1);
+TEST_CASE("Nodes that differ only in their reasons are one block unless the reasons are shown") {
+  auto other = make_report(1);
   other.rows[0].reasons = {"another"};
-  CHECK(count_of(merge_reports({report_of(0), other}, 2, false), "alike") == 1);
-  const auto explained = merge_reports({report_of(0), other}, 2, true);
-  CHECK(count_of(explained, "alike") == 0);
-  CHECK(count_of(explained, "another") == 1);
+  CHECK(count_occurrences(merge_reports({make_report(0), other}, 2, false), "alike") == 1);
+  const auto explained = merge_reports({make_report(0), other}, 2, true);
+  CHECK(count_occurrences(explained, "alike") == 0);
+  CHECK(count_occurrences(explained, "another") == 1);
 }
 
-TEST_CASE("A step's report says how many nodes it lacks, and keeps many ranks short") {
+TEST_CASE("A step's report counts missing nodes, and shortens long lists of ranks") {
   std::vector<NodeReport> reports;
-  for (int i = 0; i < 16; ++i) reports.push_back(report_of(i));
+  for (int i = 0; i < 16; ++i) reports.push_back(make_report(i));
   const auto text = merge_reports(reports, 18, false);
-  CHECK(count_of(text, "2 nodes of the step did not report here in time") == 1);
-  CHECK(count_of(text, "n[0-15]: 16 nodes alike, ranks 0-31\n") == 1);
-  CHECK(count_of(text, "0,2,...,30") == 1);
-  NodeReport single = report_of(0);
+  CHECK(count_occurrences(text, "2 nodes of the step did not report here in time") == 1);
+  CHECK(count_occurrences(text, "n[0-15]: 16 nodes alike, ranks 0-31\n") == 1);
+  CHECK(count_occurrences(text, "0,2,...,30") == 1);
+  NodeReport single = make_report(0);
   single.rows.resize(1);
-  CHECK(count_of(merge_reports({single}, 1, false), "n0: rank 0\n") == 1);
+  CHECK(count_occurrences(merge_reports({single}, 1, false), "n0: rank 0\n") == 1);
 }
 
-TEST_CASE("A node's report survives its way to srun, and nonsense is refused") {
-  auto report = report_of(3);
+TEST_CASE("A node's report can be serialized and parsed, and invalid text is refused") {
+  auto report = make_report(3);
   report.left_out = {"mlx5_9:1: \"down\""};
   const auto back = read_node_report(write_node_report(report));
   CHECK(merge_reports({back}, 1, true) == merge_reports({report}, 1, true));
   CHECK(back.left_out == report.left_out);
   for (const char* text : {"", "{}", "[]", "{\"host\":1}", "\xff"})
     CHECK_THROWS_AS(read_node_report(text), Error);
-  // A rank that no int holds.
+  // A rank outside int.
   for (const char* rank : {"8e41", "2147483648", "-2147483649", "18446744073709551615", "\"3\""}) {
     auto text = write_node_report(report);
     auto const at = text.find("\"rank\":") + 7;
@@ -167,7 +167,7 @@ TEST_CASE("A node's report survives its way to srun, and nonsense is refused") {
   }
 }
 
-TEST_CASE("Lists of hosts and numbers are as Slurm writes them") {
+TEST_CASE("Lists of hosts and numbers have Slurm's notation") {
   const auto [hosts, list] = GENERATE(table<std::vector<std::string>, std::string>({
       {std::vector<std::string>{}, ""},
       {{"n1"}, "n1"},
@@ -184,7 +184,7 @@ TEST_CASE("Lists of hosts and numbers are as Slurm writes them") {
   CHECK(number_list({3, 0, 1, 2, 8, 1}) == "0-3,8");
 }
 
-TEST_CASE("The JSON has the documented shape") {
+TEST_CASE("The JSON has the documented fields") {
   const Node node = machine();
   const auto json = nlohmann::json::parse(report_json(node, plan(node), {{{"A", "1", "because"}}}));
   CHECK(json.at("schema") == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The picture of a node as a document: valid, nothing clipped, no text on another.
+// The picture of a node as a document: it is valid, nothing is clipped, and no text overlaps another.
 #include <map>
 #include <pugixml.hpp>
 
@@ -19,14 +19,15 @@ struct Line {
   Box box;
 };
 
-double size_of(const std::string& style) {
+double font_size(const std::string& style) {
   static const std::map<std::string, double> sizes = {
       {"title", 20},  {"subtitle", 12}, {"note", 12}, {"heading", 12}, {"small", 10},
       {"device", 11}, {"label", 10},    {"cell", 12}, {"cpu", 7},      {"task", 9}};
   return sizes.at(style);
 }
 
-/// A picture, checked: parsed by another library, everything inside the page, texts apart from each other.
+/// Draws a picture and checks it: another library parses it, everything is on the page, and texts do not
+/// overlap.
 struct Picture {
   explicit Picture(const Node& node, const Request& request) {
     const std::string svg = report_svg(node, place(node, request));
@@ -47,7 +48,7 @@ struct Picture {
   }
 
   void add(const pugi::xml_node& text) {
-    const double size = size_of(text.attribute("class").as_string());
+    const double size = font_size(text.attribute("class").as_string());
     const double width = text_width(text.child_value(), size);
     const std::string anchor = text.attribute("text-anchor").as_string("start");
     const double shift = anchor == "end" ? width : anchor == "middle" ? width / 2 : 0;
@@ -84,7 +85,7 @@ struct Picture {
   std::vector<Line> lines;
 };
 
-Request all_of(const Node& node, int tasks) {
+Request request_all_gpus(const Node& node, int tasks) {
   Request request;
   request.tasks = tasks;
   request.gpus = addresses(node);
@@ -99,7 +100,7 @@ TEST_CASE("The picture has every CPU, GPU and NIC, each with its task") {
     add_gpu(node, i, 0x10 + 0x20 * i);
     add_nic(node, "mlx5_" + std::to_string(i), i, 0x11 + 0x20 * i, 0x10 + 0x20 * i);
   }
-  const Picture picture(node, all_of(node, 4));
+  const Picture picture(node, request_all_gpus(node, 4));
   for (const auto& gpu : node.gpus)
     CHECK(picture.count(gpu.pci.to_string()) == 2);  // in the picture and the table
   for (const auto& nic : node.nics) CHECK(picture.count(nic.label() + ":1") == 2);
@@ -112,7 +113,7 @@ TEST_CASE("The picture has every CPU, GPU and NIC, each with its task") {
   CHECK(picture.count("NUMA 3") == 2);  // its box, and the memory of task 3
 }
 
-TEST_CASE("Pictures of small and of large machines are neither clipped nor muddled") {
+TEST_CASE("Pictures of small and large machines are not clipped, and their texts do not overlap") {
   const auto [packages, domains, cores, threads, gpus] = GENERATE(table<int, int, int, int, int>({
       {1, 1, 2, 1, 0},
       {1, 1, 1, 1, 1},
@@ -131,14 +132,14 @@ TEST_CASE("Pictures of small and of large machines are neither clipped nor muddl
       add_nic(node, "mlx5_" + std::to_string(i), (i + 1) % (packages * domains), 0x05 + 0x08 * i);
   }
   for (const bool all_threads : {false, true}) {
-    Request request = all_of(node, std::max(1, gpus));
+    Request request = request_all_gpus(node, std::max(1, gpus));
     request.hardware_threads = all_threads;
     const Picture picture(node, request);
     CHECK(picture.page.width < 1800);
   }
 }
 
-TEST_CASE("Memory-only domains and devices of unknown locality have a place") {
+TEST_CASE("Memory-only domains and devices of unknown locality are drawn") {
   Node node = make_node({1, 1, 4, 1});
   add_gpu(node, 0, 0x10);
   add_gpu(node, -1, 0x20);
@@ -150,19 +151,19 @@ TEST_CASE("Memory-only domains and devices of unknown locality have a place") {
     node.domains.push_back(domain);
   }
   finish(node);
-  const Picture picture(node, all_of(node, 2));
+  const Picture picture(node, request_all_gpus(node, 2));
   CHECK(picture.count("NUMA 31: 16 GiB") == 1);
   CHECK(picture.count("NUMA 32: GPU memory") == 1);
   CHECK(picture.count("locality unknown") == 1);
 }
 
-TEST_CASE("Names from outside stay text") {
+TEST_CASE("Names from outside are escaped") {
   Node node = make_node({1, 1, 2, 1});
   add_gpu(node, 0, 0x10);
   node.gpus[0].model = "\"]]><script>&'\xff\x01";
   node.host = "<n&1>";
   node.source = "/tmp/--><x>.xml";
-  const Picture picture(node, all_of(node, 1));
+  const Picture picture(node, request_all_gpus(node, 1));
   CHECK(picture.count("1 task on <n&1>") == 1);
   CHECK(picture.document.select_nodes("//script").empty());
   CHECK(xml_text("a\x01\xff\xc0\x80\xed\xa0\x80z") ==
@@ -170,10 +171,10 @@ TEST_CASE("Names from outside stay text") {
   CHECK(xml_text("\xe2\x80\xa6") == "\xe2\x80\xa6");
 }
 
-TEST_CASE("A task's look is its own up to the 28th, by pattern where the colour comes again") {
-  std::map<std::string, int> looks;
-  for (int task = 0; task < 28; ++task) ++looks[task_fill(task)];
-  CHECK(looks.size() == 28);
+TEST_CASE("The first 28 tasks have different fills; repeated colours have a pattern") {
+  std::map<std::string, int> styles;
+  for (int task = 0; task < 28; ++task) ++styles[task_fill(task)];
+  CHECK(styles.size() == 28);
   CHECK(task_colour(0) == task_colour(7));
   const std::string definitions = "<d>" + pattern_definitions(100) + "</d>";
   pugi::xml_document document;
@@ -182,10 +183,10 @@ TEST_CASE("A task's look is its own up to the 28th, by pattern where the colour 
     CHECK(document.select_nodes(("//pattern[@id='task-" + std::to_string(task) + "']").c_str()).size() == 1);
 }
 
-TEST_CASE("CPUs that several tasks share show how many") {
+TEST_CASE("CPUs that several tasks share show the number of tasks") {
   Node node = make_node({1, 1, 1, 1});
   add_gpu(node, 0, 0x10);
   add_gpu(node, 0, 0x20);
-  const Picture picture(node, all_of(node, 2));
+  const Picture picture(node, request_all_gpus(node, 2));
   CHECK(picture.count("x2") == 1);
 }

@@ -19,21 +19,21 @@ void write_bootable_machine(const TemporaryFolder& tree) {
   write_machine(tree);
   tree.write("proc/sys/kernel/random/boot_id", here.boot + "\n");
   tree.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15\n");
-  // The GPU that the tree leaves unnamed, as the driver does before its first use.
+  // write_machine() gives this GPU no UUID, like the driver before a GPU's first use.
   write_gpu(tree, "0000:81:00.0", "GPU-bbbb", 0);
 }
 
-std::string record_of_made_up_machine() {
+std::string synthetic_snapshot() {
   const TemporaryFolder tree;
   write_bootable_machine(tree);
-  Node node = read_stable(tree.path().string());
+  Node node = read_static(tree.path().string());
   node.source = "live";
-  return write_record(node, here);
+  return write_snapshot(node, here);
 }
 
-std::string body_of(const std::string& record) { return record.substr(record.find('\n') + 1); }
+std::string snapshot_body(const std::string& snapshot) { return snapshot.substr(snapshot.find('\n') + 1); }
 
-/// Whatever came out of damaged JSON must be a node that can be placed on.
+/// A node that was read from damaged JSON must still be usable for place().
 void use(std::optional<Node> node) {
   if (!node) return;
   finish(*node);
@@ -44,7 +44,7 @@ void use(std::optional<Node> node) {
 
 }  // namespace
 
-TEST_CASE("A record gives back the node that it was made of") {
+TEST_CASE("A snapshot restores its node") {
   std::mt19937 random(20261120);
   for (int machine = 0; machine < 200; ++machine) {
     Node node = random_node(random);
@@ -55,10 +55,10 @@ TEST_CASE("A record gives back the node that it was made of") {
     }
     node.notes.push_back("a note");
     finish(node);
-    const std::string record = write_record(node, here);
-    auto again = read_record(record, here);
+    const std::string snapshot = write_snapshot(node, here);
+    auto again = read_snapshot(snapshot, here);
     REQUIRE(again);
-    CHECK(write_record(*again, here) == record);
+    CHECK(write_snapshot(*again, here) == snapshot);
     CHECK(again->cores.size() == node.cores.size());
     CHECK(again->domains.size() == node.domains.size());
     CHECK(again->gpus.size() == node.gpus.size());
@@ -66,34 +66,34 @@ TEST_CASE("A record gives back the node that it was made of") {
   }
 }
 
-TEST_CASE("A record of any other length or with any other byte is refused") {
-  const std::string record = record_of_made_up_machine();
-  REQUIRE(read_record(record, here));
-  REQUIRE(record.size() > 500);
+TEST_CASE("A snapshot that is truncated, extended or has a changed byte is refused") {
+  const std::string snapshot = synthetic_snapshot();
+  REQUIRE(read_snapshot(snapshot, here));
+  REQUIRE(snapshot.size() > 500);
   int accepted = 0;
-  for (std::size_t length = 0; length < record.size(); ++length)
-    accepted += read_record(std::string_view(record).substr(0, length), here).has_value();
+  for (std::size_t length = 0; length < snapshot.size(); ++length)
+    accepted += read_snapshot(std::string_view(snapshot).substr(0, length), here).has_value();
   CHECK(accepted == 0);
-  for (std::size_t at = 0; at < record.size(); ++at) {
+  for (std::size_t at = 0; at < snapshot.size(); ++at) {
     for (const int change : {0x01, 0x20, 0x80}) {
-      std::string damaged = record;
+      std::string damaged = snapshot;
       damaged[at] = static_cast<char>(damaged[at] ^ change);
-      accepted += read_record(damaged, here).has_value();
+      accepted += read_snapshot(damaged, here).has_value();
     }
   }
   CHECK(accepted == 0);
-  CHECK_FALSE(read_record(record + "\n", here));
-  CHECK_FALSE(read_record(record + record, here));
+  CHECK_FALSE(read_snapshot(snapshot + "\n", here));
+  CHECK_FALSE(read_snapshot(snapshot + snapshot, here));
 }
 
-TEST_CASE("A record holds for its boot and its hardware only") {
-  const std::string record = record_of_made_up_machine();
-  CHECK_FALSE(read_record(record, {"another boot", here.inventory}));
-  CHECK_FALSE(read_record(record, {here.boot, here.inventory + 1}));
-  CHECK_FALSE(read_record(record, {"", here.inventory}));
+TEST_CASE("A snapshot is valid only for its boot and its hardware") {
+  const std::string snapshot = synthetic_snapshot();
+  CHECK_FALSE(read_snapshot(snapshot, {"another boot", here.inventory}));
+  CHECK_FALSE(read_snapshot(snapshot, {here.boot, here.inventory + 1}));
+  CHECK_FALSE(read_snapshot(snapshot, {"", here.inventory}));
 }
 
-TEST_CASE("What must stay the same is in the identity, and what may change is not") {
+TEST_CASE("The identity covers the static half of a node, and not the dynamic half") {
   const TemporaryFolder tree;
   write_bootable_machine(tree);
   const std::string root = tree.path().string();
@@ -117,7 +117,7 @@ TEST_CASE("What must stay the same is in the identity, and what may change is no
   CHECK(changes("sys/bus/pci/devices/0000:ff:00.0/vendor", "0x10de\n"));
   CHECK(changes("proc/driver/nvidia/version", "NVRM version: 560.28.03\n"));
   CHECK(changes("proc/driver/nvidia/gpus/0000:e1:00.0/information", "Device Minor: 3\n"));
-  // Taken from the driver and given back to it: the same name, perhaps another minor number.
+  // The GPU was detached and attached again: the same name, perhaps another minor number.
   const auto gpu = tree.path() / "proc/driver/nvidia/gpus/0000:81:00.0";
   const NodeIdentity before = read_identity(root);
   std::filesystem::rename(gpu, tree.path() / "away");
@@ -125,26 +125,26 @@ TEST_CASE("What must stay the same is in the identity, and what may change is no
   CHECK(read_identity(root) != before);
 }
 
-TEST_CASE("A node without boot id, or with a GPU that the driver has not named yet, is not kept") {
+TEST_CASE("A node without boot id, or with a GPU whose UUID the driver does not know yet, gets no snapshot") {
   Node node = make_node({});
-  CHECK(write_record(node, {"", 1}).empty());
+  CHECK(write_snapshot(node, {"", 1}).empty());
   add_gpu(node, 0, 3);
-  node.gpus.front().minor = -1;  // found on the PCI bus: there is no driver, and nothing more to come
-  CHECK_FALSE(write_record(node, here).empty());
+  node.gpus.front().minor = -1;  // found on the PCI bus: without a driver, the UUID stays unknown
+  CHECK_FALSE(write_snapshot(node, here).empty());
   node.gpus.front().minor = 0;
   node.gpus.front().uuid.clear();
-  CHECK(write_record(node, here).empty());
+  CHECK(write_snapshot(node, here).empty());
 }
 
-TEST_CASE("A name that is not UTF-8 costs the record and nothing else") {
+TEST_CASE("A node with a name that is not UTF-8 gets no snapshot, and nothing throws") {
   Node node = make_node({});
   node.notes.emplace_back("\xff\xfe");
-  CHECK(write_record(node, here).empty());
+  CHECK(write_snapshot(node, here).empty());
 }
 
-TEST_CASE("JSON that is none of ours is refused, however right its checksum") {
-  const std::string body = body_of(record_of_made_up_machine());
-  REQUIRE(read_record_body(body, here));
+TEST_CASE("JSON with invalid content is refused even if its checksum is right") {
+  const std::string body = snapshot_body(synthetic_snapshot());
+  REQUIRE(read_snapshot_body(body, here));
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string changed = body;
     const auto at = changed.find(from);
@@ -157,7 +157,7 @@ TEST_CASE("JSON that is none of ours is refused, however right its checksum") {
            std::pair("\"schema\":1", "\"schema\":\"1\""),
            std::pair("\"cores\":[", "\"cores\":[[0,0,\"\"],"),    // a core without CPUs
            std::pair("\"cores\":[", "\"cores\":[[0,0,\"0\"],"),   // a CPU twice
-           std::pair("\"cores\":[", "\"cores\":[[0,7,\"77\"],"),  // a domain that is not there
+           std::pair("\"cores\":[", "\"cores\":[[0,7,\"77\"],"),  // a domain that does not exist
            std::pair("\"cores\":[", "\"cores\":[[0,0],"),
            std::pair("\"cores\":[", "\"cores\":[[0,0,\"65536\"],"),
            std::pair("\"cores\":[", "\"cores\":[[0,99999999999,\"77\"],"),
@@ -170,15 +170,15 @@ TEST_CASE("JSON that is none of ours is refused, however right its checksum") {
            std::pair("\"notes\":[", "\"notes\":[1,"),
        }) {
     INFO(from << " -> " << to);
-    CHECK_FALSE(read_record_body(with(from, to), here));
+    CHECK_FALSE(read_snapshot_body(with(from, to), here));
   }
   for (const std::string text : {"", "null", "[]", "{}", "1e999", "\xff"})
-    CHECK_FALSE(read_record_body(text, here));
-  CHECK_FALSE(read_record_body(std::string(1 << 20, '['), here));
+    CHECK_FALSE(read_snapshot_body(text, here));
+  CHECK_FALSE(read_snapshot_body(std::string(1 << 20, '['), here));
 }
 
-TEST_CASE("Random damage and random bytes end in nothing or in a node that can be used") {
-  const std::string body = body_of(record_of_made_up_machine());
+TEST_CASE("Random damage gives no node or a usable one, and random bytes give none") {
+  const std::string body = snapshot_body(synthetic_snapshot());
   std::mt19937 random(7);
   const auto below = [&](std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
@@ -198,12 +198,12 @@ TEST_CASE("Random damage and random bytes end in nothing or in a node that can b
           damaged.erase(at, below(8) + 1);
       }
     }
-    use(read_record_body(damaged, here));
+    use(read_snapshot_body(damaged, here));
   }
   for (int run = 0; run < 1000; ++run) {
     std::string bytes(below(2000), '\0');
     for (auto& byte : bytes) byte = static_cast<char>(below(256));
-    CHECK_FALSE(read_record(bytes, here));
-    CHECK_FALSE(read_record_body(bytes, here));
+    CHECK_FALSE(read_snapshot(bytes, here));
+    CHECK_FALSE(read_snapshot_body(bytes, here));
   }
 }

@@ -51,7 +51,7 @@ void write_nic(const TemporaryFolder& tree, const std::string& name, const std::
 
 namespace {
 
-/// 10 from itself, 40 between processors, 80 and 120 between a processor and a GPU, 160 between GPUs.
+/// 10 within a domain, 40 between processors, 80 or 120 between a processor and a GPU, 160 between GPUs.
 int grace_distance(const Grace& grace, int from, int to) {
   if (from == to) return 10;
   if (!grace.distances) return 20;

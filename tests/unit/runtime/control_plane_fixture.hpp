@@ -11,12 +11,13 @@
 
 #include "control_plane/control_plane.hpp"
 
-/// Several ranks' control planes in one process, connected over loopback. Every rank is its own "host".
-struct Star {
+/// Control planes of several ranks in one process, connected over loopback. By default every rank is its own
+/// host.
+struct ControlPlaneFixture {
   using ControlPlane = muster::control::ControlPlane;
   using Key = muster::control::Key;
 
-  static std::vector<muster::Hello> roster_of(int ranks) {
+  static std::vector<muster::Hello> make_roster(int ranks) {
     std::vector<muster::Hello> roster;
     for (int r = 0; r < ranks; ++r) {
       muster::Hello hello;
@@ -29,27 +30,29 @@ struct Star {
     return roster;
   }
 
-  explicit Star(int ranks, int connected, std::vector<int> leader_of = {},
-                std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(10),
-                std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0})
-      : options{roster_of(ranks), std::move(leader_of), heartbeat_timeout, stall_warning},
+  explicit ControlPlaneFixture(int ranks, int connected, std::vector<int> host_leaders = {},
+                               std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(10),
+                               std::chrono::milliseconds stall_warning = std::chrono::milliseconds{0})
+      : options{make_roster(ranks), std::move(host_leaders), heartbeat_timeout, stall_warning},
         key(muster::control::random_key()) {
     planes.push_back(ControlPlane::listen(key));
-    planes[0]->lead(options);
-    for (int r = 1; r < connected; ++r) planes.push_back(follow(r, key));
+    planes[0]->start_coordinator(options);
+    for (int r = 1; r < connected; ++r) planes.push_back(connect(r, key));
     if (connected == ranks) {
-      on_each([](int, ControlPlane& plane) { plane.barrier("join", std::chrono::seconds(20)); });
+      run_on_all([](int, ControlPlane& plane) { plane.barrier("join", std::chrono::seconds(20)); });
     }
   }
-  explicit Star(int ranks) : Star(ranks, ranks) {}
+  explicit ControlPlaneFixture(int ranks) : ControlPlaneFixture(ranks, ranks) {}
 
-  std::shared_ptr<ControlPlane> follow(int rank, const Key& with,
-                                std::chrono::milliseconds deadline = std::chrono::seconds(20)) const {
-    return ControlPlane::follow(rank, options, {"127.0.0.1"}, planes[0]->port(), with, muster::Deadline(deadline));
+  std::shared_ptr<ControlPlane> connect(int rank, const Key& with,
+                                        std::chrono::milliseconds deadline = std::chrono::seconds(20)) const {
+    return ControlPlane::connect(rank, options, {"127.0.0.1"}, planes[0]->port(), with,
+                                 muster::Deadline(deadline));
   }
 
-  /// Runs `call` for each connected rank at once; what each threw, or nothing.
-  std::vector<std::optional<muster::Error>> on_each(const std::function<void(int rank, ControlPlane& plane)>& call) {
+  /// Runs `call` for each connected rank at the same time. Returns the error that each threw, or nothing.
+  std::vector<std::optional<muster::Error>> run_on_all(
+      const std::function<void(int rank, ControlPlane& plane)>& call) {
     std::vector<std::optional<muster::Error>> thrown(planes.size());
     std::vector<std::thread> threads;
     for (std::size_t r = 0; r < planes.size(); ++r) {

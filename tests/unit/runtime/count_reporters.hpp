@@ -8,13 +8,13 @@
 #include "catch.hpp"
 #include "muster/error.hpp"
 
-// How many of the errors are to be said, and that all have one text.
-inline int speakers(const std::vector<std::optional<muster::Error>>& thrown) {
+// Counts the errors that are to be printed, and checks that all have the same text.
+inline int count_reporters(const std::vector<std::optional<muster::Error>>& thrown) {
   int count = 0;
   std::string text;
   for (const auto& error : thrown) {
     if (!error) continue;
-    // What rank 0 did last each knows from its own connection to it.
+    // Each rank learns rank 0's last call from its own connection, so that part may differ.
     std::string const what = error->what();
     auto const same = what.substr(0, what.find(", while "));
     if (text.empty()) text = same;

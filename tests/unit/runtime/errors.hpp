@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests ask of errors.
+// Catches errors in tests.
 #pragma once
 
 #include "catch.hpp"
 #include "has.hpp"
 #include "muster/error.hpp"
 
-/// What `call` throws; a failed test when it throws no Error.
+/// The Error that `call` throws; fails the test if there is none.
 template <typename Call>
-muster::Error error_of(Call call) {
+muster::Error catch_error(Call call) {
   try {
     call();
   } catch (const muster::Error& error) {
@@ -19,6 +19,6 @@ muster::Error error_of(Call call) {
 }
 
 template <typename Call>
-muster::ErrorCode fault_of(Call call) {
-  return error_of(call).code();
+muster::ErrorCode catch_error_code(Call call) {
+  return catch_error(call).code();
 }

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job in which something goes wrong on the last rank: failing_ranks WHAT [doubles]. The other ranks print
-// one line in all, which the tests look for, and end with the error's exit code. With "doubles" on GPUs, test
-// doubles of CUDA and NCCL; then each rank that is not killed says so, too, unless its communicators were
-// aborted at once.
+// A job that fails on the last rank: failing_ranks WHAT [doubles]. The other ranks print one line in all,
+// which the tests check, and end with the error's exit code. With "doubles" the job runs on fakes of CUDA and
+// NCCL; then a rank that is not killed prints a second line if its communicators were not aborted at once.
 //   absent       never joins
 //   killed       is killed after the first all-reduce
 //   leaves       ends with exit code 0, connected
-//   elsewhere    does not enter an all-reduce that the others wait in
-//   apart        waits in an all-reduce while the others are in a barrier of the control plane
-//   throws       ends through an exception of its own
-//   forgets      nobody calls leave()
-//   device       every rank asks for the placed GPU
+//   elsewhere    does not enter an all-reduce that the other ranks wait in
+//   apart        waits in an all-reduce while the other ranks are in a barrier of the control plane
+//   throws       ends with an exception of its own
+//   forgets      no rank calls leave()
+//   device       every rank requests the placed GPU
 //   again        joins, leaves and joins again, which is refused
 //   lonely       rank 0 waits for a message that the last rank does not send
-//   init_killed  is killed inside MPI_Init, init_hangs: stays there; split_killed and split_hangs: inside
+//   init_killed  is killed inside MPI_Init; init_hangs: hangs there; split_killed and split_hangs: inside
 //                MPI_Comm_split; finalize_hangs: inside MPI_Finalize
-//   reducing     is killed while gradients are reduced beside the program; unready: stays away there;
-//                abandons: gives up the job there
-//   threads_missing  its MPI does not have the threads that are needed
+//   reducing     is killed while gradients are reduced in the background; unready: stops calling ready();
+//                abandons: aborts the job there
+//   threads_missing  its MPI does not have the required thread support
 #include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -37,7 +36,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool am_last() {
+bool is_last_rank() {
   for (const char* names : {"OMPI_COMM_WORLD", "SLURM"}) {
     std::string const prefix = names;
     const char* const rank = std::getenv((prefix == "SLURM" ? "SLURM_PROCID" : "OMPI_COMM_WORLD_RANK"));
@@ -54,7 +53,7 @@ void all_reduce(muster::Communicator& world) {
   if (values[0] != static_cast<float>(world.size())) std::abort();
 }
 
-// Steps of a backward pass with nothing to compute; the last rank fails in the middle of one.
+// Backward passes that compute nothing; the last rank fails in the middle of one.
 void reduce_gradients(muster::Job& job, muster::Communicator& world, const std::string& what) {
   bool const last = job.rank() == job.size() - 1;
   auto const part = world.split(0);
@@ -75,38 +74,40 @@ void reduce_gradients(muster::Job& job, muster::Communicator& world, const std::
   }
 }
 
-// NCCL's double, on which all has been waited for that was begun.
-class NcclDouble {
+// The fake NCCL library.
+class FakeNccl {
  public:
-  NcclDouble() : library_(dlopen(std::getenv("MUSTER_NCCL_LIBRARY"), RTLD_NOW)) {}
+  FakeNccl() : library_(dlopen(std::getenv("MUSTER_NCCL_LIBRARY"), RTLD_NOW)) {}
 
   bool aborted_at_once(int communicators) const {
-    return ask("fake_nccl_aborted") == communicators && ask("fake_nccl_most_aborting") == communicators &&
-           ask("fake_nccl_live") == 0;
+    return call_int("fake_nccl_aborted") == communicators &&
+           call_int("fake_nccl_most_aborting") == communicators && call_int("fake_nccl_live") == 0;
   }
 
  private:
-  int ask(const char* function) const { return reinterpret_cast<int (*)()>(dlsym(library_, function))(); }
+  int call_int(const char* function) const {
+    return reinterpret_cast<int (*)()>(dlsym(library_, function))();
+  }
 
   void* library_;
 };
 
-// Short where a test waits for it to pass. On a busy machine MPI_Init alone takes seconds.
-std::chrono::seconds deadline_of(const std::string& what) {
+// Short where a test waits for the deadline. On a busy machine MPI_Init alone takes seconds.
+std::chrono::seconds join_deadline(const std::string& what) {
   if (what == "init_hangs") return 3s;
   return what == "absent" || what == "finalize_hangs" ? 10s : 60s;
 }
 
-int run(const std::string& what, bool doubles) {
-  if (what == "absent" && am_last()) {
+int run(const std::string& what, bool on_fakes) {
+  if (what == "absent" && is_last_rank()) {
     std::this_thread::sleep_for(100s);
     return 0;
   }
-  auto const device = doubles            ? muster::Device::cuda
+  auto const device = on_fakes           ? muster::Device::cuda
                       : what == "device" ? muster::Device::automatic
                                          : muster::Device::cpu;
-  auto job = muster::Job::join({.deadline = deadline_of(what), .operation_timeout = 2s, .device = device});
-  if (auto const at = what.find('_'); at != std::string::npos && am_last()) {
+  auto job = muster::Job::join({.deadline = join_deadline(what), .operation_timeout = 2s, .device = device});
+  if (auto const at = what.find('_'); at != std::string::npos && is_last_rank()) {
     setenv("FAILING_IN", what.substr(0, at).c_str(), 1);
     setenv("FAILING_HOW", what.substr(at + 1).c_str(), 1);
   }
@@ -146,10 +147,10 @@ int run(const std::string& what, bool doubles) {
 
 int main(int argc, char** argv) {
   std::string const what = argc > 1 ? argv[1] : "";
-  std::optional<NcclDouble> nccl;
+  std::optional<FakeNccl> nccl;
   if (argc > 2) nccl.emplace();
   int const code = exit_code_of("failing_ranks", [&] { return run(what, nccl.has_value()); });
-  // The world, its part and the reducer's own.
+  // The communicators: the world, its split part, and the reducer's own.
   if (nccl && !nccl->aborted_at_once(3))
     std::fprintf(stderr, "failing_ranks: its communicators were not aborted at once\n");
   return code;

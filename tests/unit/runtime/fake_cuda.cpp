@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test double of the CUDA driver: one GPU whose memory is host memory. What goes wrong is chosen with
-//   FAKE_CUDA_PCI      the GPU's PCI address (default 0000:3b:00.0)
-//   FAKE_CUDA          "no_device" (cuInit fails), "none_visible", "stream_error", "stream_busy" (a stream
-//   never ends), "no_stream" (none can be made), "no_memory" (an allocation of a MiB or more fails),
-//   "late" (late_gpu.hpp), "capturing" (every stream is), "no_kernels" (a module has none for this GPU),
-//   "hang" (cuInit never returns, and the end of the process waits for it)
-// What is enqueued is done at once, unless it is late; fake_cuda_log() tells it, streams and events by
-// numbers from 1, the default stream 0, and where the host waits for what is late. An event's time is how
-// many were recorded before it, in milliseconds. Of a module only the first bytes are looked at; its kernels
-// are those of fake_kernels.cpp, by their names.
+// A fake CUDA driver: one GPU whose memory is host memory. Environment variables select its faults:
+//   FAKE_CUDA_PCI  the GPU's PCI address (default 0000:3b:00.0)
+//   FAKE_CUDA      one of
+//     no_device    cuInit fails
+//     none_visible no device is visible
+//     old          compute capability 7
+//     stream_error waits for a stream or event fail
+//     stream_busy  a stream never completes
+//     no_stream    no stream can be created
+//     no_memory    an allocation of a MiB or more fails
+//     late         work runs as late as possible (late_gpu.hpp)
+//     capturing    every stream is being captured
+//     no_kernels   a module has no kernels for this GPU
+//     hang         cuInit never returns, and the exit of the process waits for it
+// Enqueued work runs at once, unless FAKE_CUDA is "late". fake_cuda_log() returns a log of it, with streams
+// and events as numbers from 1, the default stream as 0, and the host's waits for late work. An event's time
+// in milliseconds is the number of events that were recorded before it. Only the first bytes of a module are
+// read; its kernels are those of fake_kernels.cpp, by name.
 #include "fake_cuda.hpp"
 
 #include <cuda.h>
@@ -26,34 +34,34 @@
 #include "late_gpu.hpp"
 
 namespace {
-using fake_cuda::variable;
+using fake_cuda::get_env;
 
-// The only one, which a thread that works on the GPU must have made current.
+// The only context. A thread that uses the GPU must have made it current.
 int the_context = 0;
 thread_local CUcontext current = nullptr;
 std::atomic<int> stream_queries{0};
-std::atomic<int> asked_in_capture{0};
+std::atomic<int> queries_in_capture{0};
 
-// Ranks may be threads of one process: held inside each function of the driver that touches what follows.
-// That stays to the end, for a job may be a static object and what a reducer in trouble leaves is no leak.
+// Guards the variables below: ranks may be threads of one process. They are never destroyed: a job may be a
+// static object, and memory that a failed reducer leaves is no leak.
 std::mutex driver;
-auto& written = *new std::string;
+auto& event_log = *new std::string;
 auto& numbers = *new std::map<void*, int>;
 auto& recorded = *new std::map<void*, int>;
 int records = 0;
 int live = 0;
 auto& shared_bytes_allowed = *new std::map<CUfunction, unsigned>;
-int made = 0;
+int created = 0;
 
-// Of a stream or event; `driver` is held.
-std::string text_of(void* handle) { return handle == nullptr ? "0" : std::to_string(numbers[handle]); }
+// A stream's or event's number. The caller holds `driver`.
+std::string handle_name(void* handle) { return handle == nullptr ? "0" : std::to_string(numbers[handle]); }
 
 template <typename Handle>
 CUresult make(Handle* handle) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   std::lock_guard const lock(driver);
   *handle = reinterpret_cast<Handle>(new int);
-  numbers[*handle] = ++made;
+  numbers[*handle] = ++created;
   ++live;
   return CUDA_SUCCESS;
 }
@@ -71,34 +79,34 @@ CUresult destroy(void* handle) {
   for (;;) std::this_thread::sleep_for(std::chrono::hours{1});
 }
 
-// As a driver's handlers may.
+// As the exit handlers of a real driver may.
 [[gnu::destructor]] void wait_at_end() {
-  if (variable("FAKE_CUDA") == "hang") hang();
+  if (get_env("FAKE_CUDA") == "hang") hang();
 }
-// What a kernel did wrong every later wait tells.
-CUresult result_of_waiting() {
-  return variable("FAKE_CUDA") == "stream_error" ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+// Every later wait returns the error of a kernel.
+CUresult wait_result() {
+  return get_env("FAKE_CUDA") == "stream_error" ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }
 
-// `driver` is held.
-void write(const std::string& line) { written += line + "; "; }
+// The caller holds `driver`.
+void write(const std::string& line) { event_log += line + "; "; }
 }  // namespace
 
 namespace fake_cuda {
 
-std::string variable(const char* name) {
+std::string get_env(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
 bool has_context() { return current != nullptr; }
 
-void tell_enqueued(const std::string& what, CUstream stream) {
+void log_enqueued(const std::string& what, CUstream stream) {
   std::lock_guard const lock(driver);
-  write(what + " on " + text_of(stream));
+  write(what + " on " + handle_name(stream));
 }
 
-void host_waited(bool has, const char* call) {
+void log_host_wait(bool has, const char* call) {
   if (!has) return;
   std::lock_guard const lock(driver);
   write(std::string("the host waits in ") + call);
@@ -106,13 +114,13 @@ void host_waited(bool has, const char* call) {
 
 }  // namespace fake_cuda
 
-using fake_cuda::host_waited;
+using fake_cuda::log_host_wait;
 
 extern "C" {
 
 CUresult cuInit(unsigned) {
-  if (variable("FAKE_CUDA") == "hang") hang();
-  return variable("FAKE_CUDA") == "no_device" ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+  if (get_env("FAKE_CUDA") == "hang") hang();
+  return get_env("FAKE_CUDA") == "no_device" ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
@@ -123,7 +131,7 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
 }
 
 CUresult cuDeviceGetCount(int* count) {
-  *count = variable("FAKE_CUDA") == "none_visible" ? 0 : 1;
+  *count = get_env("FAKE_CUDA") == "none_visible" ? 0 : 1;
   return CUDA_SUCCESS;
 }
 
@@ -133,7 +141,7 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 }
 
 CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice) {
-  auto address = variable("FAKE_CUDA_PCI");
+  auto address = get_env("FAKE_CUDA_PCI");
   if (address.empty()) address = "0000:3B:00.0";
   std::strncpy(text, address.c_str(), static_cast<std::size_t>(length));
   return CUDA_SUCCESS;
@@ -160,13 +168,13 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 }
 
 CUresult cuDeviceGetName(char* text, int length, CUdevice) {
-  std::strncpy(text, "double of a GPU", static_cast<std::size_t>(length));
+  std::strncpy(text, "fake GPU", static_cast<std::size_t>(length));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   if (attribute != CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) return CUDA_ERROR_INVALID_VALUE;
-  *value = variable("FAKE_CUDA") == "old" ? 7 : 9;
+  *value = get_env("FAKE_CUDA") == "old" ? 7 : 9;
   return CUDA_SUCCESS;
 }
 
@@ -178,14 +186,14 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn work, void* data) {
 
 CUresult cuStreamSynchronize(CUstream stream) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  host_waited(late_gpu::finish_stream(stream), "cuStreamSynchronize");
-  return result_of_waiting();
+  log_host_wait(late_gpu::finish_stream(stream), "cuStreamSynchronize");
+  return wait_result();
 }
 
 CUresult cuEventSynchronize(CUevent event) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  host_waited(late_gpu::finish_event(event), "cuEventSynchronize");
-  return result_of_waiting();
+  log_host_wait(late_gpu::finish_event(event), "cuEventSynchronize");
+  return wait_result();
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
@@ -198,30 +206,30 @@ int fake_cuda_stream_queries() { return stream_queries; }
 CUresult cuStreamQuery(CUstream stream) {
   ++stream_queries;
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (result_of_waiting() != CUDA_SUCCESS) return result_of_waiting();
+  if (wait_result() != CUDA_SUCCESS) return wait_result();
   if (late_gpu::finish_stream(stream)) {
-    host_waited(true, "cuStreamQuery");
+    log_host_wait(true, "cuStreamQuery");
     return CUDA_ERROR_NOT_READY;
   }
-  return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  return get_env("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-/// How often it was asked for an event of a stream that is captured, which ends the real one's capture.
-int fake_cuda_asked_in_capture() { return asked_in_capture; }
+/// Queries of events of a stream that is being captured; with the real driver each ends the capture.
+int fake_cuda_asked_in_capture() { return queries_in_capture; }
 
 CUresult cuEventQuery(CUevent event) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (variable("FAKE_CUDA") == "capturing") {
-    ++asked_in_capture;
+  if (get_env("FAKE_CUDA") == "capturing") {
+    ++queries_in_capture;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
   if (!late_gpu::event_is_done(event)) return CUDA_ERROR_NOT_READY;
-  return variable("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  return get_env("FAKE_CUDA") == "stream_busy" ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   *status =
-      variable("FAKE_CUDA") == "capturing" ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+      get_env("FAKE_CUDA") == "capturing" ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 
@@ -230,16 +238,16 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return CUDA_SUCCESS;
 }
 
-/// What was enqueued since it was forgotten; valid until the next call.
+/// The log since fake_cuda_forget(); valid until the next call.
 const char* fake_cuda_log() {
-  static std::string told;
+  static std::string copy;
   std::lock_guard const lock(driver);
-  told = written;
-  return told.c_str();
+  copy = event_log;
+  return copy.c_str();
 }
 void fake_cuda_forget() {
   std::lock_guard const lock(driver);
-  written.clear();
+  event_log.clear();
 }
 int fake_cuda_live() {
   std::lock_guard const lock(driver);
@@ -247,7 +255,7 @@ int fake_cuda_live() {
 }
 
 CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-  if (variable("FAKE_CUDA") == "no_stream") return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (get_env("FAKE_CUDA") == "no_stream") return CUDA_ERROR_ILLEGAL_ADDRESS;
   return flags == CU_STREAM_NON_BLOCKING ? make(stream) : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuStreamDestroy(CUstream stream) { return destroy(stream); }
@@ -259,14 +267,14 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   late_gpu::record(event, stream);
   std::lock_guard const lock(driver);
   recorded[event] = ++records;
-  write("record " + text_of(event) + " on " + text_of(stream));
+  write("record " + handle_name(event) + " on " + handle_name(stream));
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  late_gpu::hold(stream, event);
+  late_gpu::wait_event(stream, event);
   std::lock_guard const lock(driver);
-  write(text_of(stream) + " waits for " + text_of(event));
+  write(handle_name(stream) + " waits for " + handle_name(event));
   return CUDA_SUCCESS;
 }
 
@@ -274,7 +282,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   std::lock_guard const lock(driver);
   if (!recorded.contains(begin) || !recorded.contains(end)) return CUDA_ERROR_INVALID_HANDLE;
-  if (variable("FAKE_CUDA") == "stream_busy" || !late_gpu::event_is_done(begin) ||
+  if (get_env("FAKE_CUDA") == "stream_busy" || !late_gpu::event_is_done(begin) ||
       !late_gpu::event_is_done(end))
     return CUDA_ERROR_NOT_READY;
   *milliseconds = static_cast<float>(recorded[end] - recorded[begin]);
@@ -283,8 +291,8 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (variable("FAKE_CUDA") == "no_kernels") return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  // What nvcc -fatbin writes begins so.
+  if (get_env("FAKE_CUDA") == "no_kernels") return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  // The magic number of nvcc -fatbin's output.
   if (std::memcmp(image, "\x50\xed\x55\xba", 4) != 0) return CUDA_ERROR_INVALID_IMAGE;
   return make(module);
 }
@@ -322,7 +330,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y,
   late_gpu::enqueue(stream,
                     kernel->prepare({{blocks, blocks_y, blocks_z}, threads, shared_bytes}, arguments));
   std::lock_guard const lock(driver);
-  write(std::string(kernel->name) + " on " + text_of(stream));
+  write(std::string(kernel->name) + " on " + handle_name(stream));
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the test double of CUDA share.
+// Declarations shared by the parts of the fake CUDA.
 #pragma once
 
 #include <cuda.h>
@@ -8,13 +8,13 @@
 
 namespace fake_cuda {
 
-/// Of the environment; empty when it is not set.
-std::string variable(const char* name);
-/// The calling thread has made it current.
+/// An environment variable; empty if not set.
+std::string get_env(const char* name);
+/// Whether the context is current in the calling thread.
 bool has_context();
-/// Into fake_cuda_log().
-void tell_enqueued(const std::string& what, CUstream stream);
-/// The same of a call in which the host waited, unless it need not have.
-void host_waited(bool has, const char* call);
+/// Appends to fake_cuda_log().
+void log_enqueued(const std::string& what, CUstream stream);
+/// Logs that the host waited in a call, if `has`.
+void log_host_wait(bool has, const char* call);
 
 }  // namespace fake_cuda

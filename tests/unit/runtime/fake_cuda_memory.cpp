@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of the test double of CUDA, which is the host's.
+// The fake CUDA's memory, which is host memory.
 #include <cuda.h>
 
 #include <cstdlib>
@@ -9,14 +9,14 @@
 #include "fake_cuda.hpp"
 #include "late_gpu.hpp"
 
+using fake_cuda::get_env;
 using fake_cuda::has_context;
-using fake_cuda::host_waited;
-using fake_cuda::variable;
+using fake_cuda::log_host_wait;
 
 namespace {
 
 template <typename Work>
-CUresult later(CUstream stream, Work work) {
+CUresult enqueue_work(CUstream stream, Work work) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
   late_gpu::enqueue(stream, work);
   return CUDA_SUCCESS;
@@ -39,23 +39,23 @@ CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
 }
 
 CUresult cuMemFreeHost(void* memory) {
-  host_waited(late_gpu::finish_all(), "cuMemFreeHost");
+  log_host_wait(late_gpu::finish_all(), "cuMemFreeHost");
   std::free(memory);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
-  return later(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  return enqueue_work(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
 
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  return later(stream, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  return enqueue_work(stream, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
 }
 
 CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (variable("FAKE_CUDA") == "no_memory" && bytes >= 1u << 20) return CUDA_ERROR_OUT_OF_MEMORY;
-  // As the real one's, at a multiple of 256 bytes, and with whatever was there.
+  if (get_env("FAKE_CUDA") == "no_memory" && bytes >= 1u << 20) return CUDA_ERROR_OUT_OF_MEMORY;
+  // Like the real one: aligned to 256 bytes, and not zeroed.
   void* memory = nullptr;
   if (posix_memalign(&memory, 256, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   std::memset(memory, 0xff, bytes);
@@ -64,7 +64,7 @@ CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
 }
 
 CUresult cuMemFree(CUdeviceptr pointer) {
-  host_waited(late_gpu::finish_all(), "cuMemFree");
+  log_host_wait(late_gpu::finish_all(), "cuMemFree");
   std::free(reinterpret_cast<void*>(pointer));
   return CUDA_SUCCESS;
 }
@@ -72,27 +72,27 @@ CUresult cuMemFree(CUdeviceptr pointer) {
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   late_gpu::enqueue(
       stream, [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
-  fake_cuda::tell_enqueued("copy " + std::to_string(bytes), stream);
+  fake_cuda::log_enqueued("copy " + std::to_string(bytes), stream);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  host_waited(late_gpu::finish_all(), "cuMemsetD8");
+  log_host_wait(late_gpu::finish_all(), "cuMemsetD8");
   std::memset(reinterpret_cast<void*>(to), value, bytes);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  host_waited(late_gpu::finish_all(), "cuMemcpyHtoD");
+  log_host_wait(late_gpu::finish_all(), "cuMemcpyHtoD");
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
   if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  host_waited(late_gpu::finish_all(), "cuMemcpyDtoH");
+  log_host_wait(late_gpu::finish_all(), "cuMemcpyDtoH");
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return CUDA_SUCCESS;
 }

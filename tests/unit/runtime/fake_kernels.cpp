@@ -12,7 +12,7 @@ using namespace muster::detail;
 
 namespace {
 
-// `use`, of each element's number and the count, and of what the kernel takes after its count.
+// Calls `use` for each element, with its index, the count, and the kernel's arguments after the count.
 template <auto use>
 struct ForEach;
 template <typename... Arguments, void (*use)(std::size_t, std::size_t, Arguments...)>
@@ -49,7 +49,7 @@ constexpr FakeKernel kernels[] = {{"muster_add", ForEach<add>::prepare},
 const FakeKernel* find_fake_kernel(const char* name) {
   for (const auto& kernel : kernels)
     if (std::strcmp(kernel.name, name) == 0) return &kernel;
-  return find_more_kernels(name);
+  return find_trainer_kernel(name);
 }
 
-[[gnu::weak]] const FakeKernel* find_more_kernels(const char*) { return nullptr; }
+[[gnu::weak]] const FakeKernel* find_trainer_kernel(const char*) { return nullptr; }

@@ -10,14 +10,14 @@ struct FakeLaunch {
   std::size_t shared_bytes = 0;
 };
 
-/// A kernel as the test double of CUDA runs it: on host memory, by the same lines for each element.
+/// A kernel as the fake CUDA runs it: on host memory, with the product's own code for each element.
 struct FakeKernel {
   const char* name;
-  /// A launch, with a copy of the arguments as cuLaunchKernel takes them.
+  /// Returns a launch that holds copies of the arguments; `arguments` is cuLaunchKernel's.
   std::function<void()> (*prepare)(const FakeLaunch& launch, void** arguments);
 };
 
-/// Null when there is none of that name.
+/// Null if no kernel has that name.
 const FakeKernel* find_fake_kernel(const char* name);
-/// The same for others than the reducer's; the double that knows of none is weak.
-const FakeKernel* find_more_kernels(const char* name);
+/// The same for the trainer's kernels. The definition that knows none is weak.
+const FakeKernel* find_trainer_kernel(const char* name);

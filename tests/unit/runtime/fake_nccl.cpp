@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test double of NCCL on host memory. By itself every rank keeps its own data, for worlds of one and for
-// what goes wrong before ranks exchange anything. With FAKE_NCCL_FOLDER, a folder that is empty at the job's
-// start, ranks that are processes or threads do exchange it (fake_nccl_exchange.hpp), messages by
-// themselves or in groups in which every rank has some, and the communicator is in progress meanwhile. What
-// goes wrong is chosen with
-//   FAKE_NCCL   "hang_init" (never ready), "fail_init", "slow_init" (ready at the 50th question),
-//               "fail_later" (an asynchronous error after init), "old" (version 2.19), "fail_split",
-//               "slow_abort", "slow_destroy" (each takes 300 ms), "shared_gpu" (init finds another rank on
-//               the GPU), "fail_send", "slow_group" (the end of a group is in progress for a while),
-//               "hang_group" (for ever), "late_id", "late_init", "late_all_reduce" (the call that this names
-//               takes 300 ms), "no_memory" (ncclMemAlloc fails), "no_registration" (ncclCommRegister fails),
-//               "wrong_sums" (an all-reduce exchanges nothing), "die_in_reduction" (the second all-reduce
-//               kills), "die_in_shrink" (the call of it kills)
-//   FAKE_NCCL_VERSION   what ncclGetVersion says, as NCCL_VERSION_CODE is: 22703 is 2.27.3
-// A split shows as the real one's: success at once with no new communicator, the parent in progress for a
-// while; where the new one goes to is written late, for a failed split when the parent is aborted. A shrink
-// is a split of those that are left, which must leave out the same ranks (fake_nccl_exchange.hpp).
+// A fake NCCL on host memory. By default every rank keeps its own data, for worlds of one rank and for faults
+// before ranks exchange data. With FAKE_NCCL_FOLDER, a folder that is empty at the job's start, ranks that
+// are processes or threads exchange data (fake_nccl_exchange.hpp): in collectives, single messages, and
+// groups of messages in which every rank takes part; the communicator is in progress meanwhile. Faults are
+// selected by
+//   FAKE_NCCL_VERSION  the result of ncclGetVersion, in the form of NCCL_VERSION_CODE: 22703 is 2.27.3
+//   FAKE_NCCL          one of
+//     hang_init        a communicator never becomes ready
+//     fail_init        init fails
+//     slow_init        ready at the 50th query
+//     late_id, late_init, late_all_reduce  the named call takes 300 ms
+//     shared_gpu       init finds another rank on the GPU
+//     old              version 2.19
+//     fail_later       an asynchronous error after init
+//     fail_split       a split fails
+//     slow_abort, slow_destroy  each abort or destroy takes 300 ms
+//     fail_send        ncclSend fails
+//     slow_group       the end of a group is in progress for a while
+//     hang_group       the end of a group is in progress for ever
+//     no_memory        ncclMemAlloc fails
+//     no_registration  ncclCommRegister fails
+//     wrong_sums       an all-reduce exchanges nothing
+//     die_in_reduction the second all-reduce kills the process
+//     die_in_shrink    ncclCommShrink kills the process
+// A split behaves like the real one: it returns success at once without a new communicator, and the parent is
+// in progress for a while. The new communicator's pointer is written late; for a failed split, when the
+// parent is aborted. A shrink is a split of the remaining ranks, which must all exclude the same ranks.
 //
-// Counts live communicators, so that tests see whether each was destroyed or aborted, and writes down the
-// names of the operations, and for how long a "hang_init" was waited for. Ids are numbered from 1. A message
+// The fake counts live communicators, so that tests see whether each was destroyed or aborted, logs the names
+// of the operations, and measures how long a "hang_init" was waited for. Ids are numbered from 1. A message
 // to oneself arrives at the end of its group.
 #include "fake_nccl.hpp"
 
@@ -32,25 +42,25 @@
 namespace {
 
 std::mutex memory_mutex;
-auto& allocated = *new std::set<void*>;  // what a reducer in trouble leaves is no leak at the end
+auto& allocated = *new std::set<void*>;  // never destroyed: memory that a failed reducer leaves is no leak
 std::atomic<int> registrations{0};
 
 }  // namespace
 
 namespace fake_nccl {
 
-bool chosen(const char* what) {
+bool is_mode(const char* what) {
   const char* const value = std::getenv("FAKE_NCCL");
   return value != nullptr && std::strcmp(value, what) == 0;
 }
 
-void be_late(const char* what) {
-  if (chosen(what)) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+void delay_if(const char* what) {
+  if (is_mode(what)) std::this_thread::sleep_for(std::chrono::milliseconds{300});
 }
 
 }  // namespace fake_nccl
 
-using fake_nccl::chosen;
+using fake_nccl::is_mode;
 
 extern "C" {
 
@@ -61,7 +71,7 @@ int fake_nccl_allocations() {
 int fake_nccl_registrations() { return registrations; }
 
 ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
-  if (chosen("no_memory")) return ncclUnhandledCudaError;
+  if (is_mode("no_memory")) return ncclUnhandledCudaError;
   *memory = std::malloc(bytes);
   std::lock_guard const lock(memory_mutex);
   allocated.insert(*memory);
@@ -77,7 +87,7 @@ ncclResult_t ncclMemFree(void* memory) {
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes, void** handle) {
   if (comm == nullptr || memory == nullptr || bytes == 0) return ncclInvalidArgument;
-  if (chosen("no_registration")) return ncclInvalidUsage;
+  if (is_mode("no_registration")) return ncclInvalidUsage;
   *handle = memory;
   ++registrations;
   return ncclSuccess;
@@ -90,8 +100,8 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
 }
 
 ncclResult_t ncclGetVersion(int* version) {
-  const char* const told = std::getenv("FAKE_NCCL_VERSION");
-  *version = chosen("old") ? 21903 : told != nullptr ? std::atoi(told) : NCCL_VERSION_CODE;
+  const char* const version_text = std::getenv("FAKE_NCCL_VERSION");
+  *version = is_mode("old") ? 21903 : version_text != nullptr ? std::atoi(version_text) : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 

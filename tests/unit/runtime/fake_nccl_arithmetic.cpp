@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of NCCL's test double (fake_nccl.cpp).
+// The fake NCCL's arithmetic (fake_nccl.cpp).
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Each partial result is rounded, as NCCL does it.
+// Each partial result is rounded, as in NCCL.
 struct Bfloat16 {
   std::uint16_t bits = 0;
   Bfloat16() = default;
@@ -46,14 +46,14 @@ void combine(T* into, const std::byte* from, std::size_t count, ncclRedOp_t op) 
   }
 }
 
-// In the order of the ranks, the same on all of them.
+// Reduces in the order of the ranks: the same result on all of them.
 template <typename T>
-void reduce_all(const std::vector<const std::byte*>& places, void* out, std::size_t count, ncclRedOp_t op) {
+void reduce_all(const std::vector<const std::byte*>& slots, void* out, std::size_t count, ncclRedOp_t op) {
   std::vector<T> result(count);
-  std::memcpy(result.data(), places.front(), count * sizeof(T));
-  for (std::size_t rank = 1; rank < places.size(); ++rank) combine(result.data(), places[rank], count, op);
+  std::memcpy(result.data(), slots.front(), count * sizeof(T));
+  for (std::size_t rank = 1; rank < slots.size(); ++rank) combine(result.data(), slots[rank], count, op);
   if (op == ncclAvg)
-    for (T& value : result) value = static_cast<T>(value / static_cast<T>(places.size()));
+    for (T& value : result) value = static_cast<T>(value / static_cast<T>(slots.size()));
   std::memcpy(out, result.data(), count * sizeof(T));
 }
 
@@ -76,38 +76,38 @@ std::size_t bytes_of(ncclDataType_t type) {
   }
 }
 
-ncclResult_t reduce_places(const std::vector<const std::byte*>& places, void* out, std::size_t count,
-                           ncclDataType_t type, ncclRedOp_t op) {
+ncclResult_t reduce_slots(const std::vector<const std::byte*>& slots, void* out, std::size_t count,
+                          ncclDataType_t type, ncclRedOp_t op) {
   switch (type) {
     case ncclFloat32:
-      reduce_all<float>(places, out, count, op);
+      reduce_all<float>(slots, out, count, op);
       return ncclSuccess;
     case ncclFloat64:
-      reduce_all<double>(places, out, count, op);
+      reduce_all<double>(slots, out, count, op);
       return ncclSuccess;
     case ncclBfloat16:
-      reduce_all<Bfloat16>(places, out, count, op);
+      reduce_all<Bfloat16>(slots, out, count, op);
       return ncclSuccess;
     case ncclFloat16:
-      reduce_all<Half>(places, out, count, op);
+      reduce_all<Half>(slots, out, count, op);
       return ncclSuccess;
     case ncclInt8:
-      reduce_all<std::int8_t>(places, out, count, op);
+      reduce_all<std::int8_t>(slots, out, count, op);
       return ncclSuccess;
     case ncclUint8:
-      reduce_all<std::uint8_t>(places, out, count, op);
+      reduce_all<std::uint8_t>(slots, out, count, op);
       return ncclSuccess;
     case ncclInt32:
-      reduce_all<std::int32_t>(places, out, count, op);
+      reduce_all<std::int32_t>(slots, out, count, op);
       return ncclSuccess;
     case ncclUint32:
-      reduce_all<std::uint32_t>(places, out, count, op);
+      reduce_all<std::uint32_t>(slots, out, count, op);
       return ncclSuccess;
     case ncclInt64:
-      reduce_all<std::int64_t>(places, out, count, op);
+      reduce_all<std::int64_t>(slots, out, count, op);
       return ncclSuccess;
     case ncclUint64:
-      reduce_all<std::uint64_t>(places, out, count, op);
+      reduce_all<std::uint64_t>(slots, out, count, op);
       return ncclSuccess;
     default:
       return ncclInvalidArgument;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the communicators of NCCL's test double (fake_nccl.cpp) begin, change and end.
+// How the fake NCCL's communicators begin, change and end (fake_nccl.cpp).
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -20,9 +20,9 @@ namespace {
 std::atomic<int> live{0};
 std::atomic<int> aborted{0};
 std::atomic<int> aborting{0};
-std::atomic<int> most_aborting{0};
+std::atomic<int> max_aborting{0};
 std::atomic<int> destroying{0};
-std::atomic<int> most_destroying{0};
+std::atomic<int> max_destroying{0};
 std::atomic<int> shortest_hang{std::numeric_limits<int>::max()};  // in ms
 std::atomic<int> ids_made{0};
 
@@ -39,18 +39,18 @@ extern "C" {
 
 int fake_nccl_live() { return live; }
 int fake_nccl_aborted() { return aborted; }
-int fake_nccl_most_destroying() { return most_destroying; }
-int fake_nccl_most_aborting() { return most_aborting; }
-/// Of those since the last call, in ms: between NCCL's first call and the last question.
+int fake_nccl_most_destroying() { return max_destroying; }
+int fake_nccl_most_aborting() { return max_aborting; }
+/// The shortest hang since the last call, in ms: from a communicator's creation to its last query.
 int fake_nccl_shortest_hang() { return shortest_hang.exchange(std::numeric_limits<int>::max()); }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  be_late("late_id");
+  delay_if("late_id");
   std::memset(id, ++ids_made, sizeof *id);
   return ncclSuccess;
 }
 
-/// Notes how many ids came and their numbers: "init_2_ids_1_2".
+/// Logs the number of ids and their numbers: "init_2_ids_1_2".
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int count, ncclUniqueId* ids,
                                       ncclConfig_t* config) {
   std::string text = "init_" + std::to_string(count) + "_ids";
@@ -60,7 +60,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int
       if (byte != number) return ncclInvalidArgument;
     text += "_" + std::to_string(number);
   }
-  note(text.c_str(), nullptr);
+  log_operation(text.c_str(), nullptr);
   return ncclCommInitRankConfig(comm, ranks, ids[0], rank, config);
 }
 
@@ -69,63 +69,63 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   if (config->blocking != 0) return ncclInvalidArgument;
   ++live;
   *comm = new ncclComm{.ranks = ranks, .exchange = exchange_for(id, rank, ranks)};
-  be_late("late_init");
-  if (chosen("shared_gpu")) return ncclInvalidUsage;
-  return chosen("fail_init") ? ncclSystemError : ncclInProgress;
+  delay_if("late_init");
+  if (is_mode("shared_gpu")) return ncclInvalidUsage;
+  return is_mode("fail_init") ? ncclSystemError : ncclInProgress;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
-  if (config->blocking != 0 || parent->split_slot != nullptr) return ncclInvalidArgument;
+  if (config->blocking != 0 || parent->split_result != nullptr) return ncclInvalidArgument;
   *out = nullptr;
-  if (parent->exchange) begin(parent, [=] { return parent->exchange->split(color, key, parent->part); });
-  parent->split_slot = out;
-  parent->split_questions = 5;
+  if (parent->exchange) run_async(parent, [=] { return parent->exchange->split(color, key, parent->part); });
+  parent->split_result = out;
+  parent->split_queries = 5;
   return ncclSuccess;
 }
 
-/// Of what the old communicator was at nothing is left, as with NCCL_SHRINK_ABORT.
+/// Drops the old communicator's work, as with NCCL_SHRINK_ABORT.
 ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int count, ncclComm_t* out,
                             ncclConfig_t* config, int flags) {
   if (flags != 1 || count < 1 || excluded == nullptr || config->blocking != 0) return ncclInvalidArgument;
-  if (parent->split_slot != nullptr) return ncclInvalidArgument;
-  if (chosen("die_in_shrink")) std::raise(SIGKILL);
+  if (parent->split_result != nullptr) return ncclInvalidArgument;
+  if (is_mode("die_in_shrink")) std::raise(SIGKILL);
   if (!parent->exchange) return ncclCommSplit(parent, 0, 0, out, config);
   *out = nullptr;
   std::vector<int> const without(excluded, excluded + count);
-  parent->exchange->abandon();
+  parent->exchange->cancel();
   if (parent->work.valid()) parent->work.wait();
   parent->exchange->resume();
-  begin(parent, [=] { return parent->exchange->shrink(without, parent->part); });
-  parent->split_slot = out;
-  parent->split_questions = 5;
+  run_async(parent, [=] { return parent->exchange->shrink(without, parent->part); });
+  parent->split_result = out;
+  parent->split_queries = 5;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   *result = ncclSuccess;
-  comm->asked = Clock::now();
+  comm->last_query = Clock::now();
   if (comm->work.valid()) {
     bool const done = comm->work.wait_for(std::chrono::seconds{0}) == std::future_status::ready;
     *result = done ? comm->work.get() : ncclInProgress;
     if (*result != ncclSuccess) return ncclSuccess;
   }
-  if (comm->ready && chosen("fail_later")) *result = ncclSystemError;
-  if (comm->split_slot != nullptr) {
+  if (comm->ready && is_mode("fail_later")) *result = ncclSystemError;
+  if (comm->split_result != nullptr) {
     *result = ncclInProgress;
-    if (--comm->split_questions > 0) return ncclSuccess;
-    *result = chosen("fail_split") ? ncclSystemError : ncclSuccess;
+    if (--comm->split_queries > 0) return ncclSuccess;
+    *result = is_mode("fail_split") ? ncclSystemError : ncclSuccess;
     if (*result != ncclSuccess) return ncclSuccess;
     ++live;
-    *std::exchange(comm->split_slot, nullptr) = new ncclComm{.exchange = std::move(comm->part)};
+    *std::exchange(comm->split_result, nullptr) = new ncclComm{.exchange = std::move(comm->part)};
     return ncclSuccess;
   }
-  if (comm->group_questions > 0) {
-    if (!chosen("hang_group")) --comm->group_questions;
+  if (comm->group_queries > 0) {
+    if (!is_mode("hang_group")) --comm->group_queries;
     *result = ncclInProgress;
   }
   if (comm->ready) return ncclSuccess;
-  ++comm->questions;
-  comm->ready = !chosen("hang_init") && (!chosen("slow_init") || comm->questions > 50) &&
+  ++comm->queries;
+  comm->ready = !is_mode("hang_init") && (!is_mode("slow_init") || comm->queries > 50) &&
                 (!comm->exchange || comm->exchange->complete());
   if (!comm->ready) *result = ncclInProgress;
   return ncclSuccess;
@@ -135,9 +135,9 @@ ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   int const now = ++destroying;
-  for (int most = most_destroying; most < now && !most_destroying.compare_exchange_weak(most, now);) {
+  for (int most = max_destroying; most < now && !max_destroying.compare_exchange_weak(most, now);) {
   }
-  if (chosen("slow_destroy")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  if (is_mode("slow_destroy")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
   --destroying;
   --live;
   delete comm;
@@ -146,16 +146,16 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto const hung =
-      static_cast<int>(std::chrono::floor<std::chrono::milliseconds>(comm->asked - comm->made).count());
+      static_cast<int>(std::chrono::floor<std::chrono::milliseconds>(comm->last_query - comm->made).count());
   for (int least = shortest_hang; hung < least && !shortest_hang.compare_exchange_weak(least, hung);) {
   }
   int const now = ++aborting;
-  for (int most = most_aborting; most < now && !most_aborting.compare_exchange_weak(most, now);) {
+  for (int most = max_aborting; most < now && !max_aborting.compare_exchange_weak(most, now);) {
   }
-  if (comm->exchange) comm->exchange->abandon();
-  if (chosen("slow_abort")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  if (comm->exchange) comm->exchange->cancel();
+  if (is_mode("slow_abort")) std::this_thread::sleep_for(std::chrono::milliseconds{300});
   --aborting;
-  if (comm->split_slot != nullptr) *comm->split_slot = nullptr;
+  if (comm->split_result != nullptr) *comm->split_result = nullptr;
   ++aborted;
   return ncclCommDestroy(comm);
 }

@@ -18,31 +18,31 @@
 
 namespace {
 
-constexpr std::size_t place_bytes = std::size_t{16} << 20;  // the file has holes where nothing was written
+constexpr std::size_t slot_bytes = std::size_t{16} << 20;  // the file has holes where nothing was written
 
 }  // namespace
 
 struct FakeExchange::Head {
   std::atomic<std::uint32_t> joined;
-  std::atomic<std::uint64_t> arrivals;  // at all meetings so far
-  // By rank, once it is in its shrink: whom it excludes, a bit for each rank. Never none.
+  std::atomic<std::uint64_t> arrivals;  // at all barriers so far
+  // By rank, once it is in its shrink: the ranks that it excludes, one bit each. Never 0 then.
   std::array<std::atomic<std::uint64_t>, 64> excluded;
-  // By sender, a message outside of groups, until it is received: to whom, and 1 more; how long.
-  std::array<std::atomic<int>, 64> letter_to;
-  std::array<std::size_t, 64> letter_bytes;
+  // By sender, until its message outside of groups is received: the receiver's rank + 1, and the size.
+  std::array<std::atomic<int>, 64> message_to;
+  std::array<std::size_t, 64> message_bytes;
 };
 
 FakeExchange::FakeExchange(std::string path, int rank, int ranks)
     : path_(std::move(path)),
       rank_(rank),
       ranks_(ranks),
-      size_(place_bytes * (1 + 2 * static_cast<std::size_t>(ranks))) {
+      size_(slot_bytes * (1 + 2 * static_cast<std::size_t>(ranks))) {
   int const file = open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   void* memory = MAP_FAILED;
   if (file >= 0 && ftruncate(file, static_cast<off_t>(size_)) == 0)
     memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (file >= 0) close(file);
-  if (memory == MAP_FAILED) throw std::runtime_error("NCCL's double cannot use " + path_);
+  if (memory == MAP_FAILED) throw std::runtime_error("the fake NCCL cannot use " + path_);
   head_ = static_cast<Head*>(memory);  // zeros, which are the counters' start
   ++head_->joined;
 }
@@ -51,81 +51,81 @@ FakeExchange::~FakeExchange() { munmap(head_, size_); }
 
 bool FakeExchange::complete() const { return head_->joined == static_cast<std::uint32_t>(ranks_); }
 
-std::byte* FakeExchange::place(int rank) const {
-  return reinterpret_cast<std::byte*>(head_) + place_bytes * (1 + static_cast<std::size_t>(rank));
+std::byte* FakeExchange::slot(int rank) const {
+  return reinterpret_cast<std::byte*>(head_) + slot_bytes * (1 + static_cast<std::size_t>(rank));
 }
 
 template <typename Condition>
 bool FakeExchange::wait_until(Condition condition) const {
   while (!condition()) {
-    if (abandoned_) return false;
+    if (cancelled_) return false;
     std::this_thread::sleep_for(std::chrono::microseconds{20});
   }
   return true;
 }
 
-ncclResult_t FakeExchange::meet() {
-  // Whoever gave up arrives nowhere: the others would go on without those that are gone.
-  if (abandoned_) return ncclRemoteError;
-  auto const due = ++meetings_ * static_cast<std::uint64_t>(ranks_);
+ncclResult_t FakeExchange::barrier() {
+  // A cancelled rank does not arrive: the others would continue without the lost ranks.
+  if (cancelled_) return ncclRemoteError;
+  auto const due = ++barriers_ * static_cast<std::uint64_t>(ranks_);
   ++head_->arrivals;
   return wait_until([&] { return head_->arrivals >= due; }) ? ncclSuccess : ncclRemoteError;
 }
 
-ncclResult_t FakeExchange::put(const void* mine, std::size_t bytes) {
-  if (bytes > place_bytes) return ncclInvalidArgument;
-  if (bytes > 0) std::memcpy(place(rank_), mine, bytes);
-  return meet();
+ncclResult_t FakeExchange::publish(const void* mine, std::size_t bytes) {
+  if (bytes > slot_bytes) return ncclInvalidArgument;
+  if (bytes > 0) std::memcpy(slot(rank_), mine, bytes);
+  return barrier();
 }
 
 ncclResult_t FakeExchange::reduce_part(std::size_t first, void* out, std::size_t count, ncclDataType_t type,
                                        ncclRedOp_t op) {
-  std::vector<const std::byte*> places;
-  for (int rank = 0; rank < ranks_; ++rank) places.push_back(place(rank) + first * bytes_of(type));
-  return reduce_places(places, out, count, type, op);
+  std::vector<const std::byte*> slots;
+  for (int rank = 0; rank < ranks_; ++rank) slots.push_back(slot(rank) + first * bytes_of(type));
+  return reduce_slots(slots, out, count, type, op);
 }
 
 ncclResult_t FakeExchange::all_reduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
                                       ncclRedOp_t op) {
-  ncclResult_t result = put(in, count * bytes_of(type));
+  ncclResult_t result = publish(in, count * bytes_of(type));
   if (result == ncclSuccess) result = reduce_part(0, out, count, type, op);
-  ncclResult_t const end = meet();  // before anybody puts something else there
+  ncclResult_t const end = barrier();  // before another rank overwrites its slot
   return result == ncclSuccess ? end : result;
 }
 
 ncclResult_t FakeExchange::reduce_scatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
                                           ncclRedOp_t op) {
-  ncclResult_t result = put(in, count * bytes_of(type) * static_cast<std::size_t>(ranks_));
+  ncclResult_t result = publish(in, count * bytes_of(type) * static_cast<std::size_t>(ranks_));
   if (result == ncclSuccess)
     result = reduce_part(static_cast<std::size_t>(rank_) * count, out, count, type, op);
-  ncclResult_t const end = meet();
+  ncclResult_t const end = barrier();
   return result == ncclSuccess ? end : result;
 }
 
 ncclResult_t FakeExchange::reduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
                                   ncclRedOp_t op, int root) {
-  ncclResult_t result = put(in, count * bytes_of(type));
+  ncclResult_t result = publish(in, count * bytes_of(type));
   if (result == ncclSuccess && rank_ == root) result = reduce_part(0, out, count, type, op);
-  ncclResult_t const end = meet();
+  ncclResult_t const end = barrier();
   return result == ncclSuccess ? end : result;
 }
 
 ncclResult_t FakeExchange::broadcast(const void* in, void* out, std::size_t bytes, int root) {
-  ncclResult_t const result = put(in, rank_ == root ? bytes : 0);
-  if (result == ncclSuccess) std::memcpy(out, place(root), bytes);
-  ncclResult_t const end = meet();
+  ncclResult_t const result = publish(in, rank_ == root ? bytes : 0);
+  if (result == ncclSuccess) std::memcpy(out, slot(root), bytes);
+  ncclResult_t const end = barrier();
   return result == ncclSuccess ? end : result;
 }
 
 ncclResult_t FakeExchange::all_gather(const void* in, void* out, std::size_t bytes) {
-  ncclResult_t const result = put(in, bytes);
+  ncclResult_t const result = publish(in, bytes);
   for (int rank = 0; result == ncclSuccess && rank < ranks_; ++rank)
-    std::memcpy(static_cast<std::byte*>(out) + static_cast<std::size_t>(rank) * bytes, place(rank), bytes);
-  ncclResult_t const end = meet();
+    std::memcpy(static_cast<std::byte*>(out) + static_cast<std::size_t>(rank) * bytes, slot(rank), bytes);
+  ncclResult_t const end = barrier();
   return result == ncclSuccess ? end : result;
 }
 
-// What a rank sends lies in its place as one after the other: to whom, how much, the bytes.
+// A rank's slot holds its messages in sequence: receiver, size, bytes.
 ncclResult_t FakeExchange::messages(const std::vector<FakeMessage>& sends,
                                     const std::vector<FakeMessage>& recvs) {
   struct Label {
@@ -143,61 +143,61 @@ ncclResult_t FakeExchange::messages(const std::vector<FakeMessage>& sends,
   }
   Label const end{~std::uint64_t{0}, 0};
   append(&end, sizeof end);
-  ncclResult_t result = put(mine.data(), mine.size());
-  std::vector<std::size_t> read(static_cast<std::size_t>(ranks_));  // of each rank's place
+  ncclResult_t result = publish(mine.data(), mine.size());
+  std::vector<std::size_t> read(static_cast<std::size_t>(ranks_));  // offset in each rank's slot
   for (const auto& recv : recvs) {
     auto& at = read[static_cast<std::size_t>(recv.peer)];
     bool found = false;
     while (result == ncclSuccess && !found) {
       Label label;
-      std::memcpy(&label, place(recv.peer) + at, sizeof label);
+      std::memcpy(&label, slot(recv.peer) + at, sizeof label);
       if (label.to == end.to) result = ncclInvalidUsage;
       if (result != ncclSuccess) break;
       at += sizeof label;
       found = label.to == static_cast<std::uint64_t>(rank_);
       if (found && label.bytes != recv.bytes) result = ncclInvalidUsage;
-      if (found && result == ncclSuccess) std::memcpy(recv.to, place(recv.peer) + at, recv.bytes);
+      if (found && result == ncclSuccess) std::memcpy(recv.to, slot(recv.peer) + at, recv.bytes);
       at += label.bytes;
     }
   }
-  ncclResult_t const over = meet();
+  ncclResult_t const over = barrier();
   return result == ncclSuccess ? over : result;
 }
 
 ncclResult_t FakeExchange::send(const FakeMessage& message) {
   auto const self = static_cast<std::size_t>(rank_);
-  if (message.bytes > place_bytes) return ncclInvalidArgument;
-  auto& to = head_->letter_to.at(self);
+  if (message.bytes > slot_bytes) return ncclInvalidArgument;
+  auto& to = head_->message_to.at(self);
   if (!wait_until([&] { return to == 0; })) return ncclRemoteError;
-  if (message.bytes > 0) std::memcpy(place(ranks_ + rank_), message.from, message.bytes);
-  head_->letter_bytes.at(self) = message.bytes;
+  if (message.bytes > 0) std::memcpy(slot(ranks_ + rank_), message.from, message.bytes);
+  head_->message_bytes.at(self) = message.bytes;
   to = message.peer + 1;
   return ncclSuccess;
 }
 
 ncclResult_t FakeExchange::recv(const FakeMessage& message) {
   auto const from = static_cast<std::size_t>(message.peer);
-  auto& to = head_->letter_to.at(from);
+  auto& to = head_->message_to.at(from);
   if (!wait_until([&] { return to == rank_ + 1; })) return ncclRemoteError;
-  if (head_->letter_bytes.at(from) != message.bytes) return ncclInvalidUsage;
-  if (message.bytes > 0) std::memcpy(message.to, place(ranks_ + message.peer), message.bytes);
+  if (head_->message_bytes.at(from) != message.bytes) return ncclInvalidUsage;
+  if (message.bytes > 0) std::memcpy(message.to, slot(ranks_ + message.peer), message.bytes);
   to = 0;
   return ncclSuccess;
 }
 
 ncclResult_t FakeExchange::split(int color, int key, std::unique_ptr<FakeExchange>& part) {
-  struct Wish {
+  struct SplitKey {
     int color, key;
   };
-  Wish const mine{color, key};
-  std::vector<Wish> wishes(static_cast<std::size_t>(ranks_));
+  SplitKey const mine{color, key};
+  std::vector<SplitKey> keys(static_cast<std::size_t>(ranks_));
   auto const number = ++splits_;
-  ncclResult_t const result = all_gather(&mine, wishes.data(), sizeof mine);
+  ncclResult_t const result = all_gather(&mine, keys.data(), sizeof mine);
   if (result != ncclSuccess) return result;
   std::vector<std::pair<int, int>> members;  // key, rank here
   for (int rank = 0; rank < ranks_; ++rank) {
-    auto const& wish = wishes[static_cast<std::size_t>(rank)];
-    if (wish.color == color) members.emplace_back(wish.key, rank);
+    auto const& rank_key = keys[static_cast<std::size_t>(rank)];
+    if (rank_key.color == color) members.emplace_back(rank_key.key, rank);
   }
   std::sort(members.begin(), members.end());
   auto const self = std::find(members.begin(), members.end(), std::pair(key, rank_));
@@ -213,19 +213,19 @@ ncclResult_t FakeExchange::shrink(const std::vector<int>& excluded, std::unique_
     if (rank < 0 || rank >= ranks_ || rank == rank_) return ncclInvalidArgument;
     mine |= std::uint64_t{1} << rank;
   }
-  auto const leaves_out = [&](int rank) { return (mine >> rank & 1) != 0; };
+  auto const is_excluded = [&](int rank) { return (mine >> rank & 1) != 0; };
   if (head_->excluded.at(static_cast<std::size_t>(rank_)).exchange(mine) != 0) return ncclInvalidUsage;
-  for (bool all_came = false; !all_came; std::this_thread::sleep_for(std::chrono::microseconds{20})) {
-    if (abandoned_) return ncclRemoteError;
-    all_came = true;
+  for (bool all_arrived = false; !all_arrived; std::this_thread::sleep_for(std::chrono::microseconds{20})) {
+    if (cancelled_) return ncclRemoteError;
+    all_arrived = true;
     for (int rank = 0; rank < ranks_; ++rank) {
       auto const theirs = head_->excluded.at(static_cast<std::size_t>(rank)).load();
       if (theirs != 0 && theirs != mine) return ncclInvalidUsage;
-      if (theirs == 0 && !leaves_out(rank)) all_came = false;
+      if (theirs == 0 && !is_excluded(rank)) all_arrived = false;
     }
   }
   int here = 0;
-  for (int rank = 0; rank < rank_; ++rank) here += leaves_out(rank) ? 0 : 1;
+  for (int rank = 0; rank < rank_; ++rank) here += is_excluded(rank) ? 0 : 1;
   part = std::make_unique<FakeExchange>(path_ + ".left", here, ranks_ - std::popcount(mine));
   return ncclSuccess;
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fake NVML that knows one GPU's fabric. What it says is chosen with
-//   FAKE_NVML         "hang" (nvmlInit never returns), "no_init" (it fails), "no_device", "old" (the first
-//   version
-//                     of the fabric's information only)
-//   FAKE_NVML_FABRIC  "STATE STATUS CLIQUE CLUSTER HEALTH": numbers, CLUSTER being the byte that fills the
-//   UUID
+// A fake NVML that knows one GPU's fabric. Its behaviour is selected by
+//   FAKE_NVML         "hang" (nvmlInit never returns), "no_init" (nvmlInit fails), "no_device", "old" (only
+//                     the first version of the fabric information)
+//   FAKE_NVML_FABRIC  "STATE STATUS CLIQUE CLUSTER HEALTH": numbers; CLUSTER is the byte that fills the UUID
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,7 +14,7 @@ namespace {
 
 constexpr int invalid_argument = 2, not_supported = 3, not_found = 6, version_mismatch = 25;
 
-bool wished(const char* what) {
+bool is_mode(const char* what) {
   const char* const value = std::getenv("FAKE_NVML");
   return value != nullptr && std::string(value) == what;
 }
@@ -26,18 +24,19 @@ struct Fabric {
 };
 
 Fabric fabric() {
-  Fabric said;
+  Fabric fabric_info;
   if (const char* const text = std::getenv("FAKE_NVML_FABRIC"))
-    std::sscanf(text, "%u %u %u %u %u", &said.state, &said.status, &said.clique, &said.cluster, &said.health);
-  return said;
+    std::sscanf(text, "%u %u %u %u %u", &fabric_info.state, &fabric_info.status, &fabric_info.clique,
+                &fabric_info.cluster, &fabric_info.health);
+  return fabric_info;
 }
 
-// Byte by byte, as nvml.h lays it out.
-void write_first(unsigned char* at, const Fabric& said) {
-  std::memset(at, static_cast<int>(said.cluster), 16);
-  std::memcpy(at + 16, &said.status, 4);
-  std::memcpy(at + 20, &said.clique, 4);
-  at[24] = static_cast<unsigned char>(said.state);
+// The byte layout of nvml.h.
+void write_first(unsigned char* at, const Fabric& fabric_info) {
+  std::memset(at, static_cast<int>(fabric_info.cluster), 16);
+  std::memcpy(at + 16, &fabric_info.status, 4);
+  std::memcpy(at + 20, &fabric_info.clique, 4);
+  at[24] = static_cast<unsigned char>(fabric_info.state);
 }
 
 }  // namespace
@@ -45,15 +44,15 @@ void write_first(unsigned char* at, const Fabric& said) {
 extern "C" {
 
 int nvmlInit_v2() {
-  while (wished("hang")) pause();
-  return wished("no_init") ? 9 : 0;
+  while (is_mode("hang")) pause();
+  return is_mode("no_init") ? 9 : 0;
 }
 
 int nvmlShutdown() { return 0; }
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device) {
   static int the_device = 0;
-  if (wished("no_device") || std::strlen(address) < 12) return not_found;
+  if (is_mode("no_device") || std::strlen(address) < 12) return not_found;
   *device = &the_device;
   return 0;
 }
@@ -66,13 +65,13 @@ int nvmlDeviceGetGpuFabricInfo(void* device, unsigned char* info) {
 
 int nvmlDeviceGetGpuFabricInfoV(void* device, unsigned char* info) {
   if (device == nullptr || info == nullptr) return invalid_argument;
-  if (wished("old")) return not_supported;
+  if (is_mode("old")) return not_supported;
   unsigned version = 0;
   std::memcpy(&version, info, 4);
   if (version != 0x02000024) return version_mismatch;
-  auto const said = fabric();
-  write_first(info + 4, said);
-  std::memcpy(info + 32, &said.health, 4);
+  auto const fabric_info = fabric();
+  write_first(info + 4, fabric_info);
+  std::memcpy(info + 32, &fabric_info.health, 4);
   return 0;
 }
 }

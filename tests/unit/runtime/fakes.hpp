@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The test doubles of CUDA and NCCL as tests use them.
+// Access to the fake CUDA and the fake NCCL from tests.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 #include "errors.hpp"
 
-// The environment in which a test opens its GPU.
+// Environment variables that select the fakes.
 struct Fakes {
   explicit Fakes(const char* cuda = "", const char* nccl = "") {
     setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
@@ -28,13 +28,13 @@ struct Fakes {
 };
 
 template <typename Result>
-Result ask(const char* file, const char* function) {
+Result call_fake(const char* file, const char* function) {
   void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(handle != nullptr);
   void* const found = dlsym(handle, function);
   REQUIRE(found != nullptr);
   return reinterpret_cast<Result (*)()>(found)();
 }
-inline int count(const char* function) { return ask<int>(FAKE_NCCL_FILE, function); }
-// What NCCL was asked for since the last time.
-inline std::string journal() { return ask<const char*>(FAKE_NCCL_FILE, "fake_nccl_journal"); }
+inline int nccl_count(const char* function) { return call_fake<int>(FAKE_NCCL_FILE, function); }
+// The NCCL operations since the last call.
+inline std::string journal() { return call_fake<const char*>(FAKE_NCCL_FILE, "fake_nccl_journal"); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// In front of Open MPI's own functions: FAILING_IN ("init", "split" or "finalize") names the one in which
-// this process stops, and FAILING_HOW how: "hangs" or "killed"; in "threads" MPI says that it has only one.
+// Interposes Open MPI's functions. FAILING_IN ("init", "split" or "finalize") names the one in which this
+// process stops, and FAILING_HOW how: "hangs" or "killed". With FAILING_IN "threads" MPI_Query_thread()
+// reports MPI_THREAD_SINGLE.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -10,14 +11,14 @@
 
 namespace {
 
-std::string variable(const char* name) {
+std::string get_env(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
 void stop_in(const char* place) {
-  if (variable("FAILING_IN") != place) return;
-  if (variable("FAILING_HOW") == "killed") kill(getpid(), SIGKILL);
+  if (get_env("FAILING_IN") != place) return;
+  if (get_env("FAILING_HOW") == "killed") kill(getpid(), SIGKILL);
   sleep(20);
 }
 
@@ -42,7 +43,7 @@ int MPI_Finalize() {
 
 int MPI_Query_thread(int* provided) {
   int const code = PMPI_Query_thread(provided);
-  if (variable("FAILING_IN") == "threads") *provided = MPI_THREAD_SINGLE;
+  if (get_env("FAILING_IN") == "threads") *provided = MPI_THREAD_SINGLE;
   return code;
 }
 

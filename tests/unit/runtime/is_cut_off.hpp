@@ -6,7 +6,7 @@
 #include <asio.hpp>
 #include <cerrno>
 
-/// Reads until the other side closes. False when it did not within the time.
+/// Reads until the other side closes the connection. False when it does not within `seconds`.
 inline bool is_cut_off(asio::ip::tcp::socket& socket, int seconds = 6) {
   timeval const limit{seconds, 0};
   ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins, meets and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Prints one line on
-// rank 0: "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R begins before the others and is stopped
-// while it joins. WHAT:
+// Joins, runs barriers and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Rank 0 prints
+// one line: "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R starts before the other ranks and is
+// stopped while it joins. WHAT:
 //   absent:R,S…  these ranks never join
 //   ended:R   rank R ends before it joins
-//   late:R    rank R joins 5 s after the others
+//   late:R    rank R joins 5 s after the other ranks
 //   killed    the last rank is killed after the join
 //   slowly    every rank stays in the job for 1 s
-//   patiently the join may take 100 s and not 2
-//   until:FILE  patiently, and every rank stays, in barriers, until FILE is there and for 100 barriers more
+//   patiently the join may take 100 s instead of 2
+//   until:FILE  patiently, and every rank runs barriers until FILE exists, and 100 more
 #include <unistd.h>
 
 #include <csignal>
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// `wanted`: ranks with commas between them.
+// `wanted`: comma-separated ranks.
 bool is_rank(const std::string& wanted) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "RANK"})
     if (const char* const rank = std::getenv(name))
@@ -40,12 +40,13 @@ void stop_while_joining() {
   }).detach();
 }
 
-// Rank 0 looks for `file` and tells the others by another one beside it, which it makes while nobody looks.
-void meet_until(muster::Job& job, const std::string& file) {
-  auto const told = file + ".seen";
-  while (access(told.c_str(), F_OK) != 0) {
+// Rank 0 polls for `file` and then creates `file`.seen for the other ranks, between two barriers where no
+// rank checks for it.
+void barrier_until(muster::Job& job, const std::string& file) {
+  auto const seen_file = file + ".seen";
+  while (access(seen_file.c_str(), F_OK) != 0) {
     job.barrier("looked", 10s);
-    if (job.rank() == 0 && access(file.c_str(), F_OK) == 0) std::ofstream(told) << "\n";
+    if (job.rank() == 0 && access(file.c_str(), F_OK) == 0) std::ofstream(seen_file) << "\n";
     std::this_thread::sleep_for(10ms);
     job.barrier("told", 10s);
   }
@@ -74,7 +75,7 @@ int run(const std::string& what, const std::string& stopped) {
     std::printf("joined through %s: %d ranks on %d hosts\n", job.bootstrap(), job.size(), job.host_count());
   std::fflush(stdout);
   if (what == "killed" && job.rank() == job.size() - 1) kill(getpid(), SIGKILL);
-  if (until) meet_until(job, what.substr(6));
+  if (until) barrier_until(job, what.substr(6));
   if (what == "slowly") std::this_thread::sleep_for(1s);
   if (what == "killed") std::this_thread::sleep_for(5s);
   job.barrier("part", 10s);

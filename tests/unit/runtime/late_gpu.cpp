@@ -12,9 +12,9 @@
 namespace late_gpu {
 namespace {
 
-// Everything in the order in which it was enqueued, on whichever stream; positions count from 1.
+// All pending work of all streams, in the order in which it was enqueued; positions count from 1.
 std::recursive_mutex mutex;
-std::deque<std::function<void()>> left;
+std::deque<std::function<void()>> pending;
 std::uint64_t done = 0;
 auto& last_on_stream = *new std::map<void*, std::uint64_t>;
 auto& recorded_at = *new std::map<void*, std::uint64_t>;
@@ -28,8 +28,8 @@ bool finish(std::uint64_t position) {
   std::lock_guard const lock(mutex);
   if (done >= position) return false;
   while (done < position) {
-    auto const work = std::move(left.front());
-    left.pop_front();
+    auto const work = std::move(pending.front());
+    pending.pop_front();
     ++done;
     work();
   }
@@ -47,8 +47,8 @@ std::uint64_t position_of(const std::map<void*, std::uint64_t>& positions, void*
 void enqueue(void* stream, std::function<void()> work) {
   if (!is_late()) return work();
   std::lock_guard const lock(mutex);
-  left.push_back(std::move(work));
-  last_on_stream[stream] = done + left.size();
+  pending.push_back(std::move(work));
+  last_on_stream[stream] = done + pending.size();
 }
 
 void record(void* event, void* stream) {
@@ -56,7 +56,7 @@ void record(void* event, void* stream) {
   recorded_at[event] = last_on_stream[stream];
 }
 
-void hold(void* stream, void* event) {
+void wait_event(void* stream, void* event) {
   std::lock_guard const lock(mutex);
   last_on_stream[stream] = std::max(last_on_stream[stream], recorded_at[event]);
 }
@@ -66,7 +66,7 @@ bool finish_stream(void* stream) { return finish(position_of(last_on_stream, str
 bool finish_event(void* event) { return finish(position_of(recorded_at, event)); }
 bool finish_all() {
   std::lock_guard const lock(mutex);
-  return finish(done + left.size());
+  return finish(done + pending.size());
 }
 
 }  // namespace late_gpu

@@ -1,10 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// A job whose timeline and metrics observed_ranks.py looks at: observed_ranks WHAT.
+// A job whose timeline and metrics observed_ranks.py checks: observed_ranks WHAT.
 //   steps    ten steps with spans of two threads and operations of several kinds
 //   reduces  five steps of a reducer with three buckets
-//   flood    more spans on the last rank than a process keeps
+//   flood    more spans on the last rank than its event log can hold
 //   killed   the last rank is killed between operations
-//   asks     rank 0 prints the metrics of the last rank while that one's program does something else
+//   asks     rank 0 prints the metrics of the last rank while that rank's program does something else
 #include <unistd.h>
 
 #include <csignal>
@@ -28,7 +27,7 @@ void step(muster::Communicator& world, std::vector<float>& values) {
   world.broadcast(std::span<float>(values), 0);
 }
 
-// Buckets of 400, 400 and 200 bytes: the gradients go in from the last on.
+// Buckets of 400, 400 and 200 bytes: the last gradient is ready first.
 void reduce(const muster::Communicator& world) {
   muster::Reducer reducer(world, std::vector<std::size_t>{50, 100, 100}, {.bucket_bytes = 400});
   for (int i = 0; i < 5; ++i) {
@@ -62,7 +61,7 @@ int run(const std::string& what) {
     for (;;) step(world, values);
   }
   if (what == "asks") {
-    job.barrier("stepped");  // the root of a broadcast does not wait for the others
+    job.barrier("stepped");  // the root of a broadcast does not wait for the other ranks
     if (job.rank() == 0)
       std::printf(
           "%s", muster::prometheus_text({job.metrics_of(job.size() - 1, std::chrono::seconds(60))}).c_str());

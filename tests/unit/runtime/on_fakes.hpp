@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU on the test doubles of CUDA and NCCL, and what the double of CUDA wrote down.
+// A GPU on the fake CUDA and the fake NCCL, and the fake CUDA's log.
 #pragma once
 
 #include <chrono>
@@ -14,20 +14,20 @@
 #include "fakes.hpp"
 #include "muster/communicator.hpp"
 
-inline int cuda_live() { return ask<int>(FAKE_CUDA_FILE, "fake_cuda_live"); }
+inline int live_cuda_objects() { return call_fake<int>(FAKE_CUDA_FILE, "fake_cuda_live"); }
 
-/// Since the last call.
+/// The fake CUDA's log since the last call.
 inline std::string cuda_log() {
-  std::string const text = ask<const char*>(FAKE_CUDA_FILE, "fake_cuda_log");
-  ask<void>(FAKE_CUDA_FILE, "fake_cuda_forget");
+  std::string const text = call_fake<const char*>(FAKE_CUDA_FILE, "fake_cuda_log");
+  call_fake<void>(FAKE_CUDA_FILE, "fake_cuda_forget");
   return text;
 }
 
-/// The GPU and its world of one.
+/// A GPU and its world communicator of one rank.
 struct OnFakes {
   explicit OnFakes(const char* nccl = "") : fakes("", nccl) {
     gpu = muster::detail::open_gpu("", 0, "rank 0");
-    world.emplace(gpu->world(muster::detail::CommunicatorGroup(context_alone(), "world"),
+    world.emplace(gpu->world(muster::detail::CommunicatorGroup(make_single_rank_context(), "world"),
                              muster::Deadline(std::chrono::seconds(10))));
   }
   Fakes const fakes;
@@ -35,21 +35,21 @@ struct OnFakes {
   std::optional<muster::Communicator> world;
 };
 
-/// A stream of the program's, beside the default one.
-inline muster::Stream new_stream() {
+/// A stream other than the default one.
+inline muster::Stream create_stream() {
   void* const make = dlsym(dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL), "cuStreamCreate");
   muster::Stream stream = nullptr;
   constexpr unsigned non_blocking = 1;
   REQUIRE(reinterpret_cast<int (*)(muster::Stream*, unsigned)>(make)(&stream, non_blocking) == 0);
   return stream;
 }
-inline void end_stream(muster::Stream stream) {
+inline void destroy_stream(muster::Stream stream) {
   void* const end = dlsym(dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL), "cuStreamDestroy_v2");
   REQUIRE(reinterpret_cast<int (*)(muster::Stream)>(end)(stream) == 0);
 }
 
-/// The parts of a log, with numbers replaced by letters in the order in which they come.
-inline std::string shape_of(const std::string& log) {
+/// The log with each number replaced by a letter, in order of first use; 0 stays.
+inline std::string normalize_log(const std::string& log) {
   std::string shape;
   std::map<std::string, char> letters;
   for (std::size_t at = 0; at < log.size();) {

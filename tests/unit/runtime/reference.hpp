@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What collectives must come to, computed plainly.
+// The expected results of collectives, by simple sequential code.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,7 @@ using muster::bfloat16;
 using muster::half;
 using muster::Reduction;
 
-// Whole numbers small enough that every partial sum is exact in every type, so that results must be equal to
-// the bit.
+// Integers so small that every partial sum is exact in every type: results must be bit-equal.
 template <typename T>
 std::vector<T> numbers(int rank, std::size_t count) {
   std::mt19937 random(static_cast<unsigned>(1000 * rank + 7));
@@ -101,7 +100,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-// -0 and 0 are one number; a sum may give either.
+// As same_bits(), but -0 equals 0: a sum may give either.
 template <typename T>
 bool same_numbers(const std::vector<T>& a, const std::vector<T>& b) {
   if (a.size() != b.size()) return false;

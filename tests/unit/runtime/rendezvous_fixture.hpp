@@ -16,13 +16,13 @@
 #include "rendezvous/rendezvous.hpp"
 #include "transport/authenticating_acceptor.hpp"
 
-namespace meetings {
+namespace rendezvous_test {
 
 using namespace muster;
 using namespace muster::bootstrap;
 using namespace std::chrono_literals;
 
-inline JoinRecord record_of(int rank) {
+inline JoinRecord make_record(int rank) {
   JoinRecord record;
   record.hello.rank = rank;
   record.hello.host = fmt::format("h{}", rank / 2);
@@ -30,24 +30,24 @@ inline JoinRecord record_of(int rank) {
   return record;
 }
 
-// Another name for each meeting of this test program.
+// A different job name on each call, also between test programs.
 inline std::string new_job() {
   static int count = 0;
   return fmt::format("test/{}/{}", getpid(), ++count);
 }
 
-// All on one UNIX socket, where the kernel authenticates.
-inline RendezvousConfig plan_of(const std::string& job, int rank, int size) {
-  RendezvousConfig plan;
-  plan.name = "test";
-  plan.job = job;
-  plan.rank = rank;
-  plan.size = size;
-  plan.leader_host = "h0";
-  plan.local_name = "muster/" + job;
-  plan.seal = make_peercred_codec();
-  for (int r = 0; r < size; ++r) plan.host_of.push_back(record_of(r).hello.host);
-  return plan;
+// All ranks use one UNIX socket, where the kernel authenticates.
+inline RendezvousConfig make_config(const std::string& job, int rank, int size) {
+  RendezvousConfig config;
+  config.name = "test";
+  config.job = job;
+  config.rank = rank;
+  config.size = size;
+  config.rank0_host = "h0";
+  config.local_name = "muster/" + job;
+  config.codec = make_peercred_codec();
+  for (int r = 0; r < size; ++r) config.host_of.push_back(make_record(r).hello.host);
+  return config;
 }
 
 inline std::uint16_t free_port() {
@@ -55,17 +55,17 @@ inline std::uint16_t free_port() {
   return control::AuthenticatingAcceptor(io).port();
 }
 
-// Over TCP, the first two ranks on this host and the others on another; those of a host come through one.
-inline RendezvousConfig plan_over_tcp(const std::string& job, int rank, int size,
-                                 const std::vector<std::uint16_t>& ports) {
-  auto plan = plan_of(job, rank, size);
-  plan.local_name.clear();
-  plan.ports = ports;
-  plan.leader_host = "127.0.0.1";
-  plan.host_of.assign(static_cast<std::size_t>(size), "h1");
-  plan.host_of[0] = plan.host_of[1] = plan.leader_host;
-  plan.host_socket = fmt::format("muster/{}/host{}", job, rank < 2 ? 0 : 1);
-  return plan;
+// Over TCP: the first two ranks on this host, the others on another, with a leader per host.
+inline RendezvousConfig make_tcp_config(const std::string& job, int rank, int size,
+                                        const std::vector<std::uint16_t>& ports) {
+  auto config = make_config(job, rank, size);
+  config.local_name.clear();
+  config.ports = ports;
+  config.rank0_host = "127.0.0.1";
+  config.host_of.assign(static_cast<std::size_t>(size), "h1");
+  config.host_of[0] = config.host_of[1] = config.rank0_host;
+  config.host_socket = fmt::format("muster/{}/host{}", job, rank < 2 ? 0 : 1);
+  return config;
 }
 
 struct Outcome {
@@ -73,17 +73,18 @@ struct Outcome {
   std::optional<Error> error;
 };
 
-// Each rank's part at once, but the last one's, which may begin later.
-inline std::vector<Outcome> meet(const std::vector<RendezvousConfig>& plans, std::chrono::milliseconds deadline,
-                                 std::chrono::milliseconds last_later = 0ms) {
-  std::vector<Outcome> outcomes(plans.size());
+// Runs all ranks in parallel; the last one starts `last_delay` later.
+inline std::vector<Outcome> join_all(const std::vector<RendezvousConfig>& configs,
+                                     std::chrono::milliseconds deadline,
+                                     std::chrono::milliseconds last_delay = 0ms) {
+  std::vector<Outcome> outcomes(configs.size());
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  for (std::size_t i = 0; i < configs.size(); ++i) {
     threads.emplace_back([&, i] {
-      if (i + 1 == plans.size()) std::this_thread::sleep_for(last_later);
+      if (i + 1 == configs.size()) std::this_thread::sleep_for(last_delay);
       try {
-        auto const bootstrap = meeting(plans[i]);
-        outcomes[i].records = bootstrap->exchange(record_of(plans[i].rank), Deadline(deadline));
+        auto const bootstrap = make_rendezvous_bootstrap(configs[i]);
+        outcomes[i].records = bootstrap->exchange(make_record(configs[i].rank), Deadline(deadline));
       } catch (const Error& error) {
         outcomes[i].error = error;
       }
@@ -93,7 +94,7 @@ inline std::vector<Outcome> meet(const std::vector<RendezvousConfig>& plans, std
   return outcomes;
 }
 
-inline int speakers(const std::vector<Outcome>& outcomes) {
+inline int count_reporters(const std::vector<Outcome>& outcomes) {
   int count = 0;
   for (const auto& outcome : outcomes)
     if (outcome.error && !outcome.error->reported_elsewhere()) ++count;
@@ -110,4 +111,4 @@ inline void check_complete(const std::vector<Outcome>& outcomes) {
   }
 }
 
-}  // namespace meetings
+}  // namespace rendezvous_test

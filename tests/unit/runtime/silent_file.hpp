@@ -11,7 +11,7 @@
 
 #include "catch.hpp"
 
-// A folder with a file that whoever opens it to read waits for.
+// A folder with a file (a FIFO without a writer) whose reader blocks in open().
 class FolderWithSilentFile {
  public:
   explicit FolderWithSilentFile(const std::string& file) {
@@ -23,7 +23,7 @@ class FolderWithSilentFile {
     REQUIRE(mkfifo(silent_.c_str(), 0600) == 0);
   }
   ~FolderWithSilentFile() {
-    int const end = open(silent_.c_str(), O_WRONLY | O_NONBLOCK);  // lets go of the thread that waits
+    int const end = open(silent_.c_str(), O_WRONLY | O_NONBLOCK);  // releases the blocked reader
     if (end >= 0) close(end);
     std::filesystem::remove_all(root);
   }

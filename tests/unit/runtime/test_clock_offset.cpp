@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Rank 0's clocks are ahead by these; the question takes `there` and the answer `back`, all in nanoseconds.
+// Rank 0's clocks are ahead by these. The request takes `there` and the reply `back`, all in nanoseconds.
 constexpr std::int64_t system_ahead = -7'000'000'123;
 constexpr std::int64_t steady_ahead = 900'000'000'000'000;
 
@@ -24,7 +24,7 @@ ClockSample sample(std::int64_t at, std::int64_t there, std::int64_t back) {
 
 }  // namespace
 
-TEST_CASE("equally long ways give the exact offset of both clocks") {
+TEST_CASE("when request and reply take equally long, the offset of both clocks is exact") {
   std::vector const samples{sample(1'000'000, 50'000, 50'000)};
   auto const offset = estimate_offset(samples);
   CHECK(offset.system.count() == system_ahead);
@@ -34,13 +34,13 @@ TEST_CASE("equally long ways give the exact offset of both clocks") {
 
 TEST_CASE("the shortest sample counts, and its error is at most half of its round trip") {
   std::mt19937 random(7);
-  std::uniform_int_distribution<std::int64_t> way(20'000, 5'000'000);
+  std::uniform_int_distribution<std::int64_t> delay(20'000, 5'000'000);
   for (int run = 0; run < 200; ++run) {
     std::vector<ClockSample> samples;
     std::int64_t shortest = INT64_MAX;
     for (int i = 0; i < 8; ++i) {
-      auto const there = way(random);
-      auto const back = way(random);
+      auto const there = delay(random);
+      auto const back = delay(random);
       shortest = std::min(shortest, there + back);
       samples.push_back(sample(i * 20'000'000, there, back));
     }
@@ -58,28 +58,29 @@ TEST_CASE("without a sample the offset is zero") {
   CHECK(offset.round_trip == 0ns);
 }
 
-TEST_CASE("ranks on one kernel find no offset beyond the uncertainty, through a host's leader too") {
-  Star star(4, 4, {0, 1, 0, 1});
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+TEST_CASE("ranks on one kernel measure no offset beyond the uncertainty, also through a host leader") {
+  ControlPlaneFixture fixture(4, 4, {0, 1, 0, 1});
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     auto const offset = measure_clock_offset(plane);
     // Threads of this process have one clock.
     if (std::chrono::abs(offset.steady) > offset.round_trip / 2 + 1us)
       throw Error(ErrorCode::system, "the steady clock's offset is beyond its bound");
     if (std::chrono::abs(offset.system) > offset.round_trip / 2 + 1ms)
       throw Error(ErrorCode::system, "the system clock's offset is beyond its bound");
-    if ((offset.round_trip > 0ns) != (rank != 0)) throw Error(ErrorCode::system, "rank 0 alone asks nobody");
-    plane.last_barrier("leave", 10s);
+    if ((offset.round_trip > 0ns) != (rank != 0))
+      throw Error(ErrorCode::system, "only rank 0 must not measure");
+    plane.final_barrier("leave", 10s);
     plane.leave();
   });
   for (const auto& error : thrown) CHECK(!error);
 }
 
-TEST_CASE("a rank 0 that ended answers no question, and is named") {
-  Star star(3);
-  star.planes[0]->abandon();
+TEST_CASE("when rank 0 has ended, the measurement fails and names it") {
+  ControlPlaneFixture fixture(3);
+  fixture.planes[0]->abort_connections();
   auto const thrown = [&] {
     try {
-      for (;;) measure_clock_offset(*star.planes[1], 1, 2s);
+      for (;;) measure_clock_offset(*fixture.planes[1], 1, 2s);
     } catch (const Error& error) {
       return std::string(error.what());
     }

@@ -125,9 +125,9 @@ TEST_CASE("a long all-reduce, in several pieces, is the same on every rank to th
   std::vector<float> buffer(count);
   for (auto& value : buffer) value = normal(random);
   world.all_reduce(std::span<float>(buffer), Reduction::average);
-  auto of_zero = buffer;
-  world.broadcast(std::span<float>(of_zero), 0);
-  REQUIRE(same_bits(buffer, of_zero));
+  auto from_rank_0 = buffer;
+  world.broadcast(std::span<float>(from_rank_0), 0);
+  REQUIRE(same_bits(buffer, from_rank_0));
 
   std::vector<double> sum(count, 0.0);
   for (int r = 0; r < world.size(); ++r) {
@@ -143,7 +143,7 @@ TEST_CASE("a long all-reduce, in several pieces, is the same on every rank to th
 
 TEST_CASE("16-bit floats round once per step") {
   auto world = tested_world();
-  // 256 + 1 is no bfloat16: it rounds to 256 at each addition, in whatever order.
+  // 256 + 1 is not representable in bfloat16: each addition rounds it to 256, in any order.
   std::vector<bfloat16> buffer(10, world.rank() == 0 ? bfloat16(256.0f) : bfloat16(0.0f));
   world.all_reduce(std::span<bfloat16>(buffer));
   for (auto value : buffer) REQUIRE(static_cast<float>(value) == 256.0f);

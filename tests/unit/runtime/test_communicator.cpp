@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host communicators beside their operations: split, threads, arguments that make no sense, on as many ranks
-// as the launcher started.
+// Split, threads and invalid arguments of host communicators, on as many ranks as the launcher started.
 #include <algorithm>
 #include <cstdint>
 #include <thread>
@@ -12,7 +11,7 @@
 
 using namespace muster;
 
-TEST_CASE("split orders by key, then rank, and the parts work by themselves") {
+TEST_CASE("split orders ranks by key, then by rank, and the parts work independently") {
   auto world = tested_world();
   auto half_world = world.split(world.rank() % 2, -world.rank());
   int const expected_size = (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2;
@@ -36,7 +35,7 @@ TEST_CASE("two threads work at the same time, each on a communicator of its own"
   auto world = tested_world();
   auto other = world.split(0);
   bool right = true;
-  std::thread beside([&] {
+  std::thread second([&] {
     std::vector<float> values(30000);
     for (int i = 0; i < 100; ++i) {
       std::fill(values.begin(), values.end(), 2.0f);
@@ -52,43 +51,48 @@ TEST_CASE("two threads work at the same time, each on a communicator of its own"
   }
   auto part = world.split(0);
   part.barrier();
-  beside.join();
+  second.join();
   REQUIRE(one[0] == 299 * world.size());
   REQUIRE(right);
 }
 
-TEST_CASE("empty buffers are fine, bad arguments are refused before anything is sent") {
+TEST_CASE("empty buffers are accepted, and bad arguments are rejected before anything is sent") {
   auto world = tested_world();
   std::vector<float> nothing;
   world.all_reduce(std::span<float>(nothing));
   std::vector<float> three(3);
   std::vector<float> wrong(static_cast<std::size_t>(world.size()) * 3 + 1);
-  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), world.size()); }) == ErrorCode::usage);
-  REQUIRE(fault_of([&] { world.broadcast(std::span<float>(three), -1); }) == ErrorCode::usage);
-  REQUIRE(fault_of([&] { world.send(std::span<const float>(three), world.rank()); }) == ErrorCode::usage);
-  REQUIRE(fault_of([&] { world.all_gather(std::span<const float>(three), std::span<float>(wrong)); }) ==
+  REQUIRE(catch_error_code([&] { world.broadcast(std::span<float>(three), world.size()); }) ==
           ErrorCode::usage);
-  REQUIRE(fault_of([&] { world.split(-1); }) == ErrorCode::usage);
-  REQUIRE(fault_of([&] { world.reduce(std::span<float>(three), world.size()); }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] { world.broadcast(std::span<float>(three), -1); }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] { world.send(std::span<const float>(three), world.rank()); }) ==
+          ErrorCode::usage);
+  REQUIRE(catch_error_code([&] {
+            world.all_gather(std::span<const float>(three), std::span<float>(wrong));
+          }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] { world.split(-1); }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] { world.reduce(std::span<float>(three), world.size()); }) == ErrorCode::usage);
   std::vector<float> two(2);
-  REQUIRE(fault_of([&] { world.all_reduce(std::span<const float>(two), std::span<float>(three)); }) ==
+  REQUIRE(catch_error_code([&] { world.all_reduce(std::span<const float>(two), std::span<float>(three)); }) ==
           ErrorCode::usage);
   auto const overlapping = [&] {
     std::span<float> const whole(wrong);
     world.all_reduce(std::span<const float>(whole.first(2)), whole.subspan(1, 2));
   };
-  REQUIRE(fault_of(overlapping) == ErrorCode::usage);
-  REQUIRE(fault_of([&] { world.all_to_all(std::span<const float>(wrong), std::span<float>(three)); }) ==
-          ErrorCode::usage);
-  REQUIRE(fault_of([&] { world.all_to_all(std::span<const float>(three), std::span<float>(three)); }) ==
-          ErrorCode::usage);
+  REQUIRE(catch_error_code(overlapping) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] {
+            world.all_to_all(std::span<const float>(wrong), std::span<float>(three));
+          }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] {
+            world.all_to_all(std::span<const float>(three), std::span<float>(three));
+          }) == ErrorCode::usage);
   auto const gather = [&](std::vector<std::size_t> counts) {
     world.all_gather_v(std::span<const float>(three), std::span<float>(wrong),
                        std::span<const std::size_t>(counts));
   };
   auto const ranks = static_cast<std::size_t>(world.size());
-  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 3)); }) == ErrorCode::usage);
-  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks, 2)); }) == ErrorCode::usage);
-  REQUIRE(fault_of([&] { gather(std::vector<std::size_t>(ranks + 1, 3)); }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] { gather(std::vector<std::size_t>(ranks, 3)); }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] { gather(std::vector<std::size_t>(ranks, 2)); }) == ErrorCode::usage);
+  REQUIRE(catch_error_code([&] { gather(std::vector<std::size_t>(ranks + 1, 3)); }) == ErrorCode::usage);
   world.barrier();
 }

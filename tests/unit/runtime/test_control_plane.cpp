@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks do together on the control plane, and who is named when one of them is missing, ends or breaks.
+// Collective calls on the control plane, and the error when a rank is missing, ends or fails.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 
 #include "catch.hpp"
+#include "control_plane_fixture.hpp"
+#include "count_reporters.hpp"
 #include "has.hpp"
 #include "soon.hpp"
-#include "count_reporters.hpp"
-#include "control_plane_fixture.hpp"
 
 using namespace muster;
 using namespace muster::control;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
 
-TEST_CASE("gather, broadcast and barrier over the star, again and again") {
-  Star star(4);
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+TEST_CASE("gather, broadcast and barrier return every rank's data, repeatedly") {
+  ControlPlaneFixture fixture(4);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     std::vector<int> const everyone{0, 1, 2, 3};
     for (int i = 0; i < 50; ++i) {
       plane.barrier("b", 10s);
@@ -33,7 +33,7 @@ TEST_CASE("gather, broadcast and barrier over the star, again and again") {
         throw Error(ErrorCode::system, "broadcast mixed up");
       }
     }
-    // Two groups at once, each in its own order.
+    // Two groups at the same time, each with its own order of members.
     std::vector<int> const mine = rank % 2 == 0 ? std::vector<int>{2, 0} : std::vector<int>{1, 3};
     auto const part =
         plane.gather(rank % 2 == 0 ? "even" : "odd", mine, {static_cast<std::uint8_t>(rank)}, 10s);
@@ -42,7 +42,7 @@ TEST_CASE("gather, broadcast and barrier over the star, again and again") {
     Blob const large(1u << 20, 7);
     if (plane.broadcast("large", everyone, 3, large, 10s) != large)
       throw Error(ErrorCode::system, "large blob changed");
-    plane.last_barrier("leave", 10s);
+    plane.final_barrier("leave", 10s);
     plane.leave();
   });
   for (const auto& error : thrown) {
@@ -51,36 +51,36 @@ TEST_CASE("gather, broadcast and barrier over the star, again and again") {
   }
 }
 
-TEST_CASE("a barrier's deadline names who is missing, and one rank speaks") {
-  Star star(4);
+TEST_CASE("when a barrier's deadline passes, one rank reports the missing rank") {
+  ControlPlaneFixture fixture(4);
   auto const began = std::chrono::steady_clock::now();
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     if (rank == 2) return;
     plane.barrier("epoch", 300ms);
   });
   CHECK(std::chrono::steady_clock::now() - began < soon);
   REQUIRE((thrown[0] && thrown[1] && thrown[3]));
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
   CHECK(thrown[0]->code() == ErrorCode::deadline);
   CHECK(thrown[0]->exit_code() == 75);
   CHECK(
       has(thrown[0]->what(), "epoch: 1 of 4 ranks missing after 300 ms: rank 2 (host h2, GPU 0000:02:00.0)"));
-  CHECK_THROWS_AS(star.planes[2]->barrier("epoch", 1s), Error);  // whoever comes late hears of it
+  CHECK_THROWS_AS(fixture.planes[2]->barrier("epoch", 1s), Error);  // the late rank gets the failure, too
 }
 
-TEST_CASE("when rank 0 is the missing one, another speaks") {
-  Star star(3);
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+TEST_CASE("when rank 0 is missing, another rank reports it") {
+  ControlPlaneFixture fixture(3);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     if (rank != 0) plane.barrier("epoch", 300ms);
   });
   REQUIRE((thrown[1] && thrown[2]));
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
   CHECK(has(thrown[1]->what(), "rank 0 (host h0"));
 }
 
-TEST_CASE("ranks that never connected are told from those that are late") {
-  Star star(4, 2);
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+TEST_CASE("when ranks are missing, the error counts those that never connected") {
+  ControlPlaneFixture fixture(4, 2);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     if (rank == 0) plane.barrier("join", 300ms);
   });
   REQUIRE(thrown[0]);
@@ -88,32 +88,32 @@ TEST_CASE("ranks that never connected are told from those that are late") {
   CHECK(has(thrown[0]->what(), "of which 2 never connected"));
 }
 
-TEST_CASE("a rank that ends without leaving is named to all, at once") {
-  Star star(4);
+TEST_CASE("when a rank ends without leaving, every rank gets its name at once") {
+  ControlPlaneFixture fixture(4);
   auto const began = std::chrono::steady_clock::now();
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
-    if (rank == 3) return plane.abandon();
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    if (rank == 3) return plane.abort_connections();
     plane.barrier("epoch", 20s);
   });
   CHECK(std::chrono::steady_clock::now() - began < soon);
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
   CHECK(thrown[1]->code() == ErrorCode::lost_rank);
   CHECK(has(thrown[1]->what(), "rank 3 (host h3, GPU 0000:03:00.0), pid 103, ended"));
 }
 
-TEST_CASE("when rank 0 ends, the others name it and one speaks") {
-  Star star(3);
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
-    if (rank == 0) return plane.abandon();
+TEST_CASE("when rank 0 ends, every rank names it and one reports it") {
+  ControlPlaneFixture fixture(3);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    if (rank == 0) return plane.abort_connections();
     plane.barrier("epoch", 20s);
   });
   REQUIRE((thrown[1] && thrown[2]));
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
   CHECK(has(thrown[1]->what(), "rank 0 (host h0"));
 }
 
-TEST_CASE("a process that is killed is named, as one that a forked child plays") {
+TEST_CASE("when a process is killed, rank 0 names it") {
   struct Invitation {
     std::uint16_t port;
     Key key;
@@ -124,20 +124,20 @@ TEST_CASE("a process that is killed is named, as one that a forked child plays")
   if (child == 0) {
     Invitation invitation{};
     if (read(invite[0], &invitation, sizeof invitation) != sizeof invitation) _exit(1);
-    auto const plane = ControlPlane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, invitation.port,
-                                     invitation.key, Deadline(10s));
+    auto const plane = ControlPlane::connect(1, {ControlPlaneFixture::make_roster(2), {}}, {"127.0.0.1"},
+                                             invitation.port, invitation.key, Deadline(10s));
     plane->barrier("join", 10s);
     pause();
     _exit(0);
   }
-  Star star(2, 1);
-  Invitation const invitation{star.planes[0]->port(), star.key};
+  ControlPlaneFixture fixture(2, 1);
+  Invitation const invitation{fixture.planes[0]->port(), fixture.key};
   REQUIRE(write(invite[1], &invitation, sizeof invitation) == sizeof invitation);
-  star.planes[0]->barrier("join", 10s);
+  fixture.planes[0]->barrier("join", 10s);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   try {
-    star.planes[0]->barrier("epoch", 20s);
+    fixture.planes[0]->barrier("epoch", 20s);
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::lost_rank);
@@ -147,67 +147,68 @@ TEST_CASE("a process that is killed is named, as one that a forked child plays")
   close(invite[1]);
 }
 
-TEST_CASE("different calls under one name are a usage error for all") {
-  Star star(3);
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+TEST_CASE("when ranks make different calls under one name, all get a usage error") {
+  ControlPlaneFixture fixture(3);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     plane.broadcast("parameters", {0, 1, 2}, rank == 2 ? 1 : 0, {}, 5s);
   });
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
   CHECK(thrown[0]->code() == ErrorCode::usage);
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
 }
 
-TEST_CASE("a stalled operation is traced to who has not entered it") {
-  Star star(3);
-  std::vector<std::shared_ptr<OperationState>> activities;
-  for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
+TEST_CASE("when an operation stalls, the error names the rank that has not entered it") {
+  ControlPlaneFixture fixture(3);
+  std::vector<std::shared_ptr<OperationState>> states;
+  for (auto& plane : fixture.planes) states.push_back(plane->register_communicator("world"));
   for (int r = 0; r < 3; ++r) {
-    activities[static_cast<std::size_t>(r)]->number = r == 1 ? 4 : 5;
-    activities[static_cast<std::size_t>(r)]->operation = r == 1 ? "broadcast" : "all_reduce";
+    states[static_cast<std::size_t>(r)]->number = r == 1 ? 4 : 5;
+    states[static_cast<std::size_t>(r)]->operation = r == 1 ? "broadcast" : "all_reduce";
   }
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
-    if (rank != 1) plane.stalled("world", {0, 1, 2}, 5, "all_reduce", 600s);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    if (rank != 1) plane.fail_stalled("world", {0, 1, 2}, 5, "all_reduce", 600s);
   });
   REQUIRE((thrown[0] && thrown[2]));
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
   CHECK(thrown[0]->code() == ErrorCode::deadline);
-  CHECK(has(thrown[0]->what(), "all_reduce (operation 5 on communicator 'world') was not done after 600 s"));
+  CHECK(has(thrown[0]->what(),
+            "all_reduce (operation 5 on communicator 'world') did not complete within 600 s"));
   CHECK(has(thrown[0]->what(),
             "not entered by rank 1 (host h1, GPU 0000:01:00.0), whose last call there was broadcast"));
 }
 
-TEST_CASE("a message between two ranks that does not end blames nobody by the count of operations") {
-  Star star(3);
-  std::vector<std::shared_ptr<OperationState>> activities;
-  for (auto& plane : star.planes) activities.push_back(plane->follow_activity("world"));
-  for (auto& activity : activities) activity->operation = "all_reduce";
-  activities[0]->number = 5;
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
-    if (rank == 0) plane.stalled("world", {0, 1, 2}, 0, "send with rank 1", 2s);
+TEST_CASE("when a point-to-point message stalls, the error does not compare operation numbers") {
+  ControlPlaneFixture fixture(3);
+  std::vector<std::shared_ptr<OperationState>> states;
+  for (auto& plane : fixture.planes) states.push_back(plane->register_communicator("world"));
+  for (auto& state : states) state->operation = "all_reduce";
+  states[0]->number = 5;
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    if (rank == 0) plane.fail_stalled("world", {0, 1, 2}, 0, "send with rank 1", 2s);
   });
   REQUIRE(thrown[0]);
-  CHECK(has(thrown[0]->what(), "send with rank 1 (on communicator 'world') was not done after 2 s"));
+  CHECK(has(thrown[0]->what(), "send with rank 1 (on communicator 'world') did not complete within 2 s"));
   CHECK_FALSE(has(thrown[0]->what(), "not entered by"));
   CHECK(has(thrown[0]->what(), "made no matching call"));
 }
 
-TEST_CASE("what breaks rank 0's control thread is told to everybody") {
-  Star star(2);
-  auto const activity = star.planes[0]->follow_activity("world");
-  activity->operation = nullptr;  // no text to answer with
+TEST_CASE("when rank 0's control thread throws, every rank gets the failure") {
+  ControlPlaneFixture fixture(2);
+  auto const state = fixture.planes[0]->register_communicator("world");
+  state->operation = nullptr;  // the reply to the query then throws
   auto const began = std::chrono::steady_clock::now();
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
-    if (rank == 0) plane.stalled("world", {0, 1}, 1, "all_reduce", 1s);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    if (rank == 0) plane.fail_stalled("world", {0, 1}, 1, "all_reduce", 1s);
     plane.barrier("epoch", 20s);
   });
   CHECK(std::chrono::steady_clock::now() - began < soon);
   REQUIRE((thrown[0] && thrown[1]));
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
   CHECK(thrown[1]->code() == ErrorCode::system);
-  CHECK(has(thrown[1]->what(), "the control plane of rank 0 broke"));
+  CHECK(has(thrown[1]->what(), "the control plane of rank 0 failed"));
 }
 
-TEST_CASE("a call that does not end is given up at the deadline, or at once when its caller says so") {
+TEST_CASE("run_bounded returns at the deadline, or at once when its caller cancels") {
   auto const forever = [] {
     std::this_thread::sleep_for(2 * soon);
     return 1;
@@ -220,7 +221,7 @@ TEST_CASE("a call that does not end is given up at the deadline, or at once when
   CHECK(std::chrono::steady_clock::now() - began < soon);
 }
 
-TEST_CASE("connecting to nobody ends at the deadline with the reason") {
+TEST_CASE("when nothing listens, connect() throws at the deadline with the reason") {
   std::uint16_t free_port = 0;
   {
     asio::io_context io;
@@ -229,7 +230,8 @@ TEST_CASE("connecting to nobody ends at the deadline with the reason") {
   }
   auto const began = std::chrono::steady_clock::now();
   try {
-    ControlPlane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, free_port, random_key(), Deadline(300ms));
+    ControlPlane::connect(1, {ControlPlaneFixture::make_roster(2), {}}, {"127.0.0.1"}, free_port,
+                          random_key(), Deadline(300ms));
     FAIL("connected to nobody");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::deadline);
@@ -238,12 +240,12 @@ TEST_CASE("connecting to nobody ends at the deadline with the reason") {
   CHECK(std::chrono::steady_clock::now() - began < soon);
 }
 
-TEST_CASE("a leader that accepts but never answers does not hold a rank beyond its deadline") {
+TEST_CASE("when a leader accepts but never replies, connect() throws at the deadline") {
   asio::io_context io;
   tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
   auto const began = std::chrono::steady_clock::now();
-  CHECK_THROWS_AS(ControlPlane::follow(1, {Star::roster_of(2), {}}, {"127.0.0.1"}, acceptor.local_endpoint().port(),
-                                random_key(), Deadline(400ms)),
+  CHECK_THROWS_AS(ControlPlane::connect(1, {ControlPlaneFixture::make_roster(2), {}}, {"127.0.0.1"},
+                                        acceptor.local_endpoint().port(), random_key(), Deadline(400ms)),
                   Error);
   CHECK(std::chrono::steady_clock::now() - began < soon);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator over the control plane, as those have that go on without lost ranks.
+// A communicator over the control plane, for jobs that go on after losing ranks.
 #include <thread>
 
 #include "catch.hpp"
@@ -21,15 +21,16 @@ std::vector<T> numbers(std::size_t count, int first) {
   return values;
 }
 
-Communicator over_plane(const Star& star, int rank) {
-  return Communicator(
-      std::make_shared<detail::ControlPlaneCommunicator>(detail::CommunicatorGroup(context_of(star, rank, 10s), "host")));
+Communicator make_communicator(const ControlPlaneFixture& fixture, int rank) {
+  return Communicator(std::make_shared<detail::ControlPlaneCommunicator>(
+      detail::CommunicatorGroup(make_connected_context(fixture, rank, 10s), "host")));
 }
 
 // Runs `call` with a communicator over the control plane on each of the ranks.
-void on_communicators(Star& star, const std::function<void(Communicator& world)>& call) {
-  auto const thrown = star.on_each([&](int rank, ControlPlane&) {
-    auto world = over_plane(star, rank);
+void run_on_communicators(ControlPlaneFixture& fixture,
+                          const std::function<void(Communicator& world)>& call) {
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    auto world = make_communicator(fixture, rank);
     call(world);
   });
   for (const auto& error : thrown) {
@@ -44,20 +45,21 @@ void require(bool holds, const char* what) {
 
 }  // namespace
 
-TEST_CASE("a wait over the control plane is cut off by its own rank, and the job goes on") {
-  Star star(2);
-  auto const thrown = star.on_each([&](int rank, ControlPlane& plane) {
-    detail::ControlPlaneCommunicator world(detail::CommunicatorGroup(context_of(star, rank, 600s), "host"));
+TEST_CASE("when a rank interrupts its own wait on the control plane, the job goes on") {
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    detail::ControlPlaneCommunicator world(
+        detail::CommunicatorGroup(make_connected_context(fixture, rank, 600s), "host"));
     if (rank == 0) {
-      std::thread beside([&] {
+      std::thread second([&] {
         std::this_thread::sleep_for(100ms);
         world.interrupt();
       });
       std::vector<float> values(10);
-      auto const error = error_of([&] {
+      auto const error = catch_error([&] {
         world.all_reduce(values.data(), values.data(), 10, DataType::float32, Reduction::sum, nullptr);
       });
-      beside.join();
+      second.join();
       CHECK(error.code() == ErrorCode::usage);
       CHECK(has(error.what(), "was interrupted by its own rank"));
     }
@@ -66,9 +68,9 @@ TEST_CASE("a wait over the control plane is cut off by its own rank, and the job
   CHECK_FALSE((thrown[0] || thrown[1]));
 }
 
-TEST_CASE("collectives over the control plane") {
-  Star star(3);
-  on_communicators(star, [](Communicator& world) {
+TEST_CASE("collectives over the control plane give the right results") {
+  ControlPlaneFixture fixture(3);
+  run_on_communicators(fixture, [](Communicator& world) {
     int const rank = world.rank();
     // More than one piece.
     std::vector<double> sum(200'000, rank + 1.0);
@@ -104,10 +106,10 @@ TEST_CASE("collectives over the control plane") {
   });
 }
 
-TEST_CASE("ranks that call different collectives over the control plane are named at once") {
-  Star star(2);
-  auto const thrown = star.on_each([&](int rank, ControlPlane&) {
-    auto world = over_plane(star, rank);
+TEST_CASE("when ranks call different collectives over the control plane, the error names them at once") {
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    auto world = make_communicator(fixture, rank);
     std::vector<float> values(10);
     if (rank == 0) return world.all_reduce(std::span(values));
     world.barrier();

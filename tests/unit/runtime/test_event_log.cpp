@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// What the threads of a process write down, and how it becomes a trace.
+// The event log of a process's threads, and the trace made of it.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -28,12 +27,12 @@ std::string whole_text(TraceText text, std::size_t piece) {
   return all.substr(0, all.rfind(',')) + "]";
 }
 
-nlohmann::json trace_of(const EventLog& log, const std::vector<ClockMark>& marks = {},
-                        std::size_t piece = 1000) {
+nlohmann::json parse_trace(const EventLog& log, const std::vector<ClockMark>& marks = {},
+                           std::size_t piece = 1000) {
   return nlohmann::json::parse(whole_text(TraceText(log, rank_3(), marks), piece));
 }
 
-std::vector<nlohmann::json> spans_in(const nlohmann::json& trace) {
+std::vector<nlohmann::json> find_spans(const nlohmann::json& trace) {
   std::vector<nlohmann::json> spans;
   for (const auto& event : trace)
     if (event.at("ph") == "X") spans.push_back(event);
@@ -56,7 +55,7 @@ constexpr std::int64_t second = 1'000'000'000;
 
 }  // namespace
 
-TEST_CASE("an event log that is off writes nothing") {
+TEST_CASE("an event log that is off records nothing") {
   EventLog log;
   CHECK_FALSE(log.begin(Category::user, "before"));
   log.start();
@@ -70,7 +69,7 @@ TEST_CASE("an event log that is off writes nothing") {
   CHECK(events[0].end >= events[0].begin);
 }
 
-TEST_CASE("spans nest, and those that are open when the log is frozen are shown as unfinished") {
+TEST_CASE("spans nest, and spans that are open when the log is frozen are marked as unfinished") {
   EventLog log;
   log.start();
   log.begin(Category::user, "outer");
@@ -79,7 +78,7 @@ TEST_CASE("spans nest, and those that are open when the log is frozen are shown 
   log.begin(Category::user, "inner \"quoted\" \xff");
   log.freeze();
   log.end();  // too late
-  auto const spans = spans_in(trace_of(log));
+  auto const spans = find_spans(parse_trace(log));
   REQUIRE(spans.size() == 3);
   std::map<std::string, nlohmann::json> by_name;
   for (const auto& span : spans) by_name[span.at("name")] = span;
@@ -101,7 +100,7 @@ TEST_CASE("a bucket's span has its number, from 0 on, and its bytes") {
   log.begin(Category::bucket, "bucket", "world/0.1", 0, 400);
   log.end();
   log.freeze();
-  auto const spans = spans_in(trace_of(log));
+  auto const spans = find_spans(parse_trace(log));
   REQUIRE(spans.size() == 1);
   CHECK(spans[0].at("cat") == "bucket");
   CHECK(spans[0].at("args") == nlohmann::json{{"communicator", "world/0.1"}, {"bucket", 0}, {"bytes", 400}});
@@ -124,8 +123,8 @@ TEST_CASE("a full log drops a thread's oldest events and counts them") {
   REQUIRE(threads.size() == 2);
   CHECK(threads[0].dropped == 100);
   CHECK(threads[1].dropped == 1);
-  auto const trace = trace_of(log, {}, 100);
-  auto const spans = spans_in(trace);
+  auto const trace = parse_trace(log, {}, 100);
+  auto const spans = find_spans(trace);
   REQUIRE(spans.size() == kept_events);
   CHECK(spans.front().at("name") == "100");
   CHECK(spans.back().at("name") == std::to_string(kept_events + 99));
@@ -134,7 +133,7 @@ TEST_CASE("a full log drops a thread's oldest events and counts them") {
   CHECK(metadata(trace, "process_name").at("name") == "rank 3 (host node\"1, GPU 0000:3b:00.0)");
 }
 
-TEST_CASE("spans deeper than a thread may have are counted as dropped, and their ends end nothing else") {
+TEST_CASE("spans beyond the maximum depth are counted as dropped, and outer spans still end correctly") {
   EventLog log;
   log.start();
   std::vector<bool> began;
@@ -148,7 +147,7 @@ TEST_CASE("spans deeper than a thread may have are counted as dropped, and their
   CHECK(log.threads()[0].open.empty());
 }
 
-TEST_CASE("a log is frozen while threads write, and what is read is whole") {
+TEST_CASE("when a log is frozen while threads write, the events read are complete") {
   EventLog log(4);
   log.start();
   std::atomic<bool> over{false};
@@ -185,36 +184,36 @@ TEST_CASE("a log is frozen while threads write, and what is read is whole") {
   CHECK(events <= 4 * EventLog::chunk_events);
 }
 
-TEST_CASE("phases are noted before the log starts") {
+TEST_CASE("phases are recorded before the log starts") {
   EventLog log;
   log.add_phase("join", 5000, 9000);
   log.start();
   log.freeze();
-  auto const spans = spans_in(trace_of(log, {mark(0, 1'000'000, 10)}));
+  auto const spans = find_spans(parse_trace(log, {mark(0, 1'000'000, 10)}));
   REQUIRE(spans.size() == 1);
   CHECK(spans[0].at("ts") == 1005.0);
   CHECK(spans[0].at("dur") == 4.0);
   CHECK(spans[0].at("cat") == "phase");
 }
 
-TEST_CASE("a clock that drifts is corrected along the line between two marks") {
-  // Fast by 50 parts in a million, and 3 s behind.
-  auto const truth = [](std::int64_t at) { return at + 3 * second - at / 20000; };
-  auto const at = [&](std::int64_t when) { return mark(when, truth(when) - when, 1000); };
+TEST_CASE("a drifting clock is corrected linearly between two marks") {
+  // Fast by 50 parts per million, and 3 s behind.
+  auto const rank_0_time = [](std::int64_t at) { return at + 3 * second - at / 20000; };
+  auto const at = [&](std::int64_t when) { return mark(when, rank_0_time(when) - when, 1000); };
   ClockMap const map({at(100 * second), at(3700 * second)});
   for (std::int64_t when = 100 * second; when <= 3700 * second; when += 90 * second)
-    CHECK(std::abs(map.to_rank_0(when) - truth(when)) <= 10);
-  // Outside, the nearest mark's offset stays.
-  CHECK(map.to_rank_0(0) == truth(100 * second) - 100 * second);
+    CHECK(std::abs(map.to_rank_0(when) - rank_0_time(when)) <= 10);
+  // Outside the marks, the nearest mark's offset applies.
+  CHECK(map.to_rank_0(0) == rank_0_time(100 * second) - 100 * second);
 }
 
-TEST_CASE("marks close to each other give the more certain of the two, and time never runs back") {
+TEST_CASE("of two marks close to each other the more certain one counts, and time never goes back") {
   ClockMap const map({mark(second, 70'000, 200'000), mark(2 * second, 10'000, 20'000)});
   CHECK(map.to_rank_0(second) == second + 10'000);
   ClockMap const first({mark(second, 70'000, 100), mark(2 * second, 10'000, 20'000)});
   CHECK(first.to_rank_0(5 * second) == 5 * second + 70'000);
   CHECK(ClockMap().to_rank_0(42) == 42);
-  // A clock that stood still for an hour between the marks.
+  // The clock stood still for an hour between the marks.
   ClockMap const suspended({mark(0, 0, 100), mark(20 * second, -3600 * second, 100)});
   std::int64_t last = suspended.to_rank_0(0);
   for (std::int64_t when = second; when < 30 * second; when += second) {

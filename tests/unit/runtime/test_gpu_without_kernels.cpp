@@ -5,10 +5,10 @@
 
 using namespace muster;
 
-TEST_CASE("without nvcc the modes that need kernels are refused on a GPU, with what to do") {
+TEST_CASE("when built without nvcc, the modes that need kernels are rejected on a GPU, with a remedy") {
   OnFakes fakes;
   for (const ReducerOptions& options : {ReducerOptions{.bfloat16 = true}, ReducerOptions{.chunks = 3}}) {
-    auto const error = error_of([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}, options); });
+    auto const error = catch_error([&] { Reducer(*fakes.world, std::vector<std::size_t>{10}, options); });
     CHECK(error.code() == ErrorCode::usage);
     CHECK(has(error.what(), options.bfloat16 ? "bfloat16 on GPU memory" : "(chunks) on GPU memory"));
     CHECK(has(error.what(), "built without nvcc"));

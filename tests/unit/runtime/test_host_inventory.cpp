@@ -8,15 +8,15 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "inventory/nccl_conf.hpp"
 #include "inventory/host_inventory.hpp"
+#include "inventory/nccl_conf.hpp"
 
 using namespace muster::bootstrap;
 namespace fs = std::filesystem;
 
 namespace {
 
-// A made-up /sys and /dev.
+// A fake /sys and /dev.
 struct Tree {
   Tree() {
     std::string name = (fs::temp_directory_path() / "muster-surroundings-XXXXXX").string();
@@ -52,38 +52,40 @@ TEST_CASE("adapters, driver and GPU devices are read from the host") {
   tree.write("sys/class/infiniband/mlx5_0/ports/odd/state", "4: ACTIVE");
   for (const char* name : {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "null"})
     tree.write(std::string("dev/") + name, "");
-  auto const around = read_host_inventory({.nccl = true, .others = true, .local_rank = 0}, tree.root.string());
-  CHECK(around.driver == "570.133.20");
-  CHECK(around.gpus_openable == 3);
-  REQUIRE(around.adapters.size() == 2);
-  CHECK(around.adapters[0].name == "mlx5_0");
-  CHECK(around.adapters[0].up);
-  CHECK(around.adapters[0].subnet == "fe80:0000:0000:0007");
-  CHECK_FALSE(around.adapters[1].up);
-  CHECK(around.adapters[1].link_layer == "Ethernet");
-  CHECK(around.adapters[1].subnet.empty());
-  CHECK_FALSE(around.interfaces.empty());
-  for (const auto& one : around.interfaces) {
+  auto const inventory =
+      read_host_inventory({.nccl = true, .has_peers = true, .local_rank = 0}, tree.root.string());
+  CHECK(inventory.driver == "570.133.20");
+  CHECK(inventory.gpus_openable == 3);
+  REQUIRE(inventory.adapters.size() == 2);
+  CHECK(inventory.adapters[0].name == "mlx5_0");
+  CHECK(inventory.adapters[0].up);
+  CHECK(inventory.adapters[0].subnet == "fe80:0000:0000:0007");
+  CHECK_FALSE(inventory.adapters[1].up);
+  CHECK(inventory.adapters[1].link_layer == "Ethernet");
+  CHECK(inventory.adapters[1].subnet.empty());
+  CHECK_FALSE(inventory.interfaces.empty());
+  for (const auto& one : inventory.interfaces) {
     CHECK_FALSE(one.address.empty());
     if (one.name == "lo") CHECK(one.prefix == 8);
   }
 }
 
-TEST_CASE("only the host's first rank reads what belongs to the host, and only for NCCL") {
+TEST_CASE("only the host's first rank reads interfaces and adapters, and only for NCCL") {
   Tree const tree;
   tree.write("sys/module/nvidia/version", "570.133.20");
   tree.write("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
-  auto around = read_host_inventory({.nccl = true, .others = true, .local_rank = 1}, tree.root.string());
-  CHECK(around.driver == "570.133.20");
-  CHECK(around.gpus_openable == -1);
-  CHECK(around.adapters.empty());
-  CHECK(around.interfaces.empty());
-  around = read_host_inventory({.nccl = false, .others = true, .local_rank = 0}, tree.root.string());
-  CHECK(around.driver.empty());
-  CHECK(around.interfaces.empty());
+  auto inventory =
+      read_host_inventory({.nccl = true, .has_peers = true, .local_rank = 1}, tree.root.string());
+  CHECK(inventory.driver == "570.133.20");
+  CHECK(inventory.gpus_openable == -1);
+  CHECK(inventory.adapters.empty());
+  CHECK(inventory.interfaces.empty());
+  inventory = read_host_inventory({.nccl = false, .has_peers = true, .local_rank = 0}, tree.root.string());
+  CHECK(inventory.driver.empty());
+  CHECK(inventory.interfaces.empty());
 }
 
-TEST_CASE("nccl.conf is read as NCCL reads it, and of its variables NCCL's") {
+TEST_CASE("nccl.conf is parsed as by NCCL, and only NCCL_* variables are taken") {
   CHECK(parse_nccl_conf(
             "# a comment\nNCCL_IB_HCA==mlx5_0,mlx5_1\n#NCCL_DEBUG=WARN\nNCCL_IB_TC=41\nNCCL_IB_TC=42\n"
             "no sign\n=nameless\nNCCL_NET=\nUCX_TLS=rc\n NCCL_ALGO=Ring\nNCCL_PROTO =LL\nNCCL_LAST=a b ") ==
@@ -99,7 +101,7 @@ TEST_CASE("nccl.conf is read as NCCL reads it, and of its variables NCCL's") {
   CHECK(parse_nccl_conf("NCCL_X=" + std::string(5000, 'x')).at("NCCL_X").size() == 1023);
 }
 
-TEST_CASE("NCCL's files are asked in its order: the user's own, then the administrator's") {
+TEST_CASE("NCCL's files are read in its order: first the user's, then the administrator's") {
   Tree const tree;
   auto const root = tree.root.string();
   CHECK(read_nccl_confs(root).empty());
@@ -114,7 +116,7 @@ TEST_CASE("NCCL's files are asked in its order: the user's own, then the adminis
   CHECK(read_nccl_confs(root) == Settings{{"NCCL_ALGO", "Ring"}, {"NCCL_NET", "Socket"}});
 }
 
-TEST_CASE("a configuration file that is none does not hold anybody up") {
+TEST_CASE("a configuration file that is a folder, a pipe or too large is ignored without waiting") {
   Tree const tree;
   auto const root = tree.root.string();
   fs::create_directories(tree.root / "etc/nccl.conf");
@@ -124,7 +126,7 @@ TEST_CASE("a configuration file that is none does not hold anybody up") {
     CHECK(read_nccl_confs(root).empty());
   }
   std::string const line = "NCCL_ALGO=Ring\n";
-  tree.write("full", line + std::string(64 * 1024 - line.size() - 1, '#'));  // and the line feed of write()
+  tree.write("full", line + std::string(64 * 1024 - line.size() - 1, '#'));  // write() adds a line feed
   tree.write("large", line + std::string(64 * 1024 - line.size(), '#'));
   {
     Variable const own("NCCL_CONF_FILE", "/full");
@@ -134,18 +136,18 @@ TEST_CASE("a configuration file that is none does not hold anybody up") {
   CHECK(read_nccl_confs(root).empty());
 }
 
-TEST_CASE("what NCCL's files say counts where the environment does not, and for NCCL only") {
+TEST_CASE("NCCL's files count where the environment has no value, and only for NCCL") {
   Tree const tree;
   tree.write("etc/nccl.conf", "NCCL_ALGO=Ring\nNCCL_SOCKET_IFNAME=eth1\nNCCL_PROTO=LL");
   Variable const algorithm("NCCL_ALGO", "Tree");
-  Variable const protocol("NCCL_PROTO", "");  // set, if to nothing
+  Variable const protocol("NCCL_PROTO", "");  // set, but empty
   Variable const nothing_else("NCCL_CONF_FILE", "/none");
-  InventoryRequest wish{.nccl = true, .others = true, .local_rank = 0};
-  auto around = read_host_inventory(wish, tree.root.string());
-  CHECK(around.variables.at("NCCL_ALGO") == "Tree");
-  CHECK(around.variables.at("NCCL_SOCKET_IFNAME") == "eth1");
-  CHECK(around.variables.at("NCCL_PROTO").empty());
-  wish.nccl = false;
-  around = read_host_inventory(wish, tree.root.string());
-  CHECK_FALSE(around.variables.contains("NCCL_SOCKET_IFNAME"));
+  InventoryRequest request{.nccl = true, .has_peers = true, .local_rank = 0};
+  auto inventory = read_host_inventory(request, tree.root.string());
+  CHECK(inventory.variables.at("NCCL_ALGO") == "Tree");
+  CHECK(inventory.variables.at("NCCL_SOCKET_IFNAME") == "eth1");
+  CHECK(inventory.variables.at("NCCL_PROTO").empty());
+  request.nccl = false;
+  inventory = read_host_inventory(request, tree.root.string());
+  CHECK_FALSE(inventory.variables.contains("NCCL_SOCKET_IFNAME"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane over several simulated hosts: one leader each, in one process.
+// The control plane over several simulated hosts in one process, each with a leader.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,10 +10,10 @@
 #include <sstream>
 
 #include "catch.hpp"
+#include "control_plane_fixture.hpp"
 #include "has.hpp"
 #include "roster/roster.hpp"
 #include "soon.hpp"
-#include "control_plane_fixture.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -26,17 +26,17 @@ using Thrown = std::vector<std::optional<Error>>;
 // Three hosts of three, two and one rank.
 std::vector<int> const three_hosts{0, 0, 0, 3, 3, 5};
 
-void check_one_speaker(const Thrown& thrown, const std::string& text) {
-  int speakers = 0;
+void check_one_reporter(const Thrown& thrown, const std::string& text) {
+  int reporters = 0;
   for (const auto& error : thrown) {
     if (!error) continue;
     CHECK(has(error->what(), text));
-    if (!error->reported_elsewhere()) ++speakers;
+    if (!error->reported_elsewhere()) ++reporters;
   }
-  CHECK(speakers == 1);
+  CHECK(reporters == 1);
 }
 
-// Connections that this process accepted on a port.
+// The number of connections that this process accepted on a port.
 int connections_at(std::uint16_t port) {
   int count = 0;
   for (const char* file : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
@@ -51,7 +51,7 @@ int connections_at(std::uint16_t port) {
   return count;
 }
 
-// Whether they come to be so many; one that was given up may still be closing.
+// Waits until there are `count` connections; an abandoned one may still be closing.
 bool connections_become(std::uint16_t port, int count) {
   Deadline const deadline(20s);
   while (connections_at(port) != count) {
@@ -61,7 +61,7 @@ bool connections_become(std::uint16_t port, int count) {
   return true;
 }
 
-// Rank 1 of two in a process of its own, which meets and then waits.
+// Rank 1 of two, in a process of its own: joins, then waits.
 struct Child {
   explicit Child(std::chrono::milliseconds heartbeat_timeout) {
     if (pipe(invite) != 0) throw std::runtime_error("no pipe");
@@ -69,8 +69,8 @@ struct Child {
     if (pid != 0) return;
     std::pair<std::uint16_t, Key> given;
     if (read(invite[0], &given, sizeof given) != sizeof given) _exit(1);
-    auto const plane = ControlPlane::follow(1, {Star::roster_of(2), {}, heartbeat_timeout}, {"127.0.0.1"},
-                                     given.first, given.second, Deadline(10s));
+    auto const plane = ControlPlane::connect(1, {ControlPlaneFixture::make_roster(2), {}, heartbeat_timeout},
+                                             {"127.0.0.1"}, given.first, given.second, Deadline(10s));
     plane->barrier("join", 10s);
     pause();
     _exit(0);
@@ -81,10 +81,10 @@ struct Child {
     close(invite[0]);
     close(invite[1]);
   }
-  void join(Star& star) {
-    std::pair<std::uint16_t, Key> const given{star.planes[0]->port(), star.key};
+  void join(ControlPlaneFixture& fixture) {
+    std::pair<std::uint16_t, Key> const given{fixture.planes[0]->port(), fixture.key};
     REQUIRE(write(invite[1], &given, sizeof given) == sizeof given);
-    star.planes[0]->barrier("join", 10s);
+    fixture.planes[0]->barrier("join", 10s);
   }
   int invite[2]{};
   pid_t pid = 0;
@@ -92,10 +92,10 @@ struct Child {
 
 }  // namespace
 
-TEST_CASE("ranks of one host share a leader, and rank 0 holds one connection a host") {
-  Star star(6, 6, three_hosts);
-  CHECK(connections_become(star.planes[0]->port(), 2));
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+TEST_CASE("when ranks of one host share a leader, rank 0 holds one connection per host") {
+  ControlPlaneFixture fixture(6, 6, three_hosts);
+  CHECK(connections_become(fixture.planes[0]->port(), 2));
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     std::vector<int> const everyone{0, 1, 2, 3, 4, 5};
     for (int i = 0; i < 30; ++i) {
       plane.barrier("b", 10s);
@@ -113,7 +113,7 @@ TEST_CASE("ranks of one host share a leader, and rank 0 holds one connection a h
         plane.gather(rank % 2 == 0 ? "even" : "odd", mine, {static_cast<std::uint8_t>(rank)}, 10s);
     for (std::size_t i = 0; i < 3; ++i)
       if (part.at(i).at(0) != mine[i]) throw Error(ErrorCode::system, "group gather mixed up");
-    plane.last_barrier("leave", 10s);
+    plane.final_barrier("leave", 10s);
     plane.leave();
   });
   for (const auto& error : thrown) {
@@ -122,39 +122,38 @@ TEST_CASE("ranks of one host share a leader, and rank 0 holds one connection a h
   }
 }
 
-TEST_CASE("whoever ends without leaving, a rank, a host's leader or rank 0, is named to all in one line") {
+TEST_CASE("when a rank, a host leader or rank 0 ends without leaving, one rank names it") {
   for (int const lost : {1, 4, 3, 5, 0}) {
     INFO("rank " << lost);
-    Star star(6, 6, three_hosts);
+    ControlPlaneFixture fixture(6, 6, three_hosts);
     auto const began = std::chrono::steady_clock::now();
-    auto const thrown = star.on_each([&](int rank, ControlPlane& plane) {
-      if (rank == lost) return plane.abandon();
+    auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+      if (rank == lost) return plane.abort_connections();
       plane.barrier("epoch", 20s);
     });
     CHECK(std::chrono::steady_clock::now() - began < soon);
     for (int r = 0; r < 6; ++r) CHECK(thrown[static_cast<std::size_t>(r)].has_value() == (r != lost));
-    check_one_speaker(thrown, fmt::format("rank {} (host h{}", lost, lost));
-    check_one_speaker(thrown, "broke its connection");
+    check_one_reporter(thrown, fmt::format("rank {} (host h{}", lost, lost));
+    check_one_reporter(thrown, "broke its connection");
   }
 }
 
-TEST_CASE("an error that every rank meets is said once, with the first one's text") {
-  Star star(6, 6, three_hosts);
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
-    plane.give_up(ErrorCode::device, fmt::format("the GPU of rank {} failed", rank));
+TEST_CASE("when every rank fails the job, one rank reports the first error") {
+  ControlPlaneFixture fixture(6, 6, three_hosts);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    plane.fail_job(ErrorCode::device, fmt::format("the GPU of rank {} failed", rank));
   });
   REQUIRE(thrown[0]);
-  check_one_speaker(thrown, thrown[0]->what());
+  check_one_reporter(thrown, thrown[0]->what());
   for (const auto& error : thrown) CHECK(error->code() == ErrorCode::device);
 }
 
-TEST_CASE(
-    "a rank that ends for a reason of its own is the one to say it, and the others hear of it every time") {
+TEST_CASE("when a rank ends because of its own error, only it reports the error, and all other ranks fail") {
   for (int round = 0; round < 20; ++round) {
-    Star star(6, 6, three_hosts);
+    ControlPlaneFixture fixture(6, 6, three_hosts);
     int const ends = round % 6;
-    auto const thrown = star.on_each([&](int rank, ControlPlane& plane) {
-      if (rank == ends) return plane.abandon_for_own_reason();
+    auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+      if (rank == ends) return plane.abort_with_local_error();
       plane.barrier("epoch", 20s);
     });
     for (int r = 0; r < 6; ++r) {
@@ -162,17 +161,17 @@ TEST_CASE(
       auto const& error = thrown[static_cast<std::size_t>(r)];
       REQUIRE(error);
       INFO(error->what());
-      bool const told = has(error->what(), "left the job for a reason of its own");
-      // The ranks of a leader that ended know only that it did.
-      CHECK((told || (ends == 3 && r == 4)));
+      bool const reported = has(error->what(), "left the job for a reason of its own");
+      // When a leader ended, its ranks know only that.
+      CHECK((reported || (ends == 3 && r == 4)));
       CHECK(error->reported_elsewhere());
     }
   }
 }
 
-TEST_CASE("the store keeps small values, tells of them when they come, and is bounded") {
-  Star star(6, 6, three_hosts);
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+TEST_CASE("the store keeps small values, get() waits for them, and its size is limited") {
+  ControlPlaneFixture fixture(6, 6, three_hosts);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     if (rank == 4) {
       std::this_thread::sleep_for(100ms);
       plane.put("late", {7, 8});
@@ -191,12 +190,12 @@ TEST_CASE("the store keeps small values, tells of them when they come, and is bo
     INFO((error ? error->what() : ""));
     CHECK_FALSE(error);
   }
-  CHECK_THROWS_AS(star.planes[1]->put("big", Blob(max_value_bytes + 1)), Error);
-  CHECK_THROWS_AS(star.planes[1]->put(std::string(max_key_bytes + 1, 'k'), {}), Error);
+  CHECK_THROWS_AS(fixture.planes[1]->put("big", Blob(max_value_bytes + 1)), Error);
+  CHECK_THROWS_AS(fixture.planes[1]->put(std::string(max_key_bytes + 1, 'k'), {}), Error);
   for (std::size_t i = 0; i <= max_store_bytes / max_value_bytes; ++i)
-    star.planes[5]->put(fmt::format("{}", i), Blob(max_value_bytes));
+    fixture.planes[5]->put(fmt::format("{}", i), Blob(max_value_bytes));
   try {
-    star.planes[5]->barrier("full", 60s);
+    fixture.planes[5]->barrier("full", 60s);
     FAIL("the store has no end");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::usage);
@@ -204,7 +203,7 @@ TEST_CASE("the store keeps small values, tells of them when they come, and is bo
   }
 }
 
-TEST_CASE("ranks of one host, kernel and network have its lowest rank as leader") {
+TEST_CASE("among ranks of one host, kernel and network, the lowest is the leader") {
   std::vector<bootstrap::JoinRecord> records(5);
   for (int r = 0; r < 5; ++r) {
     records[static_cast<std::size_t>(r)].hello.rank = r;
@@ -216,15 +215,15 @@ TEST_CASE("ranks of one host, kernel and network have its lowest rank as leader"
 }
 
 TEST_CASE(
-    "a process that is stopped is lost after the silence, and one that a whole stopped job has is not") {
+    "when one process is stopped it is lost after the heartbeat timeout, but not when the whole job is") {
   {
     Child child(400ms);
-    Star star(2, 1, {}, 400ms);
-    child.join(star);
+    ControlPlaneFixture fixture(2, 1, {}, 400ms);
+    child.join(fixture);
     kill(child.pid, SIGSTOP);
     auto const began = std::chrono::steady_clock::now();
     try {
-      star.planes[0]->barrier("epoch", 20s);
+      fixture.planes[0]->barrier("epoch", 20s);
       FAIL("no error");
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::lost_rank);
@@ -234,8 +233,8 @@ TEST_CASE(
     CHECK(std::chrono::steady_clock::now() - began < soon);
   }
   Child child(400ms);
-  Star star(2, 1, {}, 400ms);
-  child.join(star);
+  ControlPlaneFixture fixture(2, 1, {}, 400ms);
+  child.join(fixture);
   pid_t const suspends = fork();
   if (suspends == 0) {
     for (pid_t const one : {getppid(), child.pid}) kill(one, SIGSTOP);
@@ -245,13 +244,13 @@ TEST_CASE(
   }
   waitpid(suspends, nullptr, 0);
   std::this_thread::sleep_for(600ms);
-  CHECK_FALSE(star.planes[0]->failed());
+  CHECK_FALSE(fixture.planes[0]->failed());
 }
 
-TEST_CASE("a rank whose host's leader never comes leaves it to rank 0 to name the missing") {
-  Star star(6, 1, three_hosts);
+TEST_CASE("when a rank's host leader never starts, the rank leaves the report to rank 0") {
+  ControlPlaneFixture fixture(6, 1, three_hosts);
   try {
-    star.follow(4, star.key, 200ms);
+    fixture.connect(4, fixture.key, 200ms);
     FAIL("connected to nobody");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::deadline);
@@ -259,8 +258,8 @@ TEST_CASE("a rank whose host's leader never comes leaves it to rank 0 to name th
   }
 }
 
-TEST_CASE("a process that a rank starts keeps no connection of the rank's open") {
-  Star star(6, 6, three_hosts);
+TEST_CASE("child processes of a rank inherit none of its connections") {
+  ControlPlaneFixture fixture(6, 6, three_hosts);
   int sockets = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a job knows and does beside its communicators, on as many ranks as the launcher started.
+// A job's roster, communicators, timings and sections, on as many ranks as the launcher started.
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
@@ -12,7 +11,7 @@
 
 using namespace muster;
 
-TEST_CASE("the roster is the same everywhere and its ranks are seated by host") {
+TEST_CASE("the roster is the same on every rank, and ranks are mapped to hosts") {
   auto& here = job();
   REQUIRE(static_cast<int>(here.roster().size()) == here.size());
   std::string text;
@@ -30,7 +29,7 @@ TEST_CASE("the roster is the same everywhere and its ranks are seated by host") 
   here.barrier("roster test");
 }
 
-TEST_CASE("the node's ranks and those across nodes have communicators of their own") {
+TEST_CASE("intra_node() and inter_node() are communicators of their own") {
   auto const world = job().world();
   auto node = job().intra_node();
   REQUIRE(node.rank() == job().local_rank());
@@ -55,22 +54,24 @@ TEST_CASE("the phases of the join are timed") {
   REQUIRE(timings.host_world.count() > 0);
 }
 
-TEST_CASE("a section runs on rank 0 only, before the others go on, and its error is everybody's") {
+TEST_CASE(
+    "a section runs on rank 0 only, the other ranks wait for it, and its error is thrown on all ranks") {
   auto& here = job();
   int ran = 0;
   here.on_rank_0("count", [&] { ++ran; });
   CHECK(ran == (here.rank() == 0 ? 1 : 0));
   for (int i = 0; i < 2; ++i) {
-    auto const error = error_of(
+    auto const error = catch_error(
         [&] { here.on_rank_0("save", [] { throw Error(ErrorCode::environment, "the disk is full"); }); });
     CHECK(error.code() == ErrorCode::environment);
     CHECK(std::string(error.what()) == "the disk is full");
     CHECK(error.reported_elsewhere() == (here.rank() != 0));
   }
-  auto const error = error_of([&] { here.on_rank_0("read", [] { throw std::runtime_error("no file"); }); });
+  auto const error =
+      catch_error([&] { here.on_rank_0("read", [] { throw std::runtime_error("no file"); }); });
   CHECK(error.code() == ErrorCode::system);
   CHECK(std::string(error.what()) == "read: no file");
-  auto const odd = error_of([&] { here.on_rank_0("odd", [] { throw 7; }); });
-  CHECK(std::string(odd.what()) == "odd: something was thrown that is no std::exception");
+  auto const odd = catch_error([&] { here.on_rank_0("odd", [] { throw 7; }); });
+  CHECK(std::string(odd.what()) == "odd: the section threw something that is not a std::exception");
   here.barrier("after the sections");
 }

@@ -21,10 +21,10 @@ JoinRecord full_record() {
   record.hello.plugin_version = "0.1.0";
   record.hello.nccl_version = "2.28.9";
   record.on_gpu = true;
-  record.gathers = true;
+  record.gathers_telemetry = true;
   record.timeline = true;
-  record.trouble = "broken";
-  record.trouble_fault = ErrorCode::device;
+  record.error = "broken";
+  record.error_code = ErrorCode::device;
   record.addresses = {"10.0.0.1", "fd00::1"};
   record.inventory.nccl = true;
   record.inventory.driver = "570.1";
@@ -41,7 +41,7 @@ JoinRecord full_record() {
 
 }  // namespace
 
-TEST_CASE("a hello survives the way there and back") {
+TEST_CASE("when a record is encoded and decoded, it is unchanged") {
   auto const record = full_record();
   auto const back = bootstrap::decode(bootstrap::encode(record));
   REQUIRE(back.hello.rank == 17);
@@ -52,10 +52,10 @@ TEST_CASE("a hello survives the way there and back") {
   REQUIRE(back.hello.gpu == record.hello.gpu);
   REQUIRE(back.hello.muster_version == version);
   REQUIRE(back.on_gpu);
-  REQUIRE(back.gathers);
+  REQUIRE(back.gathers_telemetry);
   REQUIRE(back.timeline);
-  REQUIRE(back.trouble == "broken");
-  REQUIRE(back.trouble_fault == ErrorCode::device);
+  REQUIRE(back.error == "broken");
+  REQUIRE(back.error_code == ErrorCode::device);
   REQUIRE(back.addresses == record.addresses);
   REQUIRE(back.inventory.driver == "570.1");
   REQUIRE(back.inventory.gpus_openable == 4);
@@ -67,13 +67,13 @@ TEST_CASE("a hello survives the way there and back") {
   REQUIRE(back.inventory.fabric.status == 999);
   REQUIRE(back.inventory.fabric.cluster == "ab12");
   REQUIRE(back.inventory.fabric.clique == 7);
-  REQUIRE(back.inventory.fabric.ailment == "degraded bandwidth");
+  REQUIRE(back.inventory.fabric.health_issues == "degraded bandwidth");
   REQUIRE(back.inventory.imex_channels == std::vector<int>{0, 5});
   REQUIRE(back.port == 65535);
   REQUIRE(back.key == record.key);
 }
 
-TEST_CASE("cut, changed and random bytes are refused or decoded, never more") {
+TEST_CASE("when bytes are cut, changed or random, they are refused or decoded, nothing else") {
   auto const good = bootstrap::encode(full_record());
   for (std::size_t length = 0; length < good.size(); ++length) {
     REQUIRE_THROWS_AS(bootstrap::decode(std::span(good).first(length)), Error);
@@ -99,7 +99,7 @@ TEST_CASE("cut, changed and random bytes are refused or decoded, never more") {
   }
 }
 
-TEST_CASE("deep nesting, huge announced lengths and long input do not exhaust anything") {
+TEST_CASE("when input is deeply nested, announces huge lengths or is long, memory and stack suffice") {
   std::vector<std::uint8_t> const nested(60000, 0x81);  // an array in an array in …
   REQUIRE_THROWS_AS(bootstrap::decode(nested), Error);
   std::vector<std::uint8_t> const endless(60000, 0x9f);  // arrays of unknown length
@@ -111,7 +111,7 @@ TEST_CASE("deep nesting, huge announced lengths and long input do not exhaust an
   REQUIRE_THROWS_AS(bootstrap::decode(std::vector<std::uint8_t>(bootstrap::max_record_bytes + 1)), Error);
 }
 
-TEST_CASE("wrong types, ranges and control characters in a hello are refused") {
+TEST_CASE("when a hello has wrong types, ranges or control characters, it is refused") {
   auto const change = [](const char* field, const nlohmann::json& value) {
     auto object = read_cbor(bootstrap::encode(full_record()), "test");
     object[field] = value;
@@ -126,12 +126,12 @@ TEST_CASE("wrong types, ranges and control characters in a hello are refused") {
   }
 }
 
-TEST_CASE("CPU lists") {
-  using bootstrap::cpus_in;
-  REQUIRE(cpus_in("0-3,8") == std::vector<int>{0, 1, 2, 3, 8});
-  REQUIRE(cpus_in("5") == std::vector<int>{5});
-  REQUIRE(cpus_in("").empty());
-  REQUIRE(cpus_in("x,2,3-y").front() == 2);
-  REQUIRE(cpus_in("0-99999999,7,0-65535").size() == 65536);
-  REQUIRE_FALSE(cpus_in(bootstrap::make_hello().cpus).empty());
+TEST_CASE("when a CPU list has unreadable items, they are left out") {
+  using bootstrap::parse_cpu_list;
+  REQUIRE(parse_cpu_list("0-3,8") == std::vector<int>{0, 1, 2, 3, 8});
+  REQUIRE(parse_cpu_list("5") == std::vector<int>{5});
+  REQUIRE(parse_cpu_list("").empty());
+  REQUIRE(parse_cpu_list("x,2,3-y").front() == 2);
+  REQUIRE(parse_cpu_list("0-99999999,7,0-65535").size() == 65536);
+  REQUIRE_FALSE(parse_cpu_list(bootstrap::make_hello().cpus).empty());
 }

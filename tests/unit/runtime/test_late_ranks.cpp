@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of ranks that are late, and of a rank 0 that is stopped.
+// Errors about late ranks and about a stopped rank 0.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,29 +7,29 @@
 #include <csignal>
 
 #include "catch.hpp"
-#include "has.hpp"
-#include "count_reporters.hpp"
 #include "control_plane_fixture.hpp"
+#include "count_reporters.hpp"
+#include "has.hpp"
 
 using namespace muster;
 using namespace muster::control;
 using namespace std::chrono_literals;
 
-TEST_CASE("when rank 0 is stopped, one of the others says so, however short their waits are") {
+TEST_CASE("when rank 0 is stopped, one other rank reports it, however short the waits are") {
   struct Invitation {
     std::uint16_t port;
     Key key;
   };
   int invite[2];
   REQUIRE(pipe(invite) == 0);
-  ControlPlaneOptions options{Star::roster_of(4), {}, 6s};
+  ControlPlaneOptions options{ControlPlaneFixture::make_roster(4), {}, 6s};
   pid_t const child = fork();  // before this process has threads: the child starts its own
   if (child == 0) {
     Invitation invitation{0, random_key()};
     auto const plane = ControlPlane::listen(invitation.key);
     invitation.port = plane->port();
     if (write(invite[1], &invitation, sizeof invitation) != sizeof invitation) _exit(1);
-    plane->lead(options);
+    plane->start_coordinator(options);
     plane->barrier("join", 10s);
     pause();
     _exit(0);
@@ -39,7 +39,7 @@ TEST_CASE("when rank 0 is stopped, one of the others says so, however short thei
   std::vector<std::shared_ptr<ControlPlane>> planes;
   for (int r = 1; r < 4; ++r)
     planes.push_back(
-        ControlPlane::follow(r, options, {"127.0.0.1"}, invitation.port, invitation.key, Deadline(10s)));
+        ControlPlane::connect(r, options, {"127.0.0.1"}, invitation.port, invitation.key, Deadline(10s)));
   std::vector<std::optional<Error>> thrown(3);
   std::vector<std::thread> threads;
   std::atomic<int> joined{0};
@@ -58,7 +58,7 @@ TEST_CASE("when rank 0 is stopped, one of the others says so, however short thei
   }
   for (auto& thread : threads) thread.join();
   REQUIRE((thrown[0] && thrown[1] && thrown[2]));
-  CHECK(speakers(thrown) == 1);
+  CHECK(count_reporters(thrown) == 1);
   CHECK(thrown[0]->code() == ErrorCode::lost_rank);
   CHECK(has(thrown[0]->what(), "rank 0 (host h0"));
   CHECK(has(thrown[0]->what(), "silent for 6 s"));
@@ -68,17 +68,17 @@ TEST_CASE("when rank 0 is stopped, one of the others says so, however short thei
   close(invite[1]);
 }
 
-TEST_CASE("of a rank that is late is said what it does instead") {
-  Star star(4);
-  auto const activity = star.planes[2]->follow_activity("");
-  activity->operation = "MPI_Init";
-  activity->number = 1;
-  activity->inside = true;
-  auto const other = star.planes[3]->follow_activity("world");
+TEST_CASE("when ranks are late, the error names their current calls") {
+  ControlPlaneFixture fixture(4);
+  auto const state = fixture.planes[2]->register_communicator("");
+  state->operation = "MPI_Init";
+  state->number = 1;
+  state->inside = true;
+  auto const other = fixture.planes[3]->register_communicator("world");
   other->operation = "all_reduce";
   other->number = 7;
   other->inside = true;
-  auto const thrown = star.on_each([](int rank, ControlPlane& plane) {
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
     if (rank == 0) plane.barrier("epoch", 300ms);
   });
   REQUIRE(thrown[0]);

@@ -35,12 +35,13 @@ Set task(int rank) {
 
 }  // namespace
 
-TEST_CASE("host lists as Slurm writes them") {
+TEST_CASE("when a host list is one of Slurm's, it is expanded, anything else is refused") {
   CHECK(expand_hostlist("n0") == Names{"n0"});
   CHECK(expand_hostlist("n[0-2],m") == Names{"n0", "n1", "n2", "m"});
-  CHECK(expand_hostlist("gpu[008-010,3]-ib,x1") == Names{"gpu008-ib", "gpu009-ib", "gpu010-ib", "gpu3-ib", "x1"});
+  CHECK(expand_hostlist("gpu[008-010,3]-ib,x1") ==
+        Names{"gpu008-ib", "gpu009-ib", "gpu010-ib", "gpu3-ib", "x1"});
   CHECK(expand_hostlist("r[1-2]n[1-2]") == Names{"r1n1", "r1n2", "r2n1", "r2n2"});
-  // What would take gigabytes is no list of hosts.
+  // A list that would need gigabytes is refused.
   CHECK(expand_hostlist("n[0-99999999]").empty());
   CHECK(expand_hostlist("n[0-999999]" + std::string(1000, 'x')).empty());
   CHECK(expand_hostlist("n[" + std::string(1000, '0') + "1]").empty());
@@ -54,8 +55,7 @@ TEST_CASE("host lists as Slurm writes them") {
   CHECK(expand_hostlist("n[0-999]", 10).size() == 10);
 }
 
-TEST_CASE(
-    "ports: reserved ones as given, derived ones outside the ephemeral range and different for two jobs") {
+TEST_CASE("when ports are derived, they are outside the ephemeral range and differ between two jobs") {
   CHECK(parse_port_list("12000-12002,12010") == Ports{12000, 12001, 12002, 12010});
   for (const char* bad : {"", "0", "70000", "12000-", "x", "1-2-3"}) CHECK(parse_port_list(bad).empty());
   auto const ports = derive_ports("slurm/c/5.0/");
@@ -65,7 +65,7 @@ TEST_CASE(
   CHECK(ports != derive_ports("slurm/c/5.1/"));
 }
 
-TEST_CASE("a step's variables say who meets where") {
+TEST_CASE("when a step's variables are set, they give its ranks, hosts and rank 0's host") {
   auto step = read_slurm_step(variables(task(3)));
   REQUIRE(step);
   CHECK((step->rank == 3 && step->size == 5 && step->hosts == Names{"n0", "n1"}));
@@ -78,14 +78,14 @@ TEST_CASE("a step's variables say who meets where") {
   CHECK(read_slurm_step(variables(set))->host_of == Names(5));
   // srun a : b. The hosts are sorted by name, rank 0 is the first component's.
   set = task(0);
-  CHECK(read_slurm_step(variables(set))->leader_host == "n0");
-  set["SLURM_JOB_NODELIST_HET_GROUP_0"] = "m7";  // takes no part in the step
+  CHECK(read_slurm_step(variables(set))->rank0_host == "n0");
+  set["SLURM_JOB_NODELIST_HET_GROUP_0"] = "m7";  // not part of the step
   set["SLURM_JOB_NODELIST_HET_GROUP_1"] = "n1";
   set["SLURM_JOB_NODELIST_HET_GROUP_2"] = "n0";
-  CHECK(read_slurm_step(variables(set))->leader_host == "n1");
+  CHECK(read_slurm_step(variables(set))->rank0_host == "n1");
   set = task(0);
   set["SLURM_JOB_NODELIST_PACK_GROUP_0"] = "n1";  // Slurm 22.05
-  CHECK(read_slurm_step(variables(set))->leader_host == "n1");
+  CHECK(read_slurm_step(variables(set))->rank0_host == "n1");
   set["SLURM_STEP_NUM_TASKS"] = "1";
   CHECK_FALSE(read_slurm_step(variables(set)));
   set = task(7);  // beyond the size
@@ -97,7 +97,7 @@ TEST_CASE("a step's variables say who meets where") {
   CHECK_FALSE(read_slurm_step(variables(set)));
 }
 
-TEST_CASE("RANK and WORLD_SIZE count when all four are there, and the port is not the framework's") {
+TEST_CASE("when all four of torchrun's variables are set, they count, and the port is not the framework's") {
   Set set{{"RANK", "2"},
           {"WORLD_SIZE", "4"},
           {"MASTER_ADDR", "h"},
@@ -121,7 +121,7 @@ TEST_CASE("RANK and WORLD_SIZE count when all four are there, and the port is no
   }
 }
 
-TEST_CASE("a rank that two launchers tell differently is refused, unless Muster's plugin set it") {
+TEST_CASE("when two launchers report different ranks, it is an error, unless Muster's plugin set one") {
   Set set{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}};
   CHECK_FALSE(check_rank_consistency(variables({}), 1, 4));
   CHECK_FALSE(check_rank_consistency(variables(set), 1, 4));
@@ -133,47 +133,48 @@ TEST_CASE("a rank that two launchers tell differently is refused, unless Muster'
   CHECK(check_rank_consistency(variables(set), 1, 4));
 }
 
-TEST_CASE("missing ranks are told apart by how far they came") {
-  JoinProgress attendance;
-  attendance.size = 7;
-  attendance.present = {0, 1};
-  attendance.connected = {4, 5};
-  attendance.host_of = {"a", "a", "a", "a", "b", "c", "c"};
-  attendance.seen_on_host["a"] = {{0, {1, "x"}}, {1, {2, "x"}}, {2, {31, "python3"}}};
-  CHECK(describe_missing_ranks(attendance, 60s) ==
+TEST_CASE("when ranks are missing, the text describes how far each got") {
+  JoinProgress progress;
+  progress.size = 7;
+  progress.present = {0, 1};
+  progress.connected = {4, 5};
+  progress.host_of = {"a", "a", "a", "a", "b", "c", "c"};
+  progress.processes_by_host["a"] = {{0, {1, "x"}}, {1, {2, "x"}}, {2, {31, "python3"}}};
+  CHECK(describe_missing_ranks(progress, 60s) ==
         "join: 5 of 7 ranks missing after 60 s: rank 2 (host a) started (pid 31, python3) but said no hello; "
         "rank 3 (host a) has no process there: it never started, or ended; "
         "rank 4 (host b) connected but said no hello; rank 5 (host c) connected but said no hello; "
         "rank 6 (host c) said no hello, nor did any other rank of that host");
-  attendance.started_together = true;  // by slurmstepd
-  attendance.declined[6] = "no munged answers on its host";
-  CHECK(describe_missing_ranks(attendance, 60s)
+  progress.tasks_start_together = true;  // by slurmstepd
+  progress.auth_failures[6] = "no munged answers on its host";
+  CHECK(describe_missing_ranks(progress, 60s)
             .find("rank 3 (host a) has no process there any more: it ended without a "
                   "hello") != std::string::npos);
-  CHECK(describe_missing_ranks(attendance, 60s)
+  CHECK(describe_missing_ranks(progress, 60s)
             .find("rank 6 (host c) cannot take part, it says: no munged answers on its "
                   "host") != std::string::npos);
-  attendance.size = 100;
-  CHECK(describe_missing_ranks(attendance, 60s).find("98 of 100") != std::string::npos);
-  CHECK(describe_missing_ranks(attendance, 60s).find("; and 90 more") != std::string::npos);
-  // Where only those who came know their hosts.
-  attendance.size = 4;
-  attendance.host_of.clear();
-  attendance.seen_on_host["b"] = {};
+  progress.size = 100;
+  CHECK(describe_missing_ranks(progress, 60s).find("98 of 100") != std::string::npos);
+  CHECK(describe_missing_ranks(progress, 60s).find("; and 90 more") != std::string::npos);
+  // When only the ranks that joined have known hosts.
+  progress.size = 4;
+  progress.host_of.clear();
+  progress.processes_by_host["b"] = {};
   auto const nowhere = "rank 3 has no process on a, b: it never started, ended, or is on another host";
-  CHECK(describe_missing_ranks(attendance, 60s).find(nowhere) != std::string::npos);
-  attendance.seen_on_host["b"] = {{unreadable, {77, "y"}}};
-  CHECK(describe_missing_ranks(attendance, 60s).find("rank 3 (host unknown) said no hello") != std::string::npos);
+  CHECK(describe_missing_ranks(progress, 60s).find(nowhere) != std::string::npos);
+  progress.processes_by_host["b"] = {{unreadable, {77, "y"}}};
+  CHECK(describe_missing_ranks(progress, 60s).find("rank 3 (host unknown) said no hello") !=
+        std::string::npos);
 }
 
-TEST_CASE("the processes of a job's ranks are found on their host") {
+TEST_CASE("when a rank of the job has a process on this host, it is found") {
   pid_t const child = fork();
   if (child == 0) {
     setenv("TORCHELASTIC_RUN_ID", "muster-test", 1);
     setenv("MASTER_ADDR", "h", 1);
     setenv("MASTER_PORT", std::to_string(getppid()).c_str(), 1);
     setenv("RANK", "5", 1);
-    setenv("SLURM_PROCID", "0", 1);  // of the step in which a launcher of its own started it
+    setenv("SLURM_PROCID", "0", 1);  // of the step in which another launcher started it
     execlp("sleep", "sleep", "20", nullptr);
     _exit(1);
   }
@@ -183,10 +184,10 @@ TEST_CASE("the processes of a job's ranks are found on their host") {
                                {"RANK", "0"}});
   std::map<int, RankProcess> found;
   for (int i = 0; i < 1000 && found.count(5) == 0; ++i) {
-    usleep(20'000);  // until it runs
+    usleep(20'000);  // until the child runs sleep
     found = find_rank_processes(here, "address");
   }
-  found.erase(unreadable);  // others' processes that a busy machine holds up
+  found.erase(unreadable);  // other processes that a busy machine delays
   REQUIRE(found.size() == 1);
   CHECK(found[5].pid == child);
   CHECK(found[5].name == "sleep");
@@ -195,7 +196,7 @@ TEST_CASE("the processes of a job's ranks are found on their host") {
   waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("a process that cannot be read holds nobody, and may be any rank's") {
+TEST_CASE("when a process cannot be read, the scan does not block, and it counts as any rank's") {
   FolderWithSilentFile const proc("77/environ");
   std::ofstream(proc.root / "77/comm") << "stuck\n";
   std::filesystem::create_directory(proc.root / "78");
@@ -207,12 +208,12 @@ TEST_CASE("a process that cannot be read holds nobody, and may be any rank's") {
   CHECK(found.at(unreadable).pid == 77);
   CHECK(found.at(unreadable).name == "stuck");
 
-  JoinProgress attendance;
-  attendance.size = 3;
-  attendance.host_of = {"a", "a", "a"};
-  attendance.present = {0};
-  attendance.seen_on_host["a"] = found;
-  CHECK(describe_missing_ranks(attendance, 60s) ==
+  JoinProgress progress;
+  progress.size = 3;
+  progress.host_of = {"a", "a", "a"};
+  progress.present = {0};
+  progress.processes_by_host["a"] = found;
+  CHECK(describe_missing_ranks(progress, 60s) ==
         "join: 2 of 3 ranks missing after 60 s: rank 1 (host a) started (pid 78, runs) but said no hello; "
         "rank 2 (host a) said no hello; pid 77 (stuck) there, which may be its own, cannot be read now");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on GPU memory: what NCCL and CUDA are asked for, seen on test doubles of both.
+// Operations on GPU memory: the calls of NCCL and CUDA that they make, on fakes of both.
 #include <cstdlib>
 #include <optional>
 #include <thread>
@@ -11,13 +11,14 @@
 using namespace muster;
 using namespace std::chrono_literals;
 
-TEST_CASE("a world of one on a GPU: operations, split, barrier and an orderly end") {
+TEST_CASE("a world of one rank on a GPU runs operations, split and barrier, and ends in order") {
   for (const char* init : {"", "slow_init"}) {
     Fakes const fakes("", init);
-    int const aborted = count("fake_nccl_aborted");
+    int const aborted = nccl_count("fake_nccl_aborted");
     auto const gpu = detail::open_gpu("0000:3b:00.0", 0, "rank 0");
     {
-      Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(2s), "world"), Deadline(2s)));
+      Communicator world(
+          gpu->world(detail::CommunicatorGroup(make_single_rank_context(2s), "world"), Deadline(2s)));
       CHECK(world.size() == 1);
       CHECK(std::string(world.backend()) == "nccl");
       std::vector<float> values{1, 2, 3};
@@ -30,19 +31,19 @@ TEST_CASE("a world of one on a GPU: operations, split, barrier and an orderly en
       CHECK(out == std::vector<float>{1, 2, 3});
       auto part = world.split(0);
       part.all_reduce(std::span<float>(values));
-      CHECK(count("fake_nccl_live") == 2);
-      gpu->finish(Deadline(2s));
-      CHECK(error_of([&] { world.all_reduce(std::span<float>(values)); }).code() == ErrorCode::usage);
+      CHECK(nccl_count("fake_nccl_live") == 2);
+      gpu->finalize(Deadline(2s));
+      CHECK(catch_error([&] { world.all_reduce(std::span<float>(values)); }).code() == ErrorCode::usage);
     }
-    CHECK(count("fake_nccl_live") == 0);
-    CHECK(count("fake_nccl_aborted") == aborted);
+    CHECK(nccl_count("fake_nccl_live") == 0);
+    CHECK(nccl_count("fake_nccl_aborted") == aborted);
   }
 }
 
-TEST_CASE("each operation is one of NCCL's, or several in one of its groups") {
+TEST_CASE("each operation is one NCCL call, or several calls in one NCCL group") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
-  Communicator world(gpu->world(detail::CommunicatorGroup(context_among(3), "world"), Deadline(2s)));
+  Communicator world(gpu->world(detail::CommunicatorGroup(make_context(3), "world"), Deadline(2s)));
   std::vector<float> buffer(6);
   std::vector<float> other(6);
   std::span<float> const out(other);
@@ -74,15 +75,16 @@ TEST_CASE("each operation is one of NCCL's, or several in one of its groups") {
   CHECK(journal() == "( send recv all_reduce ( send recv send recv send recv ) )");
   world.grouped([] {});
   CHECK(journal() == "");
-  CHECK(count("fake_nccl_depth") == 0);
+  CHECK(nccl_count("fake_nccl_depth") == 0);
 }
 
-TEST_CASE("no operation waits for its stream, but for barrier and synchronize") {
+TEST_CASE("no operation waits for its stream, except barrier and synchronize") {
   for (const char* how : {"", "slow_group"}) {
     Fakes const fakes("", how);
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(2s), "world"), Deadline(2s)));
-    auto const queries = [] { return ask<int>(FAKE_CUDA_FILE, "fake_cuda_stream_queries"); };
+    Communicator world(
+        gpu->world(detail::CommunicatorGroup(make_single_rank_context(2s), "world"), Deadline(2s)));
+    auto const queries = [] { return call_fake<int>(FAKE_CUDA_FILE, "fake_cuda_stream_queries"); };
     int const before = queries();
     setenv("FAKE_CUDA", "stream_busy", 1);
     std::vector<float> buffer{1, 2, 3};
@@ -105,17 +107,17 @@ TEST_CASE("no operation waits for its stream, but for barrier and synchronize") 
     setenv("FAKE_CUDA", "", 1);
     world.barrier();
     CHECK(queries() > before);
-    gpu->finish(Deadline(2s));
+    gpu->finalize(Deadline(2s));
   }
 }
 
-TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's open") {
+TEST_CASE("when a group fails or hangs, the call throws and leaves no NCCL group open") {
   {
     Fakes const fakes("", "fail_send");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::CommunicatorGroup(context_among(2), "world"), Deadline(10s)));
+    Communicator world(gpu->world(detail::CommunicatorGroup(make_context(2), "world"), Deadline(10s)));
     std::vector<float> values(1);
-    auto const error = error_of([&] {
+    auto const error = catch_error([&] {
       world.grouped([&] {
         world.send(std::span<const float>(values), 1);
         world.recv(std::span<float>(values), 1);
@@ -123,23 +125,24 @@ TEST_CASE("a group that fails or hangs is told and leaves no group of NCCL's ope
     });
     CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "grouped messages on communicator 'world', rank 0"));
-    CHECK(count("fake_nccl_depth") == 0);
+    CHECK(nccl_count("fake_nccl_depth") == 0);
   }
   {
     Fakes const fakes("", "hang_group");
     auto const gpu = detail::open_gpu("", 0, "rank 0");
-    Communicator world(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s)));
+    Communicator world(
+        gpu->world(detail::CommunicatorGroup(make_single_rank_context(), "world"), Deadline(10s)));
     std::vector<float> values(1);
     auto const call = [&] { world.grouped([&] { world.all_reduce(std::span<float>(values)); }); };
-    auto const error = error_of(call);
+    auto const error = catch_error(call);
     CHECK(error.code() == ErrorCode::deadline);
     CHECK(has(error.what(), "all_reduce on communicator 'world'"));
-    CHECK(error_of(call).code() == ErrorCode::usage);
+    CHECK(catch_error(call).code() == ErrorCode::usage);
   }
-  CHECK(count("fake_nccl_live") == 0);
+  CHECK(nccl_count("fake_nccl_live") == 0);
 }
 
-TEST_CASE("another thread than the one that joined may use the GPU") {
+TEST_CASE("a thread other than the one that joined may use the GPU") {
   Fakes const fakes;
   auto const gpu = detail::open_gpu("", 0, "rank 0");
   std::optional<Error> failed;
@@ -155,7 +158,9 @@ TEST_CASE("another thread than the one that joined may use the GPU") {
     CHECK_FALSE(failed);
   };
   std::optional<Communicator> world;
-  on_thread([&] { world.emplace(gpu->world(detail::CommunicatorGroup(context_alone(), "world"), Deadline(10s))); });
+  on_thread([&] {
+    world.emplace(gpu->world(detail::CommunicatorGroup(make_single_rank_context(), "world"), Deadline(10s)));
+  });
   on_thread([&] { world->split(0); });
   on_thread([&] { world->synchronize(); });
   on_thread([&] { world->barrier(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's GPU and its libraries, found and refused, on test doubles of CUDA and NCCL (fake_cuda.cpp,
-// fake_nccl.cpp).
+// Finding a rank's GPU and loading its libraries, and the errors of both, on fakes of CUDA and NCCL
+// (fake_cuda.cpp, fake_nccl.cpp).
 #include <cstdlib>
 
 #include "communicator/nccl/cuda_device.hpp"
@@ -9,7 +9,7 @@
 
 using namespace muster;
 
-TEST_CASE("PCI addresses compare whatever their spelling") {
+TEST_CASE("PCI addresses compare equal whatever their spelling") {
   using detail::canonical_pci;
   CHECK(canonical_pci("00000000:3B:00.0") == "0000:3b:00.0");
   CHECK(canonical_pci("3b:00.0") == "0000:3b:00.0");
@@ -27,9 +27,9 @@ TEST_CASE("a placed GPU is found by PCI address or UUID") {
   CHECK_NOTHROW(detail::open_gpu("", 0, "rank 0"));
 }
 
-TEST_CASE("a GPU that does not answer is an error at the deadline, with what to look at") {
+TEST_CASE("when a GPU does not answer, the error at the deadline names a remedy") {
   Fakes const fakes("hang");
-  auto const error = error_of([] {
+  auto const error = catch_error([] {
     detail::open_gpu("0000:3b:00.0", 0, "rank 2 (host a, GPU 0000:3b:00.0)",
                      Deadline(std::chrono::milliseconds(50)));
   });
@@ -40,11 +40,11 @@ TEST_CASE("a GPU that does not answer is an error at the deadline, with what to 
             "see nvidia-smi and dmesg there"));
 }
 
-TEST_CASE("a placed GPU that CUDA cannot use is an error with GPU, rank, CUDA's reason and the way out") {
+TEST_CASE("when CUDA cannot use a placed GPU, the error has the GPU, the rank, CUDA's reason and a remedy") {
   auto const open = [] { detail::open_gpu("0000:3b:00.0", 0, "rank 2 (host a, GPU 0000:3b:00.0)"); };
   {
     Fakes const fakes("no_device");
-    auto const error = error_of(open);
+    auto const error = catch_error(open);
     CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "rank 2 (host a, GPU 0000:3b:00.0)"));
     CHECK(has(error.what(), "no CUDA-capable device is detected"));
@@ -52,30 +52,30 @@ TEST_CASE("a placed GPU that CUDA cannot use is an error with GPU, rank, CUDA's 
   }
   {
     Fakes const fakes("none_visible");
-    CHECK(has(error_of(open).what(), "CUDA shows no GPU"));
+    CHECK(has(catch_error(open).what(), "CUDA shows no GPU"));
   }
   {
     Fakes const fakes;
-    auto const error = error_of([] { detail::open_gpu("0000:99:00.0", 0, "rank 2"); });
+    auto const error = catch_error([] { detail::open_gpu("0000:99:00.0", 0, "rank 2"); });
     CHECK(has(error.what(), "CUDA shows only 0000:3b:00.0"));
   }
   {
     Fakes const fakes;
     setenv("MUSTER_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
-    auto const error = error_of(open);
+    auto const error = catch_error(open);
     CHECK(error.code() == ErrorCode::device);
     CHECK(has(error.what(), "/nowhere/libcuda.so.1"));
     CHECK(has(error.what(), "is the NVIDIA driver installed"));
   }
   {
     Fakes const fakes("", "old");
-    CHECK(has(error_of(open).what(), "2.19.3; 2.23 or later is needed"));
+    CHECK(has(catch_error(open).what(), "2.19.3; 2.23 or later is needed"));
   }
   {
     Fakes const fakes;
     setenv("MUSTER_NCCL_LIBRARY", FAKE_CUDA_FILE, 1);  // a library, but not NCCL
-    CHECK(has(error_of(open).what(), "it has no nccl"));
+    CHECK(has(catch_error(open).what(), "it has no nccl"));
     setenv("MUSTER_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
-    CHECK(has(error_of(open).what(), "is NCCL installed on this node?"));
+    CHECK(has(catch_error(open).what(), "is NCCL installed on this node?"));
   }
 }

@@ -11,7 +11,7 @@
 using namespace muster;
 using namespace reference;
 
-TEST_CASE("messages go round the ring") {
+TEST_CASE("messages pass around the ring") {
   auto world = tested_world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
@@ -19,7 +19,7 @@ TEST_CASE("messages go round the ring") {
   for (std::size_t count : {std::size_t{1}, std::size_t{300000}}) {
     auto const mine = numbers<std::int32_t>(world.rank(), count);
     std::vector<std::int32_t> theirs(count);
-    // Rank 0 sends first, so that the ring cannot lock however little MPI buffers.
+    // Rank 0 sends first, so that the ring cannot deadlock, however little MPI buffers.
     if (world.rank() == 0) world.send(std::span<const std::int32_t>(mine), next);
     world.recv(std::span<std::int32_t>(theirs), previous);
     if (world.rank() != 0) world.send(std::span<const std::int32_t>(mine), next);
@@ -28,12 +28,12 @@ TEST_CASE("messages go round the ring") {
   world.barrier();
 }
 
-TEST_CASE("grouped messages cannot lock each other, and collectives stand among them anywhere") {
+TEST_CASE("grouped messages cannot deadlock, and collectives may be anywhere among them") {
   auto world = tested_world();
   if (world.size() == 1) return;
   int const next = (world.rank() + 1) % world.size();
   int const previous = (world.rank() + world.size() - 1) % world.size();
-  std::size_t const count = 1u << 20;  // more than MPI takes without the receiver
+  std::size_t const count = 1u << 20;  // more than MPI sends before the receive is posted
   auto const mine = numbers<std::int32_t>(world.rank(), count);
   std::vector<std::int32_t> theirs(count);
   std::vector<std::int32_t> sum{world.rank()};
@@ -53,7 +53,7 @@ TEST_CASE("grouped messages cannot lock each other, and collectives stand among 
   world.barrier();
 }
 
-TEST_CASE("a group that is left by an exception issues nothing and the communicator works on") {
+TEST_CASE("a group that throws issues nothing, and the communicator still works") {
   auto world = tested_world();
   std::vector<std::int32_t> one{1};
   if (world.size() > 1) {
@@ -76,7 +76,7 @@ TEST_CASE("a group that is left by an exception issues nothing and the communica
   world.barrier();
 }
 
-TEST_CASE("messages between two ranks leave the others' count of operations as it is") {
+TEST_CASE("messages between two ranks do not change the other ranks' operation counts") {
   auto world = tested_world();
   std::vector<std::int32_t> buffer{7};
   if (world.size() > 1 && world.rank() == 0) world.send(std::span<const std::int32_t>(buffer), 1);

@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// Ranks on GPUs of their own, `per_host` to a host, all alike.
+// Ranks with one GPU each, `per_host` on a host, all equal.
 std::vector<JoinRecord> cluster(int hosts, int per_host) {
   std::vector<JoinRecord> records;
   for (int rank = 0; rank < hosts * per_host; ++rank) {
@@ -25,16 +25,16 @@ std::vector<JoinRecord> cluster(int hosts, int per_host) {
     record.hello.nccl_version = "2.28.9";
     record.hello.plugin_version = "0.1.0";
     record.on_gpu = true;
-    auto& around = record.inventory;
-    around.nccl = true;
-    around.driver = "570.1";
-    around.gpus_openable = per_host;
-    around.local_first = rank % per_host == 0;
-    around.variables = {{"NCCL_PROTO", "Simple"}, {"NCCL_IB_TIMEOUT", "22"}};
-    if (around.local_first) {
-      around.interfaces = {{"lo", "127.0.0.1", 8}, {"eth0", fmt::format("10.0.0.{}", 1 + host), 24}};
-      around.adapters = {{"mlx5_0", 1, true, "InfiniBand", "fe80:0000:0000:0001"},
-                         {"mlx5_1", 1, true, "InfiniBand", "fe80:0000:0000:0001"}};
+    auto& inventory = record.inventory;
+    inventory.nccl = true;
+    inventory.driver = "570.1";
+    inventory.gpus_openable = per_host;
+    inventory.local_first = rank % per_host == 0;
+    inventory.variables = {{"NCCL_PROTO", "Simple"}, {"NCCL_IB_TIMEOUT", "22"}};
+    if (inventory.local_first) {
+      inventory.interfaces = {{"lo", "127.0.0.1", 8}, {"eth0", fmt::format("10.0.0.{}", 1 + host), 24}};
+      inventory.adapters = {{"mlx5_0", 1, true, "InfiniBand", "fe80:0000:0000:0001"},
+                            {"mlx5_1", 1, true, "InfiniBand", "fe80:0000:0000:0001"}};
     }
     records.push_back(std::move(record));
   }
@@ -58,7 +58,7 @@ void on_host(std::vector<JoinRecord>& records, const std::string& host, Change c
 
 }  // namespace
 
-TEST_CASE("ranks that fit together are left in peace") {
+TEST_CASE("when all ranks match, there is no finding") {
   CHECK(preflight(cluster(4, 8)).empty());
   CHECK(preflight(cluster(1, 1)).empty());
 }
@@ -75,7 +75,7 @@ TEST_CASE("ranks are listed compactly with their hosts") {
         "0,2,4,6,8,10,12,14,16,18,20,22 and 2 more");
 }
 
-TEST_CASE("another NCCL is fatal, another driver or plugin is told, and the few are named against the many") {
+TEST_CASE("another NCCL is fatal, another driver or plugin is a warning, and the minority is named") {
   auto records = cluster(3, 4);
   for (int rank = 4; rank < 8; ++rank) records[static_cast<std::size_t>(rank)].hello.nccl_version = "2.27.3";
   auto found = only(records);
@@ -83,7 +83,7 @@ TEST_CASE("another NCCL is fatal, another driver or plugin is told, and the few 
   CHECK(found.text ==
         "NCCL is 2.27.3 on ranks 4-7 (host node1), but 2.28.9 on ranks 0-3,8-11 (hosts node0, node2)");
   records = cluster(3, 4);
-  on_host(records, "node2", [](HostInventory& around) { around.driver = "550.9"; });
+  on_host(records, "node2", [](HostInventory& inventory) { inventory.driver = "550.9"; });
   found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring("driver is 550.9 on ranks 8-11 (host node2), but 570.1 on"));
@@ -92,7 +92,7 @@ TEST_CASE("another NCCL is fatal, another driver or plugin is told, and the few 
   CHECK_THAT(only(records).text, ContainsSubstring("plugin is none on rank 5 (host node1), but 0.1.0 on"));
 }
 
-TEST_CASE("one GPU for two ranks is fatal unless NCCL is told otherwise") {
+TEST_CASE("one GPU for two ranks is fatal unless NCCL is set to allow it") {
   auto records = cluster(2, 2);
   records[3].hello.gpu = records[2].hello.gpu;
   auto const found = only(records);
@@ -103,12 +103,12 @@ TEST_CASE("one GPU for two ranks is fatal unless NCCL is told otherwise") {
   records[3].inventory.variables.erase("NCCL_HOSTID");
   for (auto& record : records) record.inventory.variables["NCCL_MULTI_RANK_GPU_ENABLE"] = "1";
   CHECK(preflight(records).empty());
-  // Ranks on the CPU have none in common.
+  // Ranks on the CPU share no GPU.
   for (auto& record : records) record.on_gpu = false;
   CHECK(preflight(records).empty());
 }
 
-TEST_CASE("ranks that may not open their neighbours' GPUs are told, those that may are not") {
+TEST_CASE("ranks that may not open their neighbours' GPUs are reported") {
   auto records = cluster(2, 4);
   for (std::size_t rank = 4; rank < 8; ++rank) records[rank].inventory.gpus_openable = 1;
   auto const found = only(records);
@@ -117,9 +117,9 @@ TEST_CASE("ranks that may not open their neighbours' GPUs are told, those that m
   CHECK_THAT(found.fix, ContainsSubstring("--muster"));
 }
 
-TEST_CASE("variables that differ are told with both values, and are fatal where NCCL would hang") {
+TEST_CASE("variables that differ are reported with both values, and are fatal where NCCL would hang") {
   auto records = cluster(2, 2);
-  on_host(records, "node1", [](HostInventory& around) { around.variables["NCCL_IB_TIMEOUT"] = "10"; });
+  on_host(records, "node1", [](HostInventory& inventory) { inventory.variables["NCCL_IB_TIMEOUT"] = "10"; });
   auto found = only(records);
   CHECK_FALSE(found.fatal);
   CHECK(found.text ==
@@ -131,13 +131,14 @@ TEST_CASE("variables that differ are told with both values, and are fatal where 
   CHECK(found.text ==
         "NCCL_PROTO is unset on rank 3 (host node1), but 'Simple' on ranks 0-2 (hosts node0, node1)");
   CHECK(found.fix == "give every rank the same NCCL_PROTO, in its environment or in nccl.conf");
-  // Names of what each host or rank has of its own.
+  // These variables may differ between hosts and ranks.
   records = cluster(2, 2);
   records[1].inventory.variables["NCCL_HOSTID"] = "x";
   records[1].inventory.variables["UCX_NET_DEVICES"] = "mlx5_1:1";
   records[1].inventory.variables["NCCL_DEBUG"] = "INFO";
   records[1].inventory.variables["OMPI_MCA_btl_tcp_if_include"] = "eth1";
-  on_host(records, "node1", [](HostInventory& around) { around.variables["NCCL_SOCKET_IFNAME"] = "=eth0"; });
+  on_host(records, "node1",
+          [](HostInventory& inventory) { inventory.variables["NCCL_SOCKET_IFNAME"] = "=eth0"; });
   CHECK(preflight(records).empty());
 }
 
@@ -163,34 +164,35 @@ TEST_CASE("lists of interfaces and adapters are read as NCCL does") {
   CHECK_FALSE(in_nccl_list("", "eth0"));
 }
 
-TEST_CASE("NCCL's choice of a socket interface") {
-  HostInventory around;
-  CHECK(socket_interface_of(around) == nullptr);
-  around.interfaces = {{"lo", "127.0.0.1", 8}, {"docker0", "172.17.0.1", 16}};
-  CHECK(socket_interface_of(around)->name == "docker0");
-  around.interfaces.push_back({"eno1", "10.1.0.1", 16});
-  CHECK(socket_interface_of(around)->name == "eno1");
-  around.interfaces.push_back({"ib0", "10.2.0.1", 16});
-  CHECK(socket_interface_of(around)->name == "ib0");
-  around.variables["NCCL_SOCKET_IFNAME"] = "^ib";
-  CHECK(socket_interface_of(around)->name == "lo");
-  around.variables["NCCL_SOCKET_IFNAME"] = "=eth0";
-  CHECK(socket_interface_of(around) == nullptr);
-  around.variables["NCCL_SOCKET_IFNAME"] = "";
-  around.variables["NCCL_SOCKET_FAMILY"] = "AF_INET6";
-  CHECK(socket_interface_of(around) == nullptr);
+TEST_CASE("the socket interface is selected as by NCCL") {
+  HostInventory inventory;
+  CHECK(find_socket_interface(inventory) == nullptr);
+  inventory.interfaces = {{"lo", "127.0.0.1", 8}, {"docker0", "172.17.0.1", 16}};
+  CHECK(find_socket_interface(inventory)->name == "docker0");
+  inventory.interfaces.push_back({"eno1", "10.1.0.1", 16});
+  CHECK(find_socket_interface(inventory)->name == "eno1");
+  inventory.interfaces.push_back({"ib0", "10.2.0.1", 16});
+  CHECK(find_socket_interface(inventory)->name == "ib0");
+  inventory.variables["NCCL_SOCKET_IFNAME"] = "^ib";
+  CHECK(find_socket_interface(inventory)->name == "lo");
+  inventory.variables["NCCL_SOCKET_IFNAME"] = "=eth0";
+  CHECK(find_socket_interface(inventory) == nullptr);
+  inventory.variables["NCCL_SOCKET_IFNAME"] = "";
+  inventory.variables["NCCL_SOCKET_FAMILY"] = "AF_INET6";
+  CHECK(find_socket_interface(inventory) == nullptr);
 }
 
 TEST_CASE("an interface that cannot reach the other hosts is named") {
   auto records = cluster(3, 2);
-  on_host(records, "node1", [](HostInventory& around) { around.variables["NCCL_SOCKET_IFNAME"] = "=eth7"; });
+  on_host(records, "node1",
+          [](HostInventory& inventory) { inventory.variables["NCCL_SOCKET_IFNAME"] = "=eth7"; });
   auto found = only(records);
   CHECK(found.fatal);
   CHECK(found.text ==
         "the host of rank 2 (host node1) has no interface that is up and fits NCCL_SOCKET_IFNAME==eth7");
   records = cluster(3, 2);
-  on_host(records, "node2", [](HostInventory& around) {
-    if (around.local_first) around.interfaces.pop_back();
+  on_host(records, "node2", [](HostInventory& inventory) {
+    if (inventory.local_first) inventory.interfaces.pop_back();
   });
   found = only(records);
   CHECK(found.fatal);
@@ -213,7 +215,7 @@ TEST_CASE("an interface that cannot reach the other hosts is named") {
   for (auto& record : records)
     record.inventory.interfaces[1] = {"eth0", fmt::format("10.{}.0.1", record.hello.rank), 31};
   CHECK(preflight(records).empty());
-  // One host: nobody to reach.
+  // One host has no other host to reach.
   records = cluster(1, 2);
   for (auto& record : records) record.inventory.interfaces.clear();
   CHECK(preflight(records).empty());
@@ -231,7 +233,7 @@ TEST_CASE("adapters that are missing, down or on another fabric are named") {
   found = only(records);
   CHECK(found.fatal);
   CHECK_THAT(found.text, ContainsSubstring("can use 0 RDMA adapters on the host of rank 2 (host node1)"));
-  // With sockets or a plugin of its own NCCL does not look.
+  // With sockets or another network plugin NCCL does not use adapters.
   for (auto& record : records) record.inventory.variables["NCCL_NET"] = "Socket";
   CHECK(preflight(records).empty());
   records = cluster(3, 1);
@@ -245,28 +247,26 @@ TEST_CASE("adapters that are missing, down or on another fabric are named") {
   CHECK(preflight(records).empty());
 }
 
-TEST_CASE(
-    "a clock that is off by more than a second is told by the host that is wrong, also when that is rank "
-    "0's") {
+TEST_CASE("a clock that is off by more than a second is reported for its host, also for rank 0's") {
   std::vector<Hello> roster;
   for (const auto& record : cluster(4, 2)) roster.push_back(record.hello);
-  auto const told = [&](std::vector<HostClock> clocks) {
+  auto const finding_text = [&](std::vector<HostClock> clocks) {
     auto const findings = check_clocks(roster, clocks);
     return findings.empty() ? std::string() : findings[0].text;
   };
-  CHECK(told({{0}, {2, 900ms, 1ms}, {4}, {6, -900ms, 1ms}}).empty());
-  CHECK(told({{0}, {2, 90s, 1ms}, {4}, {6}}) ==
+  CHECK(finding_text({{0}, {2, 900ms, 1ms}, {4}, {6, -900ms, 1ms}}).empty());
+  CHECK(finding_text({{0}, {2, 90s, 1ms}, {4}, {6}}) ==
         "the clock of the host of rank 2 (host node1) is 90.0 s ahead of most hosts'");
-  CHECK(told({{0}, {2, -5s, 1ms}, {4, -5s, 1ms}, {6, -5s, 1ms}}) ==
+  CHECK(finding_text({{0}, {2, -5s, 1ms}, {4, -5s, 1ms}, {6, -5s, 1ms}}) ==
         "the clock of the host of rank 0 (host node0) is 5.0 s ahead of most hosts'");
-  // A sample that took long proves little.
-  CHECK(told({{0}, {2, 5s, 10s}, {4}, {6}}).empty());
-  CHECK(told({{0}, {2, -300s, 0s}}) ==
+  // A measurement with a long round trip proves little.
+  CHECK(finding_text({{0}, {2, 5s, 10s}, {4}, {6}}).empty());
+  CHECK(finding_text({{0}, {2, -300s, 0s}}) ==
         "the clock of the host of rank 2 (host node1) is 300.0 s behind the other host's");
-  CHECK(told({}).empty());
+  CHECK(finding_text({}).empty());
 }
 
-TEST_CASE("the environment is searched for what matters, and long values are cut but stay apart") {
+TEST_CASE("relevant variables are read from the environment, and long values are cut but stay different") {
   std::string const first = "NCCL_TUNER_PLUGIN=" + std::string(400, 'x') + "1";
   std::string const second = "NCCL_TUNER_PLUGIN=" + std::string(400, 'x') + "2";
   std::vector<const char*> environment{

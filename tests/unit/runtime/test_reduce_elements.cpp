@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops that reduce, against one element at a time.
+// The reduction loops, compared with a reduction of one element at a time.
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -18,7 +18,7 @@ namespace {
 
 bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
-// Every 16-bit pattern and back, and what lies between them.
+// Converts every 16-bit pattern to float and back, and values between the patterns.
 template <typename Widen, typename Narrow, typename Value, typename Bits>
 void check_conversions(Widen widen, Narrow narrow, Value value, Bits bits) {
   std::vector<std::uint16_t> all(65536 + 3);
@@ -43,12 +43,12 @@ void check_conversions(Widen widen, Narrow narrow, Value value, Bits bits) {
 
 }  // namespace
 
-TEST_CASE("arrays of 16-bit floats convert as single ones do") {
-  check_conversions(widen_bfloat16, narrow_bfloat16, bfloat16_value, bfloat16_bits);
-  check_conversions(widen_half, narrow_half, half_value, half_bits);
+TEST_CASE("arrays of 16-bit floats convert like single values") {
+  check_conversions(bfloat16_to_float, float_to_bfloat16, bfloat16_value, bfloat16_bits);
+  check_conversions(half_to_float, float_to_half, half_value, half_bits);
 }
 
-TEMPLATE_TEST_CASE("operands are reduced in place of any of them", "", float, double, bfloat16, half,
+TEMPLATE_TEST_CASE("the result may replace any of the operands", "", float, double, bfloat16, half,
                    std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;
   for (auto const op : reference::all_reductions) {

@@ -23,9 +23,9 @@ namespace {
 
 const std::vector<std::size_t> sizes{1000, 1, 0, 20001, 33, 4096, 5};
 
-// A gradient that a chunk, or a rank, computes: numbers of many magnitudes, so that every other order of
-// additions rounds to other bits.
-std::vector<float> gradient_of(std::uint64_t chunk, std::size_t parameter, std::uint64_t step) {
+// The gradient of a chunk, or of a rank: numbers of many magnitudes, so that another order of additions gives
+// other bits.
+std::vector<float> make_gradient(std::uint64_t chunk, std::size_t parameter, std::uint64_t step) {
   std::mt19937 random(static_cast<unsigned>(chunk * 1000 + parameter * 10 + step));
   std::normal_distribution<float> normal;
   std::uniform_int_distribution<int> magnitude(-12, 12);
@@ -42,18 +42,18 @@ void put(std::span<float> to, const std::vector<float>& values) {
 void compute(Reducer& reducer, std::uint64_t step) {
   for (auto chunk = reducer.chunks().begin; chunk < reducer.chunks().end; ++chunk) {
     for (std::size_t i = sizes.size(); i-- > 0;) {
-      put(reducer.gradient(i), gradient_of(chunk, i, step));
+      put(reducer.gradient(i), make_gradient(chunk, i, step));
       reducer.ready(i);
     }
   }
 }
 
-// In double.
-std::vector<double> sum_of(std::uint64_t chunks, std::size_t parameter, std::uint64_t step,
-                           bool absolute = false) {
+// The sum in double precision.
+std::vector<double> reference_sum(std::uint64_t chunks, std::size_t parameter, std::uint64_t step,
+                                  bool absolute = false) {
   std::vector<double> sum(sizes[parameter]);
   for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) {
-    auto const values = gradient_of(chunk, parameter, step);
+    auto const values = make_gradient(chunk, parameter, step);
     for (std::size_t i = 0; i < sum.size(); ++i)
       sum[i] += absolute ? std::abs(double{values[i]}) : double{values[i]};
   }
@@ -61,21 +61,21 @@ std::vector<double> sum_of(std::uint64_t chunks, std::size_t parameter, std::uin
 }
 
 // The fixed tree, by its definition.
-std::vector<float> tree_of(int level, std::uint64_t index, std::uint64_t chunks, std::size_t parameter,
-                           std::uint64_t step) {
-  if (level == 0) return gradient_of(index, parameter, step);
-  auto left = tree_of(level - 1, 2 * index, chunks, parameter, step);
+std::vector<float> reference_tree(int level, std::uint64_t index, std::uint64_t chunks, std::size_t parameter,
+                                  std::uint64_t step) {
+  if (level == 0) return make_gradient(index, parameter, step);
+  auto left = reference_tree(level - 1, 2 * index, chunks, parameter, step);
   if ((2 * index + 1) << (level - 1) >= chunks) return left;
-  auto const right = tree_of(level - 1, 2 * index + 1, chunks, parameter, step);
+  auto const right = reference_tree(level - 1, 2 * index + 1, chunks, parameter, step);
   for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
   return left;
 }
 
 bool same_everywhere(Communicator& world, std::span<const float> values) {
-  std::vector<float> of_zero(values.begin(), values.end());
-  world.broadcast(std::span<float>(of_zero), 0);
+  std::vector<float> from_rank_0(values.begin(), values.end());
+  world.broadcast(std::span<float>(from_rank_0), 0);
   std::vector<std::int32_t> same{values.empty() ||
-                                 std::memcmp(of_zero.data(), values.data(), values.size_bytes()) == 0};
+                                 std::memcmp(from_rank_0.data(), values.data(), values.size_bytes()) == 0};
   world.all_reduce(std::span<std::int32_t>(same), Reduction::min);
   return same[0] == 1;
 }
@@ -95,8 +95,8 @@ TEST_CASE("gradients are summed and averaged, in buckets of any size, overlapped
           reducer.finish();
           INFO("bucket of " << bucket_bytes << ", overlap " << overlap << ", step " << step);
           for (std::size_t p = 0; p < sizes.size(); ++p) {
-            auto const sum = sum_of(ranks, p, step);
-            auto const bound = sum_of(ranks, p, step, true);
+            auto const sum = reference_sum(ranks, p, step);
+            auto const bound = reference_sum(ranks, p, step, true);
             double const divisor = reduction == Reduction::average ? world.size() : 1;
             double worst = 0;
             for (std::size_t i = 0; i < sum.size(); ++i) {
@@ -118,8 +118,8 @@ TEST_CASE("gradients are summed and averaged, in buckets of any size, overlapped
   }
 }
 
-// All-reduces that this rank has ended.
-std::uint64_t all_reduces_over() {
+// Number of all-reduces that this rank has completed.
+std::uint64_t completed_all_reduces() {
   auto const metrics = job().metrics();
   std::uint64_t calls = 0;
   for (const auto& one : metrics.operations)
@@ -134,24 +134,24 @@ TEST_CASE("a bucket is reduced while the backward pass goes on") {
     Reducer reducer(world, std::vector<std::size_t>{10, 10, 10}, {.bucket_bytes = 4, .overlap = overlap});
     REQUIRE(reducer.buckets() == 3);
     for (int step = 0; step < 2; ++step) {
-      auto const before = all_reduces_over();
-      // The backward pass computes on, on every rank, until the buckets before are reduced; the last one has
-      // not begun.
+      auto const before = completed_all_reduces();
+      // Simulates the rest of the backward pass on every rank: waits, without a call of the reducer, until
+      // the buckets that are ready are reduced.
       for (std::size_t i = 3; i-- > 0;) {
         reducer.ready(i);
         auto const expected = before + (overlap ? 3 - i : 0);
         auto const until = std::chrono::steady_clock::now() + (overlap ? 20s : 50ms);
-        while (std::chrono::steady_clock::now() < until && (!overlap || all_reduces_over() < expected))
+        while (std::chrono::steady_clock::now() < until && (!overlap || completed_all_reduces() < expected))
           std::this_thread::sleep_for(1ms);
-        CHECK(all_reduces_over() == expected);
+        CHECK(completed_all_reduces() == expected);
       }
       reducer.finish();
-      CHECK(all_reduces_over() == before + 3);
+      CHECK(completed_all_reduces() == before + 3);
     }
   }
 }
 
-TEST_CASE("the caller's own memory is reduced where it lies, or through a copy where it is scattered") {
+TEST_CASE("the caller's memory is reduced in place, or through a copy if it is scattered") {
   auto world = job().host_world();
   auto const ranks = static_cast<std::uint64_t>(world.size());
   std::vector<std::vector<float>> scattered;
@@ -160,16 +160,16 @@ TEST_CASE("the caller's own memory is reduced where it lies, or through a copy w
   for (std::size_t i = 0; i < sizes.size(); ++i) gradients.push_back(std::span(scattered[i]).first(sizes[i]));
   Reducer reducer(world, gradients, {.reduction = Reduction::sum, .bucket_bytes = 1u << 20});
   CHECK(reducer.buckets() == 1);
-  // In another order than the usual one, and with the communicator in use meanwhile.
+  // In an unusual order, and while the communicator is in use.
   for (std::size_t const i : {2, 0, 6, 5, 1, 3, 4}) {
-    put(reducer.gradient(i), gradient_of(reducer.chunks().begin, i, 9));
+    put(reducer.gradient(i), make_gradient(reducer.chunks().begin, i, 9));
     reducer.ready(i);
   }
   world.barrier();
   reducer.finish();
   for (std::size_t p = 0; p < sizes.size(); ++p) {
-    auto const sum = sum_of(ranks, p, 9);
-    auto const bound = sum_of(ranks, p, 9, true);
+    auto const sum = reference_sum(ranks, p, 9);
+    auto const bound = reference_sum(ranks, p, 9, true);
     double worst = 0;
     for (std::size_t i = 0; i < sum.size(); ++i)
       worst = std::max(worst, std::abs(double{scattered[p][i]} - sum[i]) / bound[i]);
@@ -178,7 +178,7 @@ TEST_CASE("the caller's own memory is reduced where it lies, or through a copy w
   }
 }
 
-TEST_CASE("bfloat16 gradients stay within the error that the documentation bounds") {
+TEST_CASE("bfloat16 gradients stay within the documented error bound") {
   auto world = job().host_world();
   auto const ranks = static_cast<std::uint64_t>(world.size());
   Reducer reducer(world, sizes, {.reduction = Reduction::average, .bucket_bytes = 30000, .bfloat16 = true});
@@ -186,8 +186,8 @@ TEST_CASE("bfloat16 gradients stay within the error that the documentation bound
     compute(reducer, step);
     reducer.finish();
     for (std::size_t p = 0; p < sizes.size(); ++p) {
-      auto const sum = sum_of(ranks, p, step);
-      auto const all = sum_of(ranks, p, step, true);
+      auto const sum = reference_sum(ranks, p, step);
+      auto const all = reference_sum(ranks, p, step, true);
       double const u = 0x1p-8, n = world.size();
       double worst = 0;
       for (std::size_t i = 0; i < sum.size() && world.size() > 1; ++i) {
@@ -196,7 +196,7 @@ TEST_CASE("bfloat16 gradients stay within the error that the documentation bound
         worst = std::max(worst, std::abs(result - sum[i] / n) / bound);
       }
       REQUIRE(worst <= 1);
-      // It is bfloat16 that travelled: the bound is come near to.
+      // The error comes near the bound, so the gradients were really sent in bfloat16.
       if (world.size() > 1 && sum.size() > 1000) REQUIRE(worst > 0.3);
       REQUIRE(same_everywhere(world, reducer.gradient(p)));
     }
@@ -215,7 +215,7 @@ TEST_CASE("the deterministic mode gives the bits of the tree over chunks, whatev
         int height = 0;
         while (std::uint64_t{1} << height < chunks) ++height;
         for (std::size_t p = 0; p < sizes.size(); ++p) {
-          auto expected = tree_of(height, 0, chunks, p, step);
+          auto expected = reference_tree(height, 0, chunks, p, step);
           if (reduction == Reduction::average)
             for (auto& value : expected) value /= static_cast<float>(chunks);
           INFO(chunks << " chunks, parameter " << p << ", step " << step);
@@ -227,7 +227,7 @@ TEST_CASE("the deterministic mode gives the bits of the tree over chunks, whatev
   }
 }
 
-TEST_CASE("a bucket's size is measured, and MUSTER_BUCKET_BYTES of rank 0 comes first") {
+TEST_CASE("a bucket's size is measured, unless MUSTER_BUCKET_BYTES of rank 0 sets it") {
   auto world = job().host_world();
   std::vector<std::size_t> const many(200, 5000);
   Reducer const measured(world, many);
@@ -242,7 +242,7 @@ TEST_CASE("a bucket's size is measured, and MUSTER_BUCKET_BYTES of rank 0 comes 
   CHECK(chosen.bucket_bytes() == 40000);
   CHECK(chosen.buckets() == 100);
   setenv("MUSTER_BUCKET_BYTES", "many", 1);
-  auto const error = error_of([&] { Reducer(world, many); });
+  auto const error = catch_error([&] { Reducer(world, many); });
   CHECK(error.code() == ErrorCode::usage);
   CHECK(error.reported_elsewhere() == (world.rank() != 0));
   unsetenv("MUSTER_BUCKET_BYTES");
@@ -256,23 +256,24 @@ static_assert(reduces_gradients_of<float>);
 static_assert(!reduces_gradients_of<double> && !reduces_gradients_of<bfloat16> &&
               !reduces_gradients_of<half>);
 
-TEST_CASE("a reducer refuses what makes no sense, on every rank") {
+TEST_CASE("a reducer rejects invalid arguments, on every rank") {
   auto world = job().host_world();
-  CHECK(fault_of([&] { Reducer(world, std::vector<std::size_t>{}); }) == ErrorCode::usage);
-  CHECK(fault_of([&] { Reducer(world, sizes, {.reduction = Reduction::max}); }) == ErrorCode::usage);
-  CHECK(fault_of([&] { Reducer(world, sizes, {.bfloat16 = true, .chunks = 4}); }) == ErrorCode::usage);
+  CHECK(catch_error_code([&] { Reducer(world, std::vector<std::size_t>{}); }) == ErrorCode::usage);
+  CHECK(catch_error_code([&] { Reducer(world, sizes, {.reduction = Reduction::max}); }) == ErrorCode::usage);
+  CHECK(catch_error_code([&] { Reducer(world, sizes, {.bfloat16 = true, .chunks = 4}); }) ==
+        ErrorCode::usage);
   if (world.size() > 1) {
-    auto const error = error_of(
+    auto const error = catch_error(
         [&] { Reducer(world, std::vector<std::size_t>{world.rank() == world.size() - 1 ? 4ul : 3ul}); });
     CHECK(std::string(error.what()).find("rank " + std::to_string(world.size() - 1)) != std::string::npos);
     CHECK(error.reported_elsewhere() == (world.rank() != 0));
   }
   Reducer reducer(world, std::vector<std::size_t>{3, 4}, {.bucket_bytes = 1});
   reducer.ready(1);
-  CHECK(fault_of([&] { reducer.ready(1); }) == ErrorCode::usage);
-  CHECK(fault_of([&] { reducer.ready(2); }) == ErrorCode::usage);
-  CHECK(fault_of([&] { (void)reducer.gradient(2); }) == ErrorCode::usage);
-  CHECK(std::string(error_of([&] { reducer.finish(); }).what()).find("parameter 0") != std::string::npos);
+  CHECK(catch_error_code([&] { reducer.ready(1); }) == ErrorCode::usage);
+  CHECK(catch_error_code([&] { reducer.ready(2); }) == ErrorCode::usage);
+  CHECK(catch_error_code([&] { (void)reducer.gradient(2); }) == ErrorCode::usage);
+  CHECK(std::string(catch_error([&] { reducer.finish(); }).what()).find("parameter 0") != std::string::npos);
   reducer.ready(0);
   reducer.finish();
   reducer.ready(0);
@@ -280,7 +281,7 @@ TEST_CASE("a reducer refuses what makes no sense, on every rank") {
   reducer.finish();
 }
 
-TEST_CASE("a reducer that is destroyed while an exception unwinds does not wait for its peers") {
+TEST_CASE("when an exception destroys a reducer, it does not wait for its peers") {
   auto world = job().host_world();
   if (world.size() == 1) return;
   try {

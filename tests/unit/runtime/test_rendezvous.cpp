@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that meet without PMIx.
+// Rendezvous: ranks meet without PMIx.
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <atomic>
 
 #include "rendezvous_fixture.hpp"
-#include "transport/connect.hpp"
 #include "transport/acceptor.hpp"
 #include "transport/authenticating_acceptor.hpp"
+#include "transport/connect.hpp"
 #include "transport/handshake.hpp"
 
-using namespace meetings;
+using namespace rendezvous_test;
 
-TEST_CASE("ranks meet and everybody gets every record") {
+TEST_CASE("when ranks meet, every rank gets every record") {
   auto const job = new_job();
-  std::vector<RendezvousConfig> plans;
-  for (int r = 0; r < 9; ++r) plans.push_back(plan_of(job, r, 9));
-  check_complete(meet(plans, 10s));
+  std::vector<RendezvousConfig> configs;
+  for (int r = 0; r < 9; ++r) configs.push_back(make_config(job, r, 9));
+  check_complete(join_all(configs, 10s));
 }
 
 namespace {
 
-// A process of another user, which holds a few of the names that a job's rank 0 listens on: it answers
-// nobody, and does not even listen on every other one.
+// A process of another user that holds some of the socket names of a job's rank 0. It never answers, and
+// listens only on every other one.
 class Squatter {
  public:
   Squatter(const std::string& name, std::size_t count) {
@@ -58,21 +58,21 @@ class Squatter {
 
 }  // namespace
 
-TEST_CASE("a job meets although another user holds the name that it meets under") {
+TEST_CASE("when another user holds the job's socket name, the ranks still meet") {
   if (geteuid() != 0) {
     WARN("not tested: only root can start a process of another user");
     return;
   }
   auto const job = new_job();
   Squatter const squatter("muster/" + job, 4);
-  check_complete(meet({plan_of(job, 0, 3), plan_of(job, 1, 3), plan_of(job, 2, 3)}, 10s));
+  check_complete(join_all({make_config(job, 0, 3), make_config(job, 1, 3), make_config(job, 2, 3)}, 10s));
 }
 
-TEST_CASE("who finds every name held by another user says so; this user's own other job keeps its name") {
+TEST_CASE("when other users hold every name, the error says so; this user's other job keeps its name") {
   if (geteuid() == 0) {
     auto const job = new_job();
     Squatter const squatter("muster/" + job, 100);
-    auto const outcome = meet({plan_of(job, 0, 1)}, 10s)[0];
+    auto const outcome = join_all({make_config(job, 0, 1)}, 10s)[0];
     REQUIRE(outcome.error);
     CHECK(has(outcome.error->what(), "Address already in use, by other users"));
   }
@@ -82,67 +82,68 @@ TEST_CASE("who finds every name held by another user says so; this user's own ot
   CHECK_THROWS_WITH(control::Acceptor(io, job), Catch::Matchers::EndsWith("Address already in use"));
 }
 
-TEST_CASE("with a key that all know, ranks meet on the first port that is free") {
+TEST_CASE("when all ranks know the key, they meet on the first free port") {
   asio::io_context io;
-  control::AuthenticatingAcceptor other(io);  // another program has the first port
+  control::AuthenticatingAcceptor other(io);  // another program holds the first port
   auto const spare = free_port();
   auto const key = control::random_key();
-  std::vector<RendezvousConfig> plans;
+  std::vector<RendezvousConfig> configs;
   for (int r = 0; r < 3; ++r) {
-    auto plan = plan_of("test/ports", r, 3);
-    plan.local_name.clear();
-    plan.seal = nullptr;
-    plan.key = key;
-    plan.leader_host = "127.0.0.1";
-    plan.ports = {other.port(), spare};
-    plans.push_back(plan);
+    auto config = make_config("test/ports", r, 3);
+    config.local_name.clear();
+    config.codec = nullptr;
+    config.key = key;
+    config.rank0_host = "127.0.0.1";
+    config.ports = {other.port(), spare};
+    configs.push_back(config);
   }
-  check_complete(meet(plans, 10s));
+  check_complete(join_all(configs, 10s));
 }
 
-TEST_CASE("the ranks of a host come to rank 0 through one of them") {
+TEST_CASE("when ranks share a host, one of them connects them all to rank 0") {
   struct Counting : CredentialCodec {
-    std::vector<std::uint8_t> close(std::span<const std::uint8_t> bytes) override {
+    std::vector<std::uint8_t> encode(std::span<const std::uint8_t> bytes) override {
       return {bytes.begin(), bytes.end()};
     }
-    std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed) override {
-      ++opened;
-      return {sealed.begin(), sealed.end()};
+    std::vector<std::uint8_t> decode(std::span<const std::uint8_t> credential) override {
+      ++decoded;
+      return {credential.begin(), credential.end()};
     }
-    std::atomic<int> opened{0};
+    std::atomic<int> decoded{0};
   };
   auto const counting = std::make_shared<Counting>();
   auto const job = new_job();
-  std::vector<RendezvousConfig> plans;
+  std::vector<RendezvousConfig> configs;
   for (int r = 0; r < 12; ++r) {
-    auto plan = plan_of(job, r, 12);
-    plan.host_socket = fmt::format("muster/{}/host{}", job, r / 4);
-    if (r == 0) plan.seal = counting;
-    plans.push_back(plan);
+    auto config = make_config(job, r, 12);
+    config.host_socket = fmt::format("muster/{}/host{}", job, r / 4);
+    if (r == 0) config.codec = counting;
+    configs.push_back(config);
   }
-  check_complete(meet(plans, 20s));
-  // One a host; rank 0's own host needs none where rank 0 was its first.
-  CHECK((counting->opened == 2 || counting->opened == 3));
+  check_complete(join_all(configs, 20s));
+  // One per host; rank 0's own host needs none if rank 0 leads it.
+  CHECK((counting->decoded == 2 || counting->decoded == 3));
 }
 
-TEST_CASE("ranks meet although another rank of their host brings the others in already") {
+TEST_CASE("when a host leader's socket is taken, its rank connects directly and the ranks still meet") {
   auto const key = control::random_key();
   auto const port = free_port();
   auto const job = new_job();
-  std::vector<RendezvousConfig> plans;
+  std::vector<RendezvousConfig> configs;
   for (int r = 0; r < 4; ++r) {
-    auto plan = plan_over_tcp(job, r, 4, {port});
-    plan.seal = nullptr;
-    plan.key = key;
-    plans.push_back(plan);
+    auto config = make_tcp_config(job, r, 4, {port});
+    config.codec = nullptr;
+    config.key = key;
+    configs.push_back(config);
   }
   asio::io_context io;
-  control::AuthenticatingAcceptor const taken(io, control::local_name(key, -1) + "/" + plans[2].host_socket);
-  check_complete(meet(plans, 20s));
+  control::AuthenticatingAcceptor const taken(io,
+                                              control::local_name(key, -1) + "/" + configs[2].host_socket);
+  check_complete(join_all(configs, 20s));
 }
 
-TEST_CASE("ranks of a job whose name is longer than a socket's may be meet, and not those of another") {
+TEST_CASE("when a job's name is too long for a socket, its ranks meet and another job's do not") {
   auto const job = new_job() + std::string(200, 'x');
-  check_complete(meet({plan_of(job + "1", 0, 2), plan_of(job + "1", 1, 2)}, 10s));
+  check_complete(join_all({make_config(job + "1", 0, 2), make_config(job + "1", 1, 2)}, 10s));
   CHECK(control::local_endpoint(job + "1") != control::local_endpoint(job + "2"));
 }

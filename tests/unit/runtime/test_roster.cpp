@@ -11,7 +11,7 @@ using namespace muster::bootstrap;
 
 namespace {
 
-JoinRecord record_of(int rank, const std::string& host) {
+JoinRecord make_record(int rank, const std::string& host) {
   JoinRecord record;
   record.hello.rank = rank;
   record.hello.host = host;
@@ -32,20 +32,21 @@ std::string refusal(const std::vector<JoinRecord>& records, ErrorCode fault) {
 
 }  // namespace
 
-TEST_CASE("ranks are seated by host name and boot id, hosts in order of their lowest rank") {
+TEST_CASE(
+    "when host name and boot id are equal, ranks share a host; hosts are in order of their lowest rank") {
   std::vector<Hello> roster;
   for (const char* host : {"b", "a", "b", "a", "c"})
-    roster.push_back(record_of(static_cast<int>(roster.size()), host).hello);
+    roster.push_back(make_record(static_cast<int>(roster.size()), host).hello);
   roster[3].boot_id = "another container";
-  auto const host_map = seat(roster);
+  auto const host_map = map_ranks_to_hosts(roster);
   REQUIRE(host_map.hosts == 4);
   REQUIRE(host_map.host_of == std::vector<int>{0, 1, 0, 2, 3});
   REQUIRE(roster[2].local_rank == 1);
   REQUIRE(roster[3].local_rank == 0);
 }
 
-TEST_CASE("versions that differ in major or minor are refused with both named, patches are not") {
-  std::vector<JoinRecord> records{record_of(0, "a"), record_of(1, "b")};
+TEST_CASE("when versions differ in major or minor, the error names both; patch versions may differ") {
+  std::vector<JoinRecord> records{make_record(0, "a"), make_record(1, "b")};
   records[1].hello.muster_version = "1.2.9";
   REQUIRE(refusal(records, ErrorCode::environment).empty());
   records[1].hello.muster_version = "1.3.0";
@@ -60,31 +61,31 @@ TEST_CASE("versions that differ in major or minor are refused with both named, p
   REQUIRE(text.find("--muster=off") != std::string::npos);
 }
 
-TEST_CASE("one rank's trouble is everybody's, and GPUs for some only are refused") {
-  std::vector<JoinRecord> records{record_of(0, "a"), record_of(1, "b"), record_of(2, "b")};
+TEST_CASE("when one rank has an error, or only some have a GPU, all ranks get the error") {
+  std::vector<JoinRecord> records{make_record(0, "a"), make_record(1, "b"), make_record(2, "b")};
   records[0].on_gpu = records[1].on_gpu = true;
   REQUIRE(refusal(records, ErrorCode::environment).find("rank 2 (host b) has none") != std::string::npos);
-  records[1].trouble = "rank 1: no driver";
-  records[1].trouble_fault = ErrorCode::device;
+  records[1].error = "rank 1: no driver";
+  records[1].error_code = ErrorCode::device;
   REQUIRE(refusal(records, ErrorCode::device) == "rank 1: no driver");
-  records[2].trouble = "rank 2: no driver";
+  records[2].error = "rank 2: no driver";
   REQUIRE(refusal(records, ErrorCode::device) == "rank 1: no driver (and 1 more rank)");
 }
 
-TEST_CASE("names of many ranks stay short") {
+TEST_CASE("when ranks are many, their description stays short") {
   std::vector<Hello> roster;
   std::vector<int> all;
   for (int r = 0; r < 10; ++r) {
-    roster.push_back(record_of(r, "h").hello);
+    roster.push_back(make_record(r, "h").hello);
     all.push_back(r);
   }
   roster[0].gpu = "0000:3b:00.0";
   REQUIRE(describe_ranks(roster, all, 2) == "rank 0 (host h, GPU 0000:3b:00.0), rank 1 (host h) and 8 more");
 }
 
-TEST_CASE("ranks share cores when there are more of them than CPUs they may use") {
+TEST_CASE("when ranks outnumber the CPUs that they may use, they share cores") {
   std::vector<Hello> roster;
-  for (int r = 0; r < 4; ++r) roster.push_back(record_of(r, "h").hello);
+  for (int r = 0; r < 4; ++r) roster.push_back(make_record(r, "h").hello);
   for (auto& hello : roster) hello.cpus = "0-63";
   REQUIRE_FALSE(shares_cores(roster, 0));
   for (auto& hello : roster) hello.cpus = "0-1";
@@ -96,17 +97,17 @@ TEST_CASE("ranks share cores when there are more of them than CPUs they may use"
   REQUIRE_FALSE(shares_cores(roster, 3));
 }
 
-TEST_CASE("several tasks that cannot find each other are refused, whoever started them") {
+TEST_CASE("when several tasks cannot find each other, they are refused, whichever launcher started them") {
   REQUIRE_FALSE(check_singleton_allowed(variables({})));
   // A batch script, and an interactive single task.
-  REQUIRE_FALSE(
-      check_singleton_allowed(variables({{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}})));
+  REQUIRE_FALSE(check_singleton_allowed(
+      variables({{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}})));
   REQUIRE_FALSE(check_singleton_allowed(
       variables({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}})));
   auto error = check_singleton_allowed(variables({{"SLURM_PROCID", "0"},
-                                               {"SLURM_STEP_ID", "0"},
-                                               {"SLURM_STEP_NUM_TASKS", "4"},
-                                               {"SLURM_MPI_TYPE", "pmi2"}}));
+                                                  {"SLURM_STEP_ID", "0"},
+                                                  {"SLURM_STEP_NUM_TASKS", "4"},
+                                                  {"SLURM_MPI_TYPE", "pmi2"}}));
   REQUIRE(error);
   REQUIRE(error->code() == ErrorCode::environment);
   REQUIRE_FALSE(error->reported_elsewhere());
@@ -122,14 +123,14 @@ TEST_CASE("several tasks that cannot find each other are refused, whoever starte
   REQUIRE_FALSE(check_singleton_allowed(variables({{"WORLD_SIZE", "2"}})));
 }
 
-TEST_CASE("a process to which PMIx was announced does not run alone because PMIx did not start") {
+TEST_CASE("when PMIx is announced but does not start, the process does not run as a single rank") {
   auto error = check_pmix_required(variables({{"PMIX_NAMESPACE", "prterun-a-1@1"}, {"PMIX_RANK", "0"}}),
-                                    "UNREACHABLE");
+                                   "UNREACHABLE");
   REQUIRE((error && error->code() == ErrorCode::environment && !error->reported_elsewhere()));
   REQUIRE(std::string(error->what()).find("did not start: UNREACHABLE") != std::string::npos);
   error = check_pmix_required(variables({{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "3"}}), "UNREACHABLE");
   REQUIRE((error && error->reported_elsewhere()));
-  // Launchers that say how many tasks there are.
+  // A launcher that reports the number of tasks.
   std::map<std::string, std::string> step{{"PMIX_NAMESPACE", "x"},
                                           {"PMIX_RANK", "0"},
                                           {"SLURM_PROCID", "0"},
@@ -137,25 +138,25 @@ TEST_CASE("a process to which PMIx was announced does not run alone because PMIx
                                           {"SLURM_STEP_NUM_TASKS", "1"}};
   REQUIRE_FALSE(check_pmix_required(variables(step), "UNREACHABLE"));
   step["SLURM_STEP_NUM_TASKS"] = "4";
-  REQUIRE_FALSE(check_pmix_required(variables(step), "UNREACHABLE"));  // meets without PMIx
+  REQUIRE_FALSE(check_pmix_required(variables(step), "UNREACHABLE"));  // joins without PMIx
 }
 
-TEST_CASE("a PMIx server's silence is explained by the releases that do not work together") {
+TEST_CASE("when a PMIx server does not answer, the error names releases that do not work together") {
   auto const first = variables({{"PMIX_RANK", "0"}});
   auto const error =
-      silence_of_pmix(first, "OpenPMIx 5.0.7 (PMIx Standard: 5.1)", "n0", std::chrono::seconds(2));
+      make_pmix_timeout_error(first, "OpenPMIx 5.0.7 (PMIx Standard: 5.1)", "n0", std::chrono::seconds(2));
   REQUIRE((error.code() == ErrorCode::deadline && !error.reported_elsewhere()));
   REQUIRE(
       std::string(error.what()) ==
       "join: the PMIx server on host n0 did not answer within 2 s: see the log of slurmd or mpirun there");
-  auto const known = silence_of_pmix(variables({{"PMIX_RANK", "1"}}), "OpenPMIx 5.0.8, repo rev: v5.0.8",
-                                     "n0", std::chrono::seconds(2));
+  auto const known = make_pmix_timeout_error(
+      variables({{"PMIX_RANK", "1"}}), "OpenPMIx 5.0.8, repo rev: v5.0.8", "n0", std::chrono::seconds(2));
   REQUIRE(known.reported_elsewhere());
   REQUIRE(std::string(known.what())
               .ends_with("(this process has PMIx 5.0.8, which does not start under Slurm before 25.11)"));
 }
 
-TEST_CASE("PMIx's size is compared with the launcher that the PMIx server belongs to") {
+TEST_CASE("when PMIx's size differs from its own launcher's, it is an error") {
   // mpirun inside an allocation: its daemons are the step's tasks, the ranks are mpirun's.
   auto const below_mpirun = variables({{"OMPI_COMM_WORLD_SIZE", "8"},
                                        {"SLURM_PROCID", "1"},

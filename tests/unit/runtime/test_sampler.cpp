@@ -49,7 +49,7 @@ TEST_CASE("shares cover everything once and differ by at most one") {
   }
 }
 
-TEST_CASE("a permutation takes every number once, whatever the count, seed and epoch") {
+TEST_CASE("a permutation has every number once, whatever the count, seed and epoch") {
   for (const std::uint64_t count : {1ull, 2ull, 3ull, 4ull, 5ull, 16ull, 17ull, 1000ull, 4097ull}) {
     for (const std::uint64_t seed : {0ull, 42ull, ~0ull}) {
       const Permutation order(count, seed);
@@ -69,8 +69,8 @@ TEST_CASE("a permutation takes every number once, whatever the count, seed and e
   CHECK(Permutation(1ull << 62, 1).at(0, 5) < 1ull << 62);
 }
 
-TEST_CASE("an order spreads neighbours over the whole data set") {
-  // Of a random order: the mean distance of neighbours is a third of the length, give or take.
+TEST_CASE("a shuffled order spreads neighbours over the whole data set") {
+  // In a random order the mean distance of neighbours is about a third of the length.
   const std::uint64_t count = 10000;
   const Permutation order(count, 3);
   double distance = 0, fixed = 0;
@@ -84,9 +84,9 @@ TEST_CASE("an order spreads neighbours over the whole data set") {
 
 namespace {
 
-// What the ranks of a world take in one epoch, batch by batch: each batch's samples in order of ranks.
-std::vector<std::uint64_t> epoch_of(std::uint64_t samples, int size, std::uint64_t batch,
-                                    SamplerPosition& position, std::size_t batches = ~std::size_t{0}) {
+// The samples that the ranks of a world take in one epoch, batch by batch, and in rank order within a batch.
+std::vector<std::uint64_t> collect_epoch(std::uint64_t samples, int size, std::uint64_t batch,
+                                         SamplerPosition& position, std::size_t batches = ~std::size_t{0}) {
   std::vector<Sampler> ranks;
   for (int rank = 0; rank < size; ++rank) ranks.emplace_back(samples, rank, size, position);
   std::vector<std::uint64_t> taken;
@@ -112,7 +112,7 @@ TEST_CASE("every sample goes to one rank once an epoch, and the batches do not d
       std::vector<std::uint64_t> alone;
       for (int size = 1; size <= 9; ++size) {
         SamplerPosition position{5, 2, 0};
-        auto const taken = epoch_of(samples, size, batch, position);
+        auto const taken = collect_epoch(samples, size, batch, position);
         if (size == 1) alone = taken;
         REQUIRE(taken == alone);
       }
@@ -124,20 +124,20 @@ TEST_CASE("every sample goes to one rank once an epoch, and the batches do not d
   }
 }
 
-TEST_CASE("a position goes on with another number of ranks, in the middle of an epoch and at its end") {
+TEST_CASE("a sampler resumes with another number of ranks, in the middle of an epoch and at its end") {
   SamplerPosition position{11, 0, 0};
-  auto taken = epoch_of(100, 4, 6, position, 7);
+  auto taken = collect_epoch(100, 4, 6, position, 7);
   CHECK(position == SamplerPosition{11, 0, 42});
-  auto const rest = epoch_of(100, 3, 6, position);
+  auto const rest = collect_epoch(100, 3, 6, position);
   CHECK(position == SamplerPosition{11, 0, 100});
   taken.insert(taken.end(), rest.begin(), rest.end());
   SamplerPosition again{11, 0, 0};
-  CHECK(taken == epoch_of(100, 1, 6, again));
+  CHECK(taken == collect_epoch(100, 1, 6, again));
   Sampler sampler(100, 0, 1, position);
   CHECK(sampler.next(6).begin == SamplerPosition{11, 1, 0});
 }
 
-TEST_CASE("a sampler keeps the order of the data when it is told to, and refuses what makes no sense") {
+TEST_CASE("a sampler without shuffling keeps the order of the data, and rejects invalid arguments") {
   Sampler sampler(5, 1, 2, {}, false);
   CHECK(sampler.next(5).samples == std::vector<std::uint64_t>{3, 4});
   CHECK_THROWS_AS(Sampler(0, 0, 1), Error);

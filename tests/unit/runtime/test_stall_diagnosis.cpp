@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of an operation that takes long, from where the ranks say that they are.
+// The text about an operation that takes too long, from the ranks' replies.
 #include "catch.hpp"
 #include "contexts.hpp"
 #include "failure/stall_diagnosis.hpp"
@@ -11,105 +11,106 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Rank 3 of four asks about operation 5 of 'world', an all-reduce.
-struct Asked {
-  explicit Asked(bool warning) {
+// Rank 3 of four reports operation 5 of 'world', an all-reduce.
+struct StallFixture {
+  explicit StallFixture(bool warning) {
     Message question{{"group", "world"}, {"number", 5}, {"operation", "all_reduce"}, {"ms", 2000}};
     if (warning) question["warning"] = true;
-    inquiry = std::make_unique<StallDiagnosis>(io, 3, question, std::vector<int>{0, 1, 2, 3}, [] {});
+    diagnosis = std::make_unique<StallDiagnosis>(io, 3, question, std::vector<int>{0, 1, 2, 3}, [] {});
   }
-  void is_at(int rank, int number, bool inside, const std::string& fifth = "all_reduce") {
-    inquiry->hear(rank, {{"number", number}, {"operation", "all_reduce"}, {"inside", inside}, {"at", fifth}});
+  void add_reply_of(int rank, int number, bool inside, const std::string& fifth = "all_reduce") {
+    diagnosis->add_reply(
+        rank, {{"number", number}, {"operation", "all_reduce"}, {"inside", inside}, {"at", fifth}});
   }
-  // What is said in the end; nothing where nothing is.
-  std::string said() const {
-    auto const failure = inquiry->conclusion(Star::roster_of(4));
+  // The resulting text; empty when there is none.
+  std::string text() const {
+    auto const failure = diagnosis->diagnose(ControlPlaneFixture::make_roster(4));
     return failure ? failure->text : "";
   }
 
   asio::io_context io;
-  std::unique_ptr<StallDiagnosis> inquiry;
+  std::unique_ptr<StallDiagnosis> diagnosis;
 };
 
 }  // namespace
 
-TEST_CASE("a rank that waits for others is not named as the one that they wait for") {
+TEST_CASE("the reporter is not named as a rank that others wait for") {
   bool const warning = GENERATE(false, true);
-  std::string const who = "rank 3 (host h3, GPU 0000:03:00.0)";
-  SECTION("the others went on") {
-    Asked asked(warning);
-    for (int rank : {0, 1, 2}) asked.is_at(rank, 5 + rank, false);
-    asked.is_at(3, 5, true);
-    CHECK(asked.said().ends_with("; every other rank entered it and went on"));
-    CHECK(asked.said().find("rank 3") == asked.said().rfind("rank 3"));
+  std::string const reporter = "rank 3 (host h3, GPU 0000:03:00.0)";
+  SECTION("the other ranks went on") {
+    StallFixture stall(warning);
+    for (int rank : {0, 1, 2}) stall.add_reply_of(rank, 5 + rank, false);
+    stall.add_reply_of(3, 5, true);
+    CHECK(stall.text().ends_with("; every other rank entered it and went on"));
+    CHECK(stall.text().find("rank 3") == stall.text().rfind("rank 3"));
   }
-  SECTION("its own answer is late") {
-    Asked asked(warning);
-    for (int rank : {0, 1}) asked.is_at(rank, 5, true);
-    CHECK(has(asked.said(), "; no answer from rank 2 (host h2, GPU 0000:02:00.0)"));
-    CHECK_FALSE(has(asked.said(), "no answer from rank 2 (host h2, GPU 0000:02:00.0), rank 3"));
+  SECTION("its own reply is late") {
+    StallFixture stall(warning);
+    for (int rank : {0, 1}) stall.add_reply_of(rank, 5, true);
+    CHECK(has(stall.text(), "; no answer from rank 2 (host h2, GPU 0000:02:00.0)"));
+    CHECK_FALSE(has(stall.text(), "no answer from rank 2 (host h2, GPU 0000:02:00.0), rank 3"));
   }
-  SECTION("others are in it, too") {
-    Asked asked(warning);
-    asked.is_at(0, 5, false);
-    asked.is_at(1, 6, true);
-    asked.is_at(2, 5, true);
-    asked.is_at(3, 5, true);
-    CHECK(asked.said().ends_with("; still in it: rank 2 (host h2, GPU 0000:02:00.0), " + who));
+  SECTION("another rank waits in it, too") {
+    StallFixture stall(warning);
+    stall.add_reply_of(0, 5, false);
+    stall.add_reply_of(1, 6, true);
+    stall.add_reply_of(2, 5, true);
+    stall.add_reply_of(3, 5, true);
+    CHECK(stall.text().ends_with("; still in it: rank 2 (host h2, GPU 0000:02:00.0), " + reporter));
   }
-  SECTION("one has not come") {
-    Asked asked(warning);
+  SECTION("one rank has not entered it") {
+    StallFixture stall(warning);
     bool const inside = GENERATE(false, true);
-    asked.is_at(0, 4, inside);
-    for (int rank : {1, 2}) asked.is_at(rank, 5, false);
-    asked.is_at(3, 5, true);
-    CHECK(asked.said().ends_with(
+    stall.add_reply_of(0, 4, inside);
+    for (int rank : {1, 2}) stall.add_reply_of(rank, 5, false);
+    stall.add_reply_of(3, 5, true);
+    CHECK(stall.text().ends_with(
         std::string("; not entered by rank 0 (host h0, GPU 0000:00:00.0), ") +
         (inside ? "which is still in all_reduce there" : "whose last call there was all_reduce")));
   }
 }
 
-TEST_CASE("where every rank waits only that is said which is known") {
-  Asked asked(true);
-  for (int rank : {0, 1, 2, 3}) asked.is_at(rank, 5, true);
+TEST_CASE("when every rank waits, the text says that none has left") {
+  StallFixture stall(true);
+  for (int rank : {0, 1, 2, 3}) stall.add_reply_of(rank, 5, true);
   CHECK(
-      asked.said() ==
+      stall.text() ==
       "rank 3 (host h3, GPU 0000:03:00.0) waits for 2 s in all_reduce (operation 5 on communicator 'world'); "
       "every rank entered it and none has left it: the transport between them is stuck or slow");
 }
 
-TEST_CASE("nobody is warned of a wait that is over, but of different operations everybody is told") {
-  int const number = GENERATE(5, 6, 1);  // 1: of a new communicator of the same name
+TEST_CASE("when the reporter no longer waits there is no warning, but different operations still fail") {
+  int const number = GENERATE(5, 6, 1);  // 1: a new communicator with the same name
   bool const inside = number != 5;
-  Asked asked(true);
-  asked.is_at(0, 4, false);
-  for (int rank : {1, 2}) asked.is_at(rank, 5, true);
-  asked.is_at(3, number, inside);
-  CHECK(asked.said().empty());
-  asked.is_at(0, 5, true, "broadcast");
-  CHECK(has(asked.said(), "rank 0 (host h0, GPU 0000:00:00.0) called broadcast, but rank "));
-  Asked fails(false);  // its program says that it is not in it, and waits all the same
-  for (int rank : {0, 1, 2}) fails.is_at(rank, 5, true);
-  fails.is_at(3, number, inside);
-  CHECK(has(fails.said(), "was not done after 2 s on rank 3 "));
+  StallFixture stall(true);
+  stall.add_reply_of(0, 4, false);
+  for (int rank : {1, 2}) stall.add_reply_of(rank, 5, true);
+  stall.add_reply_of(3, number, inside);
+  CHECK(stall.text().empty());
+  stall.add_reply_of(0, 5, true, "broadcast");
+  CHECK(has(stall.text(), "rank 0 (host h0, GPU 0000:00:00.0) called broadcast, but rank "));
+  StallFixture fails(false);  // not a warning: its reply does not matter
+  for (int rank : {0, 1, 2}) fails.add_reply_of(rank, 5, true);
+  fails.add_reply_of(3, number, inside);
+  CHECK(has(fails.text(), "did not complete within 2 s on rank 3 "));
 }
 
-TEST_CASE("setting up may take longer than a collective before anybody is warned of it") {
-  Star star(2, 2, {}, 10s, 10ms);
+TEST_CASE("when a communicator is set up, the stall warning comes later than in a collective") {
+  ControlPlaneFixture fixture(2, 2, {}, 10s, 10ms);
   std::vector<detail::CommunicatorGroup> groups;
-  for (int rank : {0, 1}) groups.emplace_back(context_of(star, rank, 10s), "world");
-  // Other operations than each other's, which a warning shows.
-  groups[0].enter_set_up("setting up");
-  groups[1].enter("all_reduce");
+  for (int rank : {0, 1}) groups.emplace_back(make_connected_context(fixture, rank, 10s), "world");
+  // Two different operations: a warning then fails the job.
+  groups[0].begin_setup("setting up");
+  groups[1].begin_operation("all_reduce");
   Deadline const deadline(60s);
   std::this_thread::sleep_for(50ms);
-  groups[0].waiting(deadline);
+  groups[0].warn_if_stalled(deadline);
   for (const char* name : {"what was asked has come", "and was answered"}) {
-    for (const auto& error : star.on_each([&](int, ControlPlane& plane) { plane.barrier(name, 20s); }))
+    for (const auto& error : fixture.run_on_all([&](int, ControlPlane& plane) { plane.barrier(name, 20s); }))
       REQUIRE_FALSE(error);
   }
-  groups[1].waiting(deadline);
-  auto const thrown = star.on_each([&](int, ControlPlane& plane) {
+  groups[1].warn_if_stalled(deadline);
+  auto const thrown = fixture.run_on_all([&](int, ControlPlane& plane) {
     for (int i = 0; i < 2000 && !plane.failed(); ++i) std::this_thread::sleep_for(10ms);
     plane.check();
   });

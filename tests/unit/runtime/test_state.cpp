@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State from rank 0 and averages over ranks, on as many ranks as the launcher started.
+// broadcast_state() and averages over ranks, on as many ranks as the launcher started.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 using namespace muster;
 
-TEST_CASE("rank 0's state comes to every rank, to the bit") {
+TEST_CASE("rank 0's state is copied to every rank, to the bit") {
   auto world = job().host_world();
   bool const first = world.rank() == 0;
   std::vector<float> large(50001), small(7);
@@ -45,11 +45,11 @@ TEST_CASE("rank 0's state comes to every rank, to the bit") {
 
   if (world.size() == 1) return;
   std::vector<float> shorter(first ? 3 : 4);
-  CHECK(error_of([&] { broadcast_state(world, State().add(std::span<float>(shorter))); }).code() ==
+  CHECK(catch_error([&] { broadcast_state(world, State().add(std::span<float>(shorter))); }).code() ==
         ErrorCode::usage);
 }
 
-TEST_CASE("averages over ranks are weighted, and ranks without samples count for nothing") {
+TEST_CASE("averages over ranks are weighted, and ranks without samples do not count") {
   auto world = job().host_world();
   int const n = world.size();
   double const weight = world.rank();  // rank 0 has none

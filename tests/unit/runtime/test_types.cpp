@@ -11,14 +11,14 @@ using muster::half;
 
 namespace {
 
-half half_of_bits(unsigned bits) {
+half half_from_bits(unsigned bits) {
   half value;
   value.bits = static_cast<std::uint16_t>(bits);
   return value;
 }
 
 // binary16 by its definition (IEEE 754-2019, 3.4), independent of the code under test.
-double value_of(unsigned bits) {
+double decode_half(unsigned bits) {
   int const exponent = static_cast<int>((bits >> 10) & 31u);
   double const mantissa = bits & 1023u;
   double const magnitude =
@@ -30,7 +30,7 @@ double value_of(unsigned bits) {
 
 TEST_CASE("every half converts to float exactly and back to itself") {
   for (unsigned bits = 0; bits < 65536; ++bits) {
-    float const value = static_cast<float>(half_of_bits(bits));
+    float const value = static_cast<float>(half_from_bits(bits));
     if ((bits & 0x7c00u) == 0x7c00u) {
       if ((bits & 1023u) == 0) {
         REQUIRE((std::isinf(value) && std::signbit(value) == ((bits & 0x8000u) != 0)));
@@ -39,7 +39,7 @@ TEST_CASE("every half converts to float exactly and back to itself") {
         REQUIRE(std::isnan(static_cast<float>(half(value))));
         continue;
       }
-    } else if (static_cast<double>(value) != value_of(bits)) {
+    } else if (static_cast<double>(value) != decode_half(bits)) {
       FAIL("half " << bits << " became " << value);
     }
     if (half(value).bits != bits) FAIL("half " << bits << " came back as " << half(value).bits);
@@ -47,10 +47,10 @@ TEST_CASE("every half converts to float exactly and back to itself") {
 }
 
 TEST_CASE("float rounds to the nearest half, ties to even, at every boundary") {
-  // Between neighbours all floats below the middle go down and all above go up: the three floats around each
-  // middle decide it.
+  // Between two neighbours all floats below the middle round down and all above round up, so it is enough to
+  // test the three floats around each middle.
   for (unsigned bits = 0; bits < 0x7bffu; ++bits) {
-    double const middle = (value_of(bits) + value_of(bits + 1)) / 2;
+    double const middle = (decode_half(bits) + decode_half(bits + 1)) / 2;
     auto const at = static_cast<float>(middle);
     if (static_cast<double>(at) != middle) FAIL("the middle after " << bits << " is no float");
     unsigned const even = (bits & 1u) != 0 ? bits + 1 : bits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits for what never answers: a device's driver, who should read what is printed.
+// Waits that never end by themselves: a driver that does not answer, a full pipe that nothing reads.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <array>
 
 #include "catch.hpp"
+#include "control_plane_fixture.hpp"
 #include "inventory/host_inventory.hpp"
 #include "silent_file.hpp"
-#include "control_plane_fixture.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Standard error is a pipe that is full, which nobody reads.
+// Makes standard error a full pipe that nothing reads.
 void fill_standard_error() {
   int ends[2];
   if (pipe(ends) != 0) _exit(9);
@@ -34,28 +34,28 @@ void fill_standard_error() {
 
 }  // namespace
 
-TEST_CASE("an adapter whose driver does not answer holds no join") {
+TEST_CASE("when the driver of an adapter does not answer, the host inventory still completes") {
   FolderWithSilentFile const host("sys/class/infiniband/mlx5_0/ports/1/link_layer");
-  auto const around =
-      bootstrap::read_host_inventory({.nccl = true, .others = true, .local_rank = 0}, host.root.string());
-  CHECK(around.adapters.empty());
-  CHECK_FALSE(around.interfaces.empty());
+  auto const inventory =
+      bootstrap::read_host_inventory({.nccl = true, .has_peers = true, .local_rank = 0}, host.root.string());
+  CHECK(inventory.adapters.empty());
+  CHECK_FALSE(inventory.interfaces.empty());
 }
 
-TEST_CASE("a process whose program does not hear of a loss ends, also when nobody reads what it prints") {
+TEST_CASE("when a program does not observe a loss, its process ends, also when stderr is a full pipe") {
   pid_t const child = fork();
   if (child == 0) {
     alarm(30);
     fill_standard_error();
-    ControlPlaneOptions const options{Star::roster_of(2), {}, 10s, 0ms, 100ms};
+    ControlPlaneOptions const options{ControlPlaneFixture::make_roster(2), {}, 10s, 0ms, 100ms};
     auto const key = random_key();
     auto const rank_0 = ControlPlane::listen(key);
-    rank_0->lead(options);
-    auto const rank_1 = ControlPlane::follow(1, options, {"127.0.0.1"}, rank_0->port(), key, Deadline(10s));
+    rank_0->start_coordinator(options);
+    auto const rank_1 = ControlPlane::connect(1, options, {"127.0.0.1"}, rank_0->port(), key, Deadline(10s));
     std::thread other([&] { rank_1->barrier("join", 10s); });
     rank_0->barrier("join", 10s);
     other.join();
-    rank_1->abandon();
+    rank_1->abort_connections();
     pause();
     _exit(0);
   }

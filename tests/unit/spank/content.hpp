@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-/// All bytes of a file; none where it cannot be read.
+/// All bytes of a file; empty if it cannot be read.
 inline std::string content(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

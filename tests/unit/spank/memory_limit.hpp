@@ -9,8 +9,8 @@
 
 namespace test {
 
-/// While it lives, the process finds no more memory than it had and so many bytes beside. It does nothing
-/// under AddressSanitizer, which has terabytes of addresses from the start.
+/// While an object exists, the process can allocate only `bytes` more than it had. Does nothing under
+/// AddressSanitizer, which reserves terabytes of addresses from the start.
 class MemoryLimit {
  public:
   explicit MemoryLimit(std::size_t bytes) {

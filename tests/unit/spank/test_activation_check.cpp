@@ -15,8 +15,8 @@ using namespace muster::spank;
 
 namespace {
 
-bool ask(const std::vector<const char*>& arguments) {
-  return arguments_ask(static_cast<int>(arguments.size()), arguments.data());
+bool is_requested(const std::vector<const char*>& arguments) {
+  return is_requested_by_config(static_cast<int>(arguments.size()), arguments.data());
 }
 bool strict(const std::vector<const char*>& arguments) {
   return default_is_strict(static_cast<int>(arguments.size()), arguments.data());
@@ -24,55 +24,55 @@ bool strict(const std::vector<const char*>& arguments) {
 
 }  // namespace
 
-TEST_CASE("A word of a list is found whole only") {
-  CHECK(lists("strict", "strict"));
-  CHECK(lists("cpu=off,strict", "strict"));
-  CHECK(lists("strict,report", "strict"));
-  CHECK_FALSE(lists("", "strict"));
-  CHECK_FALSE(lists("stricter,unstrict", "strict"));
-  CHECK_FALSE(lists("json=strict", "strict"));
-  CHECK_FALSE(lists("cpu=off", "off"));
+TEST_CASE("A list contains a word only as a whole word") {
+  CHECK(contains_word("strict", "strict"));
+  CHECK(contains_word("cpu=off,strict", "strict"));
+  CHECK(contains_word("strict,report", "strict"));
+  CHECK_FALSE(contains_word("", "strict"));
+  CHECK_FALSE(contains_word("stricter,unstrict", "strict"));
+  CHECK_FALSE(contains_word("json=strict", "strict"));
+  CHECK_FALSE(contains_word("cpu=off", "off"));
 }
 
-TEST_CASE("Arguments that place no step ask for nothing") {
-  CHECK_FALSE(ask({}));
-  CHECK_FALSE(ask({"default=off"}));
-  CHECK_FALSE(ask({"default=off", "isolation=keep", "topology=/a", "profiles=/b", "cache=/c"}));
-  CHECK_FALSE(ask({"isolation=share", "cache=off"}));
+TEST_CASE("When no argument places steps, Muster is not requested by configuration") {
+  CHECK_FALSE(is_requested({}));
+  CHECK_FALSE(is_requested({"default=off"}));
+  CHECK_FALSE(is_requested({"default=off", "isolation=keep", "topology=/a", "profiles=/b", "cache=/c"}));
+  CHECK_FALSE(is_requested({"isolation=share", "cache=off"}));
 }
 
-TEST_CASE("Arguments that place steps, or may be wrong, ask") {
+TEST_CASE("When an argument places steps or may be invalid, Muster is requested by configuration") {
   for (const char* argument : {"default=auto", "default=strict", "default=off,memory=off", "default=",
                                "colour=red", "isolation=off", "topology=relative", "cache=", "profiles", ""})
-    CHECK(ask({"default=off", argument}));
+    CHECK(is_requested({"default=off", argument}));
 }
 
-TEST_CASE("The last default decides on strict") {
+TEST_CASE("The last default decides whether failures are strict") {
   CHECK(strict({"default=strict,memory=off"}));
   CHECK(strict({"default=auto", "cache=off", "default=strict"}));
   CHECK_FALSE(strict({"default=strict", "default=auto"}));
   CHECK_FALSE(strict({}));
 }
 
-TEST_CASE("A text in a file is found wherever it stands, and what cannot be read may contain it") {
+TEST_CASE("A text in a file is found at any offset, and an unreadable file may contain it") {
   const auto file = std::filesystem::temp_directory_path() / ("muster-asks-" + std::to_string(getpid()));
   for (const std::size_t before : {0, 1, 4091, 4092, 4093, 4094, 4095, 4096, 4097, 100000}) {
     std::ofstream(file) << std::string(before, '-') << '\0' << "--muster" << '\0' << "end";
-    CHECK(may_contain(file.c_str(), "--mus"));
-    CHECK_FALSE(may_contain(file.c_str(), "--musk"));
+    CHECK(file_may_contain(file.c_str(), "--mus"));
+    CHECK_FALSE(file_may_contain(file.c_str(), "--musk"));
   }
   std::ofstream(file) << "";
-  CHECK_FALSE(may_contain(file.c_str(), "--mus"));
+  CHECK_FALSE(file_may_contain(file.c_str(), "--mus"));
   std::filesystem::remove(file);
-  CHECK(may_contain(file.c_str(), "--mus"));
+  CHECK(file_may_contain(file.c_str(), "--mus"));
 }
 
-TEST_CASE("srun is asked by the job around it or on its command line") {
-  CHECK_FALSE(srun_may_ask());
+TEST_CASE("When the surrounding job has the option, Muster may be requested by srun") {
+  CHECK_FALSE(may_be_requested_by_srun());
   for (const char* name :
        {"_SLURM_SPANK_OPTION_muster_muster", "SLURM_SPANK__SLURM_SPANK_OPTION_muster_muster"}) {
     setenv(name, "", 1);
-    CHECK(srun_may_ask());
+    CHECK(may_be_requested_by_srun());
     unsetenv(name);
   }
 }

@@ -16,7 +16,7 @@ using muster::placement::CpuSet;
 
 namespace {
 
-// Runs `body` in a child process, so that this one keeps its own binding, and returns the child's exit code.
+// Runs `body` in a child process, so that this process keeps its binding. Returns the child's exit code.
 template <typename Body>
 int in_child(Body body) {
   const pid_t child = fork();
@@ -36,7 +36,7 @@ int one_allowed_cpu() {
 
 }  // namespace
 
-TEST_CASE("A process is bound to exactly the CPUs given") {
+TEST_CASE("A process is bound to exactly the given CPUs") {
   const int cpu = one_allowed_cpu();
   const int result = in_child([&] {
     if (bind_to_cpus(CpuSet{cpu}) != 0) return 1;
@@ -47,12 +47,12 @@ TEST_CASE("A process is bound to exactly the CPUs given") {
   CHECK(result == 0);
 }
 
-TEST_CASE("CPUs that this machine does not have are refused, not ignored") {
+TEST_CASE("CPUs that this machine does not have are an error") {
   CHECK(in_child([] { return bind_to_cpus(CpuSet{60000}); }) == EINVAL);
   CHECK(in_child([] { return bind_to_cpus(CpuSet{}); }) == EINVAL);
 }
 
-TEST_CASE("Memory of a domain that does not exist cannot be asked for; no domain and no policy are no wish") {
+TEST_CASE("Memory of a nonexistent domain is an error; without a domain or a policy nothing is set") {
   for (const MemoryPolicy policy : {MemoryPolicy::prefer, MemoryPolicy::bind}) {
     CHECK(in_child([&] { return set_memory(policy, {}); }) == 0);
     CHECK(in_child([&] { return set_memory(policy, {1000}); }) == EINVAL);
@@ -60,7 +60,7 @@ TEST_CASE("Memory of a domain that does not exist cannot be asked for; no domain
   CHECK(in_child([] { return set_memory(MemoryPolicy::off, {1000}); }) == 0);
 }
 
-TEST_CASE("Memory is preferred or bound, and a policy that is set already stays") {
+TEST_CASE("Memory is preferred or bound, and an existing policy stays") {
   const auto policy_after = [](MemoryPolicy first, MemoryPolicy second) {
     return in_child([&] {
       if (set_memory(first, {0}) != 0 || set_memory(second, {0}) != 0) return -1;

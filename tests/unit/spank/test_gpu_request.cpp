@@ -12,7 +12,7 @@ using namespace muster::spank;
 
 namespace {
 
-GpuRequest request_of(const std::map<std::string, std::string>& environment) {
+GpuRequest read_request(const std::map<std::string, std::string>& environment) {
   return read_gpu_request([&](const std::string& name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     return found == environment.end() ? std::nullopt : std::optional(found->second);
@@ -21,7 +21,7 @@ GpuRequest request_of(const std::map<std::string, std::string>& environment) {
 
 }  // namespace
 
-TEST_CASE("The GPUs in a list of trackable resources, in every spelling of Slurm's releases") {
+TEST_CASE("GPUs in a list of trackable resources are counted in every spelling of Slurm's releases") {
   const auto [tres, count] = GENERATE(table<std::string, int>({
       {"gres:gpu:1", 1},
       {"gres/gpu=1", 1},
@@ -45,45 +45,47 @@ TEST_CASE("The GPUs in a list of trackable resources, in every spelling of Slurm
   CHECK(gpus_in_tres(tres) == count);
 }
 
-TEST_CASE("The step's own count of GPUs a task wins over the job's") {
-  CHECK(request_of({{"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
-  CHECK(request_of({{"SLURM_GPUS_PER_TASK", "2"}, {"SLURM_TRES_PER_TASK", "gres/gpu=1"}}).per_task == 1);
-  // 22.05, where the plugin lifted the isolation, and where it did not.
-  CHECK(request_of({{lift_mark, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task == 1);
-  CHECK(request_of({{"SLURMD_TRES_BIND", "gpu:per_task:3"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 3);
-  CHECK(request_of({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}}).per_task == 3);
-  CHECK(request_of({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task ==
-        0);
-  CHECK(request_of({{lift_mark, "SLURM_GRES_FLAGS:0"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
-  CHECK(request_of({}).per_task == 0);
+TEST_CASE("The step's GPUs per task override the job's") {
+  CHECK(read_request({{"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
+  CHECK(read_request({{"SLURM_GPUS_PER_TASK", "2"}, {"SLURM_TRES_PER_TASK", "gres/gpu=1"}}).per_task == 1);
+  // 22.05, with isolation turned off by the plugin, and without.
+  CHECK(read_request({{isolation_marker, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task ==
+        1);
+  CHECK(read_request({{"SLURMD_TRES_BIND", "gpu:per_task:3"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 3);
+  CHECK(read_request({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}}).per_task == 3);
+  CHECK(
+      read_request({{"SLURM_TRES_BIND", "gres/gpu:per_task:3"}, {"SLURMD_TRES_BIND", "gpu:none"}}).per_task ==
+      0);
+  CHECK(read_request({{isolation_marker, "SLURM_GRES_FLAGS:0"}, {"SLURM_GPUS_PER_TASK", "2"}}).per_task == 2);
+  CHECK(read_request({}).per_task == 0);
 }
 
-TEST_CASE("Where Slurm shows each task its own GPUs, and where it shows all of them") {
+TEST_CASE("The binding decides whether Slurm shows each task its own GPUs or all of them") {
   for (const char* binding : {"gpu:per_task:1", "gres/gpu:per_task:1", "gres/gpu:single:2", "gpu:map_gpu:1,0",
                               "gres/nic:none+gres/gpu:per_task:1"})
-    CHECK(request_of({{"SLURMD_TRES_BIND", binding}}).bound);
+    CHECK(read_request({{"SLURMD_TRES_BIND", binding}}).bound);
   for (const char* binding : {"gpu:none", "gres/gpu:none", "", "gres/nic:closest", "gpu:closest"})
-    CHECK_FALSE(request_of({{"SLURMD_TRES_BIND", binding}}).bound);
-  CHECK_FALSE(request_of({}).bound);
-  CHECK(request_of({{lift_mark, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).bound);
-  CHECK(request_of({{"SLURM_SHARDS_ON_NODE", "4"}}).bound);
+    CHECK_FALSE(read_request({{"SLURMD_TRES_BIND", binding}}).bound);
+  CHECK_FALSE(read_request({}).bound);
+  CHECK(read_request({{isolation_marker, "SLURM_GPU_BIND:1"}, {"SLURMD_TRES_BIND", "gpu:none"}}).bound);
+  CHECK(read_request({{"SLURM_SHARDS_ON_NODE", "4"}}).bound);
 }
 
-TEST_CASE("The binding, by Slurm's word to a task, else as srun was asked") {
-  CHECK(request_of({{"SLURM_MUSTER_GPU_BIND", "gpu:v,map_gpu:1,0"}, {"SLURM_TRES_BIND", "gres/gpu:none"}})
+TEST_CASE("Slurm's binding of a task overrides the request to srun") {
+  CHECK(read_request({{"SLURM_MUSTER_GPU_BIND", "gpu:v,map_gpu:1,0"}, {"SLURM_TRES_BIND", "gres/gpu:none"}})
             .binding == "map_gpu:1,0");
-  CHECK(request_of({{"SLURMD_TRES_BIND", "gpu:none"}, {"SLURM_MUSTER_GPU_BIND", "gpu:single:1"}}).binding ==
+  CHECK(read_request({{"SLURMD_TRES_BIND", "gpu:none"}, {"SLURM_MUSTER_GPU_BIND", "gpu:single:1"}}).binding ==
         "none");
-  CHECK(request_of({{"SLURM_GPU_BIND", "verbose,mask_gpu:0x1"}}).binding == "mask_gpu:0x1");
-  CHECK(request_of({}).binding.empty());
+  CHECK(read_request({{"SLURM_GPU_BIND", "verbose,mask_gpu:0x1"}}).binding == "mask_gpu:0x1");
+  CHECK(read_request({}).binding.empty());
 }
 
-TEST_CASE("Several tasks to a GPU, as the job or the step itself asked for them") {
+TEST_CASE("Shards and tasks per GPU make tasks share GPUs") {
   for (const char* name : {"SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_TRES"}) {
-    CHECK(request_of({{name, "2"}}).shared);
-    CHECK(request_of({{name, "2"}}).tasks_per_gpu);
+    CHECK(read_request({{name, "2"}}).shared);
+    CHECK(read_request({{name, "2"}}).tasks_per_gpu);
   }
-  CHECK(request_of({{"SLURM_SHARDS_ON_NODE", "4"}}).shared);
-  CHECK_FALSE(request_of({{"SLURM_SHARDS_ON_NODE", "4"}}).tasks_per_gpu);
-  CHECK_FALSE(request_of({}).shared);
+  CHECK(read_request({{"SLURM_SHARDS_ON_NODE", "4"}}).shared);
+  CHECK_FALSE(read_request({{"SLURM_SHARDS_ON_NODE", "4"}}).tasks_per_gpu);
+  CHECK_FALSE(read_request({}).shared);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin as it is shipped, both files, with malloc failing at each of its calls in turn: no hook may
-// fail, throw or crash, and a task is either placed as with enough memory, or left alone with a line that
-// says why. Slurm itself cannot be had here, since it ends the process when it finds no memory: what stands
-// in for it keeps a step of two tasks in fixed arrays.
+// The plugin as it is shipped, both files, while malloc fails at each of its calls in turn. No hook may fail,
+// throw or crash, and a task is either placed as with enough memory, or not placed and a line gives the
+// reason. Slurm itself cannot be used here, since it ends the process if it finds no memory; a fake of it has
+// a step in fixed arrays.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -29,9 +29,9 @@ void* __libc_realloc(void*, std::size_t);
 
 namespace {
 
-// Allocations from the failing_from-th on, failing_count of them, find no memory. 0: all find some.
+// The failing_count allocations from the failing_from-th on fail. 0: none fails.
 long failing_from = 0, failing_count = 0;
-// Those of the process that plans are counted too, which the plugin forks.
+// Counts those of the plugin's child that plans, too.
 long& allocations = *static_cast<long*>(
     mmap(nullptr, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 
@@ -43,26 +43,25 @@ bool fails() {
   return true;
 }
 
-struct Said {
+struct Text {
   char text[4096] = "";
   std::size_t length = 0;
   int variables = 0;
 };
-Said logged, environment;  // what the tasks' hook said and set
+Text logged, environment;  // the lines and variables of the tasks' hook
 spank_option* option = nullptr;
 spank_context_t context = S_CTX_REMOTE;
-bool lifted = false;  // srun asked for GPUs that are not isolated
-// The process that stands for slurmstepd, and how many variables it has asked for that it has no business
-// with.
+bool isolation_is_off = false;  // srun turned isolation off
+// The process that represents slurmstepd, and how many variables it has read that it must not read.
 pid_t stepd = 0;
-int asked_as_root = 0;
+int variables_read_by_stepd = 0;
 constexpr auto success = static_cast<spank_err_t>(0);  // ESPANK_SUCCESS is of another type in Slurm 22.05
 
-void say(Said& said, const char* format, va_list arguments) {
+void append(Text& buffer, const char* format, va_list arguments) {
   const int written =
-      std::vsnprintf(said.text + said.length, sizeof said.text - said.length, format, arguments);
+      std::vsnprintf(buffer.text + buffer.length, sizeof buffer.text - buffer.length, format, arguments);
   if (written > 0)
-    said.length = std::min(said.length + static_cast<std::size_t>(written), sizeof said.text - 1);
+    buffer.length = std::min(buffer.length + static_cast<std::size_t>(written), sizeof buffer.text - 1);
 }
 
 }  // namespace
@@ -114,21 +113,21 @@ spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
 spank_err_t spank_getenv(spank_t, const char* name, char* buffer, int size) {
   struct Variable {
     const char *name, *value;
-    bool only_when_lifted;
+    bool only_without_isolation;
   };
   static constexpr Variable variables[] = {{"SLURM_STEP_NODELIST", "localhost", false},
                                            {"SLURM_STEP_TASKS_PER_NODE", "1", false},
                                            {"SLURM_MUSTER_LIFTED", "SLURM_GPU_BIND:1", true},
                                            {"SLURMD_TRES_BIND", "gpu:none", true},
                                            {"CUDA_VISIBLE_DEVICES", "4,5", true}};
-  // Whether these are there, or their bytes; they are not read.
-  const std::string_view asked = name;
-  const bool kept = asked == "SLURM_MUSTER_LIFTED" || asked == "CUDA_VISIBLE_DEVICES" ||
-                    asked == "MUSTER_SET" || asked == "SLURM_STEP_GPUS";
-  asked_as_root += getpid() == stepd && !kept;
+  // slurmstepd tests or copies these, but does not parse them.
+  const std::string_view requested = name;
+  const bool allowed = requested == "SLURM_MUSTER_LIFTED" || requested == "CUDA_VISIBLE_DEVICES" ||
+                       requested == "MUSTER_SET" || requested == "SLURM_STEP_GPUS";
+  variables_read_by_stepd += getpid() == stepd && !allowed;
   const char* value = nullptr;
   for (const auto& variable : variables)
-    if (std::strcmp(name, variable.name) == 0 && (lifted || !variable.only_when_lifted))
+    if (std::strcmp(name, variable.name) == 0 && (isolation_is_off || !variable.only_without_isolation))
       value = variable.value;
   if (value == nullptr) return ESPANK_ENV_NOEXIST;
   std::snprintf(buffer, static_cast<std::size_t>(size), "%s", value);
@@ -142,18 +141,18 @@ spank_err_t spank_setenv(spank_t, const char* name, const char* value, int) {
   return success;
 }
 spank_err_t spank_unsetenv(spank_t, const char*) { return success; }
-#define STANDS_IN(log)                \
-  void log(const char* format, ...) { \
-    va_list arguments;                \
-    va_start(arguments, format);      \
-    say(logged, format, arguments);   \
-    va_end(arguments);                \
+#define FAKE_LOG(log)                  \
+  void log(const char* format, ...) {  \
+    va_list arguments;                 \
+    va_start(arguments, format);       \
+    append(logged, format, arguments); \
+    va_end(arguments);                 \
   }
-STANDS_IN(slurm_error)
-STANDS_IN(slurm_info)
-STANDS_IN(slurm_verbose)
-STANDS_IN(slurm_debug)
-STANDS_IN(slurm_spank_log)
+FAKE_LOG(slurm_error)
+FAKE_LOG(slurm_info)
+FAKE_LOG(slurm_verbose)
+FAKE_LOG(slurm_debug)
+FAKE_LOG(slurm_spank_log)
 }
 #pragma GCC visibility pop
 
@@ -161,7 +160,7 @@ namespace {
 
 using Hook = int (*)(spank_t, int, char*[]);
 
-enum Outcome { placed, explained, not_reached, hook_failed, silent, otherwise_placed };
+enum Outcome { placed, explained, not_reached, hook_failed, silent, placed_differently };
 
 class Plugin {
  public:
@@ -171,7 +170,7 @@ class Plugin {
   }
   int call(const char* hook) const {
     static char cache[] = "cache=off";
-    static char* arguments[] = {cache};  // kept, as Slurm does
+    static char* arguments[] = {cache};  // static, since Slurm keeps them too
     return reinterpret_cast<Hook>(dlsym(handle_, hook))(nullptr, 1, arguments);
   }
 
@@ -179,11 +178,12 @@ class Plugin {
   void* handle_;
 };
 
-/// One step in a process of its own, beside that of the plan; the hook named `starved` finds no memory.
-/// reference: the environment with enough.
-Outcome step(const Plugin& plugin, const char* starved, long from, long count, const std::string* reference) {
+/// One step in a process of its own, besides that of the plan. Allocations fail in the hook named
+/// `starved_hook`. reference: the environment with enough memory.
+Outcome step(const Plugin& plugin, const char* starved_hook, long from, long count,
+             const std::string* reference) {
   const auto call = [&](const char* hook) {
-    if (std::strcmp(hook, starved) == 0) {
+    if (std::strcmp(hook, starved_hook) == 0) {
       failing_from = from;
       failing_count = count;
     }
@@ -193,7 +193,7 @@ Outcome step(const Plugin& plugin, const char* starved, long from, long count, c
     return result;
   };
   bool good = plugin.call("slurm_spank_init") == 0;
-  good = call("option") == 0 && good;  // loads what is beside the plugin
+  good = call("option") == 0 && good;  // loads the second file of the plugin
   good = call("slurm_spank_user_init") == 0 && good;
   good = call("slurm_spank_task_init") == 0 && good;
   good = call("slurm_spank_exit") == 0 && good;
@@ -201,7 +201,7 @@ Outcome step(const Plugin& plugin, const char* starved, long from, long count, c
   if (allocations < from) return not_reached;
   if (std::strstr(logged.text, "Slurm's own binding stays") != nullptr) return explained;
   if (environment.length == 0) return silent;
-  return reference == nullptr || *reference == environment.text ? placed : otherwise_placed;
+  return reference == nullptr || *reference == environment.text ? placed : placed_differently;
 }
 
 template <typename Body>
@@ -217,22 +217,22 @@ int in_child(Body body) {
 
 }  // namespace
 
-TEST_CASE("slurmstepd itself reads nothing of the step's environment, and a task is placed all the same") {
+TEST_CASE("slurmstepd itself parses nothing of the step's environment, and a task is still placed") {
   const Plugin plugin;
   const int outcome = in_child([&] {
     stepd = getpid();
     if (plugin.call("slurm_spank_init") != 0 || option->cb(option->val, "auto", 1) != 0) return 1;
     if (plugin.call("slurm_spank_user_init") != 0) return 2;
-    if (asked_as_root != 0) return 3;
+    if (variables_read_by_stepd != 0) return 3;
     if (plugin.call("slurm_spank_task_init") != 0) return 4;
-    return std::strstr(environment.text, "MUSTER_CPUS=") != nullptr && asked_as_root > 0 ? 0 : 5;
+    return std::strstr(environment.text, "MUSTER_CPUS=") != nullptr && variables_read_by_stepd > 0 ? 0 : 5;
   });
   CHECK(outcome == 0);
 }
 
-TEST_CASE("Whichever allocation fails, a task is placed or told why it is not") {
+TEST_CASE("Whichever allocation fails, a task is placed or the reason is logged") {
   const Plugin plugin;
-  // A plan with enough memory, to compare with; in this process, since a child cannot tell.
+  // A step with enough memory gives the reference, which its process sends through a pipe.
   REQUIRE(in_child([&] { return step(plugin, "none", 1, 0, nullptr); }) == not_reached);
   int pipe_ends[2];
   REQUIRE(pipe(pipe_ends) == 0);
@@ -248,30 +248,30 @@ TEST_CASE("Whichever allocation fails, a task is placed or told why it is not") 
 
   for (const char* hook : {"option", "slurm_spank_user_init", "slurm_spank_task_init"})
     for (const long count : {1L, 1000000L}) {
-      int outcome = placed, told = 0;
+      int outcome = placed, explained_count = 0;
       for (long from = 1; outcome != not_reached; ++from) {
         outcome = in_child([&] { return step(plugin, hook, from, count, &reference); });
         INFO(hook << ": " << (count == 1 ? "only allocation " : "all from allocation ") << from);
         REQUIRE((outcome == placed || outcome == explained || outcome == not_reached));
-        told += outcome == explained;
+        explained_count += outcome == explained;
         REQUIRE(from < 20000);
       }
-      CHECK(told > (std::strcmp(hook, "option") == 0 ? 0 : 20));
+      CHECK(explained_count > (std::strcmp(hook, "option") == 0 ? 0 : 20));
     }
 }
 
-TEST_CASE("Whichever allocation fails, a task whose isolation was lifted has its own GPUs or ends") {
+TEST_CASE("Whichever allocation fails, a task with isolation turned off gets its own GPUs or ends") {
   const Plugin plugin;
-  lifted = true;
-  // Nothing is placed, so that only this is at stake: by --muster=off, and where nobody asks and only the
-  // mark tells.
-  const bool asked = GENERATE(true, false);
+  isolation_is_off = true;
+  // Nothing is placed, so that only this is tested: with --muster=off, and without a request, where only the
+  // marker is set.
+  const bool requested = GENERATE(true, false);
   for (const long count : {1L, 1000000L}) {
     int outcome = placed;
     for (long from = 1; outcome != not_reached; ++from) {
       outcome = in_child([&]() -> int {
         if (plugin.call("slurm_spank_init") != 0) return hook_failed;
-        if (asked && option->cb(option->val, "off", 1) != 0) return hook_failed;
+        if (requested && option->cb(option->val, "off", 1) != 0) return hook_failed;
         if (plugin.call("slurm_spank_user_init") != 0) return hook_failed;
         failing_from = from;
         failing_count = count;
@@ -286,19 +286,19 @@ TEST_CASE("Whichever allocation fails, a task whose isolation was lifted has its
       REQUIRE(from < 1000);
     }
   }
-  lifted = false;
+  isolation_is_off = false;
 }
 
-TEST_CASE("Whichever allocation fails, srun's hooks and the option either work or say no") {
+TEST_CASE("Whichever allocation fails, srun's hooks and the option either work or log an error") {
   const Plugin plugin;
   setenv("SLURM_GPUS_PER_TASK", "1", 1);
   setenv("_SLURM_SPANK_OPTION_muster_muster", "auto,cpu=off", 1);
-  for (const spank_context_t where : {S_CTX_LOCAL, S_CTX_ALLOCATOR, S_CTX_REMOTE}) {
+  for (const spank_context_t tested_context : {S_CTX_LOCAL, S_CTX_ALLOCATOR, S_CTX_REMOTE}) {
     int outcome = placed;
     for (long from = 1; outcome != not_reached; ++from) {
       outcome = in_child([&] {
-        context = where;
-        // Once with memory: for want of thread-local data glibc would end the process, whoever asks.
+        context = tested_context;
+        // Once with memory: glibc ends any process that gets no memory for its thread-local data.
         if (plugin.call("slurm_spank_init") != 0 || option->cb(option->val, "auto", 1) != 0)
           return hook_failed;
         failing_from = from;
@@ -308,11 +308,11 @@ TEST_CASE("Whichever allocation fails, srun's hooks and the option either work o
             option == nullptr ? -1 : option->cb(option->val, "auto,cpu=off,json=/a/file/with/a/name", 1);
         failing_from = 0;
         if (allocations < from) return loaded == 0 && taken == 0 ? not_reached : hook_failed;
-        const bool remote_fails = where == S_CTX_REMOTE && (loaded != 0 || taken != 0);
-        const bool said = loaded + taken == 0 || logged.length > 0;
-        return remote_fails || !said ? hook_failed : placed;
+        const bool remote_fails = tested_context == S_CTX_REMOTE && (loaded != 0 || taken != 0);
+        const bool reported = loaded + taken == 0 || logged.length > 0;
+        return remote_fails || !reported ? hook_failed : placed;
       });
-      INFO("in context " << where << ", allocation " << from);
+      INFO("in context " << tested_context << ", allocation " << from);
       REQUIRE((outcome == placed || outcome == not_reached));
       REQUIRE(from < 5000);
     }
@@ -321,7 +321,7 @@ TEST_CASE("Whichever allocation fails, srun's hooks and the option either work o
   unsetenv("_SLURM_SPANK_OPTION_muster_muster");
 }
 
-TEST_CASE("A list of any length is refused in one short line") {
+TEST_CASE("When a list is too long, it is rejected in one short line") {
   const Plugin plugin;
   const int outcome = in_child([&] {
     context = S_CTX_LOCAL;

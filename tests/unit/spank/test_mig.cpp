@@ -40,7 +40,7 @@ struct MigRoot {
 
 }  // namespace
 
-TEST_CASE("Instances are found with their parent and their files, in numerical order") {
+TEST_CASE("Instances are found with their parent GPU and their files, in numerical order") {
   const MigRoot made;
   made.instance(10, 1, 0, 90, 91);
   made.instance(2, 11, 0, 50, 51);
@@ -55,7 +55,7 @@ TEST_CASE("Instances are found with their parent and their files, in numerical o
   CHECK(found[1].capabilities == std::vector<int>{40, 42});
 }
 
-TEST_CASE("A machine without MIG, or with files that say nothing, has no instances") {
+TEST_CASE("A machine without MIG, or with invalid files, has no instances") {
   const MigRoot made;
   CHECK(read_mig_instances(made.root).empty());
   fs::create_directories(made.capabilities() / "mig");
@@ -66,13 +66,13 @@ TEST_CASE("A machine without MIG, or with files that say nothing, has no instanc
   CHECK(read_mig_instances(made.root).empty());
 }
 
-TEST_CASE("An instance may be used when all three of its files open") {
+TEST_CASE("An instance can be opened when all three of its files open") {
   const MigRoot made;
   made.instance(0, 1, 0, 21, 22);
   const MigInstance one = read_mig_instances(made.root).at(0);
   for (const char* file : {"nvidia0", "nvidia-caps/nvidia-cap21", "nvidia-caps/nvidia-cap22"}) {
-    CHECK_FALSE(may_use(one, made.root));
+    CHECK_FALSE(can_open(one, made.root));
     made.device(file);
   }
-  CHECK(may_use(one, made.root));
+  CHECK(can_open(one, made.root));
 }

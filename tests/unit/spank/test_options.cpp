@@ -18,49 +18,50 @@ std::string refusal(const std::string& list) {
   return "";
 }
 
-Wish wish_of(const char* list, const std::vector<std::string_view>& arguments = {}) {
+StepOptions options_for(const char* list, const std::vector<std::string_view>& arguments = {}) {
   return resolve(list == nullptr ? std::nullopt : std::optional(parse_words(list)),
                  parse_settings(arguments));
 }
 
 }  // namespace
 
-TEST_CASE("No words at all, as Slurm hands them on, are a wish with every default") {
+TEST_CASE("An option without words requests placement with all defaults") {
   for (const char* list : {"", "(null)"}) {
-    const Wish wish = wish_of(list);
-    CHECK(wish.mode == Mode::automatic);
-    CHECK(wish.asked);
-    CHECK((wish.parts.gpu && wish.parts.cpu && wish.parts.nic && wish.parts.env));
-    CHECK(wish.parts.memory == MemoryPolicy::prefer);
-    CHECK_FALSE((wish.report || wish.explain || wish.json));
-    CHECK(wish.tasks_per_gpu == 0);
+    const StepOptions options = options_for(list);
+    CHECK(options.mode == Mode::automatic);
+    CHECK(options.explicitly_requested);
+    CHECK((options.parts.gpu && options.parts.cpu && options.parts.nic && options.parts.env));
+    CHECK(options.parts.memory == MemoryPolicy::prefer);
+    CHECK_FALSE((options.report || options.explain || options.json));
+    CHECK(options.tasks_per_gpu == 0);
   }
 }
 
-TEST_CASE("Each word says what it does, in any order") {
-  const Wish wish = wish_of("report,nic=off,memory=bind,cpu=off,auto");
-  CHECK(wish.mode == Mode::automatic);
-  CHECK((wish.report && !wish.parts.nic && !wish.parts.cpu && wish.parts.gpu && wish.parts.env));
-  CHECK(wish.parts.memory == MemoryPolicy::bind);
-  CHECK(wish_of("strict").mode == Mode::strict);
-  CHECK(wish_of("off").mode == Mode::off);
-  CHECK_FALSE(wish_of("gpu=off").parts.gpu);
-  CHECK(wish_of("memory=off").parts.memory == MemoryPolicy::off);
-  CHECK(wish_of("memory=prefer").parts.memory == MemoryPolicy::prefer);
-  CHECK(wish_of("explain").explain);
-  CHECK(wish_of("json").json == "");
-  CHECK(wish_of("json=/tmp/a=b.json").json == "/tmp/a=b.json");
-  CHECK(wish_of("tasks-per-gpu=4").tasks_per_gpu == 4);
-  CHECK(wish_of("report,report,cpu=off,cpu=off").report);
+TEST_CASE("Each word sets its option, in any order") {
+  const StepOptions options = options_for("report,nic=off,memory=bind,cpu=off,auto");
+  CHECK(options.mode == Mode::automatic);
+  CHECK(
+      (options.report && !options.parts.nic && !options.parts.cpu && options.parts.gpu && options.parts.env));
+  CHECK(options.parts.memory == MemoryPolicy::bind);
+  CHECK(options_for("strict").mode == Mode::strict);
+  CHECK(options_for("off").mode == Mode::off);
+  CHECK_FALSE(options_for("gpu=off").parts.gpu);
+  CHECK(options_for("memory=off").parts.memory == MemoryPolicy::off);
+  CHECK(options_for("memory=prefer").parts.memory == MemoryPolicy::prefer);
+  CHECK(options_for("explain").explain);
+  CHECK(options_for("json").json == "");
+  CHECK(options_for("json=/tmp/a=b.json").json == "/tmp/a=b.json");
+  CHECK(options_for("tasks-per-gpu=4").tasks_per_gpu == 4);
+  CHECK(options_for("report,report,cpu=off,cpu=off").report);
 }
 
-TEST_CASE("Without variables neither GPUs nor NICs can be told to a task") {
-  const Parts parts = wish_of("env=off").parts;
+TEST_CASE("When env is off, the gpu and nic parts are off too") {
+  const EnabledParts parts = options_for("env=off").parts;
   CHECK_FALSE((parts.env || parts.gpu || parts.nic));
   CHECK(parts.cpu);
 }
 
-TEST_CASE("A word that is not known is named with the possible ones, in one line") {
+TEST_CASE("For an unknown word, one line names it and the possible words") {
   CHECK(refusal("auto,fastest").find("'fastest' is not known: use auto, strict, off, gpu=") == 0);
   CHECK(refusal("cpu=maybe") == "'cpu=maybe' is not known: use cpu=on or cpu=off");
   CHECK(refusal("memory=on") == "'memory=on' is not known: use memory=prefer, memory=bind or memory=off");
@@ -75,18 +76,18 @@ TEST_CASE("A word that is not known is named with the possible ones, in one line
   }
 }
 
-TEST_CASE("However long a word is, its refusal stays a line") {
+TEST_CASE("However long a word is, its error stays one line") {
   CHECK(refusal(std::string(1 << 20, 'x').c_str()).size() < 400);
 }
 
-TEST_CASE("Which GPUs CUDA shows, and whether ranks are set, are the user's or the administrator's to say") {
+TEST_CASE("The user or the administrator sets which GPUs CUDA shows and whether ranks are set") {
   CHECK_FALSE(resolve(parse_words("auto"), {}).visible);
   CHECK(resolve(parse_words("visible=own"), {}).visible == Visible::own);
   CHECK(resolve(parse_words("visible=node"), parse_settings({"default=auto,visible=own"})).visible ==
         Visible::node);
   CHECK(resolve(parse_words("auto"), parse_settings({"default=auto,visible=own"})).visible == Visible::own);
   CHECK(resolve(parse_words("auto"), {}).parts.ranks);
-  const Parts without = resolve(parse_words("ranks=off"), {}).parts;
+  const EnabledParts without = resolve(parse_words("ranks=off"), {}).parts;
   for (const char* name :
        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"})
     CHECK(is_switched_off(without, name));
@@ -100,7 +101,7 @@ TEST_CASE("Which GPUs CUDA shows, and whether ranks are set, are the user's or t
   CHECK_THROWS(parse_words("env=off,ranks=on"));
 }
 
-TEST_CASE("Words that contradict each other are both named") {
+TEST_CASE("When two words contradict each other, the error names both") {
   CHECK(refusal("auto,report,strict") == "'auto' and 'strict' contradict each other: use one");
   CHECK(refusal("cpu=on,cpu=off") == "'cpu=on' and 'cpu=off' contradict each other: use one");
   for (const char* list :
@@ -110,7 +111,7 @@ TEST_CASE("Words that contradict each other are both named") {
   CHECK(refusal("off,off").empty());
 }
 
-TEST_CASE("plugstack.conf arguments are strict") {
+TEST_CASE("Invalid arguments in plugstack.conf are rejected") {
   CHECK_FALSE(parse_settings({}).defaults.mode.has_value());
   CHECK(parse_settings({}).isolation == Isolation::share);
   CHECK_FALSE(parse_settings({}).cache.has_value());
@@ -130,7 +131,7 @@ TEST_CASE("plugstack.conf arguments are strict") {
     CHECK_THROWS_AS(parse_settings({wrong}), std::invalid_argument);
 }
 
-TEST_CASE("A mistake in plugstack.conf is named in one line with what to use instead") {
+TEST_CASE("For an error in plugstack.conf, one line names it and the alternatives") {
   for (const char* wrong : {"default=maybe", "colour=red"}) try {
       parse_settings({wrong});
       FAIL("accepted");
@@ -142,25 +143,25 @@ TEST_CASE("A mistake in plugstack.conf is named in one line with what to use ins
     }
 }
 
-TEST_CASE("What the user said wins over the administrator's default, part by part") {
-  CHECK(wish_of(nullptr).mode == Mode::off);
-  CHECK(wish_of(nullptr, {"default=auto"}).mode == Mode::automatic);
-  CHECK_FALSE(wish_of(nullptr, {"default=auto"}).asked);
-  CHECK(wish_of("off", {"default=auto"}).mode == Mode::off);
-  CHECK(wish_of("auto", {"default=strict"}).mode == Mode::automatic);
+TEST_CASE("The user's words override the administrator's default, part by part") {
+  CHECK(options_for(nullptr).mode == Mode::off);
+  CHECK(options_for(nullptr, {"default=auto"}).mode == Mode::automatic);
+  CHECK_FALSE(options_for(nullptr, {"default=auto"}).explicitly_requested);
+  CHECK(options_for("off", {"default=auto"}).mode == Mode::off);
+  CHECK(options_for("auto", {"default=strict"}).mode == Mode::automatic);
   // Words without a mode do not weaken the default.
-  CHECK(wish_of("report", {"default=strict"}).mode == Mode::strict);
-  CHECK(wish_of("report", {"default=off"}).mode == Mode::automatic);
-  // `off` beside a part: nobody is placed unasked, and who asks has this part off.
-  CHECK(wish_of(nullptr, {"default=off,memory=off"}).mode == Mode::off);
-  CHECK(wish_of("auto", {"default=off,memory=off"}).parts.memory == MemoryPolicy::off);
-  CHECK(wish_of("memory=bind", {"default=off,memory=off"}).parts.memory == MemoryPolicy::bind);
-  CHECK_FALSE(wish_of("report", {"default=auto,nic=off"}).parts.nic);
+  CHECK(options_for("report", {"default=strict"}).mode == Mode::strict);
+  CHECK(options_for("report", {"default=off"}).mode == Mode::automatic);
+  // `off` with a part: a step is placed only on request, and then this part is off.
+  CHECK(options_for(nullptr, {"default=off,memory=off"}).mode == Mode::off);
+  CHECK(options_for("auto", {"default=off,memory=off"}).parts.memory == MemoryPolicy::off);
+  CHECK(options_for("memory=bind", {"default=off,memory=off"}).parts.memory == MemoryPolicy::bind);
+  CHECK_FALSE(options_for("report", {"default=auto,nic=off"}).parts.nic);
 }
 
-TEST_CASE("A part that is off takes its variables along, and no others") {
+TEST_CASE("When a part is off, its variables are switched off, and no others") {
   const auto off = [](const char* list, const char* variable) {
-    return is_switched_off(wish_of(list).parts, variable);
+    return is_switched_off(options_for(list).parts, variable);
   };
   const std::vector<std::pair<const char*, const char*>> pairs = {
       {"gpu=off", "CUDA_VISIBLE_DEVICES"}, {"gpu=off", "MUSTER_GPUS"}, {"cpu=off", "OMP_NUM_THREADS"},
@@ -176,7 +177,7 @@ TEST_CASE("A part that is off takes its variables along, and no others") {
   }
 }
 
-TEST_CASE("A list has a limit in bytes and in words, which is said in one short line") {
+TEST_CASE("When a list exceeds its limit of bytes or words, the error is one short line") {
   std::string words = "auto";
   for (int i = 1; i < 64; ++i) words += ",auto";
   CHECK(refusal(words).empty());

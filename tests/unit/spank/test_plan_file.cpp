@@ -31,8 +31,8 @@ const NodeRoot& node_root() {
 
 }  // namespace
 
-TEST_CASE("A plan's file is named after job, step and host") {
-  const auto [wanted, one_node, path] = GENERATE(table<std::string, bool, std::string>({
+TEST_CASE("A plan file is named after job, step and host") {
+  const auto [requested_path, single_node, path] = GENERATE(table<std::string, bool, std::string>({
       {"", true, "muster-7.2-n0.json"},
       {"", false, "muster-7.2-n0.json"},
       {"plan.json", true, "plan.json"},
@@ -43,10 +43,10 @@ TEST_CASE("A plan's file is named after job, step and host") {
       {"%%N%x%", false, "%N%x%-n0"},
       {"out/", false, "out/muster-7.2-n0.json"},
   }));
-  CHECK(plan_file_path({wanted, 7, 2, "n0", one_node}) == path);
+  CHECK(plan_file_path({requested_path, 7, 2, "n0", single_node}) == path);
 }
 
-TEST_CASE("A plan's file is complete or not there, and replaces regular files only") {
+TEST_CASE("A plan file is complete or absent, and replaces regular files only") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "plan.json";
   PlanFile(path).write("one", 0022, node_root());
@@ -71,13 +71,13 @@ TEST_CASE("A plan's file is complete or not there, and replaces regular files on
   CHECK(files_in(folder.path()) == 4);
 }
 
-TEST_CASE("A plan's file has the mode that the user's umask leaves") {
-  CHECK(user_umask("0077") == 0077);
-  CHECK(user_umask("002") == 0002);
-  CHECK(user_umask("0000") == 0);
+TEST_CASE("A plan file has the mode that the user's umask allows") {
+  CHECK(parse_umask("0077") == 0077);
+  CHECK(parse_umask("002") == 0002);
+  CHECK(parse_umask("0000") == 0);
   for (const char* none : {"", "0x7", "8", "-1", "7777", "022 ", "99999999999999999999"})
-    CHECK(user_umask(none) == 0022);
-  CHECK(user_umask(std::nullopt) == 0022);
+    CHECK(parse_umask(none) == 0022);
+  CHECK(parse_umask(std::nullopt) == 0022);
 
   const TemporaryFolder folder;
   const std::string path = folder.path() / "plan.json";
@@ -89,16 +89,17 @@ TEST_CASE("A plan's file has the mode that the user's umask leaves") {
   }
 }
 
-TEST_CASE("Where a plan's file cannot be written, one line says why and nothing is left") {
+TEST_CASE("When a plan file cannot be written, the error is one line and no file is left") {
   CHECK_THROWS_WITH(PlanFile("/nowhere/plan.json").write("text", 0022, node_root()),
                     "the plan cannot be written to /nowhere/plan.json: No such file or directory");
-  // A file system that is full or refuses: /proc takes no new files.
+  // /proc stands for a file system that is full or refuses new files.
   CHECK_THROWS_WITH(PlanFile("/proc/plan.json").write("text", 0022, node_root()),
                     Catch::Matchers::ContainsSubstring("/proc/plan.json"));
 }
 
 TEST_CASE(
-    "From within a container, a plan's file goes to the folder that the node has, links followed there") {
+    "When a task is in a container, its plan file is written to the node's folder, with links resolved "
+    "there") {
   if (geteuid() != 0) return;  // only root can change its root folder
   const TemporaryFolder folder;
   folder.write("real/file", "");

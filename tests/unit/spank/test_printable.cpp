@@ -10,7 +10,7 @@
 
 using namespace muster;
 
-TEST_CASE("What a terminal would obey becomes question marks, and all else stays") {
+TEST_CASE("Characters that a terminal would interpret become question marks, and all others stay") {
   for (const std::string plain : {"", "n0: 'a' = 1", "größer …", "核", "\U0001F600"})
     CHECK(printable(plain) == plain);
   CHECK(printable("\x1b[31mred\x07") == "?[31mred?");
@@ -20,14 +20,14 @@ TEST_CASE("What a terminal would obey becomes question marks, and all else stays
                   "31m") == "??31m");  // CSI as one character
   CHECK(printable("\x9b\xff") == "??");
   CHECK(printable("\u202e\u2066\u2028") == "?????????");
-  // Longer than need be, a surrogate, beyond Unicode, cut short.
+  // Invalid UTF-8: overlong, a surrogate, beyond Unicode, truncated.
   CHECK(printable("\xc0\x9b\xe0\x80\x9b") == "?????");
   CHECK(printable("\xed\xa0\x80") == "???");
   CHECK(printable("\xf4\x90\x80\x80") == "????");
   CHECK(printable("\xe2\x80") == "??");
 }
 
-TEST_CASE("No text of a report reaches the terminal as a command to it, and every line stays one") {
+TEST_CASE("No text of a report reaches the terminal as a control sequence or splits a line") {
   const std::string evil = "x\x1b[2J\n\x9b\xc2\x9b";
   placement::ReportRow row;
   row.gpus = row.nics = row.reasons = {evil};

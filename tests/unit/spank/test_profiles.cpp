@@ -14,14 +14,14 @@ using namespace muster::spank;
 using muster::placement::test::TemporaryFolder;
 
 namespace {
-std::string text_of(const std::vector<muster::placement::Setting>& settings) {
+std::string to_string(const std::vector<muster::placement::Setting>& settings) {
   std::string text;
   for (const auto& setting : settings) text += setting.name + "=" + setting.value.value_or("-") + " ";
   return text;
 }
 }  // namespace
 
-TEST_CASE("Profiles of a folder: those that fit, in the order of their names") {
+TEST_CASE("The matching profiles of a folder apply in the order of their names") {
   const TemporaryFolder tree;
   const std::string folder = tree.path().string() + "/muster.d";
   tree.write("sys/class/dmi/id/product_name", "p5.48xlarge\n");
@@ -37,34 +37,34 @@ TEST_CASE("Profiles of a folder: those that fit, in the order of their names") {
   tree.write("muster.d/.hidden.conf", "not a profile");
   const JobIdentity job{"c", "gpu", "n1"};
   const auto load = [&] { return load_profiles(folder, job, tree.path().string(), getuid()); };
-  CHECK(text_of(load().settings) == "A=50 B=10 D=70 ");
-  CHECK(load().complaints.empty());
-  CHECK(load_profiles(tree.path().string() + "/none", job).complaints.empty());
+  CHECK(to_string(load().settings) == "A=50 B=10 D=70 ");
+  CHECK(load().warnings.empty());
+  CHECK(load_profiles(tree.path().string() + "/none", job).warnings.empty());
 
-  // A broken one is left out and said, the others hold.
+  // Invalid files are left out with a warning, the others apply.
   tree.write("muster.d/20-broken.conf", "[environment]\nA = 1\n");
   tree.write("muster.d/80-open.conf", "[environment]\nA = \"80\"\n");
   REQUIRE(chmod((folder + "/80-open.conf").c_str(), 0664) == 0);
   auto found = load();
-  CHECK(text_of(found.settings) == "A=50 B=10 D=70 ");
-  REQUIRE(found.complaints.size() == 2);
-  CHECK(found.complaints[0].starts_with("profile " + folder + "/20-broken.conf, line 2: A wants a text"));
-  CHECK(found.complaints[1].starts_with("profile " + folder + "/80-open.conf does not count"));
+  CHECK(to_string(found.settings) == "A=50 B=10 D=70 ");
+  REQUIRE(found.warnings.size() == 2);
+  CHECK(found.warnings[0].starts_with("profile " + folder + "/20-broken.conf, line 2: A must be a text"));
+  CHECK(found.warnings[1].starts_with("profile " + folder + "/80-open.conf is ignored"));
 
-  // One that belongs to another user, and a folder that others may write to.
+  // Files of another user, and a folder that others may write to.
   found = load_profiles(folder, job, tree.path().string(), getuid() + 1);
   CHECK(found.settings.empty());
-  CHECK(found.complaints.size() == 1);
+  CHECK(found.warnings.size() == 1);
   if (getuid() != 0) {  // root reads everything
     REQUIRE(chmod(folder.c_str(), 0300) == 0);
-    CHECK(load().complaints.size() == 1);
+    CHECK(load().warnings.size() == 1);
   }
   REQUIRE(chmod(folder.c_str(), 0777) == 0);
   CHECK(load().settings.empty());
-  CHECK(load().complaints.size() == 1);
+  CHECK(load().warnings.size() == 1);
 }
 
-TEST_CASE("A node's features are those of its line in slurm.conf and what that includes") {
+TEST_CASE("A node's features come from its line in slurm.conf or an included file") {
   const TemporaryFolder tree;
   tree.write("slurm.conf",
              "ClusterName=c # NodeName=n1 Features=no\n"
@@ -74,11 +74,11 @@ TEST_CASE("A node's features are those of its line in slurm.conf and what that i
              "include nodes.conf\n");
   tree.write("nodes.conf", "NodeName=r[0-1]n[0-3] Features=\"a b,c\"\nInclude slurm.conf\n");
   const std::string conf = tree.path().string() + "/slurm.conf";
-  using Words = std::vector<std::string>;
-  CHECK(node_features(conf, "n3") == Words{"h100", "ib"});
-  CHECK(node_features(conf, "n9") == Words{"h100", "ib"});
-  CHECK(node_features(conf, "n4") == Words{"plain"});
-  CHECK(node_features(conf, "r1n2") == Words{"a b", "c"});
+  using Features = std::vector<std::string>;
+  CHECK(node_features(conf, "n3") == Features{"h100", "ib"});
+  CHECK(node_features(conf, "n9") == Features{"h100", "ib"});
+  CHECK(node_features(conf, "n4") == Features{"plain"});
+  CHECK(node_features(conf, "r1n2") == Features{"a b", "c"});
   CHECK(node_features(conf, "n5").empty());
   CHECK(node_features(tree.path().string() + "/none", "n1").empty());
 }

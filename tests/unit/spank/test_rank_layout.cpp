@@ -8,7 +8,7 @@ using namespace muster::spank;
 using Names = std::vector<std::string>;
 using Layout = std::vector<std::vector<int>>;
 
-TEST_CASE("Slurm's lists of nodes") {
+TEST_CASE("Slurm's lists of nodes are expanded, and malformed ones rejected") {
   const auto expanded = [](const std::string& list) {
     return expand_host_list(list).value_or(Names{"malformed"});
   };
@@ -25,13 +25,13 @@ TEST_CASE("Slurm's lists of nodes") {
   for (const char* wrong : {"n[1-2", "n[2-1]", "n[]", "n[a-b]", "n[1-]", "n[1--2]", "n[0-65536]",
                             "n[0-999][0-999]", "n1]", "n[1,[2]]", "n[99999999999999999999]"})
     CHECK(expanded(wrong) == Names{"malformed"});
-  // Every name of a range would have the length of the longest.
+  // A name has at most 255 letters, in a range too.
   CHECK(expanded(std::string(255, 'n')).front().size() == 255);
   CHECK(expanded(std::string(256, 'n').append("[0-65535]")) == Names{"malformed"});
   CHECK(expanded(std::string("n[0-9]").append(255, 'n')) == Names{"malformed"});
 }
 
-TEST_CASE("Slurm's counts of tasks") {
+TEST_CASE("Slurm's counts of tasks are expanded, and malformed ones rejected") {
   using Counts = std::vector<int>;
   CHECK(expand_counts("2(x3),1") == Counts{2, 2, 2, 1});
   CHECK(expand_counts("4,3,1") == Counts{4, 3, 1});
@@ -47,11 +47,13 @@ StepShape shape(const std::string& counts, int world, const std::string& distrib
                 const std::string& plane = "") {
   return {"n[0-2]", counts, distribution, plane, world, ""};
 }
-StepShape told(const std::string& nodes) { return {"n[0-2]", "2,1(x2)", "arbitrary", "", 4, nodes}; }
+StepShape with_explicit_layout(const std::string& nodes) {
+  return {"n[0-2]", "2,1(x2)", "arbitrary", "", 4, nodes};
+}
 }  // namespace
 
-// The layouts are those that Slurm 22.05 made of srun -N3 -n8 on nodes of four CPUs.
-TEST_CASE("Where ranks run follows from the counts and the distribution") {
+// The layouts are those of Slurm 22.05 for srun -N3 -n8 on nodes of four CPUs.
+TEST_CASE("The nodes of ranks follow from the counts and the distribution") {
   const Layout block = {{0, 1, 2, 3}, {4, 5, 6}, {7}};
   CHECK(lay_out(shape("4,3,1", 8, ""), {4, 5, 6}).ranks == block);
   CHECK(lay_out(shape("4,3,1", 8, "block,pack"), {7}).ranks == block);
@@ -65,18 +67,18 @@ TEST_CASE("Where ranks run follows from the counts and the distribution") {
   CHECK(layout.unknown.empty());
 }
 
-TEST_CASE("Where a host file decides, srun tells") {
-  CHECK(lay_out(told("2,0,0,1"), {1, 2}).ranks == Layout{{1, 2}, {3}, {0}});
-  CHECK(told_of("7.1:2,0,0,1", 7, 1) == "2,0,0,1");
-  CHECK(told_of("7.1:2,0,0,1", 7, 2).empty());
-  CHECK(told_of("", 7, 2).empty());
-  // A word from an outer step's srun does not count where Slurm says otherwise.
-  StepShape block = told("2,0,0,1");
+TEST_CASE("For --distribution=arbitrary the layout comes from srun") {
+  CHECK(lay_out(with_explicit_layout("2,0,0,1"), {1, 2}).ranks == Layout{{1, 2}, {3}, {0}});
+  CHECK(extract_layout("7.1:2,0,0,1", 7, 1) == "2,0,0,1");
+  CHECK(extract_layout("7.1:2,0,0,1", 7, 2).empty());
+  CHECK(extract_layout("", 7, 2).empty());
+  // A layout that an outer step's srun set is ignored under another distribution.
+  StepShape block = with_explicit_layout("2,0,0,1");
   block.distribution = "block";
   CHECK(lay_out(block, {0, 1}).ranks == Layout{{0, 1}, {2}, {3}});
 }
 
-TEST_CASE("A layout that is not sure is not given, but the nodes are") {
+TEST_CASE("When a layout is uncertain, only the nodes are returned") {
   const auto why = [](const StepShape& step, const std::vector<int>& own) {
     const RankLayout layout = lay_out(step, own);
     CHECK(layout.ranks.empty());
@@ -84,34 +86,34 @@ TEST_CASE("A layout that is not sure is not given, but the nodes are") {
     return layout.unknown;
   };
   CHECK(why(shape("2,1(x2)", 4, "arbitrary"), {0}) ==
-        "with --distribution=arbitrary a step is not told which rank runs where");
-  CHECK_FALSE(why(told("1,0,0"), {1, 2}).empty());
-  CHECK_FALSE(why(told("2,0,1,1"), {1}).empty());
-  CHECK_FALSE(why(told("2,0,0,3"), {1, 2}).empty());
-  CHECK_FALSE(why(told("2,0,0,x"), {1, 2}).empty());
-  CHECK_FALSE(why(told("2,0,0,1"), {0, 1}).empty());
+        "with --distribution=arbitrary Slurm does not report which rank runs where");
+  CHECK_FALSE(why(with_explicit_layout("1,0,0"), {1, 2}).empty());
+  CHECK_FALSE(why(with_explicit_layout("2,0,1,1"), {1}).empty());
+  CHECK_FALSE(why(with_explicit_layout("2,0,0,3"), {1, 2}).empty());
+  CHECK_FALSE(why(with_explicit_layout("2,0,0,x"), {1, 2}).empty());
+  CHECK_FALSE(why(with_explicit_layout("2,0,0,1"), {0, 1}).empty());
   CHECK(lay_out(shape("2,1(x2)", 4, "arbitrary"), {0}).hosts == Names{"n0", "n1", "n2"});
   CHECK_FALSE(why(shape("4,3,1", 8, "plane"), {0, 1, 5, 6}).empty());
   CHECK_FALSE(why(shape("4,3,1", 9, "block"), {7}).empty());
   CHECK_FALSE(why(shape("4,4", 8, "block"), {7}).empty());
   CHECK_FALSE(why(shape("4,3,x", 8, "block"), {7}).empty());
   CHECK_FALSE(why({"n[0-", "4,3,1", "", "", 8, ""}, {7}).empty());
-  // The environment says cyclic, the ranks say block: srun -m '*' in a job that was submitted with -m cyclic.
+  // The environment has cyclic, the ranks block: srun -m '*' in a job that was submitted with -m cyclic.
   CHECK_FALSE(why(shape("2(x3)", 6, "cyclic"), {2, 3}).empty());
-  // There n0 has rank 0 either way and could not notice, so no node takes the word for it.
+  // n0 has rank 0 in both layouts and cannot notice a difference, so no node trusts the distribution.
   CHECK_FALSE(why(shape("1,2,2", 5, "cyclic"), {1, 3}).empty());
   CHECK_FALSE(why(shape("1,2,2", 5, "cyclic"), {0}).empty());
 }
 
-// One node with nearly all ranks: going through all nodes in each of its turns would take a minute.
-TEST_CASE("A layout takes time by its ranks, however they are spread") {
+// One node has nearly all ranks: a visit to all nodes in each turn would take a minute.
+TEST_CASE("The time of a layout depends on its ranks, however they are spread") {
   StepShape uneven{"n[0-65535]", "983041,1(x65535)", "cyclic", "", 1 << 20, ""};
   const RankLayout layout = lay_out(uneven, {1});
   REQUIRE(layout.ranks.size() == 65536);
   CHECK(layout.ranks[0].back() == (1 << 20) - 1);
 }
 
-TEST_CASE("A step of more ranks than any machine has is not laid out") {
+TEST_CASE("A step with more ranks than the limit gets no layout") {
   const RankLayout layout = lay_out({"n[0-1]", "2147483647(x2)", "", "", 2147483647, ""}, {0});
   CHECK(layout.ranks.empty());
   CHECK(layout.unknown == "2147483647 ranks are more than the 1048576 that Muster lays out");
@@ -121,9 +123,9 @@ TEST_CASE("A step of more ranks than any machine has is not laid out") {
         "this node's ranks are not those of its heterogeneous step's distribution");
 }
 
-TEST_CASE("What srun says of a layout by host file fits into a variable, or is not said") {
-  CHECK(told_text(7, 1, {2, 0, 0, 1}) == "7.1:2,0,0,1");
-  CHECK(told_of(told_text(7, 1, {2, 0}), 7, 1) == "2,0");
-  CHECK_FALSE(told_text(7, 1, std::vector<std::uint32_t>(65000, 1)).empty());
-  CHECK(told_text(7, 1, std::vector<std::uint32_t>(66000, 1)).empty());
+TEST_CASE("When a layout from srun does not fit into a variable, it is left out") {
+  CHECK(format_layout(7, 1, {2, 0, 0, 1}) == "7.1:2,0,0,1");
+  CHECK(extract_layout(format_layout(7, 1, {2, 0}), 7, 1) == "2,0");
+  CHECK_FALSE(format_layout(7, 1, std::vector<std::uint32_t>(65000, 1)).empty());
+  CHECK(format_layout(7, 1, std::vector<std::uint32_t>(66000, 1)).empty());
 }

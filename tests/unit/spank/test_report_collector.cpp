@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step's report over real sockets: nodes, strangers, and a collector that goes away.
+// A step's report over real sockets: nodes, strangers, and a collector that ends.
 #include "report/report_collector.hpp"
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-NodeReport report_of(const std::string& host, int rank = 0) {
+NodeReport make_report(const std::string& host, int rank = 0) {
   NodeReport report;
   report.host = host;
   report.rows.push_back({0, rank, {"0000:01:00.0"}, "0-3", {0}, {"mlx5_0:1"}, "NODE", "PIX", {"because"}});
@@ -40,7 +40,7 @@ ReportAddress on_loopback(ReportAddress address) {
   return address;
 }
 
-/// A pipe whose write end stands for srun.
+/// A pipe; its write end represents srun.
 struct Owner {
   Owner() { REQUIRE(pipe2(ends.data(), O_CLOEXEC) == 0); }
   ~Owner() {
@@ -54,7 +54,7 @@ struct Owner {
   std::array<int, 2> ends{};
 };
 
-int connected_to(const ReportAddress& address) {
+int connect_to(const ReportAddress& address) {
   const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
@@ -64,8 +64,8 @@ int connected_to(const ReportAddress& address) {
   return descriptor;
 }
 
-/// Whether the other side closes the connection within a second of hearing `text`.
-bool is_thrown_out(int descriptor, const std::string& text) {
+/// Whether the other side closes the connection within a second after `text`.
+bool is_disconnected(int descriptor, const std::string& text) {
   send(descriptor, text.data(), text.size(), MSG_NOSIGNAL);
   const timeval second{1, 0};
   setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
@@ -78,7 +78,7 @@ bool is_thrown_out(int descriptor, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("The address of a collector survives the environment, and nonsense is refused") {
+TEST_CASE("A collector's address survives conversion to text, and invalid texts are rejected") {
   const ReportAddress address{{"10.0.0.1", "fe00::1"}, 4711, "0123456789abcdef0123456789abcdef"};
   const auto back = ReportAddress::parse(address.to_string());
   REQUIRE(back);
@@ -93,7 +93,7 @@ TEST_CASE("The address of a collector survives the environment, and nonsense is 
     CHECK_FALSE(ReportAddress::parse(text));
 }
 
-TEST_CASE("All nodes' reports are collected, and the collector ends by itself") {
+TEST_CASE("When all nodes have reported, the collector ends by itself") {
   constexpr int nodes = 40;
   ReportCollector collector(nodes);
   Owner owner;
@@ -102,7 +102,7 @@ TEST_CASE("All nodes' reports are collected, and the collector ends by itself") 
   std::atomic<int> taken = 0;
   for (int i = 0; i < nodes; ++i)
     senders.emplace_back([&, i] {
-      if (send_report(on_loopback(collector.address()), report_of("n" + std::to_string(i), i), 5s)) ++taken;
+      if (send_report(on_loopback(collector.address()), make_report("n" + std::to_string(i), i), 5s)) ++taken;
     });
   for (auto& sender : senders) sender.join();
   REQUIRE(collected.wait_for(5s) == std::future_status::ready);
@@ -113,55 +113,55 @@ TEST_CASE("All nodes' reports are collected, and the collector ends by itself") 
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("n[0-39]: 40 nodes alike, ranks 0-39"));
 }
 
-TEST_CASE("The collector is reachable at the addresses that it names") {
+TEST_CASE("The collector is reachable at the addresses that it publishes") {
   ReportCollector collector(1);
   Owner owner;
   auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
-  CHECK(send_report(collector.address(), report_of("n0"), 5s));
+  CHECK(send_report(collector.address(), make_report("n0"), 5s));
   CHECK(collected.get().size() == 1);
 }
 
-TEST_CASE("An address that does not answer does not hide one that does") {
+TEST_CASE("When one address does not answer, another one is used") {
   ReportCollector collector(1);
   Owner owner;
   auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
   auto address = on_loopback(collector.address());
-  // TEST-NET-1 of RFC 5737, an address that is not one, and a refused one.
+  // TEST-NET-1 of RFC 5737, an invalid address, and one that refuses connections.
   address.hosts = {"192.0.2.1", "nonsense", "127.0.0.2", "127.0.0.1"};
-  CHECK(send_report(address, report_of("n0"), 5s));
+  CHECK(send_report(address, make_report("n0"), 5s));
   CHECK(collected.get().size() == 1);
 }
 
-TEST_CASE("Strangers are thrown out, however they begin, and do not keep a node from reporting") {
+TEST_CASE("Strangers are disconnected, whatever they send, and a node can still report") {
   CollectorLimits limits;
   limits.connections = 8;
   ReportCollector collector(1, limits);
   const auto address = on_loopback(collector.address());
   Owner owner;
   auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
-  CHECK(is_thrown_out(connected_to(address), "GET / HTTP/1.1\r\nHost: example\r\n\r\n        "));
-  CHECK(is_thrown_out(connected_to(address), std::string(32, '0') + "00000002{}"));
-  CHECK(is_thrown_out(connected_to(address), address.token + "ffffffff{}"));
-  CHECK(is_thrown_out(connected_to(address), address.token + "00000000"));
-  CHECK(is_thrown_out(connected_to(address), address.token + "0000000x"));
-  CHECK(is_thrown_out(connected_to(address), address.token + "00000002{}{}"));
+  CHECK(is_disconnected(connect_to(address), "GET / HTTP/1.1\r\nHost: example\r\n\r\n        "));
+  CHECK(is_disconnected(connect_to(address), std::string(32, '0') + "00000002{}"));
+  CHECK(is_disconnected(connect_to(address), address.token + "ffffffff{}"));
+  CHECK(is_disconnected(connect_to(address), address.token + "00000000"));
+  CHECK(is_disconnected(connect_to(address), address.token + "0000000x"));
+  CHECK(is_disconnected(connect_to(address), address.token + "00000002{}{}"));
   std::vector<int> silent;
-  for (int i = 0; i < 50; ++i) silent.push_back(connected_to(address));
-  CHECK(send_report(address, report_of("n0"), 5s));
+  for (int i = 0; i < 50; ++i) silent.push_back(connect_to(address));
+  CHECK(send_report(address, make_report("n0"), 5s));
   for (const int descriptor : silent) close(descriptor);
   CHECK(collected.get().size() == 1);
 }
 
-TEST_CASE("A collector that has no descriptor left takes no more, and who waits learns of it") {
+TEST_CASE("When a collector has no descriptor left, it closes its port and waiting nodes notice") {
   ReportCollector collector(1);
   Owner owner;
-  const int waiting = connected_to(on_loopback(collector.address()));
+  const int waiting = connect_to(on_loopback(collector.address()));
   rlimit usual{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &usual) == 0);
   rlimit none_left = usual;
   none_left.rlim_cur = 3;  // poll refuses more entries than this
-  // UndefinedBehaviorSanitizer needs a descriptor to see that an object of std::thread or std::future is of
-  // its type: none of theirs is made or ends while there is none.
+  // UndefinedBehaviorSanitizer needs a descriptor to check the type of an object of std::thread or
+  // std::future, so none is made or ends while there is no descriptor.
   enum { before, limited, after };
   std::atomic<int> descriptors = before;
   std::atomic<bool> ended = false;
@@ -183,18 +183,18 @@ TEST_CASE("A collector that has no descriptor left takes no more, and who waits 
   owner.leave();
   collecting.join();
   CHECK(set);
-  CHECK(is_thrown_out(waiting, ""));
+  CHECK(is_disconnected(waiting, ""));
   CHECK(reports == 0);
 }
 
-TEST_CASE("A report that nobody confirms does not count: its node prints it itself") {
+TEST_CASE("A report without confirmation is ignored, since its node prints it itself") {
   CollectorLimits limits;
-  limits.for_connection = 100ms;
+  limits.per_connection = 100ms;
   ReportCollector collector(1, limits);
   const auto address = on_loopback(collector.address());
   Owner owner;
   auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
-  const int descriptor = connected_to(address);
+  const int descriptor = connect_to(address);
   const std::string message = address.token + "00000002{}";
   REQUIRE(send(descriptor, message.data(), message.size(), 0) == static_cast<ssize_t>(message.size()));
   char answer = 0;
@@ -207,20 +207,20 @@ TEST_CASE("A report that nobody confirms does not count: its node prints it itse
   CHECK(collected.get().empty());
 }
 
-TEST_CASE("Late nodes are not waited for, and learn that they must print themselves") {
+TEST_CASE("When a node is late, the collector ends and the node must print its report itself") {
   CollectorLimits limits;
-  limits.for_others = 100ms;
+  limits.after_first_report = 100ms;
   ReportCollector collector(2, limits);
   const auto address = on_loopback(collector.address());
   Owner owner;
   auto collected = std::async(std::launch::async, [&] { return collector.collect(owner.ends[0]); });
-  REQUIRE(send_report(address, report_of("n0")));
+  REQUIRE(send_report(address, make_report("n0")));
   REQUIRE(collected.wait_for(soon) == std::future_status::ready);
   CHECK(collected.get().size() == 1);
-  CHECK_FALSE(send_report(address, report_of("n1")));
+  CHECK_FALSE(send_report(address, make_report("n1")));
 }
 
-TEST_CASE("The collector ends when the process that it belongs to is gone, though its pipe stays open") {
+TEST_CASE("When its owner process has ended, the collector ends although the pipe stays open") {
   const pid_t owner = fork();
   if (owner == 0) _exit(0);
   waitpid(owner, nullptr, 0);
@@ -231,7 +231,7 @@ TEST_CASE("The collector ends when the process that it belongs to is gone, thoug
   CHECK(collected.get().empty());
 }
 
-TEST_CASE("A node does not wait longer than its deadline for a collector that says nothing") {
+TEST_CASE("When a collector does not answer, a node waits until its deadline and no longer") {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in own{};
   own.sin_family = AF_INET;
@@ -242,7 +242,7 @@ TEST_CASE("A node does not wait longer than its deadline for a collector that sa
   REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) == 0);
   const auto start = Clock::now();
   CHECK_FALSE(
-      send_report({{"127.0.0.1"}, ntohs(own.sin_port), std::string(32, 'a')}, report_of("n0"), 150ms));
+      send_report({{"127.0.0.1"}, ntohs(own.sin_port), std::string(32, 'a')}, make_report("n0"), 150ms));
   const auto took = Clock::now() - start;
   CHECK(took >= 150ms);
   CHECK(took < soon);

@@ -11,14 +11,14 @@
 
 using namespace muster::spank;
 
-TEST_CASE("A task gets the first row of its list that is free, else any, and no row twice") {
+TEST_CASE("A task gets the first free row of its list, else any free row, and no row is claimed twice") {
   RowClaims claims(3);
   CHECK(claims.claim(0, {2, 0}) == 2);
   CHECK(claims.claim(1, {2, 1}) == 1);
   CHECK(claims.claim(2, {2, 1, 7, -1}) == 0);
 }
 
-TEST_CASE("Tasks in processes of their own never take the same row, and the last one knows what all have") {
+TEST_CASE("Tasks in separate processes never claim the same row, and the last one sees all claims") {
   constexpr int tasks = 16;
   RowClaims claims(tasks);
   int seen[2];
@@ -28,10 +28,10 @@ TEST_CASE("Tasks in processes of their own never take the same row, and the last
     ClaimedRow claimed;
     claimed.rank = 100 + task;
     claimed.gpus[static_cast<std::size_t>(task)] = true;
-    claimed.row = claims.claim(static_cast<std::size_t>(task), {0, 1, 2, 3});  // all want the same
+    claimed.row = claims.claim(static_cast<std::size_t>(task), {0, 1, 2, 3});  // all prefer the same
     const bool last = claims.arrive(static_cast<std::size_t>(task), claimed);
     for (int other = 0; last && other < tasks; ++other) {
-      const ClaimedRow& one = claims.of(static_cast<std::size_t>(other));
+      const ClaimedRow& one = claims.claimed_by(static_cast<std::size_t>(other));
       const bool whole =
           one.rank == 100 + other && one.gpus.count() == 1 && one.gpus[static_cast<std::size_t>(other)];
       const char row = static_cast<char>(whole ? one.row : -1);
@@ -50,7 +50,7 @@ TEST_CASE("Tasks in processes of their own never take the same row, and the last
   int count = 0;
   for (; read(seen[0], &row, 1) == 1; ++count) rows.insert(row);
   close(seen[0]);
-  CHECK(count == tasks);  // one task alone was the last
+  CHECK(count == tasks);  // exactly one task was the last
   CHECK(rows.size() == tasks);
   CHECK(*rows.begin() == 0);
 }

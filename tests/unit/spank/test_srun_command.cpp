@@ -26,7 +26,7 @@ SrunCommand read(const std::vector<std::string>& line, const Environment& enviro
 
 }  // namespace
 
-TEST_CASE("srun's own --muster is found before the program, whatever stands between") {
+TEST_CASE("srun's own --muster is found before the program, among any other options") {
   for (const std::vector<std::string>& line : std::vector<std::vector<std::string>>{
            {"srun", "--muster", "true"},
            {"srun", "-N2", "-n", "4", "--gpus-per-task=1", "-K", "--muster", "true"},
@@ -50,7 +50,7 @@ TEST_CASE("The program's --muster is not srun's") {
     CHECK_FALSE(read(line).words.has_value());
 }
 
-TEST_CASE("Without its own, the wish of the job around it holds, under both names that Slurm uses") {
+TEST_CASE("Without its own --muster, srun uses that of the surrounding job, under both of Slurm's names") {
   CHECK(read({"srun", "true"}, {{from_salloc, "off"}}).words->mode == Mode::off);
   CHECK(read({"srun", "true"}, {{from_batch, "strict"}}).words->mode == Mode::strict);
   CHECK(read({"srun", "true"}, {{from_batch, "(null)"}}).words.has_value());
@@ -59,36 +59,36 @@ TEST_CASE("Without its own, the wish of the job around it holds, under both name
   CHECK_FALSE(read({"srun", "--muster=nonsense", "true"}, {{from_batch, "auto"}}).words.has_value());
 }
 
-TEST_CASE("GPUs per task are the step's, else the job's, and 0 where it cannot be told") {
+TEST_CASE("GPUs per task are the step's, else the job's, and 0 if not certain") {
   const Environment job = {{"SLURM_GPUS_PER_TASK", "a100:2"}};
   CHECK(read({"srun", "true"}, job).gpus_per_task == 2);
   CHECK(read({"srun", "--gpus-per-task=1", "true"}, job).gpus_per_task == 1);
   CHECK(read({"srun", "--gpus-per-task=a100:1,h100:2", "true"}).gpus_per_task == 3);
   CHECK(read({"srun", "--gpus-per-task", "1", "true"}, job).gpus_per_task == 0);
   CHECK(read({"srun", "true"}).gpus_per_task == 0);
-  // The components of a heterogeneous step: only what holds for all of them.
+  // The components of a heterogeneous step: only a number on which all agree.
   CHECK(read({"srun", "-n1", "a", ":", "-n2", "--gpus-per-task=1", "b"}).gpus_per_task == 1);
   CHECK(read({"srun", "--gpus-per-task=1", "a", ":", "--gpus-per-task=1", "b"}).gpus_per_task == 1);
   CHECK(read({"srun", "--gpus-per-task=1", "a", ":", "--gpus-per-task=2", "b"}).gpus_per_task == 0);
   CHECK(read({"srun", "a", ":", "b"}, job).gpus_per_task == 2);
 }
 
-TEST_CASE("A binding of GPUs on the command line is seen, if it is srun's own") {
+TEST_CASE("A GPU binding on the command line is found if it is srun's own") {
   CHECK(read({"srun", "-n2", "--gpu-bind=map_gpu:1,0", "true"}).gpu_binding == "gpu:map_gpu:1,0");
   CHECK(read({"srun", "--tres-bind=gres/gpu:closest", "true"}).gpu_binding == "gres/gpu:closest");
   CHECK_FALSE(read({"srun", "-n2", "true", "--gpu-bind=closest"}).gpu_binding);
 }
 
-TEST_CASE("Counts as Slurm writes them") {
-  CHECK(count_of("2") == 2);
-  CHECK(count_of("a100:2") == 2);
-  for (const char* none : {"", "x", "0", "-1", "2x", "a100:", "1,x"}) CHECK(count_of(none) == 0);
-  CHECK(count_of("16777216") == most_counted);
+TEST_CASE("Counts are parsed in Slurm's notation") {
+  CHECK(parse_count("2") == 2);
+  CHECK(parse_count("a100:2") == 2);
+  for (const char* none : {"", "x", "0", "-1", "2x", "a100:", "1,x"}) CHECK(parse_count(none) == 0);
+  CHECK(parse_count("16777216") == most_counted);
   for (const char* absurd : {"16777217", "2147483647,2147483647", "99999999999"})
-    CHECK(count_of(absurd) == 0);
+    CHECK(parse_count(absurd) == 0);
 }
 
-TEST_CASE("A binding that Slurm gave the task around srun is told from one that the user wants") {
+TEST_CASE("A CPU binding that Slurm gave the surrounding task is distinguished from one that the user set") {
   const Environment in_a_task = {{"SLURM_CPU_BIND", "quiet,mask_cpu:0x1"}, {"SLURM_CPU_BIND_LIST", "0x1"}};
   const Environment by_the_user = {{"SLURM_CPU_BIND", "mask_cpu:0x1"}};
   CHECK(inherits_cpu_binding({"srun", "-n2", "true"}, reader(in_a_task)));

@@ -20,17 +20,17 @@ struct Pair {
 
 namespace muster::spank {
 template <>
-constexpr Colour highest_of<Colour>() {
+constexpr Colour highest_enumerator<Colour>() {
   return Colour::green;
 }
 template <typename Record>
-void fields(Record& record, Of<Record, Pair>& pair) {
+void fields(Record& record, RecordValue<Record, Pair>& pair) {
   auto& [colour, number, words, cpus, yes] = pair;
   record(colour, number, words, cpus, yes);
 }
 }  // namespace muster::spank
 
-TEST_CASE("What is written into a record is read from it") {
+TEST_CASE("Reading a record returns the values that were written") {
   const std::vector<Pair> pairs = {{}, {Colour::green, -7, {"", std::string("a\0b", 3)}, {0, 5, 700}, true}};
   RecordWriter writer;
   writer(pairs, std::string("end"));
@@ -63,7 +63,7 @@ TEST_CASE("A record's counts and enumerators are checked before they are used") 
   CHECK_THROWS(RecordReader("more").end());
 }
 
-TEST_CASE("A step whose record is cut, damaged or of another number of tasks is not taken") {
+TEST_CASE("When a step's record is truncated, damaged or for another number of tasks, it is rejected") {
   const NodeRoot root;
   const auto empty = [&] {
     // No facts, no GPUs, no tasks: every count and text is empty.

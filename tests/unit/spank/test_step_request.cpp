@@ -15,7 +15,7 @@ placement::Node eight_cores() {
   return node;
 }
 
-SlurmFacts facts_of(int tasks, int cpus_per_task = 1) {
+SlurmFacts make_facts(int tasks, int cpus_per_task = 1) {
   SlurmFacts facts;
   facts.local_tasks = tasks;
   facts.cpus_per_task = cpus_per_task;
@@ -35,60 +35,61 @@ StepGpus gpus(int count) {
 
 }  // namespace
 
-TEST_CASE("CPUs per task are asked for only when the user did") {
+TEST_CASE("CPUs per task are requested only when the user requested them") {
   const auto node = eight_cores();
-  CHECK(request_for(node, facts_of(2), {}, gpus(2)).cpus_per_task == 0);
-  CHECK(request_for(node, facts_of(2, 4), {}, gpus(2)).cpus_per_task == 4);
-  CHECK_FALSE(request_for(node, facts_of(2, 4), {}, gpus(2)).hardware_threads);
-  CHECK(request_for(node, facts_of(4, 4), {}, gpus(4)).hardware_threads);
+  CHECK(make_request(node, make_facts(2), {}, gpus(2)).cpus_per_task == 0);
+  CHECK(make_request(node, make_facts(2, 4), {}, gpus(2)).cpus_per_task == 4);
+  CHECK_FALSE(make_request(node, make_facts(2, 4), {}, gpus(2)).hardware_threads);
+  CHECK(make_request(node, make_facts(4, 4), {}, gpus(4)).hardware_threads);
 
-  // Of the job, where srun does not follow it; unless this step has not as many.
-  SlurmFacts facts = facts_of(2);
-  for (const int asked : {1, 8}) {
-    facts.cpus_asked = asked;
-    CHECK(request_for(node, facts, {}, gpus(2)).cpus_per_task == asked);
+  // The job's request, which srun does not pass on, applies unless this step has fewer CPUs.
+  SlurmFacts facts = make_facts(2);
+  for (const int requested : {1, 8}) {
+    facts.cpus_requested = requested;
+    CHECK(make_request(node, facts, {}, gpus(2)).cpus_per_task == requested);
   }
-  facts.cpus_asked = 9;
-  CHECK(request_for(node, facts, {}, gpus(2)).cpus_per_task == 0);
+  facts.cpus_requested = 9;
+  CHECK(make_request(node, facts, {}, gpus(2)).cpus_per_task == 0);
 }
 
-TEST_CASE("The step's own cores narrow what the process may run on, when they are fewer") {
+TEST_CASE("When the step's cores are fewer than those of the process, they limit the request") {
   const auto node = eight_cores();
-  SlurmFacts facts = facts_of(2);
+  SlurmFacts facts = make_facts(2);
   facts.step_cores = placement::CpuSet{2, 3};
-  CHECK(request_for(node, facts, {}, gpus(2)).cpus == placement::CpuSet{2, 3, 10, 11});
-  facts.cpus = placement::CpuSet{5, 6};  // confined already, elsewhere
-  CHECK(request_for(node, facts, {}, gpus(2)).cpus == placement::CpuSet{5, 6});
+  CHECK(make_request(node, facts, {}, gpus(2)).cpus == placement::CpuSet{2, 3, 10, 11});
+  facts.cpus = placement::CpuSet{5, 6};  // confined already, to other cores
+  CHECK(make_request(node, facts, {}, gpus(2)).cpus == placement::CpuSet{5, 6});
 }
 
-TEST_CASE("GPUs per task hold unless they are left over from the job") {
+TEST_CASE("GPUs per task are used unless they come from the job and do not fit the step") {
   const auto node = eight_cores();
-  SlurmFacts facts = facts_of(2);
+  SlurmFacts facts = make_facts(2);
   facts.gpu_request.per_task = 2;
-  CHECK(request_for(node, facts, {}, gpus(4)).gpus_per_task == 2);
-  CHECK(request_for(node, facts, {}, gpus(2)).gpus_per_task == 0);
-  CHECK(request_for(node, facts, {}, {}).gpus_per_task == 0);
-  CHECK(request_for(node, facts_of(4), {}, gpus(2)).gpus_per_task == 1);
+  CHECK(make_request(node, facts, {}, gpus(4)).gpus_per_task == 2);
+  CHECK(make_request(node, facts, {}, gpus(2)).gpus_per_task == 0);
+  CHECK(make_request(node, facts, {}, {}).gpus_per_task == 0);
+  CHECK(make_request(node, make_facts(4), {}, gpus(2)).gpus_per_task == 1);
 }
 
-TEST_CASE("Tasks share a GPU when the user says so, or when Slurm's shards or MPS do") {
+TEST_CASE("Tasks share a GPU when the user requests it, or with Slurm's shards or MPS") {
   const auto node = eight_cores();
-  Wish wish;
-  CHECK(request_for(node, facts_of(4), wish, gpus(2)).tasks_per_gpu == 1);
-  wish.tasks_per_gpu = 3;
-  CHECK(request_for(node, facts_of(4), wish, gpus(2)).tasks_per_gpu == 3);
-  SlurmFacts shards = facts_of(5);
+  StepOptions options;
+  CHECK(make_request(node, make_facts(4), options, gpus(2)).tasks_per_gpu == 1);
+  options.tasks_per_gpu = 3;
+  CHECK(make_request(node, make_facts(4), options, gpus(2)).tasks_per_gpu == 3);
+  SlurmFacts shards = make_facts(5);
   shards.gpu_request.shared = true;
-  CHECK(request_for(node, shards, {}, gpus(2)).tasks_per_gpu == 3);
-  CHECK(request_for(node, shards, wish, gpus(2)).tasks_per_gpu == 3);
-  CHECK(request_for(node, shards, {}, {}).tasks_per_gpu == 1);
+  CHECK(make_request(node, shards, {}, gpus(2)).tasks_per_gpu == 3);
+  CHECK(make_request(node, shards, options, gpus(2)).tasks_per_gpu == 3);
+  CHECK(make_request(node, shards, {}, {}).tasks_per_gpu == 1);
 }
 
 TEST_CASE("Absurd counts do not overflow") {
   const auto node = eight_cores();
-  SlurmFacts facts = facts_of(4);
-  facts.gpu_request.per_task = facts.cpus_per_task = facts.cpus_asked = 1 << 30;  // times 4 is 0 in an int
-  const auto request = request_for(node, facts, {}, gpus(4));
+  SlurmFacts facts = make_facts(4);
+  facts.gpu_request.per_task = facts.cpus_per_task = facts.cpus_requested = 1
+                                                                            << 30;  // times 4 is 0 in an int
+  const auto request = make_request(node, facts, {}, gpus(4));
   CHECK(request.gpus_per_task == 0);
   CHECK(request.hardware_threads);
 }

@@ -15,7 +15,7 @@ TEST_CASE("Every rank has its node and the port of its local rank") {
   CHECK(step.missing.empty());
 }
 
-TEST_CASE("Why a step has no TF_CONFIG is said") {
+TEST_CASE("When a step has no TF_CONFIG, the reason is returned") {
   CHECK(tensorflow_step({{"n0"}, {}, "nobody knows"}, 2, {10004}).missing == "nobody knows");
   CHECK(tensorflow_step({{"n0"}, {{0, 1}}, ""}, 2, {10004}).missing ==
         "n0 has more tasks than the 1 ports for them");
@@ -27,8 +27,8 @@ TEST_CASE("Why a step has no TF_CONFIG is said") {
   CHECK(has(tensorflow_step(large, 10000, {10004}).missing, "128 KiB"));
 }
 
-// The number of ranks is the environment's, which users can forge: it alone costs no memory.
-TEST_CASE("A step whose layout is not known costs no memory by its ranks") {
+// The number of ranks comes from the environment, which users can forge, so it alone must cost no memory.
+TEST_CASE("When a step's layout is not known, its number of ranks costs no memory") {
   constexpr int ranks = std::numeric_limits<int>::max();
   const test::MemoryLimit limit(std::size_t{64} << 20);
   CHECK(tensorflow_step({{"n0"}, {}, "nobody knows"}, ranks, {10004}).missing == "nobody knows");

@@ -19,7 +19,7 @@ namespace made_up = muster::placement::test;
 
 namespace {
 
-/// A made-up machine, and a folder that is kept for it.
+/// A made-up machine, and a cache folder for it.
 struct Machine {
   Machine() {
     made_up::write_machine(tree);
@@ -29,11 +29,11 @@ struct Machine {
     fs::permissions(folder, fs::perms(0755));
   }
   TopologyCache cache() const { return TopologyCache(folder, geteuid()); }
-  /// Reads and keeps; true if there was something to keep.
+  /// Reads and stores; true if there was something to store.
   bool step() const {
     TopologyCache cache = this->cache();
     cache.read(root);
-    if (!cache.has_news()) return false;
+    if (!cache.is_dirty()) return false;
     cache.renew(root);
     return true;
   }
@@ -47,7 +47,7 @@ struct Machine {
   std::string file = folder + "/topology";
 };
 
-unsigned mode_of(const std::string& path) {
+unsigned file_mode(const std::string& path) {
   struct stat found {};
   REQUIRE(lstat(path.c_str(), &found) == 0);
   return found.st_mode & 07777;
@@ -55,28 +55,28 @@ unsigned mode_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("The first step reads the machine, the next one what was kept") {
+TEST_CASE("The first step reads the machine, the next one the cache") {
   const Machine machine;
   REQUIRE(machine.step());
   CHECK_FALSE(machine.step());
   CHECK(machine.files() == 1);
-  // A change that the identity does not cover shows where the answer came from.
+  // A change that the identity does not cover shows the source of the answer.
   machine.tree.write("proc/driver/nvidia/gpus/0000:03:00.0/information", "Device Minor: 9\n");
   CHECK(machine.cache().read(machine.root).gpus.front().uuid == "GPU-aaaa");
 }
 
-TEST_CASE("What is kept is read by whoever keeps it, not handed over by the step") {
+TEST_CASE("The process that stores the topology reads the machine itself and takes nothing from the step") {
   const Machine machine;
   TopologyCache cache = machine.cache();
   cache.read(machine.root);
-  REQUIRE(cache.has_news());
+  REQUIRE(cache.is_dirty());
   machine.tree.write("proc/driver/nvidia/gpus/0000:03:00.0/information",
                      "Device Minor: 9\nGPU UUID: GPU-cccc\n");
   cache.renew(machine.root);
   CHECK(machine.cache().read(machine.root).gpus.front().uuid == "GPU-cccc");
 }
 
-TEST_CASE("The state of NICs is never what it was") {
+TEST_CASE("The state of NICs never comes from the cache") {
   const Machine machine;
   REQUIRE(machine.step());
   machine.tree.write("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
@@ -86,7 +86,7 @@ TEST_CASE("The state of NICs is never what it was") {
   CHECK(node.host == "n17");
 }
 
-TEST_CASE("Another boot or other hardware makes the kept file stale, and it is replaced") {
+TEST_CASE("After another boot or with other hardware, the cached file is replaced") {
   const Machine machine;
   REQUIRE(machine.step());
   machine.tree.write("proc/sys/kernel/random/boot_id", "two\n");
@@ -97,7 +97,7 @@ TEST_CASE("Another boot or other hardware makes the kept file stale, and it is r
   CHECK(machine.cache().read(machine.root).cpus().to_list() == "0-6");
 }
 
-TEST_CASE("A damaged file is passed over and replaced") {
+TEST_CASE("A damaged file is skipped and replaced") {
   const Machine machine;
   REQUIRE(machine.step());
   const std::string whole = content(machine.file);
@@ -110,22 +110,22 @@ TEST_CASE("A damaged file is passed over and replaced") {
   }
 }
 
-TEST_CASE("A file that others may write to is passed over and replaced") {
+TEST_CASE("A file that others may write to is skipped and replaced") {
   const Machine machine;
   for (const unsigned mode : {0664U, 0646U}) {
     machine.step();
     chmod(machine.file.c_str(), mode);
     CHECK(machine.step());
-    CHECK(mode_of(machine.file) == 0644);
+    CHECK(file_mode(machine.file) == 0644);
   }
 }
 
-TEST_CASE("Another's file is passed over, another's folder is not written into") {
+TEST_CASE("A file of another owner is skipped, and a folder of another owner is not written") {
   const Machine machine;
   REQUIRE(machine.step());
   TopologyCache others(machine.folder, geteuid() + 1);
   others.read(machine.root);
-  CHECK(others.has_news());
+  CHECK(others.is_dirty());
   CHECK_THROWS_WITH(others.renew(machine.root), Catch::Matchers::ContainsSubstring("not root's alone"));
   if (geteuid() != 0) return;  // only root can give a file away
   REQUIRE(chown(machine.file.c_str(), 12345, 12345) == 0);
@@ -140,13 +140,13 @@ TEST_CASE("A folder that others may write to is neither read nor written") {
   fs::permissions(machine.folder, fs::perms(0777));
   TopologyCache cache = machine.cache();
   cache.read(machine.root);
-  CHECK(cache.has_news());
+  CHECK(cache.is_dirty());
   CHECK_THROWS_WITH(cache.renew(machine.root), Catch::Matchers::ContainsSubstring(machine.folder));
   CHECK(machine.files() == 1);
   CHECK(content(machine.file) == before);
 }
 
-TEST_CASE("Links are not followed: not for the file, not for the folder") {
+TEST_CASE("Links are not followed, neither for the file nor for the folder") {
   const Machine machine;
   REQUIRE(machine.step());
   const std::string target = machine.root + "/elsewhere";
@@ -160,11 +160,11 @@ TEST_CASE("Links are not followed: not for the file, not for the folder") {
   fs::create_directory_symlink(machine.folder, machine.root + "/link");
   TopologyCache through(machine.root + "/link", geteuid());
   through.read(machine.root);
-  CHECK(through.has_news());
+  CHECK(through.is_dirty());
   CHECK_THROWS_AS(through.renew(machine.root), std::runtime_error);
 }
 
-TEST_CASE("A FIFO, a folder and a huge file in its place neither stop a step nor are read") {
+TEST_CASE("A FIFO, a folder or a huge file in its place does not stop a step and is not read") {
   const Machine machine;
   REQUIRE(mkfifo(machine.file.c_str(), 0644) == 0);
   CHECK(machine.step());
@@ -179,12 +179,12 @@ TEST_CASE("A FIFO, a folder and a huge file in its place neither stop a step nor
   fs::create_directory(machine.file);
   TopologyCache cache = machine.cache();
   cache.read(machine.root);
-  REQUIRE(cache.has_news());
+  REQUIRE(cache.is_dirty());
   CHECK_THROWS_AS(cache.renew(machine.root), std::runtime_error);
-  CHECK(machine.files() == 1);  // what was written on the way is gone
+  CHECK(machine.files() == 1);  // the temporary file has been removed
 }
 
-TEST_CASE("A folder is made where only its last part is missing, readable for all whatever the umask") {
+TEST_CASE("When only its last part is missing, the folder is made, readable for all whatever the umask") {
   const Machine machine;
   const std::string folder = machine.root + "/new";
   const mode_t before = umask(077);
@@ -192,8 +192,8 @@ TEST_CASE("A folder is made where only its last part is missing, readable for al
   cache.read(machine.root);
   cache.renew(machine.root);
   umask(before);
-  CHECK(mode_of(folder) == 0755);
-  CHECK(mode_of(folder + "/topology") == 0644);
+  CHECK(file_mode(folder) == 0755);
+  CHECK(file_mode(folder + "/topology") == 0644);
 
   TopologyCache deeper(machine.root + "/not/there", geteuid());
   deeper.read(machine.root);
@@ -201,7 +201,8 @@ TEST_CASE("A folder is made where only its last part is missing, readable for al
 }
 
 TEST_CASE(
-    "A left temporary file of the same process number is no obstacle, and no link in its place is followed") {
+    "A leftover temporary file of the same process number is replaced, and a link in its place is not "
+    "followed") {
   const Machine machine;
   const std::string victim = machine.tree.write("victim", "mine");
   fs::create_symlink(victim, machine.file + "." + std::to_string(getpid()));
@@ -210,16 +211,16 @@ TEST_CASE(
   CHECK(machine.files() == 1);
 }
 
-TEST_CASE("Switched off, nothing is kept and nothing is written") {
+TEST_CASE("When the cache is off, nothing is read from it or written to it") {
   const Machine machine;
   TopologyCache off("");
   CHECK(off.read(machine.root).gpus.size() == 2);
-  CHECK_FALSE(off.has_news());
+  CHECK_FALSE(off.is_dirty());
   CHECK_NOTHROW(off.renew(machine.root));
   CHECK(machine.files() == 0);
 }
 
-TEST_CASE("Many steps at once: each sees a whole file or none") {
+TEST_CASE("When many steps run at once, each sees a whole file or none") {
   const Machine machine;
   REQUIRE(machine.step());
   const std::string whole = content(machine.file);

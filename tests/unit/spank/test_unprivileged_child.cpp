@@ -30,7 +30,7 @@ class EffectiveUser {
   bool changed_;
 };
 
-std::string line_of(const std::string& status, const std::string& name) {
+std::string find_line(const std::string& status, const std::string& name) {
   const auto start = status.find("\n" + name + ":") + 1;
   return status.substr(start, status.find('\n', start) - start);
 }
@@ -39,64 +39,65 @@ bool has_no_child() { return waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHIL
 
 }  // namespace
 
-TEST_CASE("A child hands back a number and bytes, and nothing of it is left") {
-  const std::string long_text(300000, 'x');  // several times what a pipe holds
-  const auto answer = run_unprivileged([&] { return ChildAnswer{7, long_text}; });
-  CHECK(answer.code == 7);
-  CHECK(answer.bytes == long_text);
-  CHECK(run_unprivileged([] { return ChildAnswer{}; }).bytes.empty());
+TEST_CASE("A child returns a number and bytes, and no process is left") {
+  const std::string long_text(300000, 'x');  // several times the capacity of a pipe
+  const auto result = run_unprivileged([&] { return ChildResult{7, long_text}; });
+  CHECK(result.code == 7);
+  CHECK(result.bytes == long_text);
+  CHECK(run_unprivileged([] { return ChildResult{}; }).bytes.empty());
   CHECK(has_no_child());
 }
 
-TEST_CASE("A child has the job's user and group for good, no capabilities, and gets no new privileges") {
-  if (geteuid() != 0) return;  // only root can take another's ids
+TEST_CASE("A child permanently has the job's user and group, no capabilities, and gets no new privileges") {
+  if (geteuid() != 0) return;  // only root can change its ids
   std::string status, regained;
   {
     const EffectiveUser user;
     REQUIRE(user.changed());
-    status = run_unprivileged([] { return ChildAnswer{0, "\n" + content("/proc/self/status")}; }).bytes;
+    status = run_unprivileged([] { return ChildResult{0, "\n" + content("/proc/self/status")}; }).bytes;
     const auto tries = [] {
       const bool any = seteuid(0) == 0 || setuid(0) == 0 || setresuid(0, 0, 0) == 0 || setegid(0) == 0;
-      return ChildAnswer{any ? 1 : 0, ""};
+      return ChildResult{any ? 1 : 0, ""};
     };
     CHECK(run_unprivileged(tries).code == 0);
   }
   const std::string ids = "\t12345\t12345\t12345\t12345";
-  CHECK(line_of(status, "Uid") == "Uid:" + ids);
-  CHECK(line_of(status, "Gid") == "Gid:" + ids);
+  CHECK(find_line(status, "Uid") == "Uid:" + ids);
+  CHECK(find_line(status, "Gid") == "Gid:" + ids);
   for (const std::string name : {"CapInh", "CapPrm", "CapEff", "CapAmb"})
-    CHECK(line_of(status, name) == name + ":\t0000000000000000");
-  CHECK(line_of(status, "NoNewPrivs") == "NoNewPrivs:\t1");
+    CHECK(find_line(status, name) == name + ":\t0000000000000000");
+  CHECK(find_line(status, "NoNewPrivs") == "NoNewPrivs:\t1");
   CHECK(geteuid() == 0);
 }
 
-TEST_CASE("A child that crashes, throws, says too much or never ends is one line, and is gone") {
+TEST_CASE(
+    "When a child crashes, throws, returns too much or never ends, the error is one line and it is reaped") {
   const auto run = [](auto work) {
     ChildLimits limits;
     limits.time = 200ms;
     limits.bytes = 1000;
     run_unprivileged(work, limits);
   };
-  CHECK_THROWS_WITH(run([]() -> ChildAnswer { _exit(255); }), ContainsSubstring("has failed"));
-  CHECK_THROWS_WITH(run([]() -> ChildAnswer { throw 1; }), ContainsSubstring("has failed"));
-  CHECK_THROWS_WITH(run([]() -> ChildAnswer { throw std::bad_alloc(); }),
+  CHECK_THROWS_WITH(run([]() -> ChildResult { _exit(255); }), ContainsSubstring("has failed"));
+  CHECK_THROWS_WITH(run([]() -> ChildResult { throw 1; }), ContainsSubstring("has failed"));
+  CHECK_THROWS_WITH(run([]() -> ChildResult { throw std::bad_alloc(); }),
                     ContainsSubstring("not enough memory"));
-  CHECK_THROWS_WITH(run([]() -> ChildAnswer {
+  CHECK_THROWS_WITH(run([]() -> ChildResult {
                       raise(SIGKILL);
                       return {};
                     }),
                     ContainsSubstring("signal 9"));
   CHECK_THROWS_WITH(run([] {
-                      return ChildAnswer{0, std::string(1001, 'x')};
+                      return ChildResult{0, std::string(1001, 'x')};
                     }),
                     ContainsSubstring("1000 bytes"));
   const auto start = std::chrono::steady_clock::now();
-  CHECK_THROWS_WITH(run([]() -> ChildAnswer {
+  CHECK_THROWS_WITH(run([]() -> ChildResult {
                       while (true) pause();
                     }),
                     ContainsSubstring("not answered in time"));
-  // One that has closed its end and stays.
-  CHECK_THROWS_WITH(run([]() -> ChildAnswer {
+  // A child that has closed its end of the pipe and does not end.
+  CHECK_THROWS_WITH(run([]() -> ChildResult {
                       for (int descriptor = 3; descriptor < 1024; ++descriptor) close(descriptor);
                       while (true) pause();
                     }),

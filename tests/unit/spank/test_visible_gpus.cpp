@@ -36,25 +36,24 @@ std::vector<std::string> names(const std::vector<placement::PlacedGpu>& gpus) {
 
 }  // namespace
 
-TEST_CASE("Without a wish each task is shown what Slurm would have shown it") {
+TEST_CASE("Without a request each task sees the GPUs that Slurm would have shown") {
   const auto plan = plan_with({{1}, {2}});
   CHECK(choose_visible({{}, true, false, false}, plan).visible == Visible::own);
   CHECK(choose_visible({{}, false, false, false}, plan).visible == Visible::node);
   CHECK(choose_visible({{}, false, false, false}, plan).problem.empty());
 }
 
-TEST_CASE("What was asked for holds where it can be had") {
+TEST_CASE("A request is met when it is possible") {
   const auto plan = plan_with({{1}, {2}});
   CHECK(choose_visible({Visible::node, true, false, false}, plan).visible == Visible::node);
   CHECK(choose_visible({Visible::own, false, false, false}, plan).visible == Visible::own);
 }
 
-TEST_CASE(
-    "Where tasks cannot be shown all GPUs they are shown their own, and a line says why if that was asked") {
+TEST_CASE("When tasks cannot see all GPUs, they see their own, with a reason if all were requested") {
   const auto plan = plan_with({{1}, {2}});
   const auto isolated = choose_visible({Visible::node, true, true, false}, plan);
   CHECK(isolated.visible == Visible::own);
-  CHECK_THAT(isolated.problem, ContainsSubstring("visible=node cannot be had: Slurm hides"));
+  CHECK_THAT(isolated.problem, ContainsSubstring("visible=node is not possible: Slurm hides"));
   const auto bound = choose_visible({Visible::node, false, false, true}, plan);
   CHECK(bound.visible == Visible::own);
   CHECK_THAT(bound.problem, ContainsSubstring("--gpu-bind"));
@@ -67,18 +66,18 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "MIG instances that Slurm does not name to CUDA: neither can be had, and a line says so if one was "
-    "asked") {
+    "When Slurm gives no CUDA names of MIG instances, visible= has no effect, with a reason if it was "
+    "requested") {
   const auto plan = plan_with({{1}, {2}});
   const VisibleFacts facts{.bound = false, .unnamed = true};
   CHECK(choose_visible(facts, plan).problem.empty());
   CHECK_THAT(choose_visible(facts, plan).reason, ContainsSubstring("no CUDA_VISIBLE_DEVICES"));
-  const VisibleFacts asked{.asked = Visible::own, .unnamed = true};
-  CHECK_THAT(choose_visible(asked, plan).problem,
+  const VisibleFacts requested{.requested = Visible::own, .unnamed = true};
+  CHECK_THAT(choose_visible(requested, plan).problem,
              ContainsSubstring("visible= has no effect: Slurm has set no"));
 }
 
-TEST_CASE("All GPUs of the step stand in the order of the tasks, those of no task last") {
+TEST_CASE("All GPUs of the step are in the order of the tasks, those of no task last") {
   const std::vector<placement::PlacedGpu> all = {gpu(1), gpu(2), gpu(3), gpu(4), gpu(5)};
   CHECK(names(in_rank_order(plan_with({{4}, {1}, {2}}), all)) ==
         std::vector<std::string>{"GPU-4", "GPU-1", "GPU-2", "GPU-3", "GPU-5"});
@@ -86,7 +85,7 @@ TEST_CASE("All GPUs of the step stand in the order of the tasks, those of no tas
         std::vector<std::string>{"GPU-3", "GPU-4", "GPU-1", "GPU-2", "GPU-5"});
 }
 
-TEST_CASE("A script that takes GPU number LOCAL_RANK is warned of where that is another task's") {
+TEST_CASE("When GPU number LOCAL_RANK belongs to another task, there is a warning") {
   CHECK_THAT(index_warning(Visible::node, plan_with({{1, 2}, {3, 4}})), ContainsSubstring("2*LOCAL_RANK"));
   CHECK(index_warning(Visible::node, plan_with({{1}, {2}})).empty());
   CHECK(index_warning(Visible::own, plan_with({{1, 2}, {3, 4}})).empty());

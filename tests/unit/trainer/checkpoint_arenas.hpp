@@ -8,7 +8,7 @@
 #include "models/gpt.hpp"
 #include "muster/philox.hpp"
 
-/// The tensors of a small model, apart from any training.
+/// The tensors of a small model, without a training run.
 struct CheckpointArenas {
   muster::models::TensorTable table = muster::models::gpt_tensors({1, 2, 8, 6});
   std::vector<float> parameters = std::vector<float>(table.arena_size), moment1 = parameters,

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-/// Checks that tags nest, attributes are quoted and no bare '<' or '&' stands in text. Returns the number of
-/// elements, -1 when malformed.
+/// Checks that tags nest, attributes are quoted and text has no bare '<' or '&'. Returns the number of
+/// elements, -1 for malformed input.
 inline int count_elements(const std::string& xml) {
   std::vector<std::string> open;
   int elements = 0;

@@ -10,15 +10,15 @@
 #include "models/model_tensors.hpp"
 #include "muster/philox.hpp"
 
-/// How a gradient is compared with central differences of the loss. These have an error of about h^2 |f'''| /
-/// 6 + 1e-16 |f| / h for a step h. Entries are compared relative to the larger of their own size and a
-/// thousandth of their tensor's largest gradient: the smallest ones drown in rounding.
+/// Settings to compare a gradient with central differences of the loss. For a step h, these have an error of
+/// about h^2 |f'''| / 6 + 1e-16 |f| / h. Each entry is compared relative to the larger of its own size and a
+/// thousandth of its tensor's largest gradient, because rounding hides the smallest ones.
 struct Differences {
   double step = 1e-4, bound = 1e-5;
   std::size_t samples_per_tensor = 12;
 };
 
-/// `loss` takes the parameters as they are. `choose`: the element that a sample looks at, instead of a random
+/// `loss` computes the loss of the current parameters. `choose`: the element to check, instead of a random
 /// one.
 inline void check_gradients_by_differences(
     muster::models::ModelTensors<double>& tensors, double scale, const std::function<double()>& loss,
@@ -31,7 +31,7 @@ inline void check_gradients_by_differences(
     for (std::size_t j = 0; j < tensor.count; ++j)
       largest = std::max(largest, std::abs(gradients[tensor.offset + j]));
     CAPTURE(tensor.name, largest);
-    REQUIRE(largest > 1e-6);  // a tensor without gradient would pass any comparison
+    REQUIRE(largest > 1e-6);  // a tensor of zero gradients would pass any comparison
     for (std::size_t sample = 0; sample < how.samples_per_tensor; ++sample) {
       const std::size_t j =
           choose(tensor, sample, muster::uniform_bits(17, tensor.offset, sample) % tensor.count);

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills training runs with SIGKILL at random moments, starts them again, and compares what they end with to a run that was never stopped.
+"""Kills training runs with SIGKILL at random moments, restarts them, and compares their results with a run that was never stopped.
 
 killed_and_resumed.py MUSTER_TRAIN [--mpirun MPIRUN] [--times N] [--steps N] [--seed S]
 
-Each run is killed one to four times, mostly somewhere in a random one of the steps that are left and else while it starts: one of its ranks, or all of them with their launcher. Three kinds take
-turns: one rank; two ranks; and, with --deterministic, another number of ranks at every start. Both files of the last checkpoint must be equal byte for byte, and all metrics but times; between different
-numbers of ranks the tensors must be, the state says the number.
+Each run is killed one to four times, mostly in a random remaining step and otherwise during its start. The kill hits one rank, or all
+ranks with their launcher. Three kinds of runs alternate: one rank; two ranks; and, with --deterministic, another number of ranks at
+every start. Both files of the last checkpoint must be equal byte for byte, and all metrics except times. For changing numbers of
+ranks only the tensors must be equal, because the state contains the number.
 """
 import argparse
 import json
@@ -42,13 +43,13 @@ def is_running(pid):
 
 
 class Start:
-    """One start of the program on so many ranks."""
+    """One start of the program on this number of ranks."""
 
     def __init__(self, arguments, kind, ranks, folder):
         command = [arguments.program, *OPTIONS, *kind.options, f"--steps={arguments.steps}", f"--data={folder.parent / 'text'}", f"--output={folder}"]
         if ranks > 1:
             command = [arguments.mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] + command
-        # What Open MPI leaves of killed ranks goes with the folder.
+        # Open MPI's leftovers of killed ranks are removed with the folder.
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=str(folder.parent),
                            OMPI_MCA_btl_vader_backing_directory=str(folder.parent))
         self.checkpoints = folder / "checkpoints"
@@ -66,7 +67,7 @@ class Start:
             return None
 
     def await_training(self):
-        """Until the first step is near, or the process has ended."""
+        """Waits until training begins or the process has ended."""
         limit = time.monotonic() + DEADLINE
         while self.process.poll() is None and time.monotonic() < limit:
             if self.status.exists() and '"state":"running"' in self.status.read_text():
@@ -74,11 +75,11 @@ class Start:
             time.sleep(0.001)
 
     def done(self):
-        """Steps: there is a checkpoint of each."""
+        """The last step that has a checkpoint."""
         return max((int(path.name[5:]) for path in self.checkpoints.glob("step-????????")), default=0)
 
     def await_step(self, step):
-        """Until it is done, or the process has ended."""
+        """Waits until the step's checkpoint exists or the process has ended."""
         limit = time.monotonic() + DEADLINE
         while self.process.poll() is None and time.monotonic() < limit and self.done() < step:
             time.sleep(0.001)
@@ -93,7 +94,7 @@ class Start:
         return [int(pid) for pid in children.split()]
 
     def kill(self, chance):
-        """SIGKILL to one rank or to all; then all have to end."""
+        """Sends SIGKILL to one rank or to all, and waits for all to end."""
         pids = self.rank_pids()
         if pids and chance.random() < 0.5:
             pids = [chance.choice(pids)]
@@ -104,7 +105,8 @@ class Start:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        # mpirun of Open MPI 4.1 sometimes locks itself up over a rank that dies while it starts: without ranks it is ended too.
+        # mpirun of Open MPI 4.1 sometimes hangs when a rank dies during its start: without ranks, mpirun is
+        # killed too.
         limit, alone = time.monotonic() + DEADLINE, 0
         while self.wait(0.1) is None and time.monotonic() < limit:
             alone = 0 if any(map(is_running, self.rank_pids())) else alone + 1
@@ -121,13 +123,13 @@ class Start:
 
 
 def result_of(arguments, folder, kind):
-    """What the last checkpoint holds, as far as it must be the same."""
+    """The parts of the last checkpoint and of the metrics that must be equal."""
     checkpoint = folder / "checkpoints" / f"step-{arguments.steps:08}"
     state = (checkpoint / "state.json").read_text()
     if len(kind.ranks) > 1:
         fields = json.loads(state)
         state = (fields["step"], fields["samples"], fields["skipped"], fields["tensor_hash"])
-    # Metrics but for times: every step once, those that were told and lost with a kill again.
+    # All metrics except times. Each step occurs once; lines that a kill removed are written again.
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     numbers = [{key: line[key] for key in METRICS if key in line} for line in metrics]
     return (checkpoint / "tensors.safetensors").read_bytes(), state, numbers
@@ -152,7 +154,7 @@ def run_whole(arguments, kind, folder):
 
 
 def run_killed(arguments, kind, folder, chance):
-    """Returns the kills, at least one, and those of them while a checkpoint was being written."""
+    """Returns the number of kills, at least one, and how many of them happened while a checkpoint was being written."""
     kills = within = spared = 0
     while True:
         start = Start(arguments, kind, chance.choice(kind.ranks), folder)
@@ -163,7 +165,7 @@ def run_killed(arguments, kind, folder, chance):
         elif chance.random() < 0.2:
             code = start.wait(chance.uniform(0, kind.starting))
         else:
-            # By steps, for how long they take changes with what else the machine does.
+            # Wait for a step and not for a time, because a step's time depends on the machine's load.
             start.await_training()
             start.await_step(chance.randint(0, max(0, arguments.steps - 2)))
             code = start.wait(chance.uniform(0, 2 * kind.training / arguments.steps))
@@ -176,7 +178,7 @@ def run_killed(arguments, kind, folder, chance):
             fail(folder, f"ended with {code} though nobody killed it")
         if code == 0 and kills > 0:
             break
-        if code == 0:  # that shows nothing: anew
+        if code == 0:  # ended before it was killed: start again
             spared += 1
             if spared == 20:
                 fail(folder, "ended 20 times before it could be killed")

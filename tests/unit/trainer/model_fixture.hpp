@@ -8,7 +8,7 @@
 #include "models/gpt.hpp"
 #include "muster/philox.hpp"
 
-/// Bytes from a small alphabet, so that tokens repeat within a batch.
+/// Text of a small alphabet, so that tokens repeat within a batch.
 inline std::vector<muster::compute::Token> test_text(std::size_t size, std::uint64_t seed = 5) {
   std::vector<muster::compute::Token> text(size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -17,8 +17,7 @@ inline std::vector<muster::compute::Token> test_text(std::size_t size, std::uint
   return text;
 }
 
-/// Initial parameters made large, so that no part of the model is close to linear and no gradient close to
-/// zero.
+/// Large initial parameters, so that no part of the model is close to linear and no gradient close to zero.
 template <typename Real>
 void initialize_boldly(muster::models::ModelTensors<Real>& tensors, std::uint64_t seed) {
   for (std::size_t i = 0; i < tensors.table().tensors.size(); ++i) {

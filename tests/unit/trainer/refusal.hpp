@@ -6,9 +6,10 @@
 #include "catch.hpp"
 #include "muster/error.hpp"
 
-/// What is said of bad input, in one line and with the exit code of bad usage; empty when it is accepted.
+/// Returns the error text of bad input; empty when the input is accepted. Checks that the text is one line
+/// and that the exit code is that of wrong usage.
 template <typename Call>
-std::string refusal_of(Call&& call) {
+std::string usage_error_text(Call&& call) {
   try {
     call();
   } catch (const muster::Error& error) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// On several ranks. When the gradients of one are not finite, every rank takes the same decision, names the
-// same rank and samples, and goes on from the same parameters. With sharded optimizer state a step has the
-// bits that it has without, and what a checkpoint holds goes from one to the other on any number of ranks.
+// Tests on several ranks. When one rank's gradients are not finite, every rank takes the same decision, names
+// the same rank and samples, and continues with the same parameters. A step with sharded optimizer state has
+// the same bits as without, and a checkpoint can be resumed with or without it on any number of ranks.
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -25,9 +25,10 @@ void require(bool fine, int rank, const char* what) {
   std::fprintf(stderr, "FAILED on rank %d: %s\n", rank, what);
 }
 
-void skip_one(Job& job, Communicator world, const Workload& workload, int chunk, const std::string& samples) {
+void test_skipped_update(Job& job, Communicator world, const Workload& workload, int chunk,
+                         const std::string& samples) {
   auto compute = test_compute<float>();
-  Agreement agreement(world);
+  CollectiveErrors collective_errors(world);
   const int rank = world.rank(), broken = world.size() - 1, batch = 2 * world.size() + 1;
   Replica replica({{}, batch, 3, chunk}, workload, compute, world);
   replica.initialize();
@@ -38,80 +39,81 @@ void skip_one(Job& job, Communicator world, const Workload& workload, int chunk,
   if (rank == broken) parameter = std::numeric_limits<float>::infinity();
   const StepResult result = replica.step(1, batch, 1e-3, {});
   parameter = good;
-  require(!result.finite, rank, "every rank learns of it");
-  require((result.not_finite.count() > 0) == (rank == broken), rank,
-          "only the broken rank's samples are meant");
+  require(!result.finite, rank, "every rank gets the result");
+  require((result.non_finite_samples.count() > 0) == (rank == broken), rank,
+          "only the broken rank has non-finite samples");
   require(replica.parameter_hash() == before, rank, "nothing was updated");
   const std::string expected = "on rank " + std::to_string(broken) + " (" +
                                job.roster()[static_cast<std::size_t>(broken)].host + "), " + samples;
-  const std::string named = name_not_finite(agreement, job.roster(), result);
+  const std::string named = describe_non_finite(collective_errors, job.roster(), result);
   require(named == expected, rank, (named + " is not " + expected).c_str());
-  require(replica.step(2, 2 * batch, 1e-3, {}).finite, rank, "it goes on");
-  require(agreement.differing_ranks(replica.parameter_hash()).empty(), rank, "the ranks are the same");
+  require(replica.step(2, 2 * batch, 1e-3, {}).finite, rank, "training continues");
+  require(collective_errors.differing_ranks(replica.parameter_hash()).empty(), rank,
+          "the ranks are the same");
 }
 
-/// Steps that waited for their reduction not just as long as it took.
-int told_apart = 0;
+/// Number of steps in which the exposed time differed from the reduction's time.
+int overlapped_steps = 0;
 
-/// What a checkpoint holds.
-struct Whole {
+/// The tensors of a checkpoint.
+struct FullState {
   std::vector<float> parameters, moment1, moment2;
   TrainingTensors tensors() { return {parameters, moment1, moment2}; }
-  bool operator==(const Whole&) const = default;
+  bool operator==(const FullState&) const = default;
 };
 
-struct Stretch {
+struct StepRange {
   int chunk = 0;
   bool sharded = false;
   int from = 0, to = 4;  ///< steps
 };
 
-/// On rank 0 what comes of `start`, or of the seed when it is empty.
+/// Trains from `start`, or from the seed when `start` is empty. Returns the state on rank 0.
 template <typename Real = float>
-Whole train(Communicator world, const Workload& workload, const Stretch& stretch, Whole start = {}) {
+FullState train(Communicator world, const Workload& workload, const StepRange& range, FullState start = {}) {
   constexpr int batch = 9;
   auto compute = test_compute<Real>();
-  const Replica::Settings settings{{}, batch, 3, stretch.chunk, stretch.sharded, sizeof(Real)};
+  const Replica::Settings settings{{}, batch, 3, range.chunk, range.sharded, sizeof(Real)};
   Replica replica(settings, workload, compute, world);
   const std::size_t arena = replica.table().arena_size, kept = replica.tensors().moment1.size();
-  const bool in_parts = stretch.sharded && world.size() > 1;
+  const bool in_parts = range.sharded && world.size() > 1;
   require(in_parts ? kept <= arena / static_cast<std::size_t>(world.size()) + 16 : kept == arena,
           world.rank(), "moments have room for the rank's part");
-  const auto plan = plan_memory(workload, settings, world.rank(), world.size());
+  const auto plan = estimate_memory(workload, settings, world.rank(), world.size());
   std::uint64_t planned = 0;
   for (const MemorySegment& segment : plan) {
     if (segment.name != "copy for checkpoints" && segment.name != "sums of chunks") planned += segment.bytes;
   }
-  require(planned == replica.bytes(), world.rank(), "what it asks for was predicted to the byte");
-  if (stretch.from == 0) {
+  require(planned == replica.bytes(), world.rank(), "the estimated memory is exact");
+  if (range.from == 0) {
     if (world.rank() == 0) replica.initialize();
     replica.broadcast();
   } else {
-    replica.spread(start.tensors());
+    replica.scatter_state(start.tensors());
   }
-  for (int step = stretch.from; step < stretch.to; ++step) {
+  for (int step = range.from; step < range.to; ++step) {
     const StepResult result = replica.step(step, step * batch, 1e-2, {});
     require(result.finite, world.rank(), "a step is finite");
-    told_apart += result.exposed != result.communication ? 1 : 0;
+    overlapped_steps += result.exposed != result.communication ? 1 : 0;
     require(result.gathered_bytes == (in_parts ? arena * sizeof(float) : 0), world.rank(),
             "bytes are counted");
   }
-  require(Agreement(world).differing_ranks(replica.parameter_hash()).empty(), world.rank(),
+  require(CollectiveErrors(world).differing_ranks(replica.parameter_hash()).empty(), world.rank(),
           "all ranks have the same parameters");
-  Whole whole;
+  FullState whole;
   if (world.rank() == 0) {
     for (auto* part : {&whole.parameters, &whole.moment1, &whole.moment2}) part->resize(arena);
   }
-  replica.collect(whole.tensors());
+  replica.gather_state(whole.tensors());
   return whole;
 }
 
-void shard(Job& job, const Workload& workload) {
+void test_sharded_state(Job& job, const Workload& workload) {
   const auto first = [&](int ranks) { return job.host_world().split(job.rank() < ranks ? 0 : 1); };
-  const auto same = [&](const Whole& a, const Whole& b, const std::string& what) {
+  const auto same = [&](const FullState& a, const FullState& b, const std::string& what) {
     require(job.rank() != 0 || (!a.parameters.empty() && a == b), 0, what.c_str());
   };
-  Whole middle, end;
+  FullState middle, end;
   for (const int ranks : {1, 2, 3, 8}) {
     const Communicator world = first(ranks);
     if (job.rank() >= ranks) continue;
@@ -123,8 +125,7 @@ void shard(Job& job, const Workload& workload) {
     }
     same(train(world, workload, {2, false}), end, "chunks: the bits of one rank" + on);
     same(train(world, workload, {2, true}), end, "chunks: the bits of one rank with shards" + on);
-    same(train(world, workload, {2, true, 2, 4}, middle), end,
-         "chunks: one rank's state is gone on from" + on);
+    same(train(world, workload, {2, true, 2, 4}, middle), end, "chunks: resumed from one rank's state" + on);
     same(train(world, workload, {0, true}), train(world, workload, {0, false}), "the bits of no shards" + on);
     same(train<bfloat16>(world, workload, {0, true}), train<bfloat16>(world, workload, {0, false}),
          "the bits of no shards in bfloat16" + on);
@@ -146,14 +147,14 @@ int main() {
   if (job.size() != 8) return 2;
   const Communicator three = job.host_world().split(job.rank() < 3 ? 0 : 1);
   if (job.rank() < 3) {
-    // Seven samples a step over three ranks; rank 2 has the last two, or of four chunks of two the last.
-    skip_one(job, three, *workload, 0, "samples 12 to 13");
-    skip_one(job, three, *workload, 2, "sample 13");
+    // Seven samples a step over three ranks: rank 2 has the last two, or the last of four chunks of two.
+    test_skipped_update(job, three, *workload, 0, "samples 12 to 13");
+    test_skipped_update(job, three, *workload, 2, "sample 13");
   }
-  shard(job, *workload);
-  require(told_apart > 0, job.rank(), "what was waited for is another time than the reduction's");
+  test_sharded_state(job, *workload);
+  require(overlapped_steps > 0, job.rank(), "the exposed time differs from the reduction's time");
   const auto differing =
-      Agreement(job.host_world()).differing_ranks(job.rank() == 2 || job.rank() == 5 ? 7 : 8);
+      CollectiveErrors(job.host_world()).differing_ranks(job.rank() == 2 || job.rank() == 5 ? 7 : 8);
   require(differing == std::vector<int>{2, 5}, job.rank(), "ranks that differ from rank 0 are named");
   job.leave();
   return failures == 0 ? 0 : 1;

@@ -15,7 +15,7 @@
 #include "temporary_folder.hpp"
 #include "training/collective_errors.hpp"
 
-/// The whole loop as a job of one rank, on a few thousand bytes of text.
+/// The whole training loop as a job of one rank, on a few thousand bytes of text.
 namespace small_run_of_one {
 
 using namespace muster;
@@ -48,12 +48,12 @@ inline int train_alone(const Options& options) {
   return code;
 }
 
-inline std::filesystem::path checkpoint_of(const Options& options, std::int64_t step) {
-  return CheckpointFolder(std::filesystem::path(options.output) / "checkpoints", 1).path_of(step);
+inline std::filesystem::path checkpoint_folder(const Options& options, std::int64_t step) {
+  return CheckpointFolder(std::filesystem::path(options.output) / "checkpoints", 1).checkpoint_path(step);
 }
 
-/// Both files of a checkpoint.
-inline std::string bytes_of(const std::filesystem::path& checkpoint) {
+/// The bytes of both files of a checkpoint.
+inline std::string read_checkpoint_bytes(const std::filesystem::path& checkpoint) {
   return read_file(checkpoint / "tensors.safetensors") + read_file(checkpoint / "state.json");
 }
 
@@ -62,8 +62,8 @@ inline nlohmann::json last_line(const std::filesystem::path& path) {
   return nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));
 }
 
-/// Sends this process the signal when options.status says that it trains, or after a minute.
-inline std::thread signal_once_it_trains(const Options& options, int signal) {
+/// Sends this process the signal when the file options.status has the state "running", or after a minute.
+inline std::thread signal_during_training(const Options& options, int signal) {
   return std::thread([status = options.status, signal] {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     const auto trains = [&] {
@@ -75,11 +75,11 @@ inline std::thread signal_once_it_trains(const Options& options, int signal) {
   });
 }
 
-/// What it ends with, whether it is thrown or returned.
-inline int code_of(const Options& options) {
+/// The exit code of the run, whether train() returns it or throws.
+inline int run_exit_code(const Options& options) {
   try {
     return train_alone(options);
-  } catch (const EndedTogether& ended) {
+  } catch (const CollectiveAbort& ended) {
     return ended.exit_code();
   }
 }

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-/// A fresh folder that is removed with all its content.
+/// A new folder that is removed with its content by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

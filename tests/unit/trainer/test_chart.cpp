@@ -16,7 +16,7 @@ using namespace muster;
 TEST_CASE("a chart is well-formed and within its frame", "[chart]") {
   Chart chart{"A <title> & \"more\"", "sub\ntitle", "step", "loss", {{"training", {}}}};
   std::vector<Point>& training = chart.series[0].points;
-  SECTION("nothing yet") {}
+  SECTION("no points yet") {}
   SECTION("no series") { chart.series.clear(); }
   SECTION("one point") { training = {{1, 5.5}}; }
   SECTION("equal values") { training = {{1, 2.0}, {2, 2.0}}; }
@@ -34,7 +34,7 @@ TEST_CASE("a chart is well-formed and within its frame", "[chart]") {
     for (int i = 500; i <= 5000; i += 500) validation.points.push_back({i, 5.2 / std::sqrt(i)});
     chart.series.push_back(validation);
   }
-  SECTION("points that are no numbers") {
+  SECTION("points that are not finite") {
     const double nan = std::numeric_limits<double>::quiet_NaN(),
                  infinity = std::numeric_limits<double>::infinity();
     training = {{1, 5}, {2, nan}, {3, infinity}, {4, 4}};
@@ -53,7 +53,7 @@ TEST_CASE("a chart is well-formed and within its frame", "[chart]") {
   }
 }
 
-TEST_CASE("a chart's axis begins at zero where it should, and larger numbers stand higher", "[chart]") {
+TEST_CASE("a chart's axis begins at zero when requested, and larger values are higher", "[chart]") {
   Chart chart{"title", "", "step", "per cent", {{"exposed", {{0, 0.01}, {5, 0.02}, {10, 0.02}}}}};
   chart.series[0].style = Series::Style::dashed;
   chart.from_zero = true;
@@ -67,20 +67,20 @@ TEST_CASE("a chart's axis begins at zero where it should, and larger numbers sta
           6);
   CHECK(x[1] - x[0] == Approx(x[2] - x[1]).margin(0.2));
   CHECK(y[1] == y[2]);
-  const auto height_of = [&](const std::string& label, double& at) {
+  const auto mark_height = [&](const std::string& label, double& at) {
     const std::size_t text = svg.find("text-anchor=\"end\">" + label + "<");
     REQUIRE(text != std::string::npos);
     REQUIRE(std::sscanf(svg.c_str() + svg.rfind("y=\"", text), "y=\"%lf", &at) == 1);
-    at -= 4;  // of the text's line
+    at -= 4;  // baseline of the text
   };
-  height_of("0", zero);
-  height_of("1", low);
+  mark_height("0", zero);
+  mark_height("1", low);
   CHECK(y[0] == Approx(low).margin(0.2));
   CHECK(zero - y[1] == Approx(2 * (zero - y[0])).margin(0.4));
   CHECK(zero > y[0]);
 }
 
-TEST_CASE("of many points a chart draws means", "[chart]") {
+TEST_CASE("a chart of many points draws means", "[chart]") {
   Chart chart{"title", "", "step", "loss", {{"training", {}}}};
   for (int i = 0; i < 4000; ++i) chart.series[0].points.push_back({i, i % 2 == 0 ? 1.0 : 3.0});
   chart.series.push_back({"mean", {{0, 2.0}, {4000, 2.0}}, Series::Style::dashed, 2});
@@ -92,7 +92,7 @@ TEST_CASE("of many points a chart draws means", "[chart]") {
   CHECK(training == Approx(mean).margin(0.2));
 }
 
-TEST_CASE("a run of one step, and steps without an update, are seen in a chart", "[chart]") {
+TEST_CASE("a run of one step, and skipped steps, are visible in a chart", "[chart]") {
   Chart chart{"one", "", "step", "loss", {{"training", {{1, 5.5}}}}};
   const std::string one = draw_chart(chart);
   CHECK(one.find("<circle class=\"mark1\"") != std::string::npos);
@@ -108,7 +108,7 @@ TEST_CASE("a run of one step, and steps without an update, are seen in a chart",
   CHECK(with_skipped.find(">0.5<") == std::string::npos);  // the events have no height
 }
 
-TEST_CASE("large numbers at an axis are short, and the axis ends at the last step", "[chart]") {
+TEST_CASE("large axis numbers are abbreviated, and the axis ends at the last step", "[chart]") {
   Chart chart{"speed", "", "step", "tokens/s", {{"tokens/s", {}}}};
   chart.from_zero = true;
   for (int i = 1; i <= 1000; ++i) chart.series[0].points.push_back({i, 600'000.0});
@@ -118,7 +118,7 @@ TEST_CASE("large numbers at an axis are short, and the axis ends at the last ste
   CHECK(svg.find(">1000<") != std::string::npos);
 }
 
-TEST_CASE("one high point among many is smoothed to a peak and not to a step", "[chart]") {
+TEST_CASE("smoothing turns one high point among many into a peak and not a step", "[chart]") {
   Chart chart{"spike", "", "step", "loss", {{"training", {}}}};
   for (int i = 1; i <= 400; ++i) chart.series[0].points.push_back({i, i == 200 ? 9.0 : 1.0});
   const std::string svg = draw_chart(chart);

@@ -19,7 +19,7 @@ using namespace muster;
 
 namespace {
 
-/// Reads into new arenas. Empty when it is whole; else why not, in one line.
+/// Reads a checkpoint into new arenas. Empty when it is good; otherwise the reason in one line.
 std::string damage(const std::filesystem::path& path) {
   CheckpointArenas arenas;
   try {
@@ -33,7 +33,7 @@ std::string damage(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint comes back as it was", "[checkpoint]") {
+TEST_CASE("a checkpoint is read as it was written", "[checkpoint]") {
   const TemporaryFolder folder;
   const auto path = folder / "step-1";
   CheckpointArenas written, read;
@@ -57,7 +57,7 @@ TEST_CASE("a checkpoint comes back as it was", "[checkpoint]") {
   CHECK(nlohmann::json::parse(read_file(path / "state.json")).at("samples") == 12 * 123);
 }
 
-TEST_CASE("a checkpoint that cannot be written leaves the earlier one good", "[checkpoint]") {
+TEST_CASE("when a checkpoint cannot be written, the earlier one stays good", "[checkpoint]") {
   const TemporaryFolder folder;
   const auto path = folder / "step-1";
   CheckpointArenas arenas;
@@ -68,7 +68,7 @@ TEST_CASE("a checkpoint that cannot be written leaves the earlier one good", "[c
     CHECK_THROWS_AS(write_checkpoint(missing, state_at(1), arenas.table, arenas.tensors()), Error);
   }
   SECTION("the disk is full") {
-    // A stand-in: the process may write no file beyond so many bytes.
+    // Simulated: a limit on the size of the files that the process may write.
     struct rlimit before {};
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
     struct rlimit small = before;
@@ -82,7 +82,8 @@ TEST_CASE("a checkpoint that cannot be written leaves the earlier one good", "[c
   CHECK_FALSE(std::filesystem::exists(folder / "step-1.partial"));
 }
 
-TEST_CASE("a checkpoint replaces a damaged one of its step, and what a killed process left", "[checkpoint]") {
+TEST_CASE("a checkpoint replaces a damaged one of its step, and the leftovers of a killed process",
+          "[checkpoint]") {
   const TemporaryFolder folder;
   const auto path = folder / "step-1";
   for (const char* name : {"step-1", "step-1.partial", "step-1.removed"}) {
@@ -131,7 +132,7 @@ TEST_CASE("damaged and foreign checkpoints are refused", "[checkpoint]") {
       CHECK(damage(path).find("hash") != std::string::npos);
     }
   }
-  SECTION("something behind the end") {
+  SECTION("bytes after the end") {
     write_file(tensors, good_tensors + "x");
     CHECK_FALSE(damage(path).empty());
   }
@@ -142,7 +143,7 @@ TEST_CASE("damaged and foreign checkpoints are refused", "[checkpoint]") {
                                std::filesystem::copy_options::overwrite_existing);
     CHECK(damage(path).find("hash") != std::string::npos);
   }
-  SECTION("a state that is missing, a folder, or without end") {
+  SECTION("a state that is missing, a folder, or too long") {
     std::filesystem::remove(state);
     CHECK(damage(path).find("state.json") != std::string::npos);
     std::filesystem::create_directory(state);
@@ -158,7 +159,7 @@ TEST_CASE("damaged and foreign checkpoints are refused", "[checkpoint]") {
   }
 }
 
-TEST_CASE("a state from before --dtype is one of fp32", "[checkpoint]") {
+TEST_CASE("a state without dtype, from an older version, means fp32", "[checkpoint]") {
   muster::TrainingState state = state_at(7);
   state.dtype = "bf16";
   const std::string now = muster::write_state({state, 5});

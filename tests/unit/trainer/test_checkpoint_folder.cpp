@@ -25,7 +25,7 @@ struct KeptCheckpoints {
     arenas.fill(static_cast<std::uint64_t>(step));
     return folder.save(state_at(step), arenas.table, arenas.tensors());
   }
-  /// The step that is found, or -1.
+  /// The step of the newest good checkpoint, or -1.
   std::int64_t newest(CheckpointFolder& folder) {
     skipped.clear();
     const auto found = folder.read_newest(
@@ -43,7 +43,7 @@ using Steps = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("the newest so many checkpoints stay", "[checkpoint_folder]") {
+TEST_CASE("the newest checkpoints are kept, as many as requested", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto three = kept.open(3);
   CHECK(three.steps().empty());
@@ -57,20 +57,20 @@ TEST_CASE("the newest so many checkpoints stay", "[checkpoint_folder]") {
   CHECK(kept.skipped.empty());
 }
 
-TEST_CASE("of damaged checkpoints each is told of and the one before is taken", "[checkpoint_folder]") {
+TEST_CASE("each damaged checkpoint is reported, and the newest good one is used", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto before = kept.open(4);
   for (const std::int64_t step : {10, 20, 30, 40}) kept.save(before, step);
-  std::filesystem::remove(before.path_of(40) / "state.json");
-  std::filesystem::resize_file(before.path_of(30) / "tensors.safetensors", 1000);
+  std::filesystem::remove(before.checkpoint_path(40) / "state.json");
+  std::filesystem::resize_file(before.checkpoint_path(30) / "tensors.safetensors", 1000);
   auto folder = kept.open(2);
   CHECK(kept.newest(folder) == 20);
   REQUIRE(kept.skipped.size() == 2);
-  CHECK(kept.skipped[0].find(folder.path_of(40).string()) != std::string::npos);
+  CHECK(kept.skipped[0].find(folder.checkpoint_path(40).string()) != std::string::npos);
   CHECK(kept.skipped[0].find("state.json") != std::string::npos);
-  CHECK(kept.skipped[1].find(folder.path_of(30).string()) != std::string::npos);
+  CHECK(kept.skipped[1].find(folder.checkpoint_path(30).string()) != std::string::npos);
 
-  // Damaged ones do not count among those that stay, and go when they are overtaken.
+  // Damaged checkpoints do not count as kept ones, and are removed once newer good ones exist.
   kept.save(folder, 25);
   CHECK(folder.steps() == Steps{40, 30, 25, 20});
   kept.save(folder, 30);
@@ -80,28 +80,28 @@ TEST_CASE("of damaged checkpoints each is told of and the one before is taken", 
   kept.save(folder, 50);
   CHECK(folder.steps() == Steps{50, 45});
 
-  for (const std::int64_t step : folder.steps()) write_file(folder.path_of(step) / "state.json", "");
+  for (const std::int64_t step : folder.steps()) write_file(folder.checkpoint_path(step) / "state.json", "");
   auto all_damaged = kept.open(2);
   CHECK_THROWS_AS(kept.newest(all_damaged), Error);
   CHECK(kept.skipped.size() == 2);
 }
 
-TEST_CASE("a checkpoint of which a bit has changed is told of too, and the one before is taken",
+TEST_CASE("a checkpoint with one changed bit is reported, and the one before is used",
           "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(3);
   for (const std::int64_t step : {10, 20}) kept.save(folder, step);
-  const auto tensors = folder.path_of(20) / "tensors.safetensors";
+  const auto tensors = folder.checkpoint_path(20) / "tensors.safetensors";
   std::string bytes = read_file(tensors);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_file(tensors, bytes);
   CHECK(kept.newest(folder) == 10);
   REQUIRE(kept.skipped.size() == 1);
-  CHECK(kept.skipped[0].find(folder.path_of(20).string()) != std::string::npos);
+  CHECK(kept.skipped[0].find(folder.checkpoint_path(20).string()) != std::string::npos);
   CHECK(kept.skipped[0].find("hash") != std::string::npos);
 }
 
-TEST_CASE("one that was being written, and other files, are no checkpoints", "[checkpoint_folder]") {
+TEST_CASE("partly written checkpoints and other files are ignored", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(2);
   const auto good = kept.save(folder, 10);
@@ -115,7 +115,7 @@ TEST_CASE("one that was being written, and other files, are no checkpoints", "[c
   CHECK(std::filesystem::exists(good.parent_path() / "other"));
 }
 
-TEST_CASE("a refused state ends the search, with nothing read", "[checkpoint_folder]") {
+TEST_CASE("a refused state ends the search before tensors are read", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(2);
   kept.save(folder, 10);
@@ -130,7 +130,7 @@ TEST_CASE("a refused state ends the search, with nothing read", "[checkpoint_fol
   CHECK(kept.arenas == before);
 }
 
-TEST_CASE("starting anew sets earlier checkpoints aside", "[checkpoint_folder]") {
+TEST_CASE("starting anew moves earlier checkpoints aside", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(2);
   CHECK_FALSE(folder.set_aside());
@@ -144,7 +144,7 @@ TEST_CASE("starting anew sets earlier checkpoints aside", "[checkpoint_folder]")
   }
 }
 
-TEST_CASE("while updates are skipped no checkpoint is removed", "[checkpoint_folder]") {
+TEST_CASE("while updates are skipped, no checkpoint is removed", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(1);
   kept.save(folder, 10);
@@ -154,41 +154,40 @@ TEST_CASE("while updates are skipped no checkpoint is removed", "[checkpoint_fol
   CHECK(folder.steps() == Steps{12, 10});
 }
 
-TEST_CASE("a checkpoint that is written beside training holds what there was when it began",
-          "[checkpoint_folder]") {
+TEST_CASE("a checkpoint that is written during training has the state of its start", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(2);
   CheckpointWriter writer(folder, kept.arenas.table);
-  CHECK_FALSE(writer.finished());
+  CHECK_FALSE(writer.poll());
   CHECK_FALSE(writer.wait());
   for (const std::int64_t step : {10, 20}) {
     kept.arenas.fill(static_cast<std::uint64_t>(step));
-    kept.arenas.copy_to(writer.room());
+    kept.arenas.copy_to(writer.copy_buffers());
     writer.start(state_at(step));
     kept.arenas.fill(99);
     const auto written = writer.wait();
     REQUIRE(written);
-    CHECK(written->path == folder.path_of(step));
+    CHECK(written->path == folder.checkpoint_path(step));
     CHECK(written->state == state_at(step));
-    CHECK_FALSE(writer.finished());
+    CHECK_FALSE(writer.poll());
     CHECK(kept.newest(folder) == step);
   }
-  // What keeps it from being written is told by whoever asks next, once.
+  // A write error is thrown once, by the next poll() or wait().
   std::filesystem::remove_all(kept.temporary / "run");
   write_file(kept.temporary / "run", "");
-  kept.arenas.copy_to(writer.room());
+  kept.arenas.copy_to(writer.copy_buffers());
   writer.start(state_at(30));
   CHECK_THROWS_AS(writer.wait(), Error);
   CHECK_FALSE(writer.wait());
 }
 
-TEST_CASE("a writer that ends writes to the end what it began", "[checkpoint_folder]") {
+TEST_CASE("a writer's destructor completes the checkpoint that was started", "[checkpoint_folder]") {
   KeptCheckpoints kept;
   auto folder = kept.open(2);
   kept.arenas.fill(10);
   {
     CheckpointWriter writer(folder, kept.arenas.table);
-    kept.arenas.copy_to(writer.room());
+    kept.arenas.copy_to(writer.copy_buffers());
     writer.start(state_at(10));
   }
   CHECK(kept.newest(folder) == 10);

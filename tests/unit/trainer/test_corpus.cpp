@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string text_of(const TokenSequence& tokens) {
+std::string read_text(const TokenSequence& tokens) {
   std::vector<Token> copy(tokens.size());
   tokens.copy(0, copy.size(), 256, copy.data());
   return {copy.begin(), copy.end()};
@@ -21,19 +21,19 @@ std::string text_of(const TokenSequence& tokens) {
 
 }  // namespace
 
-TEST_CASE("a file is cut into training and held-out text", "[corpus]") {
+TEST_CASE("a file is split into training and held-out text", "[corpus]") {
   const TemporaryFolder folder;
   write_file(folder / "a", "0123456789abcdefghij");
   const Corpus corpus = Corpus::read(folder / "a", 0.1);
-  CHECK(text_of(corpus.training()) == "0123456789abcdefgh");
+  CHECK(read_text(corpus.training()) == "0123456789abcdefgh");
   CHECK(corpus.held_out_size() == 2);
-  CHECK(text_of(corpus.held_out_with_lead()) == "hij");
+  CHECK(read_text(corpus.held_out_with_lead()) == "hij");
   const Corpus all = Corpus::read(folder / "a", 0);
   CHECK(all.training().size() == 20);
   CHECK(all.held_out_with_lead().empty());
 }
 
-TEST_CASE("a folder's real files are each read once, in order", "[corpus]") {
+TEST_CASE("each real file of a folder is read once, in order", "[corpus]") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "sub");
   write_file(folder / "b", "BBBB");
@@ -43,7 +43,7 @@ TEST_CASE("a folder's real files are each read once, in order", "[corpus]") {
   fs::create_symlink(folder.path(), folder / "sub/loop");
   fs::create_symlink("nowhere", folder / "broken");
   const Corpus corpus = Corpus::read(folder.path(), 0);
-  CHECK(text_of(corpus.training()) == "AAAABBBBCCCC");
+  CHECK(read_text(corpus.training()) == "AAAABBBBCCCC");
   CHECK(corpus.file_count() == 3);
   fs::create_directory_symlink(folder.path(), folder / "link");
   CHECK(Corpus::read(folder / "link", 0).hash() == corpus.hash());
@@ -51,19 +51,21 @@ TEST_CASE("a folder's real files are each read once, in order", "[corpus]") {
   CHECK(Corpus::read(folder.path(), 0).hash() != corpus.hash());
 }
 
-TEST_CASE("unusable data gets one line that names it", "[corpus]") {
+TEST_CASE("unusable data is refused in one line that names it", "[corpus]") {
   const TemporaryFolder folder;
   write_file(folder / "empty", "");
   write_file(folder / "tiny", "abc");
   fs::create_directory(folder / "nothing");
-  const auto message = [&](const fs::path& path) { return refusal_of([&] { Corpus::read(path, 0.1); }); };
+  const auto message = [&](const fs::path& path) {
+    return usage_error_text([&] { Corpus::read(path, 0.1); });
+  };
   for (const std::string name : {"missing", "empty", "tiny", "nothing"}) {
     const std::string text = message(folder / name);
     CAPTURE(name, text);
     CHECK(text.find((folder / name).string()) != std::string::npos);
   }
   CHECK(message("/dev/null").find("neither") != std::string::npos);
-  CHECK(message(folder / "missing").find("muster-train make-data writes some") != std::string::npos);
+  CHECK(message(folder / "missing").find("muster-train make-data generates some") != std::string::npos);
   write_file(folder / "tiny", "a");
   CHECK(message(folder / "tiny").find("it has only 1 byte, too few") != std::string::npos);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksum's vectors, and the frames and wire format read by code that shares nothing with the writer.
+// Test vectors of the checksum. Frames and wire format are read by code that shares nothing with the writer.
 #include "report/event_file.hpp"
 
 #include <cstring>
@@ -21,7 +21,7 @@ std::uint64_t integer(const std::string& bytes, std::size_t at, int size) {
   return value;
 }
 
-/// One bit after the other, as the polynomial says.
+/// Bit by bit, as the polynomial defines it.
 std::uint32_t slow_masked_crc(const std::string& bytes) {
   std::uint32_t crc = 0xffffffff;
   for (const char c : bytes) {
@@ -84,7 +84,7 @@ std::multimap<int, std::string> fields(const std::string& message) {
   return out;
 }
 
-float float_of(const std::string& bytes) {
+float to_float(const std::string& bytes) {
   float value = 0;
   REQUIRE(bytes.size() == 4);
   std::memcpy(&value, bytes.data(), 4);
@@ -143,7 +143,7 @@ TEST_CASE("event files are framed and encoded as TensorBoard reads them", "[even
     for (const auto& [number, value] : summary) {
       CHECK(number == 1);
       const auto parts = fields(value);
-      scalars.back()[parts.find(1)->second] = float_of(parts.find(2)->second);
+      scalars.back()[parts.find(1)->second] = to_float(parts.find(2)->second);
     }
   }
   CHECK(scalars[0] == std::map<std::string, float>{{"loss/training", 1.5f},
@@ -157,6 +157,6 @@ TEST_CASE("event files are framed and encoded as TensorBoard reads them", "[even
         std::map<std::string, float>{{"loss/validation", 1.25f}, {"accuracy/validation", 0.5f}});
 }
 
-TEST_CASE("an event file that cannot be written is an error", "[events]") {
+TEST_CASE("when an event file cannot be written, an error is thrown", "[events]") {
   CHECK_THROWS_AS(EventFile("/proc/muster", 0), Error);
 }

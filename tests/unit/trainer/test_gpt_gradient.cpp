@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every tensor's gradient against central differences in double.
+// Compares every tensor's gradient with central differences in double.
 #include <cmath>
 #include <set>
 
@@ -19,7 +19,7 @@ void check_gradients(const GptConfig& config, int batch, int length) {
   initialize_boldly(model.tensors(), 3);
   const auto count = static_cast<std::size_t>(batch * length);
   auto tokens = test_text(count, 1), targets = test_text(count, 2);
-  // The last ones of a large vocabulary.
+  // The last tokens of a large vocabulary.
   for (auto* text : {&tokens, &targets}) {
     for (auto& token : *text) token = static_cast<Token>(token + (config.vocabulary - 256));
   }
@@ -29,7 +29,7 @@ void check_gradients(const GptConfig& config, int batch, int length) {
   check_gradients_by_differences(
       model.tensors(), scale, [&] { return model.loss(tokens.data(), targets.data(), batch, length); }, {},
       [&](const muster::models::Tensor& tensor, std::size_t sample, std::size_t random) {
-        // Rows that occur, beside random ones.
+        // Rows of tokens that occur, in addition to random ones.
         if (tensor.name == "token_embedding" && sample % 2 == 0) return tokens[sample] * width + sample;
         if (tensor.name == "position_embedding") return random % (static_cast<std::size_t>(length) * width);
         return random;
@@ -52,7 +52,8 @@ TEST_CASE("gradients of positions beyond a shorter sequence are zero", "[gradien
   initialize_boldly(model.tensors(), 3);
   const auto text = test_text(40);
   model.loss_and_gradients(text.data(), text.data() + 1, 2, 12, 1.0);
-  model.loss_and_gradients(text.data(), text.data() + 1, 2, 5, 1.0);  // nothing may be left of the longer one
+  model.loss_and_gradients(text.data(), text.data() + 1, 2, 5,
+                           1.0);  // nothing of the longer sequence may remain
   const auto& positions = model.tensors().table().tensors[1];
   REQUIRE(positions.name == "position_embedding");
   for (std::size_t j = 0; j < positions.count; ++j) {
@@ -61,7 +62,7 @@ TEST_CASE("gradients of positions beyond a shorter sequence are zero", "[gradien
   }
 }
 
-TEST_CASE("GPT-2's initial weights, which of them decay, and its need of FLOPs", "[model]") {
+TEST_CASE("GPT-2's initial weights, weight decay and FLOPs", "[model]") {
   const GptConfig config{2, 2, 48, 40};
   auto compute = test_compute<double>();
   Gpt<double> model(config, 1, compute);
@@ -83,13 +84,13 @@ TEST_CASE("GPT-2's initial weights, which of them decay, and its need of FLOPs",
       CHECK(sum == (tensor.name.ends_with("gain") ? count : 0));
       continue;
     }
-    // What is added to the residual stream begins smaller, by the root of how often that is.
+    // Projections into the residual stream start smaller, by the root of their number.
     const bool adds = tensor.name.ends_with("output.weight") || tensor.name.ends_with("project.weight");
     CHECK(std::sqrt(squares / count) == Approx(adds ? 0.01 : 0.02).epsilon(0.1));
     CHECK(std::abs(sum / count) < 0.003);
     CHECK(first.insert(model.tensors().parameter(i)[0] / tensor.initial_spread).second);
   }
-  // Forward 2 a weight of a matrix, and 2 each for scores and values over the whole context; backward twice
+  // Forward: 2 per matrix weight, and 2 each for scores and values over the whole context; backward twice
   // that (PaLM, arXiv 2204.02311, appendix B).
   const double weights = 2 * 12 * 48 * 48 + 256 * 48, attention = 2 * (2 * 48 * 40 + 2 * 48 * 40);
   CHECK(muster::models::gpt_flops_per_token(config) == 3 * (2 * weights + attention));

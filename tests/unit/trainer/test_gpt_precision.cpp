@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The paths in float and bfloat16 (oneDNN where it was found, each instruction set, several threads) against
-// double.
+// Compares the paths in float and bfloat16 (oneDNN if it was found, each instruction set, several threads)
+// with double.
 #include "catch.hpp"
 #include "model_fixture.hpp"
 #include "relative_distance.hpp"
@@ -19,7 +19,7 @@ struct Result {
   std::vector<double> gradients;
 };
 
-/// `rounded`: all parameters are numbers that bfloat16 has.
+/// `rounded`: all parameters are exactly representable in bfloat16.
 template <typename Real>
 Result run(muster::compute::Compute<Real>& compute, bool rounded = false) {
   Gpt<Real> model(config, batch, compute);
@@ -50,7 +50,7 @@ TEST_CASE("float agrees with double, tensor by tensor", "[precision]") {
     CHECK(result.loss == Approx(exact.loss).epsilon(1e-5));
     for (const auto& tensor : table.tensors) {
       CAPTURE(tensor.name);
-      // Relative L2; float's 24 bits leave about 1e-6 after the sums of this model.
+      // Relative L2 distance; float's 24 bits give about 1e-6 after the sums of this model.
       CHECK(relative_distance(&result.gradients[tensor.offset], &exact.gradients[tensor.offset],
                               tensor.count) < 3e-5);
     }
@@ -58,7 +58,7 @@ TEST_CASE("float agrees with double, tensor by tensor", "[precision]") {
   SECTION("oneDNN") { check({1, true, nullptr}); }
   SECTION("two threads") { check({2, true, nullptr}); }
   for (const char* set : {"baseline", "avx2", "avx512"}) {
-    const auto* kernels = muster::compute::cpu::kernels_named<float>(set);
+    const auto* kernels = muster::compute::cpu::find_kernels<float>(set);
     if (kernels) DYNAMIC_SECTION("own matrix product, " << set) {
         check({2, false, kernels});
       }
@@ -74,10 +74,10 @@ TEST_CASE("bfloat16 agrees with double as far as its activations' rounding lets 
     CpuCompute<muster::bfloat16> compute(options);
     const Result result = run(compute, true);
     CAPTURE(compute.describe());
-    // With the parameters exact, what is left is the rounding of activations and of their gradients, each
-    // by at most 2^-8 of its size. A gradient has at most 9 of them a layer forward, 8 backward and 4 outside
-    // behind it. Were they independent and each as large as it can be, they would add up to sqrt(38) 2^-8 =
-    // 2.4%; LayerNorm and softmax may make it somewhat more.
+    // With exact parameters, the error is the rounding of activations and of their gradients, each by at most
+    // 2^-8 of its size. A gradient depends on at most 9 of these roundings per layer forward, 8 backward and
+    // 4 outside the layers. If they were independent and each as large as possible, they would add up to
+    // sqrt(38) 2^-8 = 2.4%; LayerNorm and softmax may increase it somewhat.
     CHECK(result.loss == Approx(exact.loss).epsilon(0.01));
     double largest = 0;
     for (const auto& tensor : table.tensors) {
@@ -87,12 +87,12 @@ TEST_CASE("bfloat16 agrees with double as far as its activations' rounding lets 
       CHECK(distance < 0.03);
       largest = std::max(largest, distance);
     }
-    CHECK(largest > 1e-3);  // else it is not bfloat16
+    CHECK(largest > 1e-3);  // otherwise it did not compute in bfloat16
   };
   SECTION("oneDNN") { check({1, true, nullptr}); }
   SECTION("two threads") { check({2, true, nullptr}); }
   for (const char* set : {"baseline", "avx2", "avx512"}) {
-    const auto* kernels = muster::compute::cpu::kernels_named<muster::bfloat16>(set);
+    const auto* kernels = muster::compute::cpu::find_kernels<muster::bfloat16>(set);
     if (kernels) DYNAMIC_SECTION("own matrix product, " << set) {
         check({2, false, kernels});
       }

@@ -17,16 +17,16 @@ const std::string two_images("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02\x01\x02
                              24);
 const std::string two_labels("\0\0\x08\x01\0\0\0\x02\x09\0", 10);
 
-/// What is said of these two files, or nothing.
+/// The error text for these two files, or empty.
 std::string idx_refusal(const TemporaryFolder& folder, const std::string& images, const std::string& labels) {
   write_file(folder / "images", images);
   write_file(folder / "labels", labels);
-  return refusal_of([&] { LabelledImages::read(folder / "images", folder / "labels", 2, 10); });
+  return usage_error_text([&] { LabelledImages::read(folder / "images", folder / "labels", 2, 10); });
 }
 
 }  // namespace
 
-TEST_CASE("IDX files are read as MNIST's are laid out, and written the same", "[idx]") {
+TEST_CASE("IDX files are read in MNIST's layout, and written in the same", "[idx]") {
   const TemporaryFolder folder;
   REQUIRE(idx_refusal(folder, two_images, two_labels).empty());
   const auto images = LabelledImages::read(folder / "images", folder / "labels", 2, 10);
@@ -42,41 +42,42 @@ TEST_CASE("IDX files are read as MNIST's are laid out, and written the same", "[
   CHECK(read_file(folder / "written") == two_images);
 }
 
-TEST_CASE("files that are no IDX are refused with the place and what stands there", "[idx]") {
+TEST_CASE("files that are not IDX are refused with the position and the value found there", "[idx]") {
   const TemporaryFolder folder;
   const auto with = [](std::string bytes, std::size_t at, char value) {
     bytes[at] = value;
     return bytes;
   };
-  const auto said = [&](const std::string& images, const std::string& labels, const std::string& what) {
+  const auto check_error = [&](const std::string& images, const std::string& labels,
+                               const std::string& what) {
     const std::string text = idx_refusal(folder, images, labels);
     CAPTURE(text, what);
     CHECK(text.find(folder.path().string()) != std::string::npos);
     CHECK(text.find(what) != std::string::npos);
   };
-  said("", two_labels, "0 bytes, fewer than the 16");
-  said(two_images.substr(0, 15), two_labels, "15 bytes");
-  said(two_labels + two_images, two_labels, "0x00000801 and not 0x00000803");
-  said(with(two_images, 2, '\x0d'), two_labels, "0x00000d03");
-  said("\x1f\x8b\x08" + two_images, two_labels, "gunzip");
-  said(with(two_images, 7, 3), two_labels, "3 x 2 x 2, but 8 bytes");
-  said(two_images + "x", two_labels, "2 x 2 x 2, but 9 bytes");
-  said(with(with(two_images, 8, '\xff'), 12, '\xff'), two_labels, "4278190082 x 4278190082, but 8");
-  said(with(with(two_images, 7, 1), 15, 4), two_labels, "images of 2 x 4 pixels");
-  said(with(two_images, 7, 0).substr(0, 16), with(two_labels, 7, 0).substr(0, 8), "no image");
-  said(two_images, with(two_labels, 7, 1).substr(0, 9), "1 labels for the 2 images");
-  said(two_images, with(two_labels, 9, 10), "label 10 at position 1");
+  check_error("", two_labels, "0 bytes, fewer than the 16");
+  check_error(two_images.substr(0, 15), two_labels, "15 bytes");
+  check_error(two_labels + two_images, two_labels, "0x00000801 and not 0x00000803");
+  check_error(with(two_images, 2, '\x0d'), two_labels, "0x00000d03");
+  check_error("\x1f\x8b\x08" + two_images, two_labels, "gunzip");
+  check_error(with(two_images, 7, 3), two_labels, "3 x 2 x 2, but 8 bytes");
+  check_error(two_images + "x", two_labels, "2 x 2 x 2, but 9 bytes");
+  check_error(with(with(two_images, 8, '\xff'), 12, '\xff'), two_labels, "4278190082 x 4278190082, but 8");
+  check_error(with(with(two_images, 7, 1), 15, 4), two_labels, "images of 2 x 4 pixels");
+  check_error(with(two_images, 7, 0).substr(0, 16), with(two_labels, 7, 0).substr(0, 8), "no image");
+  check_error(two_images, with(two_labels, 7, 1).substr(0, 9), "1 labels for the 2 images");
+  check_error(two_images, with(two_labels, 9, 10), "label 10 at position 1");
 }
 
-TEST_CASE("a folder without MNIST's four files says which is missing", "[idx]") {
+TEST_CASE("when one of MNIST's four files is missing, the error names it", "[idx]") {
   const TemporaryFolder folder;
-  const auto said = [&] { return refusal_of([&] { ImageSet::read(folder.path(), 2, 10); }); };
-  CHECK(said().find("train-images-idx3-ubyte") != std::string::npos);
-  CHECK(said().find("make-data digits") != std::string::npos);
+  const auto error_text = [&] { return usage_error_text([&] { ImageSet::read(folder.path(), 2, 10); }); };
+  CHECK(error_text().find("train-images-idx3-ubyte") != std::string::npos);
+  CHECK(error_text().find("make-data digits") != std::string::npos);
   write_file(folder / "train-images-idx3-ubyte.gz", "");
-  CHECK(said().find("gunzip") != std::string::npos);
+  CHECK(error_text().find("gunzip") != std::string::npos);
   for (const char* name : ImageSet::names)
     write_file(folder / name,
                std::string(name).find("images") != std::string::npos ? two_images : two_labels);
-  CHECK(said().empty());
+  CHECK(error_text().empty());
 }

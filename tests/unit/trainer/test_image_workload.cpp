@@ -13,7 +13,7 @@ using namespace muster;
 
 namespace {
 
-/// Drawn digits as MNIST's files.
+/// Writes synthetic digits as MNIST's files.
 data::ImageSet drawn_images(const TemporaryFolder& folder, std::uint32_t training, std::uint32_t held_out) {
   for (const int set : {0, 1}) {
     std::vector<std::uint8_t> pixels, labels;
@@ -33,7 +33,7 @@ data::ImageSet drawn_images(const TemporaryFolder& folder, std::uint32_t trainin
 
 }  // namespace
 
-TEST_CASE("digits are drawn from a seed, all ten, each in its own way", "[digits]") {
+TEST_CASE("digits are drawn from a seed, all ten, in varying forms", "[digits]") {
   std::array<int, 10> often{};
   std::set<std::array<std::uint8_t, 784>> different;
   for (std::uint64_t image = 0; image < 250; ++image) {
@@ -41,7 +41,7 @@ TEST_CASE("digits are drawn from a seed, all ten, each in its own way", "[digits
     CHECK(digit.pixels == again.pixels);
     ++often.at(digit.label);
     different.insert(digit.pixels);
-    // Ink on a ground: neither empty nor full, and the border is mostly ground.
+    // Neither empty nor full, and the border is mostly background.
     int dark = 0;
     for (const auto pixel : digit.pixels) dark += pixel > 80;
     CHECK(dark > 10);
@@ -53,7 +53,7 @@ TEST_CASE("digits are drawn from a seed, all ten, each in its own way", "[digits
   CHECK(data::draw_digit(1, 2, 0).pixels != data::draw_digit(1, 1, 0).pixels);
 }
 
-TEST_CASE("each image comes exactly once an epoch, over any number of ranks", "[images]") {
+TEST_CASE("each image occurs exactly once per epoch, over any number of ranks", "[images]") {
   const TemporaryFolder folder;
   const ImageWorkload workload(drawn_images(folder, 101, 7), 5);
   REQUIRE(workload.samples_per_epoch() == 101);
@@ -65,7 +65,7 @@ TEST_CASE("each image comes exactly once an epoch, over any number of ranks", "[
       for (int rank = 0; rank < ranks; ++rank) {
         const Share share = share_of(batch, rank, ranks);
         for (std::uint64_t i = share.begin; i < share.end; ++i)
-          taken.push_back(workload.image_of(step * batch + i));
+          taken.push_back(workload.image_index(step * batch + i));
       }
     }
     for (const std::size_t epoch : {0, 1}) {
@@ -85,15 +85,15 @@ TEST_CASE("validation counts every held-out image once over unequal shares", "[i
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 2, 0);
   model->tensors().initialize(1);
-  const Validation whole = model->validation_share(0, 1, false);
+  const Validation whole = model->validate_share(0, 1, false);
   CHECK(whole.accuracy.weight == 77);
   CHECK(whole.accuracy.sum == std::floor(whole.accuracy.sum));
-  const double in_groups = model->validation_share(0, 1, true).loss.sum;
+  const double in_groups = model->validate_share(0, 1, true).loss.sum;
   for (const auto& [ranks, fixed] : {std::pair{2, false}, std::pair{3, false}, std::pair{80, false},
                                      std::pair{2, true}, std::pair{3, true}, std::pair{80, true}}) {
     Validation sum;
     for (int rank = 0; rank < ranks; ++rank) {
-      const Validation share = model->validation_share(rank, ranks, fixed);
+      const Validation share = model->validate_share(rank, ranks, fixed);
       sum.loss.sum += share.loss.sum;
       sum.loss.weight += share.loss.weight;
       sum.accuracy.sum += share.accuracy.sum;
@@ -107,32 +107,31 @@ TEST_CASE("validation counts every held-out image once over unequal shares", "[i
   }
 }
 
-TEST_CASE("dropout and images follow the sample's number, not who takes it nor with which others",
-          "[images]") {
+TEST_CASE("dropout and images depend on the sample's number, not on the rank or the batch", "[images]") {
   const TemporaryFolder folder;
   const ImageWorkload workload(drawn_images(folder, 20, 2), 5);
   auto compute = test_compute<float>();
   const auto several = workload.build(compute, 4, 0), one = workload.build(compute, 1, 0);
   several->tensors().initialize(1);
   one->tensors().initialize(1);
-  const auto loss_of = [&](muster::Model& model) {
+  const auto compute_loss = [&](muster::Model& model) {
     model.gradients(1.0f, [](std::size_t) {});
     return compute.loss();
   };
-  several->take(33, 4);
-  const double together = loss_of(*several);
+  several->load_samples(33, 4);
+  const double together = compute_loss(*several);
   double apart = 0;
   std::set<double> losses;
   for (std::uint64_t sample = 33; sample < 37; ++sample) {
-    one->take(sample, 1);
-    const double loss = loss_of(*one);
+    one->load_samples(sample, 1);
+    const double loss = compute_loss(*one);
     apart += loss;
     losses.insert(loss);
   }
   CHECK(together == Approx(apart).epsilon(1e-5));
   CHECK(losses.size() == 4);
-  one->take(33 + 20, 1);  // an epoch later: perhaps another image, surely another dropout
-  CHECK(losses.count(loss_of(*one)) == 0);
+  one->load_samples(33 + 20, 1);  // an epoch later: perhaps another image, certainly another dropout
+  CHECK(losses.count(compute_loss(*one)) == 0);
 }
 
 TEST_CASE("images are normalized as in Horovod's example, and nothing is dropped in validation", "[images]") {
@@ -142,8 +141,8 @@ TEST_CASE("images are normalized as in Horovod's example, and nothing is dropped
   auto compute = test_compute<float>();
   const auto model = workload.build(compute, 2, 0);
   model->tensors().initialize(1);
-  model->take(0, 2);  // its dropout is not the validation's
-  const Validation found = model->validation_share(0, 1, false);
+  model->load_samples(0, 2);  // its dropout must not affect the validation
+  const Validation found = model->validate_share(0, 1, false);
   models::MnistCnn<float> network(1, compute);
   network.tensors().initialize(1);
   std::vector<float> pixels;
@@ -153,8 +152,7 @@ TEST_CASE("images are normalized as in Horovod's example, and nothing is dropped
   CHECK(found.loss.value() == Approx(network.loss(pixels.data(), &label, 1).loss).epsilon(1e-5));
 }
 
-TEST_CASE("dropout leaves out half of the channels and half of the hidden units, each by itself",
-          "[images]") {
+TEST_CASE("dropout zeroes half of the channels and half of the hidden units, independently", "[images]") {
   const TemporaryFolder folder;
   const ImageWorkload workload(drawn_images(folder, 20, 1), 5);
   auto compute = test_compute<float>();
@@ -165,7 +163,7 @@ TEST_CASE("dropout leaves out half of the channels and half of the hidden units,
   };
   int channels = 0, units = 0, units_alone = 0;
   for (std::uint64_t sample = 0; sample < 20; ++sample) {
-    model->take(sample, 1);
+    model->load_samples(sample, 1);
     model->gradients(1.0f, [](std::size_t) {});
     for (std::size_t i = 0; i < 20; ++i) {
       const bool channel = gradient(3, i) != 0, unit = gradient(6, i) != 0;  // conv2.bias, fc2.weight
@@ -176,12 +174,12 @@ TEST_CASE("dropout leaves out half of the channels and half of the hidden units,
   }
   CHECK(channels > 100);  // of 400
   CHECK(channels < 260);
-  CHECK(units > 40);  // ReLU leaves out others
+  CHECK(units > 40);  // ReLU zeroes others
   CHECK(units < 260);
   CHECK(units_alone > units / 4);
 }
 
-TEST_CASE("the network learns to read drawn digits that it has not seen", "[images]") {
+TEST_CASE("the network learns to read synthetic digits that it was not trained on", "[images]") {
   const TemporaryFolder folder;
   const ImageWorkload workload(drawn_images(folder, 1000, 200), 5);
   Job job = Job::join({.device = Device::cpu});
@@ -196,10 +194,10 @@ TEST_CASE("the network learns to read drawn digits that it has not seen", "[imag
   replica.initialize();
   const std::int64_t steps = rounds ? 60 : 120;
   for (std::int64_t step = 0; step < steps; ++step) REQUIRE(replica.step(step, step * 30, 3e-3, {}).finite);
-  Validation found = replica.validation_share();
-  replica.add_up(found);
+  Validation found = replica.validate_share();
+  replica.all_reduce_validation(found);
   CAPTURE(found.loss.value());
   CHECK(found.accuracy.value() >
-        (rounds ? 0.25 : 0.5));  // guessing has 0.1; it has some 0.7 after so few steps
+        (rounds ? 0.25 : 0.5));  // guessing has 0.1; the network has about 0.7 after these few steps
   job.leave();
 }

@@ -9,7 +9,7 @@
 using muster::bfloat16;
 using muster::compute::MatmulShape;
 using muster::compute::cpu::CpuCompute;
-using muster::compute::cpu::kernels_named;
+using muster::compute::cpu::find_kernels;
 
 namespace {
 
@@ -30,11 +30,12 @@ std::vector<Real> numbers_in(std::size_t count, std::uint64_t stream) {
 double exact(float x) { return double{x}; }
 double exact(bfloat16 x) { return double{float(x)}; }
 
-/// The largest distance to the exact result; each element is divided by its size when it is not of the type
-/// that sums are formed in.
+/// The largest distance to the exact result. Each distance is divided by the element's size when the
+/// element's type is not the type of the sums.
 template <typename Real, typename Out>
-double worst_of(const MatmulShape& s, const std::vector<Real>& a, const std::vector<Real>& b,
-                const std::vector<Real>& bias, const std::vector<Out>& before, const std::vector<Out>& c) {
+double largest_error(const MatmulShape& s, const std::vector<Real>& a, const std::vector<Real>& b,
+                     const std::vector<Real>& bias, const std::vector<Out>& before,
+                     const std::vector<Out>& c) {
   double worst = 0;
   for (int i = 0; i < s.m; ++i) {
     for (int j = 0; j < s.n; ++j) {
@@ -60,9 +61,10 @@ void check_matmul(const MatmulShape& s, CpuCompute<Real>& compute) {
   auto c = before;
   compute.matmul(s, a.data(), b.data(), s.bias ? bias.data() : nullptr, c.data());
   CAPTURE(compute.describe(), s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.bias, s.accumulate);
-  // Half of bfloat16's last place is 2^-8 of a number at most; the product itself is off as in float.
+  // Half a unit in bfloat16's last place is at most 2^-8 of a number; the product itself has the error of
+  // float.
   const double rounding = std::is_same_v<Real, bfloat16> ? 0x1p-8 : 0;
-  CHECK(worst_of(s, a, b, bias, before, c) < 1e-6 * s.k + 1e-5 + rounding);
+  CHECK(largest_error(s, a, b, bias, before, c) < 1e-6 * s.k + 1e-5 + rounding);
 }
 
 template <typename Real>
@@ -73,17 +75,17 @@ void check_weight_gradient(int rows, int from, int to, CpuCompute<Real>& compute
       d_bias(static_cast<std::size_t>(to), 7);
   compute.weight_gradient(rows, from, to, input.data(), d_out.data(), d_weight.data(), d_bias.data());
   CAPTURE(compute.describe(), rows, from, to);
-  CHECK(worst_of<Real, float>({.m = to, .n = from, .k = rows, .transpose_a = true}, d_out, input, {}, {},
-                              d_weight) < 1e-6 * rows + 1e-5);
+  CHECK(largest_error<Real, float>({.m = to, .n = from, .k = rows, .transpose_a = true}, d_out, input, {}, {},
+                                   d_weight) < 1e-6 * rows + 1e-5);
   const std::vector<Real> ones(static_cast<std::size_t>(rows), Real(1.0f));
-  CHECK(worst_of<Real, float>({.m = to, .n = 1, .k = rows, .transpose_a = true}, d_out, ones, {}, {},
-                              d_bias) < 1e-6 * rows + 1e-5);
+  CHECK(largest_error<Real, float>({.m = to, .n = 1, .k = rows, .transpose_a = true}, d_out, ones, {}, {},
+                                   d_bias) < 1e-6 * rows + 1e-5);
 }
 
 template <typename Real>
 void check_products() {
   CpuCompute<Real> dnnl({1, true, nullptr}), own({2, false, nullptr}),
-      baseline({1, false, kernels_named<Real>("baseline")});
+      baseline({1, false, find_kernels<Real>("baseline")});
   for (CpuCompute<Real>* compute : {&dnnl, &own, &baseline}) {
     for (const auto& [m, n, k] : {std::array{5, 7, 3}, std::array{33, 65, 17}, std::array{8, 32, 1030}}) {
       for (int form = 0; form < 16; ++form) {
@@ -101,7 +103,7 @@ TEST_CASE("matrix products of every form and odd size", "[kernels]") {
   SECTION("bfloat16") { check_products<bfloat16>(); }
 }
 
-TEST_CASE("rounding to bfloat16 is the library's with every instruction set", "[kernels]") {
+TEST_CASE("every instruction set rounds to bfloat16 as the library does", "[kernels]") {
   std::vector<float> values;
   for (std::uint64_t i = 0; i < 4099; ++i)
     values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(muster::uniform_bits(3, 1, i))));
@@ -109,7 +111,7 @@ TEST_CASE("rounding to bfloat16 is the library's with every instruction set", "[
                                    0x7f800000u, 0xff800000u, 0x7f800001u, 0xffffffffu, 1u, 0x8000u, 0x18000u})
     values.push_back(std::bit_cast<float>(bits));
   for (const char* set : {"baseline", "avx2", "avx512"}) {
-    const auto* kernels = kernels_named<float>(set);
+    const auto* kernels = find_kernels<float>(set);
     if (!kernels) continue;
     std::vector<bfloat16> rounded(values.size());
     kernels->update.round(values.data(), rounded.data(), values.size());
@@ -133,7 +135,7 @@ TEST_CASE("cross-entropy in float stays exact for large logits and shows NaN", "
 
 TEST_CASE("GELU matches its definition", "[kernels]") {
   for (const char* set : {"baseline", "avx2", "avx512"}) {
-    const auto* kernels = kernels_named<float>(set);
+    const auto* kernels = find_kernels<float>(set);
     if (!kernels) continue;
     CpuCompute<float> compute({1, true, kernels});
     for (float x = -12; x <= 12; x += 0.037f) {
@@ -149,7 +151,7 @@ TEST_CASE("GELU matches its definition", "[kernels]") {
 TEST_CASE("updates give the same bits with every instruction set", "[kernels]") {
   const std::size_t count = 1003;  // not a multiple of any vector
   const auto gradients = numbers(count, 5);
-  const auto* baseline = kernels_named<float>("baseline");
+  const auto* baseline = find_kernels<float>("baseline");
   const auto run = [&](const muster::compute::cpu::Kernels<float>& kernels) {
     auto parameters = numbers(count, 6);
     std::vector<float> moment1(count, 0.01f), moment2(count, 0.02f), unrounded = parameters, m = moment1,
@@ -170,7 +172,7 @@ TEST_CASE("updates give the same bits with every instruction set", "[kernels]") 
   const auto expected = run(*baseline);
   const double norm = baseline->update.sum_of_squares(gradients.data(), count);
   for (const char* set : {"avx2", "avx512"}) {
-    if (const auto* kernels = kernels_named<float>(set)) {
+    if (const auto* kernels = find_kernels<float>(set)) {
       CHECK(run(*kernels) == expected);
       CHECK(kernels->update.sum_of_squares(gradients.data(), count) == norm);
     }

@@ -22,7 +22,7 @@ int make(std::vector<std::string> arguments) {
 
 }  // namespace
 
-TEST_CASE("digits are made as MNIST's four files, the same for the same seed", "[make-data]") {
+TEST_CASE("digits are generated as MNIST's four files, the same for the same seed", "[make-data]") {
   const TemporaryFolder folder;
   const auto digits = [&](const std::string& name, const std::string& seed) {
     REQUIRE(make({"digits", "--output", folder / name, "--train=30", "--held-out", "7", "--seed", seed}) ==
@@ -35,14 +35,14 @@ TEST_CASE("digits are made as MNIST's four files, the same for the same seed", "
   CHECK(a.training.fingerprint(0) == same.training.fingerprint(0));
   CHECK(a.held_out.fingerprint(0) == same.held_out.fingerprint(0));
   CHECK(a.training.fingerprint(0) != other.training.fingerprint(0));
-  // Not the images to train on again.
+  // Validation images differ from training images.
   CHECK_FALSE(
       std::equal(a.training.pixels(0).begin(), a.training.pixels(0).end(), a.held_out.pixels(0).begin()));
-  CHECK_THROWS_AS(make({"digits", "--output", folder / "a"}), Error);  // what is there stays
+  CHECK_THROWS_AS(make({"digits", "--output", folder / "a"}), Error);  // existing files are not replaced
   CHECK(data::ImageSet::read(folder / "a", 28, 10).training.count() == 30);
 }
 
-TEST_CASE("a language is made as text or shards of the same tokens", "[make-data]") {
+TEST_CASE("a language is generated as text or as shards of the same tokens", "[make-data]") {
   const TemporaryFolder folder;
   const auto made = [&](const std::string& format) {
     REQUIRE(make({"language", "--output", folder / format, "--format", format, "--tokens=5000",
@@ -50,8 +50,8 @@ TEST_CASE("a language is made as text or shards of the same tokens", "[make-data
     return data::Corpus::read(folder / format, 0.1);
   };
   const auto text = made("text"), shards = made("shards");
-  CHECK_FALSE(text.of_shards());
-  CHECK(shards.of_shards());
+  CHECK_FALSE(text.has_shards());
+  CHECK(shards.has_shards());
   CHECK(shards.training().size() == 4500);
   CHECK(shards.held_out_size() == 499);
   CHECK(text.training().size() == 4500);
@@ -61,7 +61,7 @@ TEST_CASE("a language is made as text or shards of the same tokens", "[make-data
   for (std::size_t i = 0; i < tokens.size(); ++i) REQUIRE(letters[i] == 'a' + tokens[i]);
 }
 
-TEST_CASE("make-data refuses what it cannot make, on one line", "[make-data]") {
+TEST_CASE("make-data refuses impossible requests in one line", "[make-data]") {
   const TemporaryFolder folder;
   const std::string to = "--output=" + (folder / "x").string();
   for (const auto& arguments : std::vector<std::vector<std::string>>{{},
@@ -74,16 +74,17 @@ TEST_CASE("make-data refuses what it cannot make, on one line", "[make-data]") {
                                                                      {"language", to, "--format=bin"},
                                                                      {"language", "digits", to},
                                                                      {"language", to, "--tokens=5"}}) {
-    CHECK_FALSE(refusal_of([&] { make(arguments); }).empty());
+    CHECK_FALSE(usage_error_text([&] { make(arguments); }).empty());
   }
   CHECK_FALSE(std::filesystem::exists(folder / "x"));
-  CHECK(refusal_of([&] { make({}); }) == "name one of: digits, language (see muster-train make-data --help)");
-  CHECK(refusal_of([&] {
+  CHECK(usage_error_text([&] { make({}); }) ==
+        "name one of: digits, language (see muster-train make-data --help)");
+  CHECK(usage_error_text([&] {
           make({"language", "--order="});
-        }) == "--order wants a value (see muster-train make-data language --help)");
-  CHECK(refusal_of([&] { make({"digts"}); }) ==
+        }) == "--order needs a value (see muster-train make-data language --help)");
+  CHECK(usage_error_text([&] { make({"digts"}); }) ==
         "unexpected argument 'digts'; did you mean digits? (see muster-train make-data --help)");
-  CHECK(refusal_of([&] {
+  CHECK(usage_error_text([&] {
           make({"digits", to, "--trian=5"});
         }) == "unknown option --trian; did you mean --train? (see muster-train make-data digits --help)");
   CHECK_THROWS_AS(make({"digits", "--output=/dev/null/x", "--train=1"}), Error);

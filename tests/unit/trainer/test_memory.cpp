@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory is known before it is asked for, and what does not fit is refused.
+// The memory need is known before allocation, and a run that does not fit is refused.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -26,13 +26,13 @@ std::unique_ptr<Workload> text_workload(const TemporaryFolder& folder, const mod
   return read_workload(options);
 }
 
-std::uint64_t bytes_of(const MemorySegments& segments, const std::string& name) {
+std::uint64_t read_checkpoint_bytes(const MemorySegments& segments, const std::string& name) {
   for (const MemorySegment& segment : segments)
     if (segment.name == name) return segment.bytes;
   return 0;
 }
 
-/// A machine whose cgroup files and memory are these.
+/// A simulated machine with these cgroup files and this memory.
 void write_machine(const std::filesystem::path& root,
                    const std::vector<std::pair<std::string, std::string>>& files) {
   for (const auto& [name, text] : files) {
@@ -43,7 +43,7 @@ void write_machine(const std::filesystem::path& root,
 
 }  // namespace
 
-TEST_CASE("blocks of memory are zeroed, also where they were used before", "[memory]") {
+TEST_CASE("memory blocks are zeroed, also when they are reused", "[memory]") {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{17} << 20) + 1}) {
     for (int again = 0; again < 2; ++again) {
       auto* block = static_cast<unsigned char*>(compute::allocate_pages(bytes));
@@ -56,7 +56,7 @@ TEST_CASE("blocks of memory are zeroed, also where they were used before", "[mem
   CHECK(compute::allocate_pages(0) == nullptr);
 }
 
-TEST_CASE("models ask for what was predicted, to the byte", "[memory]") {
+TEST_CASE("models allocate exactly the estimated memory", "[memory]") {
   auto compute = test_compute<float>();
   auto precise = test_compute<double>();
   auto rounding = test_compute<bfloat16>();
@@ -79,7 +79,7 @@ TEST_CASE("models ask for what was predicted, to the byte", "[memory]") {
   }
 }
 
-TEST_CASE("a replica and its checkpoints ask for what was predicted, to the byte", "[memory]") {
+TEST_CASE("a replica and its checkpoints allocate exactly the estimated memory", "[memory]") {
   const TemporaryFolder folder;
   const auto workload = text_workload(folder, {2, 3, 33, 20});
   auto compute = test_compute<float>();
@@ -88,28 +88,30 @@ TEST_CASE("a replica and its checkpoints ask for what was predicted, to the byte
   Replica replica(settings, *workload, compute, job.host_world());
   CheckpointFolder checkpoints(folder / "run", 1);
   CheckpointWriter writer(checkpoints, replica.table());
-  const TrainingTensors room = writer.room();
-  const auto plan = plan_memory(*workload, settings, 0, 1);
-  CHECK(bytes_of(plan, "copy for checkpoints") ==
-        room.parameters.size_bytes() + room.moment1.size_bytes() + room.moment2.size_bytes());
-  CHECK(total_bytes(plan) - bytes_of(plan, "copy for checkpoints") == replica.bytes());
-  CHECK(bytes_of(plan, "moments") == 2 * bytes_of(plan, "parameters"));
+  const TrainingTensors copy_buffers = writer.copy_buffers();
+  const auto plan = estimate_memory(*workload, settings, 0, 1);
+  CHECK(read_checkpoint_bytes(plan, "copy for checkpoints") == copy_buffers.parameters.size_bytes() +
+                                                                   copy_buffers.moment1.size_bytes() +
+                                                                   copy_buffers.moment2.size_bytes());
+  CHECK(total_bytes(plan) - read_checkpoint_bytes(plan, "copy for checkpoints") == replica.bytes());
+  CHECK(read_checkpoint_bytes(plan, "moments") == 2 * read_checkpoint_bytes(plan, "parameters"));
   auto on_device = settings;
   on_device.on_device = true;
-  CHECK(total_bytes(plan_memory(*workload, on_device, 0, 1)) == replica.bytes());
+  CHECK(total_bytes(estimate_memory(*workload, on_device, 0, 1)) == replica.bytes());
   job.leave();
 }
 
-TEST_CASE("shards of the optimizer's state lessen what each rank is predicted to need", "[memory]") {
+TEST_CASE("sharded optimizer state reduces each rank's estimated memory", "[memory]") {
   const TemporaryFolder folder;
   const auto workload = text_workload(folder, {2, 3, 33, 20});
   const Replica::Settings whole{{}, 8, 3, 0, false}, shards{{}, 8, 3, 0, true};
   std::uint64_t sum = 0;
-  for (int rank = 0; rank < 3; ++rank) sum += bytes_of(plan_memory(*workload, shards, rank, 3), "moments");
-  CHECK(sum == bytes_of(plan_memory(*workload, whole, 0, 3), "moments"));
-  CHECK(bytes_of(plan_memory(*workload, whole, 1, 3), "copy for checkpoints") == 0);
+  for (int rank = 0; rank < 3; ++rank)
+    sum += read_checkpoint_bytes(estimate_memory(*workload, shards, rank, 3), "moments");
+  CHECK(sum == read_checkpoint_bytes(estimate_memory(*workload, whole, 0, 3), "moments"));
+  CHECK(read_checkpoint_bytes(estimate_memory(*workload, whole, 1, 3), "copy for checkpoints") == 0);
   const Replica::Settings chunks{{}, 8, 3, 2, false};
-  CHECK(bytes_of(plan_memory(*workload, chunks, 1, 3), "sums of chunks") > 0);
+  CHECK(read_checkpoint_bytes(estimate_memory(*workload, chunks, 1, 3), "sums of chunks") > 0);
 }
 
 TEST_CASE("the largest batch that fits", "[memory]") {
@@ -119,9 +121,9 @@ TEST_CASE("the largest batch that fits", "[memory]") {
   const auto needed = [&](int batch, const std::vector<int>& here) {
     Replica::Settings with = settings;
     with.batch = batch;
-    return needed_together(*workload, with, here, 3);
+    return estimate_host_memory(*workload, with, here, 3);
   };
-  // Both ranks of a host count, and a third one is on another.
+  // Both ranks of the host count; a third one is on another host.
   for (const std::vector<int>& here : {std::vector<int>{0, 2}, std::vector<int>{1}}) {
     for (const int batch : {3, 4, 100, 999, 1000}) {
       CAPTURE(batch, here.size());
@@ -136,7 +138,7 @@ TEST_CASE("the largest batch that fits", "[memory]") {
   CHECK(needed(3, {0, 2}) == needed(3, {0}) + needed(3, {2}));
 }
 
-TEST_CASE("what is left of a host's memory: the least of its limits", "[memory]") {
+TEST_CASE("free memory is the smallest of a host's limits", "[memory]") {
   const TemporaryFolder folder;
   const auto root = folder.path();
   CHECK(free_memory(root).where == "not known");
@@ -154,7 +156,7 @@ TEST_CASE("what is left of a host's memory: the least of its limits", "[memory]"
                           "anon 1\ninactive_file 30000\nactive_file 20000\n"}});
     CHECK(free_memory(root).bytes == 350000);
     CHECK(free_memory(root).where == "left in cgroup /slurm/job_7");
-    write_file(root / "sys/fs/cgroup/slurm/job_7/memory.max", "100000\n");  // lowered below what is used
+    write_file(root / "sys/fs/cgroup/slurm/job_7/memory.max", "100000\n");  // lowered below the usage
     CHECK(free_memory(root).bytes == 0);
   }
   SECTION("version 1, beside a version 2 without the controller") {
@@ -177,7 +179,7 @@ TEST_CASE("what is left of a host's memory: the least of its limits", "[memory]"
   }
 }
 
-TEST_CASE("bytes for people", "[memory]") {
+TEST_CASE("bytes are formatted with units", "[memory]") {
   CHECK(format_bytes(0) == "0.0 MiB");
   CHECK(format_bytes(1536 * 1024) == "1.5 MiB");
   CHECK(format_bytes(std::uint64_t{640} << 20) == "640 MiB");

@@ -13,7 +13,7 @@ using namespace muster;
 
 namespace {
 
-StepRecord step_of(int number, double loss) {
+StepRecord make_step(int number, double loss) {
   StepRecord record{number, loss, 1e-3, 0.5, 200, 0.25, 0.05};
   if (number % 2 == 0) record.mfu = 0.375;
   return record;
@@ -21,12 +21,12 @@ StepRecord step_of(int number, double loss) {
 
 }  // namespace
 
-TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint", "[metrics]") {
+TEST_CASE("metrics are JSON lines; resuming drops the lines after the checkpoint", "[metrics]") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   {
     Metrics metrics(path, false, 0);
-    for (int step = 1; step <= 5; ++step) metrics.training(step_of(step, 6.0 - step));
+    for (int step = 1; step <= 5; ++step) metrics.training(make_step(step, 6.0 - step));
     metrics.validation(5, 1.25, 100);
     metrics.flush();
   }
@@ -57,7 +57,7 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
   CHECK(history.tokens_per_second[1].y == 800);
   CHECK(history.exposed_share[0].y == Approx(0.2));
   CHECK(history.validation_loss.empty());
-  resumed.training(step_of(4, 9.0));
+  resumed.training(make_step(4, 9.0));
   resumed.flush();
   const std::string text = read_file(path);
   CHECK(history.training_loss.back().y == 9.0);
@@ -65,7 +65,7 @@ TEST_CASE("metrics are JSON lines; resuming drops what came after the checkpoint
   CHECK(text.find("9.000000") != std::string::npos);
 }
 
-TEST_CASE("what was right and what was skipped is kept, also over a resumption", "[metrics]") {
+TEST_CASE("accuracy and skipped updates are kept, also when a run is resumed", "[metrics]") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   const auto check = [](const Metrics::History& history) {
@@ -82,7 +82,7 @@ TEST_CASE("what was right and what was skipped is kept, also over a resumption",
   check(Metrics(path, true, 3).history());
 }
 
-TEST_CASE("a validation that is made again after the last step is no second line", "[metrics]") {
+TEST_CASE("a validation that is repeated after the last step adds no second line", "[metrics]") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   {
@@ -96,12 +96,12 @@ TEST_CASE("a validation that is made again after the last step is no second line
   again.flush();
   CHECK(read_file(path) == once);
   CHECK(again.history().validation_loss.size() == 1);
-  CHECK(again.validation(5, 1.3, 50));  // of other held-out data
+  CHECK(again.validation(5, 1.3, 50));  // with other held-out data
   again.flush();
   CHECK(read_file(path).size() > once.size());
 }
 
-TEST_CASE("a validation loss that is no number is null, for JSON has none of these", "[metrics]") {
+TEST_CASE("a validation loss that is not finite is null, because JSON has no such numbers", "[metrics]") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   Metrics metrics(path, false, 0);
@@ -110,6 +110,6 @@ TEST_CASE("a validation loss that is no number is null, for JSON has none of the
   CHECK(nlohmann::json::parse(read_file(path)).at("validation_loss").is_null());
 }
 
-TEST_CASE("metrics that cannot be written are an error", "[metrics]") {
+TEST_CASE("when metrics cannot be written, an error is thrown", "[metrics]") {
   CHECK_THROWS_AS(Metrics("/proc/metrics.jsonl", false, 0), Error);
 }

@@ -38,14 +38,14 @@ TEST_CASE("Horovod's network has 21,840 parameters, all of which the gradient co
   model.tensors().initialize(1);
   double largest = 0;
   for (const double value : model.tensors().parameters()) largest = std::max(largest, std::abs(value));
-  CHECK(largest <= 0.2);  // 1 / sqrt(25), of the first convolution
+  CHECK(largest <= 0.2);  // 1 / sqrt(25), the bound of the first convolution
   CHECK(largest > 0.19);
   const ImageBatch batch;
   std::vector<std::size_t> order;
   model.loss_and_gradients(batch.images.data(), batch.labels.data(), image_batch, {}, 1.0,
                            [&](std::size_t tensor) { order.push_back(tensor); });
   CHECK(order == std::vector<std::size_t>{7, 6, 5, 4, 3, 2, 1, 0});
-  // A convolution is 576 * 25 * 10 multiplications, and 64 * 250 * 20.
+  // The convolutions take 576 * 25 * 10 and 64 * 250 * 20 multiplications.
   CHECK(muster::models::mnist_cnn_flops_per_image() == 4 * 144000.0 + 6 * (320000.0 + 16000.0 + 500.0));
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("every gradient of the network on images matches finite differences", 
   initialize_boldly(model.tensors(), 3);
   const ImageBatch batch;
   const double scale = 1.0 / image_batch;
-  // A step that rarely crosses a corner of max() and ReLU.
+  // So small that a step rarely crosses a kink of max() or ReLU.
   const Differences how{1e-6, 1e-5, 12};
   const auto check = [&](const muster::models::Dropout<double>& dropout) {
     model.loss_and_gradients(batch.images.data(), batch.labels.data(), image_batch, dropout, scale);
@@ -104,10 +104,10 @@ TEST_CASE("an image is right when its label has the largest of all logits, the f
   for (const auto& [labels, right] :
        {std::pair{std::array<Token, 3>{2, 0, 0}, 3}, std::pair{std::array<Token, 3>{2, 1, 1}, 1},
         std::pair{std::array<Token, 3>{0, 2, 2}, 0}, std::pair{std::array<Token, 3>{1, 0, 1}, 1}})
-    CHECK(compute.count_right(logits, labels.data(), 3, 3) == right);
+    CHECK(compute.count_correct(logits, labels.data(), 3, 3) == right);
 }
 
-TEST_CASE("a NaN among the pixels shows in the loss", "[mnist-cnn]") {
+TEST_CASE("when a pixel is NaN, the loss is NaN", "[mnist-cnn]") {
   auto compute = test_compute<float>();
   MnistCnn<float> model(1, compute);
   model.tensors().initialize(1);

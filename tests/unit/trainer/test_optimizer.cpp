@@ -12,7 +12,7 @@ using namespace muster;
 
 namespace {
 
-double norm_of(muster::compute::UpdateCompute<double>& compute, const std::vector<double>& gradients) {
+double compute_norm(muster::compute::UpdateCompute<double>& compute, const std::vector<double>& gradients) {
   return std::sqrt(compute.sum_of_squares(gradients.data(), gradients.size()));
 }
 
@@ -43,13 +43,13 @@ TEST_CASE("AdamW follows its definition", "[optimizer]") {
           m[i] / (1 - std::pow(0.9, step + 1)) / (std::sqrt(v[i] / (1 - std::pow(0.95, step + 1))) + 1e-8);
       expected[i] -= 0.01 * (direction + (i < 2 ? 0.1 * expected[i] : 0.0));
     }
-    optimizer.update(parameters, gradients, norm_of(compute, gradients), 0.01, step);
+    optimizer.update(parameters, gradients, compute_norm(compute, gradients), 0.01, step);
   }
   for (std::size_t i = 0; i < 4; ++i) CHECK(parameters[at[i]] == Approx(expected[i]).epsilon(1e-12));
   CHECK(parameters[2] == 0);  // gaps between tensors stay zero
 }
 
-TEST_CASE("the norm is that of all elements, however many there are", "[optimizer]") {
+TEST_CASE("the norm covers all elements, for any number of them", "[optimizer]") {
   auto compute = test_compute<double>();
   std::vector<double> gradients(50'001);
   double expected = 0;
@@ -57,7 +57,7 @@ TEST_CASE("the norm is that of all elements, however many there are", "[optimize
     gradients[i] = 1e-3 * static_cast<double>(i);
     expected += gradients[i] * gradients[i];
   }
-  CHECK(norm_of(compute, gradients) == Approx(std::sqrt(expected)).epsilon(1e-12));
+  CHECK(compute_norm(compute, gradients) == Approx(std::sqrt(expected)).epsilon(1e-12));
 }
 
 TEST_CASE("clipping by the global norm", "[optimizer]") {
@@ -69,24 +69,25 @@ TEST_CASE("clipping by the global norm", "[optimizer]") {
   std::vector<double> large(32), unit(32), a(32), b(32);
   large[0] = 30, large[17] = 40;
   unit[0] = 0.6, unit[17] = 0.8;
-  CHECK(norm_of(compute, large) == Approx(50));
-  clipped.update(a, large, norm_of(compute, large), 0.01, 0);
-  scaled.update(b, unit, norm_of(compute, unit), 0.01, 0);
+  CHECK(compute_norm(compute, large) == Approx(50));
+  clipped.update(a, large, compute_norm(compute, large), 0.01, 0);
+  scaled.update(b, unit, compute_norm(compute, unit), 0.01, 0);
   CHECK(clipped.moment1()[0] == Approx(scaled.moment1()[0]).epsilon(1e-12));
   CHECK(a[17] == Approx(b[17]).epsilon(1e-12));
-  // What is not too large is left alone.
+  // A smaller norm is not clipped.
   Adamw<double> unclipped(table, {0.9, 0.99, 1e-8, 0.1, 0}, compute), beneath(table, settings, compute);
   unit[0] = 0.3, unit[17] = 0.4;
-  unclipped.update(a, unit, norm_of(compute, unit), 0.01, 0);
-  beneath.update(b, unit, norm_of(compute, unit), 0.01, 0);
+  unclipped.update(a, unit, compute_norm(compute, unit), 0.01, 0);
+  beneath.update(b, unit, compute_norm(compute, unit), 0.01, 0);
   CHECK(beneath.moment1()[0] == unclipped.moment1()[0]);
   CHECK(beneath.moment1()[0] == Approx(0.1 * 0.3).epsilon(1e-12));
   large[1] = std::numeric_limits<double>::quiet_NaN();
-  CHECK_FALSE(std::isfinite(norm_of(compute, large)));
+  CHECK_FALSE(std::isfinite(compute_norm(compute, large)));
 }
 
-TEST_CASE("parts of an arena for any number of ranks: whole cache lines, each once, as equal as can be",
-          "[optimizer]") {
+TEST_CASE(
+    "the parts of an arena are whole cache lines, each once, of nearly equal size, for any number of ranks",
+    "[optimizer]") {
   for (const std::size_t size : {std::size_t{0}, std::size_t{16}, std::size_t{48}, std::size_t{16016}}) {
     for (const int ranks : {1, 2, 3, 7, 1000}) {
       CAPTURE(size, ranks);
@@ -105,7 +106,7 @@ TEST_CASE("parts of an arena for any number of ranks: whole cache lines, each on
   }
 }
 
-TEST_CASE("an update in parts has the bits of one of the whole", "[optimizer]") {
+TEST_CASE("an update in parts has the same bits as one of the whole arena", "[optimizer]") {
   const auto table = two_tensors();
   auto compute = test_compute<double>();
   std::vector<double> whole(32), parts(32), gradients(32);
@@ -115,7 +116,7 @@ TEST_CASE("an update in parts has the bits of one of the whole", "[optimizer]") 
   CHECK(first.moment1().size() == 17);
   CHECK(second.moment2().size() == 15);
   for (int step = 0; step < 3; ++step) {
-    const double norm = norm_of(compute, gradients);
+    const double norm = compute_norm(compute, gradients);
     all.update(whole, gradients, norm, 0.01, step);
     first.update(parts, gradients, norm, 0.01, step);
     CHECK(parts[17] != whole[17]);

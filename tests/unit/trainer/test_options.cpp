@@ -52,7 +52,7 @@ TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[opt
   CHECK(parse({"--model=mnist-cnn", "--batch=64"}).model_name == "mnist-cnn");
 }
 
-TEST_CASE("wrong options get one line and the exit code of wrong usage", "[options]") {
+TEST_CASE("wrong options are refused in one line, with the exit code of wrong usage", "[options]") {
   const std::vector<std::vector<const char*>> wrong{{"--unknown"},
                                                     {"--steps", "0"},
                                                     {"--steps", "many"},
@@ -93,6 +93,6 @@ TEST_CASE("wrong options get one line and the exit code of wrong usage", "[optio
                                                     {"--stop-after-skipped=0"}};
   for (const auto& arguments : wrong) {
     CAPTURE(arguments[0]);
-    CHECK(refusal_of([&] { parse(arguments); }).find("--help") != std::string::npos);
+    CHECK(usage_error_text([&] { parse(arguments); }).find("--help") != std::string::npos);
   }
 }

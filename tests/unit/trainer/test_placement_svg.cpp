@@ -14,8 +14,8 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-RankFacts rank_on(int rank, const std::string& host, const std::string& cpus, int host_cpus) {
-  RankFacts facts;
+RankInfo rank_on(int rank, const std::string& host, const std::string& cpus, int host_cpus) {
+  RankInfo facts;
   facts.rank = rank;
   facts.host = host;
   facts.cpus = cpus;
@@ -27,14 +27,14 @@ RankFacts rank_on(int rank, const std::string& host, const std::string& cpus, in
 }  // namespace
 
 TEST_CASE("the placement picture shows each rank on its host with its own CPUs", "[placement picture]") {
-  std::vector<RankFacts> ranks{rank_on(0, "n0", "0-1", 4), rank_on(1, "n0", "2-3", 4),
-                               rank_on(2, "n1", "0-3", 4)};
+  std::vector<RankInfo> ranks{rank_on(0, "n0", "0-1", 4), rank_on(1, "n0", "2-3", 4),
+                              rank_on(2, "n1", "0-3", 4)};
   ranks[1].gpus = "0000:01:00.0";
   ranks[1].nics = "mlx5_0:1 <&>";
   const std::string svg = draw_placement(ranks);
   CHECK(count_elements(svg) > 20);
   CHECK(count(svg, "class=\"host\"") == 2);
-  CHECK(count(svg, "<rect class=\"rank0\"") == 1 + 2 + 1 + 4);  // a mark and CPUs, on two hosts
+  CHECK(count(svg, "<rect class=\"rank0\"") == 1 + 2 + 1 + 4);  // a mark and the CPUs, on two hosts
   CHECK(count(svg, "<rect class=\"rank1\"") == 1 + 2);
   CHECK(count(svg, "<rect class=\"free\"") == 4);
   CHECK(svg.find("GPU 0000:01:00.0") != std::string::npos);
@@ -42,7 +42,7 @@ TEST_CASE("the placement picture shows each rank on its host with its own CPUs",
 }
 
 TEST_CASE("a picture of a large job stays small", "[placement picture]") {
-  std::vector<RankFacts> ranks;
+  std::vector<RankInfo> ranks;
   for (int rank = 0; rank < 4096; ++rank)
     ranks.push_back(rank_on(rank, "n" + std::to_string(rank / 8),
                             std::to_string(rank % 8 * 16) + "-" + std::to_string(rank % 8 * 16 + 15), 256));
@@ -52,7 +52,7 @@ TEST_CASE("a picture of a large job stays small", "[placement picture]") {
   CHECK(svg.find("and 504 more hosts") != std::string::npos);
 }
 
-TEST_CASE("a rank of which nothing is known is drawn too", "[placement picture]") {
-  CHECK(count_elements(draw_placement({RankFacts{}})) > 3);
+TEST_CASE("a rank without any information is drawn too", "[placement picture]") {
+  CHECK(count_elements(draw_placement({RankInfo{}})) > 3);
   CHECK(count_elements(draw_placement({})) > 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that end early and start again, or at once.
+// Runs that are stopped early or finished, and then started again.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ using namespace small_run_of_one;
 
 namespace {
 
-/// The lines of a run's validations.
+/// The validation lines of a run's metrics.
 std::vector<std::string> validations(const Options& options) {
   std::istringstream text(read_file(std::filesystem::path(options.output) / "metrics.jsonl"));
   std::vector<std::string> lines;
@@ -30,9 +30,9 @@ std::vector<std::string> validations(const Options& options) {
 
 }  // namespace
 
-TEST_CASE("one run at a time trains into a folder", "[run_again]") {
+TEST_CASE("only one run at a time trains into a folder", "[run_again]") {
   const TemporaryFolder folder;
-  const auto complaint = [&] {
+  const auto error_text = [&] {
     try {
       FolderLock(folder.path(), std::chrono::milliseconds(0));
     } catch (const Error& error) {
@@ -42,41 +42,41 @@ TEST_CASE("one run at a time trains into a folder", "[run_again]") {
   };
   {
     const FolderLock lock(folder.path());
-    CHECK(complaint().find("process " + std::to_string(::getpid()) + " on ") == 0);
-    CHECK(complaint().find(folder.path().string() + " already") != std::string::npos);
+    CHECK(error_text().find("process " + std::to_string(::getpid()) + " on ") == 0);
+    CHECK(error_text().find(folder.path().string() + " already") != std::string::npos);
   }
-  CHECK(complaint() == "accepted");
+  CHECK(error_text() == "accepted");
 
   const Options options = small_run(folder);
   std::filesystem::create_directories(options.output);
   const FolderLock lock(options.output);
   const auto output = std::filesystem::path(options.output);
   write_status(output / "status.json", {RunStatus::State::running, 7, 9, {}});
-  CHECK(code_of(options) == 64);
+  CHECK(run_exit_code(options) == 64);
   CHECK_FALSE(std::filesystem::exists(output / "metrics.jsonl"));
-  CHECK(last_line(output / "status.json").at("state") == "running");  // the first run's
+  CHECK(last_line(output / "status.json").at("state") == "running");  // written by the first run
 }
 
-TEST_CASE("a finished run that is started again leaves what it has told as it is", "[run_again]") {
+TEST_CASE("a finished run that is started again leaves its results unchanged", "[run_again]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.steps = 20;
   CHECK(train_alone(options) == 0);
-  const auto told = [&] {
+  const auto read_results = [&] {
     return read_file(folder / "run/summary.json") + read_file(folder / "run/report.html");
   };
-  const std::string first = told();
+  const std::string first = read_results();
   CHECK(train_alone(options) == 0);
-  CHECK(told() == first);
+  CHECK(read_results() == first);
   options.steps = 25;
   CHECK(train_alone(options) == 0);
   CHECK(nlohmann::json::parse(read_file(folder / "run/summary.json")).at("steps") == 25);
-  write_file(folder / "run/summary.json", "{");  // from a run that was killed before it had told anything
+  write_file(folder / "run/summary.json", "{");  // from a run that was killed while it wrote its results
   CHECK(train_alone(options) == 0);
   CHECK(nlohmann::json::parse(read_file(folder / "run/summary.json")).at("ended") == "finished");
 }
 
-TEST_CASE("a killed process keeps nobody out of its folder", "[run_again]") {
+TEST_CASE("after a process is killed, another run can use its folder", "[run_again]") {
   const TemporaryFolder folder;
   int ready[2];
   REQUIRE(::pipe(ready) == 0);
@@ -96,15 +96,15 @@ TEST_CASE("a killed process keeps nobody out of its folder", "[run_again]") {
   ::close(ready[1]);
 }
 
-TEST_CASE("the first signal is remembered, and the second one ends the process at once", "[run_again]") {
+TEST_CASE("the first signal sets a flag, and the second one ends the process at once", "[run_again]") {
   const pid_t child = ::fork();
   if (child == 0) {
-    const InterruptWatch watch;
+    const SignalHandler watch;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     ::kill(::getpid(), SIGTERM);
-    while (interrupt_received() != SIGTERM && std::chrono::steady_clock::now() < deadline)
+    while (received_signal() != SIGTERM && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (interrupt_received() != SIGTERM) ::_exit(1);
+    if (received_signal() != SIGTERM) ::_exit(1);
     ::kill(::getpid(), SIGINT);
     while (std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -117,7 +117,7 @@ TEST_CASE("the first signal is remembered, and the second one ends the process a
   CHECK(WTERMSIG(status) == SIGINT);
 }
 
-TEST_CASE("a signal cuts a validation, which is made when the run goes on: nothing is missing",
+TEST_CASE("a validation that a signal interrupts is repeated when the run continues: nothing is missing",
           "[run_again]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
@@ -126,7 +126,7 @@ TEST_CASE("a signal cuts a validation, which is made when the run goes on: nothi
   options.eval_every = 1;
   options.checkpoint_every = 0;
   CHECK(train_alone(options) == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 6));
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 6));
   const auto losses = validations(options);
   REQUIRE(losses.size() == 6);
 
@@ -143,15 +143,16 @@ TEST_CASE("a signal cuts a validation, which is made when the run goes on: nothi
   const auto status = last_line(std::filesystem::path(options.output) / "status.json");
   CHECK(status.at("state") == "unfinished");
   CHECK(status.at("step") < 6);
-  // Here nine tenths of the time are validation: nearly always one is cut, and then the step's is not there.
+  // Validation takes nine tenths of the time here, so nearly every signal interrupts one, and its line is
+  // missing.
   CHECK(validations(options).size() <= status.at("step").get<std::size_t>());
   CHECK(train_alone(options) == 0);
   CHECK(validations(options) == losses);
-  CHECK(bytes_of(checkpoint_of(options, 6)) == whole);
+  CHECK(read_checkpoint_bytes(checkpoint_folder(options, 6)) == whole);
 }
 
-TEST_CASE("the time of a skipped step is no other step's", "[run_again]") {
-  Progress progress(false, 1000, 10, Pace(), "tokens");
+TEST_CASE("the time of a skipped step is not added to another step", "[run_again]") {
+  Progress progress(false, 1000, 10, Throughput(), "tokens");
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto before = std::chrono::steady_clock::now();
   progress.skip();
@@ -159,7 +160,7 @@ TEST_CASE("the time of a skipped step is no other step's", "[run_again]") {
   CHECK(seconds <= std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
 }
 
-TEST_CASE("a lost rank has a state of its own", "[run_again]") {
+TEST_CASE("a run that lost a rank has its own state", "[run_again]") {
   CHECK(status_line({RunStatus::State::lost, 3, 9, {}}) ==
         "{\"state\":\"lost\",\"step\":3,\"steps\":9,\"checkpoint\":null}\n");
 }

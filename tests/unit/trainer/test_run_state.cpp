@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run does in each step and what it keeps of it: the learning rate, what was not finite, and where it
-// goes on.
+// What a run does in each step and keeps in its state: learning rate, non-finite updates, and position.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -19,39 +18,38 @@ using namespace small_run_of_one;
 
 namespace {
 
-/// Writes a checkpoint of a small run's model anew after `change`.
+/// Changes a small run's checkpoint with `change` and writes it again.
 void change_checkpoint(const Options& options, std::int64_t step,
                        const std::function<void(TrainingState&, std::vector<float>&)>& change) {
   const auto table = models::gpt_tensors(options.model);
   std::vector<float> parameters(table.arena_size), moment1 = parameters, moment2 = parameters;
   TrainingState state;
   {
-    const Checkpoint checkpoint(checkpoint_of(options, step));
+    const Checkpoint checkpoint(checkpoint_folder(options, step));
     state = checkpoint.state();
     checkpoint.read(table, {parameters, moment1, moment2});
   }
   change(state, parameters);
-  write_checkpoint(checkpoint_of(options, step), state, table, {parameters, moment1, moment2});
+  write_checkpoint(checkpoint_folder(options, step), state, table, {parameters, moment1, moment2});
 }
 
-nlohmann::json summary_of(const Options& options) {
+nlohmann::json read_summary(const Options& options) {
   return nlohmann::json::parse(read_file(std::filesystem::path(options.output) / "summary.json"));
 }
 
 }  // namespace
 
-TEST_CASE("of a rank's chunks those are named that are not finite, by their gradients or their loss",
-          "[run_state]") {
+TEST_CASE("the chunks with a gradient or loss that is not finite are reported", "[run_state]") {
   auto compute = test_compute<float>();
   const float nan = std::numeric_limits<float>::quiet_NaN(), good = 1, bad = nan;
-  float slots[Replica::extra_slots] = {};
+  float slots[Replica::extra_scalars] = {};
   const auto chunk = [&](std::size_t number, float logit, const float& gradient) {
     float logits[] = {logit, 2};
     const compute::Token target = 1;
-    compute.classify(logits, &target, 1, 2, 1.0f);
-    compute.look_at(&gradient, 1);
+    compute.compute_cross_entropy(logits, &target, 1, 2, 1.0f);
+    compute.check_finite(&gradient, 1);
     compute.end_chunk(number, 1, false, false, slots);
-    return slots[compute::not_finite_slot] == 0;
+    return slots[compute::non_finite_slot] == 0;
   };
   compute.begin_step(4);
   CHECK(chunk(0, 1, good));
@@ -61,14 +59,14 @@ TEST_CASE("of a rank's chunks those are named that are not finite, by their grad
   CHECK(compute.outcome().chunk_is_finite == std::vector<bool>{true, false, true, false});
 }
 
-TEST_CASE("a step has the learning rate that is told", "[run_state]") {
+TEST_CASE("a step uses the learning rate that the metrics report", "[run_state]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.steps = options.warmup = 4;
   options.eval_every = 0;
   options.checkpoint_every = 1;
   options.keep = 4;
-  options.adamw.beta1 = options.adamw.beta2 = 0;  // each element moves by the learning rate
+  options.adamw.beta1 = options.adamw.beta2 = 0;  // so each element moves by the learning rate
   options.adamw.epsilon = 1e-12;
   CHECK(train_alone(options) == 0);
   const auto table = models::gpt_tensors(options.model);
@@ -79,7 +77,7 @@ TEST_CASE("a step has the learning rate that is told", "[run_state]") {
     std::getline(metrics, line);
     const double rate = nlohmann::json::parse(line).at("learning_rate");
     CHECK(rate == Approx(step * options.learning_rate / 4).epsilon(1e-5));
-    Checkpoint(checkpoint_of(options, step)).read(table, {after, moment1, moment2});
+    Checkpoint(checkpoint_folder(options, step)).read(table, {after, moment1, moment2});
     double largest = 0;
     for (const auto& tensor : table.tensors) {
       for (std::size_t i = tensor.offset; !tensor.decay && i < tensor.offset + tensor.count; ++i)
@@ -90,57 +88,58 @@ TEST_CASE("a step has the learning rate that is told", "[run_state]") {
   }
 }
 
-TEST_CASE("a run goes on with the count of skipped updates that its checkpoint has", "[run_state]") {
+TEST_CASE("a resumed run continues the checkpoint's count of skipped updates", "[run_state]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.stop_after_skipped = 3;
   options.steps = 20;
-  CHECK(code_of(options) == 0);
+  CHECK(run_exit_code(options) == 0);
   options.steps = 60;
-  SECTION("one more of at most so many") {
+  SECTION("one more skipped update reaches the limit") {
     change_checkpoint(options, 20, [](TrainingState& state, std::vector<float>& parameters) {
       state.skipped = 2;
       parameters[0] = std::numeric_limits<float>::quiet_NaN();
     });
-    CHECK(code_of(options) == 1);
+    CHECK(run_exit_code(options) == 1);
     CHECK(last_line(folder / "run/metrics.jsonl").at("step") == 21);
   }
-  SECTION("an update that was made begins it anew") {
+  SECTION("a finite update resets the count") {
     change_checkpoint(options, 20, [](TrainingState& state, std::vector<float>&) { state.skipped = 2; });
-    CHECK(code_of(options) == 0);
-    CHECK(Checkpoint(checkpoint_of(options, 40)).state().skipped == 0);
-    CHECK(last_line(folder / "run/status.json").at("checkpoint") == checkpoint_of(options, 60).string());
+    CHECK(run_exit_code(options) == 0);
+    CHECK(Checkpoint(checkpoint_folder(options, 40)).state().skipped == 0);
+    CHECK(last_line(folder / "run/status.json").at("checkpoint") == checkpoint_folder(options, 60).string());
   }
 }
 
-TEST_CASE("a run goes on with the sample after the checkpoint's, with another batch too", "[run_state]") {
+TEST_CASE("a resumed run continues with the sample after the checkpoint's, also with another batch size",
+          "[run_state]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.steps = 20;
-  CHECK(code_of(options) == 0);
-  options.resume = checkpoint_of(options, 20).string();
+  CHECK(run_exit_code(options) == 0);
+  options.resume = checkpoint_folder(options, 20).string();
   options.output = (folder / "other").string();
   options.batch = 7;
   options.steps = 23;
-  CHECK(code_of(options) == 0);
-  CHECK(Checkpoint(checkpoint_of(options, 23)).state().samples == 20 * 5 + 3 * 7);
+  CHECK(run_exit_code(options) == 0);
+  CHECK(Checkpoint(checkpoint_folder(options, 23)).state().samples == 20 * 5 + 3 * 7);
 }
 
-TEST_CASE("a summary has the mean of the last losses, and the best validation of all starts", "[run_state]") {
+TEST_CASE("a summary has the mean of the last losses and the best validation of all starts", "[run_state]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.steps = 20;
-  CHECK(code_of(options) == 0);
+  CHECK(run_exit_code(options) == 0);
   std::string metrics = read_file(folder / "run/metrics.jsonl");
   const std::string key = "\"validation_loss\":";
   const std::size_t at = metrics.find(key) + key.size();
   REQUIRE(at > key.size());
-  metrics.replace(at, metrics.find(',', at) - at, "0.125");  // as if it had been so good
+  metrics.replace(at, metrics.find(',', at) - at, "0.125");  // a simulated better loss
   write_file(folder / "run/metrics.jsonl", metrics);
   options.steps = 50;
   options.eval_every = 0;
-  CHECK(code_of(options) == 0);
-  const auto summary = summary_of(options);
+  CHECK(run_exit_code(options) == 0);
+  const auto summary = read_summary(options);
   CHECK(summary.at("best_validation_loss") == 0.125);
   CHECK(summary.at("best_validation_step") == 20);
   CHECK(summary.at("validation_loss").get<double>() > 0.5);

@@ -13,8 +13,8 @@ using namespace muster;
 
 namespace {
 
-/// A file with this header and `data_size` zero bytes behind it.
-std::string file_of(const std::string& header, std::size_t data_size) {
+/// A file with this header, followed by `data_size` zero bytes.
+std::string make_file(const std::string& header, std::size_t data_size) {
   std::string bytes(8, '\0');
   const std::uint64_t length = header.size();
   std::memcpy(bytes.data(), &length, 8);
@@ -45,63 +45,64 @@ TEST_CASE("hostile safetensors headers are refused without harm", "[safetensors]
   const auto tensor = [](const std::string& name, const std::string& shape, const std::string& offsets) {
     return "\"" + name + R"(":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
   };
-  REQUIRE(refusal((write_file(path, file_of("{" + tensor("a", "[2]", "[0,8]") + "}", 8)), path)).empty());
+  REQUIRE(refusal((write_file(path, make_file("{" + tensor("a", "[2]", "[0,8]") + "}", 8)), path)).empty());
   check("");
   check("1234567");
   check(std::string(8, '\xff'));                       // a header of 2^64 - 1 bytes
-  check(std::string("\0\0\0\0\1\0\0\0", 8));           // of 4 GiB
-  check(std::string("\x40\0\0\0\0\0\0\0", 8) + "{}");  // of more than follows
-  check(file_of("", 0));
-  check(file_of("[]", 0));
-  check(file_of("{", 0));
-  check(file_of("{\"a\xff\":1}", 0));           // not UTF-8
-  check(file_of(std::string(100000, '['), 0));  // deep nesting
-  check(file_of("{\"a\":" + std::string(100000, '['), 0));
-  check(file_of("{\"a\":5}", 0));
-  check(file_of("{\"__metadata__\":{\"a\":5}}", 0));
+  check(std::string("\0\0\0\0\1\0\0\0", 8));           // a header of 4 GiB
+  check(std::string("\x40\0\0\0\0\0\0\0", 8) + "{}");  // a header longer than the file
+  check(make_file("", 0));
+  check(make_file("[]", 0));
+  check(make_file("{", 0));
+  check(make_file("{\"a\xff\":1}", 0));           // not UTF-8
+  check(make_file(std::string(100000, '['), 0));  // deep nesting
+  check(make_file("{\"a\":" + std::string(100000, '['), 0));
+  check(make_file("{\"a\":5}", 0));
+  check(make_file("{\"__metadata__\":{\"a\":5}}", 0));
+  check(make_file("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[4,12]") + "}",
+                  12));  // overlap
+  check(make_file("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[0,8]") + "}",
+                  8));  // the same bytes
   check(
-      file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[4,12]") + "}", 12));  // overlap
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[0,8]") + "}",
-                8));  // the same bytes
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[12,20]") + "}", 20));  // hole
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("a", "[2]", "[8,16]") + "}",
-                16));                                            // a name twice
-  check(file_of("{" + tensor("a", "[2]", "[4,12]") + "}", 12));  // hole at the start
-  check(file_of("{" + tensor("a", "[2]", "[8,0]") + "}", 8));
-  check(file_of("{" + tensor("a", "[3]", "[0,8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[-2]", "[0,8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[2.0]", "[0,8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[4611686018427387904,4]", "[0,0]") + "}",
-                0));  // 2^62 * 4 * 4 overflows to 0
-  check(file_of("{" + tensor("a", "[1,1,1,1,1,1,1,1,1]", "[0,4]") + "}", 4));
-  check(file_of(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a\n\u0007b":{"dtype":"F31\n","shape":[2],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","shape":[2]}})", 8));
-  check(file_of(R"({"a":{"shape":[2],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":{}}})", 8));
-  check(file_of(R"({"a":{"dtype":["F32"],"shape":[2],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", 8));
-  check(file_of(R"({"a":{"dtype":"F32","shape":[null],"data_offsets":[0,8]}})", 8));
-  check(file_of("{" + tensor("a", "[2]", "[0]") + "}", 8));
-  check(file_of("{" + tensor("a", "[2]", "[0,8,8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[2]", "[0,18446744073709551616]") + "}", 8));
-  check(file_of("{" + tensor("a", "[2]", "[18446744073709551608,0]") + "}", 8));
-  check(file_of("{" + tensor("a", "[2]", "[\"0\",8]") + "}", 8));
-  check(file_of("{" + tensor("a", "[0]", "[4,4]") + "," + tensor("b", "[2]", "[0,8]") + "}",
-                8));  // inside another
-  check(file_of(R"({"__metadata__":{},"__metadata__":{}})", 0));
-  check(file_of(R"({"__metadata__":{"a":"1","a":"2"}})", 0));
-  check(file_of(R"({"__metadata__":{"a":{"b":"1"}}})", 0));
-  check(file_of(R"({"__metadata__":[]})", 0));
-  check(file_of("{} {}", 0));
-  check(file_of("{}x", 0));
-  check(file_of(std::string("{}\0x", 4), 0));
-  check(file_of("{\"a\":\"", 0));
-  check(file_of(" {}", 0));
-  check(file_of("{" + tensor("a", "[2]", "[0,8]") + "}", 7));
+      make_file("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("b", "[2]", "[12,20]") + "}", 20));  // hole
+  check(make_file("{" + tensor("a", "[2]", "[0,8]") + "," + tensor("a", "[2]", "[8,16]") + "}",
+                  16));                                            // a name twice
+  check(make_file("{" + tensor("a", "[2]", "[4,12]") + "}", 12));  // hole at the start
+  check(make_file("{" + tensor("a", "[2]", "[8,0]") + "}", 8));
+  check(make_file("{" + tensor("a", "[3]", "[0,8]") + "}", 8));
+  check(make_file("{" + tensor("a", "[-2]", "[0,8]") + "}", 8));
+  check(make_file("{" + tensor("a", "[2.0]", "[0,8]") + "}", 8));
+  check(make_file("{" + tensor("a", "[4611686018427387904,4]", "[0,0]") + "}",
+                  0));  // 2^62 * 4 * 4 overflows to 0
+  check(make_file("{" + tensor("a", "[1,1,1,1,1,1,1,1,1]", "[0,4]") + "}", 4));
+  check(make_file(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a\n\u0007b":{"dtype":"F31\n","shape":[2],"data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a":{"dtype":"F32","shape":[2]}})", 8));
+  check(make_file(R"({"a":{"shape":[2],"data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":{}}})", 8));
+  check(make_file(R"({"a":{"dtype":["F32"],"shape":[2],"data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", 8));
+  check(make_file(R"({"a":{"dtype":"F32","shape":[null],"data_offsets":[0,8]}})", 8));
+  check(make_file("{" + tensor("a", "[2]", "[0]") + "}", 8));
+  check(make_file("{" + tensor("a", "[2]", "[0,8,8]") + "}", 8));
+  check(make_file("{" + tensor("a", "[2]", "[0,18446744073709551616]") + "}", 8));
+  check(make_file("{" + tensor("a", "[2]", "[18446744073709551608,0]") + "}", 8));
+  check(make_file("{" + tensor("a", "[2]", "[\"0\",8]") + "}", 8));
+  check(make_file("{" + tensor("a", "[0]", "[4,4]") + "," + tensor("b", "[2]", "[0,8]") + "}",
+                  8));  // one tensor inside another
+  check(make_file(R"({"__metadata__":{},"__metadata__":{}})", 0));
+  check(make_file(R"({"__metadata__":{"a":"1","a":"2"}})", 0));
+  check(make_file(R"({"__metadata__":{"a":{"b":"1"}}})", 0));
+  check(make_file(R"({"__metadata__":[]})", 0));
+  check(make_file("{} {}", 0));
+  check(make_file("{}x", 0));
+  check(make_file(std::string("{}\0x", 4), 0));
+  check(make_file("{\"a\":\"", 0));
+  check(make_file(" {}", 0));
+  check(make_file("{" + tensor("a", "[2]", "[0,8]") + "}", 7));
   CHECK_FALSE(refusal("/dev/null").empty());
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_FALSE(refusal(folder / "pipe").empty());
@@ -109,7 +110,7 @@ TEST_CASE("hostile safetensors headers are refused without harm", "[safetensors]
   CHECK_FALSE(refusal(folder / "missing").empty());
 }
 
-TEST_CASE("a header as long as the file is refused by its length, not read", "[safetensors]") {
+TEST_CASE("a header as long as the file is refused by its length without reading it", "[safetensors]") {
   const TemporaryFolder folder;
   const auto path = folder / "long";
   const std::uint64_t length = 100'000'001;
@@ -120,7 +121,7 @@ TEST_CASE("a header as long as the file is refused by its length, not read", "[s
   CHECK(refusal(path).find("100 MB") != std::string::npos);
 }
 
-TEST_CASE("what the format allows is read", "[safetensors]") {
+TEST_CASE("everything that the format allows is read", "[safetensors]") {
   const TemporaryFolder folder;
   const auto path = folder / "good";
   for (
@@ -136,7 +137,7 @@ TEST_CASE("what the format allows is read", "[safetensors]") {
                     2},
       }) {
     CAPTURE(header);
-    write_file(path, file_of(header, static_cast<std::size_t>(size)));
+    write_file(path, make_file(header, static_cast<std::size_t>(size)));
     CHECK(refusal(path).empty());
   }
 }

@@ -8,14 +8,14 @@
 #include "muster/error.hpp"
 
 using namespace muster;
-using muster::data::Windows;
+using muster::data::SampleWindows;
 
-TEST_CASE("an epoch takes every window once, in another order each time", "[windows]") {
+TEST_CASE("each epoch uses every window once, in another order", "[windows]") {
   for (const std::uint64_t bytes : {65ull, 66ull, 130ull, 200ull, 4096ull, 100000ull}) {
-    const Windows all(bytes, 64, 42);
+    const SampleWindows all(bytes, 64, 42);
     const std::uint64_t windows = all.per_epoch();
     CAPTURE(bytes, windows);
-    CHECK(windows * 64 + 2 * 64 > bytes - 1);  // at most two windows' worth is left out
+    CHECK(windows * 64 + 2 * 64 > bytes - 1);  // at most two windows' bytes are unused
     std::vector<std::uint64_t> orders[2];
     for (const std::uint64_t epoch : {0ull, 1ull}) {
       std::set<std::uint64_t> starts;
@@ -28,7 +28,7 @@ TEST_CASE("an epoch takes every window once, in another order each time", "[wind
       CHECK(starts.size() == windows);
       std::uint64_t previous = *starts.begin();
       for (const std::uint64_t start : starts) {
-        CHECK((start - previous) % 64 == 0);  // side by side: no byte is a training target twice
+        CHECK((start - previous) % 64 == 0);  // adjacent: no byte is a training target twice
         previous = start;
       }
     }
@@ -36,15 +36,15 @@ TEST_CASE("an epoch takes every window once, in another order each time", "[wind
   }
 }
 
-TEST_CASE("windows begin elsewhere in each epoch, at any place of a context", "[windows]") {
-  const Windows all(100000, 64, 42);
+TEST_CASE("the windows' offset changes each epoch and takes any value below the context", "[windows]") {
+  const SampleWindows all(100000, 64, 42);
   std::set<std::uint64_t> offsets;
   for (std::uint64_t epoch = 0; epoch < 200; ++epoch) offsets.insert(all.start(epoch * all.per_epoch()) % 64);
   CHECK(offsets.size() > 50);  // 200 draws of 64 miss some three
 }
 
 TEST_CASE("the global batch is the same for any number of ranks", "[windows]") {
-  const Windows all(50000, 64, 7), same(50000, 64, 7), other(50000, 64, 8);
+  const SampleWindows all(50000, 64, 7), same(50000, 64, 7), other(50000, 64, 8);
   const int batch = 13;
   bool seed_matters = false;
   for (std::uint64_t step = 0; step < 150; ++step) {  // crosses an epoch: 780 windows
@@ -64,7 +64,7 @@ TEST_CASE("the global batch is the same for any number of ranks", "[windows]") {
 }
 
 TEST_CASE("a text shorter than one sample is refused", "[windows]") {
-  CHECK_NOTHROW(Windows(65, 64, 1));
-  CHECK_THROWS_AS(Windows(64, 64, 1), muster::Error);
-  CHECK_THROWS_AS(Windows(0, 64, 1), muster::Error);
+  CHECK_NOTHROW(SampleWindows(65, 64, 1));
+  CHECK_THROWS_AS(SampleWindows(64, 64, 1), muster::Error);
+  CHECK_THROWS_AS(SampleWindows(0, 64, 1), muster::Error);
 }

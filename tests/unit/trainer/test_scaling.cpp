@@ -13,8 +13,8 @@ using namespace muster;
 
 namespace {
 
-/// Weak scaling: 1000 tokens a rank and step, 0.3 s of computing.
-ScalingRun run_of(int ranks, int hosts, double step_seconds, double exposed_share = 0) {
+/// Weak scaling: 1000 tokens per rank and step, 0.3 s of computing.
+ScalingRun make_run(int ranks, int hosts, double step_seconds, double exposed_share = 0) {
   return {ranks, hosts, 1000 * ranks, step_seconds, exposed_share, 0, 100e6};
 }
 
@@ -30,7 +30,7 @@ void write_run(const std::filesystem::path& folder, const ScalingRun& run) {
                                           .dump());
 }
 
-/// The height of the last of a drawn line's two points; higher ones are smaller numbers.
+/// The y coordinate of the last of a line's two points; smaller is higher.
 double last_height(const std::string& picture, const std::string& line) {
   const std::size_t at = picture.find("<polyline class=\"" + line + "\" points=\"");
   REQUIRE(at != std::string::npos);
@@ -44,49 +44,49 @@ double last_height(const std::string& picture, const std::string& line) {
 }  // namespace
 
 TEST_CASE("efficiency is measured per rank against the smallest run", "[scaling]") {
-  const auto points = compare_runs({run_of(4, 2, 0.4), run_of(1, 1, 0.3), run_of(2, 1, 0.3)}, 0);
+  const auto points = compare_runs({make_run(4, 2, 0.4), make_run(1, 1, 0.3), make_run(2, 1, 0.3)}, 0);
   REQUIRE(points.size() == 3);
   CHECK(points[0].run.ranks == 1);
   CHECK(points[0].efficiency == Approx(1));
   CHECK(points[1].efficiency == Approx(1));
   CHECK(points[2].efficiency == Approx(0.75));
   for (const auto& point : points) CHECK(point.predicted_efficiency == Approx(1));
-  // Strong scaling: half the work a rank, two thirds of the time.
+  // Strong scaling: half the work per rank takes two thirds of the time.
   const auto strong = compare_runs({{1, 1, 1000, 0.3, 0, 0, 1e6}, {2, 2, 1000, 0.2, 0, 0, 1e6}}, 0);
   CHECK(strong[1].efficiency == Approx(0.75));
 }
 
-TEST_CASE("the prediction hides what fits beside the backward pass", "[scaling]") {
+TEST_CASE("the prediction hides communication that fits beside the backward pass", "[scaling]") {
   // Two hosts: 2 * 1/2 * 100 MB = 100 MB over each link; 0.2 s of backward pass.
-  const std::vector<ScalingRun> runs{run_of(1, 1, 0.3), run_of(2, 2, 0.3)};
+  const std::vector<ScalingRun> runs{make_run(1, 1, 0.3), make_run(2, 2, 0.3)};
   CHECK(compare_runs(runs, 1e9)[1].predicted_efficiency == Approx(1));      // 0.1 s: hidden
   CHECK(compare_runs(runs, 250e6)[1].predicted_efficiency == Approx(0.6));  // 0.4 s: 0.2 s exposed
-  // Ranks of one host share memory.
-  CHECK(compare_runs({run_of(1, 1, 0.3), run_of(2, 1, 0.3)}, 250e6)[1].predicted_efficiency == Approx(1));
-  // What the first run waited for gradients is no computing.
-  const auto exposed = compare_runs({run_of(2, 2, 0.5, 0.4), run_of(4, 4, 0.6)}, 250e6);
+  // Ranks of one host need no link.
+  CHECK(compare_runs({make_run(1, 1, 0.3), make_run(2, 1, 0.3)}, 250e6)[1].predicted_efficiency == Approx(1));
+  // The first run's exposed time does not count as computing.
+  const auto exposed = compare_runs({make_run(2, 2, 0.5, 0.4), make_run(4, 4, 0.6)}, 250e6);
   CHECK(exposed[0].predicted_efficiency == Approx(1));
   CHECK(exposed[1].predicted_efficiency == Approx(0.5 / 0.7));  // 150 MB: 0.6 s, 0.4 s exposed
 }
 
-TEST_CASE("the prediction hides nothing of what is gathered after the backward pass", "[scaling]") {
-  ScalingRun two = run_of(2, 2, 0.4);
+TEST_CASE("the prediction does not hide parameters that are gathered after the backward pass", "[scaling]") {
+  ScalingRun two = make_run(2, 2, 0.4);
   two.gathered_bytes = 100e6;  // 50 MB over each link
-  CHECK(compare_runs({run_of(1, 1, 0.3), two}, 500e6)[1].predicted_efficiency == Approx(0.75));
+  CHECK(compare_runs({make_run(1, 1, 0.3), two}, 500e6)[1].predicted_efficiency == Approx(0.75));
 }
 
-TEST_CASE("the link's rate comes from the runs' own reductions", "[scaling]") {
-  ScalingRun two = run_of(2, 2, 0.3), four = run_of(4, 4, 0.3);
+TEST_CASE("the link's rate is computed from the runs' own reductions", "[scaling]") {
+  ScalingRun two = make_run(2, 2, 0.3), four = make_run(4, 4, 0.3);
   two.communication_seconds = 0.1;
   four.communication_seconds = 0.15;
-  CHECK(link_rate_of({run_of(1, 1, 0.3)}) == 0);
-  CHECK(link_rate_of({run_of(1, 1, 0.3), two, four}) == Approx(1e9));
+  CHECK(median_link_rate({make_run(1, 1, 0.3)}) == 0);
+  CHECK(median_link_rate({make_run(1, 1, 0.3), two, four}) == Approx(1e9));
 }
 
 TEST_CASE("muster-train scaling reads runs, and refuses those that cannot be compared", "[scaling]") {
   const TemporaryFolder folder;
-  write_run(folder / "1", run_of(1, 1, 0.3));
-  write_run(folder / "2", run_of(2, 2, 0.4));
+  write_run(folder / "1", make_run(1, 1, 0.3));
+  write_run(folder / "2", make_run(2, 2, 0.4));
   const std::string one = (folder / "1").string(), two = (folder / "2").string(),
                     svg = (folder / "s.svg").string();
   const char* both[] = {"scaling", "--output", svg.c_str(), two.c_str(), one.c_str()};
@@ -112,14 +112,14 @@ TEST_CASE("muster-train scaling reads runs, and refuses those that cannot be com
     CHECK(code({rate, one.c_str()}) == 64);
   write_file(folder / "1/summary.json", "{\"world_size\":1}");
   CHECK(code({one.c_str()}) == 64);
-  write_run(folder / "2", run_of(2, 2, 0));
+  write_run(folder / "2", make_run(2, 2, 0));
   CHECK(code({two.c_str()}) == 64);
 }
 
-TEST_CASE("muster-train scaling draws what was measured beside what is predicted", "[scaling]") {
+TEST_CASE("muster-train scaling draws measured and predicted efficiency", "[scaling]") {
   const TemporaryFolder folder;
-  write_run(folder / "1", run_of(1, 1, 0.3));
-  write_run(folder / "2", run_of(2, 2, 0.4));
+  write_run(folder / "1", make_run(1, 1, 0.3));
+  write_run(folder / "2", make_run(2, 2, 0.4));
   write_run(folder / "whole", {3, 3, 1000, 0.2, 0, 0, 100e6});
   const std::string one = (folder / "1").string(), svg = (folder / "s.svg").string();
   const auto picture = [&](const std::string& other, const char* gbits) {

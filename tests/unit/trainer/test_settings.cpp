@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings from files and the environment: which counts, how they are told, and how mistakes are.
+// Settings from files and the environment: precedence, printing and errors.
 #include "config/settings.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ using namespace muster;
 
 namespace {
 
-/// A variable for the time of a test.
+/// Sets an environment variable during a test.
 class Variable {
  public:
   Variable(std::string name, const std::string& value) : name_(std::move(name)) {
@@ -40,7 +40,7 @@ Options read(std::vector<std::string> arguments) {
   return *options;
 }
 
-std::string complaint(const std::vector<std::string>& arguments) {
+std::string error_text(const std::vector<std::string>& arguments) {
   try {
     read(arguments);
   } catch (const Error& error) {
@@ -49,22 +49,23 @@ std::string complaint(const std::vector<std::string>& arguments) {
   return "accepted";
 }
 
-/// What a settings file of this text is refused with, without the file's name.
-std::string complaint_of_file(const std::string& text) {
+/// The error text for a settings file with this content, without the file's name.
+std::string file_error_text(const std::string& text) {
   const TemporaryFolder folder;
   const std::string path = (folder / "run.toml").string();
   write_file(path, text);
-  const std::string told = complaint({"--config=" + path});
-  CHECK(told.find('\n') == std::string::npos);
-  return told.starts_with(path) ? told.substr(path.size()) : told;
+  const std::string with_help = error_text({"--config=" + path});
+  CHECK(with_help.find('\n') == std::string::npos);
+  return with_help.starts_with(path) ? with_help.substr(path.size()) : with_help;
 }
 
 constexpr const char* help = " (see muster-train --help)";
 
 }  // namespace
 
-TEST_CASE("the command line counts before the environment, that before the file, that before the defaults",
-          "[settings]") {
+TEST_CASE(
+    "the command line overrides the environment, which overrides the file, which overrides the defaults",
+    "[settings]") {
   const TemporaryFolder folder;
   const std::string path = (folder / "run.toml").string();
   write_file(path,
@@ -89,74 +90,74 @@ TEST_CASE("the command line counts before the environment, that before the file,
   CHECK(all.origins.at("warmup") == "MUSTER_TRAIN_WARMUP");
   CHECK(all.origins.at("learning-rate") == path + ":4");
   CHECK(all.origins.count("batch") == 0);
-  // Another file than the variable's, when the command line names one.
+  // --config on the command line overrides the variable.
   write_file(folder / "other.toml", "clip = 7\n");
   const Options other = read({"--config", (folder / "other.toml").string()});
   CHECK(other.adamw.clip == 7);
   CHECK(other.learning_rate == Options{}.learning_rate);
 }
 
-TEST_CASE("what is not known is refused with the nearest name and its place", "[settings]") {
-  CHECK(complaint({"--lerning-rate", "1"}) ==
+TEST_CASE("unknown settings are refused with the nearest name and their place", "[settings]") {
+  CHECK(error_text({"--lerning-rate", "1"}) ==
         std::string("unknown option --lerning-rate; did you mean --learning-rate?") + help);
-  CHECK(complaint({"--setps=3"}) == std::string("unknown option --setps; did you mean --steps?") + help);
-  CHECK(complaint({"--qwertyuiop"}) == std::string("unknown option --qwertyuiop") + help);
-  CHECK(complaint({"make-dta", "digits"}) ==
+  CHECK(error_text({"--setps=3"}) == std::string("unknown option --setps; did you mean --steps?") + help);
+  CHECK(error_text({"--qwertyuiop"}) == std::string("unknown option --qwertyuiop") + help);
+  CHECK(error_text({"make-dta", "digits"}) ==
         std::string("unexpected argument 'make-dta'; did you mean make-data?") + help);
-  CHECK(complaint({"more"}) == std::string("unexpected argument 'more'") + help);
-  CHECK(complaint({"--output", "--steps", "5"}) ==
-        std::string("--output wants a value and got --steps") + help);
+  CHECK(error_text({"more"}) == std::string("unexpected argument 'more'") + help);
+  CHECK(error_text({"--output", "--steps", "5"}) ==
+        std::string("--output needs a value, but got --steps") + help);
   {
     const Variable wrong("MUSTER_TRAIN_BACTH", "3");
-    CHECK(complaint({}) ==
+    CHECK(error_text({}) ==
           std::string("unknown variable MUSTER_TRAIN_BACTH; did you mean MUSTER_TRAIN_BATCH?") + help);
   }
   {
     const Variable wrong("MUSTER_TRAIN_batch", "3");
-    CHECK(complaint({}) ==
+    CHECK(error_text({}) ==
           std::string("unknown variable MUSTER_TRAIN_batch; did you mean MUSTER_TRAIN_BATCH?") + help);
   }
   {
     const Variable wrong("MUSTER_TRAIN_STEPS", "many");
-    CHECK(complaint({}).starts_with("MUSTER_TRAIN_STEPS: "));
-    CHECK(complaint({"--steps=3"}).starts_with("MUSTER_TRAIN_STEPS: "));
+    CHECK(error_text({}).starts_with("MUSTER_TRAIN_STEPS: "));
+    CHECK(error_text({"--steps=3"}).starts_with("MUSTER_TRAIN_STEPS: "));
   }
-  CHECK(complaint_of_file("\nlayer = 2\n") ==
+  CHECK(file_error_text("\nlayer = 2\n") ==
         std::string(":2: unknown setting 'layer'; did you mean layers?") + help);
-  CHECK(complaint_of_file("learning_rate = 1\n") ==
+  CHECK(file_error_text("learning_rate = 1\n") ==
         std::string(":1: unknown setting 'learning_rate'; did you mean learning-rate?") + help);
-  CHECK(complaint_of_file("no-deterministic = true\n").starts_with(":1: unknown setting 'no-deterministic'"));
-  CHECK(complaint_of_file("config = 'x'\n").starts_with(":1: unknown setting 'config'"));
-  CHECK(complaint_of_file("help = true\n").starts_with(":1: unknown setting 'help'"));
-  CHECK(complaint_of_file("steps = 1\nbatch = 0\n")
-            .starts_with(":2: --batch: '0' is no whole number from 1 to 1048576"));
-  CHECK(complaint_of_file("steps = true\n") ==
-        std::string(":1: steps is no switch: it wants a value") + help);
-  CHECK(complaint_of_file("deterministic = 'perhaps'\n").starts_with(":1: "));
-  CHECK(complaint_of_file("output = ''\nsteps = 5\n").starts_with("--output must name a folder"));
-  CHECK(complaint_of_file("heads = 3\n").starts_with("--width 128 cannot be divided"));
+  CHECK(file_error_text("no-deterministic = true\n").starts_with(":1: unknown setting 'no-deterministic'"));
+  CHECK(file_error_text("config = 'x'\n").starts_with(":1: unknown setting 'config'"));
+  CHECK(file_error_text("help = true\n").starts_with(":1: unknown setting 'help'"));
+  CHECK(file_error_text("steps = 1\nbatch = 0\n")
+            .starts_with(":2: --batch: '0' must be an integer from 1 to 1048576"));
+  CHECK(file_error_text("steps = true\n") ==
+        std::string(":1: steps is not a switch: it needs a value") + help);
+  CHECK(file_error_text("deterministic = 'perhaps'\n").starts_with(":1: "));
+  CHECK(file_error_text("output = ''\nsteps = 5\n").starts_with("--output must name a folder"));
+  CHECK(file_error_text("heads = 3\n").starts_with("--width 128 cannot be divided"));
 }
 
-TEST_CASE("values that are none of their kind are told as they were given, with their place", "[settings]") {
-  const auto told = [](const std::string& text) { return text + help; };
+TEST_CASE("invalid values are refused with their text and place", "[settings]") {
+  const auto with_help = [](const std::string& text) { return text + help; };
   for (const char* text : {"1e3", "12.5", "0x10", "1k", "nan", "99999999999999999999", " 3", "0"})
-    CHECK(complaint({std::string("--batch=") + text}) ==
-          told(fmt::format("--batch: '{}' is no whole number from 1 to 1048576", text)));
-  CHECK(complaint({"--seed=99999999999999999999"}) ==
-        told("--seed: '99999999999999999999' is no whole number from 0 to 18446744073709551615"));
-  CHECK(complaint({"--log-every=nan"}) == told("--log-every: 'nan' is no number from 0 to 86400"));
-  CHECK(complaint({"--learning-rate=1,5"}) == told("--learning-rate: '1,5' is no number above 0"));
-  CHECK(complaint({"--batch="}) == told("--batch wants a value"));
-  CHECK(complaint({"--model=gpt2-124m"}).ends_with(told("mnist-cnn; did you mean gpt2-124M?")));
-  CHECK(complaint({"--deterministic=2"}).starts_with("--deterministic: '2' is none of true, false"));
-  CHECK(complaint_of_file("mfu = 3.0\n").starts_with(":1: --mfu: '3' is none of"));
-  CHECK(complaint_of_file("\nlearning-rate = inf\n") ==
-        told(":2: --learning-rate: 'inf' is no number above 0"));
+    CHECK(error_text({std::string("--batch=") + text}) ==
+          with_help(fmt::format("--batch: '{}' must be an integer from 1 to 1048576", text)));
+  CHECK(error_text({"--seed=99999999999999999999"}) ==
+        with_help("--seed: '99999999999999999999' must be an integer from 0 to 18446744073709551615"));
+  CHECK(error_text({"--log-every=nan"}) == with_help("--log-every: 'nan' must be a number from 0 to 86400"));
+  CHECK(error_text({"--learning-rate=1,5"}) == with_help("--learning-rate: '1,5' must be a number above 0"));
+  CHECK(error_text({"--batch="}) == with_help("--batch needs a value"));
+  CHECK(error_text({"--model=gpt2-124m"}).ends_with(with_help("mnist-cnn; did you mean gpt2-124M?")));
+  CHECK(error_text({"--deterministic=2"}).starts_with("--deterministic: '2' is none of true, false"));
+  CHECK(file_error_text("mfu = 3.0\n").starts_with(":1: --mfu: '3' is none of"));
+  CHECK(file_error_text("\nlearning-rate = inf\n") ==
+        with_help(":2: --learning-rate: 'inf' must be a number above 0"));
   const Variable empty("MUSTER_TRAIN_MFU", "");
-  CHECK(complaint({}) == told("MUSTER_TRAIN_MFU: mfu wants true or false"));
+  CHECK(error_text({}) == with_help("MUSTER_TRAIN_MFU: mfu must be true or false"));
 }
 
-TEST_CASE("a size of GPT-2 has its own learning rates, unless others are given", "[settings]") {
+TEST_CASE("a size of GPT-2 has its own default learning rates", "[settings]") {
   CHECK(read({"--model=small"}).learning_rate == 3e-3);
   const Options smallest = read({"--model=gpt2-124M"}), largest = read({"--model=gpt2-1558M"});
   CHECK(smallest.learning_rate == 6e-4);
@@ -167,57 +168,58 @@ TEST_CASE("a size of GPT-2 has its own learning rates, unless others are given",
   CHECK(given.min_learning_rate == 1e-4);
 }
 
-TEST_CASE("settings that contradict others, or would have no effect beside them, are refused", "[settings]") {
-  const auto told = [](const std::string& text) { return text + help; };
-  CHECK(complaint({"--warmup=100", "--steps=50"}) ==
-        told("--warmup 100 is longer than --steps 50: give fewer steps of warm-up, or more steps"));
-  CHECK(complaint({"--steps=50"}) == "accepted");  // a default is nobody's wish: the run tells
-  CHECK(complaint_of_file("warmup = 9\nsteps = 8\n").find(":1) is longer than --steps 8 (") !=
+TEST_CASE("settings that contradict others, or have no effect because of them, are refused", "[settings]") {
+  const auto with_help = [](const std::string& text) { return text + help; };
+  CHECK(error_text({"--warmup=100", "--steps=50"}) ==
+        with_help("--warmup 100 is longer than --steps 50: give fewer steps of warm-up, or more steps"));
+  CHECK(error_text({"--steps=50"}) == "accepted");  // warmup is a default here, so the run only prints a note
+  CHECK(file_error_text("warmup = 9\nsteps = 8\n").find(":1) is longer than --steps 8 (") !=
         std::string::npos);
-  CHECK(complaint({"--learning-rate=5e-5"}) ==
-        told("--min-learning-rate 0.0001 (the default) is above --learning-rate 5e-05: give a lower one"));
   CHECK(
-      complaint({"--validation-fraction=0", "--eval-every=5"}) ==
-      told("--eval-every 5 has no effect with --validation-fraction 0, which holds nothing out: leave one of "
-           "them out"));
-  CHECK(complaint({"--validation-fraction=0", "--validation-tokens=5"})
+      error_text({"--learning-rate=5e-5"}) ==
+      with_help("--min-learning-rate 0.0001 (the default) is above --learning-rate 5e-05: give a lower one"));
+  CHECK(
+      error_text({"--validation-fraction=0", "--eval-every=5"}) ==
+      with_help(
+          "--eval-every 5 has no effect with --validation-fraction 0, which holds nothing out: leave one of "
+          "them out"));
+  CHECK(error_text({"--validation-fraction=0", "--validation-tokens=5"})
             .starts_with("--validation-tokens 5 has"));
-  CHECK(complaint({"--validation-fraction=0", "--eval-every=0"}) == "accepted");
-  CHECK(complaint({"--model=mnist-cnn", "--validation-fraction=0.1"}) ==
-        told("--validation-fraction 0.1 has no effect with mnist-cnn, whose files say what is held out: "
-             "leave it "
-             "out"));
-  CHECK(complaint({"--chunk=1"}) ==
-        told("--chunk 1 has a meaning with --deterministic only: leave it out, or add that"));
-  CHECK(complaint({"--device=cuda", "--threads=2"}) ==
-        told("--threads 2 has no effect with --device=cuda: leave it out"));
-  // What --print-config has printed is read again: defaults in a file are nobody's wish either.
+  CHECK(error_text({"--validation-fraction=0", "--eval-every=0"}) == "accepted");
+  CHECK(error_text({"--model=mnist-cnn", "--validation-fraction=0.1"}) ==
+        with_help("--validation-fraction 0.1 has no effect with mnist-cnn, whose files say what is held out: "
+                  "leave it "
+                  "out"));
+  CHECK(error_text({"--chunk=1"}) ==
+        with_help("--chunk 1 has a meaning with --deterministic only: leave it out, or add that"));
+  CHECK(error_text({"--device=cuda", "--threads=2"}) ==
+        with_help("--threads 2 has no effect with --device=cuda: leave it out"));
+  // The output of --print-config is accepted again: defaults in a file count as not set by the user.
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"--steps=50"}, {"--validation-fraction=0"}, {"--model=mnist-cnn"}, {"--device=cuda"}})
-    CHECK(complaint_of_file(settings_as_toml(read(arguments))) == "accepted");
+    CHECK(file_error_text(settings_as_toml(read(arguments))) == "accepted");
 }
 
-TEST_CASE("files that are no settings files are refused with their line", "[settings]") {
-  CHECK(complaint_of_file("steps = 1\nsteps = 2\n").starts_with(":2: "));
-  CHECK(complaint_of_file("steps 1\n").starts_with(":1: "));
-  CHECK(complaint_of_file("steps = 1\n\n[training]\nbatch = 2\n")
-            .starts_with(":3: settings stand without sections"));
-  CHECK(complaint_of_file("steps = [1]\n").starts_with(":1: steps wants a number"));
-  CHECK(complaint_of_file("steps = 1979-05-27\n").starts_with(":1: steps wants a number"));
-  CHECK(complaint_of_file("\"a\\nb\" = 1\n") == ":1: a name with control characters");
-  CHECK(complaint({"--a\nb"}) == std::string("unknown option --a b") + help);
-  CHECK(complaint_of_file("data = \"a\\u0000b\"\n").starts_with(":1: data holds a zero byte"));
-  CHECK(complaint_of_file(std::string("steps = 1\0\n", 11)) == ": has control characters; not a text file");
-  CHECK(complaint_of_file("steps = 1\nst\u00e9ps = 1\n") ==
+TEST_CASE("files that are not settings files are refused with the line of the error", "[settings]") {
+  CHECK(file_error_text("steps = 1\nsteps = 2\n").starts_with(":2: "));
+  CHECK(file_error_text("steps 1\n").starts_with(":1: "));
+  CHECK(file_error_text("steps = 1\n\n[training]\nbatch = 2\n").starts_with(":3: settings have no sections"));
+  CHECK(file_error_text("steps = [1]\n").starts_with(":1: steps must be a number"));
+  CHECK(file_error_text("steps = 1979-05-27\n").starts_with(":1: steps must be a number"));
+  CHECK(file_error_text("\"a\\nb\" = 1\n") == ":1: a name with control characters");
+  CHECK(error_text({"--a\nb"}) == std::string("unknown option --a b") + help);
+  CHECK(file_error_text("data = \"a\\u0000b\"\n").starts_with(":1: data holds a zero byte"));
+  CHECK(file_error_text(std::string("steps = 1\0\n", 11)) == ": has control characters; not a text file");
+  CHECK(file_error_text("steps = 1\nst\u00e9ps = 1\n") ==
         ":2: a letter beyond ASCII outside of quotation marks");
-  CHECK(complaint_of_file(std::string((1 << 20) + 1, '\n')).find("longer than 1 MiB") != std::string::npos);
-  CHECK(complaint_of_file("") == "accepted");
+  CHECK(file_error_text(std::string((1 << 20) + 1, '\n')).find("longer than 1 MiB") != std::string::npos);
+  CHECK(file_error_text("") == "accepted");
   const TemporaryFolder folder;
-  CHECK(complaint({"--config", (folder / "missing").string()}).find("No such file") != std::string::npos);
-  CHECK(complaint({"--config", folder.path().string()}).find("Is a directory") != std::string::npos);
+  CHECK(error_text({"--config", (folder / "missing").string()}).find("No such file") != std::string::npos);
+  CHECK(error_text({"--config", folder.path().string()}).find("Is a directory") != std::string::npos);
 }
 
-TEST_CASE("the settings in force, printed, are a file that gives the same settings", "[settings]") {
+TEST_CASE("the printed settings, read as a file, give the same settings", "[settings]") {
   const TemporaryFolder folder;
   Options options = read({});
   options.data = "a\\b \"c\"\n1.50";
@@ -232,31 +234,32 @@ TEST_CASE("the settings in force, printed, are a file that gives the same settin
   const std::string path = (folder / "printed.toml").string();
   write_file(path, settings_as_toml(options));
   const Options again = read({"--config", path});
-  const auto expected = settings_of(options), got = settings_of(again);
+  const auto expected = list_settings(options), got = list_settings(again);
   REQUIRE(expected.size() == got.size());
   CHECK(expected.size() > 20);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(expected[i].name);
     CHECK(expected[i].value == got[i].value);
-    CHECK(again.origins.count(got[i].name) == (got[i].value.empty() ? 0 : 1));  // what is set was in the file
+    CHECK(again.origins.count(got[i].name) ==
+          (got[i].value.empty() ? 0 : 1));  // every set value was in the file
   }
   CHECK(again.learning_rate == options.learning_rate);
   CHECK(again.seed == options.seed);
   CHECK(again.device == Device::cpu);
 }
 
-TEST_CASE("names near to others", "[settings]") {
+TEST_CASE("the nearest name is suggested", "[settings]") {
   CHECK(edit_distance("", "abc") == 3);
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("steps", "setps") == 1);
-  CHECK(edit_distance("ca", "abc") == 3);  // optimal string alignment: no letter is touched twice
-  CHECK(nearest_name("wdth", {"heads", "width"}) == std::string("width"));
-  CHECK_FALSE(nearest_name("x", {"a", "bb"}));
+  CHECK(edit_distance("ca", "abc") == 3);  // optimal string alignment: no letter is edited twice
+  CHECK(suggest_name("wdth", {"heads", "width"}) == std::string("width"));
+  CHECK_FALSE(suggest_name("x", {"a", "bb"}));
   const std::vector<std::string> long_names{"--learning-rate", "--checkpoint-every", "--beta1", "--beta2"};
-  CHECK(nearest_name("--lr", long_names) == std::string("--learning-rate"));
-  CHECK(nearest_name("--checkpoint", long_names) == std::string("--checkpoint-every"));
-  CHECK_FALSE(nearest_name("--b", long_names));
-  CHECK_FALSE(nearest_name("--", long_names));
+  CHECK(suggest_name("--lr", long_names) == std::string("--learning-rate"));
+  CHECK(suggest_name("--checkpoint", long_names) == std::string("--checkpoint-every"));
+  CHECK_FALSE(suggest_name("--b", long_names));
+  CHECK_FALSE(suggest_name("--", long_names));
   const std::vector<std::string> settings{"--batch",
                                           "--steps",
                                           "--eval-every",
@@ -264,9 +267,9 @@ TEST_CASE("names near to others", "[settings]") {
                                           "--min-learning-rate",
                                           "--validation-tokens",
                                           "--validation-fraction"};
-  CHECK(nearest_name("--batch-size", settings) == std::string("--batch"));
-  CHECK(nearest_name("--max-steps", settings) == std::string("--steps"));
-  CHECK(nearest_name("--eval-interval", settings) == std::string("--eval-every"));
-  CHECK_FALSE(nearest_name("--rate", settings));
-  CHECK_FALSE(nearest_name(std::string(10'000, 'a'), {"a"}));
+  CHECK(suggest_name("--batch-size", settings) == std::string("--batch"));
+  CHECK(suggest_name("--max-steps", settings) == std::string("--steps"));
+  CHECK(suggest_name("--eval-interval", settings) == std::string("--eval-every"));
+  CHECK_FALSE(suggest_name("--rate", settings));
+  CHECK_FALSE(suggest_name(std::string(10'000, 'a'), {"a"}));
 }

@@ -31,12 +31,12 @@ std::vector<Token> all_of(const data::TokenSequence& tokens) {
 }
 
 std::string corpus_refusal(const std::string& where, double fraction = 0) {
-  return refusal_of([&] { Corpus::read(where, fraction); });
+  return usage_error_text([&] { Corpus::read(where, fraction); });
 }
 
 }  // namespace
 
-TEST_CASE("a shard is read as it was written, and has the layout of llm.c's", "[shard]") {
+TEST_CASE("a shard is read as it was written, and has llm.c's layout", "[shard]") {
   const TemporaryFolder folder;
   const auto path = folder / "a.bin";
   const std::vector<Token> tokens{0, 1, 255, 256, 50256, 65535};
@@ -48,11 +48,11 @@ TEST_CASE("a shard is read as it was written, and has the layout of llm.c's", "[
   CHECK(bytes.substr(1024, 4) == std::string("\0\0\x01\0", 4));
   CHECK(bytes.substr(1024 + 8, 2) == "\x50\xc4");
   const Corpus corpus = Corpus::read(path, 0);
-  CHECK(corpus.of_shards());
+  CHECK(corpus.has_shards());
   CHECK(all_of(corpus.training()) == tokens);
 }
 
-TEST_CASE("shards are found by file, folder, list and pattern; those to validate on stand apart", "[shard]") {
+TEST_CASE("shards are found by file, folder, list and pattern; validation shards are held out", "[shard]") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "set");
   data::write_shard(folder / "set/text_train_000001.bin", counting(10));
@@ -88,7 +88,7 @@ TEST_CASE("shards are found by file, folder, list and pattern; those to validate
   CHECK(corpus_refusal(set + "/text_val*,").find("empty") != std::string::npos);
 }
 
-TEST_CASE("a link's name tells what a file is, as in a cache that names contents by their hashes",
+TEST_CASE("a link's name decides the kind of a file, as in a cache that names files by their hashes",
           "[shard]") {
   const TemporaryFolder folder;
   fs::create_directories(folder / "blobs");
@@ -105,7 +105,7 @@ TEST_CASE("a link's name tells what a file is, as in a cache that names contents
   }
 }
 
-TEST_CASE("a shard that is none is refused with file, place and what stands there", "[shard]") {
+TEST_CASE("an invalid shard is refused with file, position and the value found there", "[shard]") {
   const TemporaryFolder folder;
   const auto path = folder / "bad.bin";
   data::write_shard(path, counting(5));
@@ -135,7 +135,7 @@ TEST_CASE("a shard that is none is refused with file, place and what stands ther
   CHECK(corpus_refusal(path).empty());
 }
 
-TEST_CASE("a token beyond the vocabulary is told with its file and position", "[shard]") {
+TEST_CASE("a token beyond the vocabulary is refused with its file and position", "[shard]") {
   const TemporaryFolder folder;
   auto tokens = counting(50);
   data::write_shard(folder / "a.bin", tokens);
@@ -144,7 +144,7 @@ TEST_CASE("a token beyond the vocabulary is told with its file and position", "[
   const Corpus corpus = Corpus::read(folder.path(), 0.1);
   std::vector<Token> to(20);
   CHECK_NOTHROW(corpus.training().copy(60, 20, 256, to.data()));
-  CHECK_NOTHROW(corpus.training().copy(45, 20, 256, to.data()));  // over the boundary
+  CHECK_NOTHROW(corpus.training().copy(45, 20, 256, to.data()));  // across the boundary
   CHECK(to[4] == 49);
   CHECK(to[5] == 0);
   CHECK_NOTHROW(corpus.training().copy(70, 20, 301, to.data()));
@@ -159,13 +159,13 @@ TEST_CASE("a token beyond the vocabulary is told with its file and position", "[
   }
 }
 
-TEST_CASE("an epoch over shards takes each token once as a target, across their boundaries", "[shard]") {
+TEST_CASE("an epoch over shards uses each token once as a target, also across boundaries", "[shard]") {
   const TemporaryFolder folder;
   data::write_shard(folder / "a.bin", counting(333));
   data::write_shard(folder / "b.bin", counting(1, 333));
   data::write_shard(folder / "c.bin", counting(667, 334));
   const Corpus corpus = Corpus::read(folder.path(), 0);
-  const data::Windows windows(corpus.training().size(), 10, 3);
+  const data::SampleWindows windows(corpus.training().size(), 10, 3);
   std::multiset<Token> targets;
   std::vector<Token> window(11);
   for (std::uint64_t sample = 0; sample < windows.per_epoch(); ++sample) {
@@ -188,13 +188,13 @@ TEST_CASE("large files are mapped and fingerprinted by blocks", "[shard]") {
   bytes[150000] = static_cast<char>(bytes[150000] ^ 1);
   write_file(folder / "b.bin", bytes);
   CHECK(Corpus::read(folder / "b.bin", 0).hash() != corpus.hash());
-  // Files that take no room.
+  // Sparse files.
   write_file(folder / "large", "");
   fs::resize_file(folder / "large", std::uintmax_t{8} << 20);
   const data::MappedFile large(folder / "large");
   fs::resize_file(folder / "large", (std::uintmax_t{8} << 20) + 1);
   CHECK(data::MappedFile(folder / "large").fingerprint(0) != large.fingerprint(0));
-  // The first of its blocks is at its begin and the last one at its end.
+  // The first block is at the beginning and the last one at the end.
   for (const std::streamoff at : {1000, (8 << 20) - 1000}) {
     const std::uint64_t before = data::MappedFile(folder / "large").fingerprint(0);
     std::fstream(folder / "large", std::ios::in | std::ios::out | std::ios::binary).seekp(at) << 'x';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What signals do to a run.
+// The effect of signals on a run.
 #include <signal.h>
 #include <sys/time.h>
 
@@ -12,20 +12,20 @@
 using namespace muster;
 using namespace small_run_of_one;
 
-TEST_CASE("a signal stops a run after a step, with a checkpoint from which it ends as if never stopped",
+TEST_CASE("after a signal a run stops with a checkpoint, and the resumed run ends as if never stopped",
           "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.steps = 400;
   options.eval_every = options.checkpoint_every = 0;
   CHECK(train_alone(options) == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 400));
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 400));
 
   options.status = (folder / "status").string();
   for (const int signal : {SIGTERM, SIGUSR2, SIGUSR1, SIGINT}) {
     CAPTURE(signal);
     options.output = (folder / ("stopped" + std::to_string(signal))).string();
-    std::thread sender = signal_once_it_trains(options, signal);
+    std::thread sender = signal_during_training(options, signal);
     CHECK(train_alone(options) == (signal == SIGINT ? 128 + SIGINT : 0));
     sender.join();
     const auto status = last_line(options.status);
@@ -33,18 +33,18 @@ TEST_CASE("a signal stops a run after a step, with a checkpoint from which it en
     const std::int64_t step = status.at("step");
     CHECK(step < 400);
     CHECK(last_line(std::filesystem::path(options.output) / "metrics.jsonl").at("step") == step);
-    CHECK(status.at("checkpoint") == checkpoint_of(options, step).string());
+    CHECK(status.at("checkpoint") == checkpoint_folder(options, step).string());
     CHECK(train_alone(options) == 0);
-    CHECK(bytes_of(checkpoint_of(options, 400)) == whole);
+    CHECK(read_checkpoint_bytes(checkpoint_folder(options, 400)) == whole);
     CHECK(last_line(options.status).at("state") == "finished");
   }
 }
 
-TEST_CASE("signals that come while matrices are multiplied change no bit", "[training]") {
+TEST_CASE("signals during matrix products change no bit", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   CHECK(train_alone(options) == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 60));
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 60));
   options.output = (folder / "again").string();
   struct sigaction nothing {
   }, before{};
@@ -55,9 +55,9 @@ TEST_CASE("signals that come while matrices are multiplied change no bit", "[tra
     {0, 200}, { 0, 200 }
   }, never{};
   REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
-  const int code = code_of(options);
+  const int code = run_exit_code(options);
   REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);
   REQUIRE(::sigaction(SIGALRM, &before, nullptr) == 0);
   CHECK(code == 0);
-  CHECK(bytes_of(checkpoint_of(options, 60)) == whole);
+  CHECK(read_checkpoint_bytes(checkpoint_folder(options, 60)) == whole);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates that are not finite: each is skipped, and so many in a row end the run.
+// Updates that are not finite are skipped; several in a row end the run.
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@
 using namespace muster;
 using namespace small_run_of_one;
 
-TEST_CASE("an update that is not finite is skipped, and training goes on from the same parameters",
+TEST_CASE("an update that is not finite is skipped, and training continues with the same parameters",
           "[training]") {
   const TemporaryFolder folder;
   const Options options = small_run(folder);
@@ -35,10 +35,10 @@ TEST_CASE("an update that is not finite is skipped, and training goes on from th
   CHECK_FALSE(result.finite);
   CHECK(result.any_stop);
   CHECK(result.any_failed);
-  // The token of that row may be in some chunks only.
-  CHECK(result.not_finite.count() > 0);
-  CHECK(result.not_finite.begin >= 5);
-  CHECK(result.not_finite.end <= 10);
+  // Perhaps only some chunks have the token of that row.
+  CHECK(result.non_finite_samples.count() > 0);
+  CHECK(result.non_finite_samples.begin >= 5);
+  CHECK(result.non_finite_samples.end <= 10);
   tensors.parameters[0] = good;
   CHECK(replica.parameter_hash() == before);
   CHECK(std::equal(moment.begin(), moment.end(), tensors.moment2.begin()));
@@ -47,7 +47,7 @@ TEST_CASE("an update that is not finite is skipped, and training goes on from th
   job.leave();
 }
 
-TEST_CASE("a diverging run skips so many updates, stops, and says so", "[training]") {
+TEST_CASE("a diverging run skips updates up to the limit, stops, and prints why", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.learning_rate = 1e30;
@@ -57,18 +57,18 @@ TEST_CASE("a diverging run skips so many updates, stops, and says so", "[trainin
   try {
     train_alone(options);
     FAIL("went on");
-  } catch (const EndedTogether& ended) {
+  } catch (const CollectiveAbort& ended) {
     CHECK(ended.exit_code() == 1);
   }
   const auto last = last_line(folder / "run/metrics.jsonl");
   CHECK(last.at("skipped") == true);
   const auto status = last_line(folder / "run/status.json");
   CHECK(status.at("state") == "failed");
-  // The checkpoint that it points at is from before the first skipped update.
+  // The checkpoint that the message names is from before the first skipped update.
   const std::int64_t step = last.at("step");
   CHECK(status.at("step") == step);
-  CHECK(status.at("checkpoint") == checkpoint_of(options, step - options.stop_after_skipped).string());
-  // It leaves as much to look at as one that has finished.
+  CHECK(status.at("checkpoint") == checkpoint_folder(options, step - options.stop_after_skipped).string());
+  // It writes the same results as a finished run.
   const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
   CHECK(summary.at("ended").get<std::string>().starts_with("stopped: "));
   CHECK(summary.at("skipped_updates") == options.stop_after_skipped);

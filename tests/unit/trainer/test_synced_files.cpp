@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a crash of the machine leaves: everything is synced before it gets its name, and the name after that.
+// Safety against a crash of the machine: data are synced before a file gets its name, and the name after
+// that.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -21,7 +22,7 @@ std::mutex calls_lock;
 std::vector<std::string>* calls = nullptr;
 std::string calls_within;
 
-/// Remembers a call on a path of the folder that is looked at.
+/// Records a call on a path in the watched folder.
 void remember_call(const std::string& doing, const std::string& path) {
   const std::lock_guard<std::mutex> guard(calls_lock);
   if (calls == nullptr || !path.starts_with(calls_within)) return;
@@ -29,9 +30,9 @@ void remember_call(const std::string& doing, const std::string& path) {
   calls->push_back(doing + (name.empty() ? " ." : " " + name.substr(1)));
 }
 
-/// The calls of fsync() and rename() on what is in `folder` while `action` runs, in order.
+/// The calls of fsync() and rename() on paths in `folder` while `action` runs, in order.
 template <typename Action>
-std::vector<std::string> calls_of(const TemporaryFolder& folder, Action&& action) {
+std::vector<std::string> record_calls(const TemporaryFolder& folder, Action&& action) {
   std::vector<std::string> all;
   {
     const std::lock_guard<std::mutex> guard(calls_lock);
@@ -46,7 +47,7 @@ std::vector<std::string> calls_of(const TemporaryFolder& folder, Action&& action
 
 }  // namespace
 
-// Before the C library's, for this whole program.
+// These replace the C library's functions in this program.
 extern "C" int fsync(int descriptor) {
   std::error_code ignored;
   const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), ignored);
@@ -60,9 +61,9 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   return result;
 }
 
-TEST_CASE("a file is synced before it is renamed, and its folder after that", "[synced]") {
+TEST_CASE("a file is synced before it is renamed, and its folder is synced afterwards", "[synced]") {
   const TemporaryFolder folder;
-  const auto found = calls_of(folder, [&] {
+  const auto found = record_calls(folder, [&] {
     muster::AtomicFile file(folder / "status.json");
     file.write("{}");
     file.commit();
@@ -70,7 +71,7 @@ TEST_CASE("a file is synced before it is renamed, and its folder after that", "[
   CHECK(found == std::vector<std::string>{"sync status.json.partial", "rename status.json", "sync ."});
 }
 
-TEST_CASE("a checkpoint's files are synced before its folder is renamed, and the folder above after that",
+TEST_CASE("a checkpoint's files are synced before its folder is renamed, and the parent folder afterwards",
           "[synced]") {
   const TemporaryFolder folder;
   CheckpointArenas arenas;
@@ -85,9 +86,9 @@ TEST_CASE("a checkpoint's files are synced before its folder is renamed, and the
                                        "sync step-1.partial"};
   auto expected = files;
   expected.insert(expected.end(), {"rename step-1", "sync ."});
-  CHECK(calls_of(folder, write) == expected);
-  // One of the same step keeps its data until the new one has its name for good.
+  CHECK(record_calls(folder, write) == expected);
+  // An earlier checkpoint of the same step keeps its data until the new one's name is synced.
   expected = files;
   expected.insert(expected.end(), {"rename step-1.removed", "rename step-1", "sync ."});
-  CHECK(calls_of(folder, write) == expected);
+  CHECK(record_calls(folder, write) == expected);
 }

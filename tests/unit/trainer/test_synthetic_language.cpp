@@ -16,7 +16,8 @@ using data::Language;
 
 namespace {
 
-/// Entropy of the next token after the last `order`, from counts alone, with Miller and Madow's correction.
+/// Entropy of the next token given the last `order`, estimated from counts with Miller and Madow's
+/// correction.
 double counted_entropy(const std::vector<compute::Token>& text, int order) {
   std::map<std::vector<compute::Token>, std::map<compute::Token, double>> counts;
   double total = 0, entropy = 0, seen = 0;
@@ -35,35 +36,35 @@ double counted_entropy(const std::vector<compute::Token>& text, int order) {
 
 }  // namespace
 
-TEST_CASE("a language's entropy rate is that of what it writes", "[language]") {
+TEST_CASE("a language's entropy rate is that of the text that it generates", "[language]") {
   for (const auto& [symbols, order] : {std::pair{4, 2}, std::pair{2, 5}, std::pair{9, 1}}) {
     const Language language(symbols, order, 7);
-    const auto text = language.write(100'000);
+    const auto text = language.generate(100'000);
     const double rate = language.entropy_rate();
     CAPTURE(symbols, order, rate);
     CHECK(rate > 0);
     CHECK(rate < std::log(symbols));
-    // Both means have a deviation of about 1 / sqrt(100,000) = 0.0032.
+    // Both means have a standard deviation of about 1 / sqrt(100,000) = 0.0032.
     CHECK(counted_entropy(text, order) == Approx(rate).margin(0.015));
-    double surprise = 0;
+    double surprisal = 0;
     for (std::size_t i = static_cast<std::size_t>(order); i < text.size(); ++i)
-      surprise += language.surprise(&text[i - static_cast<std::size_t>(order)], text[i]);
-    CHECK(surprise / static_cast<double>(text.size()) == Approx(rate).margin(0.015));
-    CHECK(language.write(1000) == std::vector<compute::Token>(text.begin(), text.begin() + 1000));
-    CHECK(Language(symbols, order, 8).write(1000) != language.write(1000));
+      surprisal += language.surprisal(&text[i - static_cast<std::size_t>(order)], text[i]);
+    CHECK(surprisal / static_cast<double>(text.size()) == Approx(rate).margin(0.015));
+    CHECK(language.generate(1000) == std::vector<compute::Token>(text.begin(), text.begin() + 1000));
+    CHECK(Language(symbols, order, 8).generate(1000) != language.generate(1000));
   }
 }
 
-TEST_CASE("the entropy rate of two states is the one on paper", "[language]") {
+TEST_CASE("the entropy rate of two states equals the formula's", "[language]") {
   // Two symbols of order 1: with p = P(1 | 0) and q = P(0 | 1) the rate is (q H(p) + p H(q)) / (p + q).
   const Language language(2, 1, 3);
   const compute::Token zero = 0, one = 1;
-  const double p = std::exp(-language.surprise(&zero, 1)), q = std::exp(-language.surprise(&one, 0));
+  const double p = std::exp(-language.surprisal(&zero, 1)), q = std::exp(-language.surprisal(&one, 0));
   const auto entropy = [](double x) { return -x * std::log(x) - (1 - x) * std::log(1 - x); };
   CHECK(language.entropy_rate() == Approx((q * entropy(p) + p * entropy(q)) / (p + q)).epsilon(1e-12));
 }
 
-TEST_CASE("languages that make no sense are refused", "[language]") {
+TEST_CASE("impossible languages are refused", "[language]") {
   for (const auto& [symbols, order] :
        {std::pair{1, 1}, std::pair{0, 1}, std::pair{5, 0}, std::pair{-3, 2}, std::pair{65536, 1},
         std::pair{27, 6}, std::pair{2, 24}, std::pair{2, 1000}})
@@ -71,10 +72,10 @@ TEST_CASE("languages that make no sense are refused", "[language]") {
   CHECK_NOTHROW(Language(2, 10, 1));
 }
 
-TEST_CASE("a model's loss comes near the entropy rate and stays above it", "[language]") {
+TEST_CASE("a model's loss approaches the entropy rate and stays above it", "[language]") {
   const TemporaryFolder folder;
   const Language language(5, 1, 2);
-  data::write_shard(folder / "language.bin", language.write(60'000));
+  data::write_shard(folder / "language.bin", language.generate(60'000));
   Options options;
   options.data = folder / "language.bin";
   options.model = {1, 2, 16, 16, 5};
@@ -86,13 +87,13 @@ TEST_CASE("a model's loss comes near the entropy rate and stays above it", "[lan
   replica.initialize();
   for (std::int64_t step = 0; step < 250; ++step)
     REQUIRE(replica.step(step, step * 16, step < 200 ? 1e-2 : 2e-3, {}).finite);
-  Validation found = replica.validation_share();
-  replica.add_up(found);
+  Validation found = replica.validate_share();
+  replica.all_reduce_validation(found);
   job.leave();
   CHECK(found.loss.weight == 6000);
   const double rate = language.entropy_rate();
   CAPTURE(rate, found.loss.value());
   CHECK(found.loss.value() < rate + 0.08);
-  // The held-out text's own deviation is about 1 / sqrt(6000) = 0.013.
+  // The held-out text's own standard deviation is about 1 / sqrt(6000) = 0.013.
   CHECK(found.loss.value() > rate - 0.05);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The progress line as a terminal gets it.
+// The progress line as a terminal receives it.
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ using namespace muster;
 
 namespace {
 
-/// Standard output is a terminal of so many columns as long as it lives.
+/// Makes standard output a terminal with this number of columns while the object exists.
 class OutputTerminal {
  public:
   explicit OutputTerminal(unsigned short columns) : keyboard_side_(::posix_openpt(O_RDWR | O_NOCTTY)) {
@@ -25,7 +25,7 @@ class OutputTerminal {
     const int terminal = ::open(::ptsname(keyboard_side_), O_RDWR | O_NOCTTY);
     struct termios mode {};
     REQUIRE(::tcgetattr(terminal, &mode) == 0);
-    ::cfmakeraw(&mode);  // or it changes line ends
+    ::cfmakeraw(&mode);  // otherwise the terminal changes line ends
     REQUIRE(::tcsetattr(terminal, TCSANOW, &mode) == 0);
     struct winsize size {};
     size.ws_col = columns;
@@ -44,7 +44,7 @@ class OutputTerminal {
   OutputTerminal(const OutputTerminal&) = delete;
   OutputTerminal& operator=(const OutputTerminal&) = delete;
 
-  /// What has come, up to `end`: the kernel brings it here by and by.
+  /// The received text up to `end`; the kernel delivers it in parts.
   std::string received(const std::string& end) {
     std::fflush(stdout);
     std::string text;
@@ -66,16 +66,16 @@ class OutputTerminal {
 
 }  // namespace
 
-TEST_CASE("on a terminal the progress line is written over itself, and other lines stay", "[terminal]") {
+TEST_CASE("on a terminal the progress line overwrites itself, and other lines stay", "[terminal]") {
   const std::string erase = "\033[K";
   std::string text;
   {
     OutputTerminal terminal(50);
     {
-      Progress progress(true, 1000, 4, Pace(2e6, 1e9));
+      Progress progress(true, 1000, 4, Throughput(2e6, 1e9));
       progress.skip();
       progress.step(2, 2.0, 100, 0);
-      progress.step(3, 2.0, 100, 0);  // too soon to be drawn
+      progress.step(3, 2.0, 100, 0);  // too early to be drawn
       progress.line("a line that stays");
       progress.step(4, 1.0, 100, 0);
     }
@@ -83,7 +83,7 @@ TEST_CASE("on a terminal the progress line is written over itself, and other lin
   }
   CAPTURE(text);
   CHECK(text.starts_with("\rstep 2/4  loss 2.0000  "));
-  CHECK(text.find(erase) == 1 + 49);  // one column less than there are
+  CHECK(text.find(erase) == 1 + 49);  // one column less than the terminal has
   CHECK(text.find(erase + "\r" + erase + "a line that stays\n\rstep 4/4  loss 1.9000  ") == 1 + 49);
   CHECK(text.ends_with(erase + "\n"));
   CHECK(text.find("step 3/4") == std::string::npos);

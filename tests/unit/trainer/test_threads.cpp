@@ -23,7 +23,7 @@ std::vector<Hello> ranks(const std::vector<std::pair<std::string, std::string>>&
 
 }  // namespace
 
-TEST_CASE("CPU lists", "[threads]") {
+TEST_CASE("CPU lists are parsed", "[threads]") {
   CHECK(parse_cpu_list("0-3,8") == std::vector<int>{0, 1, 2, 3, 8});
   CHECK(parse_cpu_list("5") == std::vector<int>{5});
   CHECK(parse_cpu_list("").empty());
@@ -41,7 +41,7 @@ TEST_CASE("threads are a fair share of the CPUs", "[threads]") {
   CHECK(fair_threads(ranks({{"a", ""}}), 0) == 1);
 }
 
-TEST_CASE("--threads wins over OMP_NUM_THREADS, which wins over the share", "[threads]") {
+TEST_CASE("--threads overrides OMP_NUM_THREADS, which overrides the fair share", "[threads]") {
   const auto roster = ranks({{"a", "0-7"}});
   ::setenv("OMP_NUM_THREADS", "3,1", 1);
   CHECK(choose_threads(0, roster, 0) == 3);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses and gradients in double against PyTorch's autograd: fixtures/torch_gradients.py made the numbers.
+// Compares losses and gradients in double with PyTorch's autograd; fixtures/torch_gradients.py wrote the
+// expected values.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +19,7 @@ nlohmann::json torch_result(const std::string& name) {
   return nlohmann::json::parse(read_file(std::filesystem::path(MUSTER_TRAINER_FIXTURES) / name));
 }
 
-/// The script's formula.
+/// The formula of fixtures/torch_gradients.py.
 void fill_as_the_script(muster::models::ModelTensors<double>& tensors) {
   const auto& table = tensors.table().tensors;
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -32,7 +33,7 @@ void fill_as_the_script(muster::models::ModelTensors<double>& tensors) {
 
 }  // namespace
 
-TEST_CASE("GPT's loss and every gradient are PyTorch's, to 1e-9", "[torch]") {
+TEST_CASE("GPT's loss and every gradient equal PyTorch's within 1e-9", "[torch]") {
   const auto expected = torch_result("torch_gpt.json");
   const int batch = 3, context = 5, vocabulary = 11;
   auto compute = test_compute<double>();
@@ -61,7 +62,7 @@ TEST_CASE("GPT's loss and every gradient are PyTorch's, to 1e-9", "[torch]") {
   }
 }
 
-TEST_CASE("mnist-cnn's loss and gradients with dropout are PyTorch's, to 1e-9", "[torch]") {
+TEST_CASE("mnist-cnn's loss and gradients with dropout equal PyTorch's within 1e-9", "[torch]") {
   const auto expected = torch_result("torch_mnist_cnn.json");
   const int batch = 3;
   auto compute = test_compute<double>();

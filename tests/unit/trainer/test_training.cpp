@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole loop, as a job of one rank.
+// The whole training loop, as a job of one rank.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@
 using namespace muster;
 using namespace small_run_of_one;
 
-TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and a report", "[training]") {
+TEST_CASE("a run learns, and writes metrics, a checkpoint, a plot, a summary and a report", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.mfu = options.tensorboard = true;
@@ -28,13 +28,13 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and
   CHECK(last.at("validation_loss").get<double>() < 2.5);  // guessing has 5.5
   CHECK(last.at("validation_count") == 400 * 45 / 10);
   CHECK(read_file(folder / "run/loss.svg").find("validation (last") != std::string::npos);
-  CHECK(std::filesystem::file_size(checkpoint_of(options, 60) / "tensors.safetensors") > 100000);
-  CHECK(std::filesystem::exists(checkpoint_of(options, 40)));
-  CHECK_FALSE(std::filesystem::exists(checkpoint_of(options, 20)));
+  CHECK(std::filesystem::file_size(checkpoint_folder(options, 60) / "tensors.safetensors") > 100000);
+  CHECK(std::filesystem::exists(checkpoint_folder(options, 40)));
+  CHECK_FALSE(std::filesystem::exists(checkpoint_folder(options, 20)));
   const auto status = last_line(folder / "run/status.json");
   CHECK(status.at("state") == "finished");
   CHECK(status.at("step") == 60);
-  CHECK(status.at("checkpoint") == checkpoint_of(options, 60).string());
+  CHECK(status.at("checkpoint") == checkpoint_folder(options, 60).string());
 
   const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
   CHECK(summary.at("ended") == "finished");
@@ -67,7 +67,7 @@ TEST_CASE("a run learns, and leaves metrics, a checkpoint, a plot, a summary and
   CHECK(std::filesystem::exists(folder / "run/tensorboard"));
 }
 
-TEST_CASE("a run in bfloat16 learns as one in float32 does, and goes on in it", "[training]") {
+TEST_CASE("a run in bfloat16 learns as well as one in float32, and can be resumed", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   const auto loss = [&](const char* output) {
@@ -82,16 +82,16 @@ TEST_CASE("a run in bfloat16 learns as one in float32 does, and goes on in it", 
   options.mfu = true;
   const double rounded = loss("bf16");
   CHECK(rounded != float32);
-  CHECK(rounded == Approx(float32).margin(0.05));  // of the 5 nats that both have learned
+  CHECK(rounded == Approx(float32).margin(0.05));  // both losses fell by about 5 nats
   const auto summary = nlohmann::json::parse(read_file(folder / "bf16/summary.json"));
   CHECK(summary.at("machine").at("dtype") == "bf16");
-  CHECK(Checkpoint(checkpoint_of(options, 60)).state().dtype == "bf16");
+  CHECK(Checkpoint(checkpoint_folder(options, 60)).state().dtype == "bf16");
   options.steps = 80;
   options.mfu = false;
-  CHECK(loss("fp32") < float32);  // its float32 checkpoint is a bfloat16 run's start
+  CHECK(loss("fp32") < float32);  // a bfloat16 run, resumed from the float32 checkpoint
 }
 
-TEST_CASE("what is not wanted is not measured and not written", "[training]") {
+TEST_CASE("without --mfu and --tensorboard, nothing is measured or written for them", "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.steps = 2;
@@ -103,7 +103,7 @@ TEST_CASE("what is not wanted is not measured and not written", "[training]") {
   CHECK(last_line(folder / "run/metrics.jsonl").at("step") == 2);
 }
 
-TEST_CASE("training goes on from a checkpoint with the same bits", "[training]") {
+TEST_CASE("training resumes from a checkpoint with the same bits", "[training]") {
   const TemporaryFolder folder;
   const Options options = small_run(folder);
   Job job = Job::join({.device = Device::cpu});
@@ -140,24 +140,25 @@ TEST_CASE("training goes on from a checkpoint with the same bits", "[training]")
   job.leave();
 }
 
-TEST_CASE("a run whose newest checkpoint is damaged goes on from the one before, with the same bytes",
+TEST_CASE("when the newest checkpoint is damaged, a run resumes from the one before, with the same bytes",
           "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   CHECK(train_alone(options) == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 60));
-  std::filesystem::resize_file(checkpoint_of(options, 60) / "tensors.safetensors", 5000);
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 60));
+  std::filesystem::resize_file(checkpoint_folder(options, 60) / "tensors.safetensors", 5000);
   CHECK(train_alone(options) == 0);
-  CHECK(bytes_of(checkpoint_of(options, 60)) == whole);
+  CHECK(read_checkpoint_bytes(checkpoint_folder(options, 60)) == whole);
 }
 
-TEST_CASE("a checkpoint that cannot be written beside training ends the run soon, not at its end",
-          "[training]") {
+TEST_CASE(
+    "when a checkpoint cannot be written during training, the run ends soon and not after its last step",
+    "[training]") {
   const TemporaryFolder folder;
   Options options = small_run(folder);
   options.steps = 3000;
   options.eval_every = 0;
-  // A stand-in for a full disk: the process may write no file as long as the tensors, and all others.
+  // A simulated full disk: the process can write all files except one as large as the tensors.
   struct rlimit before {};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   struct rlimit small = before;
@@ -167,7 +168,7 @@ TEST_CASE("a checkpoint that cannot be written beside training ends the run soon
   int code = 0;
   try {
     train_alone(options);
-  } catch (const EndedTogether& ended) {
+  } catch (const CollectiveAbort& ended) {
     code = ended.exit_code();
   }
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -179,13 +180,14 @@ TEST_CASE("a checkpoint that cannot be written beside training ends the run soon
   CHECK(std::filesystem::is_empty(folder / "run/checkpoints"));
 }
 
-TEST_CASE("where not even a status can be written, no status says that the run goes on", "[training]") {
+TEST_CASE("when not even the status can be written, no status file says that the run is running",
+          "[training]") {
   const TemporaryFolder folder;
   const Options options = small_run(folder);
   std::filesystem::create_directory(options.output);
   write_file(folder / "run/status.json", "{\"state\":\"running\"}\n");
-  std::filesystem::create_directory(folder / "run/status.json.partial");  // in the way of a new one
-  CHECK(code_of(options) == 71);
+  std::filesystem::create_directory(folder / "run/status.json.partial");  // prevents a new status file
+  CHECK(run_exit_code(options) == 71);
   CHECK_FALSE(std::filesystem::exists(folder / "run/status.json"));
 }
 
@@ -193,85 +195,87 @@ TEST_CASE("a run is not mistaken for another", "[training]") {
   const TemporaryFolder folder;
   const Options good = small_run(folder);
   CHECK(train_alone(good) == 0);
-  const std::string whole = bytes_of(checkpoint_of(good, 60));
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(good, 60));
   Options options = good;
   options.seed = 8;
-  CHECK(code_of(options) == 64);
+  CHECK(run_exit_code(options) == 64);
   options = good;
   options.batch = 6;
-  CHECK(code_of(options) == 64);
+  CHECK(run_exit_code(options) == 64);
   options = good;
   options.model.layers = 2;
-  CHECK(code_of(options) == 64);
+  CHECK(run_exit_code(options) == 64);
   options = good;
-  options.validation_fraction = 0.05;  // it would train on what was held out
-  CHECK(code_of(options) == 64);
-  CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
+  options.validation_fraction = 0.05;  // it would train on held-out data
+  CHECK(run_exit_code(options) == 64);
+  CHECK(read_checkpoint_bytes(checkpoint_folder(good, 60)) == whole);
 
-  SECTION("asked by name, it starts from another run's parameters; that run's checkpoints are set aside") {
+  SECTION("--resume=FOLDER starts from another run's parameters; earlier checkpoints are moved aside") {
     options = good;
     options.seed = 8;
     options.steps = 70;
-    options.resume = checkpoint_of(good, 60).string();
-    CHECK(code_of(options) == 0);
-    CHECK(std::filesystem::exists(checkpoint_of(good, 70)));
-    CHECK(Checkpoint(checkpoint_of(good, 60)).state().seed == 8);
-    CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
+    options.resume = checkpoint_folder(good, 60).string();
+    CHECK(run_exit_code(options) == 0);
+    CHECK(std::filesystem::exists(checkpoint_folder(good, 70)));
+    CHECK(Checkpoint(checkpoint_folder(good, 60)).state().seed == 8);
+    CHECK(read_checkpoint_bytes(folder / "run/checkpoints.before-1/step-00000060") == whole);
     CHECK(last_line(folder / "run/checkpoints.before-1/metrics.jsonl").at("step") == 60);
     CHECK(read_file(folder / "run/metrics.jsonl").find("{\"step\":20,") != std::string::npos);
   }
-  SECTION("what started from another run's checkpoint goes on from its own, however early it ends") {
+  SECTION("a run that started from another run's checkpoint resumes from its own, however early it ended") {
     options = good;
     options.steps = 65;
     options.checkpoint_every = 0;
     options.output = (folder / "other").string();
-    options.resume = checkpoint_of(good, 60).string();
+    options.resume = checkpoint_folder(good, 60).string();
     Options killed = options;
-    options.status = (folder / "none/status").string();  // cannot be written: it ends before its first step
-    CHECK(code_of(options) == 71);
+    options.status =
+        (folder / "none/status").string();  // cannot be written: the run ends before its first step
+    CHECK(run_exit_code(options) == 71);
     killed.resume = "auto";
-    CHECK(code_of(killed) == 0);
+    CHECK(run_exit_code(killed) == 0);
     CHECK(last_line(folder / "other/metrics.jsonl").at("step") == 65);
     CHECK(read_file(folder / "other/metrics.jsonl").find("{\"step\":20,") == std::string::npos);
     options = good;
     options.steps = 65;
-    CHECK(code_of(options) == 0);
-    CHECK(bytes_of(checkpoint_of(killed, 65)) == bytes_of(checkpoint_of(good, 65)));
+    CHECK(run_exit_code(options) == 0);
+    CHECK(read_checkpoint_bytes(checkpoint_folder(killed, 65)) ==
+          read_checkpoint_bytes(checkpoint_folder(good, 65)));
   }
   SECTION("anew") {
     options = good;
     options.resume = "off";
-    CHECK(code_of(options) == 0);
-    CHECK(bytes_of(checkpoint_of(good, 60)) == whole);
-    CHECK(bytes_of(folder / "run/checkpoints.before-1/step-00000060") == whole);
+    CHECK(run_exit_code(options) == 0);
+    CHECK(read_checkpoint_bytes(checkpoint_folder(good, 60)) == whole);
+    CHECK(read_checkpoint_bytes(folder / "run/checkpoints.before-1/step-00000060") == whole);
     CHECK(std::filesystem::exists(folder / "run/checkpoints.before-1/report.html"));
   }
 }
 
-TEST_CASE("runs that cannot start end with the code of their fault", "[training]") {
+TEST_CASE("runs that cannot start end with the exit code of their error", "[training]") {
   const TemporaryFolder folder;
   const Options good = small_run(folder);
   Options options = good;
   options.data = (folder / "missing").string();
-  CHECK(code_of(options) == 64);
+  CHECK(run_exit_code(options) == 64);
   options = good;
   std::filesystem::create_directory(folder / "images");
   write_file(folder / "images/train-images-idx3-ubyte", std::string(1000, 'x'));
-  options.data = (folder / "images").string();  // as a text it would do
-  CHECK(code_of(options) == 64);
+  options.data = (folder / "images").string();  // it would be valid as a text
+  CHECK(run_exit_code(options) == 64);
   options = good;
   options.output = "/dev/full";
-  CHECK(code_of(options) == 71);
+  CHECK(run_exit_code(options) == 71);
   options = good;
   options.resume = (folder / "missing").string();
-  CHECK(code_of(options) == 64);
+  CHECK(run_exit_code(options) == 64);
   options = good;
   options.model.context = 60000;
-  CHECK(code_of(options) == 64);
-  // Some 800 GB.
+  CHECK(run_exit_code(options) == 64);
+  // About 800 GB.
   options = good;
   options.model = {24, 2, 128, 24};
   options.batch = 170000;
-  CHECK(code_of(options) == 64);
-  CHECK_FALSE(std::filesystem::exists(checkpoint_of(options, 60)));
+  CHECK(run_exit_code(options) == 64);
+  CHECK_FALSE(std::filesystem::exists(checkpoint_folder(options, 60)));
 }

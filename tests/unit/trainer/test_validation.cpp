@@ -29,7 +29,7 @@ TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[
     for (int ranks = 1; ranks <= 7; ++ranks) {
       Average sum;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Average share = validation_share(rank % 2 == 0 ? three : one, tokens, rank, ranks);
+        const Average share = validate_share(rank % 2 == 0 ? three : one, tokens, rank, ranks);
         sum.sum += share.sum;
         sum.weight += share.weight;
       }
@@ -40,7 +40,7 @@ TEST_CASE("unequal shares add up to the exact loss over every held-out byte", "[
   }
 }
 
-TEST_CASE("in fixed groups the loss over any number of ranks has the same bits", "[validation]") {
+TEST_CASE("with fixed groups, the loss has the same bits for any number of ranks", "[validation]") {
   const models::GptConfig config{1, 2, 16, 10};
   auto compute = test_compute<float>();
   models::Gpt<float> model(config, 3, compute);
@@ -50,11 +50,11 @@ TEST_CASE("in fixed groups the loss over any number of ranks has the same bits",
   write_file(folder / "text", {text.begin(), text.end()});
   data::TokenSequence tokens;
   tokens.append(std::make_shared<data::MappedFile>(folder / "text"), 0, text.size(), 1);
-  const double whole = validation_share(model, tokens, 0, 1, 3).sum;
+  const double whole = validate_share(model, tokens, 0, 1, 3).sum;
   for (int ranks = 2; ranks <= 17; ++ranks) {
     Average sum;
-    for (int rank = ranks; rank-- > 0;) {  // in another order, too
-      const Average share = validation_share(model, tokens, rank, ranks, 3);
+    for (int rank = ranks; rank-- > 0;) {  // also in another order
+      const Average share = validate_share(model, tokens, rank, ranks, 3);
       sum.sum += share.sum;
       sum.weight += share.weight;
     }
@@ -63,13 +63,13 @@ TEST_CASE("in fixed groups the loss over any number of ranks has the same bits",
   }
 }
 
-TEST_CASE("nothing held out is no loss and no byte", "[validation]") {
+TEST_CASE("without held-out data there is no loss and no prediction", "[validation]") {
   auto compute = test_compute<float>();
   models::Gpt<float> model({1, 1, 8, 8}, 1, compute);
-  CHECK(validation_share(model, {}, 0, 1).weight == 0);
+  CHECK(validate_share(model, {}, 0, 1).weight == 0);
 }
 
-TEST_CASE("a validation is cut between two batches", "[validation]") {
+TEST_CASE("a validation can be stopped between two batches", "[validation]") {
   auto compute = test_compute<float>();
   models::Gpt<float> model({1, 1, 8, 10}, 2, compute);
   const TemporaryFolder folder;
@@ -77,7 +77,7 @@ TEST_CASE("a validation is cut between two batches", "[validation]") {
   write_file(folder / "text", {text.begin(), text.end()});
   data::TokenSequence tokens;
   tokens.append(std::make_shared<data::MappedFile>(folder / "text"), 0, text.size(), 1);
-  int asked = 0;
-  CHECK(validation_share(model, tokens, 0, 1, 1, [&] { return ++asked > 3; }).weight == 60);
-  CHECK(asked == 4);
+  int calls = 0;
+  CHECK(validate_share(model, tokens, 0, 1, 1, [&] { return ++calls > 3; }).weight == 60);
+  CHECK(calls == 4);
 }

@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The same training on one, two and three ranks (shares of the global batch of 7: unequal): validation losses agree, parameters are identical
-# on all ranks, the deterministic mode gives the same checkpoint on any number of ranks, and a failing rank 0 and wrong settings end all of them. Usage: train_on_ranks.sh MPIRUN MUSTER_TRAIN
+# train_on_ranks.sh MPIRUN MUSTER_TRAIN: the same training on one, two and three ranks, with unequal shares of
+# the global batch of 7.
+# Validation losses must agree, parameters must be identical on all ranks, and the deterministic mode must
+# give the same checkpoint for any number of ranks. A failing rank 0 and wrong settings must end all ranks.
 set -eu
 mpirun=$1 train=$2
 folder=$(mktemp -d)
@@ -35,8 +37,8 @@ awk 'NR == 1 { loss = $1; bytes = $2 }
      { if ($2 != bytes || $1 - loss > 1e-3 || loss - $1 > 1e-3) bad = 1 }
      END { exit bad || NR != 3 || loss > 4 }' "$folder/losses" || fail "validation differs between numbers of ranks"
 
-# The deterministic mode: the same bits for any number of ranks, in the parameters, in the optimizer's moments, and in all metrics but times.
-# Chunks of 2 of 15 sequences: the last one is shorter.
+# The deterministic mode: for any number of ranks the same bits in the parameters, the optimizer's moments,
+# and all metrics except times. Chunks of 2 of 15 sequences: the last one is shorter.
 for ranks in 1 2 4 8; do
   run $ranks --batch 15 --deterministic --chunk 2 --dtype bf16 --steps 8 --output "$folder/rounded$ranks" > "$folder/log"
   cmp "$folder/rounded1/checkpoints/step-00000008/tensors.safetensors" "$folder/rounded$ranks/checkpoints/step-00000008/tensors.safetensors" ||
@@ -48,7 +50,7 @@ for ranks in 1 2 4 8; do
   [ "$(grep -c 'validation_loss' "$folder/numbers$ranks")" -eq 2 ] || fail "not two validations on $ranks ranks"
   cmp "$folder/numbers1" "$folder/numbers$ranks" || fail "--deterministic gives other metrics on $ranks ranks"
 done
-# With sharded optimizer state too, going on from what eight ranks without it have saved.
+# The same with sharded optimizer state, resumed from a checkpoint that eight ranks saved without it.
 rm -r "$folder/fixed8/checkpoints/step-00000040"
 run 3 --batch 15 --deterministic --chunk 2 --eval-every 20 --shard-optimizer --output "$folder/fixed8" > "$folder/log"
 grep -q 'resuming .*step-00000020' "$folder/log" || fail "the sharded run did not go on from step 20"
@@ -56,7 +58,7 @@ cmp "$folder/fixed1/$last" "$folder/fixed8/$last" || fail "--shard-optimizer giv
 cmp -s "$folder/run1/$last" "$folder/run2/$last" &&
   fail "two ranks have the bits of one without --deterministic too: the comparison shows nothing"
 
-# The network on images: the same, with dropout, and with accuracy counted over unequal shares of 31 images.
+# The same for the network on images, with dropout and with accuracy counted over unequal shares of 31 images.
 "$train" make-data digits --output "$folder/digits" --train 150 --held-out 31 > "$folder/log"
 for ranks in 1 3; do
   timeout 100 "$mpirun" --oversubscribe -n $ranks --bind-to none "$train" --model mnist-cnn --data "$folder/digits" --batch 10 --steps 20 --warmup 5 \
@@ -67,7 +69,8 @@ last=checkpoints/step-00000020/tensors.safetensors
 cmp "$folder/images1/$last" "$folder/images3/$last" || fail "mnist-cnn has other bits on 3 ranks"
 cmp "$folder/right1" "$folder/right3" || fail "3 ranks count other right images"
 
-# What a summary says of several ranks: their peaks together, and communication of one step, which takes no longer than the step.
+# The summary of several ranks: the sum of their peaks, and the communication time of one step, which is not
+# longer than the step.
 python3 - "$folder/run3/summary.json" << 'END' || fail "the summary of three ranks"
 import json, sys
 s = json.load(open(sys.argv[1]))
@@ -76,7 +79,7 @@ assert len(peaks) == 3 and min(peaks) > 0 and abs(s["peak_flops"] - sum(peaks)) 
 assert 0 < s["communication_seconds"] <= s["training_seconds"] / 40, (s["communication_seconds"], s["training_seconds"])
 END
 
-# A signal that reaches one rank stops all of them after the same step; also while they validate.
+# A signal to one rank stops all ranks after the same step, also during a validation.
 for every in 0 1; do
   name=$folder/signal$every
   run 3 --steps 100000 --eval-every $every --checkpoint-every 0 --no-mfu --output "$name" > "$folder/log" 2>&1 &
@@ -87,7 +90,7 @@ for every in 0 1; do
     i=$((i + 1))
   done
   sleep 0.3
-  kill -USR2 "$(pgrep -f "^$train .*--output $name\$" | sed -n 2p)"  # a rank, and no child of one
+  kill -USR2 "$(pgrep -f "^$train .*--output $name\$" | sed -n 2p)"  # a rank, not a child process of a rank
   code=0
   wait $started || code=$?
   [ $code -eq 0 ] || fail "ranks of which one got a signal ended with $code"
@@ -95,7 +98,7 @@ for every in 0 1; do
   grep -q '"state":"unfinished"' "$name/status.json" || fail "one rank's signal left the run in another state"
 done
 
-# Nobody reads what it says any more.
+# The reader of the run's output has exited.
 (
   code=0
   "$train" --data "$folder/text" --layers 1 --heads 2 --width 32 --context 24 --batch 7 --steps 20 --eval-every 1 --threads 1 --device cpu \
@@ -105,7 +108,8 @@ done
 [ "$(cat "$folder/code")" -eq 0 ] || fail "a run whose output nobody reads ended with $(cat "$folder/code")"
 grep -q '"state":"finished"' "$folder/unread/status.json" || fail "a run whose output nobody reads did not finish"
 
-# A token beyond the vocabulary, found by one rank in the middle of a run: one line with file and position, on all ranks the same end.
+# One rank finds a token beyond the vocabulary during the run: one line with file and position, and all ranks
+# end alike.
 "$train" make-data language --format shards --output "$folder/language" --tokens 3000 --order 2 > "$folder/log"
 code=0
 run 3 --vocabulary 9 --data "$folder/language" --output "$folder/tokens" > "$folder/log" 2>&1 || code=$?
@@ -127,8 +131,9 @@ run 2 --layers 24 --width 128 --batch 170000 > "$folder/log" 2>&1 || code=$?
 [ "$(grep -c '^muster-train: --batch 170000 needs .* for 2 ranks on .*: the largest that fits is --batch [0-9]*, [0-9]* samples* a rank, or this one with --deterministic' "$folder/log")" -eq 1 ] ||
   fail "not exactly one line about a batch beyond all memory"
 
-# Mistakes in settings: one line for the job. The ranks differ by a shell: of two programs the mpirun of Open MPI 5.0.7 dies (SIGSEGV).
-# two PROGRAM ARGUMENT...: on two ranks.
+# Wrong settings: one line for the job. The ranks get different settings through a shell, because the mpirun
+# of Open MPI 5.0.7 crashes (SIGSEGV) when the ranks are two programs.
+# two PROGRAM ARGUMENT...: runs the program on two ranks.
 two() { timeout 100 "$mpirun" --oversubscribe --bind-to none -n 2 "$@"; }
 code=0
 run 2 --lerning-rate 1 > "$folder/log" 2>&1 || code=$?

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention of one head, in blocks of query rows; the [length, length] matrix never exists as a whole.
-// The backward pass recomputes probabilities from the saved log sums (FlashAttention, arXiv 2205.14135).
-// Compiled once per instruction set.
+// Causal attention of one head, in blocks of query rows; the [length, length] matrix is never stored as a
+// whole. The backward pass recomputes probabilities from the saved log sums (FlashAttention, arXiv
+// 2205.14135). Compiled once per instruction set.
+#include "compute/cpu/bfloat16_convert.hpp"
 #include "compute/cpu/exponential.hpp"
 #include "compute/cpu/kernel_dispatch.hpp"
 #include "compute/cpu/small_matmul.hpp"
-#include "compute/cpu/bfloat16_convert.hpp"
 
 namespace {
 
@@ -25,8 +25,8 @@ void transpose(const Real* from, Real* to, int length, int head_width, int row, 
   }
 }
 
-/// Rows of scores are processed in blocks of this many columns, the last block masked; padded() leaves room
-/// for it. The inner loops have constant trip counts, so they become whole vectors without a scalar rest.
+/// Columns of scores that are processed together, the last block masked; padded() leaves room for it. The
+/// constant trip count lets the compiler use whole vectors without a scalar remainder.
 constexpr int block = 16;
 
 /// Turns one row of raw scores into probabilities of its first `visible` entries, zeros up to `keys`. Returns
@@ -75,7 +75,7 @@ void forward(const Real* q, Real* out, Real* log_sum, Real* scratch, int length,
   }
 }
 
-/// scores: raw scores to probabilities; d_scores: d probabilities to d raw scores.
+/// Replaces raw scores by probabilities, and in d_scores d probabilities by d raw scores.
 template <typename Real>
 void softmax_row_backward(Real* scores, Real* d_scores, const Real* out, const Real* d_out, Real log_sum,
                           int head_width, int visible, int keys, Real scale) {
@@ -106,8 +106,8 @@ void backward(const Real* q, const Real* out, const Real* log_sum, const Real* d
   const Real scale = Real(1) / __builtin_sqrt(Real(head_width));
   transpose(q + width, key_t, length, head_width, row, ld);
   transpose(q + 2 * width, value_t, length, head_width, row, ld);
-  // From the last block to the first: the last one sees every key, so it can overwrite d key and d value and
-  // the others add.
+  // From the last block to the first: the last block covers every key, so it overwrites d key and d value;
+  // the other blocks add.
   bool accumulate = false;
   for (int begin = (length - 1) / query_block * query_block; begin >= 0; begin -= query_block) {
     const int rows = length - begin < query_block ? length - begin : query_block;
@@ -130,7 +130,7 @@ void backward(const Real* q, const Real* out, const Real* log_sum, const Real* d
   }
 }
 
-/// `columns` of each of `length` rows, to and from rows side by side of floats.
+/// Copies `columns` elements of each of `length` rows between bfloat16 rows and float rows.
 void widen_rows(const muster::bfloat16* from, std::ptrdiff_t from_row, float* to, std::ptrdiff_t to_row,
                 int length, int columns) {
   for (int i = 0; i < length; ++i, from += from_row, to += to_row) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing elements of any precision, in loops that the compiler can vectorize. Included only by
-// kernel sources (see kernels.hpp): of muster::bfloat16 they use the bits alone, its functions being the
-// linker's to choose.
+// Reads and writes elements of any precision, in loops that the compiler can vectorize. Included only by
+// kernel sources (see kernels.hpp). They use only the bits of muster::bfloat16: its member functions could be
+// linked from another instruction set's object.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline float widen(const muster::bfloat16& x) {
 inline float widen(const float& x) { return x; }
 inline double widen(const double& x) { return x; }
 
-/// Nearest, to even of two; NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 inline void store(muster::bfloat16& to, float value) {
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;

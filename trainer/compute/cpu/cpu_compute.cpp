@@ -18,8 +18,8 @@ namespace {
 constexpr int chunk_rows = 64;
 constexpr std::size_t norm_block = 1 << 14;
 
-/// Denormal numbers count as zero on all threads of the pool: they matter to no result and cost a hundred
-/// times an ordinary operation.
+/// Treats denormal numbers as zero on all threads of the pool: they affect no result and cost a hundred times
+/// an ordinary operation.
 void flush_denormals([[maybe_unused]] int threads) {
 #if defined(__SSE2__)
 #pragma omp parallel num_threads(threads)
@@ -68,7 +68,7 @@ template <typename Real>
 void CpuCompute<Real>::embed(const Token* tokens, const Real* token_table, const Real* position_table,
                              Real* out, int batch, int length, int width) {
   const std::size_t rows = static_cast<std::size_t>(batch) * length;
-  split(threads_, rows, 1, rows * width, [&](std::size_t begin, std::size_t end) {
+  parallel_for(threads_, rows, 1, rows * width, [&](std::size_t begin, std::size_t end) {
     kernels_.rows.embed(tokens, token_table, position_table, out, static_cast<int>(begin),
                         static_cast<int>(end), length, width);
   });
@@ -79,29 +79,29 @@ void CpuCompute<Real>::embed_backward(const Token* tokens, const Real* d_out, Su
                                       Sum* d_position_table, int batch, int length, int positions,
                                       int width) {
   std::fill_n(d_position_table, std::ptrdiff_t{positions} * width, Sum(0));
-  // Threads own columns, so equal tokens never meet. 16 columns are a cache line of floats.
-  split(threads_, static_cast<std::size_t>(width), 16, static_cast<std::size_t>(batch) * length * width,
-        [&](std::size_t begin, std::size_t end) {
-          for (int row = 0; row < batch * length; ++row) {
-            const Real* from = d_out + std::ptrdiff_t{row} * width;
-            Sum* token = d_token_table + std::ptrdiff_t{tokens[row]} * width;
-            Sum* position = d_position_table + std::ptrdiff_t{row % length} * width;
-            for (std::size_t i = begin; i < end; ++i) {
-              token[i] += Sum(from[i]);
-              position[i] += Sum(from[i]);
-            }
-          }
-        });
+  // Threads own columns, so equal tokens cause no race. 16 floats are one cache line.
+  parallel_for(threads_, static_cast<std::size_t>(width), 16,
+               static_cast<std::size_t>(batch) * length * width, [&](std::size_t begin, std::size_t end) {
+                 for (int row = 0; row < batch * length; ++row) {
+                   const Real* from = d_out + std::ptrdiff_t{row} * width;
+                   Sum* token = d_token_table + std::ptrdiff_t{tokens[row]} * width;
+                   Sum* position = d_position_table + std::ptrdiff_t{row % length} * width;
+                   for (std::size_t i = begin; i < end; ++i) {
+                     token[i] += Sum(from[i]);
+                     position[i] += Sum(from[i]);
+                   }
+                 }
+               });
 }
 
 template <typename Real>
 void CpuCompute<Real>::layer_norm(const Real* x, const Real* addend, Real* sum, const Real* gain,
                                   const Real* bias, Real* out, Sum* mean, Sum* rstd, int rows, int width) {
-  split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * width,
-        [&](std::size_t begin, std::size_t end) {
-          kernels_.rows.layer_norm(x, addend, sum, gain, bias, out, mean, rstd, static_cast<int>(begin),
-                                   static_cast<int>(end), width);
-        });
+  parallel_for(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * width,
+               [&](std::size_t begin, std::size_t end) {
+                 kernels_.rows.layer_norm(x, addend, sum, gain, bias, out, mean, rstd,
+                                          static_cast<int>(begin), static_cast<int>(end), width);
+               });
 }
 
 template <typename Real>
@@ -111,16 +111,16 @@ void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, cons
   const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
   const std::size_t stride = aligned_count<Sum>(2 * static_cast<std::size_t>(width));
   if (partial_.size() < chunks * stride) partial_ = Arena<Sum>(chunks * stride);
-  split(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
-        [&](std::size_t first, std::size_t last) {
-          for (std::size_t chunk = first; chunk < last; ++chunk) {
-            Sum* sums = partial_.data() + chunk * stride;
-            std::fill_n(sums, 2 * width, Sum(0));
-            const int begin = static_cast<int>(chunk) * chunk_rows;
-            kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, sums, sums + width, begin,
-                                              std::min(rows, begin + chunk_rows), width);
-          }
-        });
+  parallel_for(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
+               [&](std::size_t first, std::size_t last) {
+                 for (std::size_t chunk = first; chunk < last; ++chunk) {
+                   Sum* sums = partial_.data() + chunk * stride;
+                   std::fill_n(sums, 2 * width, Sum(0));
+                   const int begin = static_cast<int>(chunk) * chunk_rows;
+                   kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, sums, sums + width,
+                                                     begin, std::min(rows, begin + chunk_rows), width);
+                 }
+               });
   std::fill_n(d_gain, width, Sum(0));
   std::fill_n(d_bias, width, Sum(0));
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
@@ -132,13 +132,14 @@ void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, cons
 
 template <typename Real>
 void CpuCompute<Real>::gelu(const Real* x, Real* out, std::size_t count) {
-  split(threads_, count, 16, count,
-        [&](std::size_t begin, std::size_t end) { kernels_.rows.gelu(x + begin, out + begin, end - begin); });
+  parallel_for(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
+    kernels_.rows.gelu(x + begin, out + begin, end - begin);
+  });
 }
 
 template <typename Real>
 void CpuCompute<Real>::gelu_backward(const Real* x, Real* d_inout, std::size_t count) {
-  split(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
+  parallel_for(threads_, count, 16, count, [&](std::size_t begin, std::size_t end) {
     kernels_.rows.gelu_backward(x + begin, d_inout + begin, end - begin);
   });
 }
@@ -148,15 +149,15 @@ void CpuCompute<Real>::column_sums(const Real* x, Sum* out, int rows, int width)
   const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
   const std::size_t stride = aligned_count<Sum>(static_cast<std::size_t>(width));
   if (partial_.size() < chunks * stride) partial_ = Arena<Sum>(chunks * stride);
-  split(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
-        [&](std::size_t first, std::size_t last) {
-          for (std::size_t chunk = first; chunk < last; ++chunk) {
-            Sum* sums = partial_.data() + chunk * stride;
-            std::fill_n(sums, width, Sum(0));
-            const int begin = static_cast<int>(chunk) * chunk_rows;
-            kernels_.rows.column_sums(x, sums, begin, std::min(rows, begin + chunk_rows), width);
-          }
-        });
+  parallel_for(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
+               [&](std::size_t first, std::size_t last) {
+                 for (std::size_t chunk = first; chunk < last; ++chunk) {
+                   Sum* sums = partial_.data() + chunk * stride;
+                   std::fill_n(sums, width, Sum(0));
+                   const int begin = static_cast<int>(chunk) * chunk_rows;
+                   kernels_.rows.column_sums(x, sums, begin, std::min(rows, begin + chunk_rows), width);
+                 }
+               });
   std::fill_n(out, width, Sum(0));
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     kernels_.rows.add(partial_.data() + chunk * stride, out, static_cast<std::size_t>(width));
@@ -173,7 +174,7 @@ void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real*
   const int head_width = s.width / s.heads;
   reserve_scratch(kernels_.attention.scratch(s.length, head_width));
   const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
-  split(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
+  parallel_for(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
     Sum* own = scratch(omp_get_thread_num());
     for (std::size_t task = first; task < last; ++task) {
       const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
@@ -190,7 +191,7 @@ void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* q
   const int head_width = s.width / s.heads;
   reserve_scratch(kernels_.attention.scratch(s.length, head_width));
   const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
-  split(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
+  parallel_for(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
     Sum* own = scratch(omp_get_thread_num());
     for (std::size_t task = first; task < last; ++task) {
       const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
@@ -204,14 +205,14 @@ void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* q
 }
 
 template <typename Real>
-void CpuCompute<Real>::classify(Real* logits, const Token* targets, int rows, int classes,
-                                Sum gradient_scale) {
+void CpuCompute<Real>::compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                                             Sum gradient_scale) {
   sums_.resize(std::max(sums_.size(), static_cast<std::size_t>(rows)));
-  split(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * classes,
-        [&](std::size_t begin, std::size_t end) {
-          kernels_.rows.cross_entropy(logits, targets, sums_.data(), static_cast<int>(begin),
-                                      static_cast<int>(end), classes, gradient_scale);
-        });
+  parallel_for(threads_, static_cast<std::size_t>(rows), 1, static_cast<std::size_t>(rows) * classes,
+               [&](std::size_t begin, std::size_t end) {
+                 kernels_.rows.cross_entropy(logits, targets, sums_.data(), static_cast<int>(begin),
+                                             static_cast<int>(end), classes, gradient_scale);
+               });
   double total = 0;
   for (int row = 0; row < rows; ++row) total += sums_[static_cast<std::size_t>(row)];
   this->loss_ = total;
@@ -221,7 +222,7 @@ template <typename Real>
 double CpuCompute<Real>::sum_of_squares(const Sum* x, std::size_t count) {
   const std::size_t blocks = (count + norm_block - 1) / norm_block;
   sums_.resize(std::max(sums_.size(), blocks));
-  split(threads_, blocks, 1, count, [&](std::size_t first, std::size_t last) {
+  parallel_for(threads_, blocks, 1, count, [&](std::size_t first, std::size_t last) {
     for (std::size_t block = first; block < last; ++block) {
       const std::size_t begin = block * norm_block;
       sums_[block] = kernels_.update.sum_of_squares(x + begin, std::min(norm_block, count - begin));
@@ -235,7 +236,7 @@ double CpuCompute<Real>::sum_of_squares(const Sum* x, std::size_t count) {
 template <typename Real>
 void CpuCompute<Real>::adamw(const AdamwStep& s, Sum* parameter, const Sum* gradient, Sum* moment1,
                              Sum* moment2, bfloat16* rounded, std::size_t count) {
-  split(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
+  parallel_for(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
     kernels_.update.adamw(parameter + begin, gradient + begin, moment1 + begin, moment2 + begin,
                           rounded ? rounded + begin : nullptr, end - begin, Sum(s.gradient_scale),
                           Sum(s.beta1), Sum(s.beta2), Sum(s.learning_rate / s.correction1),
@@ -245,7 +246,7 @@ void CpuCompute<Real>::adamw(const AdamwStep& s, Sum* parameter, const Sum* grad
 
 template <typename Real>
 void CpuCompute<Real>::round(const Sum* parameter, bfloat16* rounded, std::size_t count) {
-  split(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
+  parallel_for(threads_, count, 32, count, [&](std::size_t begin, std::size_t end) {
     kernels_.update.round(parameter + begin, rounded + begin, end - begin);
   });
 }

@@ -11,15 +11,15 @@
 
 namespace muster::compute::cpu {
 
-/// Compute on the cores of this process. Rows are divided over OpenMP threads in one place (here); the
-/// kernels know nothing of threads. Matrix products in float and bfloat16 go to oneDNN where it was found and
-/// has them, all others to our own tiled product.
+/// Compute on the cores of this process. Only this class divides rows over OpenMP threads; the kernels are
+/// single-threaded. oneDNN computes float and bfloat16 products where it is available and supports them; our
+/// tiled product computes all others.
 template <typename Real>
 class CpuCompute final : public Compute<Real> {
  public:
   struct Options {
     int threads = 1;
-    bool use_dnnl = true;                    ///< where it is available; never for double
+    bool use_dnnl = true;                    ///< if available; never for double
     const Kernels<Real>* kernels = nullptr;  ///< null: the best for this processor
   };
   using Sum = Accurate<Real>;
@@ -44,7 +44,8 @@ class CpuCompute final : public Compute<Real> {
   void attention(const AttentionShape& shape, const Real* qkv, Real* out, Sum* log_sum) override;
   void attention_backward(const AttentionShape& shape, const Real* qkv, const Real* out, const Sum* log_sum,
                           const Real* d_out, Real* d_qkv) override;
-  void classify(Real* logits, const Token* targets, int rows, int classes, Sum gradient_scale) override;
+  void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
+                             Sum gradient_scale) override;
   void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) override;
   void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) override;
   void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) override;
@@ -52,7 +53,7 @@ class CpuCompute final : public Compute<Real> {
                               const Real* d_out, Real* d_images) override;
   void relu(const Real* x, const Real* scale, Real* out, std::size_t count) override;
   void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) override;
-  std::int64_t count_right(const Real* logits, const Token* targets, int rows, int classes) override;
+  std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) override;
   double sum_of_squares(const Sum* x, std::size_t count) override;
   void adamw(const AdamwStep& step, Sum* parameter, const Sum* gradient, Sum* moment1, Sum* moment2,
              bfloat16* rounded, std::size_t count) override;
@@ -60,21 +61,21 @@ class CpuCompute final : public Compute<Real> {
 
  private:
   template <typename Out>
-  void own_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Out* c);
-  void own_panels(const MatmulShape& shape, const Sum* a, const Real* b, const Real* bias, Sum* c);
+  void tiled_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Out* c);
+  void tiled_panels(const MatmulShape& shape, const Sum* a, const Real* b, const Real* bias, Sum* c);
   void column_sums(const Real* x, Sum* out, int rows, int width);
-  /// This thread's part of what reserve_scratch() made.
+  /// This thread's part of the memory from reserve_scratch().
   Sum* scratch(int thread);
   void reserve_scratch(std::size_t size_per_thread);
 
   int threads_;
   const Kernels<Real>& kernels_;
-  std::unique_ptr<DnnlMatmul> dnnl_;  ///< null when our own product is used
+  std::unique_ptr<DnnlMatmul> dnnl_;  ///< null: use the tiled product
   Arena<Sum> scratch_;
   std::size_t scratch_size_ = 0;  ///< elements per thread
   Arena<Sum> partial_;            ///< partial sums of row chunks
-  Arena<Sum> wide_a_, wide_c_;    ///< operands of our own product that are not of type Sum
-  std::vector<double> sums_;      ///< one per row or block, added up in order
+  Arena<Sum> wide_a_, wide_c_;    ///< copies in Sum of the tiled product's operands of other types
+  std::vector<double> sums_;      ///< one per row or block, added in order
 };
 
 }  // namespace muster::compute::cpu

@@ -12,19 +12,19 @@ namespace {
 
 using Type = dnnl::memory::data_type;
 
-/// What a primitive is built for.
-struct Form {
+/// Shape and types for which a primitive is built.
+struct PrimitiveKey {
   MatmulShape shape;
   Type in, out;
-  bool operator==(const Form&) const = default;
+  bool operator==(const PrimitiveKey&) const = default;
 };
 
-struct FormHash {
-  std::size_t operator()(const Form& form) const noexcept {
-    const MatmulShape& s = form.shape;
+struct PrimitiveKeyHash {
+  std::size_t operator()(const PrimitiveKey& key) const noexcept {
+    const MatmulShape& s = key.shape;
     std::size_t h = 0;
     for (int value : {s.m, s.n, s.k, int{s.transpose_a}, int{s.transpose_b}, int{s.bias}, int{s.accumulate},
-                      static_cast<int>(form.in), static_cast<int>(form.out)}) {
+                      static_cast<int>(key.in), static_cast<int>(key.out)}) {
       h = h * 1000003u + static_cast<std::size_t>(value);
     }
     return h;
@@ -39,26 +39,26 @@ DnnlShape matrix(Type type, int rows, int columns, bool transposed = false) {
 }
 
 /// A primitive with its operands; only their addresses change from call to call.
-struct Product {
+struct MatmulPrimitive {
   DnnlMemory a, b, bias, c;
   dnnl::primitive primitive;
   std::unordered_map<int, DnnlMemory> arguments;
 
-  Product(const dnnl::engine& engine, const Form& form) {
-    // A weight gradient in bfloat16: the inner product's is faster by a tenth, and by a quarter with the
-    // output layer's many rows.
-    if (form.in != Type::f32 && form.out == Type::f32)
-      build_weight_gradient(engine, form);
+  MatmulPrimitive(const dnnl::engine& engine, const PrimitiveKey& key) {
+    // For a bfloat16 weight gradient the inner-product primitive is faster than matmul: by a tenth, and by a
+    // quarter for the output layer with its many rows.
+    if (key.in != Type::f32 && key.out == Type::f32)
+      build_weight_gradient(engine, key);
     else
-      build_matmul(engine, form);
+      build_matmul(engine, key);
   }
 
  private:
-  void build_matmul(const dnnl::engine& engine, const Form& form) {
-    const MatmulShape& s = form.shape;
-    const DnnlShape a_shape = matrix(form.in, s.m, s.k, s.transpose_a),
-                    b_shape = matrix(form.in, s.k, s.n, s.transpose_b), c_shape = matrix(form.out, s.m, s.n),
-                    bias_shape = matrix(form.in, 1, s.n);
+  void build_matmul(const dnnl::engine& engine, const PrimitiveKey& key) {
+    const MatmulShape& s = key.shape;
+    const DnnlShape a_shape = matrix(key.in, s.m, s.k, s.transpose_a),
+                    b_shape = matrix(key.in, s.k, s.n, s.transpose_b), c_shape = matrix(key.out, s.m, s.n),
+                    bias_shape = matrix(key.in, 1, s.n);
     dnnl::primitive_attr attributes;
     if (s.accumulate) {
       dnnl::post_ops add;
@@ -86,10 +86,10 @@ struct Product {
   }
 
   /// a: gradients of the outputs, b: inputs, c: gradients of the weights.
-  void build_weight_gradient(const dnnl::engine& engine, const Form& form) {
-    const MatmulShape& s = form.shape;
-    const DnnlShape d_out = matrix(form.in, s.k, s.m), input = matrix(form.in, s.k, s.n),
-                    weight = matrix(form.in, s.m, s.n), d_weight = matrix(form.out, s.m, s.n);
+  void build_weight_gradient(const dnnl::engine& engine, const PrimitiveKey& key) {
+    const MatmulShape& s = key.shape;
+    const DnnlShape d_out = matrix(key.in, s.k, s.m), input = matrix(key.in, s.k, s.n),
+                    weight = matrix(key.in, s.m, s.n), d_weight = matrix(key.out, s.m, s.n);
     using Forward = dnnl::inner_product_forward;
     using Backward = dnnl::inner_product_backward_weights;
     constexpr auto training = dnnl::prop_kind::forward_training;
@@ -108,19 +108,19 @@ struct Product {
   }
 };
 
-/// Whether the older of oneDNN's two float products takes less time, as it does, by 3 to 17%, where b is not
-/// to be transposed (AVX-512; 256 rows of a GPT-2's layers).
+/// Whether oneDNN's older dnnl_sgemm is faster than its matmul primitive: by 3 to 17% where b is not
+/// transposed (AVX-512; 256 rows of a GPT-2's layers).
 bool is_faster_as_gemm(const MatmulShape& s) {
   return !s.bias && !s.transpose_b && (s.transpose_a || s.k >= s.n);
 }
 
-[[noreturn]] void refuse(const MatmulShape& s, const std::string& why) {
+[[noreturn]] void throw_dnnl_error(const MatmulShape& s, const std::string& why) {
   throw Error(ErrorCode::system, "oneDNN refused a matrix product of " + std::to_string(s.m) + " x " +
                                      std::to_string(s.k) + " by " + std::to_string(s.k) + " x " +
                                      std::to_string(s.n) + ": " + why);
 }
 
-/// Instruction sets are bits, of which a larger one has those of the ones that it contains.
+/// cpu_isa is a bit mask: a larger instruction set includes the bits of the sets that it contains.
 bool has_isa(dnnl::cpu_isa isa) {
   const auto wanted = static_cast<unsigned>(isa),
              found = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
@@ -132,7 +132,7 @@ bool has_isa(dnnl::cpu_isa isa) {
 struct DnnlMatmul::State {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::unordered_map<Form, Product, FormHash> products;
+  std::unordered_map<PrimitiveKey, MatmulPrimitive, PrimitiveKeyHash> primitives;
 };
 
 struct DnnlMatmul::Operands {
@@ -150,7 +150,7 @@ void DnnlMatmul::operator()(const MatmulShape& shape, const float* a, const floa
     const auto status = dnnl_sgemm(shape.transpose_a ? 'T' : 'N', 'N', shape.m, shape.n, shape.k, 1.0f, a,
                                    shape.transpose_a ? shape.m : shape.k, b, shape.n,
                                    shape.accumulate ? 1.0f : 0.0f, c, shape.n);
-    if (status != dnnl_success) refuse(shape, "status " + std::to_string(status));
+    if (status != dnnl_success) throw_dnnl_error(shape, "status " + std::to_string(status));
     return;
   }
   multiply(shape, {Type::f32, Type::f32, a, b, bias, c});
@@ -167,20 +167,20 @@ void DnnlMatmul::weight_gradient(int rows, int from, int to, const bfloat16* inp
 
 void DnnlMatmul::multiply(const MatmulShape& shape, const Operands& operands) {
   try {
-    const Form form{shape, operands.in, operands.out};
-    auto found = state_->products.find(form);
-    if (found == state_->products.end()) {
-      found = state_->products.emplace(form, Product(state_->engine, form)).first;
+    const PrimitiveKey key{shape, operands.in, operands.out};
+    auto found = state_->primitives.find(key);
+    if (found == state_->primitives.end()) {
+      found = state_->primitives.emplace(key, MatmulPrimitive(state_->engine, key)).first;
     }
-    Product& product = found->second;
-    product.a.set_data_handle(const_cast<void*>(operands.a));
-    product.b.set_data_handle(const_cast<void*>(operands.b));
-    if (shape.bias) product.bias.set_data_handle(const_cast<void*>(operands.bias));
-    product.c.set_data_handle(operands.c);
-    product.primitive.execute(state_->stream, product.arguments);
+    MatmulPrimitive& matmul = found->second;
+    matmul.a.set_data_handle(const_cast<void*>(operands.a));
+    matmul.b.set_data_handle(const_cast<void*>(operands.b));
+    if (shape.bias) matmul.bias.set_data_handle(const_cast<void*>(operands.bias));
+    matmul.c.set_data_handle(operands.c);
+    matmul.primitive.execute(state_->stream, matmul.arguments);
     state_->stream.wait();
   } catch (const dnnl::error& error) {
-    refuse(shape, error.what());
+    throw_dnnl_error(shape, error.what());
   }
 }
 
@@ -197,7 +197,7 @@ template <>
 bool DnnlMatmul::available<float>() {
   return true;
 }
-// Without AVX-512 oneDNN has bfloat16 products on paper only: its reference loops.
+// Without AVX-512 oneDNN computes bfloat16 products only by its slow reference loops.
 template <>
 bool DnnlMatmul::available<bfloat16>() {
   return has_isa(dnnl::cpu_isa::avx512_core);

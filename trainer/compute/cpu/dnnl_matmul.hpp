@@ -7,14 +7,14 @@
 
 namespace muster::compute::cpu {
 
-/// Matrix products through oneDNN, with one cached primitive per shape and types. Sums are formed in float.
-/// Threads: those of OpenMP (omp_set_num_threads). Not thread-safe.
+/// Matrix products by oneDNN, with one cached primitive per shape and types. Sums are formed in float. Uses
+/// OpenMP's threads (omp_set_num_threads). Not thread-safe.
 class DnnlMatmul {
  public:
   DnnlMatmul();
   ~DnnlMatmul();
 
-  /// c = as MatmulShape says. bias may be null unless shape.bias.
+  /// Computes c as MatmulShape defines it. bias may be null unless shape.bias.
   /// @throws muster::Error(ErrorCode::system) when oneDNN refuses the shape.
   void operator()(const MatmulShape& shape, const float* a, const float* b, const float* bias, float* c);
   void operator()(const MatmulShape& shape, const bfloat16* a, const bfloat16* b, const bfloat16* bias,
@@ -25,11 +25,11 @@ class DnnlMatmul {
 
   /// "oneDNN 2.6.3", or "own matrix product" when built without oneDNN.
   static const char* name();
-  /// False when built without oneDNN, or when it has no such products for this processor; the operators must
-  /// not be called then.
+  /// False when built without oneDNN, or when oneDNN has no such products for this processor. Then the
+  /// operators must not be called.
   template <typename Real>
   static bool available();
-  /// Whether the processor has instructions for bfloat16 products, which are emulated otherwise.
+  /// Whether the processor has bfloat16 product instructions; without them oneDNN emulates these products.
   static bool has_fast_bfloat16();
 
  private:

@@ -15,7 +15,7 @@ inline Real clamped(Real x, Real low, Real high) {
 }
 
 /// Relative error below 2e-7 on [-87, 88]; smaller arguments give about 1e-38, larger ones about 1.6e38. NaN
-/// stays NaN. Argument reduction x = n ln 2 + r as in Cody and Waite; polynomial coefficients of Cephes' expf
+/// stays NaN. Argument reduction x = n ln 2 + r by Cody and Waite; polynomial coefficients from Cephes' expf
 /// (S. Moshier).
 inline float exponential(float x) {
   x = clamped(x, -87.0f, 88.0f);

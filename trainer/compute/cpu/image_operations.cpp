@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a small network on images needs beside matrix products. NaN stays NaN, so that a run sees it in its
-// loss.
+// Image operations other than matrix products. NaN stays NaN, so that it shows in the run's loss.
 #include <algorithm>
 #include <vector>
 
@@ -24,7 +23,7 @@ Real scaled_positive_part_backward(Real out, const Real* scale, std::ptrdiff_t i
   return scale ? Real(Accurate<Real>(scale[i]) * Accurate<Real>(d_out)) : d_out;
 }
 
-/// Of the 2 x 2 pixels from `first` on, `row` apart, the place of the largest.
+/// The index of the largest of the 2 x 2 pixels from `first` on, with `row` elements between rows.
 template <typename Real>
 std::ptrdiff_t largest_of_four(const Real* first, std::ptrdiff_t column, std::ptrdiff_t row) {
   std::ptrdiff_t best = 0;
@@ -76,47 +75,50 @@ void for_each_window_row(const ConvolutionShape& s, std::size_t image, F&& f) {
 template <typename Real>
 void CpuCompute<Real>::unfold(const ConvolutionShape& s, const Real* images, Real* columns) {
   const auto batch = static_cast<std::size_t>(s.batch);
-  split(threads_, batch, 1, static_cast<std::size_t>(s.places()) * s.window_size(),
-        [&](std::size_t begin, std::size_t end) {
-          for (std::size_t image = begin; image < end; ++image) {
-            for_each_window_row(s, image, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
-              for (std::ptrdiff_t x = 0; x < s.window; ++x) columns[to + x] = images[from + x * s.channels];
-            });
-          }
-        });
+  parallel_for(threads_, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t image = begin; image < end; ++image) {
+                   for_each_window_row(s, image, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
+                     for (std::ptrdiff_t x = 0; x < s.window; ++x)
+                       columns[to + x] = images[from + x * s.channels];
+                   });
+                 }
+               });
 }
 
 template <typename Real>
 void CpuCompute<Real>::fold(const ConvolutionShape& s, const Real* d_columns, Real* d_images) {
   const auto batch = static_cast<std::size_t>(s.batch);
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
-  split(threads_, batch, 1, static_cast<std::size_t>(s.places()) * s.window_size(),
-        [&](std::size_t begin, std::size_t end) {
-          std::vector<Accurate<Real>> sums(image_size);
-          for (std::size_t image = begin; image < end; ++image) {
-            const auto first = static_cast<std::ptrdiff_t>(image * image_size);
-            std::fill(sums.begin(), sums.end(), Accurate<Real>(0));
-            for_each_window_row(s, image, [&](std::ptrdiff_t from, std::ptrdiff_t to) {
-              Accurate<Real>* row = sums.data() + (to - first);
-              for (std::ptrdiff_t x = 0; x < s.window; ++x)
-                row[x * s.channels] += Accurate<Real>(d_columns[from + x]);
-            });
-            std::transform(sums.begin(), sums.end(), d_images + first, [](auto sum) { return Real(sum); });
-          }
-        });
+  parallel_for(threads_, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
+               [&](std::size_t begin, std::size_t end) {
+                 std::vector<Accurate<Real>> sums(image_size);
+                 for (std::size_t image = begin; image < end; ++image) {
+                   const auto first = static_cast<std::ptrdiff_t>(image * image_size);
+                   std::fill(sums.begin(), sums.end(), Accurate<Real>(0));
+                   for_each_window_row(s, image, [&](std::ptrdiff_t from, std::ptrdiff_t to) {
+                     Accurate<Real>* row = sums.data() + (to - first);
+                     for (std::ptrdiff_t x = 0; x < s.window; ++x)
+                       row[x * s.channels] += Accurate<Real>(d_columns[from + x]);
+                   });
+                   std::transform(sums.begin(), sums.end(), d_images + first,
+                                  [](auto sum) { return Real(sum); });
+                 }
+               });
 }
 
 template <typename Real>
 void CpuCompute<Real>::max_pool_relu(const PoolShape& s, const Real* images, const Real* scale, Real* out) {
   const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
-  split(threads_, static_cast<std::size_t>(s.batch), 1,
-        static_cast<std::size_t>(s.batch) * s.height * s.width * s.channels,
-        [&](std::size_t begin, std::size_t end) {
-          for_each_pool(s, begin, end, [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t to) {
-            const Real largest = images[first + largest_of_four(images + first, column, row)];
-            out[to] = scaled_positive_part(scale, plane, largest);
-          });
-        });
+  parallel_for(threads_, static_cast<std::size_t>(s.batch), 1,
+               static_cast<std::size_t>(s.batch) * s.height * s.width * s.channels,
+               [&](std::size_t begin, std::size_t end) {
+                 for_each_pool(
+                     s, begin, end, [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t to) {
+                       const Real largest = images[first + largest_of_four(images + first, column, row)];
+                       out[to] = scaled_positive_part(scale, plane, largest);
+                     });
+               });
 }
 
 template <typename Real>
@@ -124,14 +126,15 @@ void CpuCompute<Real>::max_pool_relu_backward(const PoolShape& s, const Real* im
                                               const Real* out, const Real* d_out, Real* d_images) {
   const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
-  split(threads_, static_cast<std::size_t>(s.batch), 1, static_cast<std::size_t>(s.batch) * image_size,
-        [&](std::size_t begin, std::size_t end) {
-          std::fill(d_images + begin * image_size, d_images + end * image_size, Real{});
-          for_each_pool(s, begin, end, [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t from) {
-            d_images[first + largest_of_four(images + first, column, row)] =
-                scaled_positive_part_backward(out[from], scale, plane, d_out[from]);
-          });
-        });
+  parallel_for(threads_, static_cast<std::size_t>(s.batch), 1, static_cast<std::size_t>(s.batch) * image_size,
+               [&](std::size_t begin, std::size_t end) {
+                 std::fill(d_images + begin * image_size, d_images + end * image_size, Real{});
+                 for_each_pool(s, begin, end,
+                               [&](std::ptrdiff_t plane, std::ptrdiff_t first, std::ptrdiff_t from) {
+                                 d_images[first + largest_of_four(images + first, column, row)] =
+                                     scaled_positive_part_backward(out[from], scale, plane, d_out[from]);
+                               });
+               });
 }
 
 template <typename Real>
@@ -147,7 +150,8 @@ void CpuCompute<Real>::relu_backward(const Real* out, const Real* scale, Real* d
 }
 
 template <typename Real>
-std::int64_t CpuCompute<Real>::count_right(const Real* logits, const Token* targets, int rows, int classes) {
+std::int64_t CpuCompute<Real>::count_correct(const Real* logits, const Token* targets, int rows,
+                                             int classes) {
   std::int64_t right = 0;
   for (std::ptrdiff_t row = 0; row < rows; ++row) {
     const Real* at = logits + row * classes;
@@ -165,7 +169,7 @@ std::int64_t CpuCompute<Real>::count_right(const Real* logits, const Token* targ
                                                          const Real*, const Real*, Real*);           \
   template void CpuCompute<Real>::relu(const Real*, const Real*, Real*, std::size_t);                \
   template void CpuCompute<Real>::relu_backward(const Real*, const Real*, Real*, std::size_t);       \
-  template std::int64_t CpuCompute<Real>::count_right(const Real*, const Token*, int, int);
+  template std::int64_t CpuCompute<Real>::count_correct(const Real*, const Token*, int, int);
 MUSTER_IMAGE_OPERATIONS(float)
 MUSTER_IMAGE_OPERATIONS(double)
 MUSTER_IMAGE_OPERATIONS(bfloat16)

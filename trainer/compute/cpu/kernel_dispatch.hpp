@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one compilation of the kernel sources exports: the build defines MUSTER_KERNEL_SET as the namespace.
+// The symbols that one compilation of the kernel sources exports. The build defines MUSTER_KERNEL_SET as
+// their namespace.
 #pragma once
 
 #include "compute/cpu/kernels.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the kernel set for this processor.
+// Selects the kernels for this processor.
 #include "compute/cpu/kernels.hpp"
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ MUSTER_DECLARE_KERNEL_SET(avx512)
 namespace muster::compute::cpu {
 namespace {
 
-// `accurate`: for what `real` is not enough.
+// `accurate`: the type of sums and updates.
 #define MUSTER_KERNEL_TABLE(set, real, accurate) \
   { #set, set::real##_rows, set::real##_attention, set::accurate##_matmul, set::accurate##_update }
 
@@ -54,7 +54,7 @@ struct Sets<bfloat16> {
 }  // namespace
 
 template <typename Real>
-const Kernels<Real>* kernels_named(const char* instruction_set) {
+const Kernels<Real>* find_kernels(const char* instruction_set) {
   static const Sets<Real> sets;
 #ifdef MUSTER_KERNELS_X86
   // The sets are compiled for the levels of the x86-64 psABI: v3 has AVX2 and FMA, v4 has AVX-512 F, BW, CD,
@@ -70,13 +70,13 @@ const Kernels<Real>* kernels_named(const char* instruction_set) {
 template <typename Real>
 const Kernels<Real>& kernels() {
   static const Kernels<Real>* const best = [] {
-    if (const char* wish = std::getenv("MUSTER_ISA")) {
-      if (const auto* wished = kernels_named<Real>(wish)) return wished;
+    if (const char* requested = std::getenv("MUSTER_ISA")) {
+      if (const auto* set = find_kernels<Real>(requested)) return set;
     }
     for (const char* name : {"avx512", "avx2"}) {
-      if (const auto* set = kernels_named<Real>(name)) return set;
+      if (const auto* set = find_kernels<Real>(name)) return set;
     }
-    return kernels_named<Real>("baseline");
+    return find_kernels<Real>("baseline");
   }();
   return *best;
 }
@@ -84,8 +84,8 @@ const Kernels<Real>& kernels() {
 template const Kernels<float>& kernels<float>();
 template const Kernels<double>& kernels<double>();
 template const Kernels<bfloat16>& kernels<bfloat16>();
-template const Kernels<float>* kernels_named<float>(const char*);
-template const Kernels<double>* kernels_named<double>(const char*);
-template const Kernels<bfloat16>* kernels_named<bfloat16>(const char*);
+template const Kernels<float>* find_kernels<float>(const char*);
+template const Kernels<double>* find_kernels<double>(const char*);
+template const Kernels<bfloat16>* find_kernels<bfloat16>(const char*);
 
 }  // namespace muster::compute::cpu

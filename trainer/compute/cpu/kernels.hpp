@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single-threaded kernels over a range of rows, compiled once per instruction set and chosen at run time.
+// Single-threaded kernels over a range of rows, compiled once per instruction set and selected at run time.
 //
-// The kernel sources are built several times with different -march options. They must therefore not
-// instantiate library templates: the linker keeps one copy of such a function, and if that were the AVX-512
-// one, an older processor would crash on it.
+// The kernel sources are compiled several times with different -march options, so they must not instantiate
+// library templates: the linker keeps one copy of such a function, and an AVX-512 copy would crash an older
+// processor.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ struct MatmulKernels {
                 const Real* panel, Real* c, std::ptrdiff_t c_row, bool accumulate);
 };
 
-/// Built without contraction to fused multiply-add, so that every instruction set gives the same bits.
+/// Compiled without contraction to fused multiply-add, so that every instruction set gives the same bits.
 template <typename Real>
 struct UpdateKernels {
   double (*sum_of_squares)(const Real* x, std::size_t count);
@@ -74,12 +74,12 @@ struct Kernels {
   UpdateKernels<Accurate<Real>> update;
 };
 
-/// The best set that this processor can run. MUSTER_ISA=baseline|avx2|avx512 in the environment picks a lower
-/// one.
+/// The best kernels that this processor can run. The environment variable MUSTER_ISA=baseline|avx2|avx512
+/// selects lower ones.
 template <typename Real>
 const Kernels<Real>& kernels();
-/// The set of that name, or null when it was not built or this processor cannot run it.
+/// The kernels for that instruction set. Null when they were not built or this processor cannot run them.
 template <typename Real>
-const Kernels<Real>* kernels_named(const char* instruction_set);
+const Kernels<Real>* find_kernels(const char* instruction_set);
 
 }  // namespace muster::compute::cpu

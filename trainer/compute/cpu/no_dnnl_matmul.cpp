@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes dnnl_matmul.cpp's place where oneDNN was not found.
+// Replaces dnnl_matmul.cpp in builds without oneDNN.
 #include "compute/cpu/dnnl_matmul.hpp"
 
 namespace muster::compute::cpu {

@@ -11,10 +11,10 @@ namespace muster::compute::cpu {
 /// Below this many elements a parallel region costs more than it saves.
 inline constexpr std::size_t parallel_threshold = 1 << 13;
 
-/// Calls f(begin, end) for parts of [0, count) that start at multiples of `grain`, each on a thread of its
-/// own; `work` elements are touched in all.
+/// Calls f(begin, end) for parts of [0, count) that start at multiples of `grain`, each part on its own
+/// thread. `work`: elements touched in all.
 template <typename F>
-void split(int threads, std::size_t count, std::size_t grain, std::size_t work, F&& f) {
+void parallel_for(int threads, std::size_t count, std::size_t grain, std::size_t work, F&& f) {
   const std::size_t pieces = (count + grain - 1) / grain;
   const int used = work < parallel_threshold ? 1 : static_cast<int>(std::min<std::size_t>(threads, pieces));
   if (used <= 1) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Register-tiled matrix product on strided operands, for attention's small matrices and where oneDNN is not
-// at hand. Included only by kernel sources: everything has internal linkage (see kernels.hpp).
+// Register-tiled matrix product on strided operands, for attention's small matrices and for builds without
+// oneDNN. Included only by kernel sources: everything has internal linkage (see kernels.hpp).
 #pragma once
 
 #include <cstddef>
 
 namespace {
 
-// Accumulators: tile_rows * 2 registers, beside two of b and one of a: 19 of 32 with AVX-512, 15 of 16 with
+// Registers: tile_rows * 2 for accumulators, two for b and one for a: 19 of 32 with AVX-512, 15 of 16 with
 // AVX2, 11 of 16 with SSE2.
 #if defined(__AVX512F__)
 constexpr int vector_bytes = 64, tile_rows = 8;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decides the next parameters. Compiled once per instruction set with -ffp-contract=off and a fixed
-// order of additions: ranks on different processors then hold the same parameters to the bit.
-#include "compute/cpu/kernel_dispatch.hpp"
+// Computes the next parameters. Compiled once per instruction set with -ffp-contract=off and a fixed order of
+// additions, so that ranks on different processors hold bit-identical parameters.
 #include "compute/cpu/bfloat16_convert.hpp"
+#include "compute/cpu/kernel_dispatch.hpp"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ends a step: norm, decision and AdamW, none of which the host waits for.
+// The end of a step: norm, decision and AdamW. The host waits for none of them.
 #pragma once
 
-#include "compute/cuda/warp.cuh"
 #include "compute/cuda/update_step.hpp"
+#include "compute/cuda/warp.cuh"
 #include "compute/reduced_scalars.hpp"
 
 namespace muster::compute::cuda {
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(norm_sum_threads)
   MUSTER_SHARED_BYTES(shared);
   double total = 0;
   for_each_group<4>(count, [&](std::size_t at) {
-    const FourFloats four = load_four(x, at, count);
+    const Float4 four = load_four(x, at, count);
 #pragma unroll
     for (const float value : four.of) total += static_cast<double>(value) * static_cast<double>(value);
   });
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(norm_sum_threads)
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-/// *sum = the sum of the parts, or *sum + it. One block.
+/// *sum (+)= the sum of the parts. One block.
 extern "C" __global__ void __launch_bounds__(norm_sum_threads)
     muster_sum_squares(int parts, const double* partial, int add, double* sum) {
   MUSTER_SHARED_BYTES(shared);
@@ -39,50 +39,50 @@ extern "C" __global__ void __launch_bounds__(element_threads)
     muster_find_not_finite(std::size_t count, const float* x, float* flag) {
   bool found = false;
   for_each_group<4>(count, [&](std::size_t at) {
-    const FourFloats four = load_four(x, at, count);
+    const Float4 four = load_four(x, at, count);
 #pragma unroll
     for (const float value : four.of) found = found || !(fabsf(value) <= 3.402823466e38f);
   });
-  if (found) *flag = 1.0f;  // all who write it write the same
+  if (found) *flag = 1.0f;  // all writers write the same value
 }
 
-/// Writes the slots of a chunk (StepSlot), and its flag; clears `not_finite` for the next chunk.
+/// Writes a chunk's reduced scalars (ReducedScalar) and its flag; clears `not_finite` for the next chunk.
 extern "C" __global__ void muster_end_chunk(const double* loss, double scale, float stop, float failed,
                                             float* not_finite, float* chunk_flag, float* slots) {
   if (threadIdx.x != 0) return;
   const double mean = *loss * scale;
   const bool finite = *not_finite == 0.0f && fabs(mean) <= 3.402823466e38;
   slots[loss_slot] = static_cast<float>(mean);
-  slots[not_finite_slot] = *chunk_flag = finite ? 0.0f : 1.0f;
+  slots[non_finite_slot] = *chunk_flag = finite ? 0.0f : 1.0f;
   slots[stop_slot] = stop;
   slots[failed_slot] = failed;
   *not_finite = 0.0f;
 }
 
-/// Decides about an update by the reduced slots, which it copies to `told`, and the sum of the gradients'
-/// squares.
-extern "C" __global__ void muster_decide(const double* squares, const float* slots, float clip, float* told,
-                                         Decision* decision) {
+/// Decides about an update from the reduced scalars, which it copies to `slots_copy`, and the gradients' sum
+/// of squares.
+extern "C" __global__ void muster_decide(const double* squares, const float* slots, float clip,
+                                         float* slots_copy, Decision* decision) {
   if (threadIdx.x != 0) return;
   const double norm = sqrt(*squares), most = static_cast<double>(clip);
   const bool finite = norm <= 1.7976931348623157e308 && fabsf(slots[loss_slot]) <= 3.402823466e38f &&
-                      slots[not_finite_slot] == 0.0f;
-  for (int i = 0; i < step_slots; ++i) told[i] = slots[i];
+                      slots[non_finite_slot] == 0.0f;
+  for (int i = 0; i < reduced_scalar_count; ++i) slots_copy[i] = slots[i];
   decision->norm = norm;
   decision->gradient_scale = most > 0 && norm > most ? static_cast<float>(most / norm) : 1.0f;
   decision->apply = finite ? 1 : 0;
 }
 
-/// parameter is the master; copy, unless it is null, its rounded copy that the model computes with.
+/// parameter: the float master weights; copy, unless null: their bfloat16 copy for the model.
 extern "C" __global__ void __launch_bounds__(element_threads)
     muster_adamw(std::size_t count, UpdateScalars s, const Decision* decision, float* parameter,
-                 const float* gradient, float* moment1, float* moment2, Narrow* copy) {
+                 const float* gradient, float* moment1, float* moment2, Bf16* copy) {
   if (decision->apply == 0) return;
   const float scale = decision->gradient_scale;
   for_each_group<4>(count, [=](std::size_t at) {
-    const FourFloats g = load_four(gradient, at, count);
-    FourFloats p = load_four(parameter, at, count), m = load_four(moment1, at, count),
-               v = load_four(moment2, at, count);
+    const Float4 g = load_four(gradient, at, count);
+    Float4 p = load_four(parameter, at, count), m = load_four(moment1, at, count),
+           v = load_four(moment2, at, count);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float clipped = g.of[i] * scale;

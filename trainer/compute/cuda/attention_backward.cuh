@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of causal attention in two kernels that compute the weights anew from the saved log sums: one
-// adds up for each query, the other for each key. That is seven products where FlashAttention-2 has five, but
-// nothing is added by atomics: the same bits each time.
+// Gradients of causal attention in two kernels that recompute the weights from the saved log sums: one sums
+// over keys for each query, the other over queries for each key. That is seven products where
+// FlashAttention-2 has five, but there are no atomic additions: the same bits each time.
 #pragma once
 
 #include "compute/cuda/attention_tiles.cuh"
 
 namespace muster::compute::cuda {
 
-/// Of 64 queries: the tiles of queries and of d out, then keys and values twice.
-constexpr std::size_t attention_queries_bytes = (2 + 2 * 2) * tile_size * sizeof(EightNarrow);
-/// Of 64 keys: keys and values, then queries and d out twice, and twice two numbers for each of these rows.
+/// For 64 queries: the tiles of queries and of d out, and two of keys and values each.
+constexpr std::size_t attention_queries_bytes = (2 + 2 * 2) * tile_size * sizeof(Bf16x8);
+/// For 64 keys: keys and values, two tiles each of queries and d out, and for each of these rows two scalars.
 constexpr std::size_t attention_keys_bytes =
-    (2 + 2 * 2) * tile_size * sizeof(EightNarrow) + 2 * 2 * tile_rows * sizeof(float);
+    (2 + 2 * 2) * tile_size * sizeof(Bf16x8) + 2 * 2 * tile_rows * sizeof(float);
 
-/// dots[row] = out[row]·d_out[row] of 64 rows, which is what a row's scores' gradients have in common. Two
-/// threads have a row.
-__device__ inline float dot_of_row(const Rows& out, const Rows& d_out, int row) {
+/// out[row]·d_out[row], the term that the gradients of all the row's scores share. Two threads per row.
+__device__ inline float row_dot(const Rows& out, const Rows& d_out, int row) {
   float dot = 0;
   if (row < out.length) {
     const int begin = static_cast<int>(threadIdx.x) % 2 * 32;
-    const Narrow* const left = out.first + static_cast<std::ptrdiff_t>(row) * out.stride + begin;
-    const Narrow* const right = d_out.first + static_cast<std::ptrdiff_t>(row) * d_out.stride + begin;
+    const Bf16* const left = out.first + static_cast<std::ptrdiff_t>(row) * out.stride + begin;
+    const Bf16* const right = d_out.first + static_cast<std::ptrdiff_t>(row) * d_out.stride + begin;
 #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       float a[8], b[8];
@@ -34,8 +33,7 @@ __device__ inline float dot_of_row(const Rows& out, const Rows& d_out, int row) 
   return dot + __shfl_xor_sync(all_lanes, dot, 1);
 }
 
-/// Scores to weights and d weights to d scores; `row`: the number of this lane's upper row; a query's log sum
-/// and dot.
+/// Turns scores into weights and d weights into d scores. `log2_sum`, `dot`: of this lane's two queries.
 __device__ inline void scores_backward(float (&scores)[8][4], float (&d_scores)[8][4],
                                        const float (&log2_sum)[2], const float (&dot)[2], int first_query,
                                        int first_key, float factor) {
@@ -54,12 +52,12 @@ __device__ inline void scores_backward(float (&scores)[8][4], float (&d_scores)[
   }
 }
 
-/// This lane's two rows' dots, which go to memory too, and log sums times log2 e. Two neighbours have a row
-/// of the warp's 16; each lane takes its accumulators' rows from them.
+/// Computes this lane's two rows' dots, also stored in `dots`, and log sums times log2 e. Two neighbouring
+/// lanes compute one of the warp's 16 rows; each lane fetches its accumulators' rows from them.
 __device__ inline void prepare_rows(const Rows& out, const Rows& d_out, const float* log_sum, int warp_first,
                                     float* dots, float (&dot)[2], float (&log2_sum)[2]) {
   const int own_row = warp_first + lane() / 2;
-  const float own_dot = dot_of_row(out, d_out, own_row);
+  const float own_dot = row_dot(out, d_out, own_row);
   if (lane() % 2 == 0 && own_row < out.length) dots[own_row] = own_dot;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -70,13 +68,13 @@ __device__ inline void prepare_rows(const Rows& out, const Rows& d_out, const fl
 }
 
 /// d query and dots. Grid: (blocks of 64 queries, heads, batch). Three blocks share a multiprocessor: 168
-/// registers for each thread.
+/// registers per thread.
 extern "C" __global__ void __launch_bounds__(attention_threads, 3)
-    muster_attention_queries_backward(int length, const Narrow* qkv, const Narrow* out, const float* log_sum,
-                                      const Narrow* d_out, Narrow* d_qkv, float* dots) {
+    muster_attention_queries_backward(int length, const Bf16* qkv, const Bf16* out, const float* log_sum,
+                                      const Bf16* d_out, Bf16* d_qkv, float* dots) {
   MUSTER_SHARED_BYTES(shared);
-  EightNarrow* const queries = reinterpret_cast<EightNarrow*>(shared);
-  EightNarrow* const d_rows = queries + tile_size;
+  Bf16x8* const queries = reinterpret_cast<Bf16x8*>(shared);
+  Bf16x8* const d_rows = queries + tile_size;
   const Head head = this_head(length);
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * tile_rows;
   const int tiles = first / tile_rows + 1, warp_first = first + warp() * 16;
@@ -99,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(attention_threads, 3)
   float sums[1][8][4];
   clear(sums);
   for (int tile = 0; tile < tiles; ++tile) {
-    const int now = turn_tiles(pair, tile, tiles);
+    const int now = next_tiles(pair, tile, tiles);
     if (tile == 0) {
       load_operand(q[0], queries, warp() * 16);
       load_operand(d[0], d_rows, warp() * 16);
@@ -118,20 +116,21 @@ extern "C" __global__ void __launch_bounds__(attention_threads, 3)
   store_rows(d_qkv + head.in_qkv, head.qkv_stride, warp_first, length, sums[0], scale, scale);
 }
 
-/// Of the queries of a tile this thread's number: the first 64 threads have log sums, the others dots. In
-/// shared memory two tiles' take turns, as the tiles do: [64 log sums times log2 e, 64 dots] of each.
+/// The scalar of a tile's queries that this thread loads: the first 64 threads load log sums, the others
+/// dots. Shared memory holds two tiles', used in turn: [64 log sums times log2 e, 64 dots] each.
 __device__ inline bool has_dot() { return threadIdx.x >= unsigned{tile_rows}; }
-__device__ inline float number_of_query(const float* log_sum, const float* dots, int tile, int length) {
+__device__ inline float load_query_scalar(const float* log_sum, const float* dots, int tile, int length) {
   const int row = tile * tile_rows + static_cast<int>(threadIdx.x % unsigned{tile_rows});
   return row < length ? (has_dot() ? dots : log_sum)[row] : 0.0f;
 }
-struct alignas(8) TwoFloats {
+struct alignas(8) Float2 {
   float of[2];
 };
 
 /// As scores_backward(), but rows are keys and columns are queries.
-__device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_scores)[8][4],
-                                              const float* numbers, bool on_diagonal, float factor) {
+__device__ inline void transposed_scores_backward(float (&scores)[8][4], float (&d_scores)[8][4],
+                                                  const float* query_scalars, bool on_diagonal,
+                                                  float factor) {
   if (on_diagonal) {
     const auto hidden = [](int key, int query) { return warp() * 16 + key > query; };
     set_where(scores, -INFINITY, hidden);
@@ -139,8 +138,8 @@ __device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_s
   }
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
-    const auto* const of_queries = reinterpret_cast<const TwoFloats*>(numbers + accumulator_column(n));
-    const TwoFloats log2_sum = of_queries[0], dot = of_queries[tile_rows / 2];
+    const auto* const of_queries = reinterpret_cast<const Float2*>(query_scalars + accumulator_column(n));
+    const Float2 log2_sum = of_queries[0], dot = of_queries[tile_rows / 2];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       scores[n][j] = power_of_two(scores[n][j] * factor - log2_sum.of[j % 2]);
@@ -149,17 +148,17 @@ __device__ inline void turned_scores_backward(float (&scores)[8][4], float (&d_s
   }
 }
 
-/// Adds what this warp's 16 keys get from 64 queries.
-__device__ inline void meet_queries(float (&d_key)[1][8][4], float (&d_value)[1][8][4],
-                                    const std::uint32_t (&k)[1][4][4], const std::uint32_t (&v)[1][4][4],
-                                    const EightNarrow* queries, const EightNarrow* d_rows,
-                                    const float* numbers, bool on_diagonal, float factor) {
+/// Adds the contribution of 64 queries to this warp's 16 keys.
+__device__ inline void add_queries(float (&d_key)[1][8][4], float (&d_value)[1][8][4],
+                                   const std::uint32_t (&k)[1][4][4], const std::uint32_t (&v)[1][4][4],
+                                   const Bf16x8* queries, const Bf16x8* d_rows, const float* query_scalars,
+                                   bool on_diagonal, float factor) {
   float scores[1][8][4], d_scores[1][8][4];
   clear(scores);
   clear(d_scores);
   multiply_by_rows(scores, k, queries);
   multiply_by_rows(d_scores, v, d_rows);
-  turned_scores_backward(scores[0], d_scores[0], numbers, on_diagonal, factor);
+  transposed_scores_backward(scores[0], d_scores[0], query_scalars, on_diagonal, factor);
   std::uint32_t operand[1][4][4];
   round_operand(operand[0], scores[0]);
   multiply_by_tile(d_value, operand, d_rows);
@@ -167,21 +166,21 @@ __device__ inline void meet_queries(float (&d_key)[1][8][4], float (&d_value)[1]
   multiply_by_tile(d_key, operand, queries);
 }
 
-/// d key and d value, after dots are there. Grid: (blocks of 64 keys, heads, batch).
+/// d key and d value; needs dots. Grid: (blocks of 64 keys, heads, batch).
 extern "C" __global__ void __launch_bounds__(attention_threads)
-    muster_attention_keys_backward(int length, const Narrow* qkv, const float* log_sum, const Narrow* d_out,
-                                   const float* dots, Narrow* d_qkv) {
+    muster_attention_keys_backward(int length, const Bf16* qkv, const float* log_sum, const Bf16* d_out,
+                                   const float* dots, Bf16* d_qkv) {
   MUSTER_SHARED_BYTES(shared);
-  EightNarrow* const keys = reinterpret_cast<EightNarrow*>(shared);
-  EightNarrow* const values = keys + tile_size;
+  Bf16x8* const keys = reinterpret_cast<Bf16x8*>(shared);
+  Bf16x8* const values = keys + tile_size;
   const Head head = this_head(length);
-  // The first keys meet most queries.
+  // The first keys have most queries.
   const int first_tile = static_cast<int>(blockIdx.x), tiles = (length + tile_rows - 1) / tile_rows;
   const int first = first_tile * tile_rows, warp_first = first + warp() * 16;
   const Rows query{qkv + head.in_qkv, head.qkv_stride, length};
   const TilePair pair{
       values + tile_size, values + 3 * tile_size, query, {d_out + head.in_out, head.out_stride, length}};
-  float* const numbers = reinterpret_cast<float*>(values + 5 * tile_size);
+  float* const query_scalars = reinterpret_cast<float*>(values + 5 * tile_size);
 
   begin_tile(keys, {query.first + head.width, head.qkv_stride, length}, first);
   begin_tile(values, {query.first + 2 * head.width, head.qkv_stride, length}, first);
@@ -193,22 +192,22 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   clear(d_key);
   clear(d_value);
   const auto number = [=](int tile) {
-    return number_of_query(log_sum + head.in_sums, dots + head.in_sums, tile, length);
+    return load_query_scalar(log_sum + head.in_sums, dots + head.in_sums, tile, length);
   };
   float next = number(first_tile);
   for (int tile = first_tile; tile < tiles; ++tile) {
-    float* const turn = numbers + tile % 2 * attention_threads;
-    turn[threadIdx.x] = next * (has_dot() ? 1.0f : log2_e);
-    const int now = turn_tiles(pair, tile, tiles);
-    if (tile + 1 < tiles) next = number(tile + 1);  // on its way while this tile is worked on
+    float* const slot = query_scalars + tile % 2 * attention_threads;
+    slot[threadIdx.x] = next * (has_dot() ? 1.0f : log2_e);
+    const int now = next_tiles(pair, tile, tiles);
+    if (tile + 1 < tiles) next = number(tile + 1);  // loads while this tile is processed
     if (tile == first_tile) {
       load_operand(k[0], keys, warp() * 16);
       load_operand(v[0], values, warp() * 16);
     }
-    meet_queries(d_key, d_value, k, v, pair.first + now, pair.second + now, turn, tile == first_tile, factor);
+    add_queries(d_key, d_value, k, v, pair.first + now, pair.second + now, slot, tile == first_tile, factor);
     __syncthreads();
   }
-  Narrow* const d_first = d_qkv + head.in_qkv;
+  Bf16* const d_first = d_qkv + head.in_qkv;
   store_rows(d_first + head.width, head.qkv_stride, warp_first, length, d_key[0], scale, scale);
   store_rows(d_first + 2 * head.width, head.qkv_stride, warp_first, length, d_value[0], 1.0f, 1.0f);
 }

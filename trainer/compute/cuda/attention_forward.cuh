@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention without the matrix of scores (FlashAttention-2, arXiv 2307.08691): a block has 128 queries
-// of one head, each warp 32 of them, and meets 64 keys at a time; the softmax is kept up to date as they
-// come.
+// Causal attention without storing the matrix of scores (FlashAttention-2, arXiv 2307.08691): a block has 128
+// queries of one head, each warp 32 of them; it processes 64 keys at a time and updates the softmax with
+// each.
 #pragma once
 
 #include "compute/cuda/attention_tiles.cuh"
 
 namespace muster::compute::cuda {
 
-constexpr int query_rows = 128;  ///< of a block
-constexpr int query_parts = 2;   ///< of 16 rows, for each warp
+constexpr int query_rows = 128;  ///< per block
+constexpr int query_parts = 2;   ///< of 16 rows, per warp
 constexpr int warp_queries = 16 * query_parts;
 /// Shared memory: queries, and keys and values twice.
-constexpr std::size_t attention_forward_bytes = (2 + 2 * 2) * tile_size * sizeof(EightNarrow);
+constexpr std::size_t attention_forward_bytes = (2 + 2 * 2) * tile_size * sizeof(Bf16x8);
 
-/// 16 queries' softmax: of this lane's upper and lower row.
+/// The running softmax of 16 queries: this lane's upper and lower row.
 struct Softmax {
   float largest[2];  ///< score
-  float total[2];    ///< of the weights, of this lane's columns
+  float total[2];    ///< of the weights in this lane's columns
 };
 
-/// Turns scores into weights exp2(factor * (score - largest)) and brings what was added up before to the same
-/// largest. `first_query`, `first_key`: of these 16x64 scores.
-__device__ inline void weigh(float (&scores)[8][4], float (&out)[8][4], Softmax& softmax, int first_query,
-                             int first_key, float factor) {
+/// Turns scores into weights exp2(factor * (score - largest)) and rescales earlier sums to the new largest.
+/// `first_query`, `first_key`: of these 16x64 scores.
+__device__ inline void online_softmax(float (&scores)[8][4], float (&out)[8][4], Softmax& softmax,
+                                      int first_query, int first_key, float factor) {
   if (first_key + tile_rows - 1 > first_query)
     set_where(scores, -INFINITY, [=](int query, int key) { return first_key + key > first_query + query; });
 #pragma unroll
@@ -34,7 +34,7 @@ __device__ inline void weigh(float (&scores)[8][4], float (&out)[8][4], Softmax&
 #pragma unroll
       for (int j = 2 * half; j < 2 * half + 2; ++j) largest = fmaxf(largest, scores[n][j]);
     }
-    // A row's columns lie with four neighbours.
+    // Four neighbouring lanes hold a row's columns.
     largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, 2));
     const float correction = power_of_two((softmax.largest[half] - largest) * factor);
@@ -53,8 +53,8 @@ __device__ inline void weigh(float (&scores)[8][4], float (&out)[8][4], Softmax&
   }
 }
 
-/// The rows of attention and their log sums.
-__device__ inline void finish_rows(Narrow* out, std::ptrdiff_t stride, float* log_sum, int first, int length,
+/// Writes the rows of attention and their log sums.
+__device__ inline void finish_rows(Bf16* out, std::ptrdiff_t stride, float* log_sum, int first, int length,
                                    const float (&c)[8][4], Softmax& softmax, float scale) {
   float inverse[2];
 #pragma unroll
@@ -69,17 +69,17 @@ __device__ inline void finish_rows(Narrow* out, std::ptrdiff_t stride, float* lo
   store_rows(out, stride, first, length, c, inverse[0], inverse[1]);
 }
 
-/// Adds what this warp's queries get from 64 keys.
-__device__ inline void meet_keys(float (&sums)[query_parts][8][4], Softmax (&softmax)[query_parts],
-                                 const std::uint32_t (&q)[query_parts][4][4], const EightNarrow* keys,
-                                 const EightNarrow* values, int first_query, int first_key, float factor) {
+/// Adds the contribution of 64 keys to this warp's queries.
+__device__ inline void add_keys(float (&sums)[query_parts][8][4], Softmax (&softmax)[query_parts],
+                                const std::uint32_t (&q)[query_parts][4][4], const Bf16x8* keys,
+                                const Bf16x8* values, int first_query, int first_key, float factor) {
   float scores[query_parts][8][4];
   clear(scores);
   multiply_by_rows(scores, q, keys);
   std::uint32_t weights[query_parts][4][4];
 #pragma unroll
   for (int part = 0; part < query_parts; ++part) {
-    weigh(scores[part], sums[part], softmax[part], first_query + 16 * part, first_key, factor);
+    online_softmax(scores[part], sums[part], softmax[part], first_query + 16 * part, first_key, factor);
     round_operand(weights[part], scores[part]);
   }
   multiply_by_tile(sums, weights, values);
@@ -88,11 +88,11 @@ __device__ inline void meet_keys(float (&sums)[query_parts][8][4], Softmax (&sof
 /// qkv: [batch, length, 3, heads, 64], out: [batch, length, heads, 64], log_sum: [batch, heads, length].
 /// Grid: (blocks of 128 queries, heads, batch).
 extern "C" __global__ void __launch_bounds__(attention_threads)
-    muster_attention(int length, const Narrow* qkv, Narrow* out, float* log_sum) {
+    muster_attention(int length, const Bf16* qkv, Bf16* out, float* log_sum) {
   MUSTER_SHARED_BYTES(shared);
-  EightNarrow* const queries = reinterpret_cast<EightNarrow*>(shared);
+  Bf16x8* const queries = reinterpret_cast<Bf16x8*>(shared);
   const Head head = this_head(length);
-  // The last queries meet most keys: they come first.
+  // The last queries have most keys, so their blocks start first.
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * query_rows;
   const int end = first + query_rows < length ? first + query_rows : length;
   const int tiles = (end + tile_rows - 1) / tile_rows;
@@ -113,14 +113,14 @@ extern "C" __global__ void __launch_bounds__(attention_threads)
   Softmax softmax[query_parts];
   for (Softmax& part : softmax) part = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
   for (int tile = 0; tile < tiles; ++tile) {
-    const int now = turn_tiles(pair, tile, tiles);
+    const int now = next_tiles(pair, tile, tiles);
     if (tile == 0) {
 #pragma unroll
       for (int part = 0; part < query_parts; ++part)
         load_operand(q[part], queries, warp() * warp_queries + 16 * part);
     }
     if (tile * tile_rows < warp_first + warp_queries)
-      meet_keys(sums, softmax, q, pair.first + now, pair.second + now, warp_first, tile * tile_rows, factor);
+      add_keys(sums, softmax, q, pair.first + now, pair.second + now, warp_first, tile * tile_rows, factor);
     __syncthreads();
   }
 #pragma unroll

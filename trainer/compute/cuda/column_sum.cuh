@@ -10,26 +10,26 @@ constexpr int column_threads = 256;
 constexpr int column_warps = column_threads / warp_size;
 constexpr std::size_t column_sums_bytes = column_warps * 8 * warp_size * sizeof(float);
 
-/// Adds row row_of(i) of x [.., width] for i = begin, begin + step, … below `end`, one after the other, of
-/// which `at_once` are on their way at a time. A kernel's __launch_bounds__ leave it the registers for them.
+/// Adds rows row_of(i) of x [.., width] for i = begin, begin + step, … below `end`, in this order. `at_once`
+/// rows are loaded at a time; a kernel's __launch_bounds__ must leave the registers for them.
 template <std::uint32_t at_once, typename RowOf>
-__device__ inline void add_rows(float (&sums)[8], const Narrow* x, int width, std::uint32_t begin,
+__device__ inline void add_rows(float (&sums)[8], const Bf16* x, int width, std::uint32_t begin,
                                 std::uint32_t end, std::uint32_t step, RowOf row_of) {
   for (std::uint32_t i = begin; i < end; i += at_once * step) {
     std::uint32_t rows[at_once] = {};
-    EightNarrow of_rows[at_once] = {};  // zeros stand for those from `end` on
+    Bf16x8 of_rows[at_once] = {};  // rows from `end` on are zeros
 #pragma unroll
     for (std::uint32_t k = 0; k < at_once; ++k) {
       if (i + k * step < end) rows[k] = row_of(i + k * step);
     }
 #pragma unroll
     for (std::uint32_t k = 0; k < at_once; ++k) {
-      if (i + k * step < end) of_rows[k] = take_eight(x + rows[k] * static_cast<std::size_t>(width));
+      if (i + k * step < end) of_rows[k] = load_bf16x8(x + rows[k] * static_cast<std::size_t>(width));
     }
 #pragma unroll
-    for (const EightNarrow& of_row : of_rows) {
+    for (const Bf16x8& of_row : of_rows) {
       float part[8];
-      widen_eight(of_row, part);
+      to_floats(of_row, part);
 #pragma unroll
       for (int j = 0; j < 8; ++j) sums[j] += part[j];
     }
@@ -38,7 +38,7 @@ __device__ inline void add_rows(float (&sums)[8], const Narrow* x, int width, st
 
 /// partial[part, column] = sum of the part's rows of x. Grid: (blocks of 256 columns, parts).
 extern "C" __global__ void __launch_bounds__(column_threads, 4)
-    muster_column_parts(int rows, int width, const Narrow* x, float* partial) {
+    muster_column_parts(int rows, int width, const Bf16* x, float* partial) {
   MUSTER_SHARED_BYTES(shared);
   float* const all = reinterpret_cast<float*>(shared);
   const int column = static_cast<int>(blockIdx.x) * 8 * warp_size + 8 * lane();

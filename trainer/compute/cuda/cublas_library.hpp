@@ -7,9 +7,10 @@
 
 namespace muster::compute::cuda {
 
-/// The functions of cuBLASLt that the trainer calls, loaded while it runs.
+/// The cuBLASLt functions that the trainer calls, loaded at run time.
 struct CublasLibrary {
-  /// libcublasLt.so of the CUDA version that this was built with, or what MUSTER_CUBLASLT_LIBRARY names.
+  /// Loads libcublasLt.so of the CUDA version that this was built with, or the file in
+  /// MUSTER_CUBLASLT_LIBRARY.
   /// @throws Error(ErrorCode::device)
   CublasLibrary();
 
@@ -28,7 +29,7 @@ struct CublasLibrary {
   decltype(::cublasLtMatmulAlgoGetHeuristic)* find_algorithms = nullptr;
   decltype(::cublasLtMatmul)* multiply = nullptr;
 
-  /// @throws Error(ErrorCode::device) with what was tried, unless `status` is success.
+  /// @throws Error(ErrorCode::device) that names the failed operation, unless `status` is success.
   static void require(cublasStatus_t status, const char* what);
 };
 

@@ -18,8 +18,8 @@ std::size_t blocks(std::size_t count, std::size_t each) { return (count + each -
 std::size_t elements(int rows, int width) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
 }
-/// For kernels that take as many elements as there are: enough blocks to fill any GPU.
-std::size_t some_blocks(std::size_t groups) {
+/// For kernels with a grid-stride loop: enough blocks to fill any GPU.
+std::size_t grid_stride_blocks(std::size_t groups) {
   return std::min<std::size_t>(blocks(groups, element_threads), 8192);
 }
 
@@ -27,7 +27,7 @@ void require(bool fine, const std::string& what) {
   if (!fine) throw Error(ErrorCode::usage, what + ": pass --device=cpu");
 }
 
-[[noreturn]] void refuse_images() {
+[[noreturn]] void throw_images_unsupported() {
   throw Error(ErrorCode::usage, "the GPU trains GPTs only: pass --device=cpu for image models");
 }
 
@@ -42,13 +42,13 @@ float* CudaCompute::scratch(Arena<float>& arena, std::size_t count) {
 }
 
 std::string CudaCompute::describe() const {
-  return fmt::format("cuda ({}, cuBLASLt {}, own kernels)", gpu_.name(), products_->version());
+  return fmt::format("cuda ({}, cuBLASLt {}, own kernels)", gpu_.name(), matmul_->version());
 }
 
-void CudaCompute::multiply(const ProductShape& shape, const ProductOperands& operands) {
-  if (products_->multiply(shape, operands)) return;
+void CudaCompute::multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands) {
+  if (matmul_->multiply(shape, operands)) return;
   throw Error(ErrorCode::device, fmt::format("cuBLASLt {} has no algorithm for a product of {} x {} x {}",
-                                             products_->version(), shape.m, shape.n, shape.k));
+                                             matmul_->version(), shape.m, shape.n, shape.k));
 }
 
 void CudaCompute::matmul(const MatmulShape& s, const bfloat16* a, const bfloat16* b, const bfloat16* bias,
@@ -60,9 +60,9 @@ void CudaCompute::matmul(const MatmulShape& s, const bfloat16* a, const bfloat16
 
 void CudaCompute::weight_gradient(int rows, int from, int to, const bfloat16* input, const bfloat16* d_out,
                                   float* d_weight, float* d_bias) {
-  ProductShape shape{to, from, rows, true, false, false, true, Epilogue::bias_gradient};
+  CublasMatmulShape shape{to, from, rows, true, false, false, true, Epilogue::bias_gradient};
   if (d_bias != nullptr) {
-    if (options_.fuse && products_->multiply(shape, {d_out, input, d_weight, d_bias, nullptr})) return;
+    if (options_.fuse && matmul_->multiply(shape, {d_out, input, d_weight, d_bias, nullptr})) return;
     column_sums(d_out, d_bias, rows, to);
   }
   shape.epilogue = Epilogue::none;
@@ -71,17 +71,17 @@ void CudaCompute::weight_gradient(int rows, int from, int to, const bfloat16* in
 
 void CudaCompute::matmul_gelu(int rows, int from, int to, const bfloat16* input, const bfloat16* weight,
                               const bfloat16* bias, bfloat16* wide, bfloat16* out) {
-  const ProductShape shape{rows, to, from, false, true, false, false, Epilogue::bias_gelu};
-  if (options_.fuse && products_->multiply(shape, {input, weight, out, const_cast<bfloat16*>(bias), wide}))
+  const CublasMatmulShape shape{rows, to, from, false, true, false, false, Epilogue::bias_gelu};
+  if (options_.fuse && matmul_->multiply(shape, {input, weight, out, const_cast<bfloat16*>(bias), wide}))
     return;
   Compute::matmul_gelu(rows, from, to, input, weight, bias, wide, out);
 }
 
 void CudaCompute::matmul_gelu_backward(int rows, int from, int to, const bfloat16* d_out,
                                        const bfloat16* weight, const bfloat16* wide, bfloat16* d_wide) {
-  const ProductShape shape{rows, from, to, false, false, false, false, Epilogue::gelu_backward};
+  const CublasMatmulShape shape{rows, from, to, false, false, false, false, Epilogue::gelu_backward};
   if (options_.fuse &&
-      products_->multiply(shape, {d_out, weight, d_wide, nullptr, const_cast<bfloat16*>(wide)}))
+      matmul_->multiply(shape, {d_out, weight, d_wide, nullptr, const_cast<bfloat16*>(wide)}))
     return;
   Compute::matmul_gelu_backward(rows, from, to, d_out, weight, wide, d_wide);
 }
@@ -99,16 +99,16 @@ void CudaCompute::embed(const Token* tokens, const bfloat16* token_table, const 
                         bfloat16* out, int batch, int length, int width) {
   require(width % 8 == 0, fmt::format("on a GPU the width is a multiple of 8, and --width is {}", width));
   const int rows = batch * length;
-  const void* const there = tokens_.send(tokens, static_cast<std::size_t>(rows) * sizeof(Token));
-  gpu_.launch(Kernel::embed, {blocks(elements(rows, width) / 8, 256)}, 256, 0, rows, length, width, there,
+  const void* const on_device = tokens_.send(tokens, static_cast<std::size_t>(rows) * sizeof(Token));
+  gpu_.launch(Kernel::embed, {blocks(elements(rows, width) / 8, 256)}, 256, 0, rows, length, width, on_device,
               token_table, position_table, out);
 }
 
 void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table,
                                  float* d_position_table, int batch, int length, int positions, int width) {
-  token_order_.sort(tokens, static_cast<std::size_t>(batch * length));
-  const auto& distinct = token_order_.distinct;
-  const auto &begins = token_order_.begins, &order = token_order_.order;
+  token_sort_index_.sort(tokens, static_cast<std::size_t>(batch * length));
+  const auto& distinct = token_sort_index_.distinct;
+  const auto &begins = token_sort_index_.begins, &order = token_sort_index_.order;
   // begins, order, distinct: side by side, so that each is aligned.
   const std::size_t begins_bytes = begins.size() * sizeof begins[0],
                     order_bytes = order.size() * sizeof order[0];
@@ -117,14 +117,14 @@ void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, flo
   std::memcpy(order_bytes_.data() + begins_bytes, order.data(), order_bytes);
   std::memcpy(order_bytes_.data() + begins_bytes + order_bytes, distinct.data(),
               distinct.size() * sizeof distinct[0]);
-  // Room for rows that are all distinct: another step's text must not ask for more.
+  // Reserve memory for rows that are all distinct, so that later steps need no more.
   const std::size_t rows = order.size();
-  const auto* const there = static_cast<const std::byte*>(
+  const auto* const on_device = static_cast<const std::byte*>(
       order_.send(order_bytes_.data(), order_bytes_.size(),
                   (rows + 1) * sizeof begins[0] + rows * (sizeof order[0] + sizeof distinct[0])));
   gpu_.launch(Kernel::embed_tokens_backward, {distinct.size(), blocks(elements(1, width), columns_of_block)},
-              column_threads, column_bytes, width, there + begins_bytes + order_bytes, there,
-              there + begins_bytes, d_out, d_token_table);
+              column_threads, column_bytes, width, on_device + begins_bytes + order_bytes, on_device,
+              on_device + begins_bytes, d_out, d_token_table);
   gpu_.clear(d_position_table, elements(positions, width) * sizeof(float));
   gpu_.launch(Kernel::embed_positions_backward, {blocks(elements(length, width) / 8, 256)}, 256, 0, batch,
               length, width, d_out, d_position_table);
@@ -152,11 +152,11 @@ void CudaCompute::layer_norm_backward(const bfloat16* x, const bfloat16* gain, c
 }
 
 void CudaCompute::gelu(const bfloat16* x, bfloat16* out, std::size_t count) {
-  gpu_.launch(Kernel::gelu, {some_blocks(count / 8)}, element_threads, 0, count, x, out);
+  gpu_.launch(Kernel::gelu, {grid_stride_blocks(count / 8)}, element_threads, 0, count, x, out);
 }
 
 void CudaCompute::gelu_backward(const bfloat16* x, bfloat16* d_inout, std::size_t count) {
-  gpu_.launch(Kernel::gelu_backward, {some_blocks(count / 8)}, element_threads, 0, count, x, d_inout);
+  gpu_.launch(Kernel::gelu_backward, {grid_stride_blocks(count / 8)}, element_threads, 0, count, x, d_inout);
 }
 
 void CudaCompute::fill_zero(bfloat16* x, std::size_t count) { gpu_.clear(x, count * sizeof(bfloat16)); }
@@ -183,17 +183,23 @@ void CudaCompute::attention_backward(const AttentionShape& s, const bfloat16* qk
               log_sum, d_out, static_cast<const float*>(dots), d_qkv);
 }
 
-void CudaCompute::unfold(const ConvolutionShape&, const bfloat16*, bfloat16*) { refuse_images(); }
-void CudaCompute::fold(const ConvolutionShape&, const bfloat16*, bfloat16*) { refuse_images(); }
+void CudaCompute::unfold(const ConvolutionShape&, const bfloat16*, bfloat16*) { throw_images_unsupported(); }
+void CudaCompute::fold(const ConvolutionShape&, const bfloat16*, bfloat16*) { throw_images_unsupported(); }
 void CudaCompute::max_pool_relu(const PoolShape&, const bfloat16*, const bfloat16*, bfloat16*) {
-  refuse_images();
+  throw_images_unsupported();
 }
 void CudaCompute::max_pool_relu_backward(const PoolShape&, const bfloat16*, const bfloat16*, const bfloat16*,
                                          const bfloat16*, bfloat16*) {
-  refuse_images();
+  throw_images_unsupported();
 }
-void CudaCompute::relu(const bfloat16*, const bfloat16*, bfloat16*, std::size_t) { refuse_images(); }
-void CudaCompute::relu_backward(const bfloat16*, const bfloat16*, bfloat16*, std::size_t) { refuse_images(); }
-std::int64_t CudaCompute::count_right(const bfloat16*, const Token*, int, int) { refuse_images(); }
+void CudaCompute::relu(const bfloat16*, const bfloat16*, bfloat16*, std::size_t) {
+  throw_images_unsupported();
+}
+void CudaCompute::relu_backward(const bfloat16*, const bfloat16*, bfloat16*, std::size_t) {
+  throw_images_unsupported();
+}
+std::int64_t CudaCompute::count_correct(const bfloat16*, const Token*, int, int) {
+  throw_images_unsupported();
+}
 
 }  // namespace muster::compute::cuda

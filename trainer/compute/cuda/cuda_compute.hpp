@@ -15,19 +15,19 @@
 namespace muster::compute::cuda {
 
 /// A GPT's arithmetic on this process's GPU, in bfloat16 with float sums: matrix products by cuBLASLt,
-/// everything else by kernels of our own. Calls enqueue their work and return; loss(), outcome(),
-/// sum_of_squares() and the memory's copies wait, and a call that needs more memory of its own than before,
-/// as those of the first step do. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
+/// everything else by our own kernels. Calls enqueue their work and return. Only these wait: loss(),
+/// outcome(), sum_of_squares(), the memory's copies, and calls that need more scratch memory than before, as
+/// in the first step. No sum is formed by atomics: equal calls on equal GPUs give equal bits.
 ///
-/// Heads are 64 wide; widths of rows are multiples of 8, and of LayerNorm's at most 2048.
-/// @throws Error(ErrorCode::device) with CUDA's or cuBLASLt's reason; Error(ErrorCode::usage) for another
-/// geometry, and for the operations of image models.
+/// Heads are 64 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
+/// @throws Error(ErrorCode::device) with CUDA's or cuBLASLt's reason; Error(ErrorCode::usage) for other
+/// geometries and for the operations of image models.
 class CudaCompute final : public Compute<bfloat16> {
  public:
   struct Options {
-    /// Take the fastest of cuBLASLt's algorithms, as timed, not its first (Products).
-    bool measure_products = false;
-    /// Let cuBLASLt compute GELU, its gradient and bias gradients with the products where it can.
+    /// Time cuBLASLt's algorithms and use the fastest, not the first (see CublasMatmul).
+    bool autotune_matmul = false;
+    /// Let cuBLASLt compute GELU, its gradient and bias gradients in the epilogue of products where it can.
     bool fuse = true;
   };
   explicit CudaCompute(const Options& options);
@@ -63,13 +63,14 @@ class CudaCompute final : public Compute<bfloat16> {
   void attention(const AttentionShape& shape, const bfloat16* qkv, bfloat16* out, float* log_sum) override;
   void attention_backward(const AttentionShape& shape, const bfloat16* qkv, const bfloat16* out,
                           const float* log_sum, const bfloat16* d_out, bfloat16* d_qkv) override;
-  /// A multiple of 64, so that products with the table of tokens are aligned.
-  int row_of_logits(int classes) const override { return (classes + 63) / 64 * 64; }
-  void classify(bfloat16* logits, const Token* targets, int rows, int classes, float gradient_scale) override;
+  /// A multiple of 64, so that products with the token table are aligned.
+  int padded_classes(int classes) const override { return (classes + 63) / 64 * 64; }
+  void compute_cross_entropy(bfloat16* logits, const Token* targets, int rows, int classes,
+                             float gradient_scale) override;
   double loss() override;
 
   void begin_step(std::size_t chunks) override;
-  void look_at(const float* gradient, std::size_t count) override;
+  void check_finite(const float* gradient, std::size_t count) override;
   void end_chunk(std::size_t chunk, double scale, bool stop, bool failed, float* slots) override;
   std::optional<double> decide(const float* slots, const float* gradients, std::size_t count,
                                double clip) override;
@@ -90,37 +91,37 @@ class CudaCompute final : public Compute<bfloat16> {
   void relu(const bfloat16* x, const bfloat16* scale, bfloat16* out, std::size_t count) override;
   void relu_backward(const bfloat16* out, const bfloat16* scale, bfloat16* d_inout,
                      std::size_t count) override;
-  std::int64_t count_right(const bfloat16* logits, const Token* targets, int rows, int classes) override;
+  std::int64_t count_correct(const bfloat16* logits, const Token* targets, int rows, int classes) override;
 
  private:
   float* scratch(Arena<float>& arena, std::size_t count);
-  void multiply(const ProductShape& shape, const ProductOperands& operands);
+  void multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands);
   void column_sums(const bfloat16* x, float* out, int rows, int width);
   void enqueue_squares(const float* x, std::size_t count);
 
   Options options_;
   Gpu gpu_;
-  std::unique_ptr<Products> products_;
+  std::unique_ptr<CublasMatmul> matmul_;
   Staging tokens_{gpu_}, targets_{gpu_}, order_{gpu_};
-  TokenOrder token_order_;
+  TokenSortIndex token_sort_index_;
   std::vector<std::byte> order_bytes_;
-  Arena<float> partial_;  ///< of sums that are formed in two steps
+  Arena<float> partial_;  ///< for sums that are formed in two steps
   Arena<float> losses_, dots_;
   Arena<double> squares_;
-  /// On the device: what one step leaves there.
+  /// The results of one step, on the device.
   struct StepState;
   Arena<std::byte> step_;
   Arena<float> chunk_flags_;
-  Pinned scalar_{gpu_, sizeof(double)};  ///< what loss() and sum_of_squares() read
-  /// What outcome() reads: of a step, and of the next one, which is begun before.
-  struct Told {
-    explicit Told(Gpu& gpu) : is_there(gpu) {}
-    std::unique_ptr<Pinned> memory;
-    std::size_t room = 0, chunks = 0;
-    Mark is_there;
+  PinnedMemory scalar_{gpu_, sizeof(double)};  ///< read by loss() and sum_of_squares()
+  /// outcome() reads these: one buffer for a step and one for the next step, which begins before.
+  struct OutcomeBuffer {
+    explicit OutcomeBuffer(Gpu& gpu) : ready(gpu) {}
+    std::unique_ptr<PinnedMemory> memory;
+    std::size_t capacity = 0, chunks = 0;
+    Event ready;
   };
-  Told told_[2]{Told(gpu_), Told(gpu_)};
-  std::uint64_t steps_begun_ = 0, outcomes_ = 0;  ///< their last bits say which
+  OutcomeBuffer outcome_buffers_[2]{OutcomeBuffer(gpu_), OutcomeBuffer(gpu_)};
+  std::uint64_t steps_begun_ = 0, outcomes_ = 0;  ///< modulo 2 they index outcome_buffers_
   CUstream outcome_stream_ = nullptr;
 };
 

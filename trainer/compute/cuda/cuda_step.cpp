@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loss, norm, decision and update on the GPU. The host learns of them in loss(), outcome() and
-// sum_of_squares(). What the host reads of a step and the next one lies apart: it may be one step ahead.
+// Loss, norm, decision and update on the GPU. The host reads them by loss(), outcome() and sum_of_squares().
+// Consecutive steps have separate outcome buffers: the host may be one step ahead.
 #include <algorithm>
 #include <cstring>
 
@@ -11,13 +11,13 @@ namespace muster::compute::cuda {
 
 using namespace sizes;
 
-/// What a step leaves on the device, in one piece, so that it is told by one copy.
+/// A step's results on the device, contiguous, so that one copy transfers them.
 struct CudaCompute::StepState {
   double loss = 0;     ///< of the last cross-entropy
   double squares = 0;  ///< of all gradients
   Decision decision;
-  float not_finite = 0;  ///< of the chunk that is computed
-  float slots[step_slots] = {};
+  float not_finite = 0;  ///< of the current chunk
+  float slots[reduced_scalar_count] = {};
 };
 
 namespace {
@@ -30,23 +30,24 @@ std::size_t update_blocks(std::size_t count) {
 
 CudaCompute::CudaCompute(const Options& options)
     : options_(options),
-      products_(std::make_unique<Products>(gpu_, options.measure_products)),
+      matmul_(std::make_unique<CublasMatmul>(gpu_, options.autotune_matmul)),
       squares_(norm_sum_blocks, gpu_),
       step_(sizeof(StepState), gpu_) {
   gpu_.driver().require(gpu_.driver().stream_create(&outcome_stream_, CU_STREAM_NON_BLOCKING), "no stream");
 }
 
 CudaCompute::~CudaCompute() {
-  gpu_.driver().stream_synchronize(gpu_.stream());  // what is under way may write to what goes now
+  // running work may still write to memory that is freed below
+  gpu_.driver().stream_synchronize(gpu_.stream());
   gpu_.driver().stream_destroy(outcome_stream_);
 }
 
-void CudaCompute::classify(bfloat16* logits, const Token* targets, int rows, int classes,
-                           float gradient_scale) {
-  const void* const there = targets_.send(targets, static_cast<std::size_t>(rows) * sizeof(Token));
+void CudaCompute::compute_cross_entropy(bfloat16* logits, const Token* targets, int rows, int classes,
+                                        float gradient_scale) {
+  const void* const on_device = targets_.send(targets, static_cast<std::size_t>(rows) * sizeof(Token));
   float* const losses = scratch(losses_, static_cast<std::size_t>(rows));
   gpu_.launch(Kernel::cross_entropy, {static_cast<std::size_t>(rows)}, classifier_threads, sum_bytes, classes,
-              row_of_logits(classes), logits, there, gradient_scale, losses);
+              padded_classes(classes), logits, on_device, gradient_scale, losses);
   auto* const state = reinterpret_cast<StepState*>(step_.data());
   gpu_.launch(Kernel::sum_losses, {1}, sum_threads, sum_bytes, rows, static_cast<const float*>(losses), 0,
               &state->loss);
@@ -64,18 +65,18 @@ double CudaCompute::loss() {
 void CudaCompute::begin_step(std::size_t chunks) {
   float* const flags = scratch(chunk_flags_, chunks);
   const std::size_t bytes = sizeof(StepState) + chunks * sizeof(float);
-  for (Told& told : told_) {  // both, so that the second step asks for none
-    if (bytes <= told.room) continue;
-    told.memory = std::make_unique<Pinned>(gpu_, bytes);
-    told.room = bytes;
+  for (OutcomeBuffer& buffer : outcome_buffers_) {  // both, so that the second step allocates nothing
+    if (bytes <= buffer.capacity) continue;
+    buffer.memory = std::make_unique<PinnedMemory>(gpu_, bytes);
+    buffer.capacity = bytes;
   }
-  told_[++steps_begun_ % 2].chunks = chunks;
-  for (Staging* const each : {&tokens_, &targets_, &order_}) each->take_turns(2 * chunks);
+  outcome_buffers_[++steps_begun_ % 2].chunks = chunks;
+  for (Staging* const each : {&tokens_, &targets_, &order_}) each->reserve_buffers(2 * chunks);
   gpu_.clear(flags, chunks * sizeof(float));
   gpu_.clear(step_.data(), step_.size());
 }
 
-void CudaCompute::look_at(const float* gradient, std::size_t count) {
+void CudaCompute::check_finite(const float* gradient, std::size_t count) {
   auto* const state = reinterpret_cast<StepState*>(step_.data());
   gpu_.launch(Kernel::find_not_finite, {update_blocks(count)}, element_threads, 0, count, gradient,
               &state->not_finite);
@@ -101,29 +102,30 @@ std::optional<double> CudaCompute::decide(const float* slots, const float* gradi
   enqueue_squares(gradients, count);
   gpu_.launch(Kernel::decide, {1}, 32, 0, static_cast<const double*>(&state->squares), slots,
               static_cast<float>(clip), state->slots, &state->decision);
-  const Told& told = told_[steps_begun_ % 2];
-  gpu_.download(told.memory->data(), state, sizeof *state);
-  gpu_.download(static_cast<std::byte*>(told.memory->data()) + sizeof *state, chunk_flags_.data(),
-                told.chunks * sizeof(float));
+  const OutcomeBuffer& buffer = outcome_buffers_[steps_begun_ % 2];
+  gpu_.download(buffer.memory->data(), state, sizeof *state);
+  gpu_.download(static_cast<std::byte*>(buffer.memory->data()) + sizeof *state, chunk_flags_.data(),
+                buffer.chunks * sizeof(float));
   return 0;
 }
 
-void CudaCompute::end_step() { told_[steps_begun_ % 2].is_there.set(); }
+void CudaCompute::end_step() { outcome_buffers_[steps_begun_ % 2].ready.record(); }
 
-// Neither the stream, which has the next step already, nor the mark: a communicator waits for streams.
+// A stream of its own: communicators can wait only for streams, and the main stream already has the next
+// step.
 Stream CudaCompute::outcome_stream() {
-  told_[(outcomes_ + 1) % 2].is_there.hold(outcome_stream_);
+  outcome_buffers_[(outcomes_ + 1) % 2].ready.block(outcome_stream_);
   return outcome_stream_;
 }
 
 StepOutcome CudaCompute::outcome() {
-  Told& told = told_[++outcomes_ % 2];
-  told.is_there.wait();
+  OutcomeBuffer& buffer = outcome_buffers_[++outcomes_ % 2];
+  buffer.ready.synchronize();
   StepState state;
-  std::memcpy(&state, told.memory->data(), sizeof state);
-  std::vector<float> flags(told.chunks);
-  std::memcpy(flags.data(), static_cast<const std::byte*>(told.memory->data()) + sizeof state,
-              told.chunks * sizeof(float));
+  std::memcpy(&state, buffer.memory->data(), sizeof state);
+  std::vector<float> flags(buffer.chunks);
+  std::memcpy(flags.data(), static_cast<const std::byte*>(buffer.memory->data()) + sizeof state,
+              buffer.chunks * sizeof(float));
   StepOutcome step;
   step.loss = static_cast<double>(state.slots[loss_slot]);
   step.gradient_norm = state.decision.norm;

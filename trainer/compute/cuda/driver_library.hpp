@@ -5,7 +5,7 @@
 
 namespace muster::compute::cuda {
 
-/// The functions of the CUDA driver that the trainer calls beside those that the runtime calls too.
+/// The CUDA driver functions that the trainer calls in addition to the runtime's.
 struct DriverLibrary : detail::CudaLibrary {
   /// @throws Error(ErrorCode::device)
   DriverLibrary();
@@ -23,7 +23,8 @@ struct DriverLibrary : detail::CudaLibrary {
   decltype(::cuEventSynchronize)* event_synchronize = nullptr;
   decltype(::cuFuncSetAttribute)* function_set_attribute = nullptr;
 
-  /// @throws Error(ErrorCode::device) with what was tried and CUDA's reason, unless `result` is success.
+  /// @throws Error(ErrorCode::device) with the failed operation and CUDA's reason, unless `result` is
+  /// success.
   void require(CUresult result, const char* what) const;
 };
 

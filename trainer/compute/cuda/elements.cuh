@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is computed for each element by itself. Arrays begin at multiples of 16 bytes; `count` is a multiple
-// of 8 where 16-bit numbers come in.
+// Element-wise kernels. Arrays begin at multiples of 16 bytes; `count` is a multiple of 8 if the inputs have
+// 16-bit elements.
 #pragma once
 
 #include "compute/cuda/warp.cuh"
@@ -16,13 +16,13 @@ __device__ inline float gelu_gate(float x) {
 __device__ inline float gelu_slope(float x) {
   const float gate = gelu_gate(x);
   const float slope = 2 * 0.7978845608028654f * (1.0f + 3 * 0.044715f * x * x);
-  // Where the gate is 0 or 1 the product would be 0 times infinity for the largest numbers.
+  // Without this test, 0 times infinity for the largest numbers where the gate is 0 or 1.
   const float bend = gate * (1.0f - gate);
   return bend == 0.0f ? gate : gate + x * bend * slope;
 }
 
 extern "C" __global__ void __launch_bounds__(element_threads)
-    muster_gelu(std::size_t count, const Narrow* x, Narrow* out) {
+    muster_gelu(std::size_t count, const Bf16* x, Bf16* out) {
   for_each_group<8>(count, [=](std::size_t at) {
     float part[8];
     load_eight(x + at, part);
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(element_threads)
 
 /// d_inout *= gelu'(x).
 extern "C" __global__ void __launch_bounds__(element_threads)
-    muster_gelu_backward(std::size_t count, const Narrow* x, Narrow* d_inout) {
+    muster_gelu_backward(std::size_t count, const Bf16* x, Bf16* d_inout) {
   for_each_group<8>(count, [=](std::size_t at) {
     float part[8], d[8];
     load_eight(x + at, part);
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(element_threads)
 
 /// out = x, rounded to nearest even. Any count.
 extern "C" __global__ void __launch_bounds__(element_threads)
-    muster_round(std::size_t count, const float* x, Narrow* out) {
+    muster_round(std::size_t count, const float* x, Bf16* out) {
   for_each_group<4>(count, [=](std::size_t at) { store_four(out, at, count, load_four(x, at, count)); });
 }
 

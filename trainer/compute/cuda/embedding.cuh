@@ -5,10 +5,10 @@
 
 namespace muster::compute::cuda {
 
-/// out[row] = token_table[tokens[row]] + position_table[row % length]. A thread has eight columns of a row.
+/// out[row] = token_table[tokens[row]] + position_table[row % length]. One thread per eight columns of a row.
 extern "C" __global__ void __launch_bounds__(256)
-    muster_embed(int rows, int length, int width, const std::uint16_t* tokens, const Narrow* token_table,
-                 const Narrow* position_table, Narrow* out) {
+    muster_embed(int rows, int length, int width, const std::uint16_t* tokens, const Bf16* token_table,
+                 const Bf16* position_table, Bf16* out) {
   const auto in_row = static_cast<std::size_t>(width) / 8;
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= in_row * static_cast<std::size_t>(rows)) return;
@@ -23,12 +23,12 @@ extern "C" __global__ void __launch_bounds__(256)
   store_eight(out + row * static_cast<std::size_t>(width) + column, token);
 }
 
-/// Adds the rows of d_out to their tokens' rows of d_token_table, each token's by one block: order[begins[i]]
-/// … order[begins[i + 1] - 1] are the rows that hold token distinct[i], in ascending order. Grid: (distinct
-/// tokens, blocks of 256 columns). Shared memory: column_sums_bytes.
+/// Adds the rows of d_out to their tokens' rows of d_token_table, one block per token and 256 columns:
+/// order[begins[i]] … order[begins[i + 1] - 1] are the rows that hold token distinct[i], in ascending order.
+/// Grid: (distinct tokens, blocks of 256 columns). Shared memory: column_sums_bytes.
 extern "C" __global__ void __launch_bounds__(column_threads, 6)
     muster_embed_tokens_backward(int width, const std::uint16_t* distinct, const std::uint32_t* begins,
-                                 const std::uint32_t* order, const Narrow* d_out, float* d_token_table) {
+                                 const std::uint32_t* order, const Bf16* d_out, float* d_token_table) {
   MUSTER_SHARED_BYTES(shared);
   float* const all = reinterpret_cast<float*>(shared);
   const std::uint32_t end = begins[blockIdx.x + 1];
@@ -49,9 +49,9 @@ extern "C" __global__ void __launch_bounds__(column_threads, 6)
       total;
 }
 
-/// d_position_table[position] += the sum over the batch of d_out. A thread has eight columns of a position.
+/// d_position_table[position] += the sum over the batch of d_out. One thread per eight columns of a position.
 extern "C" __global__ void __launch_bounds__(256)
-    muster_embed_positions_backward(int batch, int length, int width, const Narrow* d_out,
+    muster_embed_positions_backward(int batch, int length, int width, const Bf16* d_out,
                                     float* d_position_table) {
   const std::size_t size = static_cast<std::size_t>(length) * static_cast<std::size_t>(width);
   const std::size_t at = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * 8;

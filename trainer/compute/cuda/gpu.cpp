@@ -11,8 +11,8 @@
 namespace muster::compute::cuda {
 namespace {
 
-/// More needs to be asked for, kernel by kernel (CUDA C++ Programming Guide, compute capabilities).
-constexpr std::size_t shared_bytes_for_all = 48 << 10;
+/// A kernel that needs more must opt in by an attribute (CUDA C++ Programming Guide, compute capabilities).
+constexpr std::size_t default_shared_bytes = 48 << 10;
 
 }  // namespace
 
@@ -66,7 +66,7 @@ void Gpu::load_kernels() {
   for (std::size_t i = 0; i < functions_.size(); ++i) {
     driver_.require(driver_.module_get_function(&functions_[i].handle, module_, kernel_names[i]),
                     kernel_names[i]);
-    functions_[i].shared_bytes = shared_bytes_for_all;
+    functions_[i].shared_bytes = default_shared_bytes;
   }
 }
 
@@ -84,7 +84,7 @@ void* Gpu::allocate(std::size_t bytes) {
   void* const block = reinterpret_cast<void*>(memory);
   blocks_.emplace_back(block, bytes);
   allocated_ += bytes;
-  most_allocated_ = std::max(most_allocated_, allocated_);
+  peak_allocated_ = std::max(peak_allocated_, allocated_);
   clear(block, bytes);
   return block;
 }
@@ -101,7 +101,7 @@ void Gpu::free(void* memory) noexcept {
 
 std::size_t Gpu::free_bytes() const {
   std::size_t left = 0, all = 0;
-  driver_.require(driver_.mem_get_info(&left, &all), "its memory cannot be asked for");
+  driver_.require(driver_.mem_get_info(&left, &all), "cannot query its free memory");
   return left;
 }
 
@@ -123,7 +123,7 @@ void Gpu::download(void* to, const void* from, std::size_t bytes) {
                   "a copy from it");
 }
 
-// From memory that is not pinned CUDA copies through its own, piece by piece.
+// CUDA copies unpinned memory through its own pinned buffer, piece by piece.
 void Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
   upload(to, host, bytes);
   synchronize();
@@ -154,27 +154,27 @@ void Gpu::launch_addresses(Kernel kernel, const Grid& grid, int threads, std::si
       kernel_names[number]);
 }
 
-Pinned::Pinned(Gpu& gpu, std::size_t bytes) : gpu_(gpu) {
+PinnedMemory::PinnedMemory(Gpu& gpu, std::size_t bytes) : gpu_(gpu) {
   gpu_.driver().require(gpu_.driver().mem_host_alloc(&memory_, std::max<std::size_t>(bytes, 1), 0),
                         "no pinned host memory");
 }
-Pinned::~Pinned() { gpu_.driver().mem_free_host(memory_); }
+PinnedMemory::~PinnedMemory() { gpu_.driver().mem_free_host(memory_); }
 
-Mark::Mark(Gpu& gpu) : gpu_(gpu) {
+Event::Event(Gpu& gpu) : gpu_(gpu) {
   gpu_.driver().require(gpu_.driver().event_create(&event_, CU_EVENT_DEFAULT), "no event");
 }
-Mark::~Mark() { gpu_.driver().event_destroy(event_); }
-void Mark::set() {
+Event::~Event() { gpu_.driver().event_destroy(event_); }
+void Event::record() {
   gpu_.driver().require(gpu_.driver().event_record(event_, gpu_.stream()), "an event");
-  is_set_ = true;
+  recorded_ = true;
 }
-void Mark::wait() {
-  if (is_set_) gpu_.driver().require(gpu_.driver().event_synchronize(event_), "computing");
+void Event::synchronize() {
+  if (recorded_) gpu_.driver().require(gpu_.driver().event_synchronize(event_), "computing");
 }
-void Mark::hold(CUstream other) const {
+void Event::block(CUstream other) const {
   gpu_.driver().require(gpu_.driver().stream_wait_event(other, event_, 0), "waiting for an event");
 }
-double Mark::since(const Mark& earlier) const {
+double Event::elapsed_since(const Event& earlier) const {
   float milliseconds = 0;
   gpu_.driver().require(gpu_.driver().event_elapsed_time(&milliseconds, earlier.event_, event_), "a time");
   return static_cast<double>(milliseconds) / 1000;

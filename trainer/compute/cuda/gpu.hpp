@@ -17,15 +17,15 @@ struct Grid {
   std::size_t x = 1, y = 1, z = 1;
 };
 
-/// This process's GPU: its memory, a stream of the trainer's own and the trainer's kernels. Everything is
-/// enqueued on the stream in the order of calls; only functions that say so wait. Not thread-safe.
+/// This process's GPU: its memory, the trainer's own stream and its kernels. All work is enqueued on the
+/// stream in the order of calls; a function waits only if its comment says so. Not thread-safe.
 ///
-/// @throws Error(ErrorCode::device) with CUDA's reason, each function.
+/// @throws Error(ErrorCode::device) with CUDA's reason, from every function.
 class Gpu final : public Memory {
  public:
-  /// On the context that is current in this thread, as Job::join() leaves it; without one, on device 0.
-  /// @throws Error(ErrorCode::usage) in a build without kernels; Error(ErrorCode::device) when the GPU is too
-  /// old for them.
+  /// Uses the context that is current in this thread, as Job::join() leaves it; without one, device 0.
+  /// @throws Error(ErrorCode::usage) in a build without kernels; Error(ErrorCode::device) when the GPU's
+  /// compute capability is too low for them.
   Gpu();
   ~Gpu() override;
   Gpu(const Gpu&) = delete;
@@ -36,28 +36,28 @@ class Gpu final : public Memory {
   /// "NVIDIA H200".
   const std::string& name() const noexcept { return name_; }
 
-  /// Zeroed on the stream, at a multiple of 256 bytes.
+  /// Zeroed on the stream, aligned to 256 bytes.
   void* allocate(std::size_t bytes) override;
-  /// Waits for what is enqueued.
+  /// Waits for all enqueued work.
   void free(void* memory) noexcept override;
   bool is_host() const noexcept override { return false; }
   void copy_in(void* to, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* from, std::size_t bytes) override;
-  /// Bytes that are allocated now, and the most that ever were.
+  /// Bytes that are allocated now, and the maximum so far.
   std::size_t allocated() const noexcept { return allocated_; }
-  std::size_t most_allocated() const noexcept { return most_allocated_; }
-  /// Bytes that CUDA says are free.
+  std::size_t peak_allocated() const noexcept { return peak_allocated_; }
+  /// Free bytes as CUDA reports them.
   std::size_t free_bytes() const;
 
   void clear(void* memory, std::size_t bytes);
-  /// `from`, of pinned memory, stays as it is until the stream has passed.
+  /// `from` is pinned memory; it must not change until the stream has done the copy.
   void upload(void* to, const void* from, std::size_t bytes);
-  /// `to`, of pinned memory, has it when the stream has passed.
+  /// `to` is pinned memory; it holds the data once the stream has done the copy.
   void download(void* to, const void* from, std::size_t bytes);
-  /// Waits for all that is enqueued.
+  /// Waits for all enqueued work.
   void synchronize();
 
-  /// `threads`: of a block; `arguments`: exactly of the kernel's types.
+  /// `threads`: per block. `arguments` must have exactly the types of the kernel's parameters.
   template <typename... Arguments>
   void launch(Kernel kernel, const Grid& grid, int threads, std::size_t shared_bytes,
               Arguments... arguments) {
@@ -77,20 +77,20 @@ class Gpu final : public Memory {
   CUmodule module_ = nullptr;
   struct Function {
     CUfunction handle = nullptr;
-    std::size_t shared_bytes = 0;  ///< that it may have
+    std::size_t shared_bytes = 0;  ///< dynamic shared memory that a launch may use
   };
   std::array<Function, kernel_names.size()> functions_{};
   std::vector<std::pair<void*, std::size_t>> blocks_;
-  std::size_t allocated_ = 0, most_allocated_ = 0;
+  std::size_t allocated_ = 0, peak_allocated_ = 0;
 };
 
-/// Host memory from which the GPU copies without waiting. Move-only.
-class Pinned {
+/// Host memory that the GPU copies from and to asynchronously.
+class PinnedMemory {
  public:
-  Pinned(Gpu& gpu, std::size_t bytes);
-  ~Pinned();
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
+  PinnedMemory(Gpu& gpu, std::size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
   void* data() const noexcept { return memory_; }
 
  private:
@@ -98,26 +98,26 @@ class Pinned {
   void* memory_ = nullptr;
 };
 
-/// A moment of the stream.
-class Mark {
+/// A CUDA event on the GPU's stream.
+class Event {
  public:
-  explicit Mark(Gpu& gpu);
-  ~Mark();
-  Mark(const Mark&) = delete;
-  Mark& operator=(const Mark&) = delete;
-  /// Here the stream is now.
-  void set();
-  /// Waits until the stream has come here; returns at once where it was never set.
-  void wait();
-  /// What is enqueued on `other` from now on waits until the stream has come here.
-  void hold(CUstream other) const;
-  /// Seconds from an earlier mark that was waited for, as this one.
-  double since(const Mark& earlier) const;
+  explicit Event(Gpu& gpu);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  /// Records the stream's present position.
+  void record();
+  /// Waits until the stream reaches the event; returns at once if it was never recorded.
+  void synchronize();
+  /// Makes later work on `other` wait for the event (cuStreamWaitEvent).
+  void block(CUstream other) const;
+  /// Seconds since an earlier event. Both must have been waited for.
+  double elapsed_since(const Event& earlier) const;
 
  private:
   Gpu& gpu_;
   CUevent event_ = nullptr;
-  bool is_set_ = false;
+  bool recorded_ = false;
 };
 
 }  // namespace muster::compute::cuda

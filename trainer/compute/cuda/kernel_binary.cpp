@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fat binary that nvcc made of kernels.cu, MUSTER_TRAINER_KERNELS, as bytes of the program.
+// Embeds the fat binary that nvcc made from kernels.cu (MUSTER_TRAINER_KERNELS).
 #include "compute/cuda/kernel_binary.hpp"
 
 extern "C" [[gnu::visibility("hidden")]] const unsigned char muster_trainer_kernels[];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All kernels of the trainer, made into one fat binary that is loaded through the driver. The tests compile
-// the same lines for their double of a GPU.
+// All kernels of the trainer, compiled into one fat binary that is loaded through the driver. The tests
+// compile the same sources for their fake GPU.
 #include "compute/cuda/attention_backward.cuh"
 #include "compute/cuda/attention_forward.cuh"
 #include "compute/cuda/cross_entropy.cuh"

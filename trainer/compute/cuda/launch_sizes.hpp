@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How kernels are launched; what their files say too the tests compare.
+// Launch geometry. Tests check that it matches the constants in the .cuh files.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,7 @@ inline constexpr int column_threads = 256, columns_of_block = 256;
 inline constexpr std::size_t column_bytes = 8 << 10;
 inline constexpr int classifier_threads = 1024, sum_threads = 1024;
 inline constexpr int element_threads = 256, norm_sum_threads = 256;
-/// Of sums in two steps: parts whose number follows neither from the rows nor from the GPU, so that the bits
-/// do not.
+/// Parts of two-step sums. Fixed, so that the bits depend neither on the number of rows nor on the GPU.
 inline constexpr int norm_backward_blocks = 512, column_parts = 64, norm_sum_blocks = 1024;
 inline constexpr std::size_t sum_bytes = 32 * sizeof(double);
 

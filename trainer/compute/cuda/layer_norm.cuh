@@ -8,61 +8,59 @@ namespace muster::compute::cuda {
 
 constexpr int norm_threads = 128;
 constexpr int norm_warps = norm_threads / warp_size;
-/// A lane has up to so many pieces of eight elements of a row in registers: widths up to 2048.
+/// Maximum pieces of eight elements of a row in one lane's registers: widths up to 2048.
 constexpr int norm_pieces = 8;
-constexpr int piece_columns = 8 * warp_size;  ///< of all lanes' pieces of one number
+constexpr int piece_columns = 8 * warp_size;  ///< of one piece of every lane
 constexpr float norm_epsilon = 1e-5f;
 
 /// Calls use(column, elements) for this lane's pieces of a row.
 template <typename Use>
-__device__ inline void for_each_piece(int width, const EightNarrow (&row)[norm_pieces], Use use) {
+__device__ inline void for_each_piece(int width, const Bf16x8 (&row)[norm_pieces], Use use) {
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
     if (column >= width) continue;
     float part[8];
-    widen_eight(row[piece], part);
+    to_floats(row[piece], part);
     use(column, part);
   }
 }
 
-/// row += addend, which goes to `sum` too. What is normalized is what the backward pass finds: the rounded
-/// sum.
-__device__ inline void add_to_row(int width, EightNarrow (&row)[norm_pieces], const Narrow* addend,
-                                  Narrow* sum) {
-  EightNarrow right[norm_pieces];
+/// row += addend, also written to `sum`. The kernel normalizes the rounded sum, as the backward pass does.
+__device__ inline void add_to_row(int width, Bf16x8 (&row)[norm_pieces], const Bf16* addend, Bf16* sum) {
+  Bf16x8 right[norm_pieces];
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
-    if (column < width) right[piece] = take_eight(addend + column);
+    if (column < width) right[piece] = load_bf16x8(addend + column);
   }
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
     if (column >= width) continue;
     float a[8], b[8];
-    widen_eight(row[piece], a);
-    widen_eight(right[piece], b);
+    to_floats(row[piece], a);
+    to_floats(right[piece], b);
 #pragma unroll
     for (int i = 0; i < 8; ++i) a[i] += b[i];
-    row[piece] = narrow_eight(a);
-    *reinterpret_cast<EightNarrow*>(sum + column) = row[piece];
+    row[piece] = to_bf16x8(a);
+    *reinterpret_cast<Bf16x8*>(sum + column) = row[piece];
   }
 }
 
-/// Rows of norm_warps warps per block. sum = x + addend unless addend is null.
+/// norm_warps rows per block, one per warp. sum = x + addend unless addend is null.
 extern "C" __global__ void __launch_bounds__(norm_threads)
-    muster_layer_norm(int rows, int width, const Narrow* x, const Narrow* addend, Narrow* sum,
-                      const Narrow* gain, const Narrow* bias, Narrow* out, float* mean, float* rstd) {
+    muster_layer_norm(int rows, int width, const Bf16* x, const Bf16* addend, Bf16* sum, const Bf16* gain,
+                      const Bf16* bias, Bf16* out, float* mean, float* rstd) {
   const int row = static_cast<int>(blockIdx.x) * norm_warps + warp();
   if (row >= rows) return;
   const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * width;
-  // All of it is asked for before any is used.
-  EightNarrow kept[norm_pieces];
+  // All loads are issued before the first use.
+  Bf16x8 kept[norm_pieces];
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
-    if (column < width) kept[piece] = take_eight(x + at + column);
+    if (column < width) kept[piece] = load_bf16x8(x + at + column);
   }
   if (addend != nullptr) add_to_row(width, kept, addend + at, sum + at);
   float total = 0;
@@ -91,26 +89,26 @@ extern "C" __global__ void __launch_bounds__(norm_threads)
   }
 }
 
-/// One row of the backward pass: d_x grows, and this lane's parts of d gain and d bias, which lie in `sums`
-/// as [gain or bias][piece][element][lane].
-__device__ inline void norm_row_backward(int width, int pieces, const Narrow* x, const Narrow* gain,
-                                         float average, float scale, const Narrow* d_out, Narrow* d_x,
+/// One row of the backward pass: adds to d_x, and to this lane's parts of d gain and d bias in `sums` [gain
+/// or bias][piece][element][lane].
+__device__ inline void norm_row_backward(int width, int pieces, const Bf16* x, const Bf16* gain,
+                                         float average, float scale, const Bf16* d_out, Bf16* d_x,
                                          float* sums) {
-  // All of it is asked for before any is used, and kept as it comes: what follows from it is soon computed
-  // again.
-  EightNarrow of_x[norm_pieces], of_d_out[norm_pieces], of_d_x[norm_pieces];
+  // All loads are issued before the first use. Only the loaded values stay in registers: derived values are
+  // cheap to compute again.
+  Bf16x8 of_x[norm_pieces], of_d_out[norm_pieces], of_d_x[norm_pieces];
 #pragma unroll
   for (int piece = 0; piece < norm_pieces; ++piece) {
     const int column = piece * piece_columns + 8 * lane();
     if (column >= width) continue;
-    of_x[piece] = take_eight(x + column);
-    of_d_out[piece] = take_eight(d_out + column);
-    of_d_x[piece] = take_eight(d_x + column);
+    of_x[piece] = load_bf16x8(x + column);
+    of_d_out[piece] = load_bf16x8(d_out + column);
+    of_d_x[piece] = load_bf16x8(d_x + column);
   }
-  // x normalized, and d of it.
+  // The normalized x, and d out.
   const auto widen_piece = [&](int piece, float(&hat)[8], float(&d)[8]) {
-    widen_eight(of_x[piece], hat);
-    widen_eight(of_d_out[piece], d);
+    to_floats(of_x[piece], hat);
+    to_floats(of_d_out[piece], d);
 #pragma unroll
     for (int i = 0; i < 8; ++i) hat[i] = (hat[i] - average) * scale;
   };
@@ -140,7 +138,7 @@ __device__ inline void norm_row_backward(int width, int pieces, const Narrow* x,
     float g[8], hat[8], d[8], grown[8];
     load_eight(gain + column, g);
     widen_piece(piece, hat, d);
-    widen_eight(of_d_x[piece], grown);
+    to_floats(of_d_x[piece], grown);
 #pragma unroll
     for (int i = 0; i < 8; ++i) grown[i] += (d[i] * g[i] - total - hat[i] * dot) * scale;
     store_eight(d_x + column, grown);
@@ -150,8 +148,8 @@ __device__ inline void norm_row_backward(int width, int pieces, const Narrow* x,
 /// d_x += d LayerNorm / d x; partial: [blocks, 2, width], each block's share of d gain and d bias. Shared
 /// memory: norm_backward_bytes(width).
 extern "C" __global__ void __launch_bounds__(norm_threads, 4)
-    muster_layer_norm_backward(int rows, int width, const Narrow* x, const Narrow* gain, const float* mean,
-                               const float* rstd, const Narrow* d_out, Narrow* d_x, float* partial) {
+    muster_layer_norm_backward(int rows, int width, const Bf16* x, const Bf16* gain, const float* mean,
+                               const float* rstd, const Bf16* d_out, Bf16* d_x, float* partial) {
   MUSTER_SHARED_BYTES(shared);
   const int pieces = (width + piece_columns - 1) / piece_columns;
   const int size = 2 * pieces * piece_columns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of a build without CUDA's headers.
+// For builds without CUDA's headers.
 #include "compute/cuda/open_device.hpp"
 #include "muster/error.hpp"
 

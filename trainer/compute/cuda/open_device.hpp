@@ -17,7 +17,7 @@ struct OpenedGpu {
 
 /// False in a build without nvcc.
 bool has_kernels() noexcept;
-/// After Job::join(), which chooses the GPU.
+/// Call after Job::join(), which selects the GPU.
 /// @throws Error(ErrorCode::device) with the loader's or CUDA's reason.
 OpenedGpu open_gpu();
 

@@ -5,31 +5,31 @@
 
 namespace muster::compute::cuda {
 
-// Which waits for the copies, and throws nothing when the GPU has failed.
+// free() waits for the copies, and throws nothing if the GPU has failed.
 Staging::~Staging() { gpu_.free(device_); }
 
-void Staging::take_turns(std::size_t places) {
-  if (places <= copied_.size()) return;
-  while (copied_.size() < places) copied_.push_back(std::make_unique<Mark>(gpu_));
-  make_room(room_);
+void Staging::reserve_buffers(std::size_t buffers) {
+  if (buffers <= copy_done_.size()) return;
+  while (copy_done_.size() < buffers) copy_done_.push_back(std::make_unique<Event>(gpu_));
+  reallocate(capacity_);
 }
 
-void Staging::make_room(std::size_t bytes) {
-  for (const auto& copied : copied_) copied->wait();
+void Staging::reallocate(std::size_t bytes) {
+  for (const auto& copy_done : copy_done_) copy_done->synchronize();
   gpu_.free(device_);
   device_ = gpu_.allocate(bytes);
-  host_ = std::make_unique<Pinned>(gpu_, copied_.size() * bytes);
-  room_ = bytes;
+  host_ = std::make_unique<PinnedMemory>(gpu_, copy_done_.size() * bytes);
+  capacity_ = bytes;
 }
 
 const void* Staging::send(const void* from, std::size_t bytes, std::size_t most) {
-  if (most > room_) make_room(most);
-  turn_ = (turn_ + 1) % copied_.size();
-  copied_[turn_]->wait();
-  void* const place = static_cast<std::byte*>(host_->data()) + turn_ * room_;
-  std::memcpy(place, from, bytes);
-  gpu_.upload(device_, place, bytes);
-  copied_[turn_]->set();
+  if (most > capacity_) reallocate(most);
+  next_ = (next_ + 1) % copy_done_.size();
+  copy_done_[next_]->synchronize();
+  void* const buffer = static_cast<std::byte*>(host_->data()) + next_ * capacity_;
+  std::memcpy(buffer, from, bytes);
+  gpu_.upload(device_, buffer, bytes);
+  copy_done_[next_]->record();
   return device_;
 }
 

@@ -9,33 +9,33 @@
 
 namespace muster::compute::cuda {
 
-/// Small arrays of the host's on their way to the GPU: each is put into pinned memory, so that the caller may
-/// go on, and copied by the stream. Places take turns; a call waits until the copy from its place is done,
-/// which it is where there are as many places as calls in two steps, and the host is no more than a step
-/// ahead.
+/// Copies small host arrays to the GPU. Each array goes to a pinned buffer first, so that the caller may
+/// reuse its own, and the stream copies it from there. Buffers are used in turn; a call waits until the last
+/// copy from its buffer is done. With a buffer for every call of two steps, and a host at most one step
+/// ahead, that copy is always done.
 class Staging {
  public:
-  explicit Staging(Gpu& gpu) : gpu_(gpu) { take_turns(2); }
+  explicit Staging(Gpu& gpu) : gpu_(gpu) { reserve_buffers(2); }
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// At least so many places.
-  void take_turns(std::size_t places);
-  /// Where it will be on the GPU, for what is enqueued before the next call. `most`: bytes that a later call
-  /// may send; more than before waits for all that is enqueued.
+  /// Makes at least so many buffers.
+  void reserve_buffers(std::size_t buffers);
+  /// Returns the array's address on the GPU, valid for work that is enqueued before the next call. `most`:
+  /// bytes that a later call may send; a larger value than before waits for all enqueued work.
   const void* send(const void* from, std::size_t bytes, std::size_t most);
   const void* send(const void* from, std::size_t bytes) { return send(from, bytes, bytes); }
 
  private:
-  void make_room(std::size_t bytes);
+  void reallocate(std::size_t bytes);
 
   Gpu& gpu_;
-  std::vector<std::unique_ptr<Mark>> copied_;  ///< by place
-  std::size_t turn_ = 0;
-  std::unique_ptr<Pinned> host_;  ///< for all places
+  std::vector<std::unique_ptr<Event>> copy_done_;  ///< by buffer
+  std::size_t next_ = 0;
+  std::unique_ptr<PinnedMemory> host_;  ///< all buffers
   void* device_ = nullptr;
-  std::size_t room_ = 0;  ///< bytes, of each
+  std::size_t capacity_ = 0;  ///< bytes of each buffer
 };
 
 }  // namespace muster::compute::cuda

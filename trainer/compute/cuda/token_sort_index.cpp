@@ -3,7 +3,7 @@
 
 namespace muster::compute::cuda {
 
-void TokenOrder::sort(const Token* tokens, std::size_t count) {
+void TokenSortIndex::sort(const Token* tokens, std::size_t count) {
   next_.assign(most_tokens_in_vocabulary, 0);
   for (std::size_t i = 0; i < count; ++i) ++next_[tokens[i]];
   distinct.clear();

@@ -8,9 +8,9 @@
 
 namespace muster::compute::cuda {
 
-/// Rows by the token that they hold: order[begins[i]] … order[begins[i + 1] - 1] hold distinct[i], in
-/// ascending order, so that sums over them have the same bits each time.
-struct TokenOrder {
+/// Rows sorted by their token: order[begins[i]] … order[begins[i + 1] - 1] hold distinct[i], in ascending
+/// order, so that sums over them have the same bits each time.
+struct TokenSortIndex {
   std::vector<Token> distinct;
   std::vector<std::uint32_t> begins, order;
 

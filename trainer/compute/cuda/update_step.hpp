@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host and kernels pass to each other about an update.
+// Data of an update that the host and kernels exchange.
 #pragma once
 
 namespace muster::compute::cuda {
 
-/// Scalars of one AdamW step, rounded as the kernel takes them.
+/// Scalars of one AdamW step, rounded to float for the kernel.
 struct UpdateScalars {
   float beta1, beta2;
   float step_size;            ///< learning rate / correction of the first moment
@@ -13,11 +13,11 @@ struct UpdateScalars {
   float decay;  ///< 1 - learning rate * weight decay
 };
 
-/// What the device decided about a step.
+/// The device's decision about a step's update.
 struct Decision {
   double norm = 0;           ///< of all gradients, before clipping
-  float gradient_scale = 1;  ///< that clips
-  int apply = 0;             ///< 0: something is not finite, nothing is updated
+  float gradient_scale = 1;  ///< factor that clips the gradients
+  int apply = 0;             ///< 0: a value is not finite, nothing is updated
 };
 
 }  // namespace muster::compute::cuda

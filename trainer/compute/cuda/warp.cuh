@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements in groups, as a thread moves them at once. Arrays begin at multiples of 16 bytes.
+// Access to groups of elements that a thread moves at once. Arrays begin at multiples of 16 bytes.
 #pragma once
 
 #include "compute/cuda/mma.cuh"
@@ -17,22 +17,22 @@ __device__ inline void for_each_group(std::size_t count, Use use) {
     use(at);
 }
 
-struct alignas(16) FourFloats {
+struct alignas(16) Float4 {
   float of[4];
 };
 /// Elements at … at + 3 of a 16-byte aligned array, zeros beyond `count`; `at` is a multiple of 4.
-__device__ inline FourFloats load_four(const float* from, std::size_t at, std::size_t count) {
-  if (at + 4 <= count) return *reinterpret_cast<const FourFloats*>(from + at);
-  FourFloats four{};
+__device__ inline Float4 load_four(const float* from, std::size_t at, std::size_t count) {
+  if (at + 4 <= count) return *reinterpret_cast<const Float4*>(from + at);
+  Float4 four{};
 #pragma unroll
   for (std::size_t i = 0; i < 4; ++i) {
     if (at + i < count) four.of[i] = from[at + i];
   }
   return four;
 }
-__device__ inline void store_four(float* to, std::size_t at, std::size_t count, const FourFloats& four) {
+__device__ inline void store_four(float* to, std::size_t at, std::size_t count, const Float4& four) {
   if (at + 4 <= count) {
-    *reinterpret_cast<FourFloats*>(to + at) = four;
+    *reinterpret_cast<Float4*>(to + at) = four;
     return;
   }
 #pragma unroll
@@ -40,7 +40,7 @@ __device__ inline void store_four(float* to, std::size_t at, std::size_t count, 
     if (at + i < count) to[at + i] = four.of[i];
   }
 }
-__device__ inline void store_four(Narrow* to, std::size_t at, std::size_t count, const FourFloats& four) {
+__device__ inline void store_four(Bf16* to, std::size_t at, std::size_t count, const Float4& four) {
   if (at + 4 <= count) {
     struct alignas(8) Pairs {
       std::uint32_t of[2];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test double of a GPU: the kernels' own sources, compiled by the host's compiler, run block after block
-// with a fibre for each thread. It shows what a kernel computes, where it reads and writes beyond its memory
-// (with AddressSanitizer) and where threads miss each other at a barrier. It knows nothing of speed, of
-// caches, or of races that another order of threads would show, beyond the two orders that it can take.
+// A fake GPU: the kernels' own sources, compiled by the host's compiler, run block after block with a fibre
+// for each thread. It shows what a kernel computes, accesses beyond its memory (with AddressSanitizer), and
+// threads that miss each other at a barrier. It does not model speed or caches, and finds races only if they
+// differ between its two thread orders.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
-#define MUSTER_SHARED_BYTES(name) unsigned char* const name = emulated::shared_memory()
+#define MUSTER_SHARED_BYTES(name) unsigned char* const name = fake_gpu::shared_memory()
 
-namespace emulated {
+namespace fake_gpu {
 
 struct Index {
   unsigned x = 0, y = 0, z = 0;
@@ -27,40 +27,41 @@ struct Extent {
   unsigned x = 1, y = 1, z = 1;
 };
 
-}  // namespace emulated
+}  // namespace fake_gpu
 
-/// Of the thread that runs now.
-inline emulated::Index threadIdx, blockIdx;
-inline emulated::Extent blockDim, gridDim;
+/// For the running thread.
+inline fake_gpu::Index threadIdx, blockIdx;
+inline fake_gpu::Extent blockDim, gridDim;
 
-namespace emulated {
+namespace fake_gpu {
 
 struct Launch {
   Extent grid;
   unsigned threads = 1;
   std::size_t shared_bytes = 0;
-  bool last_thread_first = false;  ///< the other order
+  bool reverse_order = false;  ///< run threads in descending order
 };
 
 /// Runs `thread` once for each thread of each block.
-/// @throws std::logic_error where threads wait for each other for ever, or a warp's lanes for different
-/// things.
+/// @throws std::logic_error if threads wait for each other for ever, or a warp's lanes call different
+/// operations.
 void launch(const Launch& launch, const std::function<void()>& thread);
 
-/// Of the block, filled with NaNs at its start and exactly as large as the launch says.
+/// The block's shared memory: filled with NaNs when the block starts, and exactly as large as the launch
+/// requests.
 unsigned char* shared_memory();
-void wait_for_block();
+void sync_block();
 
-/// What a warp does together: every lane calls with the same `act` and its own `mine`; `act` is called once,
-/// with all.
+/// A warp operation: every lane calls with the same `function` and its own `argument`; `function` is called
+/// once, with all arguments.
 using Lanes = std::array<void*, 32>;
-using Act = void (*)(const Lanes& lanes);
-void together(void* mine, Act act);
+using WarpFunction = void (*)(const Lanes& lanes);
+void run_on_warp(void* argument, WarpFunction function);
 
-/// This thread's asynchronous copies: they happen when it waits for them.
-void copy_later(void* to, const void* from, bool there);
-void end_group_of_copies();
-void await_groups_but(std::size_t groups);
+/// This thread's asynchronous copies. They are done when the thread waits for them.
+void enqueue_copy(void* to, const void* from, bool valid);
+void commit_copies();
+void wait_for_copies(std::size_t groups);
 
 template <typename Value>
 struct Exchange {
@@ -70,49 +71,49 @@ struct Exchange {
 };
 template <typename Value>
 Value exchange(Value value, int from) {
-  Exchange<Value> mine{value, from, {}};
-  together(&mine, [](const Lanes& lanes) {
+  Exchange<Value> argument{value, from, {}};
+  run_on_warp(&argument, [](const Lanes& lanes) {
     for (void* each : lanes) {
       auto& to = *static_cast<Exchange<Value>*>(each);
       to.result = static_cast<Exchange<Value>*>(lanes[static_cast<std::size_t>(to.from)])->value;
     }
   });
-  return mine.result;
+  return argument.result;
 }
 
-}  // namespace emulated
+}  // namespace fake_gpu
 
 inline float __uint_as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-inline void __syncthreads() { emulated::wait_for_block(); }
+inline void __syncthreads() { fake_gpu::sync_block(); }
 inline void __syncwarp() {
-  emulated::together(nullptr, [](const emulated::Lanes&) {});
+  fake_gpu::run_on_warp(nullptr, [](const fake_gpu::Lanes&) {});
 }
 template <typename Value>
 Value __shfl_xor_sync(unsigned, Value value, int distance) {
-  return emulated::exchange(value, static_cast<int>(threadIdx.x % 32) ^ distance);
+  return fake_gpu::exchange(value, static_cast<int>(threadIdx.x % 32) ^ distance);
 }
 template <typename Value>
 Value __shfl_sync(unsigned, Value value, int from) {
-  return emulated::exchange(value, from);
+  return fake_gpu::exchange(value, from);
 }
 
 namespace muster::compute::cuda {
 
-struct EightNarrow;
+struct Bf16x8;
 
-// The doubles of what instructions.cuh says in PTX.
+// Replacements for the PTX instructions of mma.cuh.
 std::uint32_t narrow_pair(float low, float high);
 inline float power_of_two(float x) { return std::exp2(x); }
 void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
-void load_matrices(std::uint32_t (&to)[4], const EightNarrow* row);
-void load_matrices_transposed(std::uint32_t (&to)[4], const EightNarrow* row);
-inline void copy_async(EightNarrow* shared, const void* global, bool there) {
-  emulated::copy_later(shared, global, there);
+void load_matrices(std::uint32_t (&to)[4], const Bf16x8* row);
+void load_matrices_transposed(std::uint32_t (&to)[4], const Bf16x8* row);
+inline void copy_async(Bf16x8* shared, const void* global, bool valid) {
+  fake_gpu::enqueue_copy(shared, global, valid);
 }
-inline void end_copies() { emulated::end_group_of_copies(); }
+inline void end_copies() { fake_gpu::commit_copies(); }
 template <int groups>
 void await_copies() {
-  emulated::await_groups_but(groups);
+  fake_gpu::wait_for_copies(groups);
 }
 
 }  // namespace muster::compute::cuda

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doubles of the instructions that kernels say in PTX, with the layouts of registers that the PTX ISA
-// gives them.
+// The fake GPU's instructions that kernels use through PTX, with the register layouts of the PTX ISA.
 #include <cstring>
 
 #include "compute/cuda/mma.cuh"
@@ -17,9 +16,9 @@ struct Product {
   std::uint32_t b[2];
 };
 
-/// Lane l holds of a: rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next, and both again 8 columns on;
-/// of b the rows as a's columns, column l / 4; of c: a's rows, columns 2 (l % 4) and the next.
-void multiply_add_of_warp(const emulated::Lanes& lanes) {
+/// Lane l holds, of a: rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next, and both again 8 columns on;
+/// of b: rows like a's columns, column l / 4; of c: a's rows, columns 2 (l % 4) and the next.
+void warp_multiply_add(const fake_gpu::Lanes& lanes) {
   float a[16][16], b[16][8];
   for (int l = 0; l < 32; ++l) {
     const auto& lane = *static_cast<const Product*>(lanes[static_cast<std::size_t>(l)]);
@@ -42,10 +41,10 @@ void multiply_add_of_warp(const emulated::Lanes& lanes) {
 
 struct Matrices {
   std::uint32_t* to;
-  const EightNarrow* row;
+  const Bf16x8* row;
 };
 
-std::uint16_t element(const emulated::Lanes& lanes, int matrix, int row, int column) {
+std::uint16_t element(const fake_gpu::Lanes& lanes, int matrix, int row, int column) {
   const auto* const from =
       static_cast<const Matrices*>(lanes[static_cast<std::size_t>(8 * matrix + row)])->row;
   std::uint16_t bits;
@@ -54,7 +53,7 @@ std::uint16_t element(const emulated::Lanes& lanes, int matrix, int row, int col
 }
 
 template <bool transposed>
-void load_matrices_of_warp(const emulated::Lanes& lanes) {
+void load_warp_matrices(const fake_gpu::Lanes& lanes) {
   for (int l = 0; l < 32; ++l) {
     for (int matrix = 0; matrix < 4; ++matrix) {
       const int row = l / 4, column = l % 4 * 2;
@@ -75,17 +74,17 @@ std::uint32_t narrow_pair(float low, float high) {
 
 void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   Product mine{c, a, {b0, b1}};
-  emulated::together(&mine, multiply_add_of_warp);
+  fake_gpu::run_on_warp(&mine, warp_multiply_add);
 }
 
-void load_matrices(std::uint32_t (&to)[4], const EightNarrow* row) {
+void load_matrices(std::uint32_t (&to)[4], const Bf16x8* row) {
   Matrices mine{to, row};
-  emulated::together(&mine, load_matrices_of_warp<false>);
+  fake_gpu::run_on_warp(&mine, load_warp_matrices<false>);
 }
 
-void load_matrices_transposed(std::uint32_t (&to)[4], const EightNarrow* row) {
+void load_matrices_transposed(std::uint32_t (&to)[4], const Bf16x8* row) {
   Matrices mine{to, row};
-  emulated::together(&mine, load_matrices_of_warp<true>);
+  fake_gpu::run_on_warp(&mine, load_warp_matrices<true>);
 }
 
 }  // namespace muster::compute::cuda

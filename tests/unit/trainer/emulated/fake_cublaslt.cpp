@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test double of cuBLASLt: plain products on host memory, with the epilogues that the trainer asks for, as
-// NVIDIA's documentation describes them. It refuses what the real one refuses of that: types, alignments,
-// dimensions that do not fit, operands that are less aligned than was said when the algorithm was asked for.
-// The first algorithm that it proposes is none. FAKE_CUBLASLT=plain: it has no algorithm for any epilogue but
-// the bias. A product is computed when the double of CUDA comes to it (cuLaunchHostFunc).
+// A fake cuBLASLt: plain products on host memory, with the epilogues that the trainer uses, as NVIDIA's
+// documentation describes them. Like the real one it refuses wrong types, alignments and dimensions, and
+// operands that are less aligned than the algorithm was requested for. The first algorithm that it proposes
+// is unusable. With FAKE_CUBLASLT=plain it has no algorithm for any epilogue but the bias. A product is
+// computed when the fake CUDA runs it (cuLaunchHostFunc).
 #include <cublasLt.h>
 #include <cuda.h>
 #include <dlfcn.h>
@@ -53,10 +53,10 @@ bool aligned(const void* memory, std::uint64_t to = 16) {
   return reinterpret_cast<std::uintptr_t>(memory) % to == 0;
 }
 
-/// What an algorithm may rely on, and whether it is one.
+/// The alignments that an algorithm relies on, and whether it is usable.
 struct Algorithm {
-  std::uint32_t operands[4] = {256, 256, 256, 256};  ///< bytes, as the real one assumes unless it is told
-  std::uint32_t bias = 0, aux = 0;                   ///< by their addresses when it was asked for
+  std::uint32_t operands[4] = {256, 256, 256, 256};  ///< bytes; the real one's defaults
+  std::uint32_t bias = 0, aux = 0;                   ///< from their addresses when it was requested
   std::uint32_t usable = 0;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
@@ -72,7 +72,7 @@ float gelu_slope(float x) {
   return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
 }
 
-/// Element (i, j) of a matrix that is stored by columns, after its operation.
+/// A column-major matrix; at(i, j) is its element after the transposition.
 struct Operand {
   const void* memory;
   const Matrix& matrix;
@@ -85,7 +85,7 @@ struct Operand {
   }
 };
 
-float after(const Product& product, float value, std::uint64_t row, std::uint64_t column) {
+float apply_epilogue(const Product& product, float value, std::uint64_t row, std::uint64_t column) {
   if (product.epilogue == CUBLASLT_EPILOGUE_BIAS || product.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
     value += read(product.bias, product.bias_type, row);
   const std::size_t aux = row + column * static_cast<std::uint64_t>(product.aux_stride);
@@ -114,15 +114,15 @@ bool fits(const Product& product, const Operand& a, const Operand& b, const Matr
 
 bool fits(const Algorithm& with, const Product& product, const void* a, const void* b, const void* c,
           const void* d) {
-  const auto as_asked = [](const void* memory, std::uint32_t alignment) {
+  const auto aligned_as_requested = [](const void* memory, std::uint32_t alignment) {
     return memory == nullptr || (alignment != 0 && aligned(memory, alignment));
   };
   const auto& [of_a, of_b, of_c, of_d] = with.operands;
   return with.usable != 0 && aligned(a, of_a) && aligned(b, of_b) && aligned(c, of_c) && aligned(d, of_d) &&
-         as_asked(product.bias, with.bias) && as_asked(product.aux, with.aux);
+         aligned_as_requested(product.bias, with.bias) && aligned_as_requested(product.aux, with.aux);
 }
 
-/// A product that was asked for.
+/// An enqueued product.
 struct Call {
   Product product;
   const void *a, *b, *c;
@@ -153,13 +153,13 @@ void compute(const Call& call) {
       for (std::uint64_t k = 0; k < depth; ++k) sum += rows[i * depth + k] * column[k];
       const std::size_t at = i + j * static_cast<std::uint64_t>(stride);
       sum = call.scale * sum + (call.before != 0 ? call.before * read(call.c, type, at) : 0);
-      write(call.d, type, at, after(call.product, sum, i, j));
+      write(call.d, type, at, apply_epilogue(call.product, sum, i, j));
     }
   }
 }
 
-/// cuLaunchHostFunc() of the double of CUDA, which is loaded already.
-decltype(::cuLaunchHostFunc)* launch_on_host() {
+/// cuLaunchHostFunc() of the fake CUDA, which is loaded already.
+decltype(::cuLaunchHostFunc)* find_launch_host_func() {
   void* const cuda = dlopen(std::getenv("MUSTER_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
   return cuda != nullptr ? reinterpret_cast<decltype(::cuLaunchHostFunc)*>(dlsym(cuda, "cuLaunchHostFunc"))
                          : nullptr;
@@ -255,7 +255,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t h
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t preference, int asked,
+                                              cublasLtMatmulPreference_t preference, int max_results,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   const char* const mode = std::getenv("FAKE_CUBLASLT");
   const auto& product = of<Product>(handle);
@@ -265,7 +265,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (!is_plain && mode != nullptr && std::string(mode) == "plain") return CUBLAS_STATUS_NOT_SUPPORTED;
   auto algorithm = of<Algorithm>(preference);
   algorithm.bias = alignment_of(product.bias), algorithm.aux = alignment_of(product.aux);
-  for (; *count < asked && *count < 3; ++*count) {
+  for (; *count < max_results && *count < 3; ++*count) {
     algorithm.usable = *count == 0 ? 0 : 1;
     results[*count] = {};
     results[*count].state = *count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
@@ -279,7 +279,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
                               cublasLtMatrixLayout_t d_matrix, const cublasLtMatmulAlgo_t* with,
                               void* workspace, std::size_t, cudaStream_t stream) {
-  static auto* const later = launch_on_host();
+  static auto* const launch_host_function = find_launch_host_func();
   if (!fits(*reinterpret_cast<const Algorithm*>(with), of<Product>(handle), a, b, c, d) ||
       !aligned(workspace, 256))
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -290,9 +290,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
   std::memcpy(&call->scale, alpha, sizeof call->scale);
   std::memcpy(&call->before, beta, sizeof call->before);
   const auto work = [](void* data) { compute(*std::unique_ptr<Call>(static_cast<Call*>(data))); };
-  if (later == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  // The work's from here on.
-  return later(reinterpret_cast<CUstream>(stream), work, call.release()) == CUDA_SUCCESS
+  if (launch_host_function == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  // `work` owns the call from here on.
+  return launch_host_function(reinterpret_cast<CUstream>(stream), work, call.release()) == CUDA_SUCCESS
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

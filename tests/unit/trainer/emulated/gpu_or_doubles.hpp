@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU that a test of CudaCompute computes on: in unit tests the doubles of CUDA and cuBLASLt, in
-// tests/gpu the real ones.
+// The GPU of CudaCompute's tests: the fake CUDA and fake cuBLASLt in unit tests, the real ones in tests/gpu.
 #pragma once
 
 #include <cstdlib>
@@ -8,28 +7,28 @@
 
 #include "compute/cuda/cuda_compute.hpp"
 
-struct OnDoubles {
+struct TestGpu {
 #ifdef FAKE_CUDA_FILE
-  static constexpr bool doubles = true;
-  explicit OnDoubles(const char* cublas = "", const char* cuda = "") {
+  static constexpr bool is_fake = true;
+  explicit TestGpu(const char* cublas = "", const char* cuda = "") {
     setenv("MUSTER_CUDA_LIBRARY", FAKE_CUDA_FILE, 1);
     setenv("MUSTER_CUBLASLT_LIBRARY", FAKE_CUBLASLT_FILE, 1);
     setenv("FAKE_CUBLASLT", cublas, 1);
     setenv("FAKE_CUDA", cuda, 1);
   }
-  ~OnDoubles() {
+  ~TestGpu() {
     for (const char* name : {"MUSTER_CUDA_LIBRARY", "MUSTER_CUBLASLT_LIBRARY", "FAKE_CUBLASLT", "FAKE_CUDA"})
       unsetenv(name);
   }
 #else
-  static constexpr bool doubles = false;
-  explicit OnDoubles(const char* = "", const char* = "") {}
+  static constexpr bool is_fake = false;
+  explicit TestGpu(const char* = "", const char* = "") {}
 #endif
-  OnDoubles(const OnDoubles&) = delete;
-  OnDoubles& operator=(const OnDoubles&) = delete;
+  TestGpu(const TestGpu&) = delete;
+  TestGpu& operator=(const TestGpu&) = delete;
 };
 
-/// Numbers in a compute's memory.
+/// An array in a device's memory.
 template <typename Number>
 class OnDevice {
  public:

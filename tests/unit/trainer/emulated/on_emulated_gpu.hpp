@@ -11,11 +11,11 @@
 #include "compute/cuda/mma.cuh"
 #include "muster/philox.hpp"
 
-namespace emulated {
+namespace fake_gpu {
 
-using muster::compute::cuda::Narrow;
+using muster::compute::cuda::Bf16;
 
-/// Half of the distance between 1 and the next bfloat16: the largest relative error of rounding once.
+/// Half of the distance between 1 and the next bfloat16: the maximum relative error of one rounding.
 constexpr double half_unit = 0x1p-8;
 /// Shared memory for a sum over a block.
 constexpr std::size_t warps_bytes = 32 * sizeof(double);
@@ -25,21 +25,21 @@ void run(void (*kernel)(Parameters...), const Launch& how, Arguments... argument
   launch(how, [&] { kernel(static_cast<Parameters>(arguments)...); });
 }
 
-inline Narrow rounded(double value) { return muster::compute::cuda::narrow(static_cast<float>(value)); }
+inline Bf16 rounded(double value) { return muster::compute::cuda::narrow(static_cast<float>(value)); }
 
-/// Normally distributed, different ones for each stream.
-inline std::vector<Narrow> narrow_numbers(std::size_t count, std::uint64_t stream, double spread = 1) {
-  std::vector<Narrow> out(count);
+/// Normally distributed numbers, different for each stream.
+inline std::vector<Bf16> random_bf16(std::size_t count, std::uint64_t stream, double spread = 1) {
+  std::vector<Bf16> out(count);
   for (std::size_t i = 0; i < count; ++i) out[i] = rounded(spread * muster::normal(3, stream, i));
   return out;
 }
-inline std::vector<float> float_numbers(std::size_t count, std::uint64_t stream, double spread = 1) {
+inline std::vector<float> random_floats(std::size_t count, std::uint64_t stream, double spread = 1) {
   std::vector<float> out(count);
   for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(spread * muster::normal(3, stream, i));
   return out;
 }
 
-inline double exact(Narrow value) { return static_cast<double>(muster::compute::cuda::widen(value)); }
+inline double exact(Bf16 value) { return static_cast<double>(muster::compute::cuda::widen(value)); }
 inline double exact(float value) { return static_cast<double>(value); }
 template <typename Number>
 std::vector<double> exact(const std::vector<Number>& values) {
@@ -50,8 +50,8 @@ std::vector<double> exact(const std::vector<Number>& values) {
 
 /// The largest |found - expected| / bound.
 template <typename Number>
-double worst(const std::vector<Number>& found, const std::vector<double>& expected,
-             const std::vector<double>& bound) {
+double worst_ratio(const std::vector<Number>& found, const std::vector<double>& expected,
+                   const std::vector<double>& bound) {
   double most = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double ratio = std::abs(exact(found[i]) - expected[i]) / bound[i];
@@ -60,7 +60,7 @@ double worst(const std::vector<Number>& found, const std::vector<double>& expect
   return most;
 }
 
-/// scale * |value| + least for each.
+/// scale * |value| + least for each value.
 inline std::vector<double> bounds(const std::vector<double>& values, double scale, double least) {
   std::vector<double> out;
   for (const double value : values) out.push_back(scale * std::abs(value) + least);
@@ -72,4 +72,4 @@ bool same_bits(const std::vector<Number>& a, const std::vector<Number>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Number)) == 0;
 }
 
-}  // namespace emulated
+}  // namespace fake_gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention kernels, on the double of a GPU, against the CPU's attention in double.
+// The attention kernels on the fake GPU, against the CPU's attention in double.
 #include <algorithm>
 #include <limits>
 
@@ -8,11 +8,11 @@
 #include "compute/cuda/launch_sizes.hpp"
 #include "on_emulated_gpu.hpp"
 
-using namespace emulated;
+using namespace fake_gpu;
 using namespace muster::compute::cuda;
 using muster::compute::AttentionShape;
 
-// The host launches the kernels as they expect it.
+// The host's launch geometry must match the kernels'.
 static_assert(sizes::attention_threads == attention_threads);
 static_assert(sizes::query_rows == query_rows);
 static_assert(sizes::tile_rows == tile_rows);
@@ -30,32 +30,32 @@ struct Sizes {
   std::size_t width() const { return static_cast<std::size_t>(heads) * 64; }
   std::size_t sums() const { return rows() * static_cast<std::size_t>(heads); }
   AttentionShape shape() const { return {batch, length, heads, heads * 64}; }
-  Launch launch(int each, std::size_t bytes, bool last_thread_first) const {
+  Launch launch(int each, std::size_t bytes, bool reverse_order) const {
     return {{blocks(length, each), static_cast<unsigned>(heads), static_cast<unsigned>(batch)},
             attention_threads,
             bytes,
-            last_thread_first};
+            reverse_order};
   }
 };
 
 struct Forward {
-  std::vector<Narrow> out;
+  std::vector<Bf16> out;
   std::vector<float> log_sum;
 };
-Forward forward(const Sizes& s, const std::vector<Narrow>& qkv, bool last_thread_first = false) {
-  Forward result{std::vector<Narrow>(s.rows() * s.width()), std::vector<float>(s.sums())};
-  run(muster_attention, s.launch(query_rows, attention_forward_bytes, last_thread_first), s.length,
-      qkv.data(), result.out.data(), result.log_sum.data());
+Forward forward(const Sizes& s, const std::vector<Bf16>& qkv, bool reverse_order = false) {
+  Forward result{std::vector<Bf16>(s.rows() * s.width()), std::vector<float>(s.sums())};
+  run(muster_attention, s.launch(query_rows, attention_forward_bytes, reverse_order), s.length, qkv.data(),
+      result.out.data(), result.log_sum.data());
   return result;
 }
 
-std::vector<Narrow> backward(const Sizes& s, const std::vector<Narrow>& qkv, const Forward& saved,
-                             const std::vector<Narrow>& d_out, bool last_thread_first = false) {
-  std::vector<Narrow> d_qkv(qkv.size(), rounded(777));
+std::vector<Bf16> backward(const Sizes& s, const std::vector<Bf16>& qkv, const Forward& saved,
+                           const std::vector<Bf16>& d_out, bool reverse_order = false) {
+  std::vector<Bf16> d_qkv(qkv.size(), rounded(777));
   std::vector<float> dots(s.sums());
-  run(muster_attention_queries_backward, s.launch(tile_rows, attention_queries_bytes, last_thread_first),
+  run(muster_attention_queries_backward, s.launch(tile_rows, attention_queries_bytes, reverse_order),
       s.length, qkv.data(), saved.out.data(), saved.log_sum.data(), d_out.data(), d_qkv.data(), dots.data());
-  run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, last_thread_first), s.length,
+  run(muster_attention_keys_backward, s.launch(tile_rows, attention_keys_bytes, reverse_order), s.length,
       qkv.data(), saved.log_sum.data(), d_out.data(), dots.data(), d_qkv.data());
   return d_qkv;
 }
@@ -70,11 +70,11 @@ Exact exact_forward(const Sizes& s, const std::vector<double>& qkv) {
   return result;
 }
 
-/// Of every element of d_qkv: the sum of the sizes of what is added up for it, where weights and d scores are
+/// For every element of d_qkv, the sum of the magnitudes of its terms, where weights and d scores are
 /// rounded.
-std::vector<double> sizes_of_gradient(const Sizes& s, const std::vector<double>& qkv,
-                                      const std::vector<double>& out, const std::vector<double>& log_sum,
-                                      const std::vector<double>& d_out) {
+std::vector<double> gradient_magnitudes(const Sizes& s, const std::vector<double>& qkv,
+                                        const std::vector<double>& out, const std::vector<double>& log_sum,
+                                        const std::vector<double>& d_out) {
   std::vector<double> sizes(qkv.size());
   const std::size_t width = s.width(), length = static_cast<std::size_t>(s.length);
   for (std::size_t task = 0; task < s.sums() / length; ++task) {
@@ -103,8 +103,8 @@ std::vector<double> sizes_of_gradient(const Sizes& s, const std::vector<double>&
   return sizes;
 }
 
-std::vector<Narrow> random_qkv(const Sizes& s, double spread = 1.5) {
-  return narrow_numbers(s.rows() * 3 * s.width(), 1, spread);
+std::vector<Bf16> random_qkv(const Sizes& s, double spread = 1.5) {
+  return random_bf16(s.rows() * 3 * s.width(), 1, spread);
 }
 
 const std::vector<Sizes> all_sizes{{1, 1, 1}, {2, 64, 1}, {1, 65, 2}, {1, 131, 1}, {1, 200, 1}};
@@ -118,13 +118,14 @@ TEST_CASE("attention agrees with the CPU's in double, whatever the length", "[gp
     const Forward found = forward(s, qkv);
     const auto inputs = exact(qkv);
     const Exact expected = exact_forward(s, inputs);
-    // Weights and results are rounded once: an error of half a unit of the sum of |weight * value|, twice.
+    // Weights and results are rounded once: the error is half a unit of the sum of |weight * value|, twice.
     auto positive = inputs;
     for (std::size_t i = 0; i < positive.size(); ++i) {
       if (i / s.width() % 3 == 2) positive[i] = std::abs(positive[i]);
     }
-    CHECK(worst(found.out, expected.out, bounds(exact_forward(s, positive).out, 2.05 * half_unit, 1e-6)) < 1);
-    CHECK(worst(found.log_sum, expected.log_sum, bounds(expected.log_sum, 1e-5, 1e-5)) < 1);
+    CHECK(worst_ratio(found.out, expected.out,
+                      bounds(exact_forward(s, positive).out, 2.05 * half_unit, 1e-6)) < 1);
+    CHECK(worst_ratio(found.log_sum, expected.log_sum, bounds(expected.log_sum, 1e-5, 1e-5)) < 1);
   }
 }
 
@@ -132,22 +133,22 @@ TEST_CASE("gradients of attention agree with the CPU's in double", "[gpu kernels
   for (const Sizes& s : all_sizes) {
     CAPTURE(s.batch, s.length, s.heads);
     const auto qkv = random_qkv(s);
-    const auto d_out = narrow_numbers(s.rows() * s.width(), 2);
+    const auto d_out = random_bf16(s.rows() * s.width(), 2);
     const Forward saved = forward(s, qkv);
     const auto found = backward(s, qkv, saved, d_out);
     const auto inputs = exact(qkv), out = exact(saved.out), log_sum = exact(saved.log_sum), d = exact(d_out);
     muster::compute::cpu::CpuCompute<double> cpu({1, false, nullptr});
     std::vector<double> expected(inputs.size());
     cpu.attention_backward(s.shape(), inputs.data(), out.data(), log_sum.data(), d.data(), expected.data());
-    const auto sizes = sizes_of_gradient(s, inputs, out, log_sum, d);
-    CHECK(worst(found, expected, bounds(sizes, 2.05 * half_unit, 1e-6)) < 1);
+    const auto sizes = gradient_magnitudes(s, inputs, out, log_sum, d);
+    CHECK(worst_ratio(found, expected, bounds(sizes, 2.05 * half_unit, 1e-6)) < 1);
   }
 }
 
 TEST_CASE("the order of threads does not change attention", "[gpu kernels]") {
   const Sizes s{1, 70, 2};
   const auto qkv = random_qkv(s);
-  const auto d_out = narrow_numbers(s.rows() * s.width(), 2);
+  const auto d_out = random_bf16(s.rows() * s.width(), 2);
   const Forward one = forward(s, qkv), other = forward(s, qkv, true);
   CHECK(same_bits(one.out, other.out));
   CHECK(same_bits(one.log_sum, other.log_sum));
@@ -156,15 +157,15 @@ TEST_CASE("the order of threads does not change attention", "[gpu kernels]") {
 
 TEST_CASE("attention with scores far apart stays finite", "[gpu kernels]") {
   const Sizes s{1, 66, 1};
-  const auto qkv = random_qkv(s, 30);  // scores of some thousands
+  const auto qkv = random_qkv(s, 30);  // scores of several thousand
   const Forward found = forward(s, qkv);
   const Exact expected = exact_forward(s, exact(qkv));
-  CHECK(worst(found.log_sum, expected.log_sum, bounds(expected.log_sum, 1e-5, 1e-3)) < 1);
-  const auto d_out = narrow_numbers(s.rows() * s.width(), 2);
-  for (const Narrow gradient : backward(s, qkv, found, d_out)) CHECK(std::isfinite(widen(gradient)));
+  CHECK(worst_ratio(found.log_sum, expected.log_sum, bounds(expected.log_sum, 1e-5, 1e-3)) < 1);
+  const auto d_out = random_bf16(s.rows() * s.width(), 2);
+  for (const Bf16 gradient : backward(s, qkv, found, d_out)) CHECK(std::isfinite(widen(gradient)));
 }
 
-TEST_CASE("a query that is not a number spoils its own row and no other", "[gpu kernels]") {
+TEST_CASE("when a query is NaN, only its own row becomes NaN", "[gpu kernels]") {
   const Sizes s{1, 80, 1};
   auto qkv = random_qkv(s);
   const Forward whole = forward(s, qkv);

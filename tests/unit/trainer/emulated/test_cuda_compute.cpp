@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole passes of a GPT through CudaCompute against the CPU's.
+// Whole passes of a GPT by CudaCompute, against the CPU's.
 #include "catch.hpp"
 #include "gpu_or_doubles.hpp"
 #include "model_fixture.hpp"
@@ -23,7 +23,7 @@ struct Pass {
 
 std::vector<muster::compute::Token> text(std::uint64_t seed) {
   auto tokens = test_text(batch * length, seed);
-  tokens[3] = 249;  // the last one of the vocabulary
+  tokens[3] = 249;  // the last token of the vocabulary
   return tokens;
 }
 
@@ -31,7 +31,7 @@ template <typename Real>
 Pass pass(muster::compute::Compute<Real>& compute) {
   using Sum = muster::compute::Accurate<Real>;
   Gpt<Real> model(config, batch, compute);
-  // Numbers that bfloat16 holds too, so that all compute with the same.
+  // Numbers that bfloat16 represents exactly, so that all compute with the same ones.
   const std::size_t size = model.tensors().parameters().size();
   std::vector<Sum> parameters(size);
   for (std::size_t i = 0; i < model.tensors().table().tensors.size(); ++i) {
@@ -62,7 +62,7 @@ TEST_CASE("a GPT's loss and gradients on the GPU are as near to double as the CP
   const auto table = muster::models::gpt_tensors(config);
   for (const char* mode : {"", "plain"}) {
     CAPTURE(mode);
-    const OnDoubles doubles(mode);
+    const TestGpu test_gpu(mode);
     CudaCompute compute({});
     const Pass found = pass(compute);
     CHECK(found.loss == Approx(exact.loss).epsilon(2e-3));
@@ -72,15 +72,15 @@ TEST_CASE("a GPT's loss and gradients on the GPU are as near to double as the CP
       const double theirs = relative_distance(&narrow.gradients[tensor.offset], expected, tensor.count);
       CHECK(relative_distance(&found.gradients[tensor.offset], expected, tensor.count) < 1.5 * theirs + 2e-3);
     }
-    // Nothing is left in the gap behind the tokens.
+    // The gap behind the token table stays zero.
     for (std::size_t i = table.tensors[0].count; i < table.tensors[1].offset; ++i)
       REQUIRE(found.gradients[i] == 0);
     if (*mode == '\0') CHECK(pass(compute).gradients == found.gradients);
   }
 }
 
-TEST_CASE("algorithms that are timed give the same results as cuBLASLt's first", "[gpu training]") {
-  const OnDoubles doubles;
+TEST_CASE("the fastest timed algorithms give the same results as cuBLASLt's first", "[gpu training]") {
+  const TestGpu test_gpu;
   const auto product = [](const CudaCompute::Options& options) {
     CudaCompute compute(options);
     const std::vector<bfloat16> numbers(64 * 64, bfloat16(0.25f));
@@ -88,19 +88,19 @@ TEST_CASE("algorithms that are timed give the same results as cuBLASLt's first",
     compute.matmul({64, 64, 64}, a.data(), a.data(), nullptr, c.data());
     return c.values()[70].bits;
   };
-  CHECK(product({.measure_products = true}) == product({}));
+  CHECK(product({.autotune_matmul = true}) == product({}));
 }
 
-TEST_CASE("what the GPU cannot do is refused with a line", "[gpu training]") {
-  if (OnDoubles::doubles) {
-    const OnDoubles old("", "old");
+TEST_CASE("when the GPU cannot do an operation, an error says so", "[gpu training]") {
+  if (TestGpu::is_fake) {
+    const TestGpu old("", "old");
     CHECK_THROWS_WITH(CudaCompute({}), Catch::Contains("compute capability 7: training needs 8.0"));
-    const OnDoubles without;
+    const TestGpu without;
     setenv("MUSTER_CUBLASLT_LIBRARY", "/nowhere/libcublasLt.so", 1);
     CHECK_THROWS_WITH(CudaCompute({}), Catch::Contains("/nowhere/libcublasLt.so") &&
                                            Catch::Contains("the trainer needs cuBLASLt for --device=cuda"));
   }
-  const OnDoubles doubles;
+  const TestGpu test_gpu;
   CudaCompute compute({});
   Gpt<bfloat16> model({1, 4, 128, 16, 250}, 1, compute);
   const auto tokens = test_text(17);

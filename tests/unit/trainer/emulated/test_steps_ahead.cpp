@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps on a GPU that does everything as late as it may: what the host asks it for without waiting, and what
-// it learns of which step.
+// Steps on a GPU that works as late as possible: the host's requests without waiting, and the step that each
+// result belongs to.
 #include <dlfcn.h>
 #include <signal.h>
 
@@ -12,7 +12,7 @@
 #include "small_run.hpp"
 #include "training/replica.hpp"
 
-// With AddressSanitizer each takes a minute, and the cases on a replica run the same code.
+// With AddressSanitizer each of these takes a minute, and the cases on a replica run the same code.
 #ifdef __SANITIZE_ADDRESS__
 #define WHOLE_RUN "[.whole gpu runs]"
 #else
@@ -22,12 +22,12 @@
 using namespace muster;
 using namespace small_run_of_one;
 using compute::cuda::CudaCompute;
-using compute::cuda::Pinned;
+using compute::cuda::PinnedMemory;
 
 namespace {
 
-/// What the double of CUDA was asked for since the last time.
-std::string asked_of_cuda() {
+/// The fake CUDA's log since the last call.
+std::string take_cuda_log() {
   void* const cuda = dlopen(FAKE_CUDA_FILE, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(cuda != nullptr);
   const std::string log = reinterpret_cast<const char* (*)()>(dlsym(cuda, "fake_cuda_log"))();
@@ -55,7 +55,7 @@ std::vector<int> waits_after_each(const std::string& log, const std::string& lau
 
 Options tiny_run(const TemporaryFolder& folder) {
   Options options = small_run(folder);
-  write_file(folder / "text", read_file(folder / "text").substr(0, 600));  // the double takes its time
+  write_file(folder / "text", read_file(folder / "text").substr(0, 600));  // the fake GPU is slow
   options.model = {1, 1, 64, 8};
   options.batch = 4;
   options.eval_every = options.checkpoint_every = 0;
@@ -63,16 +63,16 @@ Options tiny_run(const TemporaryFolder& folder) {
   return options;
 }
 
-/// The doubles, in which a job of one rank has a GPU and NCCL.
-struct OnJobOfDoubles {
-  explicit OnJobOfDoubles(const char* cuda) : doubles("", cuda) {
+/// The fakes that give a job of one rank a GPU and NCCL.
+struct FakeCudaAndNccl {
+  explicit FakeCudaAndNccl(const char* cuda) : fakes("", cuda) {
     setenv("MUSTER_NCCL_LIBRARY", FAKE_NCCL_FILE, 1);
   }
-  ~OnJobOfDoubles() { unsetenv("MUSTER_NCCL_LIBRARY"); }
-  OnDoubles doubles;
+  ~FakeCudaAndNccl() { unsetenv("MUSTER_NCCL_LIBRARY"); }
+  TestGpu fakes;
 };
 
-/// A replica on them.
+/// A replica on the fakes.
 struct OneReplica {
   explicit OneReplica(const char* cuda, int chunk = 0,
                       std::chrono::milliseconds timeout = std::chrono::minutes(1))
@@ -85,7 +85,7 @@ struct OneReplica {
   }
   void begin(std::int64_t step) { replica.begin_step(step, step * options.batch, 1e-3, {}); }
 
-  OnJobOfDoubles on;
+  FakeCudaAndNccl on;
   TemporaryFolder folder;
   Job job;
   Options options;
@@ -94,21 +94,21 @@ struct OneReplica {
   Replica replica;
 };
 
-/// All that is told of a step.
-std::vector<double> numbers_of(const StepResult& result) {
+/// All results of a step.
+std::vector<double> to_numbers(const StepResult& result) {
   CHECK(result.finite);
   CHECK(result.communication > 0);
   return {result.loss, result.gradient_norm, result.communication, result.exposed,
           static_cast<double>(result.gradient_bytes)};
 }
 
-int train_on_doubles(const Options& options, const char* cuda) {
-  const OnJobOfDoubles on(cuda);
+int train_on_fakes(const Options& options, const char* cuda) {
+  const FakeCudaAndNccl on(cuda);
   Job job = Job::join({.device = Device::cuda});
   int code = 0;
   try {
     code = train(options, job);
-  } catch (const EndedTogether& ended) {
+  } catch (const CollectiveAbort& ended) {
     code = ended.exit_code();
   }
   job.leave();
@@ -117,9 +117,8 @@ int train_on_doubles(const Options& options, const char* cuda) {
 
 }  // namespace
 
-TEST_CASE(
-    "a step is asked for without waiting, before the host waits for the last one, and has the same bits",
-    "[gpu steps]") {
+TEST_CASE("a step is enqueued without waiting, before the host waits for the last one, and has the same bits",
+          "[gpu steps]") {
   constexpr std::int64_t steps = 3;
   std::vector<std::vector<double>> alone, ahead;
   std::uint64_t parameters = 0;
@@ -127,46 +126,45 @@ TEST_CASE(
     OneReplica one("", 2);
     for (std::int64_t step = 0; step < steps; ++step) {
       one.begin(step);
-      alone.push_back(numbers_of(one.replica.end_step()));
+      alone.push_back(to_numbers(one.replica.end_step()));
     }
     parameters = one.replica.parameter_hash();
     one.job.leave();
   }
   OneReplica one("late", 2);
-  REQUIRE(one.replica.most_under_way() == 2);
-  one.begin(0);  // asks for memory
+  REQUIRE(one.replica.max_in_flight() == 2);
+  one.begin(0);  // allocates memory
   for (std::int64_t step = 1; step < steps; ++step) {
     CAPTURE(step);
-    asked_of_cuda();
+    take_cuda_log();
     one.begin(step);
-    const std::string asked = asked_of_cuda();
+    const std::string asked = take_cuda_log();
     CHECK(occurrences(asked, "muster_embed on") == 2);
     CHECK(occurrences(asked, "muster_adamw on") > 5);
     CHECK(occurrences(asked, "the host waits") == 0);
-    ahead.push_back(numbers_of(one.replica.end_step()));
-    const std::string waited = asked_of_cuda();
+    ahead.push_back(to_numbers(one.replica.end_step()));
+    const std::string waited = take_cuda_log();
     CHECK(occurrences(waited, "muster_") == 0);
-    CHECK(occurrences(waited, "the host waits in cuStreamQuery") == 1);  // as communicators do
+    CHECK(occurrences(waited, "the host waits in cuStreamQuery") == 1);  // as communicators wait
     CHECK(occurrences(waited, "the host waits") == 1);
   }
-  ahead.push_back(numbers_of(one.replica.end_step()));
-  CHECK(occurrences(asked_of_cuda(), "the host waits") == 1);  // not before: it was under way still
+  ahead.push_back(to_numbers(one.replica.end_step()));
+  CHECK(occurrences(take_cuda_log(), "the host waits") == 1);  // not before: it was still in progress
   CHECK(ahead == alone);
   CHECK(one.replica.parameter_hash() == parameters);
   one.job.leave();
 }
 
-TEST_CASE("of steps that are under way together the one that is not finite is named, with its samples",
-          "[gpu steps]") {
+TEST_CASE("when two steps are in flight, the non-finite one is named, with its samples", "[gpu steps]") {
   OneReplica one("late", 2);
   REQUIRE(one.replica.step(0, 0, 1e-3, {}).finite);
   float* const parameter = one.replica.tensors().parameters.data();
-  Pinned good(one.compute.gpu(), sizeof(float)), bad(one.compute.gpu(), sizeof(float));
+  PinnedMemory good(one.compute.gpu(), sizeof(float)), bad(one.compute.gpu(), sizeof(float));
   one.compute.memory().copy_out(good.data(), parameter, sizeof(float));
   *static_cast<float*>(bad.data()) = std::numeric_limits<float>::quiet_NaN();
-  const auto put = [&](const Pinned& value) {
+  const auto put = [&](const PinnedMemory& value) {
     one.compute.gpu().upload(parameter, value.data(), sizeof(float));
-    one.replica.broadcast();  // to the rounded copy
+    one.replica.broadcast();  // to the bfloat16 copy
   };
   one.begin(1);
   put(bad);
@@ -179,70 +177,71 @@ TEST_CASE("of steps that are under way together the one that is not finite is na
   CHECK_FALSE(first.any_stop);
   CHECK_FALSE(second.finite);
   CHECK(second.any_stop);
-  CHECK(second.not_finite.begin >= 8);
-  CHECK(second.not_finite.end == 12);
+  CHECK(second.non_finite_samples.begin >= 8);
+  CHECK(second.non_finite_samples.end == 12);
   CHECK(third.finite);
   CHECK_FALSE(third.any_stop);
-  CHECK(third.not_finite.count() == 0);
+  CHECK(third.non_finite_samples.count() == 0);
   one.job.leave();
 }
 
-TEST_CASE("the wait for a step that never ends has the communicator's deadline", "[gpu steps]") {
+TEST_CASE("when a step never ends, the wait for it has the communicator's deadline", "[gpu steps]") {
   OneReplica one("", 0, std::chrono::seconds(3));
   one.begin(0);
   setenv("FAKE_CUDA", "stream_busy", 1);
-  CHECK_THROWS_WITH(one.replica.end_step(), Catch::Contains("not done after 3 s"));
+  CHECK_THROWS_WITH(one.replica.end_step(), Catch::Contains("did not complete within 3 s"));
   setenv("FAKE_CUDA", "", 1);
 }
 
-TEST_CASE("on a device buckets have one size at every start, without --deterministic too", "[gpu steps]") {
+TEST_CASE("on a device buckets have the same size in every run, even without --deterministic",
+          "[gpu steps]") {
   Replica::Settings settings;
   CHECK(Replica::reducer_options(settings).bucket_bytes == 0);  // measured
   settings.on_device = true;
   CHECK(Replica::reducer_options(settings).bucket_bytes > 0);
 }
 
-TEST_CASE("a GPU that fails ends the step with CUDA's reason, and nothing ends the process", "[gpu steps]") {
+TEST_CASE("when the GPU fails, the step ends with CUDA's reason and the process goes on", "[gpu steps]") {
   OneReplica one("");
   one.begin(0);
-  setenv("FAKE_CUDA", "stream_error", 1);  // to the end: what is destroyed waits for copies
+  setenv("FAKE_CUDA", "stream_error", 1);  // until the end: destructors wait for copies
   CHECK_THROWS_WITH(one.replica.end_step(), Catch::Contains("an illegal memory access was encountered"));
 }
 
-TEST_CASE(
-    "a run on a late GPU that is stopped and goes on ends with the bytes of one that waits for every step",
-    WHOLE_RUN) {
+TEST_CASE("on a late GPU a resumed run ends with the same bytes as a run that waits for every step",
+          WHOLE_RUN) {
   const TemporaryFolder folder;
   Options options = tiny_run(folder);
   options.steps = 7;
   options.checkpoint_every = 5;
   options.eval_every = 6;
-  CHECK(train_on_doubles(options, "") == 0);
-  const auto bytes = [&](std::int64_t step) { return bytes_of(checkpoint_of(options, step)); };
-  // What is due between steps is done there, after the step before it and no other.
-  CHECK(Checkpoint(checkpoint_of(options, 5)).state().step == 5);
+  CHECK(train_on_fakes(options, "") == 0);
+  const auto bytes = [&](std::int64_t step) {
+    return read_checkpoint_bytes(checkpoint_folder(options, step));
+  };
+  // Work that is due between steps is done between the right steps.
+  CHECK(Checkpoint(checkpoint_folder(options, 5)).state().step == 5);
   CHECK(occurrences(read_file(folder / "run/metrics.jsonl"), "\"step\":6,\"validation_loss\"") == 1);
   const std::string at_5 = bytes(5), at_7 = bytes(7);
 
   options.output = (folder / "late").string();
   options.status = (folder / "status").string();
-  std::thread sender = signal_once_it_trains(options, SIGTERM);
-  CHECK(train_on_doubles(options, "late") == 0);
+  std::thread sender = signal_during_training(options, SIGTERM);
+  CHECK(train_on_fakes(options, "late") == 0);
   sender.join();
   const auto status = last_line(options.status);
   CHECK(status.at("state") == "unfinished");
   const std::int64_t step = status.at("step");
   CHECK(step < 7);
   CHECK(last_line(folder / "late/metrics.jsonl").at("step") == step);
-  CHECK(status.at("checkpoint") == checkpoint_of(options, step).string());
-  CHECK(train_on_doubles(options, "late") == 0);
+  CHECK(status.at("checkpoint") == checkpoint_folder(options, step).string());
+  CHECK(train_on_fakes(options, "late") == 0);
   CHECK(bytes(5) == at_5);
   CHECK(bytes(7) == at_7);
 }
 
-TEST_CASE(
-    "a run on a late GPU is a step ahead, and counts and names the steps that diverge as one that waits",
-    WHOLE_RUN) {
+TEST_CASE("a run on a late GPU is a step ahead, and counts and names diverging steps as a run that waits",
+          WHOLE_RUN) {
   const TemporaryFolder folder;
   Options options = tiny_run(folder);
   options.validation_fraction = 0;
@@ -250,21 +249,21 @@ TEST_CASE(
   options.adamw.clip = 0;
   options.steps = 4;
   options.stop_after_skipped = 100;
-  CHECK(train_on_doubles(options, "") == 0);
-  const std::string whole = bytes_of(checkpoint_of(options, 4));
-  const std::int64_t skipped = Checkpoint(checkpoint_of(options, 4)).state().skipped;
+  CHECK(train_on_fakes(options, "") == 0);
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 4));
+  const std::int64_t skipped = Checkpoint(checkpoint_folder(options, 4)).state().skipped;
   REQUIRE(skipped >= 3);
   options.output = (folder / "late").string();
-  asked_of_cuda();
-  CHECK(train_on_doubles(options, "late") == 0);
-  // It waits for a step once it has begun the next.
-  CHECK(waits_after_each(asked_of_cuda(), "muster_embed on", 3) == std::vector{0, 1, 1});
-  CHECK(bytes_of(checkpoint_of(options, 4)) == whole);
+  take_cuda_log();
+  CHECK(train_on_fakes(options, "late") == 0);
+  // It waits for a step after it has begun the next.
+  CHECK(waits_after_each(take_cuda_log(), "muster_embed on", 3) == std::vector{0, 1, 1});
+  CHECK(read_checkpoint_bytes(checkpoint_folder(options, 4)) == whole);
   CHECK(occurrences(read_file(folder / "late/metrics.jsonl"), "skipped") == skipped);
 
   options.output = (folder / "given up").string();
   options.stop_after_skipped = 2;
-  CHECK(train_on_doubles(options, "late") == 1);
+  CHECK(train_on_fakes(options, "late") == 1);
   const std::int64_t last = 4 - skipped + 2;
   CHECK(last_line(folder / "given up/status.json").at("step") == last);
   CHECK(last_line(folder / "given up/metrics.jsonl").at("step") == last);

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ends a step, on the double of a GPU: norm, decision and AdamW.
+// The end of a step on the fake GPU: norm, decision and AdamW.
 #include <limits>
 
-#include "compute/cuda/launch_sizes.hpp"
 #include "compute/cuda/adamw.cuh"
+#include "compute/cuda/launch_sizes.hpp"
 #include "on_emulated_gpu.hpp"
 
-using namespace emulated;
+using namespace fake_gpu;
 using namespace muster::compute::cuda;
 
-// The host launches the kernels as they expect it.
+// The host's launch geometry must match the kernels'.
 static_assert(sizes::norm_sum_threads == norm_sum_threads);
 
 namespace {
 
-double squares_of(const std::vector<float>& x, bool last_thread_first = false) {
+double sum_squares(const std::vector<float>& x, bool reverse_order = false) {
   std::vector<double> partial(7);
   double sum = 1;
-  run(muster_squares, {{7}, norm_sum_threads, warps_bytes, last_thread_first}, x.size(), x.data(),
+  run(muster_squares, {{7}, norm_sum_threads, warps_bytes, reverse_order}, x.size(), x.data(),
       partial.data());
-  run(muster_sum_squares, {{1}, norm_sum_threads, warps_bytes, last_thread_first}, 7, partial.data(), 1,
-      &sum);
+  run(muster_sum_squares, {{1}, norm_sum_threads, warps_bytes, reverse_order}, 7, partial.data(), 1, &sum);
   return sum - 1;
 }
 
-float flag_of(const std::vector<float>& x, float before = 0) {
+float find_flag(const std::vector<float>& x, float before = 0) {
   run(muster_find_not_finite, {{2}, element_threads}, x.size(), x.data(), &before);
   return before;
 }
@@ -32,9 +31,9 @@ float flag_of(const std::vector<float>& x, float before = 0) {
 Decision decide(double squares, float loss, float not_finite, float clip) {
   Decision decision;
   const float slots[] = {loss, not_finite, 2, 3};
-  float told[4] = {};
-  run(muster_decide, {{1}, 32}, &squares, slots, clip, told, &decision);
-  CHECK(std::memcmp(told, slots, sizeof told) == 0);
+  float slots_copy[4] = {};
+  run(muster_decide, {{1}, 32}, &squares, slots, clip, slots_copy, &decision);
+  CHECK(std::memcmp(slots_copy, slots, sizeof slots_copy) == 0);
   return decision;
 }
 
@@ -44,24 +43,24 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 
 TEST_CASE("the sum of squares has the same bits in any order of threads", "[gpu kernels]") {
   for (const std::size_t count : {1u, 5u, 9001u}) {
-    const auto x = float_numbers(count, 1);
+    const auto x = random_floats(count, 1);
     double expected = 0;
     for (const float value : x) expected += exact(value) * exact(value);
-    CHECK(squares_of(x) == Approx(expected).epsilon(1e-12));
-    CHECK(squares_of(x) == squares_of(x, true));
+    CHECK(sum_squares(x) == Approx(expected).epsilon(1e-12));
+    CHECK(sum_squares(x) == sum_squares(x, true));
   }
 }
 
-TEST_CASE("what is not finite is found wherever it stands", "[gpu kernels]") {
-  auto x = float_numbers(1027, 1);
+TEST_CASE("a non-finite element is found at any position", "[gpu kernels]") {
+  auto x = random_floats(1027, 1);
   x[5] = std::numeric_limits<float>::max();
-  CHECK(flag_of(x) == 0);
-  CHECK(flag_of(x, 1) == 1);
+  CHECK(find_flag(x) == 0);
+  CHECK(find_flag(x, 1) == 1);
   for (const std::size_t at : {0u, 1023u, 1026u}) {
     for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
       auto spoiled = x;
       spoiled[at] = bad;
-      CHECK(flag_of(spoiled) == 1);
+      CHECK(find_flag(spoiled) == 1);
     }
   }
 }
@@ -80,7 +79,7 @@ TEST_CASE("a step is applied when norm, loss and all ranks' gradients are finite
   }
 }
 
-TEST_CASE("a chunk's slots tell its loss and whether all of it was finite", "[gpu kernels]") {
+TEST_CASE("a chunk's slots hold its loss and whether all of it was finite", "[gpu kernels]") {
   for (const double loss : {640.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
     for (const float before : {0.0f, 1.0f}) {
       float not_finite = before, flag = 7, slots[4] = {7, 7, 7, 7};
@@ -98,8 +97,8 @@ TEST_CASE("a chunk's slots tell its loss and whether all of it was finite", "[gp
 
 TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "[gpu kernels]") {
   const std::size_t count = 1027;
-  const auto gradient = float_numbers(count, 1);
-  auto parameter = float_numbers(count, 2), moment1 = float_numbers(count, 3, 0.1), moment2 = moment1;
+  const auto gradient = random_floats(count, 1);
+  auto parameter = random_floats(count, 2), moment1 = random_floats(count, 3, 0.1), moment2 = moment1;
   for (float& value : moment2) value = std::abs(value);
   const auto before = parameter;
   auto p = exact(parameter), m1 = exact(moment1), m2 = exact(moment2);
@@ -111,7 +110,7 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
   muster::compute::cpu::CpuCompute<double> cpu({1, false, nullptr});
   cpu.adamw(step, p.data(), g.data(), m1.data(), m2.data(), nullptr, count);
 
-  std::vector<Narrow> copy(count, rounded(7));
+  std::vector<Bf16> copy(count, rounded(7));
   const UpdateScalars scalars{0.9f, 0.99f, 0.01f / 0.5f, 1 / 0.3f, 1e-8f, 1 - 0.01f * 0.1f};
   Decision decision{1, 0.25f, 0};
   const auto update = [&] {
@@ -123,13 +122,13 @@ TEST_CASE("AdamW agrees with the CPU's in double and writes the rounded copy", "
   CHECK(copy[0].bits == rounded(7).bits);
   decision.apply = 1;
   update();
-  CHECK(worst(parameter, p, bounds(p, 1e-6, 1e-6)) < 1);
-  CHECK(worst(moment1, m1, bounds(m1, 1e-6, 1e-7)) < 1);
-  CHECK(worst(moment2, m2, bounds(m2, 1e-6, 1e-7)) < 1);
+  CHECK(worst_ratio(parameter, p, bounds(p, 1e-6, 1e-6)) < 1);
+  CHECK(worst_ratio(moment1, m1, bounds(m1, 1e-6, 1e-7)) < 1);
+  CHECK(worst_ratio(moment2, m2, bounds(m2, 1e-6, 1e-7)) < 1);
   for (std::size_t i = 0; i < count; ++i) REQUIRE(copy[i].bits == narrow(parameter[i]).bits);
 }
 
-TEST_CASE("the double of a GPU finds threads that miss each other", "[gpu kernels]") {
+TEST_CASE("the fake GPU finds threads that miss each other", "[gpu kernels]") {
   CHECK_THROWS_AS(launch({{1, 1, 1}, 64, 0, false},
                          [] {
                            if (threadIdx.x != 3) __syncthreads();
