@@ -22,7 +22,9 @@ bool Step::is_dealt_by_default(spank_handle* spank) const {
 
 Step::FoundGpus Step::find_own(spank_handle* spank, int local_rank) const {
   FoundGpus found = instances_.empty() ? find_own_gpus(spank, local_rank) : find_own_instances(spank);
-  found.bound = read_gpu_request([&](const std::string& name) { return job_variable(spank, name); }).bound;
+  const auto request = read_gpu_request([&](const std::string& name) { return job_variable(spank, name); });
+  // Slurm leaves a task that is alone on its node all GPUs of the step, whatever --gpu-bind says.
+  found.bound = request.bound && (facts_.local_tasks > 1 || request.per_task > 0 || request.shared);
   return found;
 }
 
