@@ -23,7 +23,9 @@ bool Step::is_bound_by_default(spank_handle* spank) const {
 
 Step::FoundGpus Step::find_task_gpus(spank_handle* spank, int local_rank) const {
   FoundGpus found = instances_.empty() ? find_whole_task_gpus(spank, local_rank) : find_task_instances(spank);
-  found.bound = read_gpu_request([&](const std::string& name) { return job_variable(spank, name); }).bound;
+  const auto request = read_gpu_request([&](const std::string& name) { return job_variable(spank, name); });
+  // Slurm leaves a task that is alone on its node all GPUs of the step, whatever --gpu-bind says.
+  found.bound = request.bound && (facts_.local_tasks > 1 || request.per_task > 0 || request.shared);
   return found;
 }
 

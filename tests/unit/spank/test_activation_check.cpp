@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/activation_check.hpp"
-
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "hooks/activation_check.hpp"
 
 using namespace muster::spank;
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/binding.hpp"
-
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -10,6 +8,7 @@
 #include <cerrno>
 
 #include "catch.hpp"
+#include "slurm/binding.hpp"
 
 using namespace muster::spank;
 using muster::placement::CpuSet;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus/cuda_indices.hpp"
-
 #include <cstdint>
 #include <filesystem>
 
 #include "../placement/trees.hpp"
 #include "catch.hpp"
+#include "gpus/cuda_indices.hpp"
 
 using namespace muster;
 using namespace muster::spank;

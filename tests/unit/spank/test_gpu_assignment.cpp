@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus/gpu_assignment.hpp"
-
 #include "catch.hpp"
+#include "gpus/gpu_assignment.hpp"
 
 using namespace muster;
 using namespace muster::spank;

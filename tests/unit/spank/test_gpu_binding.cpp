@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus/gpu_binding.hpp"
-
 #include <string>
 
 #include "catch.hpp"
+#include "gpus/gpu_binding.hpp"
 
 using namespace muster::spank;
 

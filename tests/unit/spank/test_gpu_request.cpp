@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/gpu_request.hpp"
-
 #include <map>
 #include <optional>
 #include <string>
 
 #include "catch.hpp"
 #include "lift_mark.hpp"
+#include "slurm/gpu_request.hpp"
 
 using namespace muster::spank;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/heterogeneous.hpp"
-
 #include "catch.hpp"
+#include "slurm/heterogeneous.hpp"
 
 using namespace muster::spank;
 

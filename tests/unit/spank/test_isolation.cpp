@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus/isolation.hpp"
-
 #include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "catch.hpp"
+#include "gpus/isolation.hpp"
 
 using namespace muster::spank;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/launcher_daemons.hpp"
-
 #include "catch.hpp"
+#include "slurm/launcher_daemons.hpp"
 
 using namespace muster::spank;
 

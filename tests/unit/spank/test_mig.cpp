@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus/mig.hpp"
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "catch.hpp"
+#include "gpus/mig.hpp"
 
 using namespace muster::spank;
 namespace fs = std::filesystem;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/nvlink_domain.hpp"
-
 #include <map>
 
 #include "../placement/machines.hpp"
 #include "catch.hpp"
+#include "slurm/nvlink_domain.hpp"
 
 using namespace muster::spank;
 using namespace muster::placement::test;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "options.hpp"
-
 #include <stdexcept>
 
 #include "catch.hpp"
+#include "options.hpp"
 
 using namespace muster::spank;
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/plan_file.hpp"
-
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 #include "../placement/machines.hpp"
 #include "catch.hpp"
 #include "content.hpp"
+#include "step/plan_file.hpp"
 
 using namespace muster::spank;
 using muster::placement::test::TemporaryFolder;

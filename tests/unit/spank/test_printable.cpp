@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/printable.hpp"
-
 #include <algorithm>
 
 #include "catch.hpp"
 #include "has.hpp"
 #include "placement/report/report.hpp"
 #include "placement/topology/error.hpp"
+#include "text/printable.hpp"
 
 using namespace muster;
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/profiles.hpp"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include "../placement/machines.hpp"
 #include "catch.hpp"
 #include "slurm/node_features.hpp"
+#include "step/profiles.hpp"
 
 using namespace muster::spank;
 using muster::placement::test::TemporaryFolder;

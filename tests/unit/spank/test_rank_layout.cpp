@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/rank_layout.hpp"
-
 #include "catch.hpp"
 #include "slurm/expand_host_list.hpp"
+#include "slurm/rank_layout.hpp"
 
 using namespace muster::spank;
 using Names = std::vector<std::string>;

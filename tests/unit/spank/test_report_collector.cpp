@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step's report over real sockets: nodes, strangers, and a collector that ends.
-#include "report/report_collector.hpp"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -17,6 +15,7 @@
 #include <thread>
 
 #include "catch.hpp"
+#include "report/report_collector.hpp"
 #include "report/report_daemon.hpp"
 #include "report/report_sender.hpp"
 #include "soon.hpp"

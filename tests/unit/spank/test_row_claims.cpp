@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus/row_claims.hpp"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include <set>
 
 #include "catch.hpp"
+#include "gpus/row_claims.hpp"
 
 using namespace muster::spank;
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/srun_command.hpp"
-
 #include <map>
 
 #include "catch.hpp"
+#include "slurm/srun_command.hpp"
 
 using namespace muster::spank;
 

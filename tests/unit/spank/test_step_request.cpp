@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/step_request.hpp"
-
 #include "catch.hpp"
+#include "step/step_request.hpp"
 
 using namespace muster;
 using namespace muster::spank;

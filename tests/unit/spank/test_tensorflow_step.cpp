@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/tensorflow_step.hpp"
-
 #include <limits>
 
 #include "catch.hpp"
 #include "has.hpp"
 #include "memory_limit.hpp"
+#include "step/tensorflow_step.hpp"
 
 using namespace muster::spank;
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/topology_cache.hpp"
-
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include "../placement/trees.hpp"
 #include "catch.hpp"
 #include "content.hpp"
+#include "step/topology_cache.hpp"
 
 using muster::placement::test::TemporaryFolder;
 using muster::spank::TopologyCache;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/unprivileged_child.hpp"
-
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include "catch.hpp"
 #include "content.hpp"
 #include "has.hpp"
+#include "hooks/unprivileged_child.hpp"
 
 using namespace muster::spank;
 using namespace std::chrono_literals;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus/visible_gpus.hpp"
-
 #include "catch.hpp"
+#include "gpus/visible_gpus.hpp"
 
 using namespace muster;
 using namespace muster::spank;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/chart.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,6 +8,7 @@
 
 #include "catch.hpp"
 #include "count_elements.hpp"
+#include "report/chart.hpp"
 
 using namespace muster;
 

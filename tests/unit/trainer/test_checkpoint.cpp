@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/checkpoint.hpp"
-
 #include <sys/resource.h>
 
 #include <csignal>
@@ -10,6 +8,7 @@
 #include <sstream>
 
 #include "catch.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint_arenas.hpp"
 #include "files/hash.hpp"
 #include "muster/error.hpp"

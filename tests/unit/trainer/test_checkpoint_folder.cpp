@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/checkpoint_folder.hpp"
-
 #include "catch.hpp"
+#include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
 #include "checkpoint_arenas.hpp"
 #include "muster/error.hpp"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Test vectors of the checksum. Frames and wire format are read by code that shares nothing with the writer.
-#include "report/event_file.hpp"
-
 #include <cstring>
 #include <map>
 
 #include "catch.hpp"
 #include "files/crc32c.hpp"
 #include "muster/error.hpp"
+#include "report/event_file.hpp"
 #include "temporary_folder.hpp"
 
 using namespace muster;

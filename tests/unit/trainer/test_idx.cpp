@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/idx.hpp"
-
 #include "catch.hpp"
+#include "data/idx.hpp"
 #include "refusal.hpp"
 #include "temporary_folder.hpp"
 

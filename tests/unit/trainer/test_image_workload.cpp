@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "training/image_workload.hpp"
-
 #include <set>
 
 #include "catch.hpp"
 #include "data/synthetic_digits.hpp"
 #include "model_fixture.hpp"
 #include "temporary_folder.hpp"
+#include "training/image_workload.hpp"
 #include "training/replica.hpp"
 
 using namespace muster;

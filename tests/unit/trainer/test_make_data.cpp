@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "make_data.hpp"
-
 #include <vector>
 
 #include "catch.hpp"
 #include "data/corpus.hpp"
 #include "data/idx.hpp"
+#include "make_data.hpp"
 #include "muster/error.hpp"
 #include "refusal.hpp"
 #include "temporary_folder.hpp"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/metrics.hpp"
-
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "catch.hpp"
 #include "muster/error.hpp"
+#include "report/metrics.hpp"
 #include "temporary_folder.hpp"
 
 using namespace muster;

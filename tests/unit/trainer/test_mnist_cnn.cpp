@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/mnist_cnn.hpp"
-
 #include <array>
 #include <cmath>
 
 #include "catch.hpp"
 #include "finite_differences.hpp"
 #include "model_fixture.hpp"
+#include "models/mnist_cnn.hpp"
 
 using muster::compute::Token;
 using muster::models::MnistCnn;

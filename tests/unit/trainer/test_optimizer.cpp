@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optimizer/optimizer.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "catch.hpp"
 #include "model_fixture.hpp"
+#include "optimizer/optimizer.hpp"
 
 using namespace muster;
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/options.hpp"
-
 #include <vector>
 
 #include "catch.hpp"
+#include "config/options.hpp"
 #include "refusal.hpp"
 
 using namespace muster;

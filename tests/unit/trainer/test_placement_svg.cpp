@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/placement_svg.hpp"
-
 #include "catch.hpp"
 #include "count_elements.hpp"
+#include "report/placement_svg.hpp"
 
 using namespace muster;
 

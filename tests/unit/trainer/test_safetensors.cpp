@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/safetensors.hpp"
-
 #include <sys/stat.h>
 
 #include <cstring>
 
 #include "catch.hpp"
+#include "checkpoint/safetensors.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"
 

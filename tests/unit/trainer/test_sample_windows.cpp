@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/sample_windows.hpp"
-
 #include <set>
 #include <vector>
 
 #include "catch.hpp"
+#include "data/sample_windows.hpp"
 #include "muster/error.hpp"
 
 using namespace muster;

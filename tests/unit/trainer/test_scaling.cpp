@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/scaling.hpp"
-
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
 #include "count_elements.hpp"
 #include "muster/error.hpp"
+#include "report/scaling.hpp"
 #include "temporary_folder.hpp"
 
 using namespace muster;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optimizer/schedule.hpp"
-
 #include "catch.hpp"
+#include "optimizer/schedule.hpp"
 
 using muster::Schedule;
 

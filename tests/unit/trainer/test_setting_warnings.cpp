@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/setting_warnings.hpp"
-
 #include "catch.hpp"
+#include "config/setting_warnings.hpp"
 
 using namespace muster;
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings from files and the environment: precedence, printing and errors.
-#include "config/settings.hpp"
-
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "config/settings.hpp"
 #include "config/suggest_name.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/shard.hpp"
-
 #include <numeric>
 #include <set>
 
 #include "catch.hpp"
 #include "data/corpus.hpp"
 #include "data/sample_windows.hpp"
+#include "data/shard.hpp"
 #include "muster/error.hpp"
 #include "refusal.hpp"
 #include "temporary_folder.hpp"

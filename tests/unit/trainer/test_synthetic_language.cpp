@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/synthetic_language.hpp"
-
 #include <cmath>
 #include <map>
 
 #include "catch.hpp"
 #include "data/shard.hpp"
+#include "data/synthetic_language.hpp"
 #include "model_fixture.hpp"
 #include "muster/error.hpp"
 #include "temporary_folder.hpp"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/threads.hpp"
-
 #include <cstdlib>
 
 #include "catch.hpp"
+#include "machine/threads.hpp"
 
 using namespace muster;
 

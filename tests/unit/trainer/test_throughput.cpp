@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "training/throughput.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -10,6 +8,7 @@
 #include "machine/measure_peak_flops.hpp"
 #include "model_fixture.hpp"
 #include "report/progress.hpp"
+#include "training/throughput.hpp"
 
 using namespace muster;
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "training/validation.hpp"
-
 #include <cmath>
 
 #include "catch.hpp"
 #include "model_fixture.hpp"
 #include "temporary_folder.hpp"
+#include "training/validation.hpp"
 
 using namespace muster;
 

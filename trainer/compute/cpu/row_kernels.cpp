@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise and row-wise kernels; compiled once per instruction set (see kernels.hpp).
+#include "compute/cpu/bfloat16_convert.hpp"
 #include "compute/cpu/exponential.hpp"
 #include "compute/cpu/kernel_dispatch.hpp"
-#include "compute/cpu/bfloat16_convert.hpp"
 
 namespace {
 
