@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bit arithmetic of the 16-bit floating-point types: inline for the reduction loops, constexpr so that GPU
 // code can use it too.
 #pragma once

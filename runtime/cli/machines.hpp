@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machines of `muster plan --machine`: files in share/muster/machines of the program's prefix.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The `muster` command. Exit codes are those of BSD sysexits.h: 64 invalid command line, 65 invalid input, 74
 // output failed.
 #include <CLI/CLI.hpp>

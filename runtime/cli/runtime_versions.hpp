@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Versions found at run time, to compare with those of the build. Each function returns a version, or an
 // empty text when there is none. Nothing is initialised, and no GPU is woken.
 #pragma once

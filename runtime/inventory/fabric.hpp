@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NVLink fabric of this rank's GPU as NVML reports it, and the IMEX channels that the rank may open. Both
 // decide whether NCCL uses NVLink between hosts (multi-node NVLink, as in an NVL72 rack).
 #pragma once

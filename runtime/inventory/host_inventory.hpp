@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one rank reads from its host that must match the other ranks.
 #pragma once
 

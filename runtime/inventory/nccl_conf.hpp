@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The variables that NCCL reads from files where the environment does not have them.
 #pragma once
 

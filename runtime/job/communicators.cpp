@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job's own communicators; each is made on first use.
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "job/job_state.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job's getters, barriers and metrics. Joining, leaving, shrinking and the communicators are in files of
 // their own.
 #include "muster/job.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Job::join(): from a single process to a rank of a job.
 #include <fmt/format.h>
 

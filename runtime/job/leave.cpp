@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a process leaves its job: in order, or by closing its connections.
 #include <algorithm>
 

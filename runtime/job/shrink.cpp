@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the remaining ranks become a smaller job after a loss.
 #include <fmt/format.h>
 #include <sodium.h>

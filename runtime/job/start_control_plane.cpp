@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts the control plane of a job whose records are exchanged: after the join, and again after a loss.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of the ranks' records before NCCL starts: reasons why NCCL would fail, hang or be slow.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of the ranks' NVLink fabrics: whether they are up and healthy, and what prevents NCCL from using
 // NVLink between hosts that have it (MNNVL; src/mnnvl.cc of NCCL).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The doctor's checks. Each is collective: every rank makes the same calls in the same order. Rank 0 gets the
 // rows; those of other ranks are empty or partial. Every wait has a deadline.
 #pragma once

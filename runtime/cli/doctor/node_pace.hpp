@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the slowest node of a job, by measures that are comparable with one rank on each node.
 #pragma once
 

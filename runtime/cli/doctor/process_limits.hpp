@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether ranks may lock and share as much memory as NCCL and RDMA adapters need.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Microbenchmarks: the same short work on every node.
 #include <array>
 #include <chrono>

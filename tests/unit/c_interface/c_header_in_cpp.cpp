@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // muster.h compiles as C++, also together with muster.hpp.
 #include "muster/muster.h"
 #include "muster/muster.hpp"

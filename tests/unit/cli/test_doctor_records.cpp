@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The doctor's rows about GPUs, fabrics and RDMA adapters, from records of ranks on simulated nodes.
 #include <fmt/format.h>
 

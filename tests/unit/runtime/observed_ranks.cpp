@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job whose timeline and metrics observed_ranks.py checks: observed_ranks WHAT.
 //   steps    ten steps with spans of two threads and operations of several kinds
 //   reduces  five steps of a reducer with three buckets

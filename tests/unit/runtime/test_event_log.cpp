@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The event log of a process's threads, and the trace made of it.
 #include <nlohmann/json.hpp>
 #include <string>

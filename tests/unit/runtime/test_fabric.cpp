@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading a GPU's NVLink fabric from a fake NVML (fake_nvml.cpp), and the preflight's findings about it.
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job's roster, communicators, timings and sections, on as many ranks as the launcher started.
 #include <cstdint>
 #include <functional>

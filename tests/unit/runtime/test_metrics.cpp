@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counters of operations, their file and their text. observed_ranks.py parses the text.
 #include <cstdlib>
 #include <filesystem>
