@@ -83,7 +83,7 @@ std::pair<int, std::optional<JoinRecord>> PmixBootstrap::find_reporter() {
   auto const requests = client_.get(first_ranks(std::min(rank(), max_reporters)));
   auto const index = requests->wait_for_first(Deadline(report_grace));
   if (!index) return {rank(), std::nullopt};
-  return {static_cast<int>(*index), decode(*requests->snapshot()[*index])};
+  return {static_cast<int>(*index), decode_record(*requests->snapshot()[*index])};
 }
 
 // The lowest rank of each host that published its record sends the process report.
@@ -117,7 +117,7 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
   for (int r = 0; r < size_; ++r) {
     auto const& hello = hellos[static_cast<std::size_t>(r)];
     if (hello) progress.present.insert(r);
-    progress.host_of.push_back(hello ? decode(*hello).hello.host : client_.find_host(r));
+    progress.host_of.push_back(hello ? decode_record(*hello).hello.host : client_.find_host(r));
   }
   throw Error(ErrorCode::deadline, describe_missing_ranks(progress, deadline.length()));
 }
@@ -129,7 +129,7 @@ std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const De
     published.report_port = report_server_->port();
     published.report_key.assign(report_server_->key().begin(), report_server_->key().end());
   }
-  client_.put(encode(published));
+  client_.put(encode_record(published));
   log::debug("join: PMIx: hello published, waiting for {} ranks", size_);
   if (!client_.fence(deadline)) throw_missing_ranks(mine, deadline);
   log::debug("join: PMIx: fence done");
@@ -141,7 +141,7 @@ std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const De
   for (int r = 0; r < size_; ++r) {
     auto const& bytes = hellos[static_cast<std::size_t>(r)];
     if (!bytes) throw Error(ErrorCode::system, fmt::format("join: PMIx lost the hello of rank {}", r));
-    records.push_back(decode(*bytes));
+    records.push_back(decode_record(*bytes));
     if (records.back().hello.rank != r)
       throw Error(ErrorCode::system, fmt::format("join: the hello of rank {} names another rank", r));
   }

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 ! The part of muster.h for Fortran programs; muster.h is the reference. Compile this file with the program.
 ! Functions return muster.h's status; muster_message() returns the line of the last error.
 module muster

@@ -29,14 +29,14 @@ std::vector<int> first_ranks(const std::vector<int>& host_of) {
   return first;
 }
 
-Blob encode(const HostClock& clock) {
+Blob encode_clock(const HostClock& clock) {
   std::array<std::int64_t, 2> const numbers{clock.ahead.count(), clock.uncertainty.count()};
   Blob blob(sizeof numbers);
   std::memcpy(blob.data(), numbers.data(), blob.size());
   return blob;
 }
 
-HostClock decode(int rank, const std::optional<Blob>& blob) {
+HostClock decode_clock(int rank, const std::optional<Blob>& blob) {
   std::array<std::int64_t, 2> numbers{};
   if (blob && blob->size() == sizeof numbers) std::memcpy(numbers.data(), blob->data(), sizeof numbers);
   return {rank, nanoseconds(numbers[0]), nanoseconds(numbers[1])};
@@ -58,7 +58,7 @@ void publish_clock_offset(control::ControlPlane& plane, const std::vector<int>& 
              static_cast<double>(offset.round_trip.count()) / 1e6);
   // Half of the limit: two hosts can each be within the limit of rank 0 and still differ by more than it.
   if (std::chrono::abs(clock.ahead) - clock.uncertainty <= max_clock_skew / 2) return;
-  plane.put(clock_key(plane.rank()), encode(clock));
+  plane.put(clock_key(plane.rank()), encode_clock(clock));
   plane.put(skew_suspected_key, {});
 }
 
@@ -68,7 +68,7 @@ std::vector<Finding> check_clock_skew(control::ControlPlane& plane, const std::v
   if (!plane.get(skew_suspected_key, at_once)) return {};
   std::vector<HostClock> clocks;
   for (int const rank : first_ranks(host_of))
-    clocks.push_back(decode(rank, rank == 0 ? std::nullopt : plane.get(clock_key(rank), at_once)));
+    clocks.push_back(decode_clock(rank, rank == 0 ? std::nullopt : plane.get(clock_key(rank), at_once)));
   return check_clocks(roster, clocks);
 }
 

@@ -35,14 +35,14 @@ struct SurvivorInfo {
   bool can_shrink = false;  ///< its NCCL and its world communicator
 };
 
-std::vector<std::uint8_t> encode(const SurvivorInfo& info) {
+std::vector<std::uint8_t> encode_survivor(const SurvivorInfo& info) {
   return write_cbor(nlohmann::json{{"port", info.port},
                                    {"reunion_port", info.recovery_port},
                                    {"key", nlohmann::json::binary(info.key)},
                                    {"can_shrink", info.can_shrink}});
 }
 
-SurvivorInfo decode(const std::vector<std::uint8_t>& bytes) {
+SurvivorInfo decode_survivor(const std::vector<std::uint8_t>& bytes) {
   auto const object = read_cbor(bytes, "a survivor's data");
   return {object.at("port").get<std::uint16_t>(), object.at("reunion_port").get<std::uint16_t>(),
           object.at("key").get_binary(), object.at("can_shrink").get<bool>()};
@@ -64,7 +64,7 @@ Survivors collect_survivors(const std::vector<JoinRecord>& before,
       survivors.lost.push_back(static_cast<int>(rank));
       continue;
     }
-    auto const info = decode(payload->second);
+    auto const info = decode_survivor(payload->second);
     bool const is_new_rank_0 = survivors.records.empty();
     auto& record = survivors.records.emplace_back(before[rank]);
     record.port = info.port;
@@ -89,7 +89,7 @@ void Job::shrink(milliseconds wait) {
   auto const& key = plane->key();
   auto const payloads =
       state.survivor_rendezvous->run(state.recovery_config(failure),
-                                     encode(SurvivorInfo{plane->port(),
+                                     encode_survivor(SurvivorInfo{plane->port(),
                                                          next_rendezvous->port(),
                                                          {key.begin(), key.end()},
                                                          state.gpu && state.gpu->can_shrink()}),

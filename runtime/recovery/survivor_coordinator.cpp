@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds probe_timeout{3000};
 // How often to probe a rank that runs but has not joined.
 constexpr milliseconds probe_interval{250};
-constexpr milliseconds flush_timeout{5000};
+constexpr milliseconds survivor_flush_timeout{5000};
 
 }  // namespace
 
@@ -177,7 +177,7 @@ void SurvivorCoordinator::close_all() {
   for (auto& [rank, channel] : channels_) channel->close();
   channels_.clear();
   if (io_.stopped()) io_.restart();
-  io_.run_for(flush_timeout);
+  io_.run_for(survivor_flush_timeout);
 }
 
 }  // namespace muster::control

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'w', 'h', 'y', 1};
 constexpr std::size_t query_bytes = magic.size() + 4;
 constexpr std::size_t reply_bytes = magic.size() + 1;
-constexpr std::size_t extra_connections = 256;
+constexpr std::size_t extra_auth_connections = 256;
 
 using Query = std::array<std::uint8_t, query_bytes>;
 using Reply = std::array<std::uint8_t, reply_bytes>;
@@ -45,7 +45,7 @@ class AuthFailureServer {
     if (static_cast<int>(config.host_of.size()) == config.size)
       uninformed_hosts_.insert(config.host_of.begin(), config.host_of.end());
     uninformed_hosts_.erase(config.rank0_host);
-    acceptor_.open(static_cast<std::size_t>(config.size) + extra_connections,
+    acceptor_.open(static_cast<std::size_t>(config.size) + extra_auth_connections,
                    [this](const std::shared_ptr<control::Acceptor::PendingConnection>& connection) {
                      read(connection);
                    });

@@ -50,7 +50,7 @@ class RendezvousClient {
     channel_ = std::make_shared<control::SecureChannel>(std::move(connection.first), connection.second);
     channel_->start([this](const Message& message) { on_message(message); },
                     [this](const std::string& reason) { disconnect_reason_ = reason; });
-    channel_->send({{"is", "hello"}, {"size", config_.size}, {"record", Message::binary(encode(mine_))}});
+    channel_->send({{"is", "hello"}, {"size", config_.size}, {"record", Message::binary(encode_record(mine_))}});
     if (host_leader_) open_host_leader();
     log::debug("join: {}: hello sent, waiting for {} ranks", config_.name, config_.size);
     auto const until = deadline.when() + rank0_grace;
@@ -174,7 +174,7 @@ class RendezvousClient {
     if (kind == "failure") failure_ = control::parse_failure(message);
     if (kind == "lost" && !host_leader_) disconnect_reason_ = message.at("reason").get<std::string>();
     if (kind == "records")
-      for (const auto& record : message.at("records")) records_.push_back(decode(record.get_binary()));
+      for (const auto& record : message.at("records")) records_.push_back(decode_record(record.get_binary()));
     if (kind == "witness") channel_->send(make_process_report(find_rank_processes(get_env, config_.name)));
   }
 

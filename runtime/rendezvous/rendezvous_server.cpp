@@ -28,9 +28,9 @@ using std::chrono::milliseconds;
 
 // How long the connected ranks have to send their process reports.
 constexpr milliseconds process_report_time{1500};
-constexpr milliseconds flush_time{5000};
+constexpr milliseconds server_flush_time{5000};
 // How long a late rank 0 waits for the reporter, since the launcher may end the job with the first process.
-constexpr milliseconds reporter_grace{5000};
+constexpr milliseconds server_reporter_grace{5000};
 // Far below the limit of a frame.
 constexpr std::size_t chunk_bytes = 1u << 20;
 
@@ -66,7 +66,7 @@ class RendezvousServer {
       broadcast(control::to_message(*failure_));
       for (auto& channel : duplicates_) channel->send(control::to_message(*failure_));
       close_connections();
-      if (reported) std::this_thread::sleep_for(reporter_grace);
+      if (reported) std::this_thread::sleep_for(server_reporter_grace);
       throw Error(failure_->code, failure_->text, reported);
     }
     auto const all = all_records();
@@ -142,7 +142,7 @@ class RendezvousServer {
 
   void on_hello(int rank, const Message& message) {
     if (message.at("is") != "hello") return;
-    auto record = decode(message.at("record").get_binary());
+    auto record = decode_record(message.at("record").get_binary());
     if (record.hello.rank != rank) throw Error(ErrorCode::system, "a hello names another rank");
     auto const size = message.at("size").get<int>();
     if (size != config_.size) {
@@ -239,7 +239,7 @@ class RendezvousServer {
       bytes = 0;
     };
     for (const auto& record : all) {
-      auto encoded = encode(record);
+      auto encoded = encode_record(record);
       bytes += encoded.size();
       chunk.push_back(Message::binary(std::move(encoded)));
       if (bytes >= chunk_bytes) send();
@@ -257,7 +257,7 @@ class RendezvousServer {
     for (auto& channel : duplicates_) channel->close();
     channels_.clear();
     if (io_.stopped()) io_.restart();
-    io_.run_for(flush_time);
+    io_.run_for(server_flush_time);
   }
 
   const RendezvousConfig& config_;

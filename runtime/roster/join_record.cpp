@@ -100,7 +100,7 @@ HostInventory decode_inventory(const json& object) {
 
 }  // namespace
 
-std::vector<std::uint8_t> encode(const JoinRecord& record) {
+std::vector<std::uint8_t> encode_record(const JoinRecord& record) {
   const Hello& hello = record.hello;
   json const object{{"rank", hello.rank},
                     {"host", hello.host},
@@ -134,7 +134,7 @@ std::vector<std::uint8_t> encode(const JoinRecord& record) {
   return bytes;
 }
 
-JoinRecord decode(std::span<const std::uint8_t> bytes) {
+JoinRecord decode_record(std::span<const std::uint8_t> bytes) {
   if (bytes.size() > max_record_bytes)
     throw Error(ErrorCode::system, "a rank's hello is over the length limit");
   json const object = read_cbor(bytes, "a rank's hello");

@@ -36,11 +36,11 @@ struct JoinRecord {
 
 /// CBOR (RFC 8949).
 /// @throws Error(ErrorCode::system) when it would exceed max_record_bytes.
-std::vector<std::uint8_t> encode(const JoinRecord& record);
+std::vector<std::uint8_t> encode_record(const JoinRecord& record);
 
 /// Needs at most a few times the input's size in memory.
-/// @throws Error(ErrorCode::system) for input that encode() cannot have written.
-JoinRecord decode(std::span<const std::uint8_t> bytes);
+/// @throws Error(ErrorCode::system) for input that encode_record() cannot have written.
+JoinRecord decode_record(std::span<const std::uint8_t> bytes);
 
 /// The hellos, in the same order.
 std::vector<Hello> make_roster(const std::vector<JoinRecord>& records);

@@ -10,12 +10,12 @@ using namespace muster::bootstrap;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<JoinRecord> records(1);
   try {
-    records.push_back(decode({data, size}));
+    records.push_back(decode_record({data, size}));
   } catch (const Error&) {
     return 0;
   }
-  JoinRecord const again = decode(encode(records.back()));
-  if (encode(again) != encode(records.back())) std::abort();
+  JoinRecord const again = decode_record(encode_record(records.back()));
+  if (encode_record(again) != encode_record(records.back())) std::abort();
   records.back().hello.rank = 1;
   std::vector<Hello> roster{records[0].hello, records[1].hello};
   map_ranks_to_hosts(roster);

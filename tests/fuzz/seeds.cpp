@@ -51,7 +51,7 @@ Bytes make_join_record(int rank) {
   record.hello.host = "n0";
   record.hello.cpus = "0-3,8";
   record.addresses = {"10.0.0.1"};
-  return bootstrap::encode(record);
+  return bootstrap::encode_record(record);
 }
 
 json make_contribution(const std::string& name) {

@@ -32,11 +32,11 @@ class CudaGpu : public Gpu {
     if (!state_->watchdog && group.size() > 1 && group.job().plane)
       state_->watchdog = std::make_unique<NcclWatchdog>(*state_, NcclWatchdog::poll_interval(group.job()));
     auto made = NcclCommunicator::init(state_, std::move(group), deadline);
-    if (state_->survives) world_ = made;
+    if (state_->keep_on_failure) world_ = made;
     return made;
   }
 
-  void keep_on_failure() noexcept override { state_->survives = true; }
+  void keep_on_failure() noexcept override { state_->keep_on_failure = true; }
 
   bool can_shrink() const noexcept override {
     return world_ && world_->is_open() && state_->nccl.comm_shrink != nullptr;

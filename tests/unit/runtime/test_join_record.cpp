@@ -43,7 +43,7 @@ JoinRecord full_record() {
 
 TEST_CASE("when a record is encoded and decoded, it is unchanged") {
   auto const record = full_record();
-  auto const back = bootstrap::decode(bootstrap::encode(record));
+  auto const back = bootstrap::decode_record(bootstrap::encode_record(record));
   REQUIRE(back.hello.rank == 17);
   REQUIRE(back.hello.host == record.hello.host);
   REQUIRE(back.hello.boot_id == record.hello.boot_id);
@@ -74,9 +74,9 @@ TEST_CASE("when a record is encoded and decoded, it is unchanged") {
 }
 
 TEST_CASE("when bytes are cut, changed or random, they are refused or decoded, nothing else") {
-  auto const good = bootstrap::encode(full_record());
+  auto const good = bootstrap::encode_record(full_record());
   for (std::size_t length = 0; length < good.size(); ++length) {
-    REQUIRE_THROWS_AS(bootstrap::decode(std::span(good).first(length)), Error);
+    REQUIRE_THROWS_AS(bootstrap::decode_record(std::span(good).first(length)), Error);
   }
   std::mt19937 random(1);
   int refused = 0;
@@ -85,7 +85,7 @@ TEST_CASE("when bytes are cut, changed or random, they are refused or decoded, n
     for (int changes = 0; changes < 3; ++changes)
       bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
     try {
-      bootstrap::decode(bytes);
+      bootstrap::decode_record(bytes);
     } catch (const Error& error) {
       ++refused;
       REQUIRE(std::string(error.what()).find('\n') == std::string::npos);
@@ -95,34 +95,34 @@ TEST_CASE("when bytes are cut, changed or random, they are refused or decoded, n
   for (int i = 0; i < 20000; ++i) {
     std::vector<std::uint8_t> bytes(random() % 64);
     for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
-    REQUIRE_THROWS_AS(bootstrap::decode(bytes), Error);
+    REQUIRE_THROWS_AS(bootstrap::decode_record(bytes), Error);
   }
 }
 
 TEST_CASE("when input is deeply nested, announces huge lengths or is long, memory and stack suffice") {
   std::vector<std::uint8_t> const nested(60000, 0x81);  // an array in an array in …
-  REQUIRE_THROWS_AS(bootstrap::decode(nested), Error);
+  REQUIRE_THROWS_AS(bootstrap::decode_record(nested), Error);
   std::vector<std::uint8_t> const endless(60000, 0x9f);  // arrays of unknown length
-  REQUIRE_THROWS_AS(bootstrap::decode(endless), Error);
+  REQUIRE_THROWS_AS(bootstrap::decode_record(endless), Error);
   std::vector<std::uint8_t> const long_text{0x7b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-  REQUIRE_THROWS_AS(bootstrap::decode(long_text), Error);
+  REQUIRE_THROWS_AS(bootstrap::decode_record(long_text), Error);
   std::vector<std::uint8_t> const many{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00};
-  REQUIRE_THROWS_AS(bootstrap::decode(many), Error);
-  REQUIRE_THROWS_AS(bootstrap::decode(std::vector<std::uint8_t>(bootstrap::max_record_bytes + 1)), Error);
+  REQUIRE_THROWS_AS(bootstrap::decode_record(many), Error);
+  REQUIRE_THROWS_AS(bootstrap::decode_record(std::vector<std::uint8_t>(bootstrap::max_record_bytes + 1)), Error);
 }
 
 TEST_CASE("when a hello has wrong types, ranges or control characters, it is refused") {
   auto const change = [](const char* field, const nlohmann::json& value) {
-    auto object = read_cbor(bootstrap::encode(full_record()), "test");
+    auto object = read_cbor(bootstrap::encode_record(full_record()), "test");
     object[field] = value;
     return write_cbor(object);
   };
-  REQUIRE_NOTHROW(bootstrap::decode(change("rank", 3)));
+  REQUIRE_NOTHROW(bootstrap::decode_record(change("rank", 3)));
   for (const auto& bytes :
        {change("rank", -1), change("rank", "1"), change("rank", 1e3), change("port", 65536),
         change("host", 5), change("host", "a\nb"), change("gpu", "\x1b[31m"), change("trouble_fault", 99),
         change("key", "text"), change("addresses", {1, 2}), change("host", std::string(5000, 'a'))}) {
-    REQUIRE_THROWS_AS(bootstrap::decode(bytes), Error);
+    REQUIRE_THROWS_AS(bootstrap::decode_record(bytes), Error);
   }
 }
 
