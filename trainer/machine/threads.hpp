@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma measure_once
+#pragma once
 
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Request one_task_per_gpu(const Node& node) {
+Request request_per_gpu(const Node& node) {
   Request request;
   request.gpus = addresses(node);
   request.tasks = static_cast<int>(request.gpus.size());
@@ -29,7 +29,7 @@ Node split_packages(int gpus) {
 TEST_CASE("Without a requested size, no task gets a remote core, and a note counts the idle cores") {
   Node node = make_node({2, 4, 8, 2});  // GPUs on four of eight domains
   for (const int domain : {1, 2, 6, 7}) add_gpu(node, domain, 0x10 * (domain + 1));
-  Request request = one_task_per_gpu(node);
+  Request request = request_per_gpu(node);
   auto placement = place(node, request);
   CHECK(placement.tasks[1].cpus.to_list() == "16-23");
   CHECK(placement.tasks[1].gpu_cpu == Distance::node);
@@ -52,7 +52,7 @@ TEST_CASE("The task with the fewest local cores decides the size; if it has none
   Node node = make_node({2, 1, 8, 2});
   add_gpu(node, 0, 0x10);
   add_gpu(node, 1, 0x80);
-  Request request = one_task_per_gpu(node);
+  Request request = request_per_gpu(node);
   request.cpus = CpuSet::parse_list("0-7,8-10,16-23,24-26");
   CHECK(place(node, request).tasks[0].cpus.to_list() == "0-2");
   CHECK(place(node, request).tasks[1].cpus.to_list() == "8-10");
@@ -70,7 +70,7 @@ TEST_CASE("The task with the fewest local cores decides the size; if it has none
 TEST_CASE("A task near to two domains leaves the cores of one to a task near to that one only") {
   Node node = make_node({2, 1, 4, 1});
   for (const int domain : {0, 0, 1}) add_gpu(node, domain, 0x10 + static_cast<int>(node.gpus.size()));
-  Request request = one_task_per_gpu(node);
+  Request request = request_per_gpu(node);
   request.tasks = 2;  // GPU 0; GPUs 1 and 2
   request.cpus_per_task = 4;
   const auto placement = place(node, request);
@@ -84,7 +84,7 @@ TEST_CASE(
     "GPUs near to a package of several domains start from different ones, and memory comes from the cores' "
     "domains") {
   const Node node = split_packages(2);
-  Request request = one_task_per_gpu(node);
+  Request request = request_per_gpu(node);
   auto placement = place(node, request);
   CHECK(placement.tasks[0].cpus.to_list() == "16-23");
   CHECK(placement.tasks[1].cpus.to_list() == "24-31");
@@ -108,9 +108,9 @@ TEST_CASE(
 TEST_CASE("A NIC on one of a GPU's near domains has distance NODE, on another package SYS") {
   Node node = split_packages(1);
   add_nic(node, "mlx5_0", 0, 0x80);
-  CHECK(place(node, one_task_per_gpu(node)).tasks[0].gpu_nic == Distance::sys);
+  CHECK(place(node, request_per_gpu(node)).tasks[0].gpu_nic == Distance::sys);
   add_nic(node, "mlx5_1", 6, 0x90);
-  const auto placement = place(node, one_task_per_gpu(node));
+  const auto placement = place(node, request_per_gpu(node));
   CHECK(placement.tasks[0].gpu_nic == Distance::node);
   CHECK(placement.tasks[0].nics.at(0).name == "mlx5_1");
 }
