@@ -90,9 +90,9 @@ void Job::shrink(milliseconds wait) {
   auto const payloads =
       state.survivor_rendezvous->run(state.recovery_config(failure),
                                      encode_survivor(SurvivorInfo{plane->port(),
-                                                         next_rendezvous->port(),
-                                                         {key.begin(), key.end()},
-                                                         state.gpu && state.gpu->can_shrink()}),
+                                                                  next_rendezvous->port(),
+                                                                  {key.begin(), key.end()},
+                                                                  state.gpu && state.gpu->can_shrink()}),
                                      deadline);
 
   auto survivors = collect_survivors(state.records, payloads);

@@ -50,7 +50,8 @@ class RendezvousClient {
     channel_ = std::make_shared<control::SecureChannel>(std::move(connection.first), connection.second);
     channel_->start([this](const Message& message) { on_message(message); },
                     [this](const std::string& reason) { disconnect_reason_ = reason; });
-    channel_->send({{"is", "hello"}, {"size", config_.size}, {"record", Message::binary(encode_record(mine_))}});
+    channel_->send(
+        {{"is", "hello"}, {"size", config_.size}, {"record", Message::binary(encode_record(mine_))}});
     if (host_leader_) open_host_leader();
     log::debug("join: {}: hello sent, waiting for {} ranks", config_.name, config_.size);
     auto const until = deadline.when() + rank0_grace;

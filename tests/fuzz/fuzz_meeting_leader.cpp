@@ -19,7 +19,8 @@ using std::chrono::seconds;
 fuzz::Bytes hello_message(int rank) {
   JoinRecord record;
   record.hello.rank = rank;
-  return write_cbor({{"is", "hello"}, {"size", 3}, {"record", nlohmann::json::binary(encode_record(record))}});
+  return write_cbor(
+      {{"is", "hello"}, {"size", 3}, {"record", nlohmann::json::binary(encode_record(record))}});
 }
 
 // The socket of rank 0's key server, and the ranks that connect to it.

@@ -116,9 +116,9 @@ static void check_collectives(muster_communicator* world) {
   FAILS(muster_broadcast(world, mine, 1, MUSTER_FLOAT32, ranks, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "is not in 0");
   FAILS(muster_all_reduce(world, mine, mine, 1, 99, MUSTER_SUM, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
-        "element types");
+        "not an element type");
   FAILS(muster_all_reduce(world, mine, mine, 1, MUSTER_FLOAT32, 99, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
-        "reductions");
+        "not a reduction");
   FAILS(muster_all_reduce(world, NULL, NULL, 1, MUSTER_FLOAT32, MUSTER_SUM, NULL), MUSTER_USAGE,
         MUSTER_ERROR_USAGE, "null");
   CHECK(muster_last_error_reported_elsewhere() == 0);

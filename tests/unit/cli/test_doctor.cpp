@@ -153,7 +153,7 @@ TEST_CASE("doctor: limits of locked and shared memory are checked where somethin
   CHECK(verdicts({false, false}) == std::pair(Verdict::skipped, Verdict::pass));
   CHECK(verdicts({true, true}) == std::pair(Verdict::warn, Verdict::warn));
   auto const rows_found = judge_limits(roster, limits, {true, true});
-  CHECK_THAT(rows_found[0].found, ContainsSubstring("ranks 2-3 (host n1) may lock 64 KiB"));
+  CHECK_THAT(rows_found[0].found, ContainsSubstring("ranks 2-3 (host n1) may lock only 64 KiB"));
   CHECK_THAT(rows_found[1].found, ContainsSubstring("for rank 3 (host n1)"));
   CHECK_THAT(rows_found[0].fix, ContainsSubstring("LimitMEMLOCK"));
   CHECK_THAT(rows_found[1].fix, ContainsSubstring("--shm-size"));

@@ -108,7 +108,8 @@ TEST_CASE("when input is deeply nested, announces huge lengths or is long, memor
   REQUIRE_THROWS_AS(bootstrap::decode_record(long_text), Error);
   std::vector<std::uint8_t> const many{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00};
   REQUIRE_THROWS_AS(bootstrap::decode_record(many), Error);
-  REQUIRE_THROWS_AS(bootstrap::decode_record(std::vector<std::uint8_t>(bootstrap::max_record_bytes + 1)), Error);
+  REQUIRE_THROWS_AS(bootstrap::decode_record(std::vector<std::uint8_t>(bootstrap::max_record_bytes + 1)),
+                    Error);
 }
 
 TEST_CASE("when a hello has wrong types, ranges or control characters, it is refused") {
