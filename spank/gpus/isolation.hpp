@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lift_mark.hpp"
+#include "isolation_marker.hpp"
 #include "options.hpp"
 #include "placement/topology/node.hpp"
 #include "slurm/srun_command.hpp"

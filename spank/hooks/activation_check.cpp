@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "handed_on.hpp"
+#include "inherited_option.hpp"
 
 namespace muster::spank {
 

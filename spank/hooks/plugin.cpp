@@ -7,7 +7,7 @@
 #include "hooks/fail_task.hpp"
 #include "hooks/load_plugin_impl.hpp"
 #include "hooks/step_type.hpp"
-#include "lift_mark.hpp"
+#include "isolation_marker.hpp"
 #include "log.hpp"
 
 #pragma GCC visibility push(default)

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "lift_mark.hpp"
+#include "isolation_marker.hpp"
 #include "slurm/srun_command.hpp"
 
 namespace muster::spank {

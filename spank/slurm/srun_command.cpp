@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "handed_on.hpp"
+#include "inherited_option.hpp"
 #include "slurm/gpu_request.hpp"
 
 namespace muster::spank {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For plane_scale: the hosts of a large job as rank 0 sees them.
+// For control_plane_scale: the hosts of a large job as rank 0 sees them.
 #pragma once
 
 #include <fmt/format.h>

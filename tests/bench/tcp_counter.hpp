@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For plane_scale: a relay in front of rank 0's port that counts the bytes that pass.
+// For control_plane_scale: a relay in front of rank 0's port that counts the bytes that pass.
 #pragma once
 
 #include <array>

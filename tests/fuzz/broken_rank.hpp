@@ -4,8 +4,8 @@
 #include <asio.hpp>
 #include <memory>
 
+#include "encrypted_frames.hpp"
 #include "frames.hpp"
-#include "sealed.hpp"
 #include "transport/endpoint.hpp"
 #include "transport/handshake.hpp"
 

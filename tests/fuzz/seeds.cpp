@@ -9,12 +9,12 @@
 #include "cbor.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/training_state.hpp"
+#include "encrypted_frames.hpp"
 #include "frames.hpp"
 #include "placement/report/report.hpp"
 #include "placement/topology/topology_snapshot.hpp"
 #include "report/report_address.hpp"
 #include "roster/join_record.hpp"
-#include "sealed.hpp"
 #include "step/step.hpp"
 #include "transport/handshake.hpp"
 
@@ -69,20 +69,20 @@ void seed_control_plane() {
                      {"number", 3},     {"operation", "all_reduce"}, {"ms", 100}};
   json const here{{"is", "here"}, {"group", "world"}, {"number", 2}, {"operation", "all_reduce"}};
   json const from{{"is", "from"}, {"rank", 3}, {"message", make_contribution("b")}};
-  seed("fuzz_leader", "rounds",
+  seed("fuzz_coordinator", "rounds",
        framed(-1, {{0, with(make_contribution("b"), "root", 0)},
                    {1, with(make_contribution("b"), "root", 0)},
                    {1, from}}));
-  seed("fuzz_leader", "group",
+  seed("fuzz_coordinator", "group",
        framed(-1, {{0, with(make_contribution("g"), "members", {1, 2})},
                    {1, with(make_contribution("g"), "members", {1, 2})}}));
-  seed("fuzz_leader", "stalled", framed(-1, {{0, stalled}, {0, here}, {1, here}}));
-  seed("fuzz_leader", "store",
+  seed("fuzz_coordinator", "stalled", framed(-1, {{0, stalled}, {0, here}, {1, here}}));
+  seed("fuzz_coordinator", "store",
        framed(-1, {{0, {{"is", "put"}, {"name", "x"}, {"value", json::binary({1})}}},
                    {0, {{"is", "get"}, {"name", "x"}, {"id", 1}, {"ms", 10}}},
                    {1, {{"is", "get"}, {"name", "y"}, {"id", 1}, {"ms", 0}}},
                    {1, {{"is", "clocks"}, {"id", 2}}}}));
-  seed("fuzz_leader", "ends",
+  seed("fuzz_coordinator", "ends",
        framed(-1, {{1, {{"is", "came"}, {"rank", 3}}},
                    {1, {{"is", "lost"}, {"rank", 3}, {"reason", "x"}}},
                    {0, with(failure, "is", "broken")}}));
@@ -91,25 +91,26 @@ void seed_control_plane() {
   json const got{{"is", "got"}, {"id", 1}, {"found", true}, {"value", json::binary({1})}};
   for (int leads : {0, 1}) {
     auto const name = std::to_string(leads);
-    seed("fuzz_plane", "answers" + name, framed(leads, {{0, got}, {0, done}, {0, with(done, "name", "c")}}));
-    seed("fuzz_plane", "where" + name,
+    seed("fuzz_control_plane", "answers" + name,
+         framed(leads, {{0, got}, {0, done}, {0, with(done, "name", "c")}}));
+    seed("fuzz_control_plane", "where" + name,
          framed(leads, {{0, {{"is", "where"}, {"group", "world"}}}, {0, failure}}));
-    seed("fuzz_plane", "to" + name,
+    seed("fuzz_control_plane", "to" + name,
          framed(leads, {{0, {{"is", "to"}, {"ranks", {1, 2}}, {"message", got}}}, {0, done}}));
     json const hello{{"is", "hello"}, {"size", 3}, {"record", json::binary(make_join_record(1 + leads))}};
     json const seen{{"is", "seen"}, {"processes", {{{"rank", 2}, {"pid", 7}, {"name", "x"}}}}};
-    seed("fuzz_meeting_leader", "hello" + name, framed(leads, {{0, hello}, {0, seen}}));
+    seed("fuzz_rendezvous_server", "hello" + name, framed(leads, {{0, hello}, {0, seen}}));
   }
   json const records{{"is", "records"},
                      {"records", {json::binary(make_join_record(0)), json::binary(make_join_record(1))}}};
-  seed("fuzz_meeting_rank", "records", framed(-1, {{0, {{"is", "witness"}}}, {0, records}}));
-  seed("fuzz_meeting_rank", "failure", framed(-1, {{0, failure}}));
+  seed("fuzz_rendezvous_client", "records", framed(-1, {{0, {{"is", "witness"}}}, {0, records}}));
+  seed("fuzz_rendezvous_client", "failure", framed(-1, {{0, failure}}));
   Bytes sealed = framed(1, {{0, done}, {0, {{"is", "beat"}}}});
-  seed("fuzz_channel", "messages", sealed);
+  seed("fuzz_secure_channel", "messages", sealed);
   Bytes raw{0};
   fuzz::FrameEncryptor(control::Key{}).append(raw, write_cbor(done));
-  seed("fuzz_channel", "raw", raw);
-  seed("fuzz_record", "hello", make_join_record(1));
+  seed("fuzz_secure_channel", "raw", raw);
+  seed("fuzz_join_record", "hello", make_join_record(1));
 }
 
 Bytes desk_frame(const json& content) {
@@ -123,14 +124,14 @@ void seed_strangers() {
   auto const greeting = control::make_client_hello(1, control::random_nonce());
   Bytes bytes(greeting.begin(), greeting.end());
   bytes.resize(bytes.size() + control::mac_bytes, 7);
-  seed("fuzz_gate", "greeting", bytes);
+  seed("fuzz_authenticating_acceptor", "greeting", bytes);
   Bytes const nonce(32, 1);
   json request{{"job", "slurm/c/1.0/"}, {"rank", 3}, {"nonce", json::binary(nonce)}};
-  seed("fuzz_key_desk", "wish", desk_frame(request));
+  seed("fuzz_key_server", "wish", desk_frame(request));
   request["key"] = json::binary(Bytes(32, 2));
   request["port"] = 12000;
   request["rank"] = 1;
-  seed("fuzz_ticket", "ticket", desk_frame(request));
+  seed("fuzz_job_credentials", "ticket", desk_frame(request));
 }
 
 // The shortest valid record: no facts, no GPUs, no tasks.
@@ -235,8 +236,8 @@ void seed_documents(const std::filesystem::path& fixtures) {
   node.gpus[0].pci = placement::PciAddress::parse("0000:3b:00.0");
   node.gpus[0].domain = 0;
   auto const record = placement::write_snapshot(node, {"boot", 7});
-  seed("fuzz_topology_record", "record", record);
-  seed("fuzz_topology_record", "body", record.substr(record.find('\n') + 1));
+  seed("fuzz_topology_snapshot", "record", record);
+  seed("fuzz_topology_snapshot", "body", record.substr(record.find('\n') + 1));
   placement::NodeReport report;
   report.host = "n0";
   report.rows.resize(1);

@@ -8,7 +8,7 @@
 #include "bench/sizes.hpp"
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
-#include "doctor/gathered.hpp"
+#include "doctor/gather_from_ranks.hpp"
 #include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {

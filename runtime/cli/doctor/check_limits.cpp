@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "doctor/checks.hpp"
-#include "doctor/gathered.hpp"
+#include "doctor/gather_from_ranks.hpp"
 #include "doctor/process_limits.hpp"
 
 namespace muster::cli::doctor {

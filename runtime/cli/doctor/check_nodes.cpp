@@ -5,8 +5,8 @@
 #include "control_plane/clock_offset.hpp"
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
-#include "doctor/gathered.hpp"
-#include "doctor/node_pace.hpp"
+#include "doctor/gather_from_ranks.hpp"
+#include "doctor/node_speed.hpp"
 #include "job/job_internals.hpp"
 
 namespace muster::cli::doctor {

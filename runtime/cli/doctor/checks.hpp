@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "doctor/finding_table.hpp"
+#include "doctor/check_table.hpp"
 #include "muster/job.hpp"
 #include "preflight/preflight.hpp"
 

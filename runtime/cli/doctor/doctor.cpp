@@ -10,7 +10,7 @@
 
 #include "control_plane/control_plane.hpp"
 #include "doctor/checks.hpp"
-#include "doctor/gathered.hpp"
+#include "doctor/gather_from_ranks.hpp"
 #include "job/job_internals.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "doctor/finding_table.hpp"
+#include "doctor/check_table.hpp"
 #include "muster/job.hpp"
 
 namespace muster::cli::doctor {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <map>
 
-#include "placement/report/counted.hpp"
 #include "placement/report/host_list.hpp"
+#include "placement/report/pluralize.hpp"
 #include "text/printable.hpp"
 
 namespace muster::placement {

@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-#include "placement/report/counted.hpp"
+#include "placement/report/pluralize.hpp"
 #include "placement/report/task_colours.hpp"
 
 namespace muster::placement {

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "doctor/finding_table.hpp"
-#include "doctor/node_pace.hpp"
+#include "doctor/check_table.hpp"
+#include "doctor/node_speed.hpp"
 #include "doctor/process_limits.hpp"
 #include "muster/error.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "catch.hpp"
-#include "lift_mark.hpp"
+#include "isolation_marker.hpp"
 #include "slurm/gpu_request.hpp"
 
 using namespace muster::spank;

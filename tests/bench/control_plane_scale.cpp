@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane's cost for rank 0 in jobs of up to 100,000 ranks: plane_scale [RANKS...].
+// The control plane's cost for rank 0 in jobs of up to 100,000 ranks: control_plane_scale [RANKS...].
 //
 // Rank 0 is real (control::Coordinator behind its real acceptors), in its own process; so are the connections
 // to it (control::SecureChannel). The hosts behind them are simulated: a host of 8 ranks is one connection
@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "control_plane/control_plane.hpp"
-#include "leader_process.hpp"
+#include "coordinator_process.hpp"
 #include "simulated_hosts.hpp"
 #include "tcp_counter.hpp"
 
@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
     }
     return 0;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "plane_scale: %s\n", error.what());
+    std::fprintf(stderr, "control_plane_scale: %s\n", error.what());
     return 1;
   }
 }

@@ -4,8 +4,8 @@
 #include <sodium.h>
 #include <sys/socket.h>
 
+#include "encrypted_frames.hpp"
 #include "frames.hpp"
-#include "sealed.hpp"
 #include "transport/secure_channel.hpp"
 
 using namespace muster;

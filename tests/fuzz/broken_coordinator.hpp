@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "encrypted_frames.hpp"
 #include "frames.hpp"
-#include "sealed.hpp"
 #include "transport/authenticating_acceptor.hpp"
 
 namespace muster::fuzz {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's control plane with a broken rank 0. The first byte decides whether the rank is its host's leader
 // or rank 0 is.
-#include "broken_leader.hpp"
+#include "broken_coordinator.hpp"
 #include "cbor.hpp"
 #include "control_plane/control_plane.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doctor/finding_table.hpp"
+#include "doctor/check_table.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For plane_scale: the real rank 0 in its own process, so that each end of its connections has its own limit
-// of open files.
+// For control_plane_scale: the real rank 0 in its own process, so that each end of its connections has its
+// own limit of open files.
 #pragma once
 
 #include <pthread.h>
@@ -119,7 +119,7 @@ class CoordinatorProcess {
       thread.join();
       return 0;
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "plane_scale: rank 0: %s\n", error.what());
+      std::fprintf(stderr, "control_plane_scale: rank 0: %s\n", error.what());
       return 1;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rendezvous client with a broken rank 0.
-#include "broken_leader.hpp"
+#include "broken_coordinator.hpp"
 #include "rendezvous/rendezvous.hpp"
 
 using namespace muster;

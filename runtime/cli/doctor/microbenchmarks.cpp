@@ -8,7 +8,7 @@
 
 #include "bench/bandwidth.hpp"
 #include "bench/memory.hpp"
-#include "doctor/node_pace.hpp"
+#include "doctor/node_speed.hpp"
 
 namespace muster::cli::doctor {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "doctor/node_pace.hpp"
+#include "doctor/node_speed.hpp"
 
 namespace muster::cli::doctor {
 namespace {

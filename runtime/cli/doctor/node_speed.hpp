@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "doctor/finding_table.hpp"
+#include "doctor/check_table.hpp"
 
 namespace muster::cli::doctor {
 
