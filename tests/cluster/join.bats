@@ -237,7 +237,7 @@ without_munge() {
       export RANK=$SLURM_PROCID
       '"$(declare -f wait_until)"'
       scan() {
-        wait_until "grep -q \"hello said\" \"$SHARED/rank2\" 2>/dev/null"
+        wait_until "grep -q \"hello sent\" \"$SHARED/rank2\" 2>/dev/null"
         touch "$SHARED/said"
         wait_until "[ -s \"$SHARED/said\" ]"
         exec python3 '"$REPOSITORY"'/tests/cluster/join_scanner.py n0 12070 "$SHARED/said" "$SHARED/scanned"
