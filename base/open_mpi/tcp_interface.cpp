@@ -84,8 +84,8 @@ std::vector<std::string> parameter_files(const GetEnv& get_env) {
     files.push_back(*prefix + "/etc/openmpi-mca-params.conf");
   if (const auto prefix = prefix_on_path(get_env("PATH").value_or("")); !prefix.empty())
     files.push_back(prefix + "/etc/openmpi-mca-params.conf");
-  files.push_back("/etc/openmpi/openmpi-mca-params.conf");         // Debian's
-  files.push_back("/etc/openmpi-x86_64/openmpi-mca-params.conf");  // Fedora's and RHEL's
+  files.emplace_back("/etc/openmpi/openmpi-mca-params.conf");         // Debian's
+  files.emplace_back("/etc/openmpi-x86_64/openmpi-mca-params.conf");  // Fedora's and RHEL's
   return files;
 }
 

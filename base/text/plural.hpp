@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace muster {
 
 /// "1 rank", "2 ranks".
-inline std::string plural(std::int64_t count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+inline std::string plural(std::int64_t count, std::string_view thing) {
+  return std::to_string(count).append(" ").append(thing).append(count == 1 ? "" : "s");
 }
 
 }  // namespace muster

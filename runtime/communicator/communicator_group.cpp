@@ -22,7 +22,7 @@ std::vector<int> all_ranks(std::size_t size) {
 
 }  // namespace
 
-CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, const std::string& name)
+CommunicatorGroup::CommunicatorGroup(const std::shared_ptr<const JobContext>& job, const std::string& name)
     : CommunicatorGroup(job, name, all_ranks(job->roster.size())) {}
 
 CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, std::string name,

@@ -29,7 +29,7 @@ struct JobContext {
 class CommunicatorGroup {
  public:
   /// All ranks of the job. `name` identifies the communicator in messages and must be the same on every rank.
-  CommunicatorGroup(std::shared_ptr<const JobContext> job, const std::string& name);
+  CommunicatorGroup(const std::shared_ptr<const JobContext>& job, const std::string& name);
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(members_.size()); }

@@ -41,7 +41,7 @@ class KvStore {
 
  private:
   struct Waiter {
-    Waiter(asio::io_context& io) : timer(io) {}
+    explicit Waiter(asio::io_context& io) : timer(io) {}
     int rank = 0;
     std::uint64_t id = 0;
     asio::steady_timer timer;

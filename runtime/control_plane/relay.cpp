@@ -11,7 +11,7 @@ Relay::Relay(asio::io_context& io, const Key& key, int leader, std::shared_ptr<c
       acceptor_(std::make_unique<AuthenticatingAcceptor>(io, local_name(key, leader))) {}
 
 void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds heartbeat_timeout,
-                 Send send_to_rank0, std::function<bool()> leaving) {
+                 const Send& send_to_rank0, std::function<bool()> leaving) {
   ranks_ = ranks;
   connections_ = std::make_unique<Connections>(
       recorder_,

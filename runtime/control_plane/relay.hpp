@@ -24,7 +24,7 @@ class Relay {
 
   /// While `leaving` returns true, a disconnect is not reported to rank 0 as a loss.
   void open(const std::vector<int>& ranks, const Key& key, std::chrono::milliseconds heartbeat_timeout,
-            Send send_to_rank0, std::function<bool()> leaving);
+            const Send& send_to_rank0, std::function<bool()> leaving);
 
   /// Sends rank 0's message to these ranks of the host, except this one. True when this rank is among them.
   bool forward(const std::vector<int>& ranks, const Message& message);

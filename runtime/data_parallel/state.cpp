@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "communicator/backend.hpp"
+#include "hash/fnv1a.hpp"
 
 namespace muster {
 namespace {
@@ -70,10 +71,10 @@ State& State::add_sized(std::function<std::size_t()> size, std::function<void*(s
 void broadcast_state(const Communicator& communicator, const State& state, Stream stream) {
   Communicator world = communicator;
   bool const on_gpu = std::string_view(world.backend()) == "nccl";
-  std::uint64_t shape = 0xcbf29ce484222325u;  // FNV-1a over words
+  std::uint64_t shape = fnv1a_basis;
   for (const auto& part : state.parts_) {
     for (const std::uint64_t word : {std::uint64_t{part.bytes}, std::uint64_t{part.size != nullptr}})
-      shape = (shape ^ word) * 0x100000001b3u;
+      shape = fnv1a_add(shape, word);
     if (on_gpu && !part.is_memory) {
       throw Error(
           ErrorCode::usage,

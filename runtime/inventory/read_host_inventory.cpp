@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "deadline.hpp"
+#include "hash/fnv1a.hpp"
 #include "inventory/host_inventory.hpp"
 #include "inventory/nccl_conf.hpp"
 
@@ -122,18 +123,11 @@ bool is_relevant(std::string_view name, bool nccl) {
   return false;
 }
 
-// FNV-1a, only to distinguish values.
-std::uint64_t checksum(std::string_view text) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  for (unsigned char const c : text) sum = (sum ^ c) * 0x100000001b3;
-  return sum;
-}
-
 // Makes a value short and printable; different values stay different.
 std::string shorten_value(std::string value) {
   auto const unprintable = [](unsigned char c) { return c < 0x20 || c >= 0x7f; };
   if (value.size() <= max_value_length && std::none_of(value.begin(), value.end(), unprintable)) return value;
-  auto const sum = checksum(value);
+  auto const sum = fnv1a(value);
   value.resize(std::min(value.size(), max_value_length));
   std::replace_if(value.begin(), value.end(), unprintable, '?');
   return value + fmt::format("... (checksum {:016x})", sum);

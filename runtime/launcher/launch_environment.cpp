@@ -8,6 +8,8 @@
 #include <array>
 #include <charconv>
 
+#include "host_list/expand_host_list.hpp"
+
 namespace muster::bootstrap {
 namespace {
 
@@ -26,8 +28,6 @@ std::optional<int> parse_int(const std::string& text, int low, int high) {
 
 constexpr int max_ranks = 1 << 24;
 constexpr std::size_t max_hosts = 1u << 20;
-constexpr std::size_t max_host_length = 255;  // RFC 1035, with the dots
-constexpr std::size_t max_brackets = 8;       // in one name
 
 int parse_required(const GetEnv& get_env, const char* name, int low, int high) {
   auto const text = get_env(name);
@@ -78,54 +78,9 @@ std::vector<std::string> hosts_by_rank(const SlurmStep& step, const std::vector<
   return host_of;
 }
 
-// "001-003" → 001 002 003; false for anything else.
-bool append_range(const std::string& item, std::vector<std::string>& numbers) {
-  auto const dash = item.find('-');
-  auto const low = parse_int(item.substr(0, dash), 0, 99'999'999);
-  auto const high = dash == std::string::npos ? low : parse_int(item.substr(dash + 1), 0, 99'999'999);
-  auto const width = std::min(dash, item.size());
-  if (!low || !high || width > max_host_length) return false;
-  for (int n = *low; n <= *high; ++n) {
-    if (numbers.size() == max_hosts) return false;
-    numbers.push_back(fmt::format("{:0{}}", n, width));
-  }
-  return true;
-}
-
-// Cuts at the commas outside of brackets.
-std::vector<std::string> split_list(const std::string& list) {
-  std::vector<std::string> items(1);
-  bool bracket = false;
-  for (char const c : list) {
-    if (c == '[' || c == ']') bracket = c == '[';
-    if (c == ',' && !bracket) {
-      items.emplace_back();
-    } else {
-      items.back() += c;
-    }
-  }
-  return items;
-}
-
-// The hosts of one item; none when it is malformed.
-std::vector<std::string> expand_item(const std::string& item, std::size_t limit) {
-  auto const open = item.find('[');
-  if (open == std::string::npos) return {item};
-  if (static_cast<std::size_t>(std::count(item.begin(), item.end(), '[')) > max_brackets) return {};
-  auto const close = item.find(']', open);
-  if (close == std::string::npos) return {};
-  std::vector<std::string> numbers;
-  for (const auto& range : split_list(item.substr(open + 1, close - open - 1)))
-    if (!append_range(range, numbers)) return {};
-  auto const ends = expand_item(item.substr(close + 1), limit);
-  std::vector<std::string> hosts;
-  for (const auto& middle : numbers)
-    for (const auto& end : ends) {
-      if (hosts.size() == limit) return hosts;
-      hosts.push_back(item.substr(0, open) + middle + end);
-      if (hosts.back().size() > max_host_length) return {};
-    }
-  return hosts;
+// Empty for a malformed list.
+std::vector<std::string> hosts_in(const std::string& list) {
+  return expand_host_list(list).value_or(std::vector<std::string>{});
 }
 
 // The first host, except in a heterogeneous step (srun a : b): its hosts are sorted by name, but its ranks
@@ -135,7 +90,7 @@ std::string find_rank0_host(const GetEnv& get_env, const std::vector<std::string
     for (int group = 0;; ++group) {
       auto const list = get_env(fmt::format("SLURM_JOB_NODELIST_{}_GROUP_{}", kind, group).c_str());
       if (list.empty()) break;
-      for (const auto& host : expand_hostlist(list))
+      for (const auto& host : hosts_in(list))
         if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) return host;
     }
   }
@@ -143,20 +98,6 @@ std::string find_rank0_host(const GetEnv& get_env, const std::vector<std::string
 }
 
 }  // namespace
-
-std::vector<std::string> expand_hostlist(const std::string& list, std::size_t limit) {
-  std::vector<std::string> hosts;
-  for (const auto& item : split_list(list)) {
-    if (hosts.size() >= limit) break;
-    auto const found = expand_item(item, limit);
-    if (found.empty() || found.front().empty()) return {};
-    for (const auto& host : found) {
-      if (host.size() > max_host_length) return {};
-      if (hosts.size() < limit) hosts.push_back(host);
-    }
-  }
-  return hosts;
-}
 
 std::vector<std::uint16_t> parse_port_list(const std::string& list) {
   std::vector<std::uint16_t> ports;
@@ -197,7 +138,7 @@ std::optional<SlurmStep> read_slurm_step(const GetEnv& get_env) {
   step.local_rank = parse_required(get_env, "SLURM_LOCALID", 0, step.size - 1);
   step.job = fmt::format("slurm/{}/{}.{}/{}", get_env("SLURM_CLUSTER_NAME"), get_env("SLURM_JOB_ID"),
                          get_env("SLURM_STEP_ID"), get_env("SLURM_RESTART_COUNT"));
-  step.hosts = expand_hostlist(get_env("SLURM_STEP_NODELIST"));
+  step.hosts = hosts_in(get_env("SLURM_STEP_NODELIST"));
   if (step.hosts.empty())
     throw Error(ErrorCode::environment,
                 fmt::format("join: SLURM_STEP_NODELIST='{}' names no hosts", get_env("SLURM_STEP_NODELIST")));

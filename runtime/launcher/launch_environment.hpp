@@ -51,8 +51,6 @@ bool is_below_torchrun(const GetEnv& get_env);
 /// Muster's plugin set them for an outer task.
 std::optional<Error> check_rank_consistency(const GetEnv& get_env, int rank, int size);
 
-/// "n[001-003,7]-ib,m" → its hosts, at most `limit` of them; empty for anything else.
-std::vector<std::string> expand_hostlist(const std::string& list, std::size_t limit = 1u << 20);
 /// "12000-12003,12007" → its ports; empty for anything else.
 std::vector<std::uint16_t> parse_port_list(const std::string& list);
 /// Ports to try for a job, in this order, the same on every rank. All are between 10000 and 29999: outside

@@ -30,7 +30,7 @@ std::optional<DetectedLauncher> detect_launcher(const GetEnv& get_env) {
   if (int const tasks = parse_count(get_env("OMPI_COMM_WORLD_SIZE")); tasks > 0) {
     return DetectedLauncher{tasks, parse_count(get_env("OMPI_COMM_WORLD_RANK")), "mpirun"};
   }
-  if (auto const detected = detect_slurm(get_env)) return detected;
+  if (auto detected = detect_slurm(get_env)) return detected;
   if (int const tasks = parse_count(get_env("PMI_SIZE")); tasks > 0) {
     return DetectedLauncher{tasks, parse_count(get_env("PMI_RANK")), "a PMI launcher"};
   }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hash/fnv1a.hpp"
 #include "log.hpp"
 #include "reducer/bucket_size.hpp"
 
@@ -29,10 +30,9 @@ std::uint64_t bytes_from_environment() {
   return error != std::errc() || end != text.data() + text.size() || bytes == 0 ? not_a_number : bytes;
 }
 
-// FNV-1a over 64-bit words.
 std::uint64_t hash_layout(std::span<const std::size_t> sizes, const ReducerOptions& options) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  auto const add = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3u; };
+  std::uint64_t hash = fnv1a_basis;
+  auto const add = [&](std::uint64_t word) { hash = fnv1a_add(hash, word); };
   for (std::uint64_t const word :
        {static_cast<std::uint64_t>(options.reduction), static_cast<std::uint64_t>(options.bucket_bytes),
         std::uint64_t{options.bfloat16}, options.chunks})

@@ -23,7 +23,7 @@ using detail::CommunicatorBackend;
 using detail::GradientLayout;
 
 struct Reducer::State {
-  State(std::shared_ptr<CommunicatorBackend> world, const ReducerOptions& options);
+  State(const std::shared_ptr<CommunicatorBackend>& world, const ReducerOptions& options);
   void set_up(std::span<const std::size_t> sizes);
   void allocate(std::span<const std::size_t> sizes);
   void begin_chunk();
@@ -55,7 +55,7 @@ struct Reducer::State {
   std::unique_ptr<detail::BucketQueue> queue;  // last member: its thread uses the others
 };
 
-Reducer::State::State(std::shared_ptr<CommunicatorBackend> world, const ReducerOptions& requested)
+Reducer::State::State(const std::shared_ptr<CommunicatorBackend>& world, const ReducerOptions& requested)
     : options(requested) {
   if (options.reduction != Reduction::sum && options.reduction != Reduction::average)
     throw Error(ErrorCode::usage, "reducer: gradients can be summed or averaged only");

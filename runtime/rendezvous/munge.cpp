@@ -70,7 +70,7 @@ class MungeCodec : public CredentialCodec {
   }
 
  private:
-  Work run(std::shared_ptr<Work> work, int (*call)(const Library&, Work&)) const {
+  Work run(const std::shared_ptr<Work>& work, int (*call)(const Library&, Work&)) const {
     auto const result =
         run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(timeout_));
     if (!result) throw Error(ErrorCode::system, "munged did not answer within " + format_duration(timeout_));

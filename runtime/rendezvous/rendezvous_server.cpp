@@ -69,7 +69,7 @@ class RendezvousServer {
       if (reported) std::this_thread::sleep_for(server_reporter_grace);
       throw Error(failure_->code, failure_->text, reported);
     }
-    auto const all = all_records();
+    auto all = all_records();
     broadcast_records(all);
     close_connections();
     return all;

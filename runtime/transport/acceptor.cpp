@@ -141,7 +141,8 @@ void Acceptor::release(PendingConnection& connection) {
 }
 
 void Acceptor::drop(const std::shared_ptr<PendingConnection>& given) {
-  auto const connection = given;  // `given` may refer into pending_
+  // `given` may refer into pending_.
+  auto const connection = given;  // NOLINT(performance-unnecessary-copy-initialization)
   if (connection->released) return;
   release(*connection);
   asio::error_code ignored;

@@ -52,7 +52,7 @@ std::optional<std::vector<GpuIndices>> parse_list(std::string_view list, std::si
     assigned.insert(assigned.end(), std::min(times, tasks - assigned.size()), indices);
   }
   if (assigned.empty()) return std::nullopt;
-  for (std::size_t i = 0; assigned.size() < tasks; ++i) assigned.push_back(GpuIndices(assigned[i]));
+  for (std::size_t i = 0; assigned.size() < tasks; ++i) assigned.emplace_back(assigned[i]);
   return assigned;
 }
 

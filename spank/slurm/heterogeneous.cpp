@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "slurm/expand_host_list.hpp"
+#include "host_list/expand_host_list.hpp"
 
 namespace muster::spank {
 

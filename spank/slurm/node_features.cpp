@@ -10,8 +10,8 @@
 #include <optional>
 #include <sstream>
 
+#include "host_list/expand_host_list.hpp"
 #include "placement/topology/regular_file.hpp"
-#include "slurm/expand_host_list.hpp"
 
 namespace muster::spank {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "slurm/expand_host_list.hpp"
+#include "host_list/expand_host_list.hpp"
 
 namespace muster::spank {
 
@@ -72,7 +72,7 @@ bool are_distinguishable(const Layout& one, const Layout& other) {
 
 Layout distribute_as_requested(const StepShape& shape, const std::vector<int>& counts, std::string& unknown) {
   const std::string_view distribution = std::string_view(shape.distribution);
-  const Layout block = distribute(counts, shape.world_size);
+  Layout block = distribute(counts, shape.world_size);
   if (distribution.empty() || distribution.starts_with("block") || distribution == "pack" ||
       distribution == "nopack")
     return block;

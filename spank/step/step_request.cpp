@@ -19,7 +19,7 @@ int cores_among(const Node& node, const CpuSet& cpus) {
 // or anywhere (no core confinement). Slurm also reports which cores it counted for the step, in the order of
 // the machine's cores, and that narrows the larger two.
 CpuSet allocated_cpus(const Node& node, const SlurmFacts& facts) {
-  const CpuSet own = facts.cpus & node.cpus();
+  CpuSet own = facts.cpus & node.cpus();
   if (!facts.step_cores || cores_among(node, own) <= facts.step_cores->size()) return own;
   CpuSet counted;
   for (const int core : facts.step_cores->to_vector())

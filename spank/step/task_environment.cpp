@@ -177,10 +177,10 @@ placement::EnvironmentChange TaskEnvironment::decide(spank_handle* spank,
   const auto get_env = [&](const std::string& name) { return job_variable(spank, name); };
   std::vector<std::string> not_from_user;
   if (shown.replaceable)
-    not_from_user.push_back("CUDA_VISIBLE_DEVICES");
+    not_from_user.emplace_back("CUDA_VISIBLE_DEVICES");
   else if (!placement::set_by_outer_step(get_env).contains("CUDA_VISIBLE_DEVICES"))
     job.cuda_visible_devices = get_env("CUDA_VISIBLE_DEVICES");
-  if (!job.fence.empty() && get_env(fence_marker) == job.fence) not_from_user.push_back(fence_variable);
+  if (!job.fence.empty() && get_env(fence_marker) == job.fence) not_from_user.emplace_back(fence_variable);
   auto derived = placement::derive_environment(task, job);
   std::erase_if(derived, [&](const auto& variable) { return is_switched_off(parts_, variable.name); });
   auto change = placement::decide_environment(derived, get_env, not_from_user, file_settings_);

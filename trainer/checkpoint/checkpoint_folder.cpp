@@ -111,7 +111,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::read_newest(
 
 fs::path CheckpointFolder::save(const TrainingState& state, const models::TensorTable& table,
                                 const TrainingTensors& tensors) {
-  const fs::path path = checkpoint_path(state.step);
+  fs::path path = checkpoint_path(state.step);
   write_checkpoint(path, state, table, tensors);
   damaged_.erase(state.step);
   if (state.skipped == 0) remove_oldest(state.step);

@@ -14,7 +14,7 @@ class PlainFormatter : public CLI::Formatter {
                                          "");
   }
   std::string make_option_opts(const CLI::Option* option) const override {
-    const std::string text = CLI::Formatter::make_option_opts(option);
+    std::string text = CLI::Formatter::make_option_opts(option);
     const std::size_t colon = text.find(':'), range = text.find(" in [");
     if (colon == std::string::npos || range == std::string::npos || range < colon) return text;
     return text.substr(0, colon) + text.substr(range);

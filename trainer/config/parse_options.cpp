@@ -41,7 +41,7 @@ struct CommandLine {
   throw Error(ErrorCode::usage, text + " (see muster-train --help)");
 }
 
-std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;

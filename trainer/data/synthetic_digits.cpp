@@ -184,7 +184,7 @@ void draw_line(Ink& ink, Point from, Point to, double half_width) {
   };
   for (int y = first(from.y, to.y); y < last(from.y, to.y); ++y) {
     for (int x = first(from.x, to.x); x < last(from.x, to.x); ++x) {
-      double& pixel = ink[static_cast<std::size_t>(y * digit_side + x)];
+      double& pixel = ink[static_cast<std::size_t>(y) * digit_side + static_cast<std::size_t>(x)];
       const double distance = distance_to_segment({double(x), double(y)}, from, to);
       pixel = std::max(pixel, std::clamp(half_width + 0.5 - distance, 0.0, 1.0));
     }

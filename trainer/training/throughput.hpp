@@ -11,7 +11,7 @@ namespace muster {
 class Throughput {
  public:
   /// `peak_flops`: measured FLOP/s of all ranks' devices together; 0: unknown, then there is no MFU.
-  Throughput(double flops_per_token = 0, double peak_flops = 0)
+  explicit Throughput(double flops_per_token = 0, double peak_flops = 0)
       : flops_per_token_(flops_per_token), peak_flops_(peak_flops) {}
 
   /// Adds a step: its tokens over all ranks, and the part of its seconds that waited for the reduction.

@@ -59,8 +59,11 @@ void ControlPlaneCommunicator::collective(const char* operation, const std::stri
     call_ = call_text;
     call();
   };
-  if (in_group_) return collectives_.push_back(std::move(run));
-  run();
+  if (in_group_) {
+    collectives_.emplace_back(std::move(run));
+  } else {
+    run();
+  }
 }
 
 void ControlPlaneCommunicator::message(const char* operation, int from, int to, std::function<void()> call) {

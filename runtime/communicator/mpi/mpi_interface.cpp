@@ -42,7 +42,7 @@ std::string choose_tcp_interface(const std::vector<Hello>& roster, int rank) {
   bool const several =
       std::any_of(roster.begin(), roster.end(), [&](const Hello& other) { return other.host != own.host; });
   if (!several || std::getenv(open_mpi::tcp_interface_variable) != nullptr) return {};
-  auto const name = find_interface(own.address);
+  auto name = find_interface(own.address);
   if (name.empty()) return {};
   auto const lookup = [](const std::string& variable) -> std::optional<std::string> {
     auto const* value = std::getenv(variable.c_str());

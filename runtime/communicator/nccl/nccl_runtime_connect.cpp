@@ -29,7 +29,7 @@ std::optional<std::string> configured_value() {
   if (std::getenv(variable) != nullptr) return get_env(variable);
   auto user_file = get_env("NCCL_CONF_FILE");
   if (user_file.empty()) user_file = get_env("HOME") + "/.nccl.conf";
-  if (auto const value = read_from_file(user_file)) return value;
+  if (auto value = read_from_file(user_file)) return value;
   return read_from_file("/etc/nccl.conf");
 }
 

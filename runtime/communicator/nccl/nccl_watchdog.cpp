@@ -58,7 +58,7 @@ std::optional<BackgroundCall> NcclCommunicator::poll() {
 
 void NcclCommunicator::check_pending() {
   if (state_->cuda.event_query(enqueued_) != CUDA_ERROR_NOT_READY) return pending_.reset();
-  if (!pending_->wait_scope)
+  if (!pending_->wait_scope)  // NOLINTNEXTLINE(modernize-make-unique): a WaitScope cannot be moved
     pending_->wait_scope.reset(new CommunicatorGroup::WaitScope(group_.wait_scope()));
   if (pending_->reported) return;
   group_.warn_if_stalled(pending_->deadline);
@@ -87,7 +87,8 @@ void NcclCommunicator::hand_to_watchdog(Stream stream) {
       captured != CU_STREAM_CAPTURE_STATUS_NONE)
     return;
   if (enqueued_ == nullptr && cuda.event_create(&enqueued_, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
-  if (cuda.event_record(enqueued_, stream) == CUDA_SUCCESS) pending_.emplace(Deadline(group_.timeout()));
+  if (cuda.event_record(enqueued_, stream) == CUDA_SUCCESS)
+    pending_ = Pending{.deadline = Deadline(group_.timeout())};
 }
 
 NcclState::NcclState() = default;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "placement/topology/checksum.hpp"
+#include "hash/fnv1a.hpp"
 
 namespace muster::placement {
 
@@ -238,7 +238,7 @@ std::set<std::string> set_by_outer_step(const GetEnv& get_env) {
   const auto sums = split_names(get_env("MUSTER_SET_SUMS").value_or(""));
   std::set<std::string> unchanged;
   for (std::size_t i = 0; i < std::min(names.size(), sums.size()); ++i)
-    if (const auto value = get_env(names[i]); value && sums[i] == hexadecimal(checksum(*value)))
+    if (const auto value = get_env(names[i]); value && sums[i] == hexadecimal(fnv1a(*value)))
       unchanged.insert(names[i]);
   return unchanged;
 }
@@ -267,7 +267,7 @@ EnvironmentChange decide_environment(const std::vector<Variable>& derived, const
   for (const auto& setting : file_settings.profiles)
     if (!seen.contains(setting.name)) decide_one(setting.name, nullptr);
   const auto to_name = [](const Variable& variable) { return variable.name; };
-  const auto to_checksum = [](const Variable& variable) { return hexadecimal(checksum(variable.value)); };
+  const auto to_checksum = [](const Variable& variable) { return hexadecimal(fnv1a(variable.value)); };
   change.set.push_back({"MUSTER_SET", join_texts(change.set, to_name), "the variables set by this step"});
   change.set.push_back({"MUSTER_SET_SUMS", join_texts(change.set, to_checksum), "their values' checksums"});
   change.set.push_back(

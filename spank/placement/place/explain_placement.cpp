@@ -21,10 +21,6 @@ std::string joined(const std::vector<int>& numbers) {
 
 std::string host_name(const Node& node) { return node.host.empty() ? "this node" : node.host; }
 
-std::string plural(long count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::vector<int> find_domains(const Node& node, const CpuSet& cpus) {
   std::vector<std::pair<int, int>> found;
   for (const auto& domain : node.domains) {
@@ -122,7 +118,7 @@ void explain_gpus(Placement& placement) {
                                    std::to_string(end - 1) + ", as asked");
       if (std::any_of(tasks[i].gpus.begin(), tasks[i].gpus.end(),
                       [](const PlacedGpu& gpu) { return gpu.mig; }))
-        tasks[i].reasons.push_back("MIG: locality is that of the parent GPU");
+        tasks[i].reasons.emplace_back("MIG: locality is that of the parent GPU");
     }
     first = end;
   }

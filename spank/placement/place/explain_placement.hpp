@@ -7,13 +7,12 @@
 
 #include "placement/place/place.hpp"
 #include "placement/place/place_cpus.hpp"
+#include "text/plural.hpp"
 
 namespace muster::placement {
 
 /// "this node" if the name is unknown.
 std::string host_name(const Node& node);
-/// "1 core", "2 cores".
-std::string plural(long count, const std::string& noun);
 
 /// Ids of the domains that the CPUs belong to, the domain with the most CPUs first.
 std::vector<int> find_domains(const Node& node, const CpuSet& cpus);

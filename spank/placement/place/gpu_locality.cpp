@@ -57,7 +57,7 @@ std::vector<int> local_domains(const Node& node, int domain, const std::vector<i
   if (!local.empty()) return local;
   const auto processors = std::count_if(node.domains.begin(), node.domains.end(),
                                         [](const auto& one) { return belongs_to_processor(one); });
-  const auto nearest = nearest_domains(node, reported.empty() ? -1 : reported.front(), belongs_to_processor);
+  auto nearest = nearest_domains(node, reported.empty() ? -1 : reported.front(), belongs_to_processor);
   // A device that is equally near to all domains has no locality.
   if (static_cast<long>(nearest.size()) < processors || processors == 1) return nearest;
   return {};

@@ -157,7 +157,7 @@ std::vector<std::vector<LocalDomains>> task_local_domains(const Node& node,
 /// locality, they are the domains of the cores.
 std::vector<int> memory_sources(const Node& node, const CpuSet& cpus,
                                 const std::vector<LocalDomains>& locality) {
-  const auto with_cpus = find_domains(node, cpus);
+  auto with_cpus = find_domains(node, cpus);
   if (locality.empty()) return with_cpus;
   std::vector<int> sources;
   for (const auto& gpu : locality) {
@@ -193,12 +193,12 @@ void complete_task(const Node& node, const Request& request, const std::vector<L
 }
 
 CpuSet allotted_cpus(const Node& node, const Request& request, Placement& placement) {
-  const CpuSet all = node.cpus();
+  CpuSet all = node.cpus();
   if (request.cpus.empty()) {
     if (all.empty()) throw Error("The model of " + host_name(node) + " has no CPUs.");
     return all;
   }
-  const CpuSet allotted = request.cpus & all;
+  CpuSet allotted = request.cpus & all;
   if (allotted.empty()) {
     throw Error("None of the allotted CPUs " + request.cpus.to_list() + " is on " + host_name(node) +
                 ", which has " + all.to_list() + ".");

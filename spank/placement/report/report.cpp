@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <map>
 
-#include "placement/report/host_list.hpp"
-#include "placement/report/pluralize.hpp"
+#include "host_list/fold_host_list.hpp"
+#include "text/plural.hpp"
 #include "text/printable.hpp"
 
 namespace muster::placement {
@@ -49,7 +49,7 @@ std::string joined(const std::vector<int>& list, const char* separator) {
   return joined(list, separator, [](int number) { return std::to_string(number); });
 }
 
-std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 /// Aligns the lines' cells in columns, two spaces apart.
 std::string aligned(const std::vector<Row>& lines) {
@@ -68,9 +68,9 @@ std::string aligned(const std::vector<Row>& lines) {
 }
 
 void add_placement_cells(Row& cells, const ReportRow& row) {
-  for (std::string cell : {joined(row.gpus, ","), row.cpus, joined(row.memory, ","), joined(row.nics, ","),
-                           row.gpu_cpu, row.gpu_nic})
-    cells.push_back(or_dash(std::move(cell)));
+  for (const std::string& cell : {joined(row.gpus, ","), row.cpus, joined(row.memory, ","),
+                                  joined(row.nics, ","), row.gpu_cpu, row.gpu_nic})
+    cells.push_back(or_dash(cell));
 }
 
 void add_placement_titles(Row& cells) {
@@ -97,7 +97,7 @@ std::string format_reasons(const NodeReport& report, const std::string& label) {
   }
   std::string text;
   for (const auto& [reason, ranks] : groups)
-    text += label + (ranks.size() > 1 ? "s " : " ") + number_list(ranks) + ": " + reason + "\n";
+    text += label + (ranks.size() > 1 ? "s " : " ") + fold_numbers(ranks) + ": " + reason + "\n";
   return text;
 }
 
@@ -156,7 +156,7 @@ int lowest_rank(const NodeReport& report) {
 std::string format_hosts(const Block& block) {
   std::vector<std::string> hosts;
   for (const auto* node : block.nodes) hosts.push_back(node->host);
-  return host_list(std::move(hosts));
+  return fold_host_list(hosts);
 }
 
 /// The ranks of one local rank on all nodes of a block; shortened if there are many.
@@ -175,7 +175,7 @@ std::string block_text(const Block& block, bool explain) {
     for (const auto& row : node->rows) ranks.push_back(row.rank);
   std::string text = format_hosts(block) + ": ";
   if (block.nodes.size() > 1) text += std::to_string(block.nodes.size()) + " nodes alike, ";
-  text += (ranks.size() == 1 ? "rank " : "ranks ") + number_list(ranks) + "\n";
+  text += (ranks.size() == 1 ? "rank " : "ranks ") + fold_numbers(ranks) + "\n";
   std::vector<Row> lines = {{"local rank", "rank"}};
   add_placement_titles(lines.front());
   const auto& rows = block.first().rows;
@@ -200,11 +200,11 @@ std::string heading(const std::vector<NodeReport>& reports, int expected) {
   }
   char planned[40];
   std::snprintf(planned, sizeof planned, "planned in %.1f ms", slowest);
-  std::string text = "muster " MUSTER_VERSION ": " + counted(tasks, "task") + " on " +
-                     (reports.size() == 1 ? reports.front().host : counted(reports.size(), "node")) + ", " +
+  std::string text = "muster " MUSTER_VERSION ": " + plural(tasks, "task") + " on " +
+                     (reports.size() == 1 ? reports.front().host : plural(reports.size(), "node")) + ", " +
                      planned;
   if (expected > static_cast<int>(reports.size()))
-    text += "; " + counted(static_cast<std::size_t>(expected) - reports.size(), "node") +
+    text += "; " + plural(static_cast<std::size_t>(expected) - reports.size(), "node") +
             " of the step did not report here in time";
   return text + "\n";
 }
@@ -282,8 +282,8 @@ std::string merge_reports(std::vector<NodeReport> reports, int expected, bool ex
   }
   std::string text = heading(reports, expected);
   for (const auto& block : blocks) text += block_text(block, explain);
-  for (auto& [note, hosts] : notes) text += note_line(host_list(std::move(hosts)), note);
-  for (auto& [warning, hosts] : warnings) text += warning_line(host_list(std::move(hosts)), warning);
+  for (const auto& [note, hosts] : notes) text += note_line(fold_host_list(hosts), note);
+  for (const auto& [warning, hosts] : warnings) text += warning_line(fold_host_list(hosts), warning);
   return text;
 }
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <set>
 
-#include "placement/report/pluralize.hpp"
 #include "placement/report/task_colours.hpp"
+#include "text/plural.hpp"
 
 namespace muster::placement {
 
@@ -52,7 +52,7 @@ Cells make_cells(const ReportRow& row) {
 PictureTitle make_title(const Node& node, const Placement& placement) {
   PictureTitle title;
   const std::string source = node.source.substr(node.source.rfind('/') + 1);
-  title.line = counted(placement.tasks.size(), "task") + " on " + (node.host.empty() ? source : node.host);
+  title.line = plural(placement.tasks.size(), "task") + " on " + (node.host.empty() ? source : node.host);
   std::set<int> packages;
   for (const auto& core : node.cores) packages.insert(core.package);
   std::set<std::string> models;
@@ -60,12 +60,12 @@ PictureTitle make_title(const Node& node, const Placement& placement) {
     if (!gpu.model.empty()) models.insert(gpu.model);
   const auto usable = static_cast<std::size_t>(
       std::count_if(node.nics.begin(), node.nics.end(), [](const auto& nic) { return nic.usable; }));
-  title.details = counted(packages.size(), "package") + ", " + counted(node.domains.size(), "NUMA domain") +
-                  ", " + counted(node.cores.size(), "core") + ", " +
-                  counted(static_cast<std::size_t>(node.cpus().size()), "CPU") + ", " +
-                  counted(node.gpus.size(), "GPU");
+  title.details = plural(packages.size(), "package") + ", " + plural(node.domains.size(), "NUMA domain") +
+                  ", " + plural(node.cores.size(), "core") + ", " +
+                  plural(static_cast<std::size_t>(node.cpus().size()), "CPU") + ", " +
+                  plural(node.gpus.size(), "GPU");
   if (!models.empty()) title.details += " (" + listed(models, [](const auto& model) { return model; }) + ")";
-  title.details += ", " + counted(node.nics.size(), "NIC");
+  title.details += ", " + plural(node.nics.size(), "NIC");
   if (usable < node.nics.size()) title.details += " (" + std::to_string(usable) + " usable)";
   if (!node.host.empty()) title.details += " \xc2\xb7 " + source;
   return title;

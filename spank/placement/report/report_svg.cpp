@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <map>
 
+#include "host_list/fold_host_list.hpp"
 #include "placement/report/gpu_nic_links.hpp"
-#include "placement/report/host_list.hpp"
 #include "placement/report/report_legend.hpp"
 #include "placement/report/svg.hpp"
 #include "placement/report/svg_layout.hpp"
@@ -36,7 +36,7 @@ constexpr const char* style_sheet =
     ".edge{fill:none;stroke:#3e4c59;stroke-width:4}.link{fill:none;stroke-width:2.4}\n"
     ".hatch{fill:none;stroke:#ffffff;stroke-width:1.6;stroke-opacity:.6}.dot{fill:#ffffff;fill-opacity:.7}\n";
 
-std::string joined(const Tasks& tasks) { return number_list(tasks); }
+std::string joined(const Tasks& tasks) { return fold_numbers(tasks); }
 
 std::string describe_tasks(const Tasks& tasks) {
   return tasks.empty() ? "no task" : (tasks.size() == 1 ? "task " : "tasks ") + joined(tasks);

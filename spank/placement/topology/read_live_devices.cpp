@@ -80,7 +80,8 @@ std::vector<PciAddress> display_controllers(const Sysfs& sysfs, std::string_view
 void read_bus_gpus(const Sysfs& sysfs, Node& node) {
   for (const auto& pci : display_controllers(sysfs, "0x10de"))
     node.gpus.push_back(read_gpu(sysfs, pci, node));
-  if (!node.gpus.empty()) node.notes.push_back("No NVIDIA driver is loaded: GPUs were found on the PCI bus");
+  if (!node.gpus.empty())
+    node.notes.emplace_back("No NVIDIA driver is loaded: GPUs were found on the PCI bus");
   if (node.gpus.empty()) note_amd_gpus(node, static_cast<int>(display_controllers(sysfs, "0x1002").size()));
 }
 

@@ -202,7 +202,7 @@ Node read_file(const std::string& path, Extent extent) {
   Node node;
   node.source = path;
   NcclReader(path, extent, node).read_system(system);
-  node.notes.push_back("the file does not say which CPUs share a core: each counts as one");
+  node.notes.emplace_back("the file does not say which CPUs share a core: each counts as one");
   finish(node);
   return node;
 }

@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "placement/topology/checksum.hpp"
+#include "hash/fnv1a.hpp"
 #include "placement/topology/error.hpp"
 #include "placement/topology/sysfs.hpp"
 
@@ -19,7 +19,7 @@ constexpr int schema = 1;
 constexpr std::string_view heading = "muster topology, kept by the plugin; do not edit; checksum ";
 
 std::string first_line(std::string_view body) {
-  return std::string(heading) + hexadecimal(checksum(body)) + "\n";
+  return std::string(heading) + hexadecimal(fnv1a(body)) + "\n";
 }
 
 // The bindings list every member, so that a member that is added later does not compile until it is written
@@ -161,7 +161,7 @@ NodeIdentity read_identity(const std::string& root) {
   // was detached and attached again has the same name and another inode.
   const std::string gpus = "/proc/driver/nvidia/gpus";
   for (const auto& name : sysfs.names(gpus)) add(name + " " + std::to_string(sysfs.inode(gpus + "/" + name)));
-  return {sysfs.text("/proc/sys/kernel/random/boot_id").value_or(""), checksum(found)};
+  return {sysfs.text("/proc/sys/kernel/random/boot_id").value_or(""), fnv1a(found)};
 }
 
 std::string write_snapshot(const Node& node, const NodeIdentity& identity) {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "hash/fnv1a.hpp"
 #include "machines.hpp"
 #include "placement/environment/environment.hpp"
-#include "placement/topology/checksum.hpp"
 
 using namespace muster::placement;
 using namespace muster::placement::test;
@@ -182,7 +182,7 @@ TEST_CASE("Existing variables are kept, and MUSTER_SET and MUSTER_KEPT list the 
   CHECK_FALSE(values(decide_environment(derived, get_env).set).contains("CUDA_VISIBLE_DEVICES"));
 
   // In a step inside a step: variables that Muster set for the outer step are replaced, the user's are kept.
-  const auto sum = [](const char* value) { return hexadecimal(checksum(value)); };
+  const auto sum = [](const char* value) { return muster::hexadecimal(muster::fnv1a(value)); };
   existing = {{"MUSTER_SET", "RANK,OMP_NUM_THREADS,MASTER_ADDR"},
               {"MUSTER_SET_SUMS", sum("0") + "," + sum("64") + "," + sum("n0")},
               {"RANK", "0"},
@@ -294,7 +294,7 @@ TEST_CASE(
   // A variable that an outer step set from a profile is not the user's.
   change = decide_environment(derived,
                               get_env_in({{"MUSTER_SET", "NCCL_IB_TC"},
-                                          {"MUSTER_SET_SUMS", hexadecimal(checksum("1"))},
+                                          {"MUSTER_SET_SUMS", muster::hexadecimal(muster::fnv1a("1"))},
                                           {"NCCL_IB_TC", "1"}}),
                               {}, file_settings);
   CHECK(values(change.set).at("NCCL_IB_TC") == "106");

@@ -4,7 +4,6 @@
 
 #include "catch.hpp"
 #include "machines.hpp"
-#include "placement/report/host_list.hpp"
 #include "placement/report/report.hpp"
 #include "placement/report/report_json.hpp"
 
@@ -165,23 +164,6 @@ TEST_CASE("A node's report can be serialized and parsed, and invalid text is ref
     text.replace(at, text.find_first_of(",}", at) - at, rank);
     CHECK_THROWS_AS(read_node_report(text), Error);
   }
-}
-
-TEST_CASE("Lists of hosts and numbers have Slurm's notation") {
-  const auto [hosts, list] = GENERATE(table<std::vector<std::string>, std::string>({
-      {std::vector<std::string>{}, ""},
-      {{"n1"}, "n1"},
-      {{"n1", "n0", "n1"}, "n[0-1]"},
-      {{"n10", "n9", "n11", "n3"}, "n[3,9-11]"},
-      {{"n08", "n09", "n10", "n11"}, "n[08-11]"},
-      {{"n9", "n09"}, "n9,n09"},
-      {{"n0.site", "n1.site", "n2"}, "n2,n[0-1].site"},
-      {{"head", "head1"}, "head,head1"},
-      {{"r1-n2", "r1-n3", "r2-n3"}, "r1-n[2-3],r2-n3"},
-      {{"n123456789012"}, "n123456789012"},
-  }));
-  CHECK(host_list(hosts) == list);
-  CHECK(number_list({3, 0, 1, 2, 8, 1}) == "0-3,8");
 }
 
 TEST_CASE("The JSON has the documented fields") {

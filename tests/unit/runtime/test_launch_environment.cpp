@@ -35,26 +35,6 @@ Set task(int rank) {
 
 }  // namespace
 
-TEST_CASE("when a host list is one of Slurm's, it is expanded, anything else is refused") {
-  CHECK(expand_hostlist("n0") == Names{"n0"});
-  CHECK(expand_hostlist("n[0-2],m") == Names{"n0", "n1", "n2", "m"});
-  CHECK(expand_hostlist("gpu[008-010,3]-ib,x1") ==
-        Names{"gpu008-ib", "gpu009-ib", "gpu010-ib", "gpu3-ib", "x1"});
-  CHECK(expand_hostlist("r[1-2]n[1-2]") == Names{"r1n1", "r1n2", "r2n1", "r2n2"});
-  // A list that would need gigabytes is refused.
-  CHECK(expand_hostlist("n[0-99999999]").empty());
-  CHECK(expand_hostlist("n[0-999999]" + std::string(1000, 'x')).empty());
-  CHECK(expand_hostlist("n[" + std::string(1000, '0') + "1]").empty());
-  std::string nested;
-  for (int i = 0; i < 50000; ++i) nested += "[1]";
-  CHECK(expand_hostlist(nested).empty());
-  for (const char* bad : {"", "n[", "n[1-", "n[a-b]", "n[3-1]", ",", "n[1-999999999999]", "n[]"}) {
-    INFO(bad);
-    CHECK(expand_hostlist(bad).empty());
-  }
-  CHECK(expand_hostlist("n[0-999]", 10).size() == 10);
-}
-
 TEST_CASE("when ports are derived, they are outside the ephemeral range and differ between two jobs") {
   CHECK(parse_port_list("12000-12002,12010") == Ports{12000, 12001, 12002, 12010});
   for (const char* bad : {"", "0", "70000", "12000-", "x", "1-2-3"}) CHECK(parse_port_list(bad).empty());

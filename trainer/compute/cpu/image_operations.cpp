@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Image operations other than matrix products. NaN stays NaN, so that it shows in the run's loss.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "compute/cpu/cpu_compute.hpp"
@@ -29,7 +30,7 @@ std::ptrdiff_t largest_of_four(const Real* first, std::ptrdiff_t column, std::pt
   std::ptrdiff_t best = 0;
   for (const std::ptrdiff_t at : {column, row, row + column}) {
     const auto value = Accurate<Real>(first[at]);
-    if (value > Accurate<Real>(first[best]) || value != value) best = at;
+    if (value > Accurate<Real>(first[best]) || std::isnan(value)) best = at;
   }
   return best;
 }

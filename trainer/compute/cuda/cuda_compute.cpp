@@ -106,7 +106,7 @@ void CudaCompute::embed(const Token* tokens, const bfloat16* token_table, const 
 
 void CudaCompute::embed_backward(const Token* tokens, const bfloat16* d_out, float* d_token_table,
                                  float* d_position_table, int batch, int length, int positions, int width) {
-  token_sort_index_.sort(tokens, static_cast<std::size_t>(batch * length));
+  token_sort_index_.sort(tokens, static_cast<std::size_t>(batch) * static_cast<std::size_t>(length));
   const auto& distinct = token_sort_index_.distinct;
   const auto &begins = token_sort_index_.begins, &order = token_sort_index_.order;
   // begins, order, distinct: side by side, so that each is aligned.

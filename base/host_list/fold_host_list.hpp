@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-namespace muster::placement {
+namespace muster {
 
 /// Hosts in Slurm's notation, sorted, each once: {"n1", "n0", "x", "n09"} → "n[0-1,09],x". Only numbers with
 /// the same prefix, width and domain suffix are combined. Pure.
-std::string host_list(std::vector<std::string> hosts);
+std::string fold_host_list(const std::vector<std::string>& hosts);
 
 /// Numbers as ranges, sorted, each once: {3, 0, 1, 2, 8} → "0-3,8". Pure.
-std::string number_list(std::vector<int> numbers);
+std::string fold_numbers(std::vector<int> numbers);
 
-}  // namespace muster::placement
+}  // namespace muster

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/expand_host_list.hpp"
+#include "host_list/expand_host_list.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 
-namespace muster::spank {
+namespace muster {
 
 namespace {
 
@@ -94,4 +94,4 @@ std::optional<Names> expand_host_list(std::string_view list) {
   return hosts;
 }
 
-}  // namespace muster::spank
+}  // namespace muster

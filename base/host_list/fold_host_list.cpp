@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "placement/report/host_list.hpp"
+#include "host_list/fold_host_list.hpp"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-namespace muster::placement {
+namespace muster {
 
 namespace {
 
@@ -46,9 +46,9 @@ NumberedName split(const std::string& host) {
 
 }  // namespace
 
-std::string number_list(std::vector<int> numbers) { return ranges(std::move(numbers), 0); }
+std::string fold_numbers(std::vector<int> numbers) { return ranges(std::move(numbers), 0); }
 
-std::string host_list(std::vector<std::string> hosts) {
+std::string fold_host_list(const std::vector<std::string>& hosts) {
   using Name = std::tuple<std::string, std::string, std::size_t>;  // prefix, suffix, digits
   std::map<Name, std::vector<int>> by_width;
   std::map<Name, bool> is_padded;
@@ -76,4 +76,4 @@ std::string host_list(std::vector<std::string> hosts) {
   return text;
 }
 
-}  // namespace muster::placement
+}  // namespace muster
