@@ -88,7 +88,7 @@ void NcclCommunicator::hand_to_watchdog(Stream stream) {
     return;
   if (enqueued_ == nullptr && cuda.event_create(&enqueued_, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
   if (cuda.event_record(enqueued_, stream) == CUDA_SUCCESS)
-    pending_ = Pending{.deadline = Deadline(group_.timeout())};
+    pending_ = Pending{Deadline(group_.timeout()), nullptr, std::nullopt};
 }
 
 NcclState::NcclState() = default;
