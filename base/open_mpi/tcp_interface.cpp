@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "open_mpi/tcp_interface.hpp"
 
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +11,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "file/regular_file.hpp"
 
 namespace muster::open_mpi {
 
@@ -22,19 +22,8 @@ constexpr std::string_view white = " \t\r";
 
 std::string read_file(const std::string& path) {
   constexpr std::size_t longest = 64 * 1024;
-  // O_NONBLOCK: opening a pipe in its place would block forever.
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file < 0) return {};
-  struct stat status {};
-  std::string text;
-  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 0 &&
-      static_cast<std::size_t>(status.st_size) <= longest) {
-    text.resize(static_cast<std::size_t>(status.st_size));
-    const ssize_t got = read(file, text.data(), text.size());
-    text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
-  }
-  close(file);
-  return text;
+  auto file = read_regular_file(path, longest);
+  return file ? std::move(file->text) : "";
 }
 
 std::string_view trimmed(std::string_view text) {

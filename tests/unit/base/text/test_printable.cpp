@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <string>
 
 #include "catch.hpp"
-#include "has.hpp"
-#include "placement/report/report.hpp"
-#include "placement/topology/error.hpp"
 #include "text/printable.hpp"
 
 using namespace muster;
@@ -24,26 +21,4 @@ TEST_CASE("Characters that a terminal would interpret become question marks, and
   CHECK(printable("\xed\xa0\x80") == "???");
   CHECK(printable("\xf4\x90\x80\x80") == "????");
   CHECK(printable("\xe2\x80") == "??");
-}
-
-TEST_CASE("No text of a report reaches the terminal as a control sequence or splits a line") {
-  const std::string evil = "x\x1b[2J\n\x9b\xc2\x9b";
-  placement::ReportRow row;
-  row.gpus = row.nics = row.reasons = {evil};
-  row.cpus = row.gpu_cpu = row.gpu_nic = evil;
-  placement::NodeReport report;
-  report.host = report.shown = report.shown_reason = evil;
-  report.rows = {row};
-  report.left_out = report.warnings = {evil};
-  for (const std::string& text :
-       {placement::report_table(report, true), placement::merge_reports({report}, 1, true)}) {
-    const auto lines = std::count(text.begin(), text.end(), '\n');
-    CHECK(std::count_if(text.begin(), text.end(),
-                        [](char c) { return static_cast<unsigned char>(c) < ' '; }) == lines);
-    CHECK_FALSE(has(text, "\x9b"));
-    CHECK(has(text, "x?[2J????"));
-  }
-  CHECK(placement::Error("a\x1b"
-                         "b")
-            .what() == std::string("a?b"));
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "placement/topology/cpu_set.hpp"
+#include "cpu_set/cpu_set.hpp"
 
 #include <bit>
-#include <charconv>
-#include <optional>
+#include <stdexcept>
 
-#include "placement/topology/error.hpp"
+#include "text/parse_number.hpp"
 
-namespace muster::placement {
+namespace muster {
 
 namespace {
 
@@ -20,34 +19,23 @@ std::string_view strip(std::string_view text) {
   return text.substr(first, text.find_last_not_of(space) - first + 1);
 }
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
-  return value;
-}
+std::optional<unsigned> number(std::string_view text) { return parse_number<unsigned>(strip(text)); }
 
-[[noreturn]] void throw_not_a_list(std::string_view text) {
-  throw Error("\"" + std::string(text.substr(0, 80)) +
-              "\" is not a list of CPUs: write it like 0-3,8 with numbers below " +
-              std::to_string(CpuSet::limit) + ".");
-}
-
-void add_item(CpuSet& set, std::string_view item, std::string_view whole) {
+bool add_item(CpuSet& set, std::string_view item) {
   std::string_view span = item;
-  int stride = 1;
+  unsigned stride = 1;
   if (const auto colon = item.find(':'); colon != std::string_view::npos) {
-    const auto step = number(strip(item.substr(colon + 1)));
-    if (!step || *step < 1) throw_not_a_list(whole);
-    stride = *step;
+    stride = number(item.substr(colon + 1)).value_or(0);
     span = item.substr(0, colon);
   }
   const auto dash = span.find('-');
-  const auto first = number(strip(span.substr(0, dash)));
-  const auto last = dash == std::string_view::npos ? first : number(strip(span.substr(dash + 1)));
-  if (!first || !last || *last < *first || *last >= CpuSet::limit) throw_not_a_list(whole);
+  const auto first = number(span.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : number(span.substr(dash + 1));
+  if (stride < 1 || !first || !last || *last < *first || *last >= static_cast<unsigned>(CpuSet::limit))
+    return false;
   // The loop variable is a long: a stride near the largest int must not overflow it.
   for (long cpu = *first; cpu <= *last; cpu += stride) set.add(static_cast<int>(cpu));
+  return true;
 }
 
 }  // namespace
@@ -56,48 +44,30 @@ CpuSet::CpuSet(std::initializer_list<int> cpus) {
   for (const int cpu : cpus) add(cpu);
 }
 
-CpuSet CpuSet::range(int first, int last) {
-  if (first < 0 || last < first || last >= limit) {
-    throw Error("CPUs " + std::to_string(first) + " to " + std::to_string(last) + " are not a range below " +
-                std::to_string(limit) + ".");
-  }
-  CpuSet set;
-  for (int cpu = first; cpu <= last; ++cpu) set.add(cpu);
-  return set;
-}
-
-CpuSet CpuSet::parse_list(std::string_view text) {
+std::optional<CpuSet> CpuSet::parse_list(std::string_view text) {
   CpuSet set;
   std::string_view rest = strip(text);
   while (!rest.empty()) {
     const auto comma = rest.find(',');
-    const auto item = strip(rest.substr(0, comma));
-    if (item.empty()) throw_not_a_list(text);
-    add_item(set, item, text);
+    if (!add_item(set, rest.substr(0, comma))) return std::nullopt;
     if (comma == std::string_view::npos) break;
-    rest = strip(rest.substr(comma + 1));
-    if (rest.empty()) throw_not_a_list(text);
+    rest.remove_prefix(comma + 1);
+    if (rest.empty()) return std::nullopt;
   }
   return set;
 }
 
-CpuSet CpuSet::parse_mask(std::string_view text) {
-  const std::string_view whole = strip(text);
+std::optional<CpuSet> CpuSet::parse_mask(std::string_view text) {
   CpuSet set;
   int position = 0;  // of the lowest bit of the group being read, from the right
-  std::string_view rest = whole;
+  std::string_view rest = strip(text);
   while (true) {
     const auto comma = rest.rfind(',');
     std::string_view group = comma == std::string_view::npos ? rest : rest.substr(comma + 1);
     if (group.starts_with("0x") || group.starts_with("0X")) group.remove_prefix(2);
-    std::uint32_t bits = 0;
-    const auto [end, error] = std::from_chars(group.data(), group.data() + group.size(), bits, 16);
-    if (group.empty() || group.size() > 8 || error != std::errc() || end != group.data() + group.size() ||
-        position >= limit) {
-      throw Error("\"" + std::string(whole.substr(0, 80)) +
-                  "\" is not a CPU mask: write it like 00000000,0000ffff.");
-    }
-    for (; bits != 0; bits &= bits - 1) set.add(position + std::countr_zero(bits));
+    const auto value = parse_number<std::uint32_t>(group, 16);
+    if (!value || group.size() > 8 || position >= limit) return std::nullopt;
+    for (auto bits = *value; bits != 0; bits &= bits - 1) set.add(position + std::countr_zero(bits));
     if (comma == std::string_view::npos) break;
     position += 32;
     rest = rest.substr(0, comma);
@@ -143,7 +113,8 @@ std::string CpuSet::to_short_list() const {
 
 void CpuSet::add(int cpu) {
   if (cpu < 0 || cpu >= limit) {
-    throw Error("CPU number " + std::to_string(cpu) + " is outside 0 to " + std::to_string(limit - 1) + ".");
+    throw std::out_of_range("CPU number " + std::to_string(cpu) + " is outside 0 to " +
+                            std::to_string(limit - 1) + ".");
   }
   const auto word = static_cast<std::size_t>(cpu / word_bits);
   if (word >= words_.size()) words_.resize(word + 1);
@@ -222,4 +193,4 @@ void CpuSet::trim() {
   while (!words_.empty() && words_.back() == 0) words_.pop_back();
 }
 
-}  // namespace muster::placement
+}  // namespace muster

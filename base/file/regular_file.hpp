@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace muster::placement {
+namespace muster {
 
 struct RegularFile {
   std::string text;
@@ -20,10 +20,7 @@ std::optional<RegularFile> read_regular_file(const std::string& path, std::size_
 /// The same for an open file, which stays open. If the file shrinks meanwhile, returns the rest.
 std::optional<RegularFile> read_regular_file(int file, std::size_t longest);
 
-/// False, with errno set, if the text could not be written completely.
-bool write_all(int file, const std::string& text);
-
 /// True if the file or folder belongs to `owner`, and neither its group nor others can write to it.
 bool only_owner_writes(const struct stat& status, uid_t owner);
 
-}  // namespace muster::placement
+}  // namespace muster

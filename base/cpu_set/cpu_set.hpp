@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace muster::placement {
+namespace muster {
 
 /// A set of operating system CPU numbers (also used for NUMA domain ids). A value type; not synchronised.
 class CpuSet {
@@ -19,16 +20,13 @@ class CpuSet {
   CpuSet() = default;
   CpuSet(std::initializer_list<int> cpus);
 
-  /// The CPUs first, first + 1, …, last. Throws Error if they do not lie in 0 … limit - 1 in this order.
-  static CpuSet range(int first, int last);
-
   /// Reads the kernel's list format: "0-3,8", also with strides, "0-30:2" (every second). Accepts surrounding
-  /// spaces and an empty text (the empty set). Throws Error that quotes the text.
-  static CpuSet parse_list(std::string_view text);
+  /// spaces and an empty text (the empty set). nullopt for any other text, and for numbers from `limit` on.
+  static std::optional<CpuSet> parse_list(std::string_view text);
 
-  /// Reads the kernel's mask format, 32 bits to a group, the highest group first: "00000000,0000000f". Throws
-  /// Error.
-  static CpuSet parse_mask(std::string_view text);
+  /// Reads the kernel's mask format, 32 bits to a group, the highest group first: "00000000,0000000f".
+  /// nullopt for any other text.
+  static std::optional<CpuSet> parse_mask(std::string_view text);
 
   /// "0-3,8"; empty for the empty set.
   std::string to_list() const;
@@ -37,7 +35,7 @@ class CpuSet {
   /// parse_list() reads strides, many programs do not.
   std::string to_short_list() const;
 
-  /// Throws Error if cpu is not in 0 … limit - 1.
+  /// @throws std::out_of_range if cpu is not in 0 … limit - 1.
   void add(int cpu);
   void remove(int cpu);
   bool contains(int cpu) const;
@@ -66,4 +64,4 @@ class CpuSet {
   std::vector<std::uint64_t> words_;  // never ends in a zero word, so that equal sets compare equal
 };
 
-}  // namespace muster::placement
+}  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "placement/topology/regular_file.hpp"
+#include "file/regular_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstdint>
 
-namespace muster::placement {
+#include "file/descriptor.hpp"
+
+namespace muster {
 
 namespace {
 
@@ -27,11 +29,8 @@ bool read_all(int file, std::string& text) {
 }  // namespace
 
 std::optional<RegularFile> read_regular_file(const std::string& path, std::size_t longest) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return std::nullopt;
-  auto found = read_regular_file(file, longest);
-  close(file);
-  return found;
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  return file.valid() ? read_regular_file(file.number(), longest) : std::nullopt;
 }
 
 std::optional<RegularFile> read_regular_file(int file, std::size_t longest) {
@@ -43,19 +42,8 @@ std::optional<RegularFile> read_regular_file(int file, std::size_t longest) {
   return read_all(file, found.text) ? std::optional(std::move(found)) : std::nullopt;
 }
 
-bool write_all(int file, const std::string& text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t put = write(file, text.data() + done, text.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return false;
-    done += static_cast<std::size_t>(put);
-  }
-  return true;
-}
-
 bool only_owner_writes(const struct stat& status, uid_t owner) {
   return status.st_uid == owner && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-}  // namespace muster::placement
+}  // namespace muster

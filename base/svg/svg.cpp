@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "placement/report/svg.hpp"
+#include "svg/svg.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
-namespace muster::placement {
+namespace muster {
 
 namespace {
 
-/// One decimal at most: "12", "12.5".
+/// One decimal at most, in every locale: "12", "12.5".
 std::string number(double value) {
-  const long tenths = std::lround(value * 10);
-  std::string text = std::to_string(tenths / 10);
-  if (tenths % 10 != 0) text.append(".").append(std::to_string(std::labs(tenths % 10)));
-  return text;
+  char digits[512];  // the largest double has 309
+  const auto end = std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed, 1).ptr;
+  std::string_view text(digits, static_cast<std::size_t>(end - digits));
+  if (text.ends_with(".0")) text.remove_suffix(2);
+  return std::string(text == "-0" ? "0" : text);
 }
 
 std::string attribute(std::string_view name, std::string_view value) {
@@ -83,9 +85,11 @@ double text_width(std::string_view text, double size) {
   return ems * size;
 }
 
-void Svg::rectangle(const Box& box, std::string_view style, std::string_view fill, std::string_view tip) {
+void Svg::rectangle(const Box& box, std::string_view style, std::string_view fill, std::string_view tip,
+                    double corner_radius) {
   body_ += "<rect" + attribute("class", style) + attribute("x", box.x) + attribute("y", box.y) +
            attribute("width", box.width) + attribute("height", box.height);
+  if (corner_radius > 0) body_ += attribute("rx", corner_radius);
   if (!fill.empty()) body_ += " style=\"fill:" + std::string(fill) + "\"";
   body_ += tip.empty() ? "/>\n" : "><title>" + xml_text(tip) + "</title></rect>\n";
 }
@@ -95,6 +99,27 @@ void Svg::text(double x, double y, std::string_view line, std::string_view style
   body_ += "<text" + attribute("class", style) + attribute("x", x) + attribute("y", y);
   if (anchor != "start") body_ += attribute("text-anchor", anchor);
   body_ += attribute("style", rules) + ">" + xml_text(line) + "</text>\n";
+}
+
+void Svg::vertical_text(double x, double y, std::string_view line) {
+  body_ += "<text transform=\"translate(" + number(x) + " " + number(y) +
+           ") rotate(-90)\" text-anchor=\"middle\">" + xml_text(line) + "</text>\n";
+}
+
+void Svg::line(double x1, double y1, double x2, double y2, std::string_view style) {
+  body_ += "<line" + attribute("class", style) + attribute("x1", x1) + attribute("x2", x2) +
+           attribute("y1", y1) + attribute("y2", y2) + "/>\n";
+}
+
+void Svg::polyline(const Path& points, std::string_view style) {
+  body_ += "<polyline" + attribute("class", style) + " points=\"";
+  for (const auto& [x, y] : points) body_.append(number(x)).append(",").append(number(y)).append(" ");
+  body_ += "\"/>\n";
+}
+
+void Svg::circle(double x, double y, double radius, std::string_view style) {
+  body_ += "<circle" + attribute("class", style) + attribute("cx", x) + attribute("cy", y) +
+           attribute("r", radius) + "/>\n";
 }
 
 void Svg::link(const std::string& commands, std::string_view colour) {
@@ -111,14 +136,17 @@ void Svg::curve(double x1, double y1, double x2, double y2, std::string_view col
   link(commands.append(" ").append(number(x2)).append(" ").append(number(y2)), colour);
 }
 
-void Svg::lines(const std::vector<std::pair<double, double>>& points, std::string_view colour) {
+void Svg::lines(const Path& points, std::string_view colour) {
   std::string commands;
   for (const auto& [x, y] : points)
     commands.append(commands.empty() ? "M" : " L").append(number(x)).append(" ").append(number(y));
   link(commands, colour);
 }
 
-void Svg::begin_group(std::string_view name) { body_ += "<g id=\"" + xml_text(name) + "\">\n"; }
+void Svg::begin_group(std::string_view name, std::string_view tip) {
+  body_ += "<g" + attribute("id", xml_text(name)) + ">\n";
+  if (!tip.empty()) body_ += "<title>" + xml_text(tip) + "</title>";
+}
 
 void Svg::end_group() { body_ += "</g>\n"; }
 
@@ -132,4 +160,11 @@ std::string Svg::document(double width, double height, std::string_view title, s
          "</style>\n<defs>\n" + std::string(definitions) + "</defs>\n" + body_ + "</svg>\n";
 }
 
-}  // namespace muster::placement
+std::string Svg::element(double width, double height, std::string_view style_sheet) const {
+  std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " +
+                     number(height) + "\"" + attribute("width", width) + attribute("height", height) + ">\n";
+  if (!style_sheet.empty()) text.append("<style>").append(style_sheet).append("</style>\n");
+  return text + "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n" + body_ + "</svg>\n";
+}
+
+}  // namespace muster
