@@ -26,36 +26,18 @@ struct Line {
 
 }  // namespace
 
-void log_to_user(const char* format, ...) noexcept {
-  va_list arguments;
-  va_start(arguments, format);
-  const Line line(format, arguments);
-  va_end(arguments);
-  slurm_spank_log("%s", line.text);
-}
-
-void log_error(const char* format, ...) noexcept {
-  va_list arguments;
-  va_start(arguments, format);
-  const Line line(format, arguments);
-  va_end(arguments);
-  slurm_error("%s", line.text);
-}
-
-void log_to_node(const char* format, ...) noexcept {
-  va_list arguments;
-  va_start(arguments, format);
-  const Line line(format, arguments);
-  va_end(arguments);
-  slurm_info("%s", line.text);
-}
-
-void log_detail(const char* format, ...) noexcept {
-  va_list arguments;
-  va_start(arguments, format);
-  const Line line(format, arguments);
-  va_end(arguments);
-  slurm_verbose("%s", line.text);
-}
+#define MUSTER_DEFINE_LOG(name, slurm_log)      \
+  void name(const char* format, ...) noexcept { \
+    va_list arguments;                          \
+    va_start(arguments, format);                \
+    const Line line(format, arguments);         \
+    va_end(arguments);                          \
+    slurm_log("%s", line.text);                 \
+  }
+MUSTER_DEFINE_LOG(log_to_user, slurm_spank_log)
+MUSTER_DEFINE_LOG(log_error, slurm_error)
+MUSTER_DEFINE_LOG(log_to_node, slurm_info)
+MUSTER_DEFINE_LOG(log_detail, slurm_verbose)
+#undef MUSTER_DEFINE_LOG
 
 }  // namespace muster::spank

@@ -2,10 +2,11 @@
 #include "options.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 #include <stdexcept>
+
+#include "text/parse_number.hpp"
+#include "text/split.hpp"
 
 namespace muster::spank {
 
@@ -44,15 +45,12 @@ std::vector<Word> split_words(std::string_view list) {
                                 std::to_string(list.size()) + " bytes: at most " +
                                 std::to_string(most_words) + " in " + std::to_string(longest_list));
   std::vector<Word> words;
-  while (true) {
-    const std::size_t comma = list.find(',');
-    const std::string_view text = list.substr(0, comma);
+  for (const auto text : split(list, ',')) {
     const std::size_t equal = text.find('=');
     const bool has_value = equal != std::string_view::npos;
     words.push_back({text, text.substr(0, equal), has_value ? text.substr(equal + 1) : "", has_value});
-    if (comma == std::string_view::npos) return words;
-    list.remove_prefix(comma + 1);
   }
+  return words;
 }
 
 std::optional<Mode> parse_mode(const Word& word) {
@@ -83,10 +81,8 @@ Visible parse_visible(const Word& word) {
 }
 
 int parse_tasks_per_gpu(const Word& word) {
-  int count = 0;
-  const char* end = word.value.data() + word.value.size();
-  const auto [stop, error] = std::from_chars(word.value.data(), end, count);
-  if (error != std::errc() || stop != end || count < 1 || count > most_tasks_per_gpu)
+  const int count = parse_number<int>(word.value).value_or(0);
+  if (count < 1 || count > most_tasks_per_gpu)
     throw_unknown_word(word.text, "tasks-per-gpu=K with K from 1 to " + std::to_string(most_tasks_per_gpu));
   return count;
 }

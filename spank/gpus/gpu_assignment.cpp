@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "placement/topology/cpu_set.hpp"
-#include "placement/topology/error.hpp"
+#include "cpu_set/cpu_set.hpp"
+#include "text/split.hpp"
 
 namespace muster::spank {
 
@@ -31,27 +31,22 @@ std::optional<std::vector<int>> listed_minors(const std::vector<StepGpu>& step, 
                                               bool confined) {
   std::vector<int> minors;
   if (text.starts_with("GPU-")) {
-    for (std::size_t start = 0; start <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', start), text.size());
-      const std::string name = text.substr(start, comma - start);
+    for (const auto name : split(text, ',')) {
       const auto gpu =
           std::find_if(step.begin(), step.end(), [&](const auto& one) { return one.uuid == name; });
       if (gpu == step.end()) return std::nullopt;
       minors.push_back(gpu->minor);
-      start = comma + 1;
     }
     return minors;
   }
-  try {
-    for (const int index : placement::CpuSet::parse_list(text).to_vector()) {
-      const auto gpu =
-          std::find_if(step.begin(), step.end(), [&](const auto& one) { return one.minor == index; });
-      const bool known = confined ? index < static_cast<int>(step.size()) : gpu != step.end();
-      if (!known) return std::nullopt;
-      minors.push_back(confined ? step[static_cast<std::size_t>(index)].minor : index);
-    }
-  } catch (const placement::Error&) {
-    return std::nullopt;
+  const auto indices = CpuSet::parse_list(text);
+  if (!indices) return std::nullopt;
+  for (const int index : indices->to_vector()) {
+    const auto gpu =
+        std::find_if(step.begin(), step.end(), [&](const auto& one) { return one.minor == index; });
+    const bool known = confined ? index < static_cast<int>(step.size()) : gpu != step.end();
+    if (!known) return std::nullopt;
+    minors.push_back(confined ? step[static_cast<std::size_t>(index)].minor : index);
   }
   return minors;
 }

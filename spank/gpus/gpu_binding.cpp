@@ -2,22 +2,15 @@
 #include "gpus/gpu_binding.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
+
+#include "text/parse_number.hpp"
 
 namespace muster::spank {
 
 namespace {
 
 using GpuIndices = std::vector<int>;
-
-template <typename Number>
-std::optional<Number> parse_number(std::string_view digits, int base = 10) {
-  Number number{};
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, base);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
-}
 
 // Empty: no such GPU.
 GpuIndices parse_gpu_number(std::string_view text, const std::vector<int>& gpu_numbers) {

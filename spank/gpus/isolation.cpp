@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "text/split.hpp"
+
 namespace muster::spank {
 
 namespace {
@@ -47,16 +49,6 @@ std::optional<IsolationOverride> override_by_binding(const SrunCommand& srun, co
   return IsolationOverride{"SLURM_GPU_BIND", "none", srun.gpus_per_task};
 }
 
-std::vector<std::string_view> split(std::string_view list) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t comma = list.find(',');
-    parts.push_back(list.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    list.remove_prefix(comma + 1);
-  }
-}
-
 bool exists(const std::string& file) { return access(file.c_str(), F_OK) == 0 || errno != ENOENT; }
 
 }  // namespace
@@ -90,7 +82,7 @@ FallbackVisibility find_fallback_visibility(const char* marker, const char* bind
   if (each <= 0 || (binding != nullptr && std::string_view(binding).find("none") == std::string_view::npos))
     return {};
   if (cuda_devices == nullptr) return {"", "CUDA_VISIBLE_DEVICES is not set"};
-  const auto devices = split(cuda_devices);
+  const auto devices = split(cuda_devices, ',');
   const std::size_t first = static_cast<std::size_t>(local_rank) * static_cast<std::size_t>(each);
   const std::size_t end = first + static_cast<std::size_t>(each);
   if (local_rank < 0 || end > devices.size())

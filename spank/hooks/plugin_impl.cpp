@@ -15,6 +15,7 @@
 
 #include "gpus/isolation.hpp"
 #include "gpus/row_claims.hpp"
+#include "gpus/unmanaged_task.hpp"
 #include "hooks/activation_check.hpp"
 #include "hooks/fail_task.hpp"
 #include "hooks/step_type.hpp"
@@ -23,17 +24,15 @@
 #include "muster/version.hpp"
 #include "options.hpp"
 #include "report/report_address.hpp"
-#include "slurm/arbitrary_layout.hpp"
 #include "slurm/launcher_daemons.hpp"
-#include "slurm/pmix_fence.hpp"
 #include "slurm/slurm_facts.hpp"
 #include "slurm/srun_command.hpp"
+#include "slurm/srun_environment.hpp"
 #include "step/plan_file.hpp"
 #include "step/step.hpp"
-#include "step/step_report.hpp"
-#include "step/task_environment.hpp"
+#include "step/step_output.hpp"
+#include "step/step_record.hpp"
 #include "step/topology_cache.hpp"
-#include "step/unmanaged_task.hpp"
 
 extern "C" {
 #include <slurm/slurm_version.h>
@@ -42,22 +41,21 @@ extern "C" {
 
 namespace {
 
-using muster::spank::Mode;
-using muster::spank::Step;
+using namespace muster::spank;
 
 // One process serves one step, so this is the step's state. Internal linkage, because srun has symbols of its
 // own with short names.
 struct Plugin {
-  muster::spank::Settings settings;
+  Settings settings;
   // The words of --muster in srun, sbatch and salloc. On a node they stay text (`list`), which only processes
   // without privileges parse: the child that plans, and the tasks.
-  std::optional<muster::spank::OptionWords> option;
+  std::optional<OptionWords> option;
   bool explicitly_requested = false;
-  char list[muster::spank::longest_list + 1] = "";
+  char list[longest_list + 1] = "";
   // The plan, unparsed for the same reason: a letter for its kind, then its content. Empty: nothing to do.
   std::string plan;
-  muster::spank::RowClaims claims;  // shared by the tasks
-  muster::spank::NodeRoot root;
+  RowClaims claims;  // shared by the tasks
+  NodeRoot root;
   bool topology_is_new = false;  // it is not in the cache, or the cached one is out of date
   // Error of user_init, which must not fail itself: Slurm would drain the node. Of fixed size, so that it can
   // be stored when memory is short.
@@ -65,7 +63,7 @@ struct Plugin {
 };
 Plugin plugin;
 
-constexpr char planned = 'p', failed = 'f';  // kinds of plan: then Step::to_record(), or one line of text
+constexpr char planned = 'p', failed = 'f';  // kinds of plan: then a step's record, or one line of text
 
 // Throwing needs thread-local data, and glibc ends the process if it cannot allocate that at its first use.
 // One initial-exec variable makes the loader reserve all thread-local data of this shared object when it
@@ -92,9 +90,8 @@ bool attempt(char (&why)[size], Body body) noexcept {
 int begin(int count, char* arguments[]) {
   has_begun = true;
   char why[1024];
-  if (attempt(why, [&] { plugin.settings = muster::spank::parse_settings({arguments, arguments + count}); }))
-    return 0;
-  muster::spank::log_error("muster: %s", why);
+  if (attempt(why, [&] { plugin.settings = parse_settings({arguments, arguments + count}); })) return 0;
+  log_error("muster: %s", why);
   return spank_context() == S_CTX_REMOTE ? 0 : -1;
 }
 
@@ -109,7 +106,7 @@ void store_list(const char* list) {
   plugin.list[fits ? length : 0] = '\0';
   if (!fits)
     std::snprintf(plugin.failure, sizeof plugin.failure, "the list of --muster has more than %zu bytes",
-                  muster::spank::longest_list);
+                  longest_list);
 }
 
 int on_option(const char* list) {
@@ -118,8 +115,8 @@ int on_option(const char* list) {
     return 0;
   }
   char why[1024];
-  if (attempt(why, [&] { plugin.option = muster::spank::parse_words(list); })) return 0;
-  muster::spank::log_error("muster: --muster=%.300s: %s", list, why);
+  if (attempt(why, [&] { plugin.option = parse_words(list); })) return 0;
+  log_error("muster: --muster=%.300s: %s", list, why);
   return -1;
 }
 
@@ -144,73 +141,69 @@ int get_number(spank_t spank, spank_item_t which) {
 }
 
 // In srun, before it parses its own options.
-void disable_isolation(spank_t spank, const muster::spank::SrunCommand& srun) {
-  const muster::spank::SlurmVersion slurm{get_number(spank, S_SLURM_VERSION_MAJOR),
-                                          get_number(spank, S_SLURM_VERSION_MINOR),
-                                          get_number(spank, S_SLURM_VERSION_MICRO)};
-  const auto isolation_override =
-      muster::spank::choose_isolation_override(slurm, srun, plugin.settings, get_env);
+void disable_isolation(spank_t spank, const SrunCommand& srun) {
+  const SlurmVersion slurm{get_number(spank, S_SLURM_VERSION_MAJOR), get_number(spank, S_SLURM_VERSION_MINOR),
+                           get_number(spank, S_SLURM_VERSION_MICRO)};
+  const auto isolation_override = choose_isolation_override(slurm, srun, plugin.settings, get_env);
   if (!isolation_override) return;
-  setenv(muster::spank::isolation_marker, encode_marker(*isolation_override).c_str(), 1);
+  setenv(isolation_marker, encode_marker(*isolation_override).c_str(), 1);
   setenv(isolation_override->variable.c_str(), isolation_override->value.c_str(), 1);
 }
 
 void publish_inherited_cpu_binding(const std::vector<std::string>& command_line) {
-  unsetenv(muster::spank::inherited_cpu_binding);
-  if (muster::spank::inherits_cpu_binding(command_line, get_env))
-    setenv(muster::spank::inherited_cpu_binding, "1", 1);
+  unsetenv(inherited_cpu_binding);
+  if (inherits_cpu_binding(command_line, get_env)) setenv(inherited_cpu_binding, "1", 1);
 }
 
 // Not for a heterogeneous step, whose components have bindings of their own.
-void publish_gpu_binding(const muster::spank::SrunCommand& srun, bool has_components) {
-  unsetenv(muster::spank::step_gpu_binding);
-  if (srun.gpu_binding && !has_components)
-    setenv(muster::spank::step_gpu_binding, srun.gpu_binding->c_str(), 1);
+void publish_gpu_binding(const SrunCommand& srun, bool has_components) {
+  unsetenv(step_gpu_binding);
+  if (srun.gpu_binding && !has_components) setenv(step_gpu_binding, srun.gpu_binding->c_str(), 1);
 }
 
 int before_srun_options(spank_t spank) {
   char why[1024];
   if (attempt(why, [&] {
         const auto command_line = read_command_line();
-        const auto srun = muster::spank::read_srun_command(command_line, get_env);
+        const auto srun = read_srun_command(command_line, get_env);
         disable_isolation(spank, srun);
         publish_inherited_cpu_binding(command_line);
         publish_gpu_binding(srun,
                             std::find(command_line.begin(), command_line.end(), ":") != command_line.end());
       }))
     return 0;
-  muster::spank::log_error("muster: %s", why);
+  log_error("muster: %s", why);
   return -1;
 }
 
 // In srun, after it has parsed its options: prepares what the nodes need from srun to place the step.
 void prepare_step(spank_t spank) {
-  const auto words = plugin.option ? plugin.option : muster::spank::read_srun_command({}, get_env).words;
+  const auto words = plugin.option ? plugin.option : read_srun_command({}, get_env).words;
   const auto options = resolve(words, plugin.settings);
   if (options.mode == Mode::off) return;
-  muster::spank::publish_arbitrary_layout(spank);
-  if (options.parts.env) muster::spank::request_ring_fence(spank);
-  if (options.report || options.explain) muster::spank::start_report_collector(spank, options.explain);
+  publish_arbitrary_layout(spank);
+  if (options.parts.env) request_ring_fence(spank);
+  if (options.report || options.explain) start_report_collector(spank, options.explain);
 }
 
 // On a node. Works also when memory is short.
 bool is_strict() noexcept {
-  if (muster::spank::contains_word(plugin.list, "strict")) return true;
-  return !muster::spank::contains_word(plugin.list, "auto") &&
+  if (contains_word(plugin.list, "strict")) return true;
+  return !contains_word(plugin.list, "auto") &&
          plugin.settings.defaults.mode.value_or(Mode::off) == Mode::strict;
 }
 
 int local_user_init(spank_t spank) {
   char why[1024];
   // A failure does not harm the step: each node then prints its own table.
-  if (!attempt(why, [&] { prepare_step(spank); })) muster::spank::log_detail("muster: %s", why);
+  if (!attempt(why, [&] { prepare_step(spank); })) log_detail("muster: %s", why);
   return 0;
 }
 
-muster::spank::StepOptions read_step_options() {
-  std::optional<muster::spank::OptionWords> words;
+StepOptions read_step_options() {
+  std::optional<OptionWords> words;
   if (plugin.explicitly_requested) try {
-      words = muster::spank::parse_words(plugin.list);
+      words = parse_words(plugin.list);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument("--muster=" + std::string(plugin.list).substr(0, 300) + ": " +
                                   error.what());
@@ -219,17 +212,16 @@ muster::spank::StepOptions read_step_options() {
 }
 
 // In the child without privileges, because this reads input that users can change.
-muster::spank::ChildResult plan_step(spank_t spank) {
-  muster::spank::TopologyCache cache(plugin.settings.cache.value_or(muster::spank::default_cache));
-  muster::spank::ChildResult result;
+ChildResult plan_in_child(spank_t spank) {
+  TopologyCache cache(plugin.settings.cache.value_or(default_cache));
+  ChildResult result;
   char why[sizeof plugin.failure] = "";
   const bool done = attempt(why, [&] {
     auto options = read_step_options();
     if (options.mode == Mode::off) return;
-    if (muster::spank::is_launcher_daemon(muster::spank::step_program(spank)))
-      options.parts = muster::spank::parts_for_daemon(options.parts);
-    const auto step = Step::plan(spank, options, plugin.settings, cache);
-    if (step != nullptr) result.bytes = planned + step->to_record();
+    if (is_launcher_daemon(step_program(spank))) options.parts = parts_for_daemon(options.parts);
+    const auto step = plan_step(spank, options, plugin.settings, cache);
+    if (step) result.bytes = planned + write_record(*step);
   });
   if (!done) result.bytes = failed + std::string(why);
   result.code = cache.is_dirty() ? 1 : 0;
@@ -238,7 +230,7 @@ muster::spank::ChildResult plan_step(spank_t spank) {
 
 // Parses nothing. Without a request, plugstack.conf's default places a step only if it has GPUs.
 bool may_place(spank_t spank) {
-  if (!muster::spank::is_task_step(spank)) return false;
+  if (!is_task_step(spank)) return false;
   if (plugin.explicitly_requested) return true;
   char start[2];
   return plugin.settings.defaults.mode.value_or(Mode::off) != Mode::off &&
@@ -249,21 +241,20 @@ bool may_place(spank_t spank) {
 void prepare_tasks(spank_t spank) {
   std::uint32_t tasks = 0;
   if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) == ESPANK_SUCCESS)
-    plugin.claims = muster::spank::RowClaims(tasks);
+    plugin.claims = RowClaims(tasks);
   plugin.root.hold();
 }
 
 int user_init(spank_t spank) {
-  muster::spank::record_step_gpus(spank);
+  record_step_gpus(spank);
   if (plugin.failure[0] == '\0' && may_place(spank))
     attempt(plugin.failure, [&] {
-      auto result = muster::spank::run_unprivileged([&] { return plan_step(spank); });
+      auto result = run_unprivileged([&] { return plan_in_child(spank); });
       plugin.plan = std::move(result.bytes);
       plugin.topology_is_new = result.code == 1;
       if (!plugin.plan.empty()) prepare_tasks(spank);
     });
-  for (const char* variable : {muster::spank::inherited_cpu_binding, muster::spank::step_gpu_binding,
-                               muster::spank::report_address_variable})
+  for (const char* variable : {inherited_cpu_binding, step_gpu_binding, report_address_variable})
     spank_unsetenv(spank, variable);
   return 0;
 }
@@ -279,24 +270,24 @@ std::unique_ptr<Step> load_step(spank_t spank) {
   else if (plugin.plan.starts_with(planned))
     attempt(why, [&] {
       step =
-          Step::from_record(std::string_view(plugin.plan).substr(1), std::move(plugin.claims), plugin.root);
+          std::make_unique<Step>(read_record(std::string_view(plugin.plan).substr(1), plugin.claims.tasks()));
     });
-  if (why[0] != '\0') muster::spank::fail_task(spank, why, is_strict(), true);
+  if (why[0] != '\0') fail_task(spank, why, is_strict(), true);
   return step;
 }
 
 int task_init(spank_t spank) {
-  using muster::spank::exit_task, muster::spank::undo_isolation_override;
   char why[1024] = "";
   bool gpus_assigned = false;
   // Never destroyed: the task's program replaces this process.
-  if (auto* const step = load_step(spank).release()) {
-    const bool mig = step->has_instances();
+  if (const auto* const step = load_step(spank).release()) {
+    const bool mig = !step->gpus.instances.empty();  // Slurm assigns them to tasks, and that stays
     if (mig && !undo_isolation_override(spank, false)) exit_task();
-    gpus_assigned = attempt(why, [&] { step->apply(spank); }) && step->options().parts.gpu && !mig;
-    if (why[0] != '\0') muster::spank::fail_task(spank, why, is_strict(), false);
+    gpus_assigned = attempt(why, [&] { apply_step(spank, *step, plugin.claims, plugin.root); }) &&
+                    step->options.parts.gpu && !mig;
+    if (why[0] != '\0') fail_task(spank, why, is_strict(), false);
   } else {
-    attempt(why, [&] { muster::spank::clear_outer_step_environment(spank); });
+    attempt(why, [&] { clear_outer_step_environment(spank); });
   }
   if (!undo_isolation_override(spank, gpus_assigned)) exit_task();
   return 0;
@@ -305,10 +296,8 @@ int task_init(spank_t spank) {
 // As root, after the tasks have ended, so that no task waits for it.
 int exit() {
   char why[1024];
-  const auto renew = [] {
-    muster::spank::TopologyCache(plugin.settings.cache.value_or(muster::spank::default_cache)).renew();
-  };
-  if (plugin.topology_is_new && !attempt(why, renew)) muster::spank::log_to_node("muster: %s", why);
+  const auto renew = [] { TopologyCache(plugin.settings.cache.value_or(default_cache)).renew(); };
+  if (plugin.topology_is_new && !attempt(why, renew)) log_to_node("muster: %s", why);
   return 0;
 }
 

@@ -18,7 +18,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "placement/topology/regular_file.hpp"
+#include "file/descriptor.hpp"
+#include "file/write_all.hpp"
 
 namespace muster::spank {
 
@@ -47,7 +48,7 @@ bool drop_capabilities() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the change of ids, which resets it
   try {
     const ChildResult result = work();
-    if (placement::write_all(result_descriptor, result.bytes)) _exit(result.code);
+    if (write_all(result_descriptor, result.bytes)) _exit(result.code);
   } catch (const std::bad_alloc&) {
     _exit(exit_memory);
   } catch (...) {  // the exit code reports it
@@ -90,22 +91,6 @@ class Child {
  private:
   pid_t process_;
   int status_ = 0;
-};
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { reset(); }
-  void reset() {
-    if (number_ >= 0) close(number_);
-    number_ = -1;
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
 };
 
 std::string read_result(int from, Clock::time_point end, std::size_t most) {

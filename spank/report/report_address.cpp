@@ -2,7 +2,9 @@
 #include "report/report_address.hpp"
 
 #include <algorithm>
-#include <charconv>
+
+#include "text/parse_number.hpp"
+#include "text/split.hpp"
 
 namespace muster::spank {
 
@@ -10,17 +12,6 @@ namespace {
 
 constexpr std::size_t most_hosts = 8;
 constexpr std::size_t longest = 1024;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t start = 0;
-  while (start <= text.size()) {
-    const std::size_t end = std::min(text.find(separator, start), text.size());
-    parts.push_back(text.substr(start, end - start));
-    start = end + 1;
-  }
-  return parts;
-}
 
 }  // namespace
 
@@ -40,10 +31,10 @@ std::optional<ReportAddress> ReportAddress::parse(const std::string& text) {
   if (address.token.size() != report_token_digits ||
       address.token.find_first_not_of("0123456789abcdef") != std::string::npos)
     return std::nullopt;
-  const char* end = text.data() + second;
-  const auto [stop, error] = std::from_chars(text.data() + first + 1, end, address.port);
-  if (error != std::errc() || stop != end || address.port < 1 || address.port > 65535) return std::nullopt;
-  address.hosts = split(text.substr(second + 1), ',');
+  address.port = parse_number<int>(std::string_view(text).substr(first + 1, second - first - 1)).value_or(0);
+  if (address.port < 1 || address.port > 65535) return std::nullopt;
+  const auto hosts = split(std::string_view(text).substr(second + 1), ',');
+  address.hosts.assign(hosts.begin(), hosts.end());
   if (address.hosts.size() > most_hosts || address.hosts.front().empty()) return std::nullopt;
   return address;
 }

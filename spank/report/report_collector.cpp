@@ -16,7 +16,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "placement/topology/error.hpp"
 
@@ -43,24 +45,22 @@ std::string random_token() {
   return token;
 }
 
-/// A socket of this family that listens on a free port of all addresses; -1 and errno if that fails.
-int listen_on(int family) {
-  const int descriptor = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return -1;
+/// A socket of this family that listens on a free port of all addresses; none and errno if that fails.
+Descriptor listen_on(int family) {
+  Descriptor listener(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener.valid()) return listener;
   sockaddr_in6 ipv6{};
   ipv6.sin6_family = AF_INET6;
   sockaddr_in ipv4{};
   ipv4.sin_family = AF_INET;
   const int off = 0;
-  if (family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (family == AF_INET6) setsockopt(listener.number(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   const auto* address = family == AF_INET6 ? reinterpret_cast<const sockaddr*>(&ipv6)
                                            : reinterpret_cast<const sockaddr*>(&ipv4);
   const socklen_t size = family == AF_INET6 ? sizeof ipv6 : sizeof ipv4;
-  if (bind(descriptor, address, size) == 0 && listen(descriptor, SOMAXCONN) == 0) return descriptor;
-  const int error = errno;
-  close(descriptor);
-  errno = error;
-  return -1;
+  const bool listens =
+      bind(listener.number(), address, size) == 0 && listen(listener.number(), SOMAXCONN) == 0;
+  return listens ? std::move(listener) : Descriptor();
 }
 
 int local_port(int descriptor) {
@@ -99,16 +99,11 @@ ReportCollector::ReportCollector(int nodes, const CollectorLimits& limits)
     : limits_(limits), nodes_(static_cast<std::size_t>(std::max(nodes, 1))) {
   address_.token = random_token();
   listener_ = listen_on(AF_INET6);
-  const bool with_ipv6 = listener_ >= 0;
+  const bool with_ipv6 = listener_.valid();
   if (!with_ipv6) listener_ = listen_on(AF_INET);
-  if (listener_ < 0) fail("listen");
-  address_.port = local_port(listener_);
+  if (!listener_.valid()) fail("listen");
+  address_.port = local_port(listener_.number());
   address_.hosts = own_addresses(with_ipv6);
-}
-
-ReportCollector::~ReportCollector() {
-  for (const auto& connection : connections_) close(connection.descriptor);
-  if (listener_ >= 0) close(listener_);
 }
 
 std::vector<placement::NodeReport> ReportCollector::collect(int end, int owner) {
@@ -116,8 +111,8 @@ std::vector<placement::NodeReport> ReportCollector::collect(int end, int owner) 
   while (true) {
     if (!closing_ && (ended || is_finished(owner))) stop_accepting();
     if (closing_ && connections_.empty()) break;
-    std::vector<pollfd> waiting = {{closing_ ? -1 : end, POLLIN, 0}, {listener_, POLLIN, 0}};
-    for (const auto& connection : connections_) waiting.push_back({connection.descriptor, POLLIN, 0});
+    std::vector<pollfd> waiting = {{closing_ ? -1 : end, POLLIN, 0}, {listener_.number(), POLLIN, 0}};
+    for (const auto& connection : connections_) waiting.push_back({connection.socket.number(), POLLIN, 0});
     if (poll(waiting.data(), waiting.size(), poll_timeout()) < 0 && errno != EINTR) break;
     ended = waiting[0].revents != 0;
     serve_all(waiting);
@@ -142,12 +137,10 @@ bool ReportCollector::is_finished(int owner) const {
 // confirm.
 void ReportCollector::stop_accepting() {
   closing_ = true;
-  close(listener_);
-  listener_ = -1;
+  listener_.reset();
   const auto end = Clock::now() + confirmation_time;
   connections_.remove_if([&](Connection& connection) {
     connection.end = std::min(connection.end, end);
-    if (!connection.acknowledged) close(connection.descriptor);
     return !connection.acknowledged;
   });
 }
@@ -162,8 +155,8 @@ int ReportCollector::poll_timeout() const {
 
 void ReportCollector::accept_new() {
   while (true) {
-    const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (descriptor < 0) {
+    Descriptor socket(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
       // The connection stays in the queue, so poll would report it again at once.
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) stop_accepting();
       return;
@@ -173,10 +166,9 @@ void ReportCollector::accept_new() {
       auto oldest = std::find_if(connections_.begin(), connections_.end(),
                                  [](const auto& connection) { return connection.length == 0; });
       if (oldest == connections_.end()) oldest = connections_.begin();
-      close(oldest->descriptor);
       connections_.erase(oldest);
     }
-    connections_.push_back({descriptor, Clock::now() + limits_.per_connection, {}, 0, false});
+    connections_.push_back({std::move(socket), Clock::now() + limits_.per_connection, {}, 0, false});
   }
 }
 
@@ -185,12 +177,7 @@ void ReportCollector::serve_all(const std::vector<pollfd>& waiting) {
   std::size_t index = 2;  // after `end` and the listener
   for (auto connection = connections_.begin(); connection != connections_.end(); ++index) {
     const bool open = now < connection->end && (waiting[index].revents == 0 || serve(*connection));
-    if (open) {
-      ++connection;
-    } else {
-      close(connection->descriptor);
-      connection = connections_.erase(connection);
-    }
+    connection = open ? std::next(connection) : connections_.erase(connection);
   }
 }
 
@@ -198,7 +185,7 @@ void ReportCollector::serve_all(const std::vector<pollfd>& waiting) {
 bool ReportCollector::serve(Connection& connection) {
   std::array<char, 16384> buffer;
   while (true) {
-    const ssize_t got = recv(connection.descriptor, buffer.data(), buffer.size(), 0);
+    const ssize_t got = recv(connection.socket.number(), buffer.data(), buffer.size(), 0);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) return false;
     if (connection.acknowledged) {
@@ -211,7 +198,7 @@ bool ReportCollector::serve(Connection& connection) {
     if (connection.length == 0) continue;
     if (connection.received.size() > connection.length) return false;
     if (connection.received.size() == connection.length) {
-      if (send(connection.descriptor, &report_received, 1, MSG_NOSIGNAL) != 1) return false;
+      if (send(connection.socket.number(), &report_received, 1, MSG_NOSIGNAL) != 1) return false;
       connection.acknowledged = true;
     }
   }

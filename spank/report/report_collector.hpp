@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "file/descriptor.hpp"
 #include "placement/report/report.hpp"
 #include "report/report_address.hpp"
 
@@ -30,12 +31,9 @@ class ReportCollector {
  public:
   /// nodes: the number of reports to wait for. @throws std::system_error without a socket or random numbers.
   explicit ReportCollector(int nodes, const CollectorLimits& limits = {});
-  ReportCollector(const ReportCollector&) = delete;
-  ReportCollector& operator=(const ReportCollector&) = delete;
-  ~ReportCollector();
 
   const ReportAddress& address() const { return address_; }
-  int descriptor() const { return listener_; }
+  int descriptor() const { return listener_.number(); }
 
   /// Receives reports until all nodes have sent theirs, the wait for the others is over, the descriptor `end`
   /// becomes readable or is hung up, or the process `owner` (0: none) has ended. Closes connections that do
@@ -45,7 +43,7 @@ class ReportCollector {
  private:
   using Clock = std::chrono::steady_clock;
   struct Connection {
-    int descriptor;
+    Descriptor socket;
     Clock::time_point end;
     std::string received;
     std::size_t length = 0;  // of the report; 0: not known yet
@@ -63,7 +61,7 @@ class ReportCollector {
 
   CollectorLimits limits_;
   ReportAddress address_;
-  int listener_ = -1;
+  Descriptor listener_;
   std::size_t nodes_;
   std::list<Connection> connections_;
   std::vector<std::string> reports_;

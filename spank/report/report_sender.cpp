@@ -11,8 +11,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "file/descriptor.hpp"
 
 namespace muster::spank {
 
@@ -20,36 +21,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class Socket {
- public:
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() { reset(); }
-  void reset() {
-    if (descriptor_ >= 0) close(descriptor_);
-    descriptor_ = -1;
-  }
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 /// Starts to connect; the descriptor is -1 if that fails at once.
-Socket connect_to(const std::string& host, int port) {
+Descriptor connect_to(const std::string& host, int port) {
   sockaddr_in ipv4{};
   sockaddr_in6 ipv6{};
   ipv4.sin_family = AF_INET;
   ipv6.sin6_family = AF_INET6;
   ipv4.sin_port = ipv6.sin6_port = htons(static_cast<std::uint16_t>(port));
   const bool is_ipv4 = inet_pton(AF_INET, host.c_str(), &ipv4.sin_addr) == 1;
-  if (!is_ipv4 && inet_pton(AF_INET6, host.c_str(), &ipv6.sin6_addr) != 1) return Socket(-1);
-  Socket socket(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!is_ipv4 && inet_pton(AF_INET6, host.c_str(), &ipv6.sin6_addr) != 1) return Descriptor();
+  Descriptor socket(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const auto* address =
       is_ipv4 ? reinterpret_cast<const sockaddr*>(&ipv4) : reinterpret_cast<const sockaddr*>(&ipv6);
   const socklen_t size = is_ipv4 ? sizeof ipv4 : sizeof ipv6;
-  if (socket.get() >= 0 && connect(socket.get(), address, size) != 0 && errno != EINPROGRESS) socket.reset();
+  if (socket.valid() && connect(socket.number(), address, size) != 0 && errno != EINPROGRESS) socket.reset();
   return socket;
 }
 
@@ -100,13 +85,12 @@ bool send_report(const ReportAddress& address, const placement::NodeReport& repo
     return false;
   const std::string message = address.token + length + body;
 
-  std::vector<Socket> sockets;
+  std::vector<Descriptor> sockets;
   for (const auto& host : address.hosts) sockets.push_back(connect_to(host, address.port));
   while (true) {
     std::vector<pollfd> waiting;
-    for (const auto& socket : sockets) waiting.push_back({socket.get(), POLLOUT, 0});  // -1 is skipped
-    const bool any =
-        std::any_of(sockets.begin(), sockets.end(), [](const auto& one) { return one.get() >= 0; });
+    for (const auto& socket : sockets) waiting.push_back({socket.number(), POLLOUT, 0});  // -1 is skipped
+    const bool any = std::any_of(sockets.begin(), sockets.end(), [](const auto& one) { return one.valid(); });
     const int left = milliseconds_until(end);
     if (!any || left == 0) return false;
     const int ready = poll(waiting.data(), waiting.size(), left);

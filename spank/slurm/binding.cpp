@@ -34,10 +34,10 @@ int set_policy(int mode, const std::vector<int>& domains) {
 
 }  // namespace
 
-int bind_to_cpus(const placement::CpuSet& cpus) {
-  cpu_set_t* mask = CPU_ALLOC(placement::CpuSet::limit);
+int bind_to_cpus(const CpuSet& cpus) {
+  cpu_set_t* mask = CPU_ALLOC(CpuSet::limit);
   if (mask == nullptr) return ENOMEM;
-  const std::size_t bytes = CPU_ALLOC_SIZE(placement::CpuSet::limit);
+  const std::size_t bytes = CPU_ALLOC_SIZE(CpuSet::limit);
   CPU_ZERO_S(bytes, mask);
   for (int cpu = cpus.first(); cpu >= 0; cpu = cpus.next(cpu)) CPU_SET_S(cpu, bytes, mask);
   const int result = sched_setaffinity(0, bytes, mask) == 0 ? 0 : errno;

@@ -3,13 +3,13 @@
 
 #include <vector>
 
+#include "cpu_set/cpu_set.hpp"
 #include "options.hpp"
-#include "placement/topology/cpu_set.hpp"
 
 namespace muster::spank {
 
 /// Binds the calling process to these CPUs. Returns 0 or errno (EINVAL: none of them is in its cpuset).
-int bind_to_cpus(const placement::CpuSet& cpus);
+int bind_to_cpus(const CpuSet& cpus);
 
 /// Sets the calling process's memory policy to these NUMA domains. MemoryPolicy::prefer: their memory first,
 /// other memory when they are full; where the kernel accepts only one domain (before Linux 5.15), the first.

@@ -6,6 +6,7 @@
 
 #include "isolation_marker.hpp"
 #include "slurm/srun_command.hpp"
+#include "text/split.hpp"
 
 namespace muster::spank {
 
@@ -56,12 +57,8 @@ int gpus_in_entry(std::string_view entry) {
 int gpus_in_tres(std::string_view tres) {
   constexpr int most = 1 << 16;  // more than any node has
   int total = 0;
-  while (!tres.empty() && total < most) {
-    const auto comma = std::min(tres.find(','), tres.size());
-    total += std::min(gpus_in_entry(tres.substr(0, comma)), most);
-    tres.remove_prefix(std::min(comma + 1, tres.size()));
-  }
-  return std::min(total, most);
+  for (const auto entry : split(tres, ',')) total = std::min(total + gpus_in_entry(entry), most);
+  return total;
 }
 
 GpuRequest read_gpu_request(const placement::GetEnv& get_env) {

@@ -10,8 +10,9 @@
 #include <optional>
 #include <sstream>
 
+#include "file/regular_file.hpp"
 #include "host_list/expand_host_list.hpp"
-#include "placement/topology/regular_file.hpp"
+#include "text/split.hpp"
 
 namespace muster::spank {
 
@@ -52,7 +53,7 @@ std::optional<std::string> parse_value(const std::string& word, const char* name
 void for_each_line(const std::string& path, int depth, std::size_t& bytes_left,
                    const std::function<void(const Names&)>& use) {
   constexpr int deepest = 8;
-  const auto file = placement::read_regular_file(path, bytes_left);
+  const auto file = read_regular_file(path, bytes_left);
   if (!file) return;
   bytes_left -= file->text.size();
   std::istringstream lines(file->text);
@@ -75,9 +76,8 @@ void for_each_line(const std::string& path, int depth, std::size_t& bytes_left,
 
 Names split_list(const std::string& list) {
   Names words;
-  std::istringstream parts(list);
-  for (std::string word; std::getline(parts, word, ',');)
-    if (!word.empty()) words.push_back(word);
+  for (const auto word : split(list, ','))
+    if (!word.empty()) words.emplace_back(word);
   return words;
 }
 

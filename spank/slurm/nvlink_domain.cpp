@@ -7,7 +7,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "placement/topology/cpu_set.hpp"
+#include "cpu_set/cpu_set.hpp"
 #include "placement/topology/sysfs.hpp"
 
 namespace muster::spank {
@@ -16,17 +16,12 @@ namespace {
 
 constexpr const char* channel_folder = "/dev/nvidia-caps-imex-channels";
 
-placement::CpuSet open_channels(const std::string& root) {
-  constexpr std::string_view prefix = "channel";
-  placement::CpuSet channels;
-  for (const auto& name : placement::Sysfs(root.empty() ? "/" : root).names(channel_folder)) {
-    if (!name.starts_with(prefix)) continue;
-    const auto number = placement::to_number(std::string_view(name).substr(prefix.size()));
-    if (!number || *number < 0 || *number >= placement::CpuSet::limit) continue;
+CpuSet open_channels(const std::string& root) {
+  CpuSet channels = placement::Sysfs(root).numbers(channel_folder, "channel");
+  for (const int channel : channels.to_vector())
     // access() checks the device cgroup, too.
-    if (access((root + channel_folder + "/" + name).c_str(), R_OK) == 0)
-      channels.add(static_cast<int>(*number));
-  }
+    if (access((root + channel_folder + "/channel" + std::to_string(channel)).c_str(), R_OK) != 0)
+      channels.remove(channel);
   return channels;
 }
 

@@ -2,11 +2,12 @@
 #include "slurm/rank_layout.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <map>
 #include <numeric>
-#include <sstream>
 
 #include "host_list/expand_host_list.hpp"
+#include "text/parse_number.hpp"
+#include "text/split.hpp"
 
 namespace muster::spank {
 
@@ -15,10 +16,8 @@ namespace {
 using Layout = std::vector<std::vector<int>>;
 
 std::optional<int> positive(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
+  const auto value = parse_number<int>(text);
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 /// Gives `chunk` ranks to each node that has room, in turn. Block distribution is one turn with chunks as
@@ -49,13 +48,11 @@ std::string too_many(long ranks) {
 /// "2,0,0,1": rank 0 on node 2 … Empty if it is malformed or gives other counts.
 Layout apply_explicit_layout(const std::string& explicit_layout, const std::vector<int>& counts) {
   Layout ranks(counts.size());
-  std::istringstream words(explicit_layout);
   int rank = 0;
-  for (std::string word; std::getline(words, word, ','); ++rank) {
-    std::size_t node = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), node);
-    if (error != std::errc() || end != word.data() + word.size() || node >= ranks.size()) return {};
-    ranks[node].push_back(rank);
+  for (const auto word : split(explicit_layout, ',')) {
+    const auto node = parse_number<std::size_t>(word);
+    if (!node || *node >= ranks.size()) return {};
+    ranks[*node].push_back(rank++);
   }
   for (std::size_t node = 0; node < counts.size(); ++node)
     if (static_cast<int>(ranks[node].size()) != counts[node]) return {};
@@ -94,6 +91,11 @@ Layout distribute_as_requested(const StepShape& shape, const std::vector<int>& c
   unknown = "with " + shape.tasks_per_node + " tasks a node, --distribution=" + shape.distribution +
             " cannot be distinguished from block on every node";
   return {};
+}
+
+void append(std::string& list, const std::string& item) {
+  if (!list.empty()) list += ',';
+  list += item;
 }
 
 }  // namespace
@@ -173,6 +175,35 @@ RankLayout lay_out(const StepShape& shape, const std::vector<int>& own_ranks) {
                      (shape.distribution.empty() ? std::string("block") : shape.distribution);
   }
   return layout;
+}
+
+Components find_components(const HeterogeneousStep& step) {
+  const auto hosts = expand_host_list(step.whole.node_list);
+  const auto counts = expand_counts(step.whole.tasks_per_node);
+  if (!hosts || !counts || hosts->size() != counts->size() || step.own_group >= step.groups.size() ||
+      step.groups.size() > most_groups)
+    return {};
+  std::map<std::string, int> tasks_on;
+  for (std::size_t i = 0; i < hosts->size(); ++i) tasks_on[(*hosts)[i]] = (*counts)[i];
+
+  Components components;
+  int ranks = 0;
+  for (std::size_t group = 0; group < step.groups.size(); ++group) {
+    if (group == step.own_group) components.first_rank = ranks;
+    StepShape shape{"", "", step.whole.distribution, step.whole.plane_size, 0};
+    for (const auto& host : expand_host_list(step.groups[group]).value_or(std::vector<std::string>{})) {
+      const auto at = tasks_on.find(host);
+      if (at == tasks_on.end()) continue;
+      // A node is in one component only, so more ranks than the step has are an error.
+      if (ranks + shape.world_size + at->second > step.whole.world_size) return {};
+      append(shape.node_list, host);
+      append(shape.tasks_per_node, std::to_string(at->second));
+      shape.world_size += at->second;
+    }
+    ranks += shape.world_size;
+    if (shape.world_size > 0) components.shapes.push_back(shape);
+  }
+  return ranks == step.whole.world_size ? components : Components{};
 }
 
 RankLayout lay_out_components(const std::vector<StepShape>& components, const std::vector<int>& own_ranks) {

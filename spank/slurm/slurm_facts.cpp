@@ -11,10 +11,11 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "placement/topology/error.hpp"
+#include "isolation_marker.hpp"
 #include "placement/topology/sysfs.hpp"
-#include "slurm/heterogeneous.hpp"
 #include "slurm/srun_command.hpp"
+#include "text/parse_number.hpp"
+#include "text/printable.hpp"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -53,12 +54,12 @@ std::vector<int> ranks_of_local_tasks(spank_t spank, int local_tasks) {
   return ranks;
 }
 
-placement::CpuSet read_affinity() {
-  placement::CpuSet cpus;
+CpuSet read_affinity() {
+  CpuSet cpus;
   // A fixed cpu_set_t holds 1024 CPUs; machines with more need a larger one, so size it to the placement's
   // own limit.
-  cpu_set_t* mask = CPU_ALLOC(placement::CpuSet::limit);
-  const std::size_t bytes = CPU_ALLOC_SIZE(placement::CpuSet::limit);
+  cpu_set_t* mask = CPU_ALLOC(CpuSet::limit);
+  const std::size_t bytes = CPU_ALLOC_SIZE(CpuSet::limit);
   if (mask == nullptr) throw std::bad_alloc();
   if (sched_getaffinity(0, bytes, mask) == 0)
     for (int cpu = 0, left = CPU_COUNT_S(bytes, mask); left > 0; ++cpu)
@@ -75,23 +76,19 @@ std::vector<int> read_memory_domains() {
   const std::string status = placement::Sysfs("/").text("/proc/self/status").value_or("");
   const auto at = status.find(key);
   if (at == std::string::npos) return {};
-  const auto start = at + key.size();
-  return placement::CpuSet::parse_list(status.substr(start, status.find('\n', start) - start)).to_vector();
+  const auto start = status.find_first_not_of(" \t", at + key.size());
+  const std::string list = status.substr(start, status.find('\n', start) - start);
+  const auto domains = CpuSet::parse_list(list);
+  if (!domains)
+    throw std::runtime_error("the kernel's Mems_allowed_list in /proc/self/status, '" +
+                             printable(list.substr(0, 80)) + "', is not a list of NUMA domains like 0-3,8");
+  return domains->to_vector();
 }
 
 std::string read_host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-// A list of numbers in Slurm's or the kernel's notation; nullopt for anything else, such as MIG UUIDs.
-std::optional<placement::CpuSet> parse_numbers(const std::string& text) {
-  try {
-    return placement::CpuSet::parse_list(text);
-  } catch (const placement::Error&) {
-    return std::nullopt;
-  }
 }
 
 std::vector<std::string> split_gpus(const std::string& text) {
@@ -105,26 +102,23 @@ std::vector<std::string> split_gpus(const std::string& text) {
 }
 
 // In a heterogeneous step SPANK's items describe this component; the environment describes the whole step.
-void add_heterogeneous(spank_t spank, SlurmFacts& facts) {
-  const auto variable = [&](const std::string& name) { return job_variable(spank, name).value_or(""); };
-  const int whole = parse_count(variable("SLURM_STEP_NUM_TASKS"));
+void add_heterogeneous(const placement::GetEnv& get_env, SlurmFacts& facts) {
+  const int whole = parse_count(get_env("SLURM_STEP_NUM_TASKS").value_or(""));
   if (whole <= facts.world_size) return;
-  HeterogeneousStep step;
-  step.whole = {variable("SLURM_STEP_NODELIST"), variable("SLURM_STEP_TASKS_PER_NODE"),
-                variable("SLURM_DISTRIBUTION"), variable("SLURM_DIST_PLANESIZE"), whole};
+  facts.heterogeneous = true;
+  facts.world_size = facts.shape.world_size = whole;
+  HeterogeneousStep step{facts.shape, {}, 0};
   // Slurm 22.05 still has PACK where its manual has HET.
   for (const std::string kind : {"_HET_GROUP_", "_PACK_GROUP_"})
     for (int group = 0; step.groups.size() == static_cast<std::size_t>(group); ++group) {
       const std::string suffix = kind + std::to_string(group);
-      const auto nodes = job_variable(spank, "SLURM_JOB_NODELIST" + suffix);
+      const auto nodes = get_env("SLURM_JOB_NODELIST" + suffix);
       if (!nodes) break;
       step.groups.push_back(*nodes);
-      if (variable("SLURM_JOB_ID" + suffix) == std::to_string(facts.job_id))
+      if (get_env("SLURM_JOB_ID" + suffix) == std::to_string(facts.job_id))
         step.own_group = static_cast<std::size_t>(group);
     }
   Components components = find_components(step);
-  facts.heterogeneous = true;
-  facts.world_size = whole;
   facts.components = std::move(components.shapes);
   for (int& rank : facts.ranks) rank = components.first_rank < 0 ? -1 : rank + components.first_rank;
 }
@@ -137,6 +131,18 @@ std::string explicit_cpu_binding(const std::string& binding) {
   return named ? binding : "";
 }
 
+std::optional<std::string> job_variable(spank_t spank, const std::string& name) {
+  std::string value(1024, '\0');
+  while (true) {
+    const spank_err_t error = spank_getenv(spank, name.c_str(), value.data(), static_cast<int>(value.size()));
+    if (error == ESPANK_SUCCESS) return value.substr(0, value.find('\0'));
+    // A variable longer than the kernel's limit for one string does not exist.
+    constexpr std::size_t longest = 1 << 20;
+    if (error != ESPANK_NOSPACE || value.size() >= longest) return std::nullopt;
+    value.resize(value.size() * 4);
+  }
+}
+
 }  // namespace
 
 std::string step_program(spank_handle* spank) {
@@ -146,44 +152,75 @@ std::string step_program(spank_handle* spank) {
   return known && count > 0 && words != nullptr && words[0] != nullptr ? words[0] : "";
 }
 
-std::optional<std::string> job_variable(spank_handle* spank, const std::string& name) {
-  std::string value(1024, '\0');
-  while (true) {
-    const spank_err_t error = spank_getenv(spank, name.c_str(), value.data(), static_cast<int>(value.size()));
-    if (error == ESPANK_SUCCESS) return value.substr(0, value.find('\0'));
-    constexpr std::size_t longest =
-        1 << 20;  // a variable longer than the kernel's limit for one string does not exist
-    if (error != ESPANK_NOSPACE || value.size() >= longest) return std::nullopt;
-    value.resize(value.size() * 4);
-  }
+placement::GetEnv job_environment(spank_handle* spank) {
+  return [spank](const std::string& name) { return job_variable(spank, name); };
 }
 
 SlurmFacts read_slurm_facts(spank_handle* spank) {
+  const auto get_env = job_environment(spank);
+  const auto variable = [&](const char* name) { return get_env(name).value_or(""); };
   SlurmFacts facts;
-  facts.uid = get_item<uid_t>(spank, S_JOB_UID, "the user");
   facts.job_id = get_item<std::uint32_t>(spank, S_JOB_ID, "the job");
+  // A heterogeneous job's components have ids of their own; SLURM_JOB_ID is the leader's in all of them.
+  facts.leader_job = parse_number<std::uint32_t>(variable("SLURM_JOB_ID")).value_or(0);
+  if (facts.leader_job == 0) facts.leader_job = facts.job_id;
   facts.step_id = get_item<std::uint32_t>(spank, S_JOB_STEPID, "the step");
+  facts.cluster = variable("SLURM_CLUSTER_NAME");
+  facts.partition = variable("SLURM_JOB_PARTITION");
   facts.host = read_host_name();
+  if (spank_get_item(spank, S_JOB_NNODES, &facts.nodes) != ESPANK_SUCCESS) facts.nodes = 0;
+  std::uint32_t index = 0;
+  if (spank_get_item(spank, S_JOB_NODEID, &index) == ESPANK_SUCCESS) facts.node_index = index;
   facts.local_tasks = get_count(spank, S_JOB_LOCAL_TASK_COUNT, "the tasks on this node");
   facts.world_size = get_count(spank, S_JOB_TOTAL_TASK_COUNT, "the tasks of the step");
   facts.ranks = ranks_of_local_tasks(spank, facts.local_tasks);
+  facts.shape = {variable("SLURM_STEP_NODELIST"),
+                 variable("SLURM_STEP_TASKS_PER_NODE"),
+                 variable("SLURM_DISTRIBUTION"),
+                 variable("SLURM_DIST_PLANESIZE"),
+                 facts.world_size,
+                 extract_layout(variable(layout_variable), facts.job_id, facts.step_id)};
   facts.cpus_per_task =
       static_cast<int>(get_item<std::uint32_t>(spank, S_STEP_CPUS_PER_TASK, "the CPUs per task"));
   // srun of 22.05 and 23.02 does not use the job's -c, but the user still wants that many CPUs for a task.
-  facts.cpus_requested = parse_count(job_variable(spank, "SLURM_CPUS_PER_TASK").value_or(""));
-  facts.gpu_request = read_gpu_request([&](const std::string& name) { return job_variable(spank, name); });
-  facts.gpus = split_gpus(job_variable(spank, "SLURM_STEP_GPUS").value_or(""));
-  facts.cuda_devices = split_gpus(job_variable(spank, "CUDA_VISIBLE_DEVICES").value_or(""));
+  facts.cpus_requested = parse_count(variable("SLURM_CPUS_PER_TASK"));
+  facts.gpu_request = read_gpu_request(get_env);
+  facts.gpus = split_gpus(variable("SLURM_STEP_GPUS"));
+  facts.cuda_devices = split_gpus(variable("CUDA_VISIBLE_DEVICES"));
   facts.cpus = read_affinity();
   char* cores = nullptr;
   if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS && cores != nullptr)
-    facts.step_cores = parse_numbers(cores);
+    facts.step_cores = CpuSet::parse_list(cores);
   facts.memory = read_memory_domains();
   // Before the tasks start, SLURM_CPU_BIND_TYPE is set only if a binding was requested.
-  if (!job_variable(spank, inherited_cpu_binding))
-    facts.cpu_binding = explicit_cpu_binding(job_variable(spank, "SLURM_CPU_BIND_TYPE").value_or(""));
-  add_heterogeneous(spank, facts);
+  if (!get_env(inherited_cpu_binding))
+    facts.cpu_binding = explicit_cpu_binding(variable("SLURM_CPU_BIND_TYPE"));
+  facts.reserved_ports = CpuSet::parse_list(variable("SLURM_STEP_RESV_PORTS")).value_or(CpuSet()).to_vector();
+  // SLURM_LAUNCH_NODE_IPADDR is set only in the task.
+  facts.srun_host = variable("SLURM_SRUN_COMM_HOST");
+  add_heterogeneous(get_env, facts);
   return facts;
+}
+
+TaskFacts read_task_facts(spank_handle* spank, const SlurmFacts& step) {
+  const auto get_env = job_environment(spank);
+  TaskFacts task;
+  if (spank_get_item(spank, S_TASK_ID, &task.local_rank) != ESPANK_SUCCESS || task.local_rank < 0 ||
+      task.local_rank >= step.local_tasks)
+    throw std::runtime_error("Slurm does not report which task this is");
+  // In a heterogeneous step SPANK's items lack the offset of the component, but the environment includes it.
+  const std::string procid = get_env("SLURM_PROCID").value_or("");
+  task.rank = procid == "0"
+                  ? 0
+                  : std::max(parse_count(procid), step.ranks[static_cast<std::size_t>(task.local_rank)]);
+  if (task.rank < 0)
+    throw std::runtime_error("Slurm does not report the rank of local task " +
+                             std::to_string(task.local_rank));
+  task.gpu_request = read_gpu_request(get_env);
+  task.cuda_devices = get_env("CUDA_VISIBLE_DEVICES");
+  task.isolation_marker = get_env(isolation_marker);
+  task.gpu_binding = get_env("SLURMD_TRES_BIND");
+  return task;
 }
 
 }  // namespace muster::spank

@@ -2,12 +2,12 @@
 #include "slurm/srun_command.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 #include <string_view>
 
 #include "inherited_option.hpp"
 #include "slurm/gpu_request.hpp"
+#include "text/parse_number.hpp"
 
 namespace muster::spank {
 
@@ -111,11 +111,8 @@ int parse_count(const std::string& request) {
   while (!rest.empty()) {
     const std::string_view part = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), part.size() + 1));
-    const std::string_view digits = part.substr(part.rfind(':') + 1);
-    int count = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-    if (error != std::errc() || end != digits.data() + digits.size() || count < 1) return 0;
-    if (count > most_counted - total) return 0;
+    const int count = parse_number<int>(part.substr(part.rfind(':') + 1)).value_or(0);
+    if (count < 1 || count > most_counted - total) return 0;
     total += count;
   }
   return total;

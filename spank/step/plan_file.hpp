@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "file/descriptor.hpp"
+
 namespace muster::spank {
 
 /// The parts of a plan file's name.
@@ -29,20 +31,15 @@ mode_t parse_umask(const std::optional<std::string>& slurm_umask);
 /// The root folder of the node, for tasks that plugins of Slurm may have moved into a container.
 class NodeRoot {
  public:
-  NodeRoot() = default;
-  NodeRoot(const NodeRoot&) = delete;
-  NodeRoot& operator=(const NodeRoot&) = delete;
-  ~NodeRoot();
-
   /// In user_init, where the caller's root is the node's: opens it.
   void hold();
   /// Whether the caller's root is not the node's.
   bool root_changed() const;
-  /// Opens a folder of the node by its path without links; -1 and errno if there is none.
-  int open_folder(const std::string& path) const;
+  /// Opens a folder of the node by its path without links; none and errno if there is none.
+  Descriptor open_folder(const std::string& path) const;
 
  private:
-  int descriptor_ = -1;
+  Descriptor root_;
   dev_t device_ = 0;
   ino_t inode_ = 0;
 };

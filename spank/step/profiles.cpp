@@ -6,8 +6,8 @@
 
 #include <map>
 
+#include "file/regular_file.hpp"
 #include "placement/topology/error.hpp"
-#include "placement/topology/regular_file.hpp"
 #include "placement/topology/sysfs.hpp"
 #include "slurm/node_features.hpp"
 
@@ -51,7 +51,7 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
   Profiles found;
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return found;
-  if (!placement::only_owner_writes(status, owner)) {
+  if (!only_owner_writes(status, owner)) {
     found.warnings.push_back("profiles in " + folder +
                              " are ignored: it must be root's, and not writable by others");
     return found;
@@ -72,8 +72,8 @@ Profiles load_profiles(const std::string& folder, const JobIdentity& job, const 
     if (!name.ends_with(".conf") || name.starts_with('.')) continue;
     const std::string path = folder + "/" + name;
     constexpr std::size_t longest = 64 * 1024;
-    const auto file = placement::read_regular_file(path, longest);
-    if (!file || !placement::only_owner_writes(file->status, owner)) {
+    const auto file = read_regular_file(path, longest);
+    if (!file || !only_owner_writes(file->status, owner)) {
       found.warnings.push_back("profile " + path +
                                " is ignored: it must be a readable file of up to 64 KiB, root's, "
                                "and not writable by others");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts plain structs to bytes and back, between processes of one build. For each struct a function
 // fields(record, value), found by the record's namespace, passes its members to the record, in both
-// directions. Its bindings name every member on purpose: a member that is added later does not compile until
-// it is carried too.
+// directions.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "placement/topology/cpu_set.hpp"
+#include "cpu_set/cpu_set.hpp"
 
 namespace muster::spank {
 
@@ -45,7 +44,7 @@ class RecordWriter {
     add(static_cast<std::uint32_t>(text.size()));
     bytes_ += text;
   }
-  void add(const placement::CpuSet& cpus) { add(cpus.to_list()); }
+  void add(const CpuSet& cpus) { add(cpus.to_list()); }
   template <typename Value>
   void add(const std::optional<Value>& value) {
     add(value.has_value());
@@ -113,7 +112,11 @@ class RecordReader {
     value = byte != 0;
   }
   void get(std::string& text) { text = cut(size()); }
-  void get(placement::CpuSet& cpus) { cpus = placement::CpuSet::parse_list(cut(size())); }
+  void get(CpuSet& cpus) {
+    auto parsed = CpuSet::parse_list(cut(size()));
+    if (!parsed) refuse();
+    cpus = std::move(*parsed);
+  }
   template <typename Value>
   void get(std::optional<Value>& value) {
     bool there = false;
@@ -136,5 +139,20 @@ class RecordReader {
 /// The type of a value that fields() gets: const for a writer.
 template <typename Record, typename Value>
 using RecordValue = std::conditional_t<Record::writes, const Value, Value>;
+
+/// Defines fields() for a struct. Name every member: one that is added later does not compile until it is
+/// carried too. Stands in namespace muster::spank.
+#define MUSTER_RECORD_FIELDS(Type, ...)                            \
+  template <typename Record>                                       \
+  void fields(Record& record, RecordValue<Record, Type>& object) { \
+    auto& [__VA_ARGS__] = object;                                  \
+    record(__VA_ARGS__);                                           \
+  }
+
+#define MUSTER_RECORD_ENUMERATION(Type, highest) \
+  template <>                                    \
+  constexpr Type highest_enumerator<Type>() {    \
+    return Type::highest;                        \
+  }
 
 }  // namespace muster::spank

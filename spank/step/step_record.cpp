@@ -1,241 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries a planned step from the process that planned it to the tasks.
+#include "step/step_record.hpp"
+
 #include "step/record.hpp"
-#include "step/step.hpp"
 
 namespace muster::spank {
 
-template <>
-constexpr Mode highest_enumerator<Mode>() {
-  return Mode::strict;
-}
-template <>
-constexpr MemoryPolicy highest_enumerator<MemoryPolicy>() {
-  return MemoryPolicy::bind;
-}
-template <>
-constexpr Visible highest_enumerator<Visible>() {
-  return Visible::node;
-}
-template <>
-constexpr placement::Distance highest_enumerator<placement::Distance>() {
-  return placement::Distance::unknown;
-}
-template <>
-constexpr placement::NicKind highest_enumerator<placement::NicKind>() {
-  return placement::NicKind::unknown;
-}
-template <>
-constexpr placement::Origin highest_enumerator<placement::Origin>() {
-  return placement::Origin::derived;
-}
+MUSTER_RECORD_ENUMERATION(Mode, strict)
+MUSTER_RECORD_ENUMERATION(MemoryPolicy, bind)
+MUSTER_RECORD_ENUMERATION(Visible, node)
+MUSTER_RECORD_ENUMERATION(placement::Distance, unknown)
+MUSTER_RECORD_ENUMERATION(placement::NicKind, unknown)
+MUSTER_RECORD_ENUMERATION(placement::Origin, derived)
 
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::PciAddress>& address) {
-  auto& [domain, bus, device, function] = address;
-  record(domain, bus, device, function);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::PciPath>& path) {
-  auto& [host_bridge, bridges] = path;
-  record(host_bridge, bridges);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::Gpu>& gpu) {
-  auto& [pci, domain, near_domains, path, uuid, model, minor] = gpu;
-  record(pci, domain, near_domains, path, uuid, model, minor);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::Core>& core) {
-  auto& [package, domain, cpus] = core;
-  record(package, domain, cpus);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::NumaDomain>& numa) {
-  auto& [id, cpus, memory_bytes, gpu_memory, cpus_hidden, distances] = numa;
-  record(id, cpus, memory_bytes, gpu_memory, cpus_hidden, distances);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::Nic>& nic) {
-  auto& [name, port, pci, domain, near_domains, path, kind, up, rate_gbps, interfaces, bond, default_route,
-         leftover_vf, usable, reason] = nic;
-  record(name, port, pci, domain, near_domains, path, kind, up, rate_gbps, interfaces, bond, default_route,
-         leftover_vf, usable, reason);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::Node>& node) {
-  auto& [source, host, cores, domains, gpus, nics, notes] = node;
-  record(source, host, cores, domains, gpus, nics, notes);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::MigInstance>& instance) {
-  auto& [uuid, parent] = instance;
-  record(uuid, parent);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::PlacedGpu>& gpu) {
-  auto& [pci, uuid, domain, mig] = gpu;
-  record(pci, uuid, domain, mig);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::PlacedNic>& nic) {
-  auto& [label, name, port, kind, distance] = nic;
-  record(label, name, port, kind, distance);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::TaskPlacement>& task) {
-  auto& [local_rank, gpus, cpus, cores, memory, nics, node_nics, gpu_cpu, gpu_nic, reasons] = task;
-  record(local_rank, gpus, cpus, cores, memory, nics, node_nics, gpu_cpu, gpu_nic, reasons);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::Placement>& placement) {
-  auto& [tasks, warnings, notes] = placement;
-  record(tasks, warnings, notes);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::StepPorts>& ports) {
-  auto& [master, coordinator, workers, origin] = ports;
-  record(master, coordinator, workers, origin);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::JobFacts>& job) {
-  auto& [rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, gpus_by_index, shown_gpus,
-         first_own, cuda_visible_devices] = job;
-  record(rank, world_size, local_rank, local_world_size, master_address, ports, tensorflow_cluster,
-         socket_interface, socket_reason, mpi_interface, fence, visible_gpus, gpus_by_index, shown_gpus,
-         first_own, cuda_visible_devices);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::Variable>& variable) {
-  auto& [name, value, reason, origin] = variable;
-  record(name, value, reason, origin);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::Setting>& setting) {
-  auto& [name, value, file] = setting;
-  record(name, value, file);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, placement::FileSettings>& file_settings) {
-  auto& [user_files, profiles, nccl_conf] = file_settings;
-  record(user_files, profiles, nccl_conf);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, EnabledParts>& parts) {
-  auto& [gpu, cpu, memory, nic, env, ranks] = parts;
-  record(gpu, cpu, memory, nic, env, ranks);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, StepOptions>& options) {
-  auto& [mode, explicitly_requested, parts, visible, report, explain, json, tasks_per_gpu] = options;
-  record(mode, explicitly_requested, parts, visible, report, explain, json, tasks_per_gpu);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, StepShape>& shape) {
-  auto& [node_list, tasks_per_node, distribution, plane_size, world_size, explicit_layout] = shape;
-  record(node_list, tasks_per_node, distribution, plane_size, world_size, explicit_layout);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, GpuRequest>& request) {
-  auto& [per_task, shared, bound, binding, tasks_per_gpu] = request;
-  record(per_task, shared, bound, binding, tasks_per_gpu);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, SlurmFacts>& facts) {
-  auto& [uid, job_id, step_id, host, local_tasks, world_size, ranks, cpus_per_task, cpus_requested,
-         gpu_request, gpus, cuda_devices, heterogeneous, components, cpus, step_cores, memory, cpu_binding] =
-      facts;
-  record(uid, job_id, step_id, host, local_tasks, world_size, ranks, cpus_per_task, cpus_requested,
-         gpu_request, gpus, cuda_devices, heterogeneous, components, cpus, step_cores, memory, cpu_binding);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, MigInstance>& instance) {
-  auto& [gpu_minor, gpu_instance, compute_instance, capabilities] = instance;
-  record(gpu_minor, gpu_instance, compute_instance, capabilities);
-}
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, StepGpus>& gpus) {
-  auto& [whole, instances] = gpus;
-  record(whole, instances);
-}
+MUSTER_RECORD_FIELDS(placement::PciAddress, domain, bus, device, function)
+MUSTER_RECORD_FIELDS(placement::PciPath, host_bridge, bridges)
+MUSTER_RECORD_FIELDS(placement::Gpu, pci, domain, near_domains, path, uuid, model, minor)
+MUSTER_RECORD_FIELDS(placement::Core, package, domain, cpus)
+MUSTER_RECORD_FIELDS(placement::NumaDomain, id, cpus, memory_bytes, gpu_memory, cpus_hidden, distances)
+MUSTER_RECORD_FIELDS(placement::Nic, name, port, pci, domain, near_domains, path, kind, up, rate_gbps,
+                     interfaces, bond, default_route, leftover_vf, usable, reason)
+MUSTER_RECORD_FIELDS(placement::Node, source, host, cores, domains, gpus, nics, notes)
+MUSTER_RECORD_FIELDS(placement::MigInstance, uuid, parent)
+MUSTER_RECORD_FIELDS(placement::PlacedGpu, pci, uuid, domain, mig)
+MUSTER_RECORD_FIELDS(placement::PlacedNic, label, name, port, kind, distance)
+MUSTER_RECORD_FIELDS(placement::TaskPlacement, local_rank, gpus, cpus, cores, memory, nics, node_nics,
+                     gpu_cpu, gpu_nic, reasons)
+MUSTER_RECORD_FIELDS(placement::Placement, tasks, warnings, notes)
+MUSTER_RECORD_FIELDS(placement::StepPorts, master, coordinator, workers, origin)
+MUSTER_RECORD_FIELDS(placement::JobFacts, rank, world_size, local_rank, local_world_size, master_address,
+                     ports, tensorflow_cluster, socket_interface, socket_reason, mpi_interface, fence,
+                     visible_gpus, gpus_by_index, shown_gpus, first_own, cuda_visible_devices)
+MUSTER_RECORD_FIELDS(placement::Variable, name, value, reason, origin)
+MUSTER_RECORD_FIELDS(placement::Setting, name, value, file)
+MUSTER_RECORD_FIELDS(placement::FileSettings, user_files, profiles, nccl_conf)
+MUSTER_RECORD_FIELDS(EnabledParts, gpu, cpu, memory, nic, env, ranks)
+MUSTER_RECORD_FIELDS(StepOptions, mode, explicitly_requested, parts, visible, report, explain, json,
+                     tasks_per_gpu)
+MUSTER_RECORD_FIELDS(StepShape, node_list, tasks_per_node, distribution, plane_size, world_size,
+                     explicit_layout)
+MUSTER_RECORD_FIELDS(GpuRequest, per_task, shared, bound, binding, tasks_per_gpu)
+MUSTER_RECORD_FIELDS(SlurmFacts, job_id, leader_job, step_id, cluster, partition, host, nodes, node_index,
+                     local_tasks, world_size, ranks, shape, cpus_per_task, cpus_requested, gpu_request, gpus,
+                     cuda_devices, heterogeneous, components, cpus, step_cores, memory, cpu_binding,
+                     reserved_ports, srun_host)
+MUSTER_RECORD_FIELDS(MigInstance, gpu_minor, gpu_instance, compute_instance, capabilities)
+MUSTER_RECORD_FIELDS(StepGpus, minors, instances, cuda_minors, all)
+MUSTER_RECORD_FIELDS(TaskEnvironment, parts, job, left_out, file_settings)
+MUSTER_RECORD_FIELDS(ReportAddress, hosts, port, token)
 
 struct RecordAccess {
-  template <typename Record, typename Environment>
-  static void environment(Record& record, Environment& environment) {
-    auto& [host, parts, job, left_out, file_settings, warnings] = environment;
-    record(host, parts, job, left_out, file_settings, warnings);
-  }
   template <typename Record, typename AnyFile>
   static void file(Record& record, AnyFile& file) {
     auto& [path, node_folder] = file;
     record(path, node_folder);
   }
-  // Without the claims and the node's root, which come from slurmstepd.
-  template <typename Record, typename AnyStep>
-  static void step(Record& record, AnyStep& step) {
-    auto& [facts, options, node, minors, instances, cuda_minors, gpus, step_gpus, placement, environment,
-           claims, plan_milliseconds, report_address, plan_file, root] = step;
-    record(facts, options, node, minors, instances, cuda_minors, gpus, step_gpus, placement, environment,
-           plan_milliseconds, report_address, plan_file);
-  }
 };
-
-template <typename Record>
-void fields(Record& record, RecordValue<Record, ReportAddress>& address) {
-  auto& [hosts, port, token] = address;
-  record(hosts, port, token);
-}
 
 template <typename Record>
 void fields(Record& record, RecordValue<Record, PlanFile>& file) {
   RecordAccess::file(record, file);
 }
 
-template <typename Record>
-void fields(Record& record, RecordValue<Record, TaskEnvironment>& environment) {
-  RecordAccess::environment(record, environment);
-}
+MUSTER_RECORD_FIELDS(Step, facts, options, node, gpus, placement, environment, plan_milliseconds,
+                     report_address, plan_file)
 
-std::string Step::to_record() const {
+std::string write_record(const Step& step) {
   RecordWriter record;
-  RecordAccess::step(record, *this);
+  record(step);
   return record.take();
 }
 
-std::unique_ptr<Step> Step::from_record(std::string_view bytes, RowClaims claims, const NodeRoot& root) {
+Step read_record(std::string_view bytes, std::size_t tasks) {
   RecordReader record(bytes);
-  std::unique_ptr<Step> step(new Step());
-  RecordAccess::step(record, *step);
+  Step step;
+  record(step);
   record.end();
-  const auto tasks = static_cast<std::size_t>(step->facts_.local_tasks);
-  if (step->placement_.tasks.size() != tasks || step->facts_.ranks.size() != tasks || claims.tasks() != tasks)
+  if (static_cast<std::size_t>(step.facts.local_tasks) != tasks || step.placement.tasks.size() != tasks ||
+      step.facts.ranks.size() != tasks)
     throw std::runtime_error("the plan's record is not of this step");
-  step->claims_ = std::move(claims);
-  step->root_ = &root;
   return step;
 }
 

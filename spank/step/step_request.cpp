@@ -7,7 +7,6 @@ namespace muster::spank {
 
 namespace {
 
-using placement::CpuSet;
 using placement::Node;
 
 int cores_among(const Node& node, const CpuSet& cpus) {
@@ -40,14 +39,18 @@ int cpus_per_task(const SlurmFacts& facts, const CpuSet& cpus) {
 }  // namespace
 
 placement::Request make_request(const Node& node, const SlurmFacts& facts, const StepOptions& options,
-                                const StepGpus& gpus) {
+                                const std::vector<placement::PlacedGpu>& gpus) {
   placement::Request request;
   request.tasks = facts.local_tasks;
   request.cpus = allocated_cpus(node, facts);
   request.memory = facts.memory;
-  request.gpus = gpus.whole;
-  request.mig = gpus.instances;
-  const int count = static_cast<int>(gpus.whole.size() + gpus.instances.size());
+  for (const auto& gpu : gpus) {
+    if (gpu.mig)
+      request.mig.push_back({gpu.uuid, gpu.pci});
+    else
+      request.gpus.push_back(gpu.pci);
+  }
+  const int count = static_cast<int>(gpus.size());
   // The count may be the job's although this step requested another; the GPUs that Slurm allocated decide.
   const int per_task = facts.gpu_request.per_task;
   if (count > 0 && long{per_task} * facts.local_tasks <= count && count >= facts.local_tasks)

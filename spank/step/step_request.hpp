@@ -11,13 +11,8 @@
 
 namespace muster::spank {
 
-/// The step's share of the node's GPUs.
-struct StepGpus {
-  std::vector<placement::PciAddress> whole;
-  std::vector<placement::MigInstance> instances;
-};
-
+/// gpus: the step's GPUs and MIG instances on this node.
 placement::Request make_request(const placement::Node& node, const SlurmFacts& facts,
-                                const StepOptions& options, const StepGpus& gpus);
+                                const StepOptions& options, const std::vector<placement::PlacedGpu>& gpus);
 
 }  // namespace muster::spank

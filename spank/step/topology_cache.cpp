@@ -10,8 +10,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "file/atomic_file.hpp"
+#include "file/descriptor.hpp"
+#include "file/regular_file.hpp"
 #include "placement/topology/read.hpp"
-#include "placement/topology/regular_file.hpp"
 #include "placement/topology/topology_snapshot.hpp"
 
 namespace muster::spank {
@@ -22,30 +24,15 @@ constexpr const char* file_name = "topology";
 // A node of 4096 CPUs and 64 domains needs 100 KB.
 constexpr std::size_t longest_record = 4 << 20;
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
-
-/// Opens a folder that only its owner can change; -1 and errno otherwise.
-int open_trusted_folder(const std::string& path, uid_t owner) {
-  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return -1;
+/// Opens a folder that only its owner can change; none and errno otherwise.
+Descriptor open_trusted_folder(const std::string& path, uid_t owner) {
+  Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat found {};
-  if (fstat(folder, &found) == 0 && placement::only_owner_writes(found, owner)) return folder;
-  close(folder);
+  if (!folder.valid() || (fstat(folder.number(), &found) == 0 && only_owner_writes(found, owner)))
+    return folder;
+  folder.reset();
   errno = EPERM;
-  return -1;
+  return folder;
 }
 
 [[noreturn]] void refuse(const std::string& path, int error) {
@@ -60,14 +47,13 @@ int open_trusted_folder(const std::string& path, uid_t owner) {
 TopologyCache::TopologyCache(std::string folder, uid_t owner) : folder_(std::move(folder)), owner_(owner) {}
 
 std::string TopologyCache::load() const {
-  const Descriptor folder(open_trusted_folder(folder_, owner_));
+  const Descriptor folder = open_trusted_folder(folder_, owner_);
   if (!folder.valid()) return {};
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   const Descriptor file(
       openat(folder.number(), file_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) return {};
-  auto found = placement::read_regular_file(file.number(), longest_record);
-  if (!found || !placement::only_owner_writes(found->status, owner_)) return {};
+  auto found = read_regular_file(file.number(), longest_record);
+  if (!found || !only_owner_writes(found->status, owner_)) return {};
   const bool complete = found->text.size() == static_cast<std::size_t>(found->status.st_size);
   return complete ? std::move(found->text) : std::string();
 }
@@ -96,23 +82,15 @@ void TopologyCache::renew(const std::string& root) const {
 void TopologyCache::store(const std::string& record) const {
   const bool made = mkdir(folder_.c_str(), 0755) == 0;
   const int why = errno;
-  const Descriptor folder(open_trusted_folder(folder_, owner_));
+  const Descriptor folder = open_trusted_folder(folder_, owner_);
   if (!folder.valid()) refuse(folder_, errno == ENOENT ? why : errno);
   // slurmd's umask may hide new files from the users that must read them.
   if (made) fchmod(folder.number(), 0755);
 
-  const std::string fresh = std::string(file_name) + "." + std::to_string(getpid());
-  unlinkat(folder.number(), fresh.c_str(), 0);  // left by a killed process with the same number
-  const Descriptor file(
-      openat(folder.number(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file.valid()) refuse(folder_, errno);
-  const bool written = placement::write_all(file.number(), record) && fchmod(file.number(), 0644) == 0 &&
-                       fsync(file.number()) == 0 &&
-                       renameat(folder.number(), fresh.c_str(), folder.number(), file_name) == 0;
-  if (written) return;
-  const int error = errno;
-  unlinkat(folder.number(), fresh.c_str(), 0);
-  refuse(folder_, error);
+  AtomicFile file(file_name, std::string(file_name) + "." + std::to_string(getpid()),
+                  {.folder = folder.number(), .mode = 0644, .durable = true});
+  file.write(record);
+  if (!file.commit()) refuse(folder_, file.error());
 }
 
 }  // namespace muster::spank

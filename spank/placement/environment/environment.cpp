@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hash/fnv1a.hpp"
+#include "text/split.hpp"
 
 namespace muster::placement {
 
@@ -152,12 +153,8 @@ void add_muster_variables(const TaskPlacement& task, std::vector<Variable>& vari
 
 std::vector<std::string> split_names(const std::string& list) {
   std::vector<std::string> names;
-  std::size_t start = 0;
-  while (start <= list.size()) {
-    const auto end = std::min(list.find(',', start), list.size());
-    if (end > start) names.push_back(list.substr(start, end - start));
-    start = end + 1;
-  }
+  for (const auto name : split(list, ','))
+    if (!name.empty()) names.emplace_back(name);
   return names;
 }
 

@@ -5,12 +5,12 @@
 #include <netinet/in.h>
 #include <resolv.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
+#include "file/descriptor.hpp"
 #include "placement/environment/socket_interface.hpp"
 
 namespace muster::placement {
@@ -60,13 +60,10 @@ Addresses resolve(const std::string& host) {
 
 /// Sets `own` to the address from which this node would send; false: no route.
 bool local_address_for(const addrinfo& peer, sockaddr_storage& own) {
-  const int socket_fd = socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (socket_fd < 0) return false;
+  const Descriptor probe(socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   socklen_t length = sizeof own;
-  const bool known = connect(socket_fd, peer.ai_addr, peer.ai_addrlen) == 0 &&
-                     getsockname(socket_fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
-  close(socket_fd);
-  return known;
+  return probe.valid() && connect(probe.number(), peer.ai_addr, peer.ai_addrlen) == 0 &&
+         getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own), &length) == 0;
 }
 
 bool same_address(const sockaddr& one, const sockaddr& other) {

@@ -10,24 +10,6 @@ namespace muster::placement {
 namespace {
 
 bool has_cpus(const NumaDomain& domain) { return !domain.cpus.empty(); }
-bool belongs_to_processor(const NumaDomain& domain) { return has_cpus(domain) || domain.cpus_hidden; }
-
-/// The accepted domains nearest to another, ascending: several where they are equally near.
-template <typename Accept>
-std::vector<int> nearest_domains(const Node& node, int from, Accept accept) {
-  std::vector<int> nearest;
-  for (const auto& domain : node.domains) {
-    if (!accept(domain)) continue;
-    if (!nearest.empty()) {
-      const int distance = node.domain_distance(from, domain.id);
-      const int best = node.domain_distance(from, nearest.front());
-      if (distance > best) continue;
-      if (distance < best) nearest.clear();
-    }
-    nearest.push_back(domain.id);
-  }
-  return nearest;
-}
 
 LocalDomains find_local_domains(const Node& node, const Gpu& gpu) {
   LocalDomains result;
@@ -47,17 +29,33 @@ LocalDomains find_local_domains(const Node& node, const Gpu& gpu) {
 
 }  // namespace
 
+std::vector<int> nearest_domains(const Node& node, int from,
+                                 const std::function<bool(const NumaDomain&)>& accept) {
+  std::vector<int> nearest;
+  for (const auto& domain : node.domains) {
+    if (!accept(domain)) continue;
+    if (!nearest.empty()) {
+      const int distance = node.domain_distance(from, domain.id);
+      const int best = node.domain_distance(from, nearest.front());
+      if (distance > best) continue;
+      if (distance < best) nearest.clear();
+    }
+    nearest.push_back(domain.id);
+  }
+  return nearest;
+}
+
 std::vector<int> local_domains(const Node& node, int domain, const std::vector<int>& near_domains) {
   const auto reported = domain >= 0 ? std::vector<int>{domain} : near_domains;
   std::vector<int> local;
   std::copy_if(reported.begin(), reported.end(), std::back_inserter(local), [&](int id) {
     const auto* found = node.find_domain(id);
-    return found != nullptr && belongs_to_processor(*found);
+    return found != nullptr && found->has_processor();
   });
   if (!local.empty()) return local;
-  const auto processors = std::count_if(node.domains.begin(), node.domains.end(),
-                                        [](const auto& one) { return belongs_to_processor(one); });
-  auto nearest = nearest_domains(node, reported.empty() ? -1 : reported.front(), belongs_to_processor);
+  const auto has_processor = [](const NumaDomain& one) { return one.has_processor(); };
+  const auto processors = std::count_if(node.domains.begin(), node.domains.end(), has_processor);
+  auto nearest = nearest_domains(node, reported.empty() ? -1 : reported.front(), has_processor);
   // A device that is equally near to all domains has no locality.
   if (static_cast<long>(nearest.size()) < processors || processors == 1) return nearest;
   return {};

@@ -2,6 +2,7 @@
 // The NUMA domains that a device is near to; a part of place().
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "placement/topology/node.hpp"
@@ -15,6 +16,10 @@ struct LocalDomains {
   /// The GPU's own domains if all of them hide their CPUs; `near` then holds the nearest others.
   std::vector<int> hidden;
 };
+
+/// The accepted domains nearest to another, ascending: several where they are equally near.
+std::vector<int> nearest_domains(const Node& node, int from,
+                                 const std::function<bool(const NumaDomain&)>& accept);
 
 /// The processors' NUMA domains that a device is near to, ascending; empty: unknown. A memory-only domain (a
 /// GPU's, CXL) is replaced by the nearest domain of a processor; if all are equally far, the locality is

@@ -36,21 +36,6 @@ void check(const Node& node, const Request& request) {
   }
 }
 
-/// The id of the accepted domain that is nearest to the domain `from`, the lowest of equally near ones; -1:
-/// no domain is accepted.
-template <typename Accept>
-int nearest_domain(const Node& node, int from, Accept accept) {
-  int best = -1;
-  for (const auto& domain : node.domains) {
-    if (!accept(domain)) continue;
-    if (best < 0 || node.domain_distance(from, domain.id) < node.domain_distance(from, best))
-      best = domain.id;
-  }
-  return best;
-}
-
-bool belongs_to_processor(const NumaDomain& domain) { return !domain.cpus.empty() || domain.cpus_hidden; }
-
 void add_once(std::vector<int>& list, int value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
 }
@@ -61,19 +46,18 @@ std::vector<int> choose_memory(const Node& node, const Request& request, const s
     return request.memory.empty() ||
            std::find(request.memory.begin(), request.memory.end(), domain.id) != request.memory.end();
   };
+  const auto has_memory = [&](const NumaDomain& domain) {
+    return allowed(domain) && !domain.gpu_memory && domain.memory_bytes != std::uint64_t{0};
+  };
   const auto ordinary = [&](const NumaDomain& domain) {
-    return allowed(domain) && belongs_to_processor(domain) && !domain.gpu_memory &&
-           domain.memory_bytes != std::uint64_t{0};
+    return domain.has_processor() && has_memory(domain);
   };
   std::vector<int> memory;
   for (const int source : sources) {
-    int nearest = nearest_domain(node, source, ordinary);
-    if (nearest < 0) {  // memory without CPUs (CXL) is better than none
-      nearest = nearest_domain(node, source, [&](const NumaDomain& domain) {
-        return allowed(domain) && !domain.gpu_memory && domain.memory_bytes != std::uint64_t{0};
-      });
-    }
-    if (nearest >= 0) add_once(memory, nearest);
+    auto nearest = nearest_domains(node, source, ordinary);
+    // Memory without CPUs (CXL) is better than none.
+    if (nearest.empty()) nearest = nearest_domains(node, source, has_memory);
+    if (!nearest.empty()) add_once(memory, nearest.front());
   }
   return memory;
 }
@@ -93,13 +77,17 @@ std::vector<NicChoice> nic_choices(const Node& node, const Placement& placement,
   return choose_near_nics(node, anchors);
 }
 
+template <typename Nics>
+auto find_nic(Nics& placed, const Nic& nic) {
+  return std::find_if(placed.begin(), placed.end(),
+                      [&](const PlacedNic& one) { return one.label == nic.label() && one.port == nic.port; });
+}
+
 void add_nics(const Node& node, const NicChoice& choice, TaskPlacement& task) {
   const bool first = task.nics.empty();
   for (const auto index : choice.nics) {
     const Nic& nic = node.nics[index];
-    const auto same = std::find_if(task.nics.begin(), task.nics.end(), [&](const PlacedNic& placed) {
-      return placed.label == nic.label() && placed.port == nic.port;
-    });
+    const auto same = find_nic(task.nics, nic);
     if (same == task.nics.end()) {
       task.nics.push_back({nic.label(), nic.name, nic.port, nic.kind, choice.distance});
     } else {
@@ -126,9 +114,7 @@ void attach_nics(const Node& node, Placement& placement) {
   std::vector<PlacedNic> all;
   for (const auto& nic : node.nics) {
     for (const auto& task : placement.tasks) {
-      const auto at = std::find_if(task.nics.begin(), task.nics.end(), [&](const PlacedNic& placed) {
-        return placed.label == nic.label() && placed.port == nic.port;
-      });
+      const auto at = find_nic(task.nics, nic);
       if (at == task.nics.end()) continue;
       all.push_back(*at);
       break;

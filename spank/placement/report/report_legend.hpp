@@ -5,7 +5,7 @@
 #include <string>
 
 #include "placement/report/report.hpp"
-#include "placement/report/svg.hpp"
+#include "svg/svg.hpp"
 
 namespace muster::placement {
 

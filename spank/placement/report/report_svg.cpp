@@ -8,9 +8,9 @@
 #include "host_list/fold_host_list.hpp"
 #include "placement/report/gpu_nic_links.hpp"
 #include "placement/report/report_legend.hpp"
-#include "placement/report/svg.hpp"
 #include "placement/report/svg_layout.hpp"
 #include "placement/report/task_colours.hpp"
+#include "svg/svg.hpp"
 
 namespace muster::placement {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "placement/report/svg.hpp"
 #include "placement/topology/node.hpp"
+#include "svg/svg.hpp"
 
 namespace muster::placement {
 

@@ -9,7 +9,7 @@
 #include <pugixml.hpp>
 #include <string_view>
 
-#include "placement/topology/cpu_set.hpp"
+#include "cpu_set/cpu_set.hpp"
 #include "placement/topology/error.hpp"
 #include "placement/topology/sysfs.hpp"
 

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <tuple>
 
+#include "host_list/fold_host_list.hpp"
+
 namespace muster::placement {
 
 namespace {
@@ -144,9 +146,8 @@ Distance device_distance(const PciPath& a, int domain_a, const PciPath& b, int d
 void set_near_domains(const Node& node, const std::vector<int>& near, int& domain,
                       std::vector<int>& near_domains) {
   domain = near.size() == 1 ? near.front() : -1;
-  const auto processors =
-      std::count_if(node.domains.begin(), node.domains.end(),
-                    [](const NumaDomain& other) { return !other.cpus.empty() || other.cpus_hidden; });
+  const auto processors = std::count_if(node.domains.begin(), node.domains.end(),
+                                        [](const NumaDomain& other) { return other.has_processor(); });
   near_domains = near.size() > 1 && static_cast<long>(near.size()) < processors ? near : std::vector<int>();
 }
 
@@ -157,12 +158,12 @@ void note_amd_gpus(Node& node, int amd_gpus) {
 }
 
 void note_hidden_cpus(Node& node) {
-  CpuSet hidden;
+  std::vector<int> hidden;
   for (const auto& domain : node.domains)
-    if (domain.cpus_hidden) hidden.add(domain.id);
+    if (domain.cpus_hidden) hidden.push_back(domain.id);
   if (hidden.empty()) return;
   node.notes.push_back("the file leaves out the CPUs of NUMA domain" +
-                       std::string(hidden.size() > 1 ? "s " : " ") + hidden.to_list());
+                       std::string(hidden.size() > 1 ? "s " : " ") + fold_numbers(hidden));
 }
 
 void finish(Node& node) {

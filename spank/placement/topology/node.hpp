@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "placement/topology/cpu_set.hpp"
+#include "cpu_set/cpu_set.hpp"
 #include "placement/topology/pci_address.hpp"
 
 namespace muster::placement {
@@ -42,6 +42,9 @@ struct NumaDomain {
   /// The domain has CPUs that the source does not show: `cpus` is empty, but its memory is ordinary.
   bool cpus_hidden = false;
   std::vector<int> distances;  ///< to domains[i] of the node (10 = local, as in ACPI's SLIT); empty: unknown
+
+  /// Whether it belongs to a processor, and not to a GPU or a memory-only device.
+  bool has_processor() const { return !cpus.empty() || cpus_hidden; }
 };
 
 /// The path from a device up to the processor.

@@ -17,21 +17,10 @@ namespace {
 constexpr const char* cpu_folder = "/sys/devices/system/cpu";
 constexpr const char* node_folder = "/sys/devices/system/node";
 
-/// The numbers N of the entries "prefixN" in a folder.
-CpuSet numbered_entries(const Sysfs& sysfs, const std::string& folder, std::string_view prefix) {
-  CpuSet numbers;
-  for (const auto& name : sysfs.names(folder)) {
-    if (!name.starts_with(prefix)) continue;
-    const auto number = to_number(std::string_view(name).substr(prefix.size()));
-    if (number && *number >= 0 && *number < CpuSet::limit) numbers.add(static_cast<int>(*number));
-  }
-  return numbers;
-}
-
 CpuSet online_cpus(const Sysfs& sysfs) {
   if (auto online = sysfs.list(std::string(cpu_folder) + "/online"); online && !online->empty())
     return *online;
-  CpuSet online = numbered_entries(sysfs, cpu_folder, "cpu");
+  CpuSet online = sysfs.numbers(cpu_folder, "cpu");
   for (const int cpu : online.to_vector()) {
     if (sysfs.number(std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/online") == 0)
       online.remove(cpu);
@@ -83,7 +72,7 @@ std::optional<CpuSet> read_cpus(const Sysfs& sysfs, const std::string& folder,
 std::vector<NumaDomain> read_domains(const Sysfs& sysfs, const CpuSet& cpus) {
   std::vector<NumaDomain> domains;
   CpuSet ids = sysfs.list(std::string(node_folder) + "/online").value_or(CpuSet());
-  if (ids.empty()) ids = numbered_entries(sysfs, node_folder, "node");
+  if (ids.empty()) ids = sysfs.numbers(node_folder, "node");
   for (const int id : ids.to_vector()) {
     const std::string folder = std::string(node_folder) + "/node" + std::to_string(id);
     NumaDomain domain;

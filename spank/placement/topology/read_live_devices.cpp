@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "placement/topology/read_live_devices.hpp"
 
+#include "text/split.hpp"
+
 namespace muster::placement {
 
 namespace {
@@ -10,12 +12,7 @@ constexpr const char* driver_folder = "/proc/driver/nvidia/gpus";
 /// The value after "key:" in the driver's information file; empty if absent or "?", which the driver prints
 /// for the UUID of a GPU that nothing has used since boot.
 std::string field(const std::string& information, std::string_view key) {
-  std::size_t start = 0;
-  while (start < information.size()) {
-    auto end = information.find('\n', start);
-    if (end == std::string::npos) end = information.size();
-    std::string_view line = std::string_view(information).substr(start, end - start);
-    start = end + 1;
+  for (std::string_view line : split(information, '\n')) {
     if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ':') continue;
     line.remove_prefix(key.size() + 1);
     const auto first = line.find_first_not_of(" \t");
@@ -89,15 +86,10 @@ void read_bus_gpus(const Sysfs& sysfs, Node& node) {
 
 PciPath parse_device_link(const std::string& link) {
   PciPath path;
-  std::size_t start = 0;
-  while (start <= link.size()) {
-    auto end = link.find('/', start);
-    if (end == std::string::npos) end = link.size();
-    const std::string part = link.substr(start, end - start);
-    start = end + 1;
+  for (const auto part : split(link, '/')) {
     if (const auto address = PciAddress::try_parse(part)) {
       path.bridges.push_back(*address);
-    } else if (part.starts_with("pci") && part.find(':') != std::string::npos) {
+    } else if (part.starts_with("pci") && part.find(':') != std::string_view::npos) {
       path.host_bridge = part;
       path.bridges.clear();
     }

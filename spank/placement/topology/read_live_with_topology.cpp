@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "host_list/fold_host_list.hpp"
 #include "placement/topology/read.hpp"
 
 namespace muster::placement {
@@ -24,13 +25,13 @@ class DeviceList {
 };
 
 template <typename Device>
-void copy_locality(const Node& live, const Device& given, Device& device, CpuSet& unknown_domains) {
+void copy_locality(const Node& live, const Device& given, Device& device, std::vector<int>& unknown_domains) {
   device.path = given.path;
   if (live.find_domain(given.domain) != nullptr) {
     device.domain = given.domain;
     device.near_domains.clear();
   } else if (given.domain >= 0) {
-    unknown_domains.add(given.domain);
+    unknown_domains.push_back(given.domain);
   }
 }
 
@@ -44,7 +45,7 @@ const Nic* find_nic(const Node& node, const std::optional<PciAddress>& pci) {
 
 void override_locality(Node& live, const Node& given) {
   DeviceList not_listed, not_found;
-  CpuSet unknown_domains;
+  std::vector<int> unknown_domains;
   for (auto& gpu : live.gpus) {
     if (const Gpu* same = given.find_gpu(gpu.pci)) {
       copy_locality(live, *same, gpu, unknown_domains);
@@ -73,7 +74,7 @@ void override_locality(Node& live, const Node& given) {
   not_found.note(live, given.source + " names ", ", not found on this machine");
   if (!unknown_domains.empty()) {
     live.notes.push_back(given.source +
-                         " names NUMA domains that this machine lacks: " + unknown_domains.to_list());
+                         " names NUMA domains that this machine lacks: " + fold_numbers(unknown_domains));
   }
   finish(live);
 }

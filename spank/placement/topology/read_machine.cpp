@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "placement/topology/read_machine.hpp"
 
-#include <charconv>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "placement/topology/error.hpp"
+#include "text/parse_number.hpp"
 
 namespace muster::placement {
 
@@ -79,9 +79,8 @@ class Reader {
 
   int read_number(std::istringstream& fields, int least) const {
     const std::string text = read_field(fields);
-    int value = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    const int value = parse_number<int>(text).value_or(-1);
+    if (value < least || value > most)
       fail("'" + text + "' must be a number between " + std::to_string(least) + " and " +
            std::to_string(most));
     return value;

@@ -63,11 +63,11 @@ class NcclReader {
     if (node_.find_domain(domain.id) != nullptr)
       fail("has two <cpu> elements for NUMA domain " + std::to_string(id));
     const auto affinity = cpu.attribute("affinity");
-    try {
-      if (affinity) domain.cpus = CpuSet::parse_mask(affinity.value());
-    } catch (const Error& error) {
-      fail("<cpu> element " + std::to_string(id) + ": " + error.what());
-    }
+    const auto cpus = CpuSet::parse_mask(affinity.value());
+    if (affinity && !cpus)
+      fail("<cpu> element " + std::to_string(id) + ": \"" + std::string(affinity.value()).substr(0, 80) +
+           "\" is not a CPU mask: write it like 00000000,0000ffff.");
+    if (affinity) domain.cpus = *cpus;
     domain.cpus_hidden = !affinity;
     if (domain.cpus.intersects(node_.cpus())) fail("<cpu> elements share CPUs");
     const int package = static_cast<int>(node_.domains.size());

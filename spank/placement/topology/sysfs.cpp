@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 
+#include "file/descriptor.hpp"
 #include "placement/topology/error.hpp"
+#include "text/parse_number.hpp"
 
 namespace muster::placement {
 
@@ -21,12 +22,6 @@ namespace {
 constexpr std::size_t longest_file = 64 * 1024;
 // Copies of /sys may hold the null character at the end of a text.
 constexpr std::string_view space(" \t\r\n\0", 5);
-
-/// Closes the file even if a string allocation throws.
-struct FileCloser {
-  int file;
-  ~FileCloser() { close(file); }
-};
 
 /// Distinguishes a shortage of memory or descriptors from absence: otherwise existing devices would look
 /// missing, and the node smaller than it is.
@@ -43,16 +38,15 @@ Sysfs::Sysfs(std::string root) : root_(std::move(root)) {
 
 std::optional<std::string> Sysfs::text(const std::string& path) const {
   // O_NONBLOCK: a synthetic tree may hold a FIFO, which must not block a job step.
-  const int file = open((root_ + path).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (file < 0) {
+  const Descriptor file(open((root_ + path).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!file.valid()) {
     throw_if_out_of_resources(errno, path);
     return std::nullopt;
   }
-  const FileCloser closing{file};
   std::string content;
   char buffer[4096];
   ssize_t got = 0;
-  while ((got = read(file, buffer, sizeof buffer)) > 0 && content.size() <= longest_file) {
+  while ((got = read(file.number(), buffer, sizeof buffer)) > 0 && content.size() <= longest_file) {
     content.append(buffer, static_cast<std::size_t>(got));
   }
   if (got < 0) throw_if_out_of_resources(errno, path);
@@ -68,22 +62,12 @@ std::optional<long> Sysfs::number(const std::string& path) const {
 
 std::optional<CpuSet> Sysfs::list(const std::string& path) const {
   const auto content = text(path);
-  if (!content) return std::nullopt;
-  try {
-    return CpuSet::parse_list(*content);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  return content ? CpuSet::parse_list(*content) : std::nullopt;
 }
 
 std::optional<CpuSet> Sysfs::mask(const std::string& path) const {
   const auto content = text(path);
-  if (!content) return std::nullopt;
-  try {
-    return CpuSet::parse_mask(*content);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  return content ? CpuSet::parse_mask(*content) : std::nullopt;
 }
 
 std::vector<std::string> Sysfs::names(const std::string& path) const {
@@ -99,6 +83,16 @@ std::vector<std::string> Sysfs::names(const std::string& path) const {
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+CpuSet Sysfs::numbers(const std::string& path, std::string_view prefix) const {
+  CpuSet numbers;
+  for (const auto& name : names(path)) {
+    if (!name.starts_with(prefix)) continue;
+    const auto number = to_number(std::string_view(name).substr(prefix.size()));
+    if (number && *number >= 0 && *number < CpuSet::limit) numbers.add(static_cast<int>(*number));
+  }
+  return numbers;
 }
 
 std::optional<std::string> Sysfs::link(const std::string& path) const {
@@ -118,11 +112,7 @@ std::uint64_t Sysfs::inode(const std::string& path) const {
 std::optional<long> to_number(std::string_view text) {
   const auto first = text.find_first_not_of(space);
   if (first == std::string_view::npos) return std::nullopt;
-  text = text.substr(first, text.find_last_not_of(space) - first + 1);
-  long value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<long>(text.substr(first, text.find_last_not_of(space) - first + 1));
 }
 
 std::string base_name(const std::string& path) {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "placement/topology/cpu_set.hpp"
+#include "cpu_set/cpu_set.hpp"
 
 namespace muster::placement {
 
@@ -27,6 +27,8 @@ class Sysfs {
   std::optional<CpuSet> mask(const std::string& path) const;
   /// The sorted names in a folder, without "." and ".."; empty if there is no such folder.
   std::vector<std::string> names(const std::string& path) const;
+  /// The numbers N of the entries "prefixN" in a folder; those from CpuSet::limit on are left out.
+  CpuSet numbers(const std::string& path, std::string_view prefix) const;
   /// The target of a symbolic link (not resolved); nullopt if it is not a link.
   std::optional<std::string> link(const std::string& path) const;
   bool exists(const std::string& path) const;

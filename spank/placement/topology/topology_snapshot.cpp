@@ -71,7 +71,7 @@ int number(const Json& value) {
 
 const std::string& text(const Json& value) { return value.get_ref<const std::string&>(); }
 
-CpuSet to_cpus(const Json& value) { return CpuSet::parse_list(text(value)); }
+CpuSet to_cpus(const Json& value) { return CpuSet::parse_list(text(value)).value(); }
 
 const Json& array(const Json& value) {
   if (!value.is_array()) throw Error("not an array");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/unmanaged_task.hpp"
+#include "gpus/unmanaged_task.hpp"
 
 #include <array>
 #include <cstring>

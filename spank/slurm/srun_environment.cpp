@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/arbitrary_layout.hpp"
+#include "slurm/srun_environment.hpp"
 
+#include <strings.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -38,6 +43,21 @@ std::vector<std::uint32_t> nodes_of_ranks(const slurm_step_layout_t& layout) {
   return nodes;
 }
 
+// The components of a heterogeneous step may have one node each.
+bool has_several_nodes(spank_handle* spank) {
+  std::uint32_t nodes = 0;
+  return std::getenv("SLURM_HET_SIZE") != nullptr ||
+         (spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS && nodes > 1);
+}
+
+// Without direct connections mpi/pmix has no ring, and prints an error for each step that requests one.
+bool has_ring() {
+  const char* direct = std::getenv("SLURM_PMIX_DIRECT_CONN");
+  constexpr std::array no = {"0", "false", "no"};
+  return direct == nullptr ||
+         std::none_of(no.begin(), no.end(), [&](const char* word) { return strcasecmp(direct, word) == 0; });
+}
+
 }  // namespace
 
 void publish_arbitrary_layout(spank_handle* spank) {
@@ -58,6 +78,12 @@ void publish_arbitrary_layout(spank_handle* spank) {
   // known.
   if (const std::string text = format_layout(job_id, step, nodes_of_ranks(*layout)); !text.empty())
     setenv(layout_variable, text.c_str(), 1);
+}
+
+void request_ring_fence(spank_handle* spank) {
+  if (std::getenv(fence_variable) != nullptr || !has_several_nodes(spank) || !has_ring()) return;
+  setenv(fence_variable, "ring", 1);
+  setenv(fence_marker, "ring", 1);
 }
 
 }  // namespace muster::spank
