@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 
-#include "control_plane/gather_round.hpp"
 #include "control_plane/rank_ranges.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
@@ -18,25 +18,10 @@ using std::chrono::milliseconds;
 
 // From a heartbeat timeout to the failure that it causes on every rank.
 constexpr milliseconds failure_propagation_time{1000};
-
-}  // namespace
-
-ControlPlane::ControlPlane(int rank) : rank_(rank), mailbox_(rank) {}
-
-ControlPlane::~ControlPlane() { abort_connections(); }
-
-std::shared_ptr<ControlPlane> ControlPlane::listen(const Key& key) {
-  std::shared_ptr<ControlPlane> plane(new ControlPlane(0));
-  plane->key_ = key;
-  plane->coordinator_ = std::make_unique<Coordinator>(
-      plane->io_, [raw = plane.get()](const Message& message) { raw->receive(message); },
-      plane->operation_tracker_.flight_recorder());
-  return plane;
-}
-
-std::uint16_t ControlPlane::port() const { return coordinator_ ? coordinator_->port() : 0; }
-
-namespace {
+// How long leave() waits for this host's ranks to disconnect.
+constexpr milliseconds shutdown_timeout{2000};
+// How long queued messages may take to be sent when this process ends.
+constexpr milliseconds flush_timeout{1000};
 
 // Without host_leaders, every rank is its own leader.
 ControlPlaneOptions with_default_leaders(ControlPlaneOptions options) {
@@ -46,6 +31,21 @@ ControlPlaneOptions with_default_leaders(ControlPlaneOptions options) {
 }
 
 }  // namespace
+
+ControlPlane::ControlPlane(int rank) : rank_(rank), mailbox_(rank) { register_handlers(); }
+
+ControlPlane::~ControlPlane() { abort_connections(); }
+
+std::shared_ptr<ControlPlane> ControlPlane::listen(const Key& key) {
+  std::shared_ptr<ControlPlane> plane(new ControlPlane(0));
+  plane->key_ = key;
+  plane->coordinator_ = std::make_unique<Coordinator>(
+      plane->io_, [raw = plane.get()](const Message& message) { raw->handlers_.dispatch(message); },
+      plane->operation_tracker_.flight_recorder());
+  return plane;
+}
+
+std::uint16_t ControlPlane::port() const { return coordinator_ ? coordinator_->port() : 0; }
 
 std::vector<int> ControlPlane::relayed_ranks() const {
   std::vector<int> ranks;
@@ -125,12 +125,8 @@ void ControlPlane::on_thread_error(const std::string& reason) noexcept {
                         fmt::format("the control plane of rank {} failed: {}", rank_, reason)};
   try {
     if (coordinator_) coordinator_->fail(failure);
-    if (relay_) relay_->broadcast(to_message(failure));
-    if (channel_)
-      channel_->send({{"is", "broken"},
-                      {"code", static_cast<int>(failure.code)},
-                      {"speaker", rank_},
-                      {"text", failure.text}});
+    if (relay_) relay_->broadcast(encode(failure));
+    if (channel_) channel_->send(encode(protocol::FailureReport{failure.code, failure.text}));
   } catch (const std::exception& error) {
     log::debug("control: cannot send the failure to the other ranks: {}", error.what());
   }
@@ -148,26 +144,26 @@ void ControlPlane::post(Message message) {
 }
 
 void ControlPlane::on_leader_message(const Message& message) {
-  if (message.at("is") != "to") return receive(message);
-  auto const ranks = message.at("ranks").get<std::vector<int>>();
-  if (!relay_ || relay_->forward(ranks, message.at("message"))) receive(message.at("message"));
+  if (protocol::type_of(message) != protocol::ToRanks::type) {
+    handlers_.dispatch(message);
+  } else if (!relay_ || relay_->forward(message.at("ranks").get<std::vector<int>>(), message.at("message"))) {
+    handlers_.dispatch(message.at("message"));
+  }
 }
 
-void ControlPlane::receive(const Message& message) {
-  auto const& kind = message.at("is").get_ref<const std::string&>();
-  if (kind == "ask") return post(rpc_.handle_request(message));
-  if (kind == "told") return rpc_.on_response(message);
-  if (kind == "failure") return fail(parse_failure(message));
-  if (kind == "where")
-    return post(operation_tracker_.operation_reply(message.at("group").get<std::string>(),
-                                                   message.value("number", std::uint64_t{0})));
-  if (kind == "whereabouts") return post({{"is", "at"}, {"text", operation_tracker_.current_wait()}});
-  if (kind == "got") return mailbox_.on_response(message.at("id").get<std::uint64_t>(), message);
-  if (kind != "done") return;
-  std::vector<Blob> blobs;
-  for (const auto& blob : message.at("blobs")) blobs.emplace_back(blob.get_binary());
-  if (message.at("last").get<bool>()) mailbox_.begin_leaving();
-  mailbox_.complete_round(message.at("name").get<std::string>(), std::move(blobs));
+void ControlPlane::register_handlers() {
+  using namespace protocol;
+  handlers_.on<RpcRequest>([this](const RpcRequest& request) { post(encode(rpc_.handle_request(request))); });
+  handlers_.on<RpcResponse>([this](const RpcResponse& response) { rpc_.on_response(response); });
+  handlers_.on<Failure>([this](const Failure& failure) { fail(failure); });
+  handlers_.on<RankStateQuery>(
+      [this](const RankStateQuery& query) { post(encode(operation_tracker_.rank_state(query))); });
+  handlers_.on<Response>(
+      [this](const Response& response) { mailbox_.on_response(response.id, response.body); });
+  handlers_.on<RoundResult>([this](RoundResult result) {
+    if (result.last) mailbox_.begin_leaving();
+    mailbox_.complete_round(result.name, std::move(result.blobs));
+  });
 }
 
 void ControlPlane::on_leader_disconnect(const std::string& reason) {
@@ -182,7 +178,7 @@ void ControlPlane::on_leader_disconnect(const std::string& reason) {
 void ControlPlane::fail_rank0_lost(const DisconnectCause& cause) {
   auto const& roster = options_.roster;
   auto const failure = make_rank_loss(roster.front(), reporter_when_rank0_lost(roster), cause);
-  if (relay_) relay_->broadcast(to_message(failure));
+  if (relay_) relay_->broadcast(encode(failure));
   fail(failure);
 }
 
@@ -193,8 +189,8 @@ std::vector<Blob> ControlPlane::run_round(const std::string& name, const std::ve
   if (members == nullptr) operation_tracker_.flight_recorder()->enter(name.c_str(), "", 0);
   Deadline const deadline(wait);
   auto const ranks = static_cast<int>(options_.roster.size());
-  post(to_message(Contribution{name, members != nullptr ? encode_ranks(*members, ranks) : Message(), root,
-                               deadline.length(), last, mine}));
+  post(encode(protocol::Contribution{name, members != nullptr ? encode_ranks(*members, ranks) : Message(),
+                                     root, deadline.length(), last, mine}));
   if (auto result = mailbox_.wait_for(name, deadline.when() + coordinator_grace, interrupted))
     return std::move(*result);
   check();
@@ -244,40 +240,157 @@ void ControlPlane::put(const std::string& name, const Blob& value) {
                 fmt::format("put: a name of {} bytes and a value of {} bytes; the limits are {} and {}",
                             name.size(), value.size(), max_key_bytes, max_value_bytes));
   }
-  post({{"is", "put"}, {"name", name}, {"value", Message::binary(value)}});
+  post(encode(protocol::Put{name, value}));
 }
 
 std::optional<Blob> ControlPlane::get(const std::string& name, milliseconds wait) {
-  auto const response =
-      query_coordinator({{"is", "get"}, {"name", name}, {"ms", Deadline(wait).length().count()}},
-                        "get of '" + name + "'", wait);
-  try {
-    if (!response.at("found").get<bool>()) return std::nullopt;
-    return Blob(response.at("value").get_binary());
-  } catch (const Message::exception&) {
-    throw Error(ErrorCode::system, "get of '" + name + "': unexpected response from rank 0");
-  }
+  auto response = query_coordinator<protocol::Value>(protocol::Get{0, name, Deadline(wait).length()},
+                                                     "get of '" + name + "'", wait);
+  if (!response.found) return std::nullopt;
+  return std::move(response.value);
 }
 
 ClockReading ControlPlane::read_rank0_clocks(milliseconds wait) {
-  auto const response = query_coordinator({{"is", "clocks"}}, "rank 0's clock", wait);
-  try {
-    return {response.at("system").get<std::int64_t>(), response.at("steady").get<std::int64_t>()};
-  } catch (const Message::exception&) {
-    throw Error(ErrorCode::system, "rank 0's clock: unexpected response from rank 0");
-  }
+  auto const clocks = query_coordinator<protocol::Clocks>(protocol::ReadClocks{}, "rank 0's clock", wait);
+  return {clocks.system, clocks.steady};
 }
 
-// A request to rank 0 and its response.
-Message ControlPlane::query_coordinator(Message request, const std::string& what, milliseconds wait) {
+// A request to rank 0 and the body of its response.
+template <typename Body, typename Request>
+Body ControlPlane::query_coordinator(Request request, const std::string& what, milliseconds wait) {
   check();
   Deadline const deadline(wait);
-  auto const id = mailbox_.begin_request();
-  request["id"] = id;
-  post(std::move(request));
-  if (auto const response = mailbox_.wait_for(id, deadline.when() + coordinator_grace)) return *response;
+  request.id = mailbox_.begin_request();
+  post(encode(request));
+  if (auto const body = mailbox_.wait_for(request.id, deadline.when() + coordinator_grace)) try {
+      return protocol::decode<Body>(*body);
+    } catch (const Message::exception&) {
+      throw Error(ErrorCode::system, what + ": unexpected response from rank 0");
+    }
   check();
   fail_coordinator_unresponsive(what, deadline.length() + coordinator_grace);
+}
+
+std::vector<std::optional<Blob>> ControlPlane::query_ranks(const std::vector<int>& ranks,
+                                                           const std::string& topic, const Blob& request,
+                                                           milliseconds wait) {
+  std::vector<std::uint64_t> ids;
+  for (int const rank : ranks) {
+    ids.push_back(rpc_.begin_request());
+    post(encode(protocol::RpcRequest{rank_, rank, ids.back(), topic, request}));
+  }
+  Deadline const deadline(wait);
+  std::vector<std::optional<Blob>> responses;
+  for (auto const id : ids) responses.emplace_back(rpc_.wait_for_response(id, deadline.when()));
+  return responses;
+}
+
+void ControlPlane::report_operation(const std::vector<int>& members, protocol::StalledOperation report) {
+  report.members = encode_ranks(members, static_cast<int>(options_.roster.size()));
+  post(encode(report));
+}
+
+void ControlPlane::fail_operation(const std::vector<int>& members, const protocol::StalledOperation& report) {
+  check();
+  report_operation(members, report);
+  mailbox_.wait_for_failure(coordinator_grace);
+  check();
+  auto const operation = describe_operation(report.operation, report.number, report.communicator);
+  if (!report.reason.empty()) throw Error(report.code, operation + " failed: " + report.reason);
+  fail_coordinator_unresponsive(fmt::format("{} did not complete within {} on {}", operation,
+                                            format_duration(report.waited), bootstrap::describe_rank(self())),
+                                coordinator_grace);
+}
+
+void ControlPlane::fail_job(ErrorCode code, const std::string& text) {
+  check();
+  report_failure(code, text);
+  mailbox_.wait_for_failure(coordinator_grace);
+  check();
+  throw Error(code, text);
+}
+
+void ControlPlane::report_failure(ErrorCode code, const std::string& text) {
+  post(encode(protocol::FailureReport{code, text}));
+}
+
+void ControlPlane::fail(const Failure& failure) {
+  if (mailbox_.fail(failure) && !mailbox_.leaving() && options_.abort_grace.count() > 0)
+    watchdog_.start(failure, options_.abort_grace);
+}
+
+void ControlPlane::enter_phase(const char* phase) {
+  operation_tracker_.flight_recorder()->enter_phase(phase);
+  asio::post(io_, [this] {
+    if (coordinator_) coordinator_->send_heartbeat();
+    if (channel_) channel_->send_heartbeat();
+  });
+}
+
+void ControlPlane::on_loss(Mailbox::OnLoss callback, milliseconds wait) {
+  watchdog_.set_on_loss_time(wait);
+  mailbox_.on_loss(std::move(callback));
+}
+
+void ControlPlane::watch_launcher(ProcessHandle launcher, const std::string& name) {
+  if (!launcher) return;
+  auto const text = fmt::format("{}, pid {}", name, launcher.pid());
+  asio::post(io_, [this, launcher = std::move(launcher), text]() mutable {
+    launcher_watch_.start(std::move(launcher), [this, text] {
+      if (mailbox_.leaving()) return;
+      orphaned_ = true;
+      post(encode(protocol::LauncherExit{text}));
+    });
+  });
+}
+
+void ControlPlane::leave() {
+  mailbox_.begin_leaving();
+  if (!thread_.joinable()) return;
+  Deadline const deadline(shutdown_timeout);
+  if (coordinator_ || relay_) {
+    // The other ranks disconnect once they have the final barrier's result. To disconnect before them would
+    // look like a loss.
+    bool empty = false;
+    while (!empty && !deadline.passed()) {
+      auto const checked = std::make_shared<std::promise<bool>>();
+      auto result = checked->get_future();
+      asio::post(io_, [this, checked] {
+        checked->set_value(coordinator_ ? coordinator_->all_disconnected() : relay_->empty());
+      });
+      if (result.wait_until(deadline.when()) == std::future_status::ready) empty = result.get();
+      if (!empty) std::this_thread::sleep_for(milliseconds{1});
+    }
+  }
+  abort_connections();
+}
+
+void ControlPlane::abort_connections() noexcept {
+  mailbox_.begin_leaving();
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this] {
+    if (coordinator_) coordinator_->close();
+    if (relay_) relay_->close();
+    if (channel_) channel_->close();
+    watchdog_.stop();
+    launcher_watch_.stop();
+    work_.reset();  // the thread ends when every message is sent
+  });
+  mailbox_.wait_for_thread_end(flush_timeout);
+  io_.stop();
+  thread_.join();
+}
+
+void ControlPlane::abort_with_local_error() noexcept {
+  try {
+    if (!failed() && !mailbox_.leaving() && thread_.joinable()) {
+      post(encode(protocol::FailureReport{
+          ErrorCode::lost_rank, bootstrap::describe_rank(self()) + " left the job for a reason of its own"}));
+    }
+  } catch (const std::exception& error) {
+    log::debug("control: cannot send the failure to the other ranks: {}", error.what());
+  }
+  abort_connections();
 }
 
 }  // namespace muster::control

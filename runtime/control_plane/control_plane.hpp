@@ -12,7 +12,9 @@
 
 #include "control_plane/clock_offset.hpp"
 #include "control_plane/coordinator.hpp"
+#include "control_plane/launcher_watch.hpp"
 #include "control_plane/mailbox.hpp"
+#include "control_plane/process_watchdog.hpp"
 #include "control_plane/relay.hpp"
 #include "control_plane/rpc.hpp"
 #include "deadline.hpp"
@@ -86,7 +88,9 @@ class ControlPlane {
 
   /// Answers other ranks' requests on `topic` with `handler`, on the control thread: the program need not
   /// call anything. An empty function removes the handler.
-  void register_handler(const std::string& topic, RpcTable::Handler handler);
+  void register_handler(const std::string& topic, RpcTable::Handler handler) {
+    rpc_.register_handler(topic, std::move(handler));
+  }
   /// Sends a request to all of `ranks` at once. The result has no value for a rank without an answer or with
   /// a late one. Also reaches the survivors of a failed job, and never fails the job.
   std::vector<std::optional<Blob>> query_ranks(const std::vector<int>& ranks, const std::string& topic,
@@ -115,30 +119,15 @@ class ControlPlane {
   std::shared_ptr<OperationState> register_communicator(const std::string& group) {
     return operation_tracker_.register_communicator(group);
   }
-  /// Fails the job because an operation of `group` timed out here, and throws the failure. Rank 0 first
-  /// queries every member's current operation. `number` is 0 for a point-to-point message, which has no
-  /// sequence number.
-  [[noreturn]] void fail_stalled(const std::string& group, const std::vector<int>& members,
-                                 std::uint64_t number, const std::string& operation,
-                                 std::chrono::milliseconds waited);
-  /// The same as a warning: rank 0 prints one line with the members' current operations. Fails the job only
-  /// when ranks are in different operations, because those never complete.
-  void warn_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                    const std::string& operation, std::chrono::milliseconds waited);
-  /// Send the reports of fail_stalled() and fail_operation() to rank 0 without throwing the job's failure.
-  void report_stalled(const std::string& group, const std::vector<int>& members, std::uint64_t number,
-                      const std::string& operation, std::chrono::milliseconds waited);
-  void report_failed_operation(const std::string& group, const std::vector<int>& members,
-                               std::uint64_t number, const std::string& operation, ErrorCode code,
-                               const std::string& reason);
+  /// Reports to rank 0 that an operation of `members` takes too long or failed here. Rank 0 then queries
+  /// every member: a rank in another operation may be the cause. It fails the job; for a warning, it prints
+  /// one line, and fails the job only when ranks are in different operations, because those never complete.
+  void report_operation(const std::vector<int>& members, protocol::StalledOperation report);
+  /// Reports it, and throws the job's failure.
+  [[noreturn]] void fail_operation(const std::vector<int>& members, const protocol::StalledOperation& report);
   /// Sends the report of fail_job() without throwing.
   void report_failure(ErrorCode code, const std::string& text);
   std::chrono::milliseconds stall_warning() const { return options_.stall_warning; }
-  /// Fails the job because an operation of `group` failed here with `reason`. As in fail_stalled(), rank 0
-  /// queries every member: a rank in another operation may be the cause.
-  [[noreturn]] void fail_operation(const std::string& group, const std::vector<int>& members,
-                                   std::uint64_t number, const std::string& operation, ErrorCode code,
-                                   const std::string& reason);
 
   /// Fails the job on every rank and throws its failure: this one, reported by this rank, unless another
   /// failure came first.
@@ -164,18 +153,18 @@ class ControlPlane {
   std::vector<Blob> run_round(const std::string& name, const std::vector<int>* members, int root,
                               const Blob& mine, std::chrono::milliseconds wait, bool last = false,
                               const std::atomic<bool>* interrupted = nullptr);
-  Message query_coordinator(Message request, const std::string& what, std::chrono::milliseconds wait);
+  template <typename Body, typename Request>
+  Body query_coordinator(Request request, const std::string& what, std::chrono::milliseconds wait);
   [[noreturn]] void fail_coordinator_unresponsive(const std::string& what, std::chrono::milliseconds waited);
   void start_thread();
   void run();
   void on_thread_error(const std::string& reason) noexcept;
+  void register_handlers();
   void post(Message message);
-  void receive(const Message& message);
   void on_leader_message(const Message& message);
   void on_leader_disconnect(const std::string& reason);
   void fail_rank0_lost(const DisconnectCause& cause);
   void fail(const Failure& failure);
-  void terminate_unresponsive();
   int host_leader() const { return options_.host_leaders[static_cast<std::size_t>(rank_)]; }
   const Hello& self() const { return options_.roster[static_cast<std::size_t>(rank_)]; }
   std::vector<int> relayed_ranks() const;
@@ -192,11 +181,10 @@ class ControlPlane {
   std::thread thread_;
   Mailbox mailbox_;
   RpcTable rpc_;
-  std::atomic<std::chrono::milliseconds> on_loss_time_{std::chrono::milliseconds{0}};
-  asio::steady_timer abort_timer_{io_};
-  ProcessHandle launcher_;
+  protocol::Dispatcher<> handlers_;  // of messages of rank 0
+  ProcessWatchdog watchdog_{io_, mailbox_, rank_};
+  LauncherWatch launcher_watch_{io_};
   std::atomic<bool> orphaned_{false};
-  asio::posix::stream_descriptor launcher_exit_{io_};
 };
 
 }  // namespace muster::control

@@ -9,6 +9,7 @@
 #include "control_plane/clock_offset.hpp"
 #include "control_plane/rank_ranges.hpp"
 #include "deadline.hpp"
+#include "failure/stall_diagnosis.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
 #include "transport/fd_limit.hpp"
@@ -32,13 +33,40 @@ Coordinator::Coordinator(asio::io_context& io, DeliverToSelf deliver_to_self,
           std::move(recorder),
           [this](int rank) {
             ever_connected_.insert(rank);
-            if (failure_) connections_.send(rank, to_message(*failure_));
+            if (failure_) connections_.send(rank, encode(*failure_));
           },
           [this](int rank, const Message& message) { on_message(rank, message); },
           [this](int rank, const DisconnectCause& cause) { on_disconnect(rank, cause); }),
       acceptor_(std::make_unique<AuthenticatingAcceptor>(io)),
       port_(acceptor_->port()),
-      store_(io, [this](int rank, const Message& message) { send({rank}, message); }) {}
+      store_(io, [this](int rank, std::uint64_t id, const protocol::Value& value) {
+        send({rank}, encode(protocol::Response{id, encode(value)}));
+      }) {
+  register_handlers();
+}
+
+void Coordinator::register_handlers() {
+  using namespace protocol;
+  handlers_.on<Contribution>([this](int rank, Contribution one) { add_contribution(rank, std::move(one)); });
+  handlers_.on<RpcRequest>([this](int rank, RpcRequest request) { forward(rank, std::move(request)); });
+  handlers_.on<RpcResponse>([this](int rank, RpcResponse response) { forward(rank, std::move(response)); });
+  handlers_.on<StalledOperation>(
+      [this](int rank, const StalledOperation& one) { diagnose_stall(rank, one); });
+  handlers_.on<Put>([this](int rank, const Put& request) { put(rank, request); });
+  handlers_.on<Get>([this](int rank, const Get& request) { get(rank, request); });
+  handlers_.on<ReadClocks>([this](int rank, const ReadClocks& request) {
+    auto const now = read_clocks();
+    send({rank}, encode(Response{request.id, encode(Clocks{now.system, now.steady})}));
+  });
+  handlers_.on<LauncherExit>(
+      [this](int rank, const LauncherExit& exit) { on_launcher_exit(rank, exit.launcher); });
+  handlers_.on<FailureReport>([this](int rank, const FailureReport& report) {
+    fail({report.code, rank, report.text});
+  });
+  handlers_.on<RankState>([this](int rank, const RankState& state) {
+    if (query_ && query_->add_reply(rank, state)) finish_query(query_->id());
+  });
+}
 
 void Coordinator::open(std::vector<Hello> roster, std::vector<int> host_leaders, const Key& key,
                        std::chrono::milliseconds heartbeat_timeout, std::chrono::milliseconds stall_warning) {
@@ -63,24 +91,27 @@ void Coordinator::close() {
   connections_.close();
   rounds_.clear();
   store_.cancel_waiters();
-  stall_diagnosis_.reset();
-  late_rank_query_.reset();
+  query_.reset();
 }
 
 // A connection sends messages of its own rank. A host leader also forwards those of its host's ranks.
 void Coordinator::on_message(int leader, const Message& message) {
-  auto const& kind = message.at("is").get_ref<const std::string&>();
-  if (kind != "from" && kind != "came" && kind != "lost") return handle(leader, message);
+  auto const& type = protocol::type_of(message);
+  if (type != protocol::FromRank::type && type != protocol::RankConnected::type &&
+      type != protocol::RankDisconnected::type)
+    return handle(leader, message);
   auto const rank = message.at("rank").get<int>();
   if (rank < 0 || rank >= static_cast<int>(roster_.size()) ||
       host_leaders_[static_cast<std::size_t>(rank)] != leader) {
     throw Error(ErrorCode::system, "a host leader sent a message for a rank of another host");
   }
-  if (kind == "from") return handle(rank, message.at("message"));
-  if (kind == "lost")
-    return on_disconnect(rank, {message.at("how").get<std::string>(), message.at("certain").get<bool>()});
+  if (type == protocol::FromRank::type) return handle(rank, message.at("message"));
+  if (type == protocol::RankDisconnected::type) {
+    auto const lost = protocol::decode<protocol::RankDisconnected>(message);
+    return on_disconnect(rank, {lost.cause, lost.confirmed_dead});
+  }
   ever_connected_.insert(rank);
-  if (failure_) send({rank}, to_message(*failure_));
+  if (failure_) send({rank}, encode(*failure_));
 }
 
 void Coordinator::on_disconnect(int rank, const DisconnectCause& cause) {
@@ -108,7 +139,7 @@ void Coordinator::send(const std::vector<int>& ranks, const Message& message) {
     if (targets.size() == 1 && targets.front() == leader) {
       connections_.send(leader, message);
     } else {
-      connections_.send(leader, {{"is", "to"}, {"ranks", targets}, {"message", message}});
+      connections_.send(leader, encode(protocol::ToRanks{targets, message}));
     }
   }
   bool self = false;
@@ -122,33 +153,18 @@ void Coordinator::send(const std::vector<int>& ranks, const Message& message) {
   if (self) deliver_to_self_(message);
 }
 
-void Coordinator::handle(int rank, const Message& message) {
-  auto const& kind = message.at("is").get_ref<const std::string&>();
-  if (kind == "arrive") return add_contribution(rank, message);
-  if (kind == "ask" || kind == "told") return forward(rank, message);
-  if (kind == "stalled") return start_stall_diagnosis(rank, message);
-  if (kind == "put") return put(rank, message);
-  if (kind == "get") return get(rank, message);
-  if (kind == "clocks") return send_clocks(rank, message);
-  if (kind == "orphaned") return on_launcher_exit(rank, message.at("launcher").get<std::string>());
-  if (kind == "broken") {
-    auto failure = parse_failure(message);
-    failure.reporter = rank;
-    return fail(failure);
-  }
-  if (kind == "at" && late_rank_query_) {
-    late_rank_query_->add_reply(rank, message);
-    if (late_rank_query_->all_replied()) report_late_ranks();
-  }
-  if (kind == "here" && stall_diagnosis_) {
-    stall_diagnosis_->add_reply(rank, message);
-    if (stall_diagnosis_->all_replied()) finish_stall_diagnosis();
-  }
+void Coordinator::handle(int rank, const Message& message) { handlers_.dispatch(rank, message); }
+
+template <typename RpcMessage>
+void Coordinator::forward(int from, RpcMessage message) {
+  if (message.to < 0 || message.to >= static_cast<int>(roster_.size()))
+    throw Error(ErrorCode::system, "a request to a rank that does not exist");
+  message.from = from;
+  send({message.to}, encode(message));
 }
 
-void Coordinator::add_contribution(int rank, const Message& message) {
+void Coordinator::add_contribution(int rank, protocol::Contribution contribution) {
   if (failure_) return;
-  auto contribution = parse_contribution(message);
   auto const name = contribution.name;
   auto found = rounds_.find(name);
   if (found == rounds_.end()) {
@@ -162,7 +178,7 @@ void Coordinator::add_contribution(int rank, const Message& message) {
     round->timer.expires_after(round->timeout());
     round->timer.async_wait([this, name](const asio::error_code& error) {
       auto const late = rounds_.find(name);
-      if (!error && late != rounds_.end() && !failure_ && !late_rank_query_)
+      if (!error && late != rounds_.end() && !failure_ && (!query_ || query_is_warning_))
         on_round_timeout(name, *late->second);
     });
     found = rounds_.emplace(name, std::move(round)).first;
@@ -179,7 +195,7 @@ void Coordinator::add_contribution(int rank, const Message& message) {
 }
 
 void Coordinator::complete_round(const std::string& name, GatherRound& round) {
-  auto const done = round.result(name);
+  auto const done = encode(round.result(name));
   if (round.last()) shutting_down_ = true;
   auto const members = round.members();
   rounds_.erase(name);  // before rank 0 gets the result and starts the next round of this name
@@ -214,93 +230,86 @@ std::string Coordinator::describe_missing(const GatherRound& round, std::chrono:
 }
 
 void Coordinator::on_round_timeout(const std::string& name, const GatherRound& round) {
-  Failure const failure{ErrorCode::deadline, round.lowest_arrived(),
-                        name + ": " + describe_missing(round, round.timeout())};
+  Failure failure{ErrorCode::deadline, round.lowest_arrived(),
+                  name + ": " + describe_missing(round, round.timeout())};
   auto const missing = round.missing();
   std::vector<int> connected;
   std::copy_if(missing.begin(), missing.end(), std::back_inserter(connected),
                [&](int rank) { return rank == 0 || ever_connected_.contains(rank); });
   if (connected.empty()) return fail(failure);
-  timeout_failure_ = failure;
-  late_rank_query_ = std::make_unique<LateRankQuery>(io_, connected, [this] { report_late_ranks(); });
-  send(connected, LateRankQuery::query_message());
+  query_is_warning_ = false;
+  query_states(connected, "", 0, [this, failure, connected](const RankStates& states) mutable {
+    failure.text += describe_current_waits(connected, states);
+    fail(failure);
+  });
 }
 
-void Coordinator::report_late_ranks() {
-  if (!late_rank_query_ || failure_) return;
-  auto const query = std::move(late_rank_query_);
-  timeout_failure_.text += query->text();
-  fail(timeout_failure_);
+void Coordinator::query_states(const std::vector<int>& ranks, const std::string& communicator,
+                               std::uint64_t number, RankStateCollector::OnDone on_done) {
+  auto const id = ++last_query_;
+  query_ = std::make_unique<RankStateCollector>(io_, id, ranks, std::move(on_done),
+                                                [this, id] { finish_query(id); });
+  send(ranks, encode(protocol::RankStateQuery{id, communicator, number}));
 }
 
-void Coordinator::start_stall_diagnosis(int rank, const Message& message) {
-  bool const warning = message.value("warning", false);
-  if (failure_ || (stall_diagnosis_ && (warning || !stall_diagnosis_->is_warning()))) return;
-  if (warning && !is_new_warning(message)) return;
-  auto queried = decode_ranks(message.at("members"), static_cast<int>(roster_.size()));
-  stall_diagnosis_ = std::make_unique<StallDiagnosis>(io_, rank, message, std::move(queried),
-                                                      [this] { finish_stall_diagnosis(); });
-  auto const members = stall_diagnosis_->members();
-  send(members, stall_diagnosis_->query_message());
+void Coordinator::finish_query(std::uint64_t id) {
+  if (!query_ || query_->id() != id) return;
+  auto const query = std::move(query_);
+  query->finish();
 }
 
-void Coordinator::finish_stall_diagnosis() {
-  if (!stall_diagnosis_ || failure_) return;
-  auto const diagnosis = std::move(stall_diagnosis_);
-  auto const failure = diagnosis->diagnose(roster_);
-  if (!failure) return;
-  // Ranks in different operations never complete them.
-  if (!diagnosis->is_warning() || failure->code == ErrorCode::usage) return fail(*failure);
-  log::warn(failure->text);
+void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& report) {
+  // A query that ends with the job's failure, for a round or an operation, is not interrupted.
+  if (failure_ || (query_ && (report.warning || !query_is_warning_))) return;
+  auto const members = decode_ranks(report.members, static_cast<int>(roster_.size()));
+  if (report.warning && !is_new_warning(report)) return;
+  query_is_warning_ = report.warning;
+  query_states(members, report.communicator, report.number,
+               [this, report, diagnosis = StallDiagnosis(rank, report, members)](const RankStates& states) {
+                 auto const failure = diagnosis.diagnose(roster_, states);
+                 if (!failure) return;
+                 // Ranks in different operations never complete them.
+                 if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);
+                 log::warn(failure->text);
+               });
 }
 
 // Every member may report the same stalled operation: only the first report counts. A point-to-point message
 // (number 0) has at most two reports.
-bool Coordinator::is_new_warning(const Message& message) {
-  auto const number = message.at("number").get<std::uint64_t>();
-  auto const waited = message.at("ms").get<std::int64_t>();
-  if (number == 0) return true;
+bool Coordinator::is_new_warning(const protocol::StalledOperation& report) {
+  if (report.number == 0) return true;
   if (last_warnings_.size() > 1024) last_warnings_.clear();
-  auto& last = last_warnings_[message.at("group").get<std::string>()];
-  if (last.first == number && waited <= last.second) return false;
-  last = {number, waited};
+  auto& last = last_warnings_[report.communicator];
+  if (last.first == report.number && report.waited <= last.second) return false;
+  last = {report.number, report.waited};
   return true;
 }
 
-void Coordinator::put(int rank, const Message& message) {
-  auto const name = message.at("name").get<std::string>();
-  if (store_.put(name, message.at("value").get_binary())) return;
+void Coordinator::put(int rank, const protocol::Put& request) {
+  if (store_.put(request.name, request.value)) return;
   fail({ErrorCode::usage, rank,
         fmt::format("{} put '{}' into the job's store, which then holds more than {} MiB",
-                    describe_rank(roster_[static_cast<std::size_t>(rank)]), name, max_store_bytes >> 20)});
+                    describe_rank(roster_[static_cast<std::size_t>(rank)]), request.name,
+                    max_store_bytes >> 20)});
 }
 
-void Coordinator::get(int rank, const Message& message) {
-  auto const name = message.at("name").get<std::string>();
-  std::chrono::milliseconds const wait(message.at("ms").get<std::int64_t>());
-  if (store_.get(rank, name, message.at("id").get<std::uint64_t>(), wait)) return;
+void Coordinator::get(int rank, const protocol::Get& request) {
+  if (store_.get(rank, request)) return;
   fail({ErrorCode::usage, rank,
         fmt::format("{} requested '{}' from the job's store while {} of its requests already wait",
-                    describe_rank(roster_[static_cast<std::size_t>(rank)]), name, max_waiters)});
-}
-
-void Coordinator::send_clocks(int rank, const Message& message) {
-  auto const now = read_clocks();
-  send({rank}, {{"is", "got"}, {"id", message.at("id")}, {"system", now.system}, {"steady", now.steady}});
+                    describe_rank(roster_[static_cast<std::size_t>(rank)]), request.name, max_waiters)});
 }
 
 void Coordinator::fail(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
   log::debug("control: failure: {}", failure.text);
-  auto const message = to_message(failure);
   rounds_.clear();
-  stall_diagnosis_.reset();
-  late_rank_query_.reset();
+  query_.reset();
   store_.cancel_waiters();
   std::vector<int> all_ranks(roster_.size());
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
-  send(all_ranks, message);
+  send(all_ranks, encode(failure));
 }
 
 }  // namespace muster::control

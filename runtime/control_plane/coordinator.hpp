@@ -15,9 +15,9 @@
 #include "control_plane/gather_round.hpp"
 #include "control_plane/kv_store.hpp"
 #include "failure/failure.hpp"
-#include "failure/late_rank_query.hpp"
-#include "failure/stall_diagnosis.hpp"
+#include "failure/rank_state_collector.hpp"
 #include "muster/job.hpp"
+#include "protocol/messages.hpp"
 
 namespace muster::control {
 
@@ -56,23 +56,26 @@ class Coordinator {
   void on_disconnect(int rank, const DisconnectCause& cause);
   void on_launcher_exit(int rank, const std::string& launcher);
   void send(const std::vector<int>& ranks, const Message& message);
-  // Forwards a request or a response from one rank to another.
-  void forward(int from, Message message);
-  void put(int rank, const Message& message);
-  void get(int rank, const Message& message);
-  void send_clocks(int rank, const Message& message);
-  void add_contribution(int rank, const Message& message);
+  template <typename RpcMessage>
+  void forward(int from, RpcMessage message);
+  void put(int rank, const protocol::Put& request);
+  void get(int rank, const protocol::Get& request);
+  void add_contribution(int rank, protocol::Contribution contribution);
   void complete_round(const std::string& name, GatherRound& round);
   void on_round_timeout(const std::string& name, const GatherRound& round);
   void schedule_round_warning(const std::string& name, std::chrono::milliseconds waited);
   std::string describe_missing(const GatherRound& round, std::chrono::milliseconds waited) const;
-  void start_stall_diagnosis(int rank, const Message& message);
-  void finish_stall_diagnosis();
-  void report_late_ranks();
-  bool is_new_warning(const Message& message);
+  void register_handlers();
+  // Calls `on_done` when `ranks` have replied or the time is over, unless the job fails before.
+  void query_states(const std::vector<int>& ranks, const std::string& communicator, std::uint64_t number,
+                    RankStateCollector::OnDone on_done);
+  void finish_query(std::uint64_t id);
+  void diagnose_stall(int rank, const protocol::StalledOperation& report);
+  bool is_new_warning(const protocol::StalledOperation& report);
 
   asio::io_context& io_;
   DeliverToSelf deliver_to_self_;
+  protocol::Dispatcher<int> handlers_;  // of messages of a rank
   Connections connections_;
   std::unique_ptr<AuthenticatingAcceptor> acceptor_;  // until open()
   std::uint16_t port_;
@@ -81,12 +84,12 @@ class Coordinator {
   std::set<int> ever_connected_;  // also those that disconnected since
   KvStore store_;
   std::map<std::string, std::unique_ptr<GatherRound>> rounds_;
-  std::unique_ptr<StallDiagnosis> stall_diagnosis_;
-  Failure timeout_failure_;  // while late_rank_query_ runs
-  std::unique_ptr<LateRankQuery> late_rank_query_;
+  std::unique_ptr<RankStateCollector> query_;
+  std::uint64_t last_query_ = 0;
+  bool query_is_warning_ = false;  // query_ only explains a warning: a failure's query replaces it
   std::chrono::milliseconds stall_warning_{0};
-  // By communicator: operation number and waiting time (ms) of the last warning.
-  std::map<std::string, std::pair<std::uint64_t, std::int64_t>> last_warnings_;
+  // By communicator: operation number and waiting time of the last warning.
+  std::map<std::string, std::pair<std::uint64_t, std::chrono::milliseconds>> last_warnings_;
   std::optional<Failure> failure_;
   bool shutting_down_ = false;  // a disconnect is no longer a loss
 };

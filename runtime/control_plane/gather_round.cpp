@@ -2,31 +2,10 @@
 #include "control_plane/gather_round.hpp"
 
 #include "control_plane/rank_ranges.hpp"
-#include "deadline.hpp"
 
 namespace muster::control {
 
-Message to_message(const Contribution& contribution) {
-  Message message{{"is", "arrive"},
-                  {"name", contribution.name},
-                  {"root", contribution.root},
-                  {"ms", contribution.wait.count()},
-                  {"last", contribution.last},
-                  {"blob", Message::binary(contribution.blob)}};
-  if (!contribution.members.is_null()) message["members"] = contribution.members;
-  return message;
-}
-
-Contribution parse_contribution(const Message& message) {
-  return {message.at("name").get<std::string>(),
-          message.contains("members") ? message.at("members") : Message(),
-          message.at("root").get<int>(),
-          Deadline(std::chrono::milliseconds(message.at("ms").get<std::int64_t>())).length(),
-          message.at("last").get<bool>(),
-          message.at("blob").get_binary()};
-}
-
-GatherRound::GatherRound(asio::io_context& io, const Contribution& first, int ranks)
+GatherRound::GatherRound(asio::io_context& io, const protocol::Contribution& first, int ranks)
     : timer(io),
       warning(io),
       encoded_members_(first.members),
@@ -38,7 +17,7 @@ GatherRound::GatherRound(asio::io_context& io, const Contribution& first, int ra
   for (int const member : members_) awaited_[static_cast<std::size_t>(member)] = true;
 }
 
-bool GatherRound::add(int rank, Contribution contribution) {
+bool GatherRound::add(int rank, protocol::Contribution contribution) {
   auto awaited = awaited_[static_cast<std::size_t>(rank)];
   if (!awaited || contribution.root != root_ || contribution.members != encoded_members_) return false;
   awaited = false;
@@ -55,12 +34,12 @@ std::vector<int> GatherRound::missing() const {
   return missing;
 }
 
-Message GatherRound::result(const std::string& name) {
-  Message blobs = Message::array();
+protocol::RoundResult GatherRound::result(const std::string& name) {
+  protocol::RoundResult result{name, last_, {}};
   for (int const member : members_)
     if (auto const found = blobs_.find(member); found != blobs_.end())
-      blobs.push_back(Message::binary(std::move(found->second)));
-  return {{"is", "done"}, {"name", name}, {"last", last_}, {"blobs", std::move(blobs)}};
+      result.blobs.push_back(std::move(found->second));
+  return result;
 }
 
 }  // namespace muster::control

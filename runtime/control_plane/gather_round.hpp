@@ -8,23 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/secure_channel.hpp"
+#include "protocol/messages.hpp"
 
 namespace muster::control {
-
-/// What one rank sends to join a collective round.
-struct Contribution {
-  std::string name;
-  Message members;  ///< as encode_ranks() encodes them
-  int root = -1;    ///< every member gets this rank's blob; -1: all blobs
-  std::chrono::milliseconds wait{0};
-  bool last = false;  ///< the job's final barrier
-  std::vector<std::uint8_t> blob;
-};
-
-Message to_message(const Contribution& contribution);
-/// @throws nlohmann::json::exception for anything else.
-Contribution parse_contribution(const Message& message);
 
 /// A collective round: every member contributes a blob, then every member gets the result. The cost of a
 /// contribution does not grow with the number of members.
@@ -32,10 +18,10 @@ class GatherRound {
  public:
   /// The first contribution defines the round; the job has `ranks` ranks.
   /// @throws Error(ErrorCode::system) when a member is not a rank of the job, or is listed twice.
-  GatherRound(asio::io_context& io, const Contribution& first, int ranks);
+  GatherRound(asio::io_context& io, const protocol::Contribution& first, int ranks);
 
   /// False when this rank is no member, contributed before, or gives another root or member list.
-  bool add(int rank, Contribution contribution);
+  bool add(int rank, protocol::Contribution contribution);
   bool is_complete() const { return arrived_ == members_.size(); }
 
   const std::vector<int>& members() const { return members_; }
@@ -45,13 +31,13 @@ class GatherRound {
   std::chrono::milliseconds timeout() const { return timeout_; }
   bool last() const { return last_; }
   /// The message to every member. Call once: it moves the blobs out.
-  Message result(const std::string& name);
+  protocol::RoundResult result(const std::string& name);
 
   asio::steady_timer timer;
   asio::steady_timer warning;  ///< when the next warning is due
 
  private:
-  Message encoded_members_;
+  protocol::Message encoded_members_;
   std::vector<int> members_;
   std::vector<bool> awaited_;  // by rank of the job
   int root_;
@@ -59,7 +45,7 @@ class GatherRound {
   std::chrono::milliseconds timeout_;
   std::size_t arrived_ = 0;
   int lowest_arrived_ = -1;
-  std::map<int, std::vector<std::uint8_t>> blobs_;  // only those that the result contains
+  std::map<int, protocol::Blob> blobs_;  // only those that the result contains
 };
 
 }  // namespace muster::control

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control_plane/kv_store.hpp"
 
-#include "deadline.hpp"
-
 namespace muster::control {
 
-bool KvStore::put(const std::string& name, std::vector<std::uint8_t> value) {
+bool KvStore::put(const std::string& name, protocol::Blob value) {
   auto& stored = values_[name];
   bytes_ = bytes_ + value.size() - stored.size();
   stored = std::move(value);
@@ -16,38 +14,31 @@ bool KvStore::put(const std::string& name, std::vector<std::uint8_t> value) {
   waiters_.erase(first, last);
   for (const auto& waiter : ready) {
     --waiter_counts_[waiter->rank];
-    respond(*waiter, &stored);
+    respond_(waiter->rank, waiter->id, {true, stored});
   }
   return true;
 }
 
-bool KvStore::get(int rank, const std::string& name, std::uint64_t id, std::chrono::milliseconds wait) {
-  auto const waiter = std::make_shared<Waiter>(io_);
-  waiter->rank = rank;
-  waiter->id = id;
-  if (auto const found = values_.find(name); found != values_.end()) {
-    respond(*waiter, &found->second);
+bool KvStore::get(int rank, const protocol::Get& request) {
+  if (auto const found = values_.find(request.name); found != values_.end()) {
+    respond_(rank, request.id, {true, found->second});
     return true;
   }
   if (waiter_counts_[rank] >= max_waiters) return false;
   ++waiter_counts_[rank];
-  waiter->timer.expires_after(Deadline(wait).length());
-  auto const at = waiters_.emplace(name, waiter);
+  auto const waiter = std::make_shared<Waiter>(io_);
+  waiter->rank = rank;
+  waiter->id = request.id;
+  waiter->timer.expires_after(request.wait);
+  auto const at = waiters_.emplace(request.name, waiter);
   waiter->timer.async_wait([this, at, weak = std::weak_ptr(waiter)](const asio::error_code& error) {
     auto const expired = weak.lock();  // null: answered or cancelled, and no longer in the map
     if (error || !expired) return;
     waiters_.erase(at);
     --waiter_counts_[expired->rank];
-    respond(*expired, nullptr);
+    respond_(expired->rank, expired->id, {});
   });
   return true;
-}
-
-void KvStore::respond(const Waiter& waiter, const std::vector<std::uint8_t>* value) {
-  send_(waiter.rank, {{"is", "got"},
-                      {"id", waiter.id},
-                      {"found", value != nullptr},
-                      {"value", Message::binary(value != nullptr ? *value : std::vector<std::uint8_t>{})}});
 }
 
 }  // namespace muster::control

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/secure_channel.hpp"
+#include "protocol/messages.hpp"
 
 namespace muster::control {
 
@@ -24,15 +24,15 @@ inline constexpr std::size_t max_waiters = 1024;
 /// the io_context's thread.
 class KvStore {
  public:
-  using Send = std::function<void(int rank, const Message& message)>;
+  using Respond = std::function<void(int rank, std::uint64_t id, const protocol::Value& value)>;
 
-  KvStore(asio::io_context& io, Send send) : io_(io), send_(std::move(send)) {}
+  KvStore(asio::io_context& io, Respond respond) : io_(io), respond_(std::move(respond)) {}
 
   /// False when the store now exceeds max_store_bytes.
-  bool put(const std::string& name, std::vector<std::uint8_t> value);
-  /// Responds to `rank` as soon as there is a value, or without a value after `wait`. False when the rank
+  bool put(const std::string& name, protocol::Blob value);
+  /// Responds to `rank` as soon as there is a value, or without a value at its deadline. False when the rank
   /// already has max_waiters waiting requests.
-  bool get(int rank, const std::string& name, std::uint64_t id, std::chrono::milliseconds wait);
+  bool get(int rank, const protocol::Get& request);
   /// Drops all waiting requests without a response.
   void cancel_waiters() {
     waiters_.clear();
@@ -47,11 +47,9 @@ class KvStore {
     asio::steady_timer timer;
   };
 
-  void respond(const Waiter& waiter, const std::vector<std::uint8_t>* value);
-
   asio::io_context& io_;
-  Send send_;
-  std::map<std::string, std::vector<std::uint8_t>> values_;
+  Respond respond_;
+  std::map<std::string, protocol::Blob> values_;
   std::size_t bytes_ = 0;
   std::multimap<std::string, std::shared_ptr<Waiter>> waiters_;
   std::map<int, std::size_t> waiter_counts_;  // by rank

@@ -13,10 +13,12 @@
 
 #include "deadline.hpp"
 #include "failure/failure.hpp"
+#include "protocol/message.hpp"
 
 namespace muster::control {
 
-using Blob = std::vector<std::uint8_t>;
+using protocol::Blob;
+using protocol::Message;
 
 /// Where program threads wait for what a rank's control thread receives: results of rounds, responses of
 /// rank 0, and the failure that ends the job. Thread-safe.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control_plane/relay.hpp"
 
+#include "protocol/messages.hpp"
 #include "transport/handshake.hpp"
 
 namespace muster::control {
@@ -14,17 +15,13 @@ void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::mil
                  const Send& send_to_rank0, std::function<bool()> leaving) {
   ranks_ = ranks;
   connections_ = std::make_unique<Connections>(
-      recorder_,
-      [send_to_rank0](int rank) {
-        send_to_rank0({{"is", "came"}, {"rank", rank}});
-      },
+      recorder_, [send_to_rank0](int rank) { send_to_rank0(encode(protocol::RankConnected{rank})); },
       [send_to_rank0](int rank, const Message& message) {
-        send_to_rank0({{"is", "from"}, {"rank", rank}, {"message", message}});
+        send_to_rank0(encode(protocol::FromRank{rank, message}));
       },
       [send_to_rank0, leaving = std::move(leaving)](int rank, const DisconnectCause& cause) {
         if (leaving()) return;
-        send_to_rank0(
-            {{"is", "lost"}, {"rank", rank}, {"how", cause.text}, {"certain", cause.confirmed_dead}});
+        send_to_rank0(encode(protocol::RankDisconnected{rank, cause.text, cause.confirmed_dead}));
       });
   connections_->open(std::move(acceptor_), ranks, key, heartbeat_timeout);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "deadline.hpp"
-#include "transport/secure_channel.hpp"
+#include "protocol/messages.hpp"
 
 namespace muster::control {
 
@@ -24,13 +24,13 @@ class RpcTable {
 
   /// Sets the handler of `topic`; an empty function removes it.
   void register_handler(const std::string& topic, Handler handler);
-  /// Runs the handler for another rank's message "ask" and returns the response.
-  Message handle_request(const Message& request) const;
+  /// Runs the handler of another rank's request.
+  protocol::RpcResponse handle_request(const protocol::RpcRequest& request) const;
 
   /// Starts a request and returns its number.
   std::uint64_t begin_request();
-  /// Completes the request of a message "told".
-  void on_response(const Message& response);
+  /// Completes a request.
+  void on_response(const protocol::RpcResponse& response);
   /// The answer; nothing when there is none, or at `until`. Ends the request.
   std::optional<Bytes> wait_for_response(std::uint64_t number, Deadline::Clock::time_point until);
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "failure/operation_tracker.hpp"
 
-#include "transport/flight_recorder.hpp"
-
 namespace muster::control {
 
 void OperationState::enter(const char* name) {
@@ -35,34 +33,27 @@ std::shared_ptr<OperationState> OperationTracker::register_communicator(const st
   return state;
 }
 
-Message OperationTracker::operation_reply(const std::string& group, std::uint64_t number) const {
-  Message reply{{"is", "here"},
-                {"group", group},
-                {"number", 0},
-                {"operation", ""},
-                {"at", ""},
-                {"inside", false},
-                {"last", flight_recorder_->text()}};
+protocol::RankState OperationTracker::rank_state(const protocol::RankStateQuery& query) const {
+  protocol::RankState reply;
+  reply.id = query.id;
+  reply.last_call = flight_recorder_->text();
   std::lock_guard const lock(mutex_);
-  auto const found = by_communicator_.find(group);
-  if (auto const state = found == by_communicator_.end() ? nullptr : found->second.lock()) {
-    reply["number"] = state->number.load();
-    reply["operation"] = state->operation.load();
-    reply["inside"] = state->inside.load();
-    reply["at"] = state->operation_at(number);
+  for (const auto& [communicator, entry] : by_communicator_) {
+    auto const state = entry.lock();
+    if (!state) continue;
+    bool const inside = state->inside;
+    auto const number = state->number.load();
+    const char* const operation = state->operation;
+    if (inside)
+      reply.current_wait +=
+          (reply.current_wait.empty() ? "" : ", ") + describe_operation(operation, number, communicator);
+    if (communicator != query.communicator) continue;
+    reply.number = number;
+    reply.operation = operation;
+    reply.inside = inside;
+    reply.queried = state->operation_at(query.number);
   }
   return reply;
-}
-
-std::string OperationTracker::current_wait() const {
-  std::string text;
-  std::lock_guard const lock(mutex_);
-  for (const auto& [group, entry] : by_communicator_) {
-    auto const state = entry.lock();
-    if (!state || !state->inside) continue;
-    text += (text.empty() ? "" : ", ") + describe_operation(state->operation.load(), state->number, group);
-  }
-  return text;
 }
 
 }  // namespace muster::control

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "protocol/messages.hpp"
 #include "transport/flight_recorder.hpp"
-#include "transport/secure_channel.hpp"
 
 namespace muster::control {
 
@@ -42,12 +42,9 @@ class OperationTracker {
 
   /// Tracks the communicator `group` while the result lives.
   std::shared_ptr<OperationState> register_communicator(const std::string& group);
-  /// The reply to rank 0's query for this rank's state in `group`, and for its operation `number` there.
-  Message operation_reply(const std::string& group, std::uint64_t number) const;
+  /// The answer to rank 0's query.
+  protocol::RankState rank_state(const protocol::RankStateQuery& query) const;
   const std::shared_ptr<FlightRecorder>& flight_recorder() const { return flight_recorder_; }
-  /// The operations in which the program waits: "MPI_Init, all_reduce (operation 5 on communicator 'world')";
-  /// empty for none.
-  std::string current_wait() const;
 
  private:
   std::shared_ptr<FlightRecorder> flight_recorder_;

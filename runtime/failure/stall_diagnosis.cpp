@@ -14,41 +14,17 @@ namespace {
 
 using bootstrap::describe_rank;
 using bootstrap::describe_ranks;
-
-// Control threads reply even while their programs compute.
-constexpr std::chrono::milliseconds reply_timeout{1000};
+using protocol::RankState;
 
 }  // namespace
 
-StallDiagnosis::RankState StallDiagnosis::parse_state(const Message& message) {
-  return {message.at("number").get<std::uint64_t>(), message.at("operation").get<std::string>(),
-          message.value("inside", false), message.value("at", ""), message.value("last", "")};
-}
-
-StallDiagnosis::StallDiagnosis(asio::io_context& io, int reporter, const Message& report,
-                               std::vector<int> members, std::function<void()> on_timeout)
-    : reporter_(reporter),
-      group_(report.at("group").get<std::string>()),
-      stalled_at_(parse_state(report)),
-      waited_(Deadline(std::chrono::milliseconds(report.at("ms").get<std::int64_t>())).length()),
-      warning_(report.value("warning", false)),
-      reason_(report.value("reason", "")),
-      code_(static_cast<ErrorCode>(std::clamp(report.value("code", static_cast<int>(ErrorCode::deadline)), 0,
-                                              static_cast<int>(ErrorCode::system)))),
-      members_(std::move(members)),
-      timer_(io) {
-  timer_.expires_after(reply_timeout);
-  timer_.async_wait([on_timeout = std::move(on_timeout)](const asio::error_code& error) {
-    if (!error) on_timeout();
-  });
-}
-
 std::string StallDiagnosis::describe_stall(const std::vector<Hello>& roster) const {
-  auto const operation = describe_operation(stalled_at_.operation, stalled_at_.number, group_);
+  auto const operation = describe_operation(report_.operation, report_.number, report_.communicator);
   auto const rank = describe_rank(roster[static_cast<std::size_t>(reporter_)]);
-  if (!reason_.empty()) return fmt::format("{} failed on {}: {}", operation, rank, reason_);
-  if (warning_) return fmt::format("{} waits for {} in {}", rank, format_duration(waited_), operation);
-  return fmt::format("{} did not complete within {} on {}", operation, format_duration(waited_), rank);
+  if (!report_.reason.empty()) return fmt::format("{} failed on {}: {}", operation, rank, report_.reason);
+  if (report_.warning)
+    return fmt::format("{} waits for {} in {}", rank, format_duration(report_.waited), operation);
+  return fmt::format("{} did not complete within {} on {}", operation, format_duration(report_.waited), rank);
 }
 
 // The smallest group comes first: its ranks are more likely wrong.
@@ -66,15 +42,15 @@ Failure StallDiagnosis::mismatch_failure(const std::vector<Hello>& roster,
   return {ErrorCode::usage, reporter_,
           fmt::format(
               "operation {} on communicator '{}': {}: all ranks must make the same calls in the same order",
-              stalled_at_.number, group_, text)};
+              report_.number, report_.communicator, text)};
 }
 
 // Until the reporter replies, it counts as waiting.
-bool StallDiagnosis::is_resolved() const {
-  auto const reply = replies_.find(reporter_);
-  if (!warning_ || reply == replies_.end()) return false;
+bool StallDiagnosis::is_resolved(const RankStates& states) const {
+  auto const reply = states.find(reporter_);
+  if (!report_.warning || reply == states.end()) return false;
   const RankState& state = reply->second;
-  return !state.inside || (stalled_at_.number > 0 && state.number != stalled_at_.number);
+  return !state.inside || (report_.number > 0 && state.number != report_.number);
 }
 
 // Describes a rank that has not reached the operation.
@@ -83,8 +59,8 @@ std::string StallDiagnosis::describe_last_operation(const RankState& state) cons
              : state.inside          ? ", which is still in " + state.operation + " there"
                                      : ", whose last call there was " + state.operation;
   // The last call was on another communicator, or on none.
-  if (!state.last.empty() && state.last.find("'" + group_ + "'") == std::string::npos)
-    did += ", " + state.last;
+  if (!state.last_call.empty() && state.last_call.find("'" + report_.communicator + "'") == std::string::npos)
+    did += ", " + state.last_call;
   return did;
 }
 
@@ -92,7 +68,7 @@ std::string StallDiagnosis::describe_last_operation(const RankState& state) cons
 std::string StallDiagnosis::describe_waiting_ranks(const std::vector<Hello>& roster,
                                                    const std::vector<int>& inside, bool all_entered,
                                                    std::size_t left_count) const {
-  if (stalled_at_.number == 0) {
+  if (report_.number == 0) {
     return all_entered
                ? "; the other rank made no matching call, or the transport between them is stuck or slow"
                : "";
@@ -105,43 +81,44 @@ std::string StallDiagnosis::describe_waiting_ranks(const std::vector<Hello>& ros
              : "; every rank entered it and none has left it: the transport between them is stuck or slow";
 }
 
-std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster) const {
+std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster,
+                                                const RankStates& states) const {
   std::map<std::string, std::vector<int>> called;  // ranks by their operation of this number
   std::map<std::string, std::vector<int>> behind;  // ranks by their last operation
   std::vector<int> unresponsive;
   std::vector<int> inside;
   std::size_t left_count = 0;
   for (int member : members_) {
-    auto const reply = replies_.find(member);
+    auto const reply = states.find(member);
     if (member == reporter_) {  // its report has its state
-      called[stalled_at_.operation].push_back(member);
+      called[report_.operation].push_back(member);
       inside.push_back(member);
       continue;
     }
-    if (reply == replies_.end()) {
+    if (reply == states.end()) {
       unresponsive.push_back(member);
       continue;
     }
     const RankState& state = reply->second;
-    if (state.number < stalled_at_.number) {
+    if (state.number < report_.number) {
       behind[describe_last_operation(state)].push_back(member);
       continue;
     }
-    bool const known = stalled_at_.number > 0 && !state.counterpart.empty();
-    called[known ? state.counterpart : stalled_at_.operation].push_back(member);
-    if (state.number == stalled_at_.number && state.inside) {
+    bool const known = report_.number > 0 && !state.queried.empty();
+    called[known ? state.queried : report_.operation].push_back(member);
+    if (state.number == report_.number && state.inside) {
       inside.push_back(member);
     } else {
       ++left_count;
     }
   }
   if (called.size() > 1) return mismatch_failure(roster, called);
-  if (is_resolved()) return std::nullopt;
+  if (is_resolved(states)) return std::nullopt;
   auto text = describe_stall(roster);
   for (const auto& [did, ranks] : behind)
     text += fmt::format("; not entered by {}{}", describe_ranks(roster, ranks), did);
   if (!unresponsive.empty()) text += fmt::format("; no answer from {}", describe_ranks(roster, unresponsive));
-  if (!reason_.empty()) return Failure{code_, reporter_, text};
+  if (!report_.reason.empty()) return Failure{report_.code, reporter_, text};
   text += describe_waiting_ranks(roster, inside, behind.empty() && unresponsive.empty(), left_count);
   return Failure{ErrorCode::deadline, reporter_, text};
 }

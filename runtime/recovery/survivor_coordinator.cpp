@@ -58,13 +58,11 @@ SurvivorRendezvous::Payloads SurvivorCoordinator::run(const Deadline& deadline) 
         fmt::format("shrink: {} of {} ranks are left here, too few to go on: the other ranks may be cut off "
                     "and go on without these; missing: {}",
                     payloads_.size(), config_.ports.size(), describe_missing())};
-    for (auto& [rank, channel] : channels_) channel->send(to_message(failure));
+    for (auto& [rank, channel] : channels_) channel->send(encode(failure));
     close_all();
     throw Error(failure.code, failure.text);
   }
-  Message survivors{{"is", "survivors"}, {"words", Message::object()}};
-  for (const auto& [rank, payload] : payloads_)
-    survivors["words"][std::to_string(rank)] = Message::binary(payload);
+  auto const survivors = encode(protocol::Survivors{{payloads_.begin(), payloads_.end()}});
   for (auto& [rank, channel] : channels_) channel->send(survivors);
   close_all();
   return payloads_;
@@ -84,10 +82,10 @@ void SurvivorCoordinator::admit(int rank, Socket socket, const SessionKeys& keys
 }
 
 void SurvivorCoordinator::on_message(int rank, const Message& message) {
-  if (message.at("is") != "survivor") return;
-  payloads_[rank] = message.at("word").get_binary();
-  for (const auto& ended : message.at("ended")) {
-    int const other = ended.get<int>();
+  if (protocol::type_of(message) != protocol::Survivor::type) return;
+  auto const survivor = protocol::decode<protocol::Survivor>(message);
+  payloads_[rank] = survivor.payload;
+  for (int const other : survivor.ended) {
     if (payloads_.contains(other)) continue;
     config_.ended.insert(other);
     probes_.erase(other);

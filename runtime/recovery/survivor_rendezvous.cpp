@@ -70,16 +70,14 @@ class SurvivorClient {
     bool lost = false;
     channel->start(
         [&](const Message& message) {
-          if (message.at("is") == "failure") failure_ = parse_failure(message);
-          if (message.at("is") != "survivors") return;
-          payloads.emplace();
-          for (const auto& [rank, payload] : message.at("words").items())
-            payloads->emplace(std::stoi(rank), payload.get_binary());
+          auto const& type = protocol::type_of(message);
+          if (type == Failure::type) failure_ = protocol::decode<Failure>(message);
+          if (type != protocol::Survivors::type) return;
+          auto const survivors = protocol::decode<protocol::Survivors>(message);
+          payloads.emplace(survivors.payloads.begin(), survivors.payloads.end());
         },
         [&](const std::string&) { lost = true; });
-    channel->send({{"is", "survivor"},
-                   {"word", Message::binary(mine_)},
-                   {"ended", std::vector<int>(config_.ended.begin(), config_.ended.end())}});
+    channel->send(encode(protocol::Survivor{mine_, {config_.ended.begin(), config_.ended.end()}}));
     auto const until = deadline.when() + coordinator_grace;
     io_.restart();
     while (!payloads && !failure_ && !lost && Deadline::Clock::now() < until) io_.run_one_until(until);

@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include "deadline.hpp"
+#include "protocol/messages.hpp"
 
 namespace muster::control {
 namespace {
 
-using nlohmann::json;
+using protocol::Message;
 
 // A process's sockets close a moment before it has ended.
 constexpr std::chrono::milliseconds exit_wait{50};
@@ -23,29 +24,28 @@ PeerProcess::PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> r
   if (is_local_) process_ = ProcessHandle::from_peer(socket);
 }
 
-json PeerProcess::identity_message() const {
+Message PeerProcess::identity_message() const {
   if (!recorder_ || !is_local_ || recorder_->descriptor() < 0) return nullptr;
-  return {{"is", "last call"}, {"descriptor", recorder_->descriptor()}};
+  return encode(protocol::FlightRecorderMemory{recorder_->descriptor()});
 }
 
-json PeerProcess::heartbeat_message() const {
-  if (!recorder_ || is_local_) return {{"is", "beat"}};
-  return {{"is", "beat"}, {"at", recorder_->text()}};
+Message PeerProcess::heartbeat_message() const {
+  return encode(protocol::Heartbeat{recorder_ && !is_local_ ? recorder_->text() : std::string()});
 }
 
-bool PeerProcess::handle_message(const json& message) {
-  if (!message.is_object() || !message.contains("is")) return false;
-  auto const& kind = message["is"];
-  if (kind == "last call" && is_local_) {
-    peer_recorder_ = FlightRecorder::Reader(process_, message.at("descriptor").get<int>());
+bool PeerProcess::handle_message(const Message& message) {
+  if (!message.is_object() || !message.contains("type")) return false;
+  auto const& type = message["type"];
+  if (type == protocol::FlightRecorderMemory::type && is_local_) {
+    auto const memory = protocol::decode<protocol::FlightRecorderMemory>(message);
+    peer_recorder_ = FlightRecorder::Reader(process_, memory.descriptor);
     return true;
   }
-  if (kind != "beat") return false;
-  if (message.contains("at")) {
-    last_reported_call_ = message["at"].get<std::string>().substr(0, max_reported_length);
-    for (auto& c : last_reported_call_)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
+  if (type != protocol::Heartbeat::type) return false;
+  last_reported_call_ =
+      protocol::decode<protocol::Heartbeat>(message).last_call.substr(0, max_reported_length);
+  for (auto& c : last_reported_call_)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return true;
 }
 

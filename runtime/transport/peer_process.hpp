@@ -3,9 +3,9 @@
 
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "protocol/message.hpp"
 #include "transport/endpoint.hpp"
 #include "transport/flight_recorder.hpp"
 #include "transport/process_handle.hpp"
@@ -26,11 +26,11 @@ class PeerProcess {
   PeerProcess(Socket& socket, std::shared_ptr<const FlightRecorder> recorder);
 
   /// Send once, as the first message; null when there is nothing to send.
-  nlohmann::json identity_message() const;
+  protocol::Message identity_message() const;
   /// Send regularly.
-  nlohmann::json heartbeat_message() const;
+  protocol::Message heartbeat_message() const;
   /// Handles these two messages; false for any other message.
-  bool handle_message(const nlohmann::json& message);
+  bool handle_message(const protocol::Message& message);
 
   /// `reason`: the system's text. `heartbeat_timeout`: 0 unless the connection timed out. Kills a stopped
   /// process of this host: the other ranks continue without it, and nothing else would end it.

@@ -7,18 +7,17 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "protocol/message.hpp"
 #include "transport/endpoint.hpp"
 #include "transport/handshake.hpp"
 #include "transport/peer_process.hpp"
 
 namespace muster::control {
 
-/// One small message: a CBOR object.
-using Message = nlohmann::json;
+using protocol::Message;
 
 /// A peer that announces a longer frame is disconnected.
 inline constexpr std::size_t max_frame_bytes = 4u << 20;

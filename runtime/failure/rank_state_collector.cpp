@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "failure/late_rank_query.hpp"
+#include "failure/rank_state_collector.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,34 +24,35 @@ std::string abbreviate_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
-LateRankQuery::LateRankQuery(asio::io_context& io, const std::vector<int>& queried,
-                             std::function<void()> on_timeout)
-    : queried_(queried.begin(), queried.end()), timer_(io) {
+RankStateCollector::RankStateCollector(asio::io_context& io, std::uint64_t id, const std::vector<int>& ranks,
+                                       OnDone on_done, std::function<void()> on_timeout)
+    : id_(id), ranks_(ranks.begin(), ranks.end()), on_done_(std::move(on_done)), timer_(io) {
   timer_.expires_after(reply_timeout);
   timer_.async_wait([on_timeout = std::move(on_timeout)](const asio::error_code& error) {
     if (!error) on_timeout();
   });
 }
 
-void LateRankQuery::add_reply(int rank, const Message& reply) {
-  if (queried_.contains(rank))
-    replies_[rank] = reply.at("text").get<std::string>().substr(0, max_reply_length);
+bool RankStateCollector::add_reply(int rank, const protocol::RankState& state) {
+  if (state.id != id_ || !ranks_.contains(rank)) return false;
+  states_[rank] = state;
+  return states_.size() == ranks_.size();
 }
 
-std::string LateRankQuery::text() const {
-  std::map<std::string, std::vector<int>> by_reply;
+std::string describe_current_waits(const std::vector<int>& ranks, const RankStates& states) {
+  std::map<std::string, std::vector<int>> by_wait;
   std::vector<int> unresponsive;
-  for (int const rank : queried_) {
-    if (auto const found = replies_.find(rank); found != replies_.end()) {
-      by_reply[found->second].push_back(rank);
+  for (int const rank : ranks) {
+    if (auto const found = states.find(rank); found != states.end()) {
+      by_wait[found->second.current_wait.substr(0, max_reply_length)].push_back(rank);
     } else {
       unresponsive.push_back(rank);
     }
   }
   std::string text;
-  for (const auto& [reply, ranks] : by_reply)
-    text += fmt::format("; {} {} {}", abbreviate_ranks(ranks), ranks.size() == 1 ? "is" : "are",
-                        reply.empty() ? "in no call of Muster's" : "in " + reply);
+  for (const auto& [wait, waiting] : by_wait)
+    text += fmt::format("; {} {} {}", abbreviate_ranks(waiting), waiting.size() == 1 ? "is" : "are",
+                        wait.empty() ? "in no call of Muster's" : "in " + wait);
   if (!unresponsive.empty())
     text += fmt::format("; {} {} not answer", abbreviate_ranks(unresponsive),
                         unresponsive.size() == 1 ? "does" : "do");
