@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
+#include <algorithm>
 #include <asio.hpp>
+#include <thread>
 
 #include "launcher/launch_environment.hpp"
 #include "launcher/launcher_detection.hpp"
@@ -15,6 +17,9 @@ namespace {
 
 constexpr std::size_t min_key_length = 16;
 constexpr std::size_t max_other_hosts = 32;
+// How long a silent rank waits for the one that reports: the launcher may end the job with the first process
+// that ends.
+constexpr std::chrono::milliseconds reporter_grace{2000};
 
 bool is_method_enabled(const std::string& method) {
   auto const requested = get_env("MUSTER_JOIN");
@@ -76,19 +81,21 @@ void configure_authentication(RendezvousConfig& config, bool one_host, const Dea
   } catch (const Error& error) {
     reason = error.what();
     log::debug("join: {}: MUNGE: {}", config.name, reason);
-    config.auth_failure =
-        error.code() == ErrorCode::device ? AuthFailure::no_munge_library : AuthFailure::no_munged;
   }
   if (one_host) {
-    config.auth_failure = AuthFailure::none;
     config.codec = make_peercred_codec();
     config.local_name = "muster/" + config.job;
     return log::debug("join: {}: all on one host, the kernel authenticates", config.name);
   }
-  config.auth_failure_text = fmt::format(
-      "join: srun started {} tasks without PMIx, and MUNGE cannot authenticate them ({}): add "
-      "--mpi=pmix to srun, or start munged on every node, or give every task the same MUSTER_KEY",
-      config.size, reason);
+  bool const reports = config.local_rank == 0;  // one line for each host
+  if (!reports) std::this_thread::sleep_for(std::min(reporter_grace, deadline.remaining()));
+  throw Error(
+      ErrorCode::environment,
+      fmt::format("join: srun started {} tasks without PMIx, and on host {} MUNGE cannot authenticate "
+                  "them ({}): add --mpi=pmix to srun, or start munged on every node, or give every task "
+                  "the same MUSTER_KEY",
+                  config.size, host_name(), reason),
+      !reports);
 }
 
 std::unique_ptr<Bootstrap> make_slurm_bootstrap(const GetEnv& lookup, const Deadline& deadline) {
@@ -109,9 +116,6 @@ std::unique_ptr<Bootstrap> make_slurm_bootstrap(const GetEnv& lookup, const Dead
   config.host_of = step->host_of;
   if (step->rank0_host != step->hosts.front()) config.host_of = {step->rank0_host};  // srun a : b
   config.tasks_start_together = true;  // slurmstepd forks all its tasks before it lets one run
-  config.use_failure_marker = true;
-  config.hosts = step->hosts;
-  config.host_index = step->host_index;
   config.host_socket = "muster/host/" + config.job;
   log::debug("join: Slurm: {}, rank {} of {}, rank 0 on {}, {} port {} and {} more", step->job, step->rank,
              step->size, config.rank0_host, step->ports.empty() ? "derived" : "reserved",
@@ -142,7 +146,6 @@ std::unique_ptr<Bootstrap> make_env_bootstrap(const GetEnv& lookup) {
   auto config = make_config("address", *env);
   config.rank0_host = env->host;
   config.ports = {env->port};
-  config.report_order = env->local_size > 0 ? env->rank / env->local_size : env->rank - 1;
   config.host_socket = fmt::format("muster/host/{}/{}", env->port, config.job);
   log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", env->rank, env->size, env->host,
              env->port);

@@ -142,8 +142,6 @@ std::optional<SlurmStep> read_slurm_step(const GetEnv& get_env) {
   if (step.hosts.empty())
     throw Error(ErrorCode::environment,
                 fmt::format("join: SLURM_STEP_NODELIST='{}' names no hosts", get_env("SLURM_STEP_NODELIST")));
-  step.host_index =
-      parse_int(get_env("SLURM_NODEID"), 0, static_cast<int>(step.hosts.size()) - 1).value_or(-1);
   step.rank0_host = find_rank0_host(get_env, step.hosts);
   step.host_of = hosts_by_rank(step, parse_task_counts(get_env("SLURM_STEP_TASKS_PER_NODE")),
                                get_env("SLURM_DISTRIBUTION"));

@@ -17,7 +17,6 @@ struct SlurmStep {
   int size = 0;
   std::string job;                   ///< cluster, job, step and restart: unique
   std::vector<std::string> hosts;    ///< of the step, in Slurm's order
-  int host_index = -1;               ///< index of this task's host (SLURM_NODEID); -1: unknown
   std::string rank0_host;            ///< most likely host of rank 0; in a heterogeneous step it may be any
   std::vector<std::string> host_of;  ///< by rank; empty names when the distribution does not define them
   std::vector<std::uint16_t> ports;  ///< reserved with --resv-ports

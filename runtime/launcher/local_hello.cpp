@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -22,12 +21,6 @@
 
 namespace muster::bootstrap {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
-}
 
 std::string read_first_line(const char* path) {
   std::ifstream file(path);
@@ -96,6 +89,12 @@ int address_priority(const ifaddrs& interface) {
 
 }  // namespace
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
 std::string get_env(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
@@ -145,31 +144,6 @@ Hello make_hello() {
   hello.muster_version = version;
   hello.plugin_version = get_env("MUSTER_VERSION");
   return hello;
-}
-
-std::vector<int> parse_cpu_list(const std::string& list) {
-  constexpr int limit = 65536;
-  std::vector<bool> listed(limit);  // another rank's list may repeat CPUs without end
-  int highest = -1;
-  std::size_t at = 0;
-  while (at < list.size()) {
-    auto const end = std::min(list.find(',', at), list.size());
-    int low = -1;
-    int high = -1;
-    const char* const stop = list.data() + end;
-    auto const [next, error] = std::from_chars(list.data() + at, stop, low);
-    high = low;
-    if (error == std::errc{} && next != stop && *next == '-') std::from_chars(next + 1, stop, high);
-    for (int cpu = low; cpu >= 0 && cpu <= high && cpu < limit; ++cpu) {
-      listed[static_cast<std::size_t>(cpu)] = true;
-      highest = std::max(highest, cpu);
-    }
-    at = end + 1;
-  }
-  std::vector<int> cpus;
-  for (int cpu = 0; cpu <= highest; ++cpu)
-    if (listed[static_cast<std::size_t>(cpu)]) cpus.push_back(cpu);
-  return cpus;
 }
 
 }  // namespace muster::bootstrap

@@ -11,6 +11,9 @@ namespace muster::bootstrap {
 /// What this process knows without the launcher: host, boot id, pid, CPUs, versions and the placed GPU.
 Hello make_hello();
 
+/// gethostname(); "unknown" when it fails.
+std::string host_name();
+
 /// The first GPU in MUSTER_GPUS (a PCI address, or a UUID for MIG), empty when the plugin placed none.
 std::string placed_gpu();
 
@@ -23,8 +26,5 @@ std::string network_namespace();
 
 /// The value of an environment variable, empty when it is not set.
 std::string get_env(const char* name);
-
-/// The CPUs in a list such as "0-3,8", ascending. Unreadable items are left out.
-std::vector<int> parse_cpu_list(const std::string& list);
 
 }  // namespace muster::bootstrap

@@ -26,7 +26,7 @@ class CredentialCodec {
 /// MUNGE credentials that only this user can decode. MUNGE encrypts the payload and refuses to decode a
 /// credential twice on a host. This call loads libmunge.so.2, or the file that MUSTER_MUNGE_LIBRARY names. It
 /// gives up on a munged that does not answer well before the join's deadline.
-/// @throws Error with the missing part: device when there is no libmunge, system when no munged answers.
+/// @throws Error when there is no libmunge, or when no munged answers.
 std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline);
 
 /// Copies the bytes unchanged: for UNIX sockets, where the kernel reports the peer's user (SO_PEERCRED).

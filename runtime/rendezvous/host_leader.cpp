@@ -14,10 +14,6 @@ namespace {
 
 using control::Message;
 
-std::string socket_name(const RendezvousConfig& config, int term) {
-  return term == 0 ? config.host_socket : fmt::format("{}/{}", config.host_socket, term);
-}
-
 // Nobody without the key can predict this name.
 std::string rank_socket_name(const control::Key& key, const std::string& host_socket) {
   return control::local_name(key, -1) + "/" + host_socket;
@@ -25,35 +21,35 @@ std::string rank_socket_name(const control::Key& key, const std::string& host_so
 
 }  // namespace
 
-HostLeader::HostLeader(asio::io_context& io, const RendezvousConfig& config, int term)
+HostLeader::HostLeader(asio::io_context& io, const RendezvousConfig& config)
     : io_(io),
       job_(config.job),
-      host_socket_(socket_name(config, term)),
+      host_socket_(config.host_socket),
       size_(config.size),
       key_acceptor_(std::make_unique<control::Acceptor>(io, host_socket_)),
       codec_(make_peercred_codec()) {}
 
 std::unique_ptr<HostLeader> HostLeader::try_become_leader(asio::io_context& io,
-                                                          const RendezvousConfig& config, int term) {
+                                                          const RendezvousConfig& config) {
   try {
-    return std::unique_ptr<HostLeader>(new HostLeader(io, config, term));
+    return std::unique_ptr<HostLeader>(new HostLeader(io, config));
   } catch (const Error&) {
     return nullptr;
   }
 }
 
 // The kernel accepts connections for a stopped process too, and reports its pid.
-bool HostLeader::leader_is_stopped(asio::io_context& io, const RendezvousConfig& config, int term) {
-  auto const endpoint = control::local_endpoint(socket_name(config, term));
+bool HostLeader::leader_is_usable(asio::io_context& io, const RendezvousConfig& config) {
+  auto const endpoint = control::local_endpoint(config.host_socket);
   control::Socket socket(io);
   asio::error_code error;
   socket.open(endpoint.protocol(), error);
   if (!error) socket.native_non_blocking(true, error);
   if (error ||
       ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
-    return false;
+    return true;  // it does not listen yet, or has gone
   auto const state = control::ProcessHandle::from_peer(socket).state();
-  return state == 'T' || state == 't';
+  return control::is_own_user(socket) && state != 'T' && state != 't';
 }
 
 void HostLeader::open(const control::Key& key, OnMessage on_message, OnDisconnect on_disconnect) {
@@ -98,10 +94,9 @@ void HostLeader::close() {
   channels_.clear();
 }
 
-Connection HostLeader::join(asio::io_context& io, const RendezvousConfig& config, int term,
-                            const Deadline& deadline) {
+Connection HostLeader::join(asio::io_context& io, const RendezvousConfig& config, const Deadline& deadline) {
   auto const codec = make_peercred_codec();
-  auto const name = socket_name(config, term);
+  auto const& name = config.host_socket;
   auto const credentials =
       request_job_key(io, control::local_endpoint(name), *codec, config.job, config.rank, deadline);
   return control::connect_once(io, config.rank,

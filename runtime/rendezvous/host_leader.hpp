@@ -26,11 +26,10 @@ class HostLeader {
   using OnDisconnect = std::function<void(int rank, const std::string& reason)>;
 
   /// Null when another process of the host leads. No rank is served before open().
-  /// `term`: the number of leaders that were found stopped before.
-  static std::unique_ptr<HostLeader> try_become_leader(asio::io_context& io, const RendezvousConfig& config,
-                                                       int term = 0);
-  /// True when the leader exists but is stopped, so that no rank can connect through it.
-  static bool leader_is_stopped(asio::io_context& io, const RendezvousConfig& config, int term);
+  static std::unique_ptr<HostLeader> try_become_leader(asio::io_context& io, const RendezvousConfig& config);
+  /// False when the process that holds the host's socket is stopped or belongs to another user, so that no
+  /// rank can connect through it.
+  static bool leader_is_usable(asio::io_context& io, const RendezvousConfig& config);
 
   /// Sends the job's key to the ranks of the host and accepts their connections.
   /// @throws Error(ErrorCode::system)
@@ -41,11 +40,10 @@ class HostLeader {
 
   /// A rank's side: one attempt to connect to the leader.
   /// @throws Error(ErrorCode::system) with the reason.
-  static Connection join(asio::io_context& io, const RendezvousConfig& config, int term,
-                         const Deadline& deadline);
+  static Connection join(asio::io_context& io, const RendezvousConfig& config, const Deadline& deadline);
 
  private:
-  HostLeader(asio::io_context& io, const RendezvousConfig& config, int term);
+  HostLeader(asio::io_context& io, const RendezvousConfig& config);
   void admit(int rank, control::Socket socket, const control::SessionKeys& keys);
 
   asio::io_context& io_;

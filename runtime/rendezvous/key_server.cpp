@@ -15,10 +15,8 @@ namespace {
 using nlohmann::json;
 using Bytes = std::vector<std::uint8_t>;
 
-using Magic = std::array<std::uint8_t, 8>;
-constexpr Magic key_magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
-constexpr Magic auth_failure_magic{'m', 'u', 's', 't', 'n', 'o', 't', 1};
-constexpr std::size_t header_bytes = key_magic.size() + 4;
+constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'k', 'e', 'y', 1};
+constexpr std::size_t header_bytes = magic.size() + 4;
 constexpr std::size_t max_credential_bytes = 8192;  // MUNGE adds half to the few hundred bytes of a payload
 constexpr std::size_t extra_connections = 256;
 // munged itself has two threads by default (munged(8), --num-threads).
@@ -26,27 +24,19 @@ constexpr std::size_t credential_thread_count = 4;
 
 using Header = std::array<std::uint8_t, header_bytes>;
 
-Bytes make_header(const Magic& magic, std::size_t number) {
-  Bytes header(magic.begin(), magic.end());
-  for (int i = 0; i < 4; ++i) header.push_back(static_cast<std::uint8_t>(number >> (8 * i)));
-  return header;
-}
-
 Bytes make_frame(const Bytes& credential) {
-  auto frame = make_header(key_magic, credential.size());
+  Bytes frame(magic.begin(), magic.end());
+  for (int i = 0; i < 4; ++i) frame.push_back(static_cast<std::uint8_t>(credential.size() >> (8 * i)));
   frame.insert(frame.end(), credential.begin(), credential.end());
   return frame;
 }
 
-bool has_magic(const Header& header, const Magic& magic) {
-  return std::equal(magic.begin(), magic.end(), header.begin());
-}
-
-std::size_t read_number(const Header& header) {
-  std::size_t number = 0;
-  for (int i = 3; i >= 0; --i)
-    number = (number << 8) | header[key_magic.size() + static_cast<std::size_t>(i)];
-  return number;
+// The length of the credential after this header; 0 when it is not a header of Muster.
+std::size_t credential_length(const Header& header) {
+  if (!std::equal(magic.begin(), magic.end(), header.begin())) return 0;
+  std::size_t length = 0;
+  for (int i = 3; i >= 0; --i) length = (length << 8) | header[magic.size() + static_cast<std::size_t>(i)];
+  return length;
 }
 
 struct Frame {
@@ -57,7 +47,7 @@ struct Frame {
 // Reads the body after the header, then calls `done` with the error text, empty on success.
 template <typename Done>
 void read_body(control::Socket& socket, const std::shared_ptr<Frame>& frame, Done done) {
-  auto const length = has_magic(frame->header, key_magic) ? read_number(frame->header) : 0;
+  auto const length = credential_length(frame->header);
   if (length == 0 || length > max_credential_bytes) return done("not a frame of Muster");
   frame->body.resize(length);
   asio::async_read(socket, asio::buffer(frame->body),
@@ -68,11 +58,6 @@ void read_body(control::Socket& socket, const std::shared_ptr<Frame>& frame, Don
 
 }  // namespace
 
-const char* to_string(AuthFailure auth_failure) {
-  return auth_failure == AuthFailure::no_munge_library ? "its host has no MUNGE library"
-                                                       : "no munged answers on its host";
-}
-
 struct KeyServer::Request {
   explicit Request(std::shared_ptr<control::Acceptor::PendingConnection> from)
       : connection(std::move(from)) {}
@@ -82,15 +67,13 @@ struct KeyServer::Request {
 };
 
 KeyServer::KeyServer(std::unique_ptr<control::Acceptor> acceptor, CredentialCodec& codec, std::string job,
-                     int ranks, const JobCredentials& credentials, OnRefusal on_refusal,
-                     OnAuthFailure on_auth_failure)
+                     int ranks, const JobCredentials& credentials, OnRefusal on_refusal)
     : acceptor_(std::move(acceptor)),
       codec_(codec),
       job_(std::move(job)),
       ranks_(ranks),
       credentials_(credentials),
       on_refusal_(std::move(on_refusal)),
-      on_auth_failure_(std::move(on_auth_failure)),
       credential_threads_(credential_thread_count) {
   acceptor_->open(static_cast<std::size_t>(ranks) + extra_connections,
                   [this](const std::shared_ptr<control::Acceptor::PendingConnection>& connection) {
@@ -110,31 +93,12 @@ void KeyServer::read(const std::shared_ptr<Request>& request) {
                    [this, request, &socket](const asio::error_code& error, std::size_t) {
                      if (request->connection->released) return;
                      if (error) return acceptor_->drop(request->connection);
-                     if (has_magic(request->frame->header, auth_failure_magic))
-                       return read_auth_failure(request);
                      read_body(socket, request->frame, [this, request](const std::string& reason) {
                        if (request->connection->released) return;
                        if (!reason.empty()) return acceptor_->drop(request->connection);
                        answer(request);
                      });
                    });
-}
-
-// The message is unauthenticated: only a plausible one is passed on, and it stays a claim about the rank.
-void KeyServer::read_auth_failure(const std::shared_ptr<Request>& request) {
-  auto const rank = read_number(request->frame->header);
-  request->frame->body.assign(1, 0);
-  asio::async_read(
-      request->connection->socket, asio::buffer(request->frame->body),
-      [this, request, rank](const asio::error_code& error, std::size_t) {
-        if (request->connection->released) return;
-        acceptor_->drop(request->connection);
-        auto const auth_failure = static_cast<AuthFailure>(request->frame->body[0]);
-        bool const known =
-            auth_failure == AuthFailure::no_munge_library || auth_failure == AuthFailure::no_munged;
-        if (!error && known && rank > 0 && rank < static_cast<std::size_t>(ranks_) && on_auth_failure_)
-          on_auth_failure_(static_cast<int>(rank), auth_failure);
-      });
 }
 
 void KeyServer::refuse(const std::shared_ptr<Request>& request, const std::string& reason) {
@@ -180,20 +144,6 @@ std::vector<std::uint8_t> KeyServer::make_reply(const std::vector<std::uint8_t>&
 
 namespace {
 
-// Runs the operations started on `socket`, until the deadline at the latest, and returns a copy of `reason`
-// at that time: the handlers that close() cancels still write to `reason`.
-std::string run_until_done(asio::io_context& io, control::Socket& socket, const std::string& reason,
-                           const Deadline& deadline) {
-  io.restart();
-  io.run_until(deadline.when());
-  auto final_reason = reason;
-  asio::error_code ignored;
-  socket.close(ignored);
-  io.restart();
-  io.run();
-  return final_reason;
-}
-
 // Reads rank 0's answer to the request of `rank` with `nonce`.
 JobCredentials parse_credentials(const json& answer, const std::string& job, int rank, const Bytes& nonce) {
   if (answer.at("job").get<std::string>() != job || answer.at("rank").get<int>() != rank ||
@@ -209,25 +159,6 @@ JobCredentials parse_credentials(const json& answer, const std::string& job, int
 }
 
 }  // namespace
-
-void report_auth_failure(asio::io_context& io, const control::Endpoint& endpoint, int rank,
-                         AuthFailure auth_failure, const Deadline& deadline) {
-  auto message = make_header(auth_failure_magic, static_cast<std::size_t>(rank));
-  message.push_back(static_cast<std::uint8_t>(auth_failure));
-  control::Socket socket(io);
-  std::string reason = "no answer within " + format_duration(deadline.length());
-  std::array<std::uint8_t, 1> end{};
-  socket.async_connect(endpoint, [&](const asio::error_code& error) {
-    if (error) return void(reason = error.message());
-    asio::async_write(socket, asio::buffer(message), [&](const asio::error_code& failed, std::size_t) {
-      reason = failed ? failed.message() : "";
-      // The server closes the connection when it has read the message.
-      asio::async_read(socket, asio::buffer(end), [](const asio::error_code&, std::size_t) {});
-    });
-  });
-  auto const final_reason = run_until_done(io, socket, reason, deadline);
-  if (!final_reason.empty()) throw Error(ErrorCode::system, final_reason);
-}
 
 JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& endpoint,
                                CredentialCodec& codec, const std::string& job, int rank,
@@ -260,7 +191,13 @@ JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& en
       });
     });
   });
-  auto const final_reason = run_until_done(io, socket, reason, deadline);
+  io.restart();
+  io.run_until(deadline.when());
+  auto const final_reason = reason;  // the handlers that close() cancels still write to `reason`
+  asio::error_code ignored;
+  socket.close(ignored);
+  io.restart();
+  io.run();
   if (!received) throw Error(ErrorCode::system, final_reason);
   return parse_credentials(read_cbor(codec.decode(frame->body), "rank 0's answer"), job, rank, own);
 }

@@ -4,10 +4,6 @@
 //   rank → server   magic, length, credential {job, rank, nonce}
 //   server → rank   magic, length, credential {job, rank, nonce, key, port}
 //
-// A rank that cannot make a credential sends the reason, unauthenticated:
-//
-//   rank → server   another magic, rank, AuthFailure
-//
 // The credential proves the user, the job's name separates two jobs of one user, and the rank's nonce in the
 // answer prevents the replay of an old answer.
 #pragma once
@@ -19,7 +15,6 @@
 #include <vector>
 
 #include "deadline.hpp"
-#include "rendezvous/auth_failure.hpp"
 #include "rendezvous/credential.hpp"
 #include "transport/acceptor.hpp"
 #include "transport/handshake.hpp"
@@ -37,11 +32,9 @@ class KeyServer {
  public:
   /// The server refused a request, of a stranger or of a rank.
   using OnRefusal = std::function<void(const std::string& reason)>;
-  /// A process sent, unauthenticated, that it is this rank and cannot authenticate itself.
-  using OnAuthFailure = std::function<void(int rank, AuthFailure auth_failure)>;
 
   KeyServer(std::unique_ptr<control::Acceptor> acceptor, CredentialCodec& codec, std::string job, int ranks,
-            const JobCredentials& credentials, OnRefusal on_refusal, OnAuthFailure on_auth_failure = nullptr);
+            const JobCredentials& credentials, OnRefusal on_refusal);
   ~KeyServer();
   KeyServer(const KeyServer&) = delete;
   KeyServer& operator=(const KeyServer&) = delete;
@@ -50,7 +43,6 @@ class KeyServer {
  private:
   struct Request;
   void read(const std::shared_ptr<Request>& request);
-  void read_auth_failure(const std::shared_ptr<Request>& request);
   void answer(const std::shared_ptr<Request>& request);
   std::vector<std::uint8_t> make_reply(const std::vector<std::uint8_t>& credential) const;
   void refuse(const std::shared_ptr<Request>& request, const std::string& reason);
@@ -61,7 +53,6 @@ class KeyServer {
   int ranks_;
   JobCredentials credentials_;
   OnRefusal on_refusal_;
-  OnAuthFailure on_auth_failure_;
   asio::thread_pool credential_threads_;  // munged takes 1 ms per credential, or hangs
 };
 
@@ -71,9 +62,5 @@ class KeyServer {
 JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& endpoint,
                                CredentialCodec& codec, const std::string& job, int rank,
                                const Deadline& deadline);
-
-/// Reports to a key server why `rank` cannot authenticate itself. Otherwise as request_job_key().
-void report_auth_failure(asio::io_context& io, const control::Endpoint& endpoint, int rank,
-                         AuthFailure auth_failure, const Deadline& deadline);
 
 }  // namespace muster::bootstrap

@@ -28,9 +28,6 @@ std::string describe_absence(const JoinProgress& progress) {
 std::string describe_stage(const JoinProgress& progress, int rank) {
   auto const index = static_cast<std::size_t>(rank);
   auto const& expected_host = index < progress.host_of.size() ? progress.host_of[index] : std::string();
-  if (auto const found = progress.auth_failures.find(rank); found != progress.auth_failures.end())
-    return fmt::format("rank {} (host {}) cannot take part, it says: {}", rank,
-                       expected_host.empty() ? "unknown" : expected_host, found->second);
   for (const auto& [host, processes] : progress.processes_by_host) {
     if (auto const found = processes.find(rank); found != processes.end()) {
       return fmt::format("rank {} (host {}) started (pid {}, {}) but {}", rank, host, found->second.pid,

@@ -21,7 +21,6 @@ struct JoinProgress {
   /// The launcher starts all ranks of a host together: if one was started, all were.
   bool tasks_start_together = false;
   std::set<int> unauthenticated;  ///< a process claimed to be it, but did not prove that it has the job's key
-  std::map<int, std::string> auth_failures;  ///< the AuthFailure that a rank sent, unauthenticated
 };
 
 /// "1 of 4 ranks missing after 60 s: rank 3 (host n1) started (pid 77, python3) but said no hello". For each

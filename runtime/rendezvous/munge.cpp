@@ -21,25 +21,19 @@ struct Context;
 constexpr int option_cipher = 0;
 constexpr int option_uid_restriction = 9;
 constexpr int cipher_aes128 = 4;
-// munged answers in about 1 ms. One that hangs must not hold the join, which must still report it to rank 0.
+// munged answers in about 1 ms. One that hangs must leave the rank time to report it before the deadline.
 constexpr std::chrono::milliseconds munged_timeout{5000};
 
 struct Library {
-  Library() : object("MUSTER_MUNGE_LIBRARY", "libmunge.so.2", "is MUNGE installed on this node?") {
-    object.find(munge_encode, "munge_encode");
-    object.find(munge_decode, "munge_decode");
-    object.find(munge_strerror, "munge_strerror");
-    object.find(munge_ctx_create, "munge_ctx_create");
-    object.find(munge_ctx_destroy, "munge_ctx_destroy");
-    object.find(munge_ctx_set, "munge_ctx_set");
-  }
-  detail::SharedObject object;
-  int (*munge_encode)(char** credential, Context*, const void* bytes, int length) = nullptr;
-  int (*munge_decode)(const char* credential, Context*, void** bytes, int* length, uid_t*, gid_t*) = nullptr;
-  const char* (*munge_strerror)(int) = nullptr;
-  Context* (*munge_ctx_create)() = nullptr;
-  void (*munge_ctx_destroy)(Context*) = nullptr;
-  int (*munge_ctx_set)(Context*, int option, ...) = nullptr;
+  detail::SharedObject object{"MUSTER_MUNGE_LIBRARY", "libmunge.so.2", "is MUNGE installed on this node?"};
+  int (*munge_encode)(char** credential, Context*, const void* bytes,
+                      int length) = object.find("munge_encode");
+  int (*munge_decode)(const char* credential, Context*, void** bytes, int* length, uid_t*,
+                      gid_t*) = object.find("munge_decode");
+  const char* (*munge_strerror)(int) = object.find("munge_strerror");
+  Context* (*munge_ctx_create)() = object.find("munge_ctx_create");
+  void (*munge_ctx_destroy)(Context*) = object.find("munge_ctx_destroy");
+  int (*munge_ctx_set)(Context*, int option, ...) = object.find("munge_ctx_set");
 };
 
 // The data of one library call, which may still run when we no longer wait for it.

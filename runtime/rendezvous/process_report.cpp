@@ -24,20 +24,16 @@ std::string sanitize(std::string name) {
 
 }  // namespace
 
-Message make_process_report(const Processes& processes) {
-  Message list = Message::array();
-  for (const auto& [rank, process] : processes)
-    list.push_back({{"rank", rank}, {"pid", process.pid}, {"name", process.name}});
-  return {{"is", "seen"}, {"processes", std::move(list)}};
+protocol::ProcessReport make_process_report(const Processes& processes, const std::string& host) {
+  protocol::ProcessReport report{host, {}};
+  for (const auto& [rank, process] : processes) report.processes.push_back({rank, process.pid, process.name});
+  return report;
 }
 
-Processes parse_process_report(const Message& message, int size) {
+Processes checked_processes(const protocol::ProcessReport& report, int size) {
   Processes processes;
-  for (const auto& entry : message.at("processes")) {
-    auto const rank = entry.at("rank").get<int>();
-    if ((rank < 0 && rank != unreadable) || rank >= size) continue;
-    processes[rank] = {entry.at("pid").get<long>(), sanitize(entry.at("name").get<std::string>())};
-  }
+  for (const auto& [rank, pid, name] : report.processes)
+    if ((rank >= 0 || rank == unreadable) && rank < size) processes[rank] = {pid, sanitize(name)};
   return processes;
 }
 
@@ -53,8 +49,8 @@ std::map<std::string, Processes> ProcessReportServer::collect(const Deadline& de
             channels_.emplace_back(std::make_shared<control::SecureChannel>(std::move(socket), keys));
         channel->start(
             [this](const Message& message) {
-              reports_[sanitize(message.at("host").get<std::string>())] =
-                  parse_process_report(message, size_);
+              auto const report = protocol::decode<protocol::ProcessReport>(message);
+              reports_[sanitize(report.host)] = checked_processes(report, size_);
             },
             [](const std::string&) {});
       });
@@ -78,9 +74,7 @@ void send_process_report(const JoinRecord& reporter, const JoinRecord& self, con
     auto [socket, keys] = control::connect_to_leader(io, self.hello.rank, endpoints, key, deadline);
     auto const channel = std::make_shared<control::SecureChannel>(std::move(socket), keys);
     channel->start([](const Message&) {}, [](const std::string&) {});
-    auto report = make_process_report(processes);
-    report["host"] = self.hello.host;
-    channel->send(report);
+    channel->send(encode(make_process_report(processes, self.hello.host)));
     channel->close();
     io.restart();
     io.run_until(deadline.when());

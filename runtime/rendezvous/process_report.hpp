@@ -11,6 +11,7 @@
 
 #include "deadline.hpp"
 #include "launcher/rank_processes.hpp"
+#include "protocol/messages.hpp"
 #include "roster/join_record.hpp"
 #include "transport/authenticating_acceptor.hpp"
 #include "transport/secure_channel.hpp"
@@ -19,11 +20,10 @@ namespace muster::bootstrap {
 
 using Processes = std::map<int, RankProcess>;
 
-/// {"is": "seen", "processes": …}
-control::Message make_process_report(const Processes& processes);
+/// `host`: of the processes; empty when the receiver knows it.
+protocol::ProcessReport make_process_report(const Processes& processes, const std::string& host = "");
 /// Leaves out ranks outside of 0 … size - 1 except `unreadable`. Cuts names and replaces control characters.
-/// @throws when the message is not a process report.
-Processes parse_process_report(const control::Message& message, int size);
+Processes checked_processes(const protocol::ProcessReport& report, int size);
 
 /// Receives process reports under PMIx, where no rendezvous connects the ranks. The constructor listens.
 class ProcessReportServer {

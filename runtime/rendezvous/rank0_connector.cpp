@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "log.hpp"
-#include "rendezvous/auth_failure_server.hpp"
 #include "transport/connect.hpp"
 
 namespace muster::bootstrap {
@@ -20,8 +19,8 @@ constexpr milliseconds endpoint_timeout{2000};
 // After this many passes without rank 0 on its host, the other hosts are tried too.
 constexpr int passes_on_rank0_host = 6;
 
-}  // namespace
-
+// The endpoints of a host at these ports; none, with `reason` set, when its name has no address by the
+// deadline.
 std::vector<Endpoint> resolve_endpoints(const std::string& host, const std::vector<std::uint16_t>& ports,
                                         const Deadline& deadline, std::string& reason) {
   struct Answer {
@@ -50,6 +49,8 @@ std::vector<Endpoint> resolve_endpoints(const std::string& host, const std::vect
     for (const auto& address : answer->addresses) endpoints.push_back(control::tcp_endpoint(address, port));
   return endpoints;
 }
+
+}  // namespace
 
 const std::vector<Endpoint>& Rank0Connector::endpoints(const Deadline& deadline) {
   if (!config_.local_name.empty()) {
@@ -93,8 +94,6 @@ std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_endpo
     }
     auto const credentials =
         request_job_key(io_, endpoint, *config_.codec, config_.job, config_.rank, deadline);
-    if (credentials.port == 0)
-      throw Error(ErrorCode::system, "rank 0 does not listen there, another rank of the job does");
     auto const rank_endpoint = control::is_local(endpoint)
                                    ? control::tcp_endpoint(asio::ip::address_v4::loopback(), credentials.port)
                                    : control::with_port(endpoint, credentials.port);
@@ -105,29 +104,6 @@ std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_endpo
     log::debug("join: {}: {}", config_.name, last_error_);
     return std::nullopt;
   }
-}
-
-bool Rank0Connector::report_own_auth_failure(AuthFailure auth_failure, const Deadline& deadline) {
-  bool reported = false;
-  for (const auto& endpoint : endpoints(deadline)) {
-    try {
-      report_auth_failure(io_, endpoint, config_.rank, auth_failure,
-                          Deadline(std::min(endpoint_timeout, deadline.remaining())));
-      reported = true;
-    } catch (const std::exception& error) {
-      log::debug("join: {}: {}: {}", config_.name, control::to_string(endpoint), error.what());
-    }
-    if (deadline.passed()) break;
-  }
-  return reported;
-}
-
-AuthFailure Rank0Connector::query_rank0_auth_failure(const Deadline& deadline) {
-  for (const auto& endpoint : endpoints(deadline)) {
-    auto const auth_failure = query_auth_failure(io_, endpoint, config_.rank, deadline);
-    if (auth_failure != AuthFailure::none || deadline.passed()) return auth_failure;
-  }
-  return AuthFailure::none;
 }
 
 }  // namespace muster::bootstrap

@@ -13,12 +13,6 @@
 
 namespace muster::bootstrap {
 
-/// The endpoints of a host at these ports; none, with `reason` set, when its name has no address by the
-/// deadline.
-std::vector<control::Endpoint> resolve_endpoints(const std::string& host,
-                                                 const std::vector<std::uint16_t>& ports,
-                                                 const Deadline& deadline, std::string& reason);
-
 /// Connects a rank to rank 0 without PMIx. Not thread-safe; runs the io_context itself.
 class Rank0Connector {
  public:
@@ -33,11 +27,6 @@ class Rank0Connector {
   std::optional<AuthenticatedConnection> try_connect(const Deadline& deadline);
   /// Error of the last failed attempt.
   const std::string& last_error() const { return last_error_; }
-  /// Reports to rank 0's key server, unauthenticated, why this rank cannot authenticate itself; false when
-  /// nothing listens.
-  bool report_own_auth_failure(AuthFailure auth_failure, const Deadline& deadline);
-  /// Why rank 0 cannot authenticate itself, by its unauthenticated answer; none without an answer.
-  AuthFailure query_rank0_auth_failure(const Deadline& deadline);
 
  private:
   const std::vector<control::Endpoint>& endpoints(const Deadline& deadline);

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/auth_failure.hpp"
 #include "rendezvous/credential.hpp"
 #include "roster/bootstrap.hpp"
 #include "transport/handshake.hpp"
@@ -29,24 +28,19 @@ struct RendezvousConfig {
   control::Key key{};
   std::vector<std::string> host_of;   ///< by rank, as far as known before the rendezvous
   bool tasks_start_together = false;  ///< the launcher starts all ranks of a host together
-  bool use_failure_marker = false;    ///< mark_failure_reported(): no other job of this user has this name
-  std::vector<std::string> hosts;     ///< of the job, in the same order on every rank; empty: unknown
-  int host_index = -1;                ///< index of this host in `hosts`; -1: unknown
-  int report_order = 0;               ///< without `hosts`: how many reporters come before this rank
-  AuthFailure auth_failure = AuthFailure::none;  ///< this rank cannot authenticate itself
-  std::string auth_failure_text;                 ///< the error text of this rank for it
 };
 
 std::unique_ptr<Bootstrap> make_rendezvous_bootstrap(RendezvousConfig config);
 
 /// Rank 0's part: receives every rank's record and sends all records to all ranks.
-/// @throws Error: deadline (names the missing ranks), environment (two processes claim one rank, another
-/// size, or config.auth_failure, once the other hosts know it), lost_rank, system.
+/// @throws Error: deadline (names the missing ranks), environment (two processes claim one rank, or another
+/// size), lost_rank, system.
 std::vector<JoinRecord> run_rendezvous_server(const RendezvousConfig& config, const JoinRecord& mine,
                                               const Deadline& deadline);
 
 /// Another rank's part.
-/// @throws Error: rank 0's, as reported elsewhere; deadline when rank 0 cannot be reached.
+/// @throws Error: rank 0's, as reported elsewhere; deadline when rank 0 cannot be reached. One rank per host
+/// reports the latter.
 std::vector<JoinRecord> run_rendezvous_client(const RendezvousConfig& config, const JoinRecord& mine,
                                               const Deadline& deadline);
 

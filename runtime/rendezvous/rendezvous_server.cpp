@@ -8,8 +8,6 @@
 #include "failure/failure.hpp"
 #include "launcher/local_hello.hpp"
 #include "log.hpp"
-#include "rendezvous/auth_failure_server.hpp"
-#include "rendezvous/failure_marker.hpp"
 #include "rendezvous/host_leader.hpp"
 #include "rendezvous/key_server.hpp"
 #include "rendezvous/missing_ranks.hpp"
@@ -29,8 +27,6 @@ using std::chrono::milliseconds;
 // How long the connected ranks have to send their process reports.
 constexpr milliseconds process_report_time{1500};
 constexpr milliseconds server_flush_time{5000};
-// How long a late rank 0 waits for the reporter, since the launcher may end the job with the first process.
-constexpr milliseconds server_reporter_grace{5000};
 // Far below the limit of a frame.
 constexpr std::size_t chunk_bytes = 1u << 20;
 
@@ -56,18 +52,12 @@ class RendezvousServer {
   std::vector<JoinRecord> run(const Deadline& deadline) {
     auto const complete = [this] { return static_cast<int>(records_.size()) == config_.size - 1; };
     run_until(deadline, [&] { return complete() || failure_; });
-    bool reported = false;
-    if (!complete() && !failure_) {
-      report_missing_ranks(deadline);
-      reported = config_.use_failure_marker && failure_was_reported(config_.job);  // rank 0 itself is late
-    }
+    if (!complete() && !failure_) report_missing_ranks(deadline);
     if (failure_) {
-      if (config_.use_failure_marker && !reported) mark_failure_reported(config_.job);
-      broadcast(control::to_message(*failure_));
-      for (auto& channel : duplicates_) channel->send(control::to_message(*failure_));
+      broadcast(encode(*failure_));
+      for (auto& channel : duplicates_) channel->send(encode(*failure_));
       close_connections();
-      if (reported) std::this_thread::sleep_for(server_reporter_grace);
-      throw Error(failure_->code, failure_->text, reported);
+      throw Error(failure_->code, failure_->text);
     }
     auto all = all_records();
     broadcast_records(all);
@@ -82,16 +72,11 @@ class RendezvousServer {
     log::debug(
         "join: {}: serving the key at {}", config_.name,
         config_.local_name.empty() ? fmt::format("port {}", acceptor->port()) : "@" + config_.local_name);
-    key_server_.emplace(
-        std::move(acceptor), *config_.codec, config_.job, config_.size,
-        JobCredentials{key_, rank_acceptor_.port()},
-        [this](const std::string& reason) {
-          ++refused_requests_;
-          last_refusal_ = reason;
-        },
-        [this](int rank, AuthFailure auth_failure) {
-          progress_.auth_failures[rank] = to_string(auth_failure);
-        });
+    key_server_.emplace(std::move(acceptor), *config_.codec, config_.job, config_.size,
+                        JobCredentials{key_, rank_acceptor_.port()}, [this](const std::string& reason) {
+                          ++refused_requests_;
+                          last_refusal_ = reason;
+                        });
   }
 
   // If another rank leads this host, the host's ranks connect through that one.
@@ -99,7 +84,7 @@ class RendezvousServer {
     host_leader_ = HostLeader::try_become_leader(io_, config_);
     if (!host_leader_) return;
     host_leader_->open(
-        key_, [this](int rank, const Message& message) { on_hello(rank, message); },
+        key_, [this](int rank, const Message& message) { on_message_of_host_rank(rank, message); },
         [this](int rank, const std::string& reason) { on_rank_lost(rank, reason); });
   }
 
@@ -128,28 +113,33 @@ class RendezvousServer {
   }
 
   void on_message(int rank, const Message& message) {
-    auto const& kind = message.at("is").get_ref<const std::string&>();
-    if (kind == "seen") return on_process_report(rank, message);
-    if (kind == "hello") return on_hello(rank, message);
-    if (kind != "from" && kind != "lost") return;
+    using namespace protocol;
+    auto const& type = type_of(message);
+    if (type == ProcessReport::type) return on_process_report(rank, decode<ProcessReport>(message));
+    if (type == JoinHello::type) return on_hello(rank, decode<JoinHello>(message));
+    if (type != FromRank::type && type != RankDisconnected::type) return;
     // A host leader forwards this for another rank of its host.
     auto const forwarded_rank = message.at("rank").get<int>();
     if (forwarded_rank < 1 || forwarded_rank >= config_.size)
       throw Error(ErrorCode::system, "a message for a rank that does not exist");
-    if (kind == "lost") return on_rank_lost(forwarded_rank, message.at("reason").get<std::string>());
-    on_hello(forwarded_rank, message.at("message"));
+    if (type == RankDisconnected::type)
+      return on_rank_lost(forwarded_rank, decode<RankDisconnected>(message).cause);
+    on_message_of_host_rank(forwarded_rank, message.at("message"));
   }
 
-  void on_hello(int rank, const Message& message) {
-    if (message.at("is") != "hello") return;
-    auto record = decode_record(message.at("record").get_binary());
+  void on_message_of_host_rank(int rank, const Message& message) {
+    if (protocol::type_of(message) == protocol::JoinHello::type)
+      on_hello(rank, protocol::decode<protocol::JoinHello>(message));
+  }
+
+  void on_hello(int rank, const protocol::JoinHello& hello) {
+    auto record = decode_record(hello.record);
     if (record.hello.rank != rank) throw Error(ErrorCode::system, "a hello names another rank");
-    auto const size = message.at("size").get<int>();
-    if (size != config_.size) {
+    if (hello.size != config_.size) {
       return fail(ErrorCode::environment,
                   fmt::format("join: {} expects {} ranks but rank 0 expects {}: start all ranks "
                               "with the same size",
-                              describe_rank(record.hello), size, config_.size));
+                              describe_rank(record.hello), hello.size, config_.size));
     }
     if (auto const found = records_.find(rank); found != records_.end()) {
       const Hello& first = found->second.hello;
@@ -181,11 +171,11 @@ class RendezvousServer {
     if (!failure_) failure_ = control::Failure{code, 0, std::move(text)};
   }
 
-  void on_process_report(int rank, const Message& message) {
+  void on_process_report(int rank, const protocol::ProcessReport& report) {
     auto const found = records_.find(rank);
     if (found == records_.end()) return;
     reported_.insert(rank);
-    progress_.processes_by_host[found->second.hello.host].merge(parse_process_report(message, config_.size));
+    progress_.processes_by_host[found->second.hello.host].merge(checked_processes(report, config_.size));
   }
 
   void report_missing_ranks(const Deadline& deadline) {
@@ -195,7 +185,7 @@ class RendezvousServer {
     for (const auto& [rank, record] : records_) {
       if (!channels_.contains(rank) || !hosts.insert(record.hello.host).second) continue;
       queried.insert(rank);
-      channels_.at(rank)->send({{"is", "witness"}});
+      channels_.at(rank)->send(encode(protocol::ProcessQuery{}));
     }
     progress_.processes_by_host[mine_.hello.host] = find_rank_processes(get_env, config_.name);
     run_until(Deadline(process_report_time), [&] { return reported_ == queried; });
@@ -230,21 +220,16 @@ class RendezvousServer {
   }
 
   void broadcast_records(const std::vector<JoinRecord>& all) {
-    Message chunk = Message::array();
+    protocol::JoinRecords chunk;
     std::size_t bytes = 0;
-    auto const send = [&] {
-      Message const message{{"is", "records"}, {"records", std::move(chunk)}};
-      broadcast(message);
-      chunk = Message::array();
-      bytes = 0;
-    };
     for (const auto& record : all) {
-      auto encoded = encode_record(record);
-      bytes += encoded.size();
-      chunk.push_back(Message::binary(std::move(encoded)));
-      if (bytes >= chunk_bytes) send();
+      bytes += chunk.records.emplace_back(encode_record(record)).size();
+      if (bytes < chunk_bytes) continue;
+      broadcast(encode(chunk));
+      chunk.records.clear();
+      bytes = 0;
     }
-    if (!chunk.empty()) send();
+    if (!chunk.records.empty()) broadcast(encode(chunk));
   }
 
   // Flushes what was sent.
@@ -282,10 +267,6 @@ class RendezvousServer {
 
 std::vector<JoinRecord> run_rendezvous_server(const RendezvousConfig& config, const JoinRecord& mine,
                                               const Deadline& deadline) {
-  if (config.auth_failure != AuthFailure::none) {
-    serve_auth_failure(config, deadline);
-    throw Error(ErrorCode::environment, config.auth_failure_text);
-  }
   return RendezvousServer(config, mine).run(deadline);
 }
 

@@ -114,18 +114,18 @@ std::vector<std::uint8_t> encode_record(const JoinRecord& record) {
                     {"plugin_version", hello.plugin_version},
                     {"nccl_version", hello.nccl_version},
                     {"on_gpu", record.on_gpu},
-                    {"gathers", record.gathers_telemetry},
+                    {"gathers_telemetry", record.gathers_telemetry},
                     {"timeline", record.timeline},
-                    {"trouble", record.error},
-                    {"trouble_fault", static_cast<int>(record.error_code)},
-                    {"around", encode_inventory(record.inventory)},
+                    {"error", record.error},
+                    {"error_code", static_cast<int>(record.error_code)},
+                    {"inventory", encode_inventory(record.inventory)},
                     {"network", record.network},
                     {"addresses", record.addresses},
                     {"port", record.port},
-                    {"reunion_port", record.recovery_port},
+                    {"recovery_port", record.recovery_port},
                     {"key", json::binary(record.key)},
-                    {"witness_port", record.report_port},
-                    {"witness_key", json::binary(record.report_key)}};
+                    {"report_port", record.report_port},
+                    {"report_key", json::binary(record.report_key)}};
   auto bytes = write_cbor(object);
   if (bytes.size() > max_record_bytes) {
     throw Error(ErrorCode::system, fmt::format("this rank's hello is {} bytes long, over the limit of {}",
@@ -153,19 +153,19 @@ JoinRecord decode_record(std::span<const std::uint8_t> bytes) {
     hello.plugin_version = checked_text(object, "plugin_version");
     hello.nccl_version = checked_text(object, "nccl_version");
     record.on_gpu = object.at("on_gpu").get<bool>();
-    record.gathers_telemetry = object.at("gathers").get<bool>();
+    record.gathers_telemetry = object.at("gathers_telemetry").get<bool>();
     record.timeline = object.at("timeline").get<bool>();
-    record.error = checked_text(object, "trouble");
+    record.error = checked_text(object, "error");
     record.error_code =
-        static_cast<ErrorCode>(checked_int(object, "trouble_fault", 0, static_cast<int>(ErrorCode::system)));
-    record.inventory = decode_inventory(object.at("around"));
+        static_cast<ErrorCode>(checked_int(object, "error_code", 0, static_cast<int>(ErrorCode::system)));
+    record.inventory = decode_inventory(object.at("inventory"));
     record.network = checked_text(object, "network");
     record.addresses = object.at("addresses").get<std::vector<std::string>>();
     record.port = static_cast<std::uint16_t>(checked_int(object, "port", 0, 65535));
-    record.recovery_port = static_cast<std::uint16_t>(checked_int(object, "reunion_port", 0, 65535));
+    record.recovery_port = static_cast<std::uint16_t>(checked_int(object, "recovery_port", 0, 65535));
     record.key = object.at("key").get_binary();
-    record.report_port = static_cast<std::uint16_t>(checked_int(object, "witness_port", 0, 65535));
-    record.report_key = object.at("witness_key").get_binary();
+    record.report_port = static_cast<std::uint16_t>(checked_int(object, "report_port", 0, 65535));
+    record.report_key = object.at("report_key").get_binary();
   } catch (const json::exception&) {
     throw Error(ErrorCode::system, "a rank's hello lacks a field or has one of another type");
   }

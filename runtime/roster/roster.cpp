@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "launcher/local_hello.hpp"
+#include "cpu_set/cpu_set.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -122,13 +122,12 @@ void check_roster(const std::vector<JoinRecord>& records) {
 
 bool shares_cores(const std::vector<Hello>& roster, int rank) {
   const Hello& self = roster.at(static_cast<std::size_t>(rank));
-  auto const own = parse_cpu_list(self.cpus);
+  auto const own = CpuSet::parse_list(self.cpus).value_or(CpuSet());
   if (own.empty()) return true;
-  std::size_t rivals = 0;
+  int rivals = 0;
   for (const auto& hello : roster) {
     if (hello.boot_id != self.boot_id) continue;
-    auto const theirs = parse_cpu_list(hello.cpus);
-    if (std::find_first_of(own.begin(), own.end(), theirs.begin(), theirs.end()) != own.end()) ++rivals;
+    if (own.intersects(CpuSet::parse_list(hello.cpus).value_or(CpuSet()))) ++rivals;
   }
   return rivals > own.size();
 }

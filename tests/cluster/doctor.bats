@@ -28,9 +28,9 @@ row() { grep -E "^$1 +$2  " <<<"$output" || { echo "no row '$1 $2' in: $output";
 # fix TEXT: a row contains it.
 fix() { grep -E '^ +-> ' <<<"$output" | grep -qF -- "-> $1" || { echo "no fix '$1' in: $output"; return 1; }; }
 # on_fakes VARIABLE=VALUE... -- OPTIONS: runs muster as four ranks on two nodes, each with a GPU, on the
-# fake CUDA and NCCL (tests/unit/runtime), without GPU, driver or NCCL. The fakes compute on host memory, so
-# sums depend on the exchanged data, and times mean nothing. ON_RANK_2=NAME=VALUE sets a variable for that
-# rank only.
+# fake CUDA and NCCL (tests/unit/runtime/fakes), without GPU, driver or NCCL. The fakes compute on host
+# memory, so sums depend on the exchanged data, and times mean nothing. ON_RANK_2=NAME=VALUE sets a variable
+# for that rank only.
 on_fakes() {
   local doubles=$MUSTER_BUILD/tests/unit/runtime variables=() folder
   [ -e "$doubles/libfake_nccl.so" ] || skip "this build has no CUDA"

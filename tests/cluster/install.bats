@@ -115,7 +115,7 @@ install_as() {
   library=$(dirname "$(find "$root/usr/lib" -name 'libmuster.so' | head -n 1)")
   flags=$(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs muster)
   # shellcheck disable=SC2086  # several flags
-  gcc -std=c99 -pedantic -Werror tests/unit/c_interface/c_program.c -o "$BATS_FILE_TMPDIR/c_program" $flags
+  gcc -std=c99 -pedantic -Werror tests/unit/runtime/c/c_program.c -o "$BATS_FILE_TMPDIR/c_program" $flags
   LD_LIBRARY_PATH=$library run timeout 60 "$BATS_FILE_TMPDIR/c_program"
   [ "$status" = 0 ]
 }

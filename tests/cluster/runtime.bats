@@ -121,7 +121,7 @@ shared_gpu='ranks 0-1 (host n0) have GPU 0000:3b:00.0 together, which NCCL refus
 }
 
 @test "ranks on two hosts with clocks a thousand seconds apart write one timeline, and metrics" {
-  local ranks=$BATS_TEST_TMPDIR/ranks observed=$MUSTER_BUILD/bin/observed_ranks check=$REPOSITORY/tests/unit/runtime/observed_ranks.py
+  local ranks=$BATS_TEST_TMPDIR/ranks observed=$MUSTER_BUILD/bin/observed_ranks check=$REPOSITORY/tests/unit/runtime/scenarios/observed_ranks.py
   printf '#!/bin/sh\n[ "$SLURMD_NODENAME" != n1 ] || exec unshare --time --monotonic 1000 %s "$@"\nexec %s "$@"\n' "$observed" "$observed" >"$ranks"
   chmod +x "$ranks"
   for what in steps metrics; do
