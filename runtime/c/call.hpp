@@ -16,6 +16,10 @@ struct muster_job {
   muster::Job job;
 };
 struct muster_communicator {
+  void run(const muster::detail::CollectiveCall& call, muster::Stream stream) {
+    communicator.run(call, stream);
+  }
+
   muster::Communicator communicator;
 };
 struct muster_group {

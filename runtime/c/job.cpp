@@ -62,6 +62,14 @@ auto get_or(const muster_job* job, const Getter& getter, decltype(getter(job->jo
   return job == nullptr ? otherwise : getter(job->job);
 }
 
+int get_communicator(muster_job* job, const char* function, muster_communicator** communicator,
+                     muster::Communicator (muster::Job::*get)()) {
+  return call([&] {
+    require_not_null(communicator, function, "place for the communicator") = nullptr;
+    *communicator = new muster_communicator{(require_not_null(job, function, "job").job.*get)()};
+  });
+}
+
 }  // namespace
 
 int muster_join_abi(int abi_version, const muster_join_options* options, muster_job** job) {
@@ -171,32 +179,14 @@ int muster_barrier(muster_job* job, const char* name, int64_t deadline_ms) {
 }
 
 int muster_world(muster_job* job, muster_communicator** communicator) {
-  return call([&] {
-    require_not_null(communicator, "muster_world", "place for the communicator") = nullptr;
-    *communicator = new muster_communicator{require_not_null(job, "muster_world", "job").job.world()};
-  });
+  return get_communicator(job, "muster_world", communicator, &muster::Job::world);
 }
-
 int muster_intra_node(muster_job* job, muster_communicator** communicator) {
-  return call([&] {
-    require_not_null(communicator, "muster_intra_node", "place for the communicator") = nullptr;
-    *communicator =
-        new muster_communicator{require_not_null(job, "muster_intra_node", "job").job.intra_node()};
-  });
+  return get_communicator(job, "muster_intra_node", communicator, &muster::Job::intra_node);
 }
-
 int muster_inter_node(muster_job* job, muster_communicator** communicator) {
-  return call([&] {
-    require_not_null(communicator, "muster_inter_node", "place for the communicator") = nullptr;
-    *communicator =
-        new muster_communicator{require_not_null(job, "muster_inter_node", "job").job.inter_node()};
-  });
+  return get_communicator(job, "muster_inter_node", communicator, &muster::Job::inter_node);
 }
-
 int muster_host_world(muster_job* job, muster_communicator** communicator) {
-  return call([&] {
-    require_not_null(communicator, "muster_host_world", "place for the communicator") = nullptr;
-    *communicator =
-        new muster_communicator{require_not_null(job, "muster_host_world", "job").job.host_world()};
-  });
+  return get_communicator(job, "muster_host_world", communicator, &muster::Job::host_world);
 }

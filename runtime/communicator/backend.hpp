@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
-#include "muster/types.hpp"
+#include "muster/collective_call.hpp"
 #include "telemetry/operation_position.hpp"
 
 namespace muster::detail {
@@ -15,9 +14,7 @@ namespace muster::detail {
 class CommStream;
 
 /// The interface behind Communicator: NCCL, Open MPI, the control plane or a single rank. Communicator has
-/// checked ranks, sizes and colors already. Counts are in elements. `in` and `out` are equal for an operation
-/// in place and do not overlap otherwise; in an all_gather and a reduce_scatter the short buffer may also be
-/// this rank's share of the long one.
+/// checked ranks, sizes and colors already.
 class CommunicatorBackend {
  public:
   virtual ~CommunicatorBackend() = default;
@@ -27,24 +24,8 @@ class CommunicatorBackend {
   virtual const char* backend() const noexcept = 0;
   virtual observe::OperationPosition position() const noexcept { return {"world", 0}; }
 
-  virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
-                          Stream stream) = 0;
-  virtual void reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root,
-                      Stream stream) = 0;
-  virtual void broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) = 0;
-  /// `count`: elements of one rank's share.
-  virtual void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream stream) = 0;
-  /// `counts`: the elements of each rank's share; their sum is not 0.
-  virtual void all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
-                            Stream stream) = 0;
-  /// `count`: elements of one rank's share.
-  virtual void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op,
-                              Stream stream) = 0;
-  /// `count`: elements that each rank sends to each rank. Never in place.
-  virtual void all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream stream) = 0;
-  virtual void send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) = 0;
-  virtual void recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) = 0;
-  virtual void barrier(Stream stream) = 0;
+  /// Runs or enqueues the call, which has elements unless it is a barrier; only records it within a group.
+  virtual void run(const CollectiveCall& call, Stream stream) = 0;
   virtual std::shared_ptr<CommunicatorBackend> split(int color, int key) = 0;
   virtual void synchronize(Stream stream) = 0;
   /// Callable from another thread: an operation that waits on this communicator, and every later one, throws.

@@ -7,10 +7,12 @@
 
 #include "communicator/backend.hpp"
 #include "communicator/communicator_group.hpp"
+#include "communicator/grouped_calls.hpp"
+#include "telemetry/counters.hpp"
 
 namespace muster::detail {
 
-/// Base class of communicators of several ranks: holds their group.
+/// Base class of communicators of several ranks: holds their group, and the calls that are grouped.
 class CommunicatorBase : public CommunicatorBackend {
  public:
   int rank() const noexcept override { return group_.rank(); }
@@ -22,12 +24,32 @@ class CommunicatorBase : public CommunicatorBackend {
     return group_.host_all_gather(what, mine);
   }
 
+  void begin_group() override {
+    require_open();
+    grouped_.begin();
+  }
+  void discard_group() noexcept override { grouped_.discard(); }
+  bool in_group() const noexcept override { return grouped_.open(); }
+
  protected:
   explicit CommunicatorBase(CommunicatorGroup group) : group_(std::move(group)) {}
   /// @throws Error(ErrorCode::usage) when the communicator has ended.
   virtual void require_open() const {}
+  /// Records the call and returns true while calls are grouped.
+  bool record(const CollectiveCall& call, Stream stream) {
+    if (grouped_.open()) grouped_.add(call, stream);
+    return grouped_.open();
+  }
+  /// Records that this rank enters the call.
+  void begin(const CollectiveCall& call) {
+    auto const* const operation = observe::to_string(call.kind);
+    if (call.is_message()) return group_.begin_messages(operation, {&call.peer, 1});
+    group_.begin_operation(operation);
+  }
+  std::size_t ranks() const noexcept { return static_cast<std::size_t>(size()); }
 
   CommunicatorGroup group_;
+  GroupedCalls grouped_;
 };
 
 }  // namespace muster::detail

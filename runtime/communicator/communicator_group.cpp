@@ -103,18 +103,32 @@ std::string CommunicatorGroup::describe_operation() const {
   return operation + fmt::format(" with {}", bootstrap::describe_ranks(job_->roster, ranks));
 }
 
+protocol::StalledOperation CommunicatorGroup::stalled_operation(std::chrono::milliseconds waited) const {
+  return {.communicator = name_,
+          .number = collective_number(),
+          .operation = describe_operation(),
+          .waited = waited};
+}
+
+protocol::StalledOperation CommunicatorGroup::failed_operation(ErrorCode code,
+                                                               const std::string& reason) const {
+  return {
+      .communicator = name_, .number = number(), .operation = operation(), .code = code, .reason = reason};
+}
+
 void CommunicatorGroup::warn_if_stalled(const Deadline& deadline) {
   if (!job_->plane || job_->plane->stall_warning().count() == 0) return;
   auto const waited = deadline.length() - deadline.remaining();
   if (next_warning_.count() == 0) next_warning_ = job_->plane->stall_warning();
   if (waited < next_warning_) return;
-  job_->plane->warn_stalled(name_, members_, collective_number(), describe_operation(), next_warning_);
+  auto report = stalled_operation(next_warning_);
+  report.warning = true;
+  job_->plane->report_operation(members_, std::move(report));
   next_warning_ *= 2;
 }
 
 void CommunicatorGroup::fail_stalled(std::chrono::milliseconds waited) const {
-  if (job_->plane)
-    job_->plane->fail_stalled(name_, members_, collective_number(), describe_operation(), waited);
+  if (job_->plane) job_->plane->fail_operation(members_, stalled_operation(waited));
   fail(ErrorCode::deadline, "did not complete within " + format_duration(waited));
 }
 
@@ -126,18 +140,18 @@ void CommunicatorGroup::fail(ErrorCode code, const std::string& reason) const {
   auto const text = failure_text(reason);
   // Every rank may get the same error; rank 0 chooses the one that reports it.
   if (job_->plane && peers_.empty() && size() > 1 && (code == ErrorCode::system || code == ErrorCode::device))
-    job_->plane->fail_operation(name_, members_, number(), operation(), code, reason);
+    job_->plane->fail_operation(members_, failed_operation(code, reason));
   if (job_->plane) job_->plane->fail_job(code, text);
   throw Error(code, text);
 }
 
 void CommunicatorGroup::report_stalled(std::chrono::milliseconds waited) const {
-  job_->plane->report_stalled(name_, members_, collective_number(), describe_operation(), waited);
+  job_->plane->report_operation(members_, stalled_operation(waited));
 }
 
 void CommunicatorGroup::report_failure(ErrorCode code, const std::string& reason) const {
   if (peers_.empty() && size() > 1)
-    job_->plane->report_failed_operation(name_, members_, number(), operation(), code, reason);
+    job_->plane->report_operation(members_, failed_operation(code, reason));
   else
     job_->plane->report_failure(code, failure_text(reason));
 }

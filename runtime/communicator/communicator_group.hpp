@@ -96,6 +96,8 @@ class CommunicatorGroup {
   void report_failure(ErrorCode code, const std::string& reason) const;
 
  private:
+  protocol::StalledOperation stalled_operation(std::chrono::milliseconds waited) const;
+  protocol::StalledOperation failed_operation(ErrorCode code, const std::string& reason) const;
   std::string describe_operation() const;
   std::string failure_text(const std::string& reason) const;
   std::uint64_t collective_number() const { return peers_.empty() ? number() : 0; }

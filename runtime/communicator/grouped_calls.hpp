@@ -1,50 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <utility>
 #include <vector>
+
+#include "muster/collective_call.hpp"
 
 namespace muster::detail {
 
 /// The calls of a CallGroup, recorded until they are issued together.
 class GroupedCalls {
  public:
-  struct Collective {
-    const char* operation;  ///< a string literal
-    std::function<void()> call;
+  struct Call {
+    CollectiveCall call;
+    Stream stream;
+    std::vector<std::size_t> counts;  // to which call.counts refers
   };
-  struct Message {
-    int peer;
-    std::function<void()> call;
+  struct Calls {
+    std::vector<Call> collectives;
+    std::vector<Call> messages;
   };
 
   bool open() const noexcept { return open_; }
   void begin() { open_ = true; }
-  void discard() noexcept {
-    open_ = false;
-    collectives_.clear();
-    messages_.clear();
+  void discard() noexcept { take(); }
+  void add(const CollectiveCall& call, Stream stream) {
+    auto& calls = call.is_message() ? calls_.messages : calls_.collectives;
+    auto& recorded = calls.emplace_back(Call{call, stream, {call.counts.begin(), call.counts.end()}});
+    recorded.call.counts = recorded.counts;
   }
-  void add(const char* operation, std::function<void()> call) {
-    collectives_.push_back({operation, std::move(call)});
-  }
-  void add(int peer, std::function<void()> call) { messages_.push_back({peer, std::move(call)}); }
-
   /// Ends the group and returns its calls.
-  std::vector<Collective> take_collectives() {
+  Calls take() noexcept {
     open_ = false;
-    return std::exchange(collectives_, {});
-  }
-  std::vector<Message> take_messages() {
-    open_ = false;
-    return std::exchange(messages_, {});
+    return std::exchange(calls_, {});
   }
 
  private:
   bool open_ = false;
-  std::vector<Collective> collectives_;
-  std::vector<Message> messages_;
+  Calls calls_;
 };
 
 }  // namespace muster::detail

@@ -10,11 +10,13 @@ namespace muster::observe {
 /// One call of a communicator's operation: counted, and timed and recorded when telemetry is on.
 class Operation {
  public:
-  Operation(const detail::CommunicatorBackend& on, Kind kind, std::uint64_t bytes) noexcept : kind_(kind) {
+  Operation(const detail::CommunicatorBackend& on, OperationKind kind, std::uint64_t bytes) noexcept
+      : kind_(kind) {
     auto position = on.position();
     // Not every rank takes part in these operations, so they have no number. A grouped call has none until
     // its group is issued.
-    if (kind == Kind::send || kind == Kind::recv || kind == Kind::synchronize || on.in_group())
+    if (kind == OperationKind::send || kind == OperationKind::recv || kind == OperationKind::synchronize ||
+        on.in_group())
       position.number = 0;
     counters().enter(kind, position, bytes);
     if (event_log().on()) {
@@ -31,9 +33,17 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
  private:
-  Kind kind_;
+  OperationKind kind_;
   bool recorded_ = false;
   std::int64_t begin_ = 0;
 };
+
+/// Runs the call as an Operation on the bytes of `in`.
+inline void run_operation(detail::CommunicatorBackend& on, const detail::CollectiveCall& call,
+                          Stream stream) {
+  auto const bytes = call.in_count(static_cast<std::size_t>(on.size())) * size_of(call.type);
+  Operation const operation(on, call.kind, bytes);
+  on.run(call, stream);
+}
 
 }  // namespace muster::observe

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "communicator/backend.hpp"
-#include "muster/error.hpp"
 
 namespace muster::detail {
 namespace {
@@ -14,33 +13,10 @@ class SingleRank : public CommunicatorBackend {
   int size() const noexcept override { return 1; }
   const char* backend() const noexcept override { return "alone"; }
 
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction, Stream) override {
-    copy(in, out, count, type);
+  // Communicator rejects messages, since there is no other rank.
+  void run(const CollectiveCall& call, Stream) override {
+    if (call.in != call.out) std::memcpy(call.out, call.in, call.count * size_of(call.type));
   }
-  void reduce(void*, std::size_t, DataType, Reduction, int, Stream) override {}
-  void broadcast(void*, std::size_t, DataType, int, Stream) override {}
-  void all_gather(const void* in, void* out, std::size_t count, DataType type, Stream) override {
-    copy(in, out, count, type);
-  }
-  void all_gather_v(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
-                    Stream) override {
-    copy(in, out, counts.front(), type);
-  }
-  void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction,
-                      Stream) override {
-    copy(in, out, count, type);
-  }
-  void all_to_all(const void* in, void* out, std::size_t count, DataType type, Stream) override {
-    copy(in, out, count, type);
-  }
-  // Communicator rejects sends to and receives from the own rank, and there is no other.
-  void send(const void*, std::size_t, DataType, int, Stream) override {
-    throw Error(ErrorCode::usage, "send: there is no other rank");
-  }
-  void recv(void*, std::size_t, DataType, int, Stream) override {
-    throw Error(ErrorCode::usage, "recv: there is no other rank");
-  }
-  void barrier(Stream) override {}
   std::shared_ptr<CommunicatorBackend> split(int, int) override { return std::make_shared<SingleRank>(); }
   void synchronize(Stream) override {}
   std::vector<std::vector<std::uint64_t>> host_all_gather(const char*,
@@ -55,10 +31,6 @@ class SingleRank : public CommunicatorBackend {
   bool in_group() const noexcept override { return in_group_; }
 
  private:
-  static void copy(const void* in, void* out, std::size_t count, DataType type) {
-    if (in != out) std::memcpy(out, in, count * size_of(type));
-  }
-
   bool in_group_ = false;
 };
 

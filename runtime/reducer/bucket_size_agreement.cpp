@@ -46,7 +46,9 @@ std::size_t measure_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_str
   void* const memory = comm_stream != nullptr ? comm_stream->allocate(max_measured_bytes) : on_host.data();
   Stream const stream = comm_stream != nullptr ? comm_stream->stream() : nullptr;
   auto const all_reduce = [&](std::size_t bytes) {
-    comm.all_reduce(memory, memory, bytes / sizeof(float), DataType::float32, Reduction::max, stream);
+    comm.run(
+        {OperationKind::all_reduce, memory, memory, bytes / sizeof(float), DataType::float32, Reduction::max},
+        stream);
     comm.synchronize(stream);
   };
   auto const slowest = [&](double seconds) {

@@ -38,8 +38,9 @@ class PlainReduction : public BucketReduction {
 
  private:
   void add(float* data, std::size_t count) {
-    observe::Operation const call(*parts_.comm, observe::Kind::all_reduce, count * sizeof(float));
-    parts_.comm->all_reduce(data, data, count, DataType::float32, reduction_, parts_.arithmetic->stream());
+    observe::run_operation(*parts_.comm,
+                           {OperationKind::all_reduce, data, data, count, DataType::float32, reduction_},
+                           parts_.arithmetic->stream());
   }
 
   ReductionParts parts_;
@@ -73,16 +74,9 @@ class Bfloat16Reduction : public BucketReduction {
     for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
       arithmetic.narrow(send_buffer_ + at, piece.data(), piece.size());
     });
-    {
-      observe::Operation const call(*parts_.comm, observe::Kind::all_to_all,
-                                    shard * ranks_ * sizeof(std::uint16_t));
-      parts_.comm->all_to_all(send_buffer_, recv_buffer_, shard, DataType::bfloat16, arithmetic.stream());
-    }
+    exchange(OperationKind::all_to_all, shard);
     arithmetic.sum_shards(send_buffer_, recv_buffer_, ranks_, shard, divisor_);
-    {
-      observe::Operation const call(*parts_.comm, observe::Kind::all_gather, shard * sizeof(std::uint16_t));
-      parts_.comm->all_gather(send_buffer_, recv_buffer_, shard, DataType::bfloat16, arithmetic.stream());
-    }
+    exchange(OperationKind::all_gather, shard);
     for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
       arithmetic.widen(piece.data(), recv_buffer_ + at, piece.size());
     });
@@ -93,6 +87,10 @@ class Bfloat16Reduction : public BucketReduction {
 
  private:
   std::size_t shard_size(const Bucket& bucket) const { return (bucket.count + ranks_ - 1) / ranks_; }
+  void exchange(OperationKind kind, std::size_t shard) {
+    observe::run_operation(*parts_.comm, {kind, send_buffer_, recv_buffer_, shard, DataType::bfloat16},
+                           parts_.arithmetic->stream());
+  }
 
   ReductionParts parts_;
   std::size_t ranks_;

@@ -137,19 +137,15 @@ class TreeReduction : public BucketReduction {
       for (std::size_t node = 0; node < nodes; ++node)
         parts_.arithmetic->copy(send_buffer_ + (r * max_nodes_ + node) * shard, slots[node] + begin, length);
     }
-    {
-      observe::Operation const call(*parts_.comm, observe::Kind::all_to_all,
-                                    ranks_ * max_nodes_ * shard * sizeof(float));
-      parts_.comm->all_to_all(send_buffer_, recv_buffer_, max_nodes_ * shard, DataType::float32,
-                              parts_.arithmetic->stream());
-    }
+    exchange({OperationKind::all_to_all, send_buffer_, recv_buffer_, max_nodes_ * shard});
     float* const root = finish_tree(shard);
     divide(root, shard);
-    {
-      observe::Operation const call(*parts_.comm, observe::Kind::all_gather, shard * sizeof(float));
-      parts_.comm->all_gather(root, send_buffer_, shard, DataType::float32, parts_.arithmetic->stream());
-    }
+    exchange({OperationKind::all_gather, root, send_buffer_, shard});
     unflatten(bucket, parts_.layout->gradients, *parts_.arithmetic, send_buffer_);
+  }
+
+  void exchange(const CollectiveCall& call) {
+    observe::run_operation(*parts_.comm, call, parts_.arithmetic->stream());
   }
 
   // Makes the additions between the ranks' subtrees, in place in recv_buffer_. A slot is the address of its

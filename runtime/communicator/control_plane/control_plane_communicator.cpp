@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -18,31 +19,20 @@ namespace {
 constexpr std::size_t round_bytes = 2u << 20;
 constexpr std::size_t max_piece_bytes = 256u << 10;
 
-std::byte* at_element(void* buffer, std::size_t index, DataType type) {
-  return static_cast<std::byte*>(buffer) + index * size_of(type);
-}
-const std::byte* at_element(const void* buffer, std::size_t index, DataType type) {
-  return static_cast<const std::byte*>(buffer) + index * size_of(type);
-}
-
-std::string describe_buffer(std::size_t count, DataType type) {
-  return fmt::format(" of {} {}", count, name_of(type));
-}
-
-const char* name_of(Reduction op) {
-  switch (op) {
-    case Reduction::sum:
-      return ", sum";
-    case Reduction::average:
-      return ", average";
-    case Reduction::min:
-      return ", min";
-    case Reduction::max:
-      return ", max";
-    case Reduction::product:
-      return ", product";
-  }
-  return "";
+// The call with every argument that must be equal on all ranks.
+std::string describe_call(const CollectiveCall& call) {
+  using Kind = OperationKind;
+  constexpr std::array reductions{"sum", "average", "min", "max", "product"};
+  std::string text = observe::to_string(call.kind);
+  auto const kind = call.kind;
+  if (kind == Kind::barrier) return text;
+  text += kind == Kind::all_gather_v ? fmt::format(" of {}", fmt::join(call.counts, "+"))
+                                     : fmt::format(" of {}", call.count);
+  text += fmt::format(" {}", name_of(call.type));
+  if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter)
+    text += fmt::format(", {}", reductions.at(static_cast<std::size_t>(call.reduction)));
+  if (kind == Kind::reduce || kind == Kind::broadcast) text += fmt::format(", root {}", call.peer);
+  return text;
 }
 
 // How many elements each of `parts` parts may have in one piece.
@@ -52,27 +42,29 @@ std::size_t piece_elements(std::size_t parts, DataType type) {
 
 }  // namespace
 
-void ControlPlaneCommunicator::collective(const char* operation, const std::string& details,
-                                          std::function<void()> call) {
-  auto run = [this, operation, call_text = operation + details, call = std::move(call)] {
-    group_.begin_operation(operation);
-    call_ = call_text;
-    call();
-  };
-  if (in_group_) {
-    collectives_.emplace_back(std::move(run));
-  } else {
-    run();
+void ControlPlaneCommunicator::run(const CollectiveCall& call, Stream stream) {
+  if (record(call, stream)) return;
+  begin(call);
+  if (call.is_message()) return transfer_message(call);
+  call_ = describe_call(call);
+  switch (call.kind) {
+    case OperationKind::all_reduce:
+      return reduce_in_pieces(call, call.out);
+    case OperationKind::reduce:
+      return reduce_in_pieces(call, rank() == call.peer ? call.out : nullptr);
+    case OperationKind::broadcast:
+      return broadcast(call);
+    case OperationKind::all_gather:
+      return all_gather(call);
+    case OperationKind::all_gather_v:
+      return all_gather_v(call);
+    case OperationKind::reduce_scatter:
+      return reduce_scatter(call);
+    case OperationKind::all_to_all:
+      return all_to_all(call);
+    default:
+      gather(nullptr, 0);
   }
-}
-
-void ControlPlaneCommunicator::message(const char* operation, int from, int to, std::function<void()> call) {
-  auto run = [this, operation, peer = from == rank() ? to : from, call = std::move(call)] {
-    group_.begin_messages(operation, {&peer, 1});
-    call();
-  };
-  if (in_group_) return messages_.push_back({from, to, std::move(run)});
-  run();
 }
 
 void ControlPlaneCommunicator::interrupt() noexcept {
@@ -82,20 +74,21 @@ void ControlPlaneCommunicator::interrupt() noexcept {
 
 // All ranks run the calls in the same order, so that they cannot deadlock.
 void ControlPlaneCommunicator::end_group() {
-  auto const collectives = std::exchange(collectives_, {});
-  auto messages = std::exchange(messages_, {});
-  in_group_ = false;
-  std::stable_sort(messages.begin(), messages.end(), [](const Message& a, const Message& b) {
-    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-  });
-  for (const auto& call : collectives) call();
-  for (const auto& message : messages) message.call();
+  auto calls = grouped_.take();
+  auto const ends = [this](const GroupedCalls::Call& message) {
+    return std::pair(sender(message.call), receiver(message.call));
+  };
+  std::stable_sort(calls.messages.begin(), calls.messages.end(),
+                   [&](const auto& a, const auto& b) { return ends(a) < ends(b); });
+  for (const auto& recorded : calls.collectives) run(recorded.call, recorded.stream);
+  for (const auto& recorded : calls.messages) run(recorded.call, recorded.stream);
 }
 
-void ControlPlaneCommunicator::discard_group() noexcept {
-  in_group_ = false;
-  collectives_.clear();
-  messages_.clear();
+int ControlPlaneCommunicator::sender(const CollectiveCall& message) const {
+  return message.kind == OperationKind::send ? rank() : message.peer;
+}
+int ControlPlaneCommunicator::receiver(const CollectiveCall& message) const {
+  return message.kind == OperationKind::recv ? rank() : message.peer;
 }
 
 // The name does not contain the operation, so that ranks in different operations meet and detect the
@@ -152,31 +145,29 @@ void ControlPlaneCommunicator::broadcast_piece(void* bytes, std::size_t length, 
   if (rank() != root) std::memcpy(bytes, blob.data(), length);
 }
 
-void ControlPlaneCommunicator::reduce_in_pieces(const void* in, void* out, std::size_t count, DataType type,
-                                                Reduction op) {
-  auto const piece = piece_elements(ranks(), type);
-  for (std::size_t at = 0; at < count; at += piece) {
-    auto const length = std::min(piece, count - at);
-    auto const blobs = gather(at_element(in, at, type), length * size_of(type));
+void ControlPlaneCommunicator::reduce_in_pieces(const CollectiveCall& call, void* out) {
+  auto const piece = piece_elements(ranks(), call.type);
+  for (std::size_t at = 0; at < call.count; at += piece) {
+    auto const length = std::min(piece, call.count - at);
+    auto const blobs = gather(at_element(call.in, at, call.type), length * size_of(call.type));
     if (out == nullptr) continue;
     std::vector<const void*> operands;
     for (const auto& blob : blobs) operands.push_back(blob.data());
-    reduce_elements(at_element(out, at, type), operands, length, type, op, size());
+    reduce_elements(at_element(out, at, call.type), operands, length, call.type, call.reduction, size());
   }
 }
 
-// Calls `on_part` with each rank's part for this rank, piece by piece. `count`: elements from one rank to one
-// other.
+// Calls `on_part` with each rank's part for this rank, piece by piece.
 void ControlPlaneCommunicator::exchange_pieces(
-    const void* in, std::size_t count, DataType type,
+    const CollectiveCall& call,
     const std::function<void(std::size_t, std::size_t, int, const void*)>& on_part) {
-  auto const piece = piece_elements(ranks() * ranks(), type);
-  for (std::size_t at = 0; at < count; at += piece) {
-    auto const length = std::min(piece, count - at);
-    auto const bytes = length * size_of(type);
+  auto const piece = piece_elements(ranks() * ranks(), call.type);
+  for (std::size_t at = 0; at < call.count; at += piece) {
+    auto const length = std::min(piece, call.count - at);
+    auto const bytes = length * size_of(call.type);
     std::vector<std::byte> parts;
     for (std::size_t r = 0; r < ranks(); ++r) {
-      auto const* const part = at_element(in, r * count + at, type);
+      auto const* const part = at_element(call.in, r * call.count + at, call.type);
       parts.insert(parts.end(), part, part + bytes);
     }
     auto const blobs = gather(parts.data(), parts.size());
@@ -186,110 +177,76 @@ void ControlPlaneCommunicator::exchange_pieces(
 }
 
 // Sender and receiver both call it: the send completes when the message is received.
-void ControlPlaneCommunicator::transfer_message(void* bytes, std::size_t length, int from, int to) {
+void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
   auto const member = [this](int rank) { return group_.members().at(static_cast<std::size_t>(rank)); };
+  auto const from = sender(call);
+  auto const to = receiver(call);
+  auto const length = call.count * size_of(call.type);
   for (std::size_t at = 0; at < length; at += round_bytes) {
     auto const piece = std::min(round_bytes, length - at);
-    auto* const first = static_cast<std::uint8_t*>(bytes) + at;
     control::Blob blob;
-    if (rank() == from) blob.assign(first, first + piece);
+    if (rank() == from) {
+      auto const* const first = static_cast<const std::uint8_t*>(call.in) + at;
+      blob.assign(first, first + piece);
+    }
     blob = group_.job().plane->broadcast(
         fmt::format("message from rank {} to rank {} of communicator '{}'", from, to, group_.name()),
         {member(from), member(to)}, member(from), blob, group_.timeout(), &interrupted_);
     if (blob.size() != piece)
       group_.fail(ErrorCode::usage, fmt::format("received {} bytes instead of {}", blob.size(), piece));
-    if (rank() == to) std::memcpy(first, blob.data(), piece);
+    if (rank() == to) std::memcpy(static_cast<std::byte*>(call.out) + at, blob.data(), piece);
   }
 }
 
-void ControlPlaneCommunicator::all_reduce(const void* in, void* out, std::size_t count, DataType type,
-                                          Reduction op, Stream) {
-  collective("all_reduce", describe_buffer(count, type) + name_of(op),
-             [=, this] { reduce_in_pieces(in, out, count, type, op); });
+void ControlPlaneCommunicator::broadcast_bytes(std::byte* bytes, std::size_t length, int root) {
+  for (std::size_t at = 0; at < length; at += round_bytes)
+    broadcast_piece(bytes + at, std::min(round_bytes, length - at), root);
 }
 
-void ControlPlaneCommunicator::reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root,
-                                      Stream) {
-  collective("reduce", fmt::format("{}{}, root {}", describe_buffer(count, type), name_of(op), root),
-             [=, this] { reduce_in_pieces(buffer, rank() == root ? buffer : nullptr, count, type, op); });
+void ControlPlaneCommunicator::broadcast(const CollectiveCall& call) {
+  gather(nullptr, 0);  // checks that all ranks make the same call
+  broadcast_bytes(static_cast<std::byte*>(call.out), call.count * size_of(call.type), call.peer);
 }
 
-void ControlPlaneCommunicator::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream) {
-  collective("broadcast", fmt::format("{}, root {}", describe_buffer(count, type), root), [=, this] {
-    gather(nullptr, 0);  // checks that all ranks make the same call
-    for (std::size_t at = 0; at < count * size_of(type); at += round_bytes)
-      broadcast_piece(static_cast<std::byte*>(buffer) + at, std::min(round_bytes, count * size_of(type) - at),
-                      root);
+void ControlPlaneCommunicator::all_gather(const CollectiveCall& call) {
+  auto const piece = piece_elements(ranks(), call.type);
+  for (std::size_t at = 0; at < call.count; at += piece) {
+    auto const bytes = std::min(piece, call.count - at) * size_of(call.type);
+    auto const blobs = gather(at_element(call.in, at, call.type), bytes);
+    for (std::size_t r = 0; r < ranks(); ++r)
+      std::memcpy(at_element(call.out, r * call.count + at, call.type), blobs[r].data(), bytes);
+  }
+}
+
+void ControlPlaneCommunicator::all_gather_v(const CollectiveCall& call) {
+  gather(nullptr, 0);
+  auto* share = static_cast<std::byte*>(call.out);
+  for (std::size_t r = 0; r < ranks(); ++r) {
+    auto const bytes = call.counts[r] * size_of(call.type);
+    if (static_cast<int>(r) == rank() && call.in != share && bytes > 0) std::memcpy(share, call.in, bytes);
+    broadcast_bytes(share, bytes, static_cast<int>(r));
+    share += bytes;
+  }
+}
+
+void ControlPlaneCommunicator::reduce_scatter(const CollectiveCall& call) {
+  std::vector<std::byte> sum(call.count * size_of(call.type));  // `out` may be a part of `in`
+  std::vector<const void*> operands;
+  exchange_pieces(call, [&](std::size_t at, std::size_t length, int from, const void* part) {
+    operands.push_back(part);
+    if (from < size() - 1) return;
+    reduce_elements(at_element(sum.data(), at, call.type), operands, length, call.type, call.reduction,
+                    size());
+    operands.clear();
   });
+  std::memcpy(call.out, sum.data(), sum.size());
 }
 
-void ControlPlaneCommunicator::all_gather(const void* in, void* out, std::size_t count, DataType type,
-                                          Stream) {
-  collective("all_gather", describe_buffer(count, type), [=, this] {
-    auto const piece = piece_elements(ranks(), type);
-    for (std::size_t at = 0; at < count; at += piece) {
-      auto const length = std::min(piece, count - at);
-      auto const blobs = gather(at_element(in, at, type), length * size_of(type));
-      for (std::size_t r = 0; r < ranks(); ++r)
-        std::memcpy(at_element(out, r * count + at, type), blobs[r].data(), length * size_of(type));
-    }
+void ControlPlaneCommunicator::all_to_all(const CollectiveCall& call) {
+  exchange_pieces(call, [&](std::size_t at, std::size_t length, int from, const void* part) {
+    std::memcpy(at_element(call.out, static_cast<std::size_t>(from) * call.count + at, call.type), part,
+                length * size_of(call.type));
   });
-}
-
-void ControlPlaneCommunicator::all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
-                                            DataType type, Stream) {
-  std::vector<std::size_t> const shares(counts.begin(), counts.end());
-  collective("all_gather_v", fmt::format(" of {} {}", fmt::join(shares, "+"), muster::name_of(type)),
-             [=, this] {
-               gather(nullptr, 0);
-               std::size_t begin = 0;
-               for (std::size_t r = 0; r < ranks(); ++r) {
-                 auto* const share = at_element(out, begin, type);
-                 auto const bytes = shares[r] * size_of(type);
-                 if (static_cast<int>(r) == rank() && in != share && bytes > 0) std::memcpy(share, in, bytes);
-                 for (std::size_t at = 0; at < bytes; at += round_bytes)
-                   broadcast_piece(share + at, std::min(round_bytes, bytes - at), static_cast<int>(r));
-                 begin += shares[r];
-               }
-             });
-}
-
-void ControlPlaneCommunicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
-                                              Reduction op, Stream) {
-  collective("reduce_scatter", describe_buffer(count, type) + name_of(op), [=, this] {
-    std::vector<std::byte> sum(count * size_of(type));  // `out` may be a part of `in`
-    std::vector<const void*> operands;
-    exchange_pieces(in, count, type, [&](std::size_t at, std::size_t length, int from, const void* part) {
-      operands.push_back(part);
-      if (from < size() - 1) return;
-      reduce_elements(at_element(sum.data(), at, type), operands, length, type, op, size());
-      operands.clear();
-    });
-    if (count > 0) std::memcpy(out, sum.data(), sum.size());
-  });
-}
-
-void ControlPlaneCommunicator::all_to_all(const void* in, void* out, std::size_t count, DataType type,
-                                          Stream) {
-  collective("all_to_all", describe_buffer(count, type), [=, this] {
-    exchange_pieces(in, count, type, [&](std::size_t at, std::size_t length, int from, const void* part) {
-      std::memcpy(at_element(out, static_cast<std::size_t>(from) * count + at, type), part,
-                  length * size_of(type));
-    });
-  });
-}
-
-void ControlPlaneCommunicator::send(const void* buffer, std::size_t count, DataType type, int to, Stream) {
-  message("send", rank(), to,
-          [=, this] { transfer_message(const_cast<void*>(buffer), count * size_of(type), rank(), to); });
-}
-
-void ControlPlaneCommunicator::recv(void* buffer, std::size_t count, DataType type, int from, Stream) {
-  message("recv", from, rank(), [=, this] { transfer_message(buffer, count * size_of(type), from, rank()); });
-}
-
-void ControlPlaneCommunicator::barrier(Stream) {
-  collective("barrier", "", [this] { gather(nullptr, 0); });
 }
 
 std::shared_ptr<CommunicatorBackend> ControlPlaneCommunicator::split(int color, int key) {

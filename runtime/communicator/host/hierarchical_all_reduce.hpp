@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include "communicator/host/host_all_reduce.hpp"
 #include "communicator/host/inter_host_all_reduce.hpp"
 #include "communicator/host/shared_segment.hpp"
 #include "communicator/host/spin_wait.hpp"
-#include "muster/types.hpp"
 
 namespace muster::detail {
 
@@ -20,7 +20,7 @@ namespace muster::detail {
 /// and writes the final result into the shared memory. Short buffers use the first channel only. Piece k is
 /// reduced on the host while piece k - 1 is exchanged, with two alternating buffers: a rank writes piece k
 /// only after it has copied the result of piece k - 2, that is, after all ranks have read piece k - 2.
-class HierarchicalAllReduce {
+class HierarchicalAllReduce : public HostAllReduce {
  public:
   /// Sizes that must be equal on all hosts, computed from facts that all of them know.
   struct Shape {
@@ -39,7 +39,7 @@ class HierarchicalAllReduce {
                         std::unique_ptr<InterHostAllReduce> channel, bool yield,
                         std::function<void(unsigned)> on_spin);
 
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) override;
 
  private:
   struct alignas(cache_line) Counter {

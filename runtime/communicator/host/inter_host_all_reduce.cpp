@@ -22,13 +22,6 @@ constexpr std::size_t eager_bytes = 32u << 10;
 // With two leaders one step sends no more than two steps, unless the result's type is narrower.
 constexpr std::size_t unsplit_bytes_two_leaders = 256u << 10;
 
-const std::byte* at(const void* buffer, std::size_t index, DataType type) {
-  return static_cast<const std::byte*>(buffer) + index * size_of(type);
-}
-std::byte* at(void* buffer, std::size_t index, DataType type) {
-  return static_cast<std::byte*>(buffer) + index * size_of(type);
-}
-
 // An average is divided only at the end.
 Reduction partial_op(Reduction op) { return op == Reduction::average ? Reduction::sum : op; }
 
@@ -46,7 +39,8 @@ void InterHostAllReduce::all_reduce(const void* in, void* out, std::size_t count
                                     Reduction op) {
   auto const most = piece_bytes / size_of(type);
   for (std::size_t begin = 0; begin < count; begin += most) {
-    start({at(in, begin, type), at(out, begin, type), std::min(most, count - begin), type, type, op});
+    start({at_element(in, begin, type), at_element(out, begin, type), std::min(most, count - begin), type,
+           type, op});
     if (begin > 0) finish();
   }
   finish();
@@ -85,7 +79,7 @@ void InterHostAllReduce::start(const Piece& piece) {
   for (std::size_t i = 1; i < leaders_.size(); ++i) {
     auto const theirs = slice(piece, after(i));
     if (theirs.count > 0)
-      messages_.begin_send(at(piece.in, theirs.begin, piece.wire), theirs.count * size_of(piece.wire),
+      messages_.begin_send(at_element(piece.in, theirs.begin, piece.wire), theirs.count * size_of(piece.wire),
                            leaders_[after(i)], current.batch);
   }
 }
@@ -102,10 +96,10 @@ void InterHostAllReduce::finish() {
   for (std::size_t i = 1; i < leaders_.size(); ++i) {
     auto const theirs = slice(piece, after(i));
     if (theirs.count > 0)
-      messages_.begin_recv(at(piece.out, theirs.begin, piece.type), theirs.count * size, leaders_[after(i)],
-                           current.batch);
+      messages_.begin_recv(at_element(piece.out, theirs.begin, piece.type), theirs.count * size,
+                           leaders_[after(i)], current.batch);
     if (own.count > 0)
-      messages_.begin_send(at(piece.out, own.begin, piece.type), own.count * size, leaders_[after(i)],
+      messages_.begin_send(at_element(piece.out, own.begin, piece.type), own.count * size, leaders_[after(i)],
                            current.batch);
   }
   messages_.wait(current.batch);
@@ -121,10 +115,10 @@ void InterHostAllReduce::reduce_pair(const InFlight& current) {
 void InterHostAllReduce::reduce_slice(InFlight& current) {
   const Piece& piece = current.piece;
   auto const own = slice(piece, own_);
-  operands_[own_] = at(piece.in, own.begin, piece.wire);
+  operands_[own_] = at_element(piece.in, own.begin, piece.wire);
   for (std::size_t i = 1; i < leaders_.size(); ++i)
     operands_[after(i)] = current.received.data() + (i - 1) * own.count * size_of(piece.wire);
-  reduce_elements(at(piece.out, own.begin, piece.type), piece.type, operands_, own.count, piece.wire,
+  reduce_elements(at_element(piece.out, own.begin, piece.type), piece.type, operands_, own.count, piece.wire,
                   piece.op, ranks_);
 }
 

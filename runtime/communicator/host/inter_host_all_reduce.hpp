@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "communicator/host/host_all_reduce.hpp"
 #include "communicator/point_to_point.hpp"
-#include "muster/types.hpp"
 
 namespace muster::detail {
 
@@ -15,13 +15,13 @@ namespace muster::detail {
 /// reduces a slice and sends the result to the others, while the next piece is in flight. Every element is
 /// reduced in the same order on all leaders, so the results are equal to the bit. 16-bit floats are rounded
 /// once.
-class InterHostAllReduce {
+class InterHostAllReduce : public HostAllReduce {
  public:
   /// `leaders`: their ranks, at least two; this one is leaders[own]. `ranks`: the divisor of an average.
   InterHostAllReduce(PointToPoint& messages, std::vector<int> leaders, std::size_t own, int ranks);
 
   /// The leaders' data already covers all ranks.
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) override;
 
   /// `in`: this leader's data, as elements of `wire`, which is the result's type or partial_type() of it.
   struct Piece {

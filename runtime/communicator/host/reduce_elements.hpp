@@ -8,6 +8,14 @@
 
 namespace muster::detail {
 
+/// The address of an element.
+inline const std::byte* at_element(const void* buffer, std::size_t index, DataType type) {
+  return static_cast<const std::byte*>(buffer) + index * size_of(type);
+}
+inline std::byte* at_element(void* buffer, std::size_t index, DataType type) {
+  return static_cast<std::byte*>(buffer) + index * size_of(type);
+}
+
 /// to[i] = operands[0][i] op operands[1][i] op …, from left to right, for `count` elements. An average is
 /// then divided by `ranks`. 16-bit floats are reduced in binary32 and rounded once at the end. `to` may be
 /// one of the operands and otherwise overlaps none.

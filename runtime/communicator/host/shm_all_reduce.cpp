@@ -46,10 +46,11 @@ void ShmAllReduce::await_all() {
   }
 }
 
-void ShmAllReduce::barrier() {
+bool ShmAllReduce::barrier() {
   begin_round();
   post();
   await_all();
+  return true;
 }
 
 void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "communicator/host/host_all_reduce.hpp"
 #include "communicator/host/shared_segment.hpp"
 #include "communicator/host/spin_wait.hpp"
-#include "muster/types.hpp"
 
 namespace muster::detail {
 
@@ -22,7 +22,7 @@ namespace muster::detail {
 /// reads those of the round before: a rank begins round n + 2 only after every other rank has begun round
 /// n + 1, that is, has ended round n. Every element is reduced by one rank, or by all ranks in the same
 /// order, so the results are equal to the bit.
-class ShmAllReduce {
+class ShmAllReduce : public HostAllReduce {
  public:
   /// Bytes of a segment for `ranks` ranks.
   static std::size_t bytes_for(int ranks);
@@ -31,8 +31,8 @@ class ShmAllReduce {
   ShmAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, bool yield,
                std::function<void(unsigned)> on_spin);
 
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
-  void barrier();
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) override;
+  bool barrier() override;
 
  private:
   // A rank's sequence number, and a payload short enough to share its cache line.

@@ -94,7 +94,9 @@ void run_mpi_call(const JobContext& job, control::OperationState& operation_stat
   auto const code =
       run_bounded(std::move(call), deadline, [plane = job.plane] { return plane && plane->failed(); });
   // The control plane names the ranks that are stuck in the call.
-  if (!code && job.plane) job.plane->fail_stalled("", all_ranks(job), number, name, deadline.length());
+  if (!code && job.plane)
+    job.plane->fail_operation(all_ranks(job),
+                              {.number = number, .operation = name, .waited = deadline.length()});
   if (!code)
     throw_rank_failure(
         job, ErrorCode::deadline,

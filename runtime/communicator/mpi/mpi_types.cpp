@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/mpi/mpi_types.hpp"
 
+#include <array>
+
 #include "communicator/host/reduce_elements.hpp"
 
 namespace muster::detail {
@@ -21,20 +23,8 @@ void create_ops(MPI_Op* ops) {
   MPI_Op_create(&reduce<type, Reduction::product>, 1, &ops[3]);
 }
 
-std::size_t op_index(Reduction op) {
-  switch (op) {
-    case Reduction::sum:
-    case Reduction::average:
-      return 0;
-    case Reduction::min:
-      return 1;
-    case Reduction::max:
-      return 2;
-    case Reduction::product:
-      return 3;
-  }
-  return 0;
-}
+// In the order of Reduction: sum, average, min, max, product.
+constexpr std::array<std::size_t, 5> op_index{0, 0, 1, 2, 3};
 
 }  // namespace
 
@@ -52,32 +42,16 @@ void MpiTypes::free() {
 }
 
 MPI_Datatype MpiTypes::type(DataType type) const {
-  switch (type) {
-    case DataType::float32:
-      return MPI_FLOAT;
-    case DataType::float64:
-      return MPI_DOUBLE;
-    case DataType::bfloat16:
-    case DataType::float16:
-      return two_bytes_;
-    case DataType::int8:
-      return MPI_INT8_T;
-    case DataType::uint8:
-      return MPI_UINT8_T;
-    case DataType::int32:
-      return MPI_INT32_T;
-    case DataType::uint32:
-      return MPI_UINT32_T;
-    case DataType::int64:
-      return MPI_INT64_T;
-    case DataType::uint64:
-      return MPI_UINT64_T;
-  }
-  return MPI_DATATYPE_NULL;
+  if (size_of(type) == 2) return two_bytes_;
+  // In the order of DataType.
+  static MPI_Datatype const types[] = {MPI_FLOAT,   MPI_DOUBLE,  MPI_DATATYPE_NULL, MPI_DATATYPE_NULL,
+                                       MPI_INT8_T,  MPI_UINT8_T, MPI_INT32_T,       MPI_UINT32_T,
+                                       MPI_INT64_T, MPI_UINT64_T};
+  return types[static_cast<std::size_t>(type)];
 }
 
 MPI_Op MpiTypes::op(DataType type, Reduction op) const {
-  auto const index = op_index(op);
+  auto const index = op_index.at(static_cast<std::size_t>(op));
   if (type == DataType::bfloat16) return bfloat16_[index];
   if (type == DataType::float16) return half_[index];
   MPI_Op const built_in[4] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD};

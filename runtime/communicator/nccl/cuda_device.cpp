@@ -54,18 +54,15 @@ bool same_uuid(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string canonical_pci(const std::string& address) {
-  unsigned domain = 0;
-  unsigned bus = 0;
-  unsigned slot = 0;
-  unsigned function = 0;
-  int used = 0;
-  auto const size = static_cast<int>(address.size());
-  if ((std::sscanf(address.c_str(), "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &used) == 4 &&
-       used == size)) {
-    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, slot, function);
-  }
-  if (std::sscanf(address.c_str(), "%x:%x.%x%n", &bus, &slot, &function, &used) == 3 && used == size) {
-    return fmt::format("0000:{:02x}:{:02x}.{:x}", bus, slot, function);
+  for (auto const& text : {address, "0000:" + address}) {
+    unsigned domain = 0;
+    unsigned bus = 0;
+    unsigned slot = 0;
+    unsigned function = 0;
+    int used = 0;
+    if (std::sscanf(text.c_str(), "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &used) == 4 &&
+        used == static_cast<int>(text.size()))
+      return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, slot, function);
   }
   return to_lower(address);
 }

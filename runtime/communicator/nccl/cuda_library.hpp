@@ -13,38 +13,38 @@ namespace muster::detail {
 /// library, because every machine with an NVIDIA driver has it under one name, whatever CUDA version the
 /// program was built with.
 struct CudaLibrary {
-  /// Loads libcuda.so.1, or the library that MUSTER_CUDA_LIBRARY names.
-  /// @throws Error(ErrorCode::device)
-  CudaLibrary();
-
-  SharedObject object;
-  decltype(::cuInit)* init = nullptr;
-  decltype(::cuGetErrorString)* get_error_string = nullptr;
-  decltype(::cuDeviceGetCount)* device_get_count = nullptr;
-  decltype(::cuDeviceGet)* device_get = nullptr;
-  decltype(::cuDeviceGetPCIBusId)* device_get_pci_bus_id = nullptr;
-  decltype(::cuDeviceGetUuid)* device_get_uuid = nullptr;
-  decltype(::cuDevicePrimaryCtxRetain)* primary_context_retain = nullptr;
-  decltype(::cuCtxSetCurrent)* context_set_current = nullptr;
-  decltype(::cuMemAlloc)* mem_alloc = nullptr;
-  decltype(::cuMemFree)* mem_free = nullptr;
-  decltype(::cuStreamQuery)* stream_query = nullptr;
-  decltype(::cuStreamCreate)* stream_create = nullptr;
-  decltype(::cuStreamDestroy)* stream_destroy = nullptr;
-  decltype(::cuStreamWaitEvent)* stream_wait_event = nullptr;
-  decltype(::cuStreamIsCapturing)* stream_is_capturing = nullptr;
-  decltype(::cuThreadExchangeStreamCaptureMode)* exchange_capture_mode = nullptr;
-  decltype(::cuEventCreate)* event_create = nullptr;
-  decltype(::cuEventDestroy)* event_destroy = nullptr;
-  decltype(::cuEventRecord)* event_record = nullptr;
-  decltype(::cuEventQuery)* event_query = nullptr;
-  decltype(::cuEventElapsedTime)* event_elapsed_time = nullptr;
-  decltype(::cuMemcpyDtoDAsync)* memcpy_on_device = nullptr;
-  decltype(::cuMemsetD8Async)* memset_bytes = nullptr;
-  decltype(::cuModuleLoadData)* module_load_data = nullptr;
-  decltype(::cuModuleUnload)* module_unload = nullptr;
-  decltype(::cuModuleGetFunction)* module_get_function = nullptr;
-  decltype(::cuLaunchKernel)* launch_kernel = nullptr;
+  /// libcuda.so.1, or the library that MUSTER_CUDA_LIBRARY names.
+  /// @throws Error(ErrorCode::device) from the constructor.
+  SharedObject object{"MUSTER_CUDA_LIBRARY", "libcuda.so.1", "is the NVIDIA driver installed on this node?"};
+  decltype(::cuInit)* init = object.find("cuInit");
+  decltype(::cuGetErrorString)* get_error_string = object.find("cuGetErrorString");
+  decltype(::cuDeviceGetCount)* device_get_count = object.find("cuDeviceGetCount");
+  decltype(::cuDeviceGet)* device_get = object.find("cuDeviceGet");
+  decltype(::cuDeviceGetPCIBusId)* device_get_pci_bus_id = object.find("cuDeviceGetPCIBusId");
+  decltype(::cuDeviceGetUuid)* device_get_uuid = object.find(MUSTER_SYMBOL(cuDeviceGetUuid));
+  decltype(::cuDevicePrimaryCtxRetain)* primary_context_retain = object.find("cuDevicePrimaryCtxRetain");
+  decltype(::cuCtxSetCurrent)* context_set_current = object.find("cuCtxSetCurrent");
+  decltype(::cuMemAlloc)* mem_alloc = object.find(MUSTER_SYMBOL(cuMemAlloc));
+  decltype(::cuMemFree)* mem_free = object.find(MUSTER_SYMBOL(cuMemFree));
+  decltype(::cuStreamQuery)* stream_query = object.find("cuStreamQuery");
+  decltype(::cuStreamCreate)* stream_create = object.find("cuStreamCreate");
+  decltype(::cuStreamDestroy)* stream_destroy = object.find(MUSTER_SYMBOL(cuStreamDestroy));
+  decltype(::cuStreamWaitEvent)* stream_wait_event = object.find("cuStreamWaitEvent");
+  decltype(::cuStreamIsCapturing)* stream_is_capturing = object.find("cuStreamIsCapturing");
+  decltype(::cuThreadExchangeStreamCaptureMode)* exchange_capture_mode =
+      object.find("cuThreadExchangeStreamCaptureMode");
+  decltype(::cuEventCreate)* event_create = object.find("cuEventCreate");
+  decltype(::cuEventDestroy)* event_destroy = object.find(MUSTER_SYMBOL(cuEventDestroy));
+  decltype(::cuEventRecord)* event_record = object.find("cuEventRecord");
+  decltype(::cuEventQuery)* event_query = object.find("cuEventQuery");
+  /// Equivalent to its _v2, which drivers before 12.8 lack.
+  decltype(::cuEventElapsedTime)* event_elapsed_time = object.find("cuEventElapsedTime");
+  decltype(::cuMemcpyDtoDAsync)* memcpy_on_device = object.find(MUSTER_SYMBOL(cuMemcpyDtoDAsync));
+  decltype(::cuMemsetD8Async)* memset_bytes = object.find("cuMemsetD8Async");
+  decltype(::cuModuleLoadData)* module_load_data = object.find("cuModuleLoadData");
+  decltype(::cuModuleUnload)* module_unload = object.find("cuModuleUnload");
+  decltype(::cuModuleGetFunction)* module_get_function = object.find("cuModuleGetFunction");
+  decltype(::cuLaunchKernel)* launch_kernel = object.find("cuLaunchKernel");
 
   /// CUDA's text for an error.
   std::string reason(CUresult result) const;

@@ -1,52 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/nccl/nccl_communicator.hpp"
 
+#include <array>
+#include <utility>
+
+#include "communicator/nccl/nccl_ids.hpp"
 #include "communicator/nccl/nccl_stream.hpp"
 #include "log.hpp"
+#include "telemetry/phase.hpp"
 
 namespace muster::detail {
 namespace {
 
 ncclDataType_t nccl_type(DataType type) {
-  switch (type) {
-    case DataType::float32:
-      return ncclFloat32;
-    case DataType::float64:
-      return ncclFloat64;
-    case DataType::bfloat16:
-      return ncclBfloat16;
-    case DataType::float16:
-      return ncclFloat16;
-    case DataType::int8:
-      return ncclInt8;
-    case DataType::uint8:
-      return ncclUint8;
-    case DataType::int32:
-      return ncclInt32;
-    case DataType::uint32:
-      return ncclUint32;
-    case DataType::int64:
-      return ncclInt64;
-    case DataType::uint64:
-      return ncclUint64;
-  }
-  return ncclNumTypes;
+  // In the order of DataType.
+  constexpr std::array types{ncclFloat32, ncclFloat64, ncclBfloat16, ncclFloat16, ncclInt8,
+                             ncclUint8,   ncclInt32,   ncclUint32,   ncclInt64,   ncclUint64};
+  return types.at(static_cast<std::size_t>(type));
 }
 
 ncclRedOp_t nccl_op(Reduction op) {
-  switch (op) {
-    case Reduction::sum:
-      return ncclSum;
-    case Reduction::average:
-      return ncclAvg;
-    case Reduction::min:
-      return ncclMin;
-    case Reduction::max:
-      return ncclMax;
-    case Reduction::product:
-      return ncclProd;
-  }
-  return ncclNumOps;
+  // In the order of Reduction.
+  constexpr std::array ops{ncclSum, ncclAvg, ncclMin, ncclMax, ncclProd};
+  return ops.at(static_cast<std::size_t>(op));
+}
+
+// After ncclSuccess the creation from a parent is still in progress, too, which only the parent reports. NCCL
+// fills the slot at its end.
+ncclResult_t progress_of_parent(ncclResult_t result) {
+  return result == ncclSuccess ? ncclInProgress : result;
 }
 
 // Grouped calls of NCCL may return either.
@@ -54,45 +36,100 @@ bool is_accepted(ncclResult_t result) { return result == ncclSuccess || result =
 
 }  // namespace
 
-void NcclCommunicator::require_open() const {
-  if (state_->open && comm_ != nullptr) return;
-  group_.check();
-  throw Error(ErrorCode::usage, "the communicator was used after the job was left or has failed");
-}
-
-template <typename Begin, typename Call>
-void NcclCommunicator::enqueue(Stream stream, Begin begin_operation, Call call) {
-  begin_operation();
-  wait_while_in_progress(call());
-  hand_to_watchdog(stream);
-}
-
-template <typename Call>
-void NcclCommunicator::collective(const char* operation, Stream stream, Call call) {
-  std::lock_guard const lock(call_mutex_);
-  require_open();
-  if (grouped_.open()) {
-    grouped_stream_ = stream;
-    return grouped_.add(operation, [this, call] { nccl_result_ = call(); });
+std::shared_ptr<NcclCommunicator> NcclCommunicator::init(std::shared_ptr<NcclState> state,
+                                                         CommunicatorGroup group, const Deadline& deadline) {
+  std::shared_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(state), std::move(group)));
+  auto& self = *made;
+  std::lock_guard const lock(self.comm_.mutex());
+  self.group_.begin_setup("NCCL initialisation");
+  auto const wait_scope = self.group_.wait_scope();
+  self.comm_.make_context_current();
+  const auto& nccl = self.state_->nccl;
+  auto& timings = *self.group_.job().timings;
+  std::vector<ncclUniqueId> ids;
+  {
+    observe::Phase const phase("NCCL id", timings.nccl_id);
+    ids = exchange_ids(nccl, self.group_, deadline);
   }
-  enqueue(
-      stream, [&] { group_.begin_operation(operation); }, call);
+  {
+    observe::Phase const phase("NCCL initialisation", timings.nccl_init);
+    self.comm_.create(deadline, [&](ncclComm_t* slot, ncclConfig_t* config) {
+      if (ids.size() == 1)
+        return nccl.comm_init_rank_config(slot, self.size(), ids.front(), self.rank(), config);
+      return nccl.comm_init_rank_scalable(slot, self.size(), self.rank(), static_cast<int>(ids.size()),
+                                          ids.data(), config);
+    });
+  }
+  observe::Phase const phase("NCCL's first collective", timings.first_collective);
+  self.first_collective(deadline);
+  return made;
 }
 
-template <typename Call>
-void NcclCommunicator::message(const char* operation, int peer, Stream stream, Call call) {
-  std::lock_guard const lock(call_mutex_);
+std::shared_ptr<NcclCommunicator> NcclCommunicator::shrink(NcclCommunicator& old, CommunicatorGroup group,
+                                                           const std::vector<int>& lost,
+                                                           const Deadline& deadline) {
+  std::shared_ptr<NcclCommunicator> made(new NcclCommunicator(old.state_, std::move(group)));
+  auto& self = *made;
+  std::scoped_lock const lock(old.comm_.mutex(), self.comm_.mutex());
+  self.group_.begin_setup("NCCL shrinking");
+  self.comm_.make_context_current();
+  auto excluded = lost;
+  self.comm_.create(deadline, [&](ncclComm_t* slot, ncclConfig_t* config) {
+    auto const result = self.state_->nccl.comm_shrink(
+        old.comm_.get(), excluded.data(), static_cast<int>(excluded.size()), slot, config, nccl_shrink_abort);
+    self.comm_.wait_while_in_progress(old.comm_.get(), progress_of_parent(result), deadline);
+    return ncclInProgress;
+  });
+  log::debug("nccl: '{}' goes on with {} ranks", self.group_.name(), self.size());
+  return made;
+}
+
+std::shared_ptr<CommunicatorBackend> NcclCommunicator::split(int color, int key) {
+  std::lock_guard const lock(comm_.mutex());
   require_open();
-  if (grouped_.open()) {
-    grouped_stream_ = stream;
-    return grouped_.add(peer, [this, call] { nccl_result_ = call(); });
-  }
-  enqueue(
-      stream,
-      [&] {
-        group_.begin_messages(operation, {&peer, 1});
-      },
-      call);
+  CommunicatorGroup part = group_.split(color, key);
+  auto const wait_scope = group_.wait_scope();
+  comm_.make_context_current();
+  std::shared_ptr<NcclCommunicator> made(new NcclCommunicator(state_, std::move(part)));
+  std::lock_guard const made_lock(made->comm_.mutex());
+  Deadline const deadline(group_.timeout());
+  made->comm_.create(deadline, [&](ncclComm_t* slot, ncclConfig_t* config) {
+    auto const result = state_->nccl.comm_split(comm_.get(), color, key, slot, config);
+    comm_.wait_while_in_progress(comm_.get(), progress_of_parent(result), deadline);
+    return ncclInProgress;
+  });
+  made->first_collective(deadline);
+  return made;
+}
+
+// Does the work that NCCL defers to the first operation: it loads its kernels, starts its proxy thread and
+// makes the connections that it did not make during initialisation.
+void NcclCommunicator::first_collective(const Deadline& deadline) {
+  if (size() == 1) return;
+  group_.begin_setup("first all_reduce");
+  const auto& cuda = state_->cuda;
+  CUstream stream = nullptr;
+  // Destroys the stream even after a failure, when NCCL may still use it: CUDA then frees it later.
+  struct Guard {
+    ~Guard() {
+      if (stream != nullptr) cuda.stream_destroy(stream);
+    }
+    const CudaLibrary& cuda;
+    CUstream& stream;
+  } const guard{cuda, stream};
+  CUresult const made = cuda.stream_create(&stream, CU_STREAM_NON_BLOCKING);
+  if (made != CUDA_SUCCESS) group_.fail(ErrorCode::device, "no CUDA stream: " + cuda.reason(made));
+  comm_.barrier(stream, deadline);
+}
+
+void NcclCommunicator::run(const CollectiveCall& call, Stream stream) {
+  std::lock_guard const lock(comm_.mutex());
+  require_open();
+  if (record(call, stream)) return;
+  begin(call);
+  if (call.kind == OperationKind::barrier) return comm_.barrier(stream, Deadline(group_.timeout()));
+  comm_.wait_while_in_progress(enqueue(call, stream));
+  comm_.hand_to_watchdog(stream);
 }
 
 // Calls group_end() after each group_start(), even after an error: NCCL counts them for the whole thread.
@@ -105,151 +142,96 @@ ncclResult_t NcclCommunicator::in_nccl_group(Calls calls) {
   return is_accepted(result) ? end : result;
 }
 
-void NcclCommunicator::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
-                                  Stream stream) {
-  collective("all_reduce", stream, [=, this] {
-    return state_->nccl.all_reduce(in, out, count, nccl_type(type), nccl_op(op), comm_, stream);
-  });
+ncclResult_t NcclCommunicator::enqueue(const CollectiveCall& call, Stream stream) {
+  const auto& nccl = state_->nccl;
+  const auto& [kind, in, out, count, data_type, reduction, peer, counts] = call;
+  auto const type = nccl_type(data_type);
+  auto const op = nccl_op(reduction);
+  switch (kind) {
+    case OperationKind::all_reduce:
+      return nccl.all_reduce(in, out, count, type, op, comm_.get(), stream);
+    case OperationKind::reduce:
+      return nccl.reduce(in, out, count, type, op, peer, comm_.get(), stream);
+    case OperationKind::broadcast:
+      return nccl.broadcast(in, out, count, type, peer, comm_.get(), stream);
+    case OperationKind::all_gather:
+      return nccl.all_gather(in, out, count, type, comm_.get(), stream);
+    case OperationKind::all_gather_v:
+      return in_nccl_group([&] { return enqueue_shares(call, stream); });
+    case OperationKind::reduce_scatter:
+      return nccl.reduce_scatter(in, out, count, type, op, comm_.get(), stream);
+    case OperationKind::all_to_all:
+      return in_nccl_group([&] { return enqueue_all_to_all(call, stream); });
+    case OperationKind::send:
+      return nccl.send(in, count, type, peer, comm_.get(), stream);
+    case OperationKind::recv:
+      return nccl.recv(out, count, type, peer, comm_.get(), stream);
+    default:
+      return ncclInvalidArgument;
+  }
 }
 
-void NcclCommunicator::reduce(void* buffer, std::size_t count, DataType type, Reduction op, int root,
-                              Stream stream) {
-  collective("reduce", stream, [=, this] {
-    return state_->nccl.reduce(buffer, buffer, count, nccl_type(type), nccl_op(op), root, comm_, stream);
-  });
-}
-
-void NcclCommunicator::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
-  collective("broadcast", stream, [=, this] {
-    return state_->nccl.broadcast(buffer, buffer, count, nccl_type(type), root, comm_, stream);
-  });
-}
-
-void NcclCommunicator::all_gather(const void* in, void* out, std::size_t count, DataType type,
-                                  Stream stream) {
-  collective("all_gather", stream,
-             [=, this] { return state_->nccl.all_gather(in, out, count, nccl_type(type), comm_, stream); });
-}
-
-// NCCL has no such operation: each share is a broadcast, and NCCL runs the broadcasts of one group
+// NCCL has no all_gather_v: each share is a broadcast, and NCCL runs the broadcasts of one group
 // concurrently.
-void NcclCommunicator::all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
-                                    DataType type, Stream stream) {
-  std::vector<std::size_t> const shares(counts.begin(), counts.end());
-  collective("all_gather_v", stream, [=, this] {
-    return in_nccl_group([&] {
-      ncclResult_t result = ncclSuccess;
-      auto* to = static_cast<std::byte*>(out);
-      for (int r = 0; r < size() && is_accepted(result); ++r) {
-        auto const count = shares[static_cast<std::size_t>(r)];
-        if (count > 0) result = state_->nccl.broadcast(in, to, count, nccl_type(type), r, comm_, stream);
-        to += count * size_of(type);
-      }
-      return result;
-    });
-  });
-}
-
-void NcclCommunicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
-                                      Reduction op, Stream stream) {
-  collective("reduce_scatter", stream, [=, this] {
-    return state_->nccl.reduce_scatter(in, out, count, nccl_type(type), nccl_op(op), comm_, stream);
-  });
+ncclResult_t NcclCommunicator::enqueue_shares(const CollectiveCall& call, Stream stream) {
+  ncclResult_t result = ncclSuccess;
+  auto* to = static_cast<std::byte*>(call.out);
+  for (int r = 0; r < size() && is_accepted(result); ++r) {
+    auto const count = call.counts[static_cast<std::size_t>(r)];
+    if (count > 0)
+      result = state_->nccl.broadcast(call.in, to, count, nccl_type(call.type), r, comm_.get(), stream);
+    to += count * size_of(call.type);
+  }
+  return result;
 }
 
 // ncclAlltoAll exists only since NCCL 2.28.
-void NcclCommunicator::all_to_all(const void* in, void* out, std::size_t count, DataType type,
-                                  Stream stream) {
-  collective("all_to_all", stream, [=, this] {
-    return in_nccl_group([&] {
-      auto const* from = static_cast<const std::byte*>(in);
-      auto* to = static_cast<std::byte*>(out);
-      auto const slice = count * size_of(type);
-      ncclResult_t result = ncclSuccess;
-      for (int r = 0; r < size() && is_accepted(result); ++r, from += slice, to += slice) {
-        result = state_->nccl.send(from, count, nccl_type(type), r, comm_, stream);
-        if (is_accepted(result)) result = state_->nccl.recv(to, count, nccl_type(type), r, comm_, stream);
-      }
-      return result;
-    });
-  });
-}
-
-void NcclCommunicator::send(const void* buffer, std::size_t count, DataType type, int to, Stream stream) {
-  message("send", to, stream,
-          [=, this] { return state_->nccl.send(buffer, count, nccl_type(type), to, comm_, stream); });
-}
-
-void NcclCommunicator::recv(void* buffer, std::size_t count, DataType type, int from, Stream stream) {
-  message("recv", from, stream,
-          [=, this] { return state_->nccl.recv(buffer, count, nccl_type(type), from, comm_, stream); });
-}
-
-void NcclCommunicator::begin_group() {
-  require_open();
-  grouped_.begin();
+ncclResult_t NcclCommunicator::enqueue_all_to_all(const CollectiveCall& call, Stream stream) {
+  auto const* from = static_cast<const std::byte*>(call.in);
+  auto* to = static_cast<std::byte*>(call.out);
+  auto const type = nccl_type(call.type);
+  auto const slice = call.count * size_of(call.type);
+  ncclResult_t result = ncclSuccess;
+  for (int r = 0; r < size() && is_accepted(result); ++r, from += slice, to += slice) {
+    result = state_->nccl.send(from, call.count, type, r, comm_.get(), stream);
+    if (is_accepted(result)) result = state_->nccl.recv(to, call.count, type, r, comm_.get(), stream);
+  }
+  return result;
 }
 
 void NcclCommunicator::end_group() {
-  std::lock_guard const lock(call_mutex_);
+  std::lock_guard const lock(comm_.mutex());
   require_open();
-  auto const messages = grouped_.take_messages();
-  auto const collectives = grouped_.take_collectives();
-  if (messages.empty() && collectives.empty()) return;
+  auto const calls = grouped_.take();
+  if (calls.messages.empty() && calls.collectives.empty()) return;
   std::vector<int> peers;
-  for (const auto& message : messages) peers.push_back(message.peer);
-  auto const begin_operation = [&] {
-    if (!messages.empty()) group_.begin_messages("grouped messages", peers);
-    for (const auto& collective : collectives) group_.begin_operation(collective.operation);
-  };
-  auto const call = [&] {
-    nccl_result_ = ncclSuccess;
-    for (const auto& message : messages) {
-      if (is_accepted(nccl_result_)) message.call();
+  for (const auto& message : calls.messages) peers.push_back(message.call.peer);
+  if (!peers.empty()) group_.begin_messages("grouped messages", peers);
+  for (const auto& collective : calls.collectives) begin(collective.call);
+  Stream stream = nullptr;
+  auto const result = in_nccl_group([&] {
+    ncclResult_t last = ncclSuccess;
+    for (auto const* part : {&calls.messages, &calls.collectives}) {
+      for (const auto& recorded : *part) {
+        if (is_accepted(last)) last = enqueue(recorded.call, recorded.stream);
+        stream = recorded.stream;
+      }
     }
-    for (const auto& collective : collectives) {
-      if (is_accepted(nccl_result_)) collective.call();
-    }
-    return nccl_result_;
-  };
-  // One stream is enough: all streams of an NCCL group wait for the whole group.
-  enqueue(grouped_stream_, begin_operation, [&] { return in_nccl_group(call); });
-}
-
-void NcclCommunicator::barrier(Stream stream) {
-  std::lock_guard const lock(call_mutex_);
-  require_open();
-  group_.begin_operation("barrier");
-  auto* const token = reinterpret_cast<void*>(token_);
-  wait_while_in_progress(state_->nccl.all_reduce(token, token, 1, ncclFloat32, ncclMax, comm_, stream));
-  synchronize(stream);
+    return last;
+  });
+  comm_.wait_while_in_progress(result);
+  comm_.hand_to_watchdog(stream);  // one is enough: all streams of an NCCL group wait for the whole group
 }
 
 std::vector<std::vector<std::uint64_t>> NcclCommunicator::host_all_gather(
     const char* what, const std::vector<std::uint64_t>& mine) {
-  std::lock_guard const lock(call_mutex_);
+  std::lock_guard const lock(comm_.mutex());
   return CommunicatorBase::host_all_gather(what, mine);
 }
 
 std::shared_ptr<CommStream> NcclCommunicator::make_stream() {
   require_open();
-  return make_nccl_stream(state_, shared_from_this());
-}
-
-void* NcclCommunicator::register_memory(void* memory, std::size_t bytes) {
-  std::lock_guard const lock(call_mutex_);
-  if (state_->nccl.comm_register == nullptr || comm_ == nullptr) return nullptr;
-  void* handle = nullptr;
-  ncclResult_t const result = state_->nccl.comm_register(comm_, memory, bytes, &handle);
-  if (result == ncclInProgress) wait_while_in_progress(result);
-  if (result == ncclSuccess || result == ncclInProgress) return handle;
-  log::debug("nccl: {} bytes are not registered: {}", bytes, state_->nccl.reason(result, comm_));
-  return nullptr;
-}
-
-void NcclCommunicator::deregister_memory(void* handle) noexcept {
-  std::lock_guard const lock(call_mutex_);
-  if (comm_ != nullptr) state_->nccl.comm_deregister(comm_, handle);
+  return make_nccl_stream(state_, std::shared_ptr<NcclComm>(shared_from_this(), &comm_));
 }
 
 }  // namespace muster::detail

@@ -7,45 +7,23 @@
 
 namespace muster::detail {
 
-NcclLibrary::NcclLibrary()
-    : object("MUSTER_NCCL_LIBRARY", "libnccl.so.2", "is NCCL installed on this node?") {
-  object.find(get_version, "ncclGetVersion");
-  object.find(get_error_string, "ncclGetErrorString");
+NcclLibrary::NcclLibrary() {
+  if (mem_free == nullptr) mem_alloc = nullptr;
+  if (comm_deregister == nullptr) comm_register = nullptr;
+}
+
+std::string NcclLibrary::read_version() const {
   int code = 0;
   ncclResult_t const result = get_version(&code);
   if (result != ncclSuccess)
     throw Error(ErrorCode::device,
                 fmt::format("{} did not report its version: {}", object.file(), get_error_string(result)));
-  version = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+  auto text = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
   if (code < NCCL_VERSION(2, 23, 0)) {
     throw Error(ErrorCode::device,
-                fmt::format("{} is NCCL {}; 2.23 or later is needed", object.file(), version));
+                fmt::format("{} is NCCL {}; 2.23 or later is needed", object.file(), text));
   }
-  object.find(get_last_error, "ncclGetLastError");
-  object.find(get_unique_id, "ncclGetUniqueId");
-  object.find(comm_init_rank_config, "ncclCommInitRankConfig");
-  object.find(comm_init_rank_scalable, "ncclCommInitRankScalable");
-  object.find(comm_split, "ncclCommSplit");
-  object.find_optional(comm_shrink, "ncclCommShrink");
-  object.find(comm_get_async_error, "ncclCommGetAsyncError");
-  object.find(comm_finalize, "ncclCommFinalize");
-  object.find(comm_destroy, "ncclCommDestroy");
-  object.find(comm_abort, "ncclCommAbort");
-  object.find(all_reduce, "ncclAllReduce");
-  object.find(reduce, "ncclReduce");
-  object.find(broadcast, "ncclBroadcast");
-  object.find(all_gather, "ncclAllGather");
-  object.find(reduce_scatter, "ncclReduceScatter");
-  object.find(send, "ncclSend");
-  object.find(recv, "ncclRecv");
-  object.find(group_start, "ncclGroupStart");
-  object.find(group_end, "ncclGroupEnd");
-  object.find_optional(mem_alloc, "ncclMemAlloc");
-  object.find_optional(mem_free, "ncclMemFree");
-  object.find_optional(comm_register, "ncclCommRegister");
-  object.find_optional(comm_deregister, "ncclCommDeregister");
-  if (mem_free == nullptr) mem_alloc = nullptr;
-  if (comm_deregister == nullptr) comm_register = nullptr;
+  return text;
 }
 
 std::string NcclLibrary::reason(ncclResult_t result, ncclComm_t comm) const {

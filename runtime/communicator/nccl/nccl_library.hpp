@@ -17,46 +17,48 @@ inline constexpr int nccl_shrink_abort = 1;
 
 /// The functions of NCCL that the runtime calls.
 struct NcclLibrary {
-  /// Loads libnccl.so.2, or the library that MUSTER_NCCL_LIBRARY names.
   /// @throws Error(ErrorCode::device), also for a library older than 2.23.
   NcclLibrary();
 
-  SharedObject object;
-  decltype(::ncclGetVersion)* get_version = nullptr;
-  decltype(::ncclGetErrorString)* get_error_string = nullptr;
-  decltype(::ncclGetLastError)* get_last_error = nullptr;
-  decltype(::ncclGetUniqueId)* get_unique_id = nullptr;
-  decltype(::ncclCommInitRankConfig)* comm_init_rank_config = nullptr;
-  decltype(::ncclCommInitRankScalable)* comm_init_rank_scalable = nullptr;
-  decltype(::ncclCommSplit)* comm_split = nullptr;
+  /// libnccl.so.2, or the library that MUSTER_NCCL_LIBRARY names.
+  SharedObject object{"MUSTER_NCCL_LIBRARY", "libnccl.so.2", "is NCCL installed on this node?"};
+  decltype(::ncclGetVersion)* get_version = object.find("ncclGetVersion");
+  decltype(::ncclGetErrorString)* get_error_string = object.find("ncclGetErrorString");
+  /// "2.28.9". Older libraries are refused before functions that they lack are looked up.
+  std::string version = read_version();
+  decltype(::ncclGetLastError)* get_last_error = object.find("ncclGetLastError");
+  decltype(::ncclGetUniqueId)* get_unique_id = object.find("ncclGetUniqueId");
+  decltype(::ncclCommInitRankConfig)* comm_init_rank_config = object.find("ncclCommInitRankConfig");
+  decltype(::ncclCommInitRankScalable)* comm_init_rank_scalable = object.find("ncclCommInitRankScalable");
+  decltype(::ncclCommSplit)* comm_split = object.find("ncclCommSplit");
   /// ncclCommShrink; null before NCCL 2.27.
   ncclResult_t (*comm_shrink)(ncclComm_t, int* excluded, int count, ncclComm_t* made, ncclConfig_t*,
-                              int flags) = nullptr;
-  decltype(::ncclCommGetAsyncError)* comm_get_async_error = nullptr;
-  decltype(::ncclCommFinalize)* comm_finalize = nullptr;
-  decltype(::ncclCommDestroy)* comm_destroy = nullptr;
-  decltype(::ncclCommAbort)* comm_abort = nullptr;
-  decltype(::ncclAllReduce)* all_reduce = nullptr;
-  decltype(::ncclReduce)* reduce = nullptr;
-  decltype(::ncclBroadcast)* broadcast = nullptr;
-  decltype(::ncclAllGather)* all_gather = nullptr;
-  decltype(::ncclReduceScatter)* reduce_scatter = nullptr;
-  decltype(::ncclSend)* send = nullptr;
-  decltype(::ncclRecv)* recv = nullptr;
-  decltype(::ncclGroupStart)* group_start = nullptr;
-  decltype(::ncclGroupEnd)* group_end = nullptr;
+                              int flags) = object.find_optional("ncclCommShrink");
+  decltype(::ncclCommGetAsyncError)* comm_get_async_error = object.find("ncclCommGetAsyncError");
+  decltype(::ncclCommFinalize)* comm_finalize = object.find("ncclCommFinalize");
+  decltype(::ncclCommDestroy)* comm_destroy = object.find("ncclCommDestroy");
+  decltype(::ncclCommAbort)* comm_abort = object.find("ncclCommAbort");
+  decltype(::ncclAllReduce)* all_reduce = object.find("ncclAllReduce");
+  decltype(::ncclReduce)* reduce = object.find("ncclReduce");
+  decltype(::ncclBroadcast)* broadcast = object.find("ncclBroadcast");
+  decltype(::ncclAllGather)* all_gather = object.find("ncclAllGather");
+  decltype(::ncclReduceScatter)* reduce_scatter = object.find("ncclReduceScatter");
+  decltype(::ncclSend)* send = object.find("ncclSend");
+  decltype(::ncclRecv)* recv = object.find("ncclRecv");
+  decltype(::ncclGroupStart)* group_start = object.find("ncclGroupStart");
+  decltype(::ncclGroupEnd)* group_end = object.find("ncclGroupEnd");
   // Null if the library lacks them.
-  decltype(::ncclMemAlloc)* mem_alloc = nullptr;
-  decltype(::ncclMemFree)* mem_free = nullptr;
-  decltype(::ncclCommRegister)* comm_register = nullptr;
-  decltype(::ncclCommDeregister)* comm_deregister = nullptr;
-
-  /// "2.28.9"
-  std::string version;
+  decltype(::ncclMemAlloc)* mem_alloc = object.find_optional("ncclMemAlloc");
+  decltype(::ncclMemFree)* mem_free = object.find_optional("ncclMemFree");
+  decltype(::ncclCommRegister)* comm_register = object.find_optional("ncclCommRegister");
+  decltype(::ncclCommDeregister)* comm_deregister = object.find_optional("ncclCommDeregister");
 
   /// NCCL's text for a result, with the last error detail that it recorded for `comm` (null: for no
   /// communicator).
   std::string reason(ncclResult_t result, ncclComm_t comm) const;
+
+ private:
+  std::string read_version() const;
 };
 
 }  // namespace muster::detail

@@ -13,9 +13,9 @@ namespace {
 
 class NcclStream : public CommStream {
  public:
-  NcclStream(std::shared_ptr<NcclState> state, std::shared_ptr<NcclCommunicator> nccl)
-      : state_(std::move(state)), nccl_(std::move(nccl)) {
-    nccl_->make_context_current();
+  NcclStream(std::shared_ptr<NcclState> state, std::shared_ptr<NcclComm> comm)
+      : state_(std::move(state)), comm_(std::move(comm)) {
+    comm_->make_context_current();
     require(cuda().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "no stream");
     require(cuda().event_create(&order_event_, CU_EVENT_DISABLE_TIMING), "no event");
   }
@@ -25,11 +25,11 @@ class NcclStream : public CommStream {
   ~NcclStream() override {
     if (std::uncaught_exceptions() > unwinding_) return;
     try {
-      nccl_->synchronize(stream_);
+      comm_->synchronize(stream_);
     } catch (const Error&) {
       return;
     }
-    for (void* const handle : registrations_) nccl_->deregister_memory(handle);
+    for (void* const handle : registrations_) comm_->deregister_memory(handle);
     for (const auto& [memory, from_nccl] : memory_) {
       if (from_nccl) {
         state_->nccl.mem_free(memory);
@@ -58,7 +58,7 @@ class NcclStream : public CommStream {
   // Gets the functions now: with lazy loading CUDA loads a kernel when its function is first requested, which
   // may wait for all work on the GPU.
   void load_kernels(const void* module, std::span<const char* const> names) override {
-    nccl_->make_context_current();
+    comm_->make_context_current();
     require(cuda().module_load_data(&module_, module),
             "the reducer's kernels cannot be loaded; was Muster built for this GPU "
             "(MUSTER_CUDA_ARCHITECTURES) and with a CUDA that its driver knows?");
@@ -79,7 +79,7 @@ class NcclStream : public CommStream {
   }
 
   void* allocate(std::size_t bytes) override {
-    nccl_->make_context_current();
+    comm_->make_context_current();
     void* memory = nullptr;
     bool const from_nccl =
         state_->nccl.mem_alloc != nullptr && state_->nccl.mem_alloc(&memory, bytes) == ncclSuccess;
@@ -96,11 +96,11 @@ class NcclStream : public CommStream {
   }
 
   void register_memory(void* memory, std::size_t bytes) override {
-    if (void* const handle = nccl_->register_memory(memory, bytes)) registrations_.push_back(handle);
+    if (void* const handle = comm_->register_memory(memory, bytes)) registrations_.push_back(handle);
   }
 
   void record(std::size_t event, Stream on) override {
-    nccl_->make_context_current();
+    comm_->make_context_current();
     while (events_.size() <= event) {
       CUevent created = nullptr;
       require(cuda().event_create(&created, CU_EVENT_DEFAULT), "no event");
@@ -118,15 +118,15 @@ class NcclStream : public CommStream {
 
  private:
   const CudaLibrary& cuda() const { return state_->cuda; }
-  void require(CUresult result, const char* what) { nccl_->require_cuda(result, what); }
+  void require(CUresult result, const char* what) { comm_->require_cuda(result, what); }
   void order_streams(Stream first, Stream second) {
-    nccl_->make_context_current();
+    comm_->make_context_current();
     require(cuda().event_record(order_event_, first), "an event");
     require(cuda().stream_wait_event(second, order_event_, 0), "waiting for an event");
   }
 
   std::shared_ptr<NcclState> state_;
-  std::shared_ptr<NcclCommunicator> nccl_;
+  std::shared_ptr<NcclComm> comm_;
   int unwinding_ = std::uncaught_exceptions();
   CUstream stream_ = nullptr;
   CUevent order_event_ = nullptr;
@@ -140,8 +140,8 @@ class NcclStream : public CommStream {
 }  // namespace
 
 std::shared_ptr<CommStream> make_nccl_stream(std::shared_ptr<NcclState> state,
-                                             std::shared_ptr<NcclCommunicator> nccl) {
-  return std::make_shared<NcclStream>(std::move(state), std::move(nccl));
+                                             std::shared_ptr<NcclComm> comm) {
+  return std::make_shared<NcclStream>(std::move(state), std::move(comm));
 }
 
 }  // namespace muster::detail

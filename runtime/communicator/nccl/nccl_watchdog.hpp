@@ -6,7 +6,8 @@
 #include <mutex>
 #include <thread>
 
-#include "communicator/nccl/nccl_communicator.hpp"
+#include "communicator/communicator_group.hpp"
+#include "communicator/nccl/nccl_state.hpp"
 
 namespace muster::detail {
 

@@ -6,9 +6,12 @@
 #include <span>
 #include <utility>
 
+#include "muster/collective_call.hpp"
 #include "muster/error.hpp"
 #include "muster/export.hpp"
 #include "muster/types.hpp"
+
+struct muster_communicator;  // of the C interface
 
 namespace muster {
 
@@ -49,31 +52,32 @@ class MUSTER_EXPORT Communicator {
   /// Element-wise reduction over all ranks, in place. Every rank ends with the same bits.
   template <Element T>
   void all_reduce(std::span<T> buffer, Reduction op = Reduction::sum, Stream stream = nullptr) {
-    all_reduce_bytes(buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, op, stream);
+    run({Kind::all_reduce, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, op}, stream);
   }
   /// The same out of place: `out` has the length of `in`, and is `in` itself or does not overlap it.
   template <Element T>
   void all_reduce(std::span<const T> in, std::span<T> out, Reduction op = Reduction::sum,
                   Stream stream = nullptr) {
     require_equal(in.size(), out.size(), "all_reduce");
-    all_reduce_bytes(in.data(), out.data(), in.size(), DataTypeOf<T>::value, op, stream);
+    run({Kind::all_reduce, in.data(), out.data(), in.size(), DataTypeOf<T>::value, op}, stream);
   }
   /// Element-wise reduction over all ranks, in place at `root`. Buffers of other ranks stay unchanged.
   template <Element T>
   void reduce(std::span<T> buffer, int root, Reduction op = Reduction::sum, Stream stream = nullptr) {
-    reduce_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, op, root, stream);
+    run({Kind::reduce, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, op, root}, stream);
   }
   /// Copies root's buffer into every rank's.
   template <Element T>
   void broadcast(std::span<T> buffer, int root, Stream stream = nullptr) {
-    broadcast_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, root, stream);
+    run({Kind::broadcast, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, {}, root},
+        stream);
   }
   /// all[r * mine.size() ...] = rank r's `mine`. all.size() must be size() * mine.size(). `mine` may be this
   /// rank's share of `all`.
   template <Element T>
   void all_gather(std::span<const T> mine, std::span<T> all, Stream stream = nullptr) {
     require_factor(mine.size(), all.size(), "all_gather");
-    all_gather_bytes(mine.data(), all.data(), mine.size(), DataTypeOf<T>::value, stream);
+    run({Kind::all_gather, mine.data(), all.data(), mine.size(), DataTypeOf<T>::value}, stream);
   }
   /// Concatenates shares of different lengths in the order of ranks: counts[r] is the length of rank r's,
   /// with the same `counts` on every rank. mine.size() must be counts[rank()] and all.size() the sum of
@@ -82,7 +86,8 @@ class MUSTER_EXPORT Communicator {
   void all_gather_v(std::span<const T> mine, std::span<T> all, std::span<const std::size_t> counts,
                     Stream stream = nullptr) {
     require_shares(mine.size(), all.size(), counts);
-    all_gather_v_bytes(mine.data(), all.data(), counts, DataTypeOf<T>::value, stream);
+    run({Kind::all_gather_v, mine.data(), all.data(), mine.size(), DataTypeOf<T>::value, {}, 0, counts},
+        stream);
   }
   /// `mine` = this rank's slice of the element-wise reduction of `all`. all.size() must be size() *
   /// mine.size(). `mine` may be that slice of `all`; the other slices of `all` are then undefined.
@@ -90,27 +95,27 @@ class MUSTER_EXPORT Communicator {
   void reduce_scatter(std::span<const T> all, std::span<T> mine, Reduction op = Reduction::sum,
                       Stream stream = nullptr) {
     require_factor(mine.size(), all.size(), "reduce_scatter");
-    reduce_scatter_bytes(all.data(), mine.data(), mine.size(), DataTypeOf<T>::value, op, stream);
+    run({Kind::reduce_scatter, all.data(), mine.data(), mine.size(), DataTypeOf<T>::value, op}, stream);
   }
   /// Slice r of `out` = this rank's slice of rank r's `in`. Both have size() slices of equal length, and do
   /// not overlap.
   template <Element T>
   void all_to_all(std::span<const T> in, std::span<T> out, Stream stream = nullptr) {
     require_equal(in.size(), out.size(), "all_to_all");
-    require_factor(in.size() / static_cast<std::size_t>(size()), in.size(), "all_to_all");
-    all_to_all_bytes(in.data(), out.data(), in.size() / static_cast<std::size_t>(size()),
-                     DataTypeOf<T>::value, stream);
+    auto const count = in.size() / static_cast<std::size_t>(size());
+    require_factor(count, in.size(), "all_to_all");
+    run({Kind::all_to_all, in.data(), out.data(), count, DataTypeOf<T>::value}, stream);
   }
   /// Each call matches one recv on rank `to` from this rank, of the same type and count. `to` is another
   /// rank.
   template <Element T>
   void send(std::span<const T> buffer, int to, Stream stream = nullptr) {
-    send_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, to, stream);
+    run({Kind::send, buffer.data(), nullptr, buffer.size(), DataTypeOf<T>::value, {}, to}, stream);
   }
   /// Each call matches one send on rank `from` to this rank. `from` is another rank.
   template <Element T>
   void recv(std::span<T> buffer, int from, Stream stream = nullptr) {
-    recv_bytes(buffer.data(), buffer.size(), DataTypeOf<T>::value, from, stream);
+    run({Kind::recv, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, {}, from}, stream);
   }
   /// Runs `calls`, then issues its operations on this communicator together, as CallGroup does:
   /// world.grouped([&] { world.send(…); world.recv(…); }). When `calls` throws, none is issued.
@@ -129,23 +134,18 @@ class MUSTER_EXPORT Communicator {
   void synchronize(Stream stream = nullptr);
 
  private:
-  void all_reduce_bytes(const void* in, void* out, std::size_t count, DataType, Reduction, Stream);
-  void reduce_bytes(void* buffer, std::size_t count, DataType, Reduction, int root, Stream);
-  void broadcast_bytes(void* buffer, std::size_t count, DataType, int root, Stream);
-  void all_gather_bytes(const void* in, void* out, std::size_t count, DataType, Stream);
-  void all_gather_v_bytes(const void* in, void* out, std::span<const std::size_t> counts, DataType, Stream);
-  void reduce_scatter_bytes(const void* in, void* out, std::size_t count, DataType, Reduction, Stream);
-  void all_to_all_bytes(const void* in, void* out, std::size_t count, DataType, Stream);
-  void send_bytes(const void* buffer, std::size_t count, DataType, int to, Stream);
-  void recv_bytes(void* buffer, std::size_t count, DataType, int from, Stream);
+  using Kind = detail::OperationKind;
+
+  // Checks ranks and buffers, and runs the call unless it has no elements.
+  void run(const detail::CollectiveCall& call, Stream stream);
   void require_factor(std::size_t mine, std::size_t all, const char* operation) const;
   void require_equal(std::size_t in, std::size_t out, const char* operation) const;
   void require_shares(std::size_t mine, std::size_t all, std::span<const std::size_t> counts) const;
-  void require_rank(int rank, const char* operation) const;
   void require_no_group(const char* operation) const;
 
   friend class CallGroup;
   friend class Reducer;
+  friend struct ::muster_communicator;
   friend MUSTER_EXPORT void broadcast_state(const Communicator& world, const State& state, Stream stream);
   std::shared_ptr<detail::CommunicatorBackend> collectives_;
 };

@@ -16,7 +16,8 @@ namespace muster {
 
 namespace detail {
 struct JobInternals;  // runtime/job/job_internals.hpp
-}
+struct JobState;      // runtime/job/job_state.hpp
+}  // namespace detail
 
 /// Which memory this rank's world communicator works on.
 enum class Device {
@@ -179,10 +180,9 @@ class MUSTER_EXPORT Job {
   void abort() noexcept;
 
  private:
-  struct State;
   friend struct detail::JobInternals;
-  explicit Job(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Job(std::unique_ptr<detail::JobState> state);
+  std::unique_ptr<detail::JobState> state_;
 };
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "muster/export.hpp"
 
@@ -48,45 +49,25 @@ MUSTER_EXPORT const char* name_of(DataType type) noexcept;
 template <typename T>
 struct DataTypeOf;
 template <>
-struct DataTypeOf<float> {
-  static constexpr DataType value = DataType::float32;
-};
+struct DataTypeOf<float> : std::integral_constant<DataType, DataType::float32> {};
 template <>
-struct DataTypeOf<double> {
-  static constexpr DataType value = DataType::float64;
-};
+struct DataTypeOf<double> : std::integral_constant<DataType, DataType::float64> {};
 template <>
-struct DataTypeOf<bfloat16> {
-  static constexpr DataType value = DataType::bfloat16;
-};
+struct DataTypeOf<bfloat16> : std::integral_constant<DataType, DataType::bfloat16> {};
 template <>
-struct DataTypeOf<half> {
-  static constexpr DataType value = DataType::float16;
-};
+struct DataTypeOf<half> : std::integral_constant<DataType, DataType::float16> {};
 template <>
-struct DataTypeOf<std::int8_t> {
-  static constexpr DataType value = DataType::int8;
-};
+struct DataTypeOf<std::int8_t> : std::integral_constant<DataType, DataType::int8> {};
 template <>
-struct DataTypeOf<std::uint8_t> {
-  static constexpr DataType value = DataType::uint8;
-};
+struct DataTypeOf<std::uint8_t> : std::integral_constant<DataType, DataType::uint8> {};
 template <>
-struct DataTypeOf<std::int32_t> {
-  static constexpr DataType value = DataType::int32;
-};
+struct DataTypeOf<std::int32_t> : std::integral_constant<DataType, DataType::int32> {};
 template <>
-struct DataTypeOf<std::uint32_t> {
-  static constexpr DataType value = DataType::uint32;
-};
+struct DataTypeOf<std::uint32_t> : std::integral_constant<DataType, DataType::uint32> {};
 template <>
-struct DataTypeOf<std::int64_t> {
-  static constexpr DataType value = DataType::int64;
-};
+struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::int64> {};
 template <>
-struct DataTypeOf<std::uint64_t> {
-  static constexpr DataType value = DataType::uint64;
-};
+struct DataTypeOf<std::uint64_t> : std::integral_constant<DataType, DataType::uint64> {};
 
 /// An element type of communicators.
 template <typename T>

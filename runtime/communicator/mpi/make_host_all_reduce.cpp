@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Set-up of the memory that ranks of one host share.
+#include "communicator/mpi/make_host_all_reduce.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "communicator/mpi/mpi_communicator.hpp"
+#include "communicator/host/hierarchical_all_reduce.hpp"
+#include "communicator/host/inter_host_all_reduce.hpp"
+#include "communicator/host/shm_all_reduce.hpp"
 #include "log.hpp"
 
 namespace muster::detail {
@@ -73,66 +76,63 @@ HostRanks group_by_host(const CommunicatorGroup& group) {
   return found;
 }
 
-}  // namespace
-
-void MpiCommunicator::set_up_shared_memory() {
-  if (size() == 1) return;
-  auto const wait_scope = group_.wait_scope();
-  group_.begin_setup("setting up");
-  auto const all = group_by_host(group_);
-  auto const& local_ranks = all.local_ranks();
-  auto const hosts = all.by_host.size();
-  auto const local_size = static_cast<int>(local_ranks.size());
-  auto const local_rank =
-      static_cast<int>(std::find(local_ranks.begin(), local_ranks.end(), rank()) - local_ranks.begin());
-  auto const shape = all.shape();
-  std::unique_ptr<SharedSegment> segment;
-  bool const one_rank_per_host = hosts == ranks();  // every rank has a host of its own
-  auto const bytes =
-      hosts == 1 ? ShmAllReduce::bytes_for(local_size) : HierarchicalAllReduce::bytes_for(local_size, shape);
-  if (!one_rank_per_host) segment = exchange_segment(local_ranks, local_rank, bytes);
-  // All ranks use shared memory, or none does.
-  int have = one_rank_per_host ? shared_memory_enabled() : segment != nullptr;
-  run([&](MPI_Request* request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm_, request);
-  });
-  log::debug("open-mpi: '{}', {} ranks on {} hosts, {}", group_.name(), size(), hosts,
-             have != 0 ? "reduces in shared memory" : "reduces through Open MPI");
-  if (have == 0) return;
-  if (segment) segment->close_descriptor();
-  auto const on_spin = [this](unsigned polls) { on_shm_spin(polls); };
-  if (hosts == 1) {
-    shm_ = std::make_unique<ShmAllReduce>(std::move(segment), local_rank, local_size, state_->yield, on_spin);
-    return;
-  }
-  PointToPoint& messages = *this;
-  std::unique_ptr<InterHostAllReduce> channel;
-  if (local_rank < shape.channels)
-    channel = std::make_unique<InterHostAllReduce>(messages, all.at(local_rank), all.host, size());
-  if (one_rank_per_host) {
-    inter_host_ = std::move(channel);
-  } else {
-    hierarchical_ = std::make_unique<HierarchicalAllReduce>(std::move(segment), local_rank, local_size, shape,
-                                                            std::move(channel), state_->yield, on_spin);
-  }
-}
-
 // The host leader creates the segment, the other ranks of the host open it. Null on failure.
-std::unique_ptr<SharedSegment> MpiCommunicator::exchange_segment(const std::vector<int>& host, int local_rank,
-                                                                 std::size_t bytes) {
+std::unique_ptr<SharedSegment> exchange_segment(PointToPoint& messages, const std::vector<int>& host,
+                                                int local_rank, std::size_t bytes) {
+  PointToPoint::Batch batch;
   SegmentAddress address{};
   std::unique_ptr<SharedSegment> segment;
   if (local_rank != 0) {
-    begin_recv(address.data(), sizeof(address), host.front(), requests_);
-    wait();
+    messages.begin_recv(address.data(), sizeof(address), host.front(), batch);
+    messages.wait(batch);
     return shared_memory_enabled() ? open_segment(address, bytes) : nullptr;
   }
   if (shared_memory_enabled()) segment = SharedSegment::create(bytes);
   if (segment) address = make_address(*segment);
   for (std::size_t i = 1; i < host.size(); ++i)
-    begin_send(address.data(), sizeof(address), host[i], requests_);
-  wait();
+    messages.begin_send(address.data(), sizeof(address), host[i], batch);
+  messages.wait(batch);
   return segment;
+}
+
+}  // namespace
+
+std::unique_ptr<HostAllReduce> make_host_all_reduce(CommunicatorGroup& group, MPI_Comm comm,
+                                                    MpiRequests& requests) {
+  if (group.size() == 1) return nullptr;
+  auto const wait_scope = group.wait_scope();
+  group.begin_setup("setting up");
+  auto const all = group_by_host(group);
+  auto const& local_ranks = all.local_ranks();
+  auto const hosts = all.by_host.size();
+  auto const local_size = static_cast<int>(local_ranks.size());
+  auto const local_rank =
+      static_cast<int>(std::find(local_ranks.begin(), local_ranks.end(), group.rank()) - local_ranks.begin());
+  auto const shape = all.shape();
+  std::unique_ptr<SharedSegment> segment;
+  bool const one_rank_per_host = hosts == group.members().size();  // every rank has a host of its own
+  auto const bytes =
+      hosts == 1 ? ShmAllReduce::bytes_for(local_size) : HierarchicalAllReduce::bytes_for(local_size, shape);
+  if (!one_rank_per_host) segment = exchange_segment(requests, local_ranks, local_rank, bytes);
+  // All ranks use shared memory, or none does.
+  int have = one_rank_per_host ? shared_memory_enabled() : segment != nullptr;
+  requests.run([&](MPI_Request* request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm, request);
+  });
+  log::debug("open-mpi: '{}', {} ranks on {} hosts, {}", group.name(), group.size(), hosts,
+             have != 0 ? "reduces in shared memory" : "reduces through Open MPI");
+  if (have == 0) return nullptr;
+  if (segment) segment->close_descriptor();
+  auto const on_spin = [&requests](unsigned polls) { requests.on_shm_spin(polls); };
+  if (hosts == 1)
+    return std::make_unique<ShmAllReduce>(std::move(segment), local_rank, local_size, requests.yields(),
+                                          on_spin);
+  std::unique_ptr<InterHostAllReduce> channel;
+  if (local_rank < shape.channels)
+    channel = std::make_unique<InterHostAllReduce>(requests, all.at(local_rank), all.host, group.size());
+  if (one_rank_per_host) return channel;
+  return std::make_unique<HierarchicalAllReduce>(std::move(segment), local_rank, local_size, shape,
+                                                 std::move(channel), requests.yields(), on_spin);
 }
 
 }  // namespace muster::detail

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "communicator/communicator_group.hpp"
+#include "communicator/mpi/mpi_state.hpp"
+#include "communicator/point_to_point.hpp"
+#include "deadline.hpp"
+
+namespace muster::detail {
+
+/// Starts the operations and messages of one MPI communicator, and waits for them. A wait ends with an error
+/// when the job fails or the group's timeout passes.
+class MpiRequests final : public PointToPoint {
+ public:
+  /// Tags of the program's messages, and of the messages inside a collective.
+  static constexpr int user_tag = 1;
+  static constexpr int collective_tag = 2;
+
+  /// `group` outlives it.
+  MpiRequests(std::shared_ptr<MpiState> state, CommunicatorGroup& group, MPI_Comm comm)
+      : state_(std::move(state)), group_(group), comm_(comm) {}
+
+  /// @throws Error(ErrorCode::usage) after the job was left.
+  void require_open() const {
+    if (!state_->open) throw Error(ErrorCode::usage, "the communicator was used after the job was left");
+  }
+  /// Ranks share cores: they yield the core while they wait.
+  bool yields() const noexcept { return state_->yield; }
+  /// True after an error: MPI may then use the buffers of operations until the process ends.
+  bool broken() const noexcept { return broken_; }
+  /// Callable from another thread: the current wait, and every later one, throws.
+  void interrupt() noexcept { interrupted_ = true; }
+  /// Callable from another thread: waits sleep between polls.
+  void prefer_sleep(bool enabled) noexcept { prefer_sleep_ = enabled; }
+
+  /// Runs an operation. `begin` calls MPI once, fills the request and returns MPI's result.
+  template <typename Begin>
+  void run(Begin begin) {
+    start(operation_, begin);
+    wait(operation_);
+  }
+  /// Start a message, which `batch` then holds. Messages match messages of the same tag.
+  void send(const void* from, std::size_t bytes, int peer, int tag, Batch& batch);
+  void recv(void* to, std::size_t bytes, int peer, int tag, Batch& batch);
+  void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) override {
+    send(from, bytes, peer, collective_tag, batch);
+  }
+  void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) override {
+    recv(to, bytes, peer, collective_tag, batch);
+  }
+  /// Spins for a while, then yields the core between polls.
+  void wait(Batch& batch) override;
+  /// To be called repeatedly during a wait in shared memory, with the number of previous calls in this wait.
+  void on_shm_spin(unsigned polls);
+
+  /// Throws the job's failure, which is `code`, an error of MPI, unless a lost rank explains it.
+  [[noreturn]] void fail(int code);
+  /// Throws because the wait was interrupted, the job has failed or the deadline has passed.
+  [[noreturn]] void fail_wait();
+
+ private:
+  template <typename Begin>
+  void start(Batch& batch, Begin begin) {
+    auto& request = batch.emplace_back(MPI_REQUEST_NULL);
+    ++in_flight_;
+    std::optional<Deadline> deadline;
+    int const code = call(deadline, [&] { return begin(&request); });
+    if (code != MPI_SUCCESS) fail(code);
+  }
+  // One call of MPI, while no other thread of this process is in MPI. The deadline starts at the first wait,
+  // so that a message that needs no wait reads no clock.
+  template <typename Call>
+  int call(std::optional<Deadline>& deadline, Call make) {
+    std::unique_lock lock(state_->mpi_mutex, std::try_to_lock);
+    if (!lock.owns_lock()) lock_mpi(lock, deadline);
+    require_open();
+    return make();
+  }
+  void lock_mpi(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline);
+  // `polls`: number of polls so far.
+  void yield_core(unsigned polls);
+  // Calls fail_wait() when the wait must end. `polls`: number of previous calls in this wait.
+  void check_wait(unsigned polls, std::optional<Deadline>& deadline);
+
+  std::shared_ptr<MpiState> state_;
+  CommunicatorGroup& group_;
+  MPI_Comm comm_;
+  Batch operation_;
+  std::size_t in_flight_ = 0;  // number of requests
+  std::optional<Deadline> spin_deadline_;
+  bool broken_ = false;
+  std::atomic<bool> interrupted_{false};
+  std::atomic<bool> prefer_sleep_{false};
+};
+
+}  // namespace muster::detail

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+#include "muster/types.hpp"
+
+/// What Communicator passes to its backends. Not for programs.
+namespace muster::detail {
+
+/// The operations of a communicator, in the order of the metrics.
+enum class OperationKind : std::uint8_t {
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  all_gather_v,
+  reduce_scatter,
+  all_to_all,
+  send,
+  recv,
+  grouped,
+  barrier,
+  split,
+  synchronize,
+};
+
+/// A call of an operation on buffers, or of a barrier. `in` and `out` are equal for an operation in place and
+/// do not overlap otherwise; in an all_gather and a reduce_scatter the short buffer may also be this rank's
+/// share of the long one. reduce, broadcast and recv are in place.
+struct CollectiveCall {
+  OperationKind kind;
+  const void* in = nullptr;
+  void* out = nullptr;    ///< null in a send
+  std::size_t count = 0;  ///< elements that one rank gives or gets; of an all_to_all, to each rank
+  DataType type = DataType::float32;
+  Reduction reduction = Reduction::sum;
+  int peer = 0;                              ///< the root, or the other rank of a send or recv
+  std::span<const std::size_t> counts = {};  ///< of an all_gather_v: the elements of each rank's share
+
+  bool is_message() const noexcept { return kind == OperationKind::send || kind == OperationKind::recv; }
+  /// Elements of `in` on one of `ranks` ranks.
+  std::size_t in_count(std::size_t ranks) const noexcept {
+    return kind == OperationKind::reduce_scatter || kind == OperationKind::all_to_all ? count * ranks : count;
+  }
+  /// Elements of `out` on one of `ranks` ranks.
+  std::size_t out_count(std::size_t ranks) const noexcept {
+    if (kind == OperationKind::all_gather_v) return std::reduce(counts.begin(), counts.end());
+    if (kind == OperationKind::send) return 0;
+    return kind == OperationKind::all_gather || kind == OperationKind::all_to_all ? count * ranks : count;
+  }
+};
+
+}  // namespace muster::detail
