@@ -16,11 +16,13 @@ SharedObject::SharedObject(const char* variable, const char* file, const std::st
               fmt::format("{}; {}", why != nullptr ? why : file_ + " cannot be loaded", advice));
 }
 
-void* SharedObject::lookup(const char* name) const noexcept { return dlsym(handle_, name); }
+SharedObject::FunctionAddress SharedObject::find_optional(const char* name) const noexcept {
+  return {dlsym(handle_, name)};
+}
 
-void* SharedObject::address(const char* name) const {
-  void* const found = lookup(name);
-  if (found == nullptr)
+SharedObject::FunctionAddress SharedObject::find(const char* name) const {
+  auto const found = find_optional(name);
+  if (found.address == nullptr)
     throw Error(ErrorCode::device,
                 fmt::format("{} is too old or another library: it has no {}", file_, name));
   return found;

@@ -25,23 +25,20 @@ class SharedObject {
 
   const std::string& file() const noexcept { return file_; }
 
-  /// Sets `function` to the library's function `name`.
+  /// A function of the library. It becomes a pointer of the type that it is assigned to.
+  struct FunctionAddress {
+    void* address;
+    template <typename Function>
+    operator Function*() const noexcept {  // NOLINT(google-explicit-constructor)
+      return reinterpret_cast<Function*>(address);
+    }
+  };
   /// @throws Error(ErrorCode::device) when the library has no such function.
-  template <typename Function>
-  void find(Function*& function, const char* name) const {
-    function = reinterpret_cast<Function*>(address(name));
-  }
-
-  /// The same, but sets null when the library has no such function.
-  template <typename Function>
-  void find_optional(Function*& function, const char* name) const noexcept {
-    function = reinterpret_cast<Function*>(lookup(name));
-  }
+  FunctionAddress find(const char* name) const;
+  /// Null when the library has no such function.
+  FunctionAddress find_optional(const char* name) const noexcept;
 
  private:
-  void* address(const char* name) const;
-  void* lookup(const char* name) const noexcept;
-
   std::string file_;
   void* handle_;
 };

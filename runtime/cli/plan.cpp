@@ -56,11 +56,7 @@ std::vector<PciAddress> parse_gpus(const std::string& list, const Node& node) {
       add_once(gpus, PciAddress::parse(item));
       continue;
     }
-    CpuSet positions;
-    try {
-      positions = CpuSet::parse_list(item);
-    } catch (const Error&) {
-    }
+    const auto positions = CpuSet::parse_list(item).value_or(CpuSet());
     if (positions.empty()) {
       throw Error("\"" + item.substr(0, 80) +
                   "\" in --gpus is neither a PCI address nor a position such as 0-3.");
@@ -91,7 +87,12 @@ Request make_request(const PlanOptions& options, const Node& node) {
                       : std::max(1, gpus / std::max(1, options.gpus_per_task) * options.tasks_per_gpu);
   request.cpus_per_task = options.cpus_per_task;
   if (!options.cpus.empty()) {
-    request.cpus = CpuSet::parse_list(options.cpus);
+    const auto cpus = CpuSet::parse_list(options.cpus);
+    if (!cpus)
+      throw Error("\"" + options.cpus.substr(0, 80) +
+                  "\" is not a list of CPUs: write it like 0-3,8 with numbers below " +
+                  std::to_string(CpuSet::limit) + ".");
+    request.cpus = *cpus;
     if (request.cpus.empty()) throw Error("--cpus names no CPU: write it like 0-3,8.");
   }
   request.hardware_threads = options.hardware_threads;

@@ -38,8 +38,7 @@ std::string query_version(const char* variable, const char* file, const char* na
                           const std::function<std::string(int)>& text) {
   try {
     detail::SharedObject const library(variable, file, "");
-    int (*get)(int*) = nullptr;
-    library.find(get, name);
+    int (*const get)(int*) = library.find(name);
     int code = 0;
     return get(&code) == 0 && code > 0 ? text(code) : "";
   } catch (const Error&) {

@@ -37,13 +37,7 @@ constexpr int success = 0;
 
 class Nvml {
  public:
-  Nvml()
-      : object_("MUSTER_NVML_LIBRARY", "libnvidia-ml.so.1", "is the NVIDIA driver installed on this node?") {
-    object_.find(init_, "nvmlInit_v2");
-    object_.find(shutdown_, "nvmlShutdown");
-    object_.find(device_at_, "nvmlDeviceGetHandleByPciBusId_v2");
-    object_.find_optional(fabric_v1_, "nvmlDeviceGetGpuFabricInfo");
-    object_.find_optional(fabric_, "nvmlDeviceGetGpuFabricInfoV");
+  Nvml() {
     if (int const result = init_(); result != success)
       throw Error(ErrorCode::device, fmt::format("nvmlInit: error {}", result));
   }
@@ -68,12 +62,13 @@ class Nvml {
   }
 
  private:
-  detail::SharedObject object_;
-  int (*init_)() = nullptr;
-  int (*shutdown_)() = nullptr;
-  int (*device_at_)(const char*, Device*) = nullptr;
-  int (*fabric_v1_)(Device, InfoV1*) = nullptr;
-  int (*fabric_)(Device, InfoV2*) = nullptr;
+  detail::SharedObject object_{"MUSTER_NVML_LIBRARY", "libnvidia-ml.so.1",
+                               "is the NVIDIA driver installed on this node?"};
+  int (*init_)() = object_.find("nvmlInit_v2");
+  int (*shutdown_)() = object_.find("nvmlShutdown");
+  int (*device_at_)(const char*, Device*) = object_.find("nvmlDeviceGetHandleByPciBusId_v2");
+  int (*fabric_v1_)(Device, InfoV1*) = object_.find_optional("nvmlDeviceGetGpuFabricInfo");
+  int (*fabric_)(Device, InfoV2*) = object_.find_optional("nvmlDeviceGetGpuFabricInfoV");
 };
 
 // Two bits for each kind of issue, with 1 for "true" (NVML_GPU_FABRIC_HEALTH_MASK_*), and four bits for the

@@ -38,7 +38,7 @@ struct HostInventory {
   std::vector<Interface> interfaces;
   std::vector<RdmaPort> adapters;
   /// NCCL_*, UCX_*, and Open MPI's variables that choose a transport or an algorithm. NCCL's also come from
-  /// its files (nccl_conf.hpp).
+  /// its files (base/nccl_conf).
   std::map<std::string, std::string> variables;
 };
 

@@ -19,7 +19,7 @@
 #include "deadline.hpp"
 #include "hash/fnv1a.hpp"
 #include "inventory/host_inventory.hpp"
-#include "inventory/nccl_conf.hpp"
+#include "nccl_conf/nccl_conf.hpp"
 
 namespace muster::bootstrap {
 namespace {
@@ -158,7 +158,8 @@ HostInventory read_host_inventory(const InventoryRequest& request, const std::st
   inventory.nccl = request.nccl;
   inventory.local_first = request.local_rank == 0;
   auto const below = root == "/" ? std::string() : root;
-  auto const in_files = request.nccl ? read_nccl_confs(below) : std::map<std::string, std::string>();
+  auto in_files = request.nccl ? read_nccl_confs(below) : std::map<std::string, std::string>();
+  std::erase_if(in_files, [](const auto& variable) { return !variable.first.starts_with("NCCL_"); });
   inventory.variables = relevant_variables(environ, request.nccl, in_files);
   if (!request.nccl) return inventory;
   inventory.driver = read_first_line(below + "/sys/module/nvidia/version");

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job's getters, barriers and metrics. Joining, leaving, shrinking and the communicators are in files of
-// their own.
 #include "muster/job.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +7,9 @@
 
 #include "job/job_internals.hpp"
 #include "job/job_state.hpp"
+#include "job/join.hpp"
 #include "job/rank_0_section.hpp"
+#include "job/shrink.hpp"
 #include "telemetry/counters.hpp"
 #include "telemetry/telemetry.hpp"
 
@@ -17,10 +17,15 @@ namespace muster {
 
 using std::chrono::milliseconds;
 
-Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Job::Job(std::unique_ptr<detail::JobState> state) : state_(std::move(state)) {}
 Job::Job(Job&&) noexcept = default;
+Job& Job::operator=(Job&&) noexcept = default;
+Job::~Job() = default;
 
-Job Job::join(const JoinOptions& options) { return Job(State::join(options, false)); }
+Job Job::join(const JoinOptions& options) { return Job(detail::join(options, false)); }
+void Job::shrink(milliseconds deadline) { detail::shrink(*state_, deadline); }
+void Job::leave() { state_->leave(); }
+void Job::abort() noexcept { state_->disconnect(true); }
 
 int Job::rank() const noexcept { return state_->context->rank; }
 int Job::size() const noexcept { return state_->size(); }
@@ -35,27 +40,38 @@ int Job::host_index() const noexcept { return state_->host_map.host_of[static_ca
 int Job::host_count() const noexcept { return state_->host_map.hosts; }
 const char* Job::bootstrap() const noexcept { return state_->bootstrap->name(); }
 const std::vector<Hello>& Job::roster() const noexcept { return state_->context->roster; }
-bool Job::on_gpu() const noexcept { return state_->gpu != nullptr; }
+bool Job::on_gpu() const noexcept { return state_->communicators.gpu != nullptr; }
 const Timings& Job::timings() const noexcept { return *state_->context->timings; }
 
+Communicator Job::world() { return state_->joined("world").communicators.world(); }
+Communicator Job::host_world() { return state_->joined("host_world").communicators.host_world(); }
+Communicator Job::intra_node() { return state_->joined("intra_node").communicators.intra_node(host_index()); }
+Communicator Job::inter_node() { return state_->joined("inter_node").communicators.inter_node(local_rank()); }
+
+void Job::on_rank_lost(std::function<void(const RankLoss&)> save, milliseconds deadline) {
+  auto& state = state_->joined("on_rank_lost");
+  state.save = std::move(save);
+  state.save_deadline = deadline;
+  state.register_loss_handler();
+}
+
 void Job::barrier(const std::string& name, milliseconds deadline) {
-  state_->require_joined("barrier");
-  if (state_->context->plane) state_->context->plane->barrier("barrier '" + name + "'", deadline);
+  auto const& plane = state_->joined("barrier").context->plane;
+  if (plane) plane->barrier("barrier '" + name + "'", deadline);
 }
 
 void Job::on_rank_0(const std::string& name, const std::function<void()>& section, milliseconds deadline) {
-  state_->require_joined("on_rank_0");
-  run_on_rank_0(state_->context->plane.get(), rank(), size(), name, section, deadline);
+  run_on_rank_0(state_->joined("on_rank_0").context->plane.get(), rank(), size(), name, section, deadline);
 }
 
 RankMetrics Job::metrics() const { return observe::counters().read(state_->self()); }
 
 RankMetrics Job::metrics_of(int rank, milliseconds wait) const {
-  state_->require_joined("metrics_of");
+  auto const& context = *state_->joined("metrics_of").context;
   if (rank < 0 || rank >= size())
     throw Error(ErrorCode::usage, fmt::format("metrics_of: rank {} is not in 0 … {}", rank, size() - 1));
   if (rank == this->rank()) return metrics();
-  return observe::request_metrics(*state_->context->plane, roster()[static_cast<std::size_t>(rank)], wait);
+  return observe::request_metrics(*context.plane, context.roster[static_cast<std::size_t>(rank)], wait);
 }
 
 namespace detail {
@@ -65,7 +81,7 @@ control::ControlPlane* JobInternals::plane(Job& job) { return job.state_->contex
 const std::vector<bootstrap::JoinRecord>& JobInternals::records(Job& job) { return job.state_->records; }
 
 Job JobInternals::join_for_diagnosis(const JoinOptions& options, std::vector<bootstrap::Finding>& findings) {
-  auto state = Job::State::join(options, true);
+  auto state = join(options, true);
   findings = state->findings;
   return Job(std::move(state));
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job::join(): from a single process to a rank of a job.
+#include "job/join.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <iterator>
 
-#include "job/job_state.hpp"
 #include "launcher/local_hello.hpp"
 #include "log.hpp"
 #include "repeat_error.hpp"
 #include "telemetry/phase.hpp"
 
-namespace muster {
+namespace muster::detail {
 
 using bootstrap::JoinRecord;
 
@@ -52,75 +52,28 @@ void read_stall_warning(JoinOptions& options, int rank) {
   options.stall_warning = std::chrono::seconds(seconds);
 }
 
-}  // namespace
-
-std::unique_ptr<Job::State> Job::State::join(const JoinOptions& options, bool collect_findings) {
-  Deadline const deadline(options.deadline);
-  log::debug("join: begins, deadline {}", format_duration(deadline.length()));
-  auto state = std::make_unique<State>();
-  state->options = options;
-  state->collects_findings = collect_findings;
-  auto& timings = *state->context->timings;
+void select_bootstrap(JobState& state, const Deadline& deadline) {
   {
-    observe::Phase const whole("join", timings.join);
-    state->select_bootstrap(deadline);
-    JoinRecord mine = state->describe_this_rank(deadline);
-    auto timeline = observe::Telemetry::publish_request(mine);
-    state->open_listener(mine);
-    state->exchange(mine, deadline);
-    if (collect_findings) {
-      state->collect_findings();
-    } else {
-      state->check_records();
-    }
-    state->context->roster = bootstrap::make_roster(state->records);
-    state->host_map = bootstrap::map_ranks_to_hosts(state->context->roster);
-    if (state->bootstrap->size() > 1) state->start_control_plane(deadline);
-    if (options.tolerate_rank_loss) state->detach_from_launcher();
-    state->telemetry = std::make_unique<observe::Telemetry>(state->records.front(), state->context->roster,
-                                                            state->context->rank, state->context->plane,
-                                                            std::move(timeline));
-    log::debug("join: done, {} ranks on {} hosts", state->size(), state->host_map.hosts);
+    observe::Phase const phase("find the job", state.context->timings->bootstrap);
+    state.bootstrap = delay_repeated_error([&] { return bootstrap::select_bootstrap(deadline); });
   }
-  observe::log_join_timings(state->context->rank, timings);
-  return state;
-}
-
-void Job::State::select_bootstrap(const Deadline& deadline) {
-  {
-    observe::Phase const phase("find the job", context->timings->bootstrap);
-    bootstrap = delay_repeated_error([&] { return bootstrap::select_bootstrap(deadline); });
-  }
-  read_stall_warning(options, bootstrap->rank());
-  context->rank = bootstrap->rank();
-  context->operation_timeout = options.operation_timeout;
-  log::set_rank(context->rank);
-}
-
-JoinRecord Job::State::describe_this_rank(const Deadline& deadline) {
-  JoinRecord mine;
-  mine.hello = bootstrap::make_hello();
-  mine.hello.rank = context->rank;
-  mine.network = bootstrap::network_namespace();
-  mine.addresses = bootstrap::own_addresses();
-  mine.hello.address = mine.addresses.front();
-  take_gpu(mine, deadline);
-  mine.inventory =
-      bootstrap::read_host_inventory({mine.on_gpu || collects_findings, bootstrap->size() > 1,
-                                      bootstrap->local_rank(), mine.on_gpu ? mine.hello.gpu : std::string()});
-  return mine;
+  read_stall_warning(state.options, state.bootstrap->rank());
+  state.context->rank = state.bootstrap->rank();
+  state.context->operation_timeout = state.options.operation_timeout;
+  log::set_rank(state.context->rank);
 }
 
 // An error here is put into the record, so that every rank reports it instead of waiting. The deadline leaves
 // time for that also when the GPU does not respond.
-void Job::State::take_gpu(JoinRecord& mine, const Deadline& deadline) {
-  bool const wanted =
-      options.device == Device::cuda || (options.device == Device::automatic && !mine.hello.gpu.empty());
+void take_gpu(JobState& state, JoinRecord& mine, const Deadline& deadline) {
+  bool const wanted = state.options.device == Device::cuda ||
+                      (state.options.device == Device::automatic && !mine.hello.gpu.empty());
   if (!wanted) return;
-  observe::Phase const phase("take the GPU", context->timings->gpu);
+  observe::Phase const phase("take the GPU", state.context->timings->gpu);
   try {
-    gpu = detail::open_gpu(mine.hello.gpu, bootstrap->local_rank(), bootstrap::describe_rank(mine.hello),
-                           Deadline(std::min(deadline.remaining(), deadline.length() * 3 / 4)));
+    auto const& gpu = state.communicators.gpu =
+        open_gpu(mine.hello.gpu, state.bootstrap->local_rank(), bootstrap::describe_rank(mine.hello),
+                 Deadline(std::min(deadline.remaining(), deadline.length() * 3 / 4)));
     mine.on_gpu = true;
     mine.hello.gpu = gpu->pci_address();
     mine.hello.gpu_uuid = gpu->uuid();
@@ -132,53 +85,103 @@ void Job::State::take_gpu(JoinRecord& mine, const Deadline& deadline) {
   }
 }
 
-void Job::State::open_listener(JoinRecord& mine) {
-  if (bootstrap->size() == 1) return;
-  if (context->rank == 0) {
+JoinRecord describe_this_rank(JobState& state, const Deadline& deadline) {
+  JoinRecord mine;
+  mine.hello = bootstrap::make_hello();
+  mine.hello.rank = state.context->rank;
+  mine.network = bootstrap::network_namespace();
+  mine.addresses = bootstrap::own_addresses();
+  mine.hello.address = mine.addresses.front();
+  take_gpu(state, mine, deadline);
+  mine.inventory = bootstrap::read_host_inventory({mine.on_gpu || state.collects_findings,
+                                                   state.bootstrap->size() > 1, state.bootstrap->local_rank(),
+                                                   mine.on_gpu ? mine.hello.gpu : std::string()});
+  return mine;
+}
+
+void open_listener(JobState& state, JoinRecord& mine) {
+  if (state.bootstrap->size() == 1) return;
+  if (state.context->rank == 0) {
     auto const key = control::random_key();
-    context->plane = control::ControlPlane::listen(key);
-    mine.port = context->plane->port();
+    state.context->plane = control::ControlPlane::listen(key);
+    mine.port = state.context->plane->port();
     mine.key.assign(key.begin(), key.end());
   }
-  if (options.tolerate_rank_loss) {
-    survivor_rendezvous = std::make_unique<control::SurvivorRendezvous>();
-    mine.recovery_port = survivor_rendezvous->port();
+  if (state.options.tolerate_rank_loss) {
+    state.survivor_rendezvous = std::make_unique<control::SurvivorRendezvous>();
+    mine.recovery_port = state.survivor_rendezvous->port();
   }
 }
 
-void Job::State::exchange(const JoinRecord& mine, const Deadline& deadline) {
-  observe::Phase const phase("exchange hellos", context->timings->exchange);
-  records = delay_repeated_error([&] { return bootstrap->exchange(mine, deadline); });
+void exchange(JobState& state, const JoinRecord& mine, const Deadline& deadline) {
+  observe::Phase const phase("exchange hellos", state.context->timings->exchange);
+  state.records = delay_repeated_error([&] { return state.bootstrap->exchange(mine, deadline); });
 }
 
 // All ranks read the same records and get the same error: rank 0 prints it, and every rank leaves in order.
-void Job::State::check_records() {
+void check_records(JobState& state) {
   try {
-    bootstrap::check_roster(records);
-    apply_findings(bootstrap::preflight(records), records.front().inventory.warn_only, bootstrap->rank());
+    bootstrap::check_roster(state.records);
+    apply_findings(bootstrap::preflight(state.records), state.records.front().inventory.warn_only,
+                   state.bootstrap->rank());
   } catch (const Error& error) {
-    bootstrap->finalize();
-    if (bootstrap->rank() != 0) rethrow_remote_error(error.code(), error.what());
+    state.bootstrap->finalize();
+    if (state.bootstrap->rank() != 0) rethrow_remote_error(error.code(), error.what());
     throw;
   }
 }
 
 // An error of the GPUs is a finding; the other checks go on without GPUs.
-void Job::State::collect_findings() {
+void collect_findings(JobState& state) {
   try {
-    bootstrap::check_roster(records);
+    bootstrap::check_roster(state.records);
   } catch (const Error& error) {
-    findings.push_back({true, "join", error.what(), ""});
-    gpu.reset();
+    state.findings.push_back({true, "join", error.what(), ""});
+    state.communicators.gpu.reset();
   }
-  auto more = bootstrap::preflight(records);
-  std::move(more.begin(), more.end(), std::back_inserter(findings));
+  auto more = bootstrap::preflight(state.records);
+  std::move(more.begin(), more.end(), std::back_inserter(state.findings));
 }
 
 // From here on the launcher does not take the end of a process for a failure of the job.
-void Job::State::detach_from_launcher() {
-  bootstrap->finalize();
-  if (gpu) gpu->keep_on_failure();
+void detach_from_launcher(JobState& state) {
+  state.bootstrap->finalize();
+  if (auto& gpu = state.communicators.gpu) gpu->keep_on_failure();
 }
 
-}  // namespace muster
+}  // namespace
+
+std::unique_ptr<JobState> join(const JoinOptions& options, bool collects_findings) {
+  Deadline const deadline(options.deadline);
+  log::debug("join: begins, deadline {}", format_duration(deadline.length()));
+  auto state = std::make_unique<JobState>();
+  state->options = options;
+  state->collects_findings = collects_findings;
+  auto& timings = *state->context->timings;
+  {
+    observe::Phase const whole("join", timings.join);
+    select_bootstrap(*state, deadline);
+    JoinRecord mine = describe_this_rank(*state, deadline);
+    auto timeline = observe::Telemetry::publish_request(mine);
+    open_listener(*state, mine);
+    exchange(*state, mine, deadline);
+    if (collects_findings) {
+      collect_findings(*state);
+    } else {
+      check_records(*state);
+    }
+    state->context->roster = bootstrap::make_roster(state->records);
+    state->host_map = bootstrap::map_ranks_to_hosts(state->context->roster);
+    if (state->bootstrap->size() > 1) state->start_control_plane(deadline);
+    if (options.tolerate_rank_loss) detach_from_launcher(*state);
+    state->telemetry = std::make_unique<observe::Telemetry>(state->records.front(), state->context->roster,
+                                                            state->context->rank, state->context->plane,
+                                                            std::move(timeline));
+    log::debug("join: done, {} ranks on {} hosts", state->size(), state->host_map.hosts);
+  }
+  observe::log_join_timings(state->context->rank, timings);
+  state->left = false;
+  return state;
+}
+
+}  // namespace muster::detail

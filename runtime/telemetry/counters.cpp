@@ -9,19 +9,12 @@
 
 namespace muster::observe {
 
-const char* to_string(Kind kind) noexcept {
-  static constexpr std::array<const char*, kinds> names{
-      "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "all_to_all",
-      "send",       "recv",   "grouped",   "barrier",    "split",        "synchronize"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
 Counters& counters() {
   static auto* const instance = new Counters;  // threads may outlive static objects
   return *instance;
 }
 
-void Counters::enter(Kind kind, const OperationPosition& position, std::uint64_t bytes) noexcept {
+void Counters::enter(OperationKind kind, const OperationPosition& position, std::uint64_t bytes) noexcept {
   auto& count = counts_[static_cast<std::size_t>(kind)];
   count.calls.fetch_add(1, std::memory_order_relaxed);
   count.bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -32,7 +25,7 @@ void Counters::enter(Kind kind, const OperationPosition& position, std::uint64_t
   last_taken_.clear(std::memory_order_release);
 }
 
-void Counters::leave(Kind kind, std::int64_t nanoseconds) noexcept {
+void Counters::leave(OperationKind kind, std::int64_t nanoseconds) noexcept {
   inside_.fetch_sub(1, std::memory_order_relaxed);
   if (nanoseconds <= 0) return;
   counts_[static_cast<std::size_t>(kind)].nanoseconds.fetch_add(static_cast<std::uint64_t>(nanoseconds),
@@ -44,10 +37,10 @@ RankMetrics Counters::read(const Hello& self) const {
   metrics.rank = self.rank;
   metrics.host = self.host;
   metrics.gpu = self.gpu;
-  for (std::size_t i = 0; i < kinds; ++i) {
+  for (std::size_t i = 0; i < operation_kinds; ++i) {
     auto const& count = counts_[i];
-    metrics.operations.push_back({to_string(static_cast<Kind>(i)), count.calls.load(), count.bytes.load(),
-                                  static_cast<double>(count.nanoseconds.load()) / 1e9});
+    metrics.operations.push_back({to_string(static_cast<OperationKind>(i)), count.calls.load(),
+                                  count.bytes.load(), static_cast<double>(count.nanoseconds.load()) / 1e9});
   }
   while (last_taken_.test_and_set(std::memory_order_acquire)) sched_yield();
   Last const last = last_;

@@ -6,29 +6,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "muster/collective_call.hpp"
 #include "muster/job.hpp"
 #include "muster/metrics.hpp"
 #include "telemetry/operation_position.hpp"
 
 namespace muster::observe {
 
-enum class Kind : std::uint8_t {
-  all_reduce,
-  reduce,
-  broadcast,
-  all_gather,
-  all_gather_v,
-  reduce_scatter,
-  all_to_all,
-  send,
-  recv,
-  grouped,
-  barrier,
-  split,
-  synchronize,
-};
-inline constexpr std::size_t kinds = 13;
-const char* to_string(Kind kind) noexcept;
+using detail::OperationKind;
+
+inline constexpr std::size_t operation_kinds = 13;
+inline const char* to_string(OperationKind kind) noexcept {
+  static constexpr std::array<const char*, operation_kinds> names{
+      "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "all_to_all",
+      "send",       "recv",   "grouped",   "barrier",    "split",        "synchronize"};
+  return names[static_cast<std::size_t>(kind)];
+}
 
 /// Counters of this process's operations. A call costs a few atomic additions. Thread-safe.
 class Counters {
@@ -38,9 +31,9 @@ class Counters {
   void measure_time() noexcept { timed_ = true; }
 
   /// `position.number` is the number of this operation.
-  void enter(Kind kind, const OperationPosition& position, std::uint64_t bytes) noexcept;
+  void enter(OperationKind kind, const OperationPosition& position, std::uint64_t bytes) noexcept;
   /// `nanoseconds`: time since enter().
-  void leave(Kind kind, std::int64_t nanoseconds) noexcept;
+  void leave(OperationKind kind, std::int64_t nanoseconds) noexcept;
 
   RankMetrics read(const Hello& self) const;
 
@@ -55,7 +48,7 @@ class Counters {
     OperationPosition position;
     std::uint64_t bytes = 0;
   };
-  std::array<Count, kinds> counts_;
+  std::array<Count, operation_kinds> counts_;
   std::atomic<bool> timed_{false};
   std::atomic<int> inside_{0};
   mutable std::atomic_flag last_taken_ = ATOMIC_FLAG_INIT;

@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "log.hpp"
-#include "replace_file.hpp"
 #include "telemetry/counters.hpp"
+#include "telemetry/telemetry_file.hpp"
 
 namespace muster::observe {
 namespace {
@@ -97,7 +97,7 @@ MetricsFile::~MetricsFile() {
 }
 
 void MetricsFile::write() const {
-  ReplaceFile file(path_);
+  TelemetryFile file(path_);
   file.write(prometheus_text({counters().read(self_)}));
   file.commit();
 }

@@ -35,7 +35,7 @@ RankMetrics request_metrics(control::ControlPlane& plane, const Hello& of, milli
                                                bootstrap::describe_rank(of), format_duration(wait)));
 }
 
-std::unique_ptr<ReplaceFile> Telemetry::publish_request(bootstrap::JoinRecord& mine) {
+std::unique_ptr<TelemetryFile> Telemetry::publish_request(bootstrap::JoinRecord& mine) {
   if (mine.hello.rank != 0) return nullptr;
   auto file = open_timeline_file();
   mine.timeline = file != nullptr;
@@ -44,7 +44,7 @@ std::unique_ptr<ReplaceFile> Telemetry::publish_request(bootstrap::JoinRecord& m
 }
 
 Telemetry::Telemetry(const bootstrap::JoinRecord& request, const std::vector<Hello>& roster, int rank,
-                     std::shared_ptr<control::ControlPlane> plane, std::unique_ptr<ReplaceFile> timeline)
+                     std::shared_ptr<control::ControlPlane> plane, std::unique_ptr<TelemetryFile> timeline)
     : roster_(roster), rank_(rank), plane_(std::move(plane)), gathers_(request.gathers_telemetry) {
   const Hello& self = roster_[static_cast<std::size_t>(rank_)];
   auto const ranks = static_cast<int>(roster_.size());

@@ -22,11 +22,11 @@ class Telemetry {
  public:
   /// On rank 0 writes into its record what it will gather, and opens the timeline file. On other ranks does
   /// nothing.
-  static std::unique_ptr<ReplaceFile> publish_request(bootstrap::JoinRecord& mine);
+  static std::unique_ptr<TelemetryFile> publish_request(bootstrap::JoinRecord& mine);
 
   /// `request`: rank 0's record. `plane` is null in a world of one. `timeline`: rank 0's file.
   Telemetry(const bootstrap::JoinRecord& request, const std::vector<Hello>& roster, int rank,
-            std::shared_ptr<control::ControlPlane> plane, std::unique_ptr<ReplaceFile> timeline);
+            std::shared_ptr<control::ControlPlane> plane, std::unique_ptr<TelemetryFile> timeline);
 
   /// True when rank 0 gathers at the end. All ranks then need a barrier between stop() and gather().
   bool gathers() const { return gathers_; }

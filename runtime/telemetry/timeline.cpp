@@ -27,11 +27,11 @@ control::Blob to_blob(const std::string& text) { return {text.begin(), text.end(
 
 }  // namespace
 
-std::unique_ptr<ReplaceFile> open_timeline_file() {
+std::unique_ptr<TelemetryFile> open_timeline_file() {
   const char* const path = std::getenv("MUSTER_TIMELINE");
   if (path == nullptr || *path == '\0') return nullptr;
   try {
-    return std::make_unique<ReplaceFile>(path);
+    return std::make_unique<TelemetryFile>(path);
   } catch (const Error& error) {
     log::warn("MUSTER_TIMELINE: {}; the job goes on without a timeline", error.what());
     return nullptr;
@@ -61,7 +61,7 @@ struct Timeline::Part {
 };
 
 Timeline::Timeline(const Hello& self, int ranks, std::shared_ptr<control::ControlPlane> plane,
-                   std::unique_ptr<ReplaceFile> file)
+                   std::unique_ptr<TelemetryFile> file)
     : plane_(std::move(plane)), file_(std::move(file)), part_(std::make_shared<Part>(self)), ranks_(ranks) {
   event_log().start();
   if (!plane_) return;

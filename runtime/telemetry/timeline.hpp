@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "control_plane/control_plane.hpp"
-#include "replace_file.hpp"
 #include "telemetry/chrome_trace.hpp"
+#include "telemetry/telemetry_file.hpp"
 
 namespace muster::observe {
 
 /// MUSTER_TIMELINE's file, open for writing. Null when the variable is not set, or when the file cannot be
 /// written: it then logs one warning, and the job goes on without the file.
-std::unique_ptr<ReplaceFile> open_timeline_file();
+std::unique_ptr<TelemetryFile> open_timeline_file();
 
 /// One trace of all ranks. Each rank keeps its events in its own memory; at the end rank 0 requests them
 /// piece by piece and writes the file. Not thread-safe.
@@ -24,7 +24,7 @@ class Timeline {
  public:
   /// Starts recording. `plane` is null in a world of one; `file` is rank 0's.
   Timeline(const Hello& self, int ranks, std::shared_ptr<control::ControlPlane> plane,
-           std::unique_ptr<ReplaceFile> file);
+           std::unique_ptr<TelemetryFile> file);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
@@ -44,7 +44,7 @@ class Timeline {
   void gather(std::chrono::milliseconds wait, std::chrono::milliseconds reply_timeout, bool after_failure);
 
   std::shared_ptr<control::ControlPlane> plane_;
-  std::unique_ptr<ReplaceFile> file_;
+  std::unique_ptr<TelemetryFile> file_;
   std::shared_ptr<Part> part_;  // the control plane's thread may use it
   int ranks_;
 };

@@ -28,20 +28,13 @@ class HostMemory : public Memory {
 struct Cuda {
   using Pointer = unsigned long long;  // CUdeviceptr on 64-bit machines
 
-  Cuda() : object("MUSTER_CUDA_LIBRARY", "libcuda.so.1", "is the NVIDIA driver installed on this node?") {
-    object.find(allocate, "cuMemAlloc_v2");
-    object.find(free, "cuMemFree_v2");
-    object.find(zero, "cuMemsetD8_v2");
-    object.find(to_gpu, "cuMemcpyHtoD_v2");
-    object.find(to_host, "cuMemcpyDtoH_v2");
-  }
-
-  detail::SharedObject object;
-  int (*allocate)(Pointer*, std::size_t) = nullptr;
-  int (*free)(Pointer) = nullptr;
-  int (*zero)(Pointer, unsigned char, std::size_t) = nullptr;
-  int (*to_gpu)(Pointer, const void*, std::size_t) = nullptr;
-  int (*to_host)(void*, Pointer, std::size_t) = nullptr;
+  detail::SharedObject object{"MUSTER_CUDA_LIBRARY", "libcuda.so.1",
+                              "is the NVIDIA driver installed on this node?"};
+  int (*allocate)(Pointer*, std::size_t) = object.find("cuMemAlloc_v2");
+  int (*free)(Pointer) = object.find("cuMemFree_v2");
+  int (*zero)(Pointer, unsigned char, std::size_t) = object.find("cuMemsetD8_v2");
+  int (*to_gpu)(Pointer, const void*, std::size_t) = object.find("cuMemcpyHtoD_v2");
+  int (*to_host)(void*, Pointer, std::size_t) = object.find("cuMemcpyDtoH_v2");
 };
 
 class GpuMemory : public Memory {

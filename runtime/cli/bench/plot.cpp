@@ -6,13 +6,11 @@
 
 #include "bench/report.hpp"
 #include "bench/sizes.hpp"
-#include "placement/report/svg.hpp"
+#include "svg/svg.hpp"
+#include "text/plural.hpp"
 
 namespace muster::cli::bench {
 namespace {
-
-using placement::Box;
-using placement::Svg;
 
 constexpr double width = 880, height = 480;
 constexpr Box frame{84, 92, 760, 316};
@@ -76,7 +74,7 @@ void draw_axes(Svg& svg, const Scale& scale) {
 
 void draw_curve(Svg& svg, const Scale& scale, const std::vector<Row>& rows, double Row::*rate,
                 const char* colour) {
-  std::vector<std::pair<double, double>> points;
+  Svg::Path points;
   for (const auto& row : rows)
     if (row.*rate > 0) points.emplace_back(scale.x(row.bytes), scale.y(row.*rate));
   if (points.size() > 1) svg.lines(points, colour);
@@ -98,8 +96,8 @@ void draw_legend(Svg& svg, double x, const char* colour, const char* text) {
 std::string svg_report(const RunInfo& info, const std::vector<Row>& rows) {
   Svg svg;
   svg.rectangle({0, 0, width, height}, "paper");
-  auto const title = fmt::format("{}, {} rank{} on {} host{}", to_string(info.plan.operation), info.ranks,
-                                 info.ranks == 1 ? "" : "s", info.hosts, info.hosts == 1 ? "" : "s");
+  auto const title = fmt::format("{}, {} on {}", to_string(info.plan.operation), plural(info.ranks, "rank"),
+                                 plural(info.hosts, "host"));
   svg.text(frame.x, 28, title, "title");
   svg.text(
       frame.x, 50,

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/job_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "job/clock_check.hpp"
+#include "launcher/launcher_process.hpp"
+#include "log.hpp"
+#include "telemetry/phase.hpp"
+
+namespace muster::detail {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+// Time limit for rank 0 to gather and write telemetry at the end, unless half the deadline is shorter.
+constexpr milliseconds gather_timeout{30'000};
+
+// How the control plane monitors the ranks of `records`.
+control::ControlPlaneOptions control_plane_options(const JobState& state) {
+  auto const& options = state.options;
+  return {state.context->roster, bootstrap::host_leaders(state.records), options.heartbeat_timeout,
+          options.stall_warning, options.abort_grace};
+}
+
+std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state, const Deadline& deadline) {
+  const auto& leader = state.records.front();
+  control::Key key{};
+  if (leader.key.size() != key.size() || leader.port == 0)
+    throw Error(ErrorCode::system, "join: rank 0's hello has no key or port");
+  std::copy(leader.key.begin(), leader.key.end(), key.begin());
+  const auto& own = state.records[static_cast<std::size_t>(state.context->rank)];
+  return control::ControlPlane::connect(state.context->rank, control_plane_options(state),
+                                        bootstrap::addresses_to_try(leader, own), leader.port, key, deadline);
+}
+
+}  // namespace
+
+JobState& JobState::joined(const char* what) {
+  if (left) throw Error(ErrorCode::usage, fmt::format("{}: the job was left already", what));
+  return *this;
+}
+
+void JobState::start_control_plane(const Deadline& deadline) {
+  observe::Phase const phase("control plane", context->timings->plane);
+  auto& plane = context->plane;
+  if (plane) {
+    plane->start_coordinator(control_plane_options(*this));
+  } else {
+    plane = connect_to_rank_0(*this, deadline);
+  }
+  auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
+  if (host_map.hosts > 1) bootstrap::publish_clock_offset(*plane, host_map.host_of, wait());
+  observe::serve_metrics(*plane, self());
+  plane->barrier("join", wait());
+  if (host_map.hosts > 1 && context->rank == 0 && !collects_findings) {
+    for (const auto& finding : bootstrap::check_clock_skew(*plane, context->roster, host_map.host_of))
+      log::warn("{}: {}", finding.text, finding.fix);
+  }
+  plane->enter_phase("running");
+  if (auto launcher = bootstrap::find_launcher())
+    plane->watch_launcher(std::move(launcher->process), launcher->name);
+}
+
+void JobState::register_loss_handler() {
+  if (!context->plane || !save) return;
+  context->plane->on_loss(
+      [call = save](const control::Failure& failure) {
+        RankLoss loss{{}, failure.text};
+        if (failure.lost >= 0) loss.ranks.push_back(failure.lost);
+        try {
+          call(loss);
+        } catch (const std::exception& error) {
+          log::warn(fmt::format("on_rank_lost: {}", error.what()));
+        }
+      },
+      save_deadline);
+}
+
+void JobState::leave() {
+  if (left) return;
+  Deadline const deadline(options.deadline);
+  if (context->plane) context->plane->enter_phase("leaving");
+  if (telemetry && telemetry->gathers()) {
+    telemetry->stop();
+    if (context->plane) context->plane->barrier("leave", deadline.length());
+    telemetry->gather(std::min(gather_timeout, deadline.length() / 2));
+  }
+  if (context->plane) context->plane->final_barrier("leave", deadline.length());
+  left = true;
+  telemetry.reset();
+  communicators.finalize(deadline);
+  if (context->plane) context->plane->leave();
+  bootstrap->finalize();
+  log::debug("leave: done");
+}
+
+void JobState::disconnect(bool local_error) noexcept {
+  if (left) return;
+  try {
+    if (!local_error && !(context->plane && context->plane->failed())) return leave();
+  } catch (...) {
+  }
+  left = true;
+  if (communicators.gpu) communicators.gpu->abort();
+  stop_telemetry();
+  if (!context->plane) return;
+  if (local_error) {
+    context->plane->abort_with_local_error();
+  } else {
+    context->plane->abort_connections();
+  }
+}
+
+void JobState::stop_telemetry() noexcept {
+  if (telemetry) telemetry->gather_after_failure();
+  telemetry.reset();
+}
+
+}  // namespace muster::detail
