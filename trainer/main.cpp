@@ -66,22 +66,7 @@ int run(const muster::Options& options) {
   return code;
 }
 
-/// Runs a command that needs no job.
-int run_without_job(int (*command)(int, const char* const*), int argc, char** argv) {
-  try {
-    return command(argc, argv);
-  } catch (const std::exception& error) {
-    muster::print_error(error.what());
-    return muster::exit_code_for(error);
-  }
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::string_view first = argc > 1 ? argv[1] : "";
-  if (first == "make-data") return run_without_job(muster::make_data, argc - 1, argv + 1);
-  if (first == "scaling") return run_without_job(muster::scaling_command, argc - 1, argv + 1);
+int train_command(int argc, char** argv) {
   muster::set_omp_wait_policy(argv);
   std::optional<muster::Options> options;
   try {
@@ -89,12 +74,20 @@ int main(int argc, char** argv) {
   } catch (const muster::Error& error) {
     return report_option_error(error);
   }
-  if (!options) return 0;
+  return options ? run(*options) : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
   try {
-    return run(*options);
+    if (command == "make-data") return muster::make_data(argc - 1, argv + 1);
+    if (command == "scaling") return muster::scaling_command(argc - 1, argv + 1);
+    return train_command(argc, argv);
   } catch (const std::exception& error) {
-    const auto* code = dynamic_cast<const muster::Error*>(&error);
-    if (code == nullptr || !code->reported_elsewhere()) muster::print_error(error.what());
+    const auto* known = dynamic_cast<const muster::Error*>(&error);
+    if (known == nullptr || !known->reported_elsewhere()) muster::print_error(error.what());
     return muster::exit_code_for(error);
   }
 }

@@ -6,14 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "config/help_formatter.hpp"
 #include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
 #include "data/idx.hpp"
 #include "data/shard.hpp"
 #include "data/synthetic_digits.hpp"
 #include "data/synthetic_language.hpp"
-#include "files/atomic_file.hpp"
+#include "files/output_file.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
@@ -79,7 +78,7 @@ void write_text(const LanguageOptions& o, std::span<const compute::Token> tokens
   const fs::path path = new_file(o.output, "language.txt");
   std::string text;
   for (const compute::Token token : tokens) text += alphabet[token];
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write(text);
   file.commit();
 }
@@ -130,8 +129,7 @@ void add_language(CLI::App& app, LanguageOptions& o) {
   app.add_option("--output", o.output, "Folder for the text or the shards; created")->capture_default_str();
   app.add_option("--format", o.format,
                  "language.txt, or token shards with the last tenth held out for validation")
-      ->type_name("text|shards")
-      ->check(one_of({"text", "shards"}))
+      ->check(CLI::IsMember({"text", "shards"}))
       ->capture_default_str();
   app.add_option("--tokens", o.tokens, "Number of tokens")
       ->check(integer(std::int64_t{100}, std::int64_t{1'000'000'000}))
@@ -158,7 +156,6 @@ int make_data(int argc, const char* const* argv) {
   CLI::App* language_app = app.add_subcommand(
       "language", "A synthetic language with a known entropy rate, which is the least possible loss");
   app.require_subcommand(1);
-  app.formatter(std::make_shared<PlainFormatter>());
   add_digits(*digits_app, digits);
   add_language(*language_app, language);
   if (!parse_command(app, argc, argv)) return 0;

@@ -10,7 +10,7 @@
 
 #include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
-#include "files/atomic_file.hpp"
+#include "files/output_file.hpp"
 #include "muster/error.hpp"
 #include "report/chart.hpp"
 #include "report/scaling.hpp"
@@ -80,7 +80,7 @@ void draw(const std::vector<ScalingPoint>& points, double link_rate, const std::
               true,
               480,
               100};
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write(draw_chart_file(chart));
   file.commit();
 }

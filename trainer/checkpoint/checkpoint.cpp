@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 
-#include "files/atomic_file.hpp"
 #include "files/atomic_folder.hpp"
 #include "files/hash.hpp"
+#include "files/output_file.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
@@ -90,7 +89,7 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, const 
   AtomicFolder whole(folder);
   write_safetensors(whole / tensors_name, {{"model", state.model}, {"step", std::to_string(state.step)}},
                     sources);
-  AtomicFile file(whole / state_name);
+  OutputFile file(whole / state_name);
   file.write(write_state({state, hash_tensors(table, tensors)}));
   file.commit();
   whole.commit();

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
-#include "files/atomic_file.hpp"
+#include "file/atomic_file.hpp"
 #include "files/atomic_folder.hpp"
 #include "muster/error.hpp"
 
@@ -63,7 +64,7 @@ std::optional<fs::path> CheckpointFolder::set_aside() {
     if (!error) fs::rename(folder_, aside, error);
     if (error) fail("set aside", folder_, error);
     open();
-    sync_parent_folder(folder_);
+    if (!sync_parent_folder(folder_)) fail("sync the folder of", folder_, {errno, std::generic_category()});
     return aside;
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors_header.hpp"
+#include "file/descriptor.hpp"
 
 namespace muster {
 
@@ -20,7 +21,7 @@ struct SafetensorsSource {
   const void* data = nullptr;
   std::uint64_t size = 0;  ///< bytes
 };
-/// Writes the tensors one after the other; the file appears whole or not at all (AtomicFile).
+/// Writes the tensors one after the other; the file appears whole or not at all (OutputFile).
 /// @throws muster::Error(ErrorCode::system)
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<SafetensorsSource>& tensors);
@@ -31,9 +32,6 @@ class SafetensorsFile {
  public:
   /// @throws muster::Error: usage (not a safetensors file, and why), system (cannot be read).
   explicit SafetensorsFile(const std::filesystem::path& path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
   /// In the order of the file.
@@ -49,7 +47,7 @@ class SafetensorsFile {
   void read_header();
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::uint64_t data_begin_ = 0;
   SafetensorsHeader header_;
 };

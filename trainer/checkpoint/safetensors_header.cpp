@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 namespace muster {
@@ -46,121 +47,60 @@ void check_size(const SafetensorsTensor& tensor) {
     refuse(fmt::format("the bytes of '{}' do not match its shape", printable_name(tensor.name)));
 }
 
-/// SAX handler that refuses at once what does not belong into the header, so no JSON document is built.
-/// nlohmann-json prescribes the functions' names and signatures.
-class HeaderReader {
- public:
-  bool start_object(std::size_t) {
-    if (depth_ > 1) unexpected();
-    if (depth_ == 1 && in_metadata_) once(seen_metadata_, "an entry");
-    if (depth_ == 1 && !in_metadata_) begin_tensor();
-    ++depth_;
+/// Refuses names that occur twice, which nlohmann-json would accept, and nesting, while the text is parsed.
+Json parse_strictly(std::string_view text) {
+  std::set<std::string> names, fields;
+  const auto check = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if ((event == Event::object_start && depth > 1) || (event == Event::array_start && depth != 2))
+      refuse("its header has an object or an array where none belongs");
+    if (event == Event::object_start) fields.clear();
+    if (event != Event::key) return true;
+    const auto name = parsed.get<std::string>();
+    if (!(depth == 1 ? names : fields).insert(name).second)
+      refuse(fmt::format("'{}' occurs twice", printable_name(name)));
     return true;
-  }
-  bool end_object() {
-    if (--depth_ == 1 && !in_metadata_) end_tensor();
-    return true;
-  }
-  bool start_array(std::size_t) {
-    if (depth_ != 2 || in_metadata_ || array_ || (key_ != "shape" && key_ != "data_offsets")) unexpected();
-    array_ = true;
-    return true;
-  }
-  bool end_array() {
-    array_ = false;
-    return true;
-  }
-  bool key(std::string& key) {
-    if (depth_ == 1) {
-      name_ = key;
-      in_metadata_ = name_ == "__metadata__";
-    } else if (!in_metadata_) {
-      begin_field(key);
-    }
-    key_ = key;
-    return true;
-  }
-  bool string(std::string& text) {
-    if (depth_ != 2 || array_) unexpected();
-    if (in_metadata_) {
-      if (!header_.metadata.emplace(key_, text).second) refuse("its metadata has a key twice");
-    } else {
-      if (key_ != "dtype") unexpected();
-      tensor_.type = text;
-    }
-    return true;
-  }
-  bool number_unsigned(Json::number_unsigned_t value) {
-    if (!array_ || value > INT64_MAX) unexpected();
-    if (key_ == "shape") {
-      if (tensor_.shape.size() == max_dimensions)
-        refuse(fmt::format("'{}' has a bad shape", printable_name(name_)));
-      tensor_.shape.push_back(static_cast<std::int64_t>(value));
-    } else {
-      if (offsets_ == 2) refuse(fmt::format("'{}' has bad data_offsets", printable_name(name_)));
-      (offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
-    }
-    return true;
-  }
-  bool number_integer(Json::number_integer_t) { return unexpected(); }
-  bool number_float(Json::number_float_t, const std::string&) { return unexpected(); }
-  bool boolean(bool) { return unexpected(); }
-  bool null() { return unexpected(); }
-  bool binary(Json::binary_t&) { return unexpected(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) {
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const Json::exception&) {
     refuse("its header is not valid JSON");
   }
+}
 
-  SafetensorsHeader take() { return std::move(header_); }
+std::map<std::string, std::string> read_metadata(const Json& json) {
+  try {
+    return json.get<std::map<std::string, std::string>>();
+  } catch (const Json::exception&) {
+    refuse("its metadata are not texts by name");
+  }
+}
 
- private:
-  [[noreturn]] bool unexpected() {
-    refuse(depth_ == 0 ? "its header is not an object"
-                       : fmt::format("'{}' has something that does not belong there", printable_name(name_)));
+std::vector<std::int64_t> read_numbers(const std::string& name, const Json& array) {
+  std::vector<std::int64_t> numbers;
+  for (const Json& number : array) {
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() > INT64_MAX)
+      refuse(fmt::format("'{}' has a number that is negative, too large or none", printable_name(name)));
+    numbers.push_back(number.get<std::int64_t>());
   }
-  void once(bool& seen, const char* what) {
-    if (seen) refuse(fmt::format("'{}' has {} twice", printable_name(name_), what));
-    seen = true;
-  }
-  void begin_tensor() {
-    tensor_ = {};
-    tensor_.name = name_;
-    seen_type_ = seen_shape_ = seen_offsets_ = false;
-    offsets_ = 0;
-  }
-  void begin_field(const std::string& key) {
-    if (key == "dtype") {
-      once(seen_type_, "a dtype");
-    } else if (key == "shape") {
-      once(seen_shape_, "a shape");
-    } else if (key == "data_offsets") {
-      once(seen_offsets_, "data_offsets");
-    } else {
-      unexpected();
-    }
-  }
-  void end_tensor() {
-    if (!seen_type_ || !seen_shape_ || offsets_ != 2)
-      refuse(fmt::format("'{}' has no dtype, shape or data_offsets", printable_name(name_)));
-    check_size(tensor_);
-    header_.tensors.push_back(std::move(tensor_));
-  }
+  return numbers;
+}
 
-  SafetensorsHeader header_;
-  int depth_ = 0;
-  std::string name_, key_;  ///< at depth 1 and 2
-  bool in_metadata_ = false, array_ = false, seen_metadata_ = false;
-  SafetensorsTensor tensor_;
-  bool seen_type_ = false, seen_shape_ = false, seen_offsets_ = false;
-  int offsets_ = 0;
-};
-
-void check_names(const std::vector<SafetensorsTensor>& tensors) {
-  std::vector<std::string_view> names;
-  names.reserve(tensors.size());
-  for (const auto& tensor : tensors) names.push_back(tensor.name);
-  std::sort(names.begin(), names.end());
-  if (std::adjacent_find(names.begin(), names.end()) != names.end()) refuse("a name occurs twice");
+SafetensorsTensor read_tensor(const std::string& name, const Json& json) {
+  const auto has = [&json](const char* field, Json::value_t type) {
+    return json.contains(field) && json[field].type() == type;
+  };
+  if (!json.is_object() || json.size() != 3 || !has("dtype", Json::value_t::string) ||
+      !has("shape", Json::value_t::array) || !has("data_offsets", Json::value_t::array))
+    refuse(fmt::format("'{}' must have a dtype, a shape and data_offsets alone", printable_name(name)));
+  const auto offsets = read_numbers(name, json["data_offsets"]);
+  SafetensorsTensor tensor{name, json["dtype"].get<std::string>(), read_numbers(name, json["shape"])};
+  if (offsets.size() != 2 || tensor.shape.size() > max_dimensions)
+    refuse(fmt::format("'{}' has bad data_offsets or too many dimensions", printable_name(name)));
+  tensor.begin = static_cast<std::uint64_t>(offsets[0]);
+  tensor.end = static_cast<std::uint64_t>(offsets[1]);
+  check_size(tensor);
+  return tensor;
 }
 
 }  // namespace
@@ -169,10 +109,14 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
   if (text.empty() || text.front() != '{') refuse("its header does not begin with '{'");
   // nlohmann-json treats a NUL as the end of its input.
   if (text.find('\0') != text.npos) refuse("its header is not valid JSON");
-  HeaderReader reader;
-  Json::sax_parse(text, &reader);
-  SafetensorsHeader header = reader.take();
-  check_names(header.tensors);
+  SafetensorsHeader header;
+  const Json json = parse_strictly(text);
+  for (const auto& [name, value] : json.items()) {
+    if (name == "__metadata__")
+      header.metadata = read_metadata(value);
+    else
+      header.tensors.push_back(read_tensor(name, value));
+  }
   std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });

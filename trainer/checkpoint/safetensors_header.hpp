@@ -23,7 +23,7 @@ struct SafetensorsHeader {
 
 /// Parses the JSON header of a safetensors file with `data_size` bytes of tensors. Accepts only what the
 /// format's reference allows: known types, shapes that match byte ranges, ranges without overlap or hole from
-/// 0 to data_size, unique names. Memory: a few times the text's size, whatever the header claims.
+/// 0 to data_size, unique names. Memory: up to some twenty times the text's size, whatever the header claims.
 /// @throws std::runtime_error with the reason, in one line.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_size);
 

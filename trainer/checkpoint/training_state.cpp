@@ -3,14 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "files/hash.hpp"
 
 namespace muster {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingState, step, samples, skipped, model, seed, batch, world_size,
+                                   threads, chunk, dtype)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -40,18 +44,22 @@ std::uint64_t get_hex(const Json& json, const char* key) {
   return value;
 }
 
-std::uint64_t get_unsigned(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number_unsigned())
-    throw std::runtime_error(fmt::format("it has no '{}'", key));
-  return found->get<std::uint64_t>();
-}
-
-std::int64_t get_count(const Json& json, const char* key) {
-  const std::uint64_t value = get_unsigned(json, key);
-  if (value > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
-    throw std::runtime_error(fmt::format("'{}' is too large", key));
-  return static_cast<std::int64_t>(value);
+/// The fields but the hashes. nlohmann-json would cut fractions off and wrap large numbers.
+TrainingState get_state(const Json& json) {
+  const bool has_fraction =
+      std::any_of(json.begin(), json.end(), [](const Json& value) { return value.is_number_float(); });
+  if (has_fraction) throw std::runtime_error("it has a number with a fraction");
+  if (const auto seed = json.find("seed"); seed != json.end() && !seed->is_number_unsigned())
+    throw std::runtime_error("its seed is negative or no number");
+  try {
+    auto state = json.get<TrainingState>();
+    if (std::min({state.step, state.samples, state.skipped, state.batch, state.world_size, state.threads,
+                  state.chunk}) < 0)
+      throw std::runtime_error("it has a count that is negative or too large");
+    return state;
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(fmt::format("a field is missing or of another type: {}", error.what()));
+  }
 }
 
 StoredState read_fields(Json json) {
@@ -61,40 +69,19 @@ StoredState read_fields(Json json) {
   const std::string checksum = get_text(json, "checksum");
   json.erase("checksum");
   if (checksum != compute_checksum(json)) throw std::runtime_error("its checksum does not match its content");
-  StoredState stored;
-  TrainingState& state = stored.state;
-  state.step = get_count(json, "step");
-  state.samples = get_count(json, "samples");
-  state.skipped = get_count(json, "skipped");
-  state.model = get_text(json, "model");
-  state.seed = get_unsigned(json, "seed");
-  state.batch = get_count(json, "batch");
-  state.data_hash = get_hex(json, "data_hash");
-  state.world_size = get_count(json, "world_size");
-  state.threads = get_count(json, "threads");
-  state.chunk = get_count(json, "chunk");
-  if (json.contains("dtype")) state.dtype = get_text(json, "dtype");  // older files have no dtype: fp32
-  stored.tensor_hash = get_hex(json, "tensor_hash");
+  if (!json.contains("dtype")) json["dtype"] = "fp32";  // older files have none
+  StoredState stored{get_state(json), get_hex(json, "tensor_hash")};
+  stored.state.data_hash = get_hex(json, "data_hash");
   return stored;
 }
 
 }  // namespace
 
 std::string write_state(const StoredState& stored) {
-  const TrainingState& state = stored.state;
-  Json json{{"format", state_format},
-            {"step", static_cast<std::uint64_t>(state.step)},
-            {"samples", static_cast<std::uint64_t>(state.samples)},
-            {"skipped", static_cast<std::uint64_t>(state.skipped)},
-            {"model", state.model},
-            {"seed", state.seed},
-            {"batch", static_cast<std::uint64_t>(state.batch)},
-            {"data_hash", hex(state.data_hash)},
-            {"world_size", static_cast<std::uint64_t>(state.world_size)},
-            {"threads", static_cast<std::uint64_t>(state.threads)},
-            {"chunk", static_cast<std::uint64_t>(state.chunk)},
-            {"dtype", state.dtype},
-            {"tensor_hash", hex(stored.tensor_hash)}};
+  Json json = stored.state;
+  json["format"] = state_format;
+  json["data_hash"] = hex(stored.state.data_hash);
+  json["tensor_hash"] = hex(stored.tensor_hash);
   json["checksum"] = compute_checksum(json);
   return json.dump(1) + '\n';
 }

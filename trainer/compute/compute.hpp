@@ -29,23 +29,6 @@ struct AttentionShape {
   int batch = 0, length = 0, heads = 0, width = 0;
 };
 
-/// A square window that moves over every image of [batch, height, width, channels].
-struct ConvolutionShape {
-  int batch = 0, height = 0, width = 0, channels = 0, window = 0;
-  int out_height() const { return height - window + 1; }
-  int out_width() const { return width - window + 1; }
-  /// Window positions in all images.
-  int window_positions() const { return batch * out_height() * out_width(); }
-  int window_size() const { return channels * window * window; }
-};
-
-/// Pooling of 2 x 2 pixels; height and width are even.
-struct PoolShape {
-  int batch = 0, height = 0, width = 0, channels = 0;
-  bool channels_first_out =
-      false;  ///< out is [batch, channels, height / 2, width / 2], else channels are last
-};
-
 /// Scalars of one AdamW step (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2).
 struct AdamwStep {
   double learning_rate = 0;
@@ -72,6 +55,8 @@ class UpdateCompute {
   virtual std::string describe() const = 0;
   /// The memory of all operands except tokens. Tokens are in host memory and may change once a call returns.
   virtual Memory& memory() { return host_memory(); }
+  /// The threads of this process that share the work on host memory.
+  virtual int threads() const { return 1; }
   /// The stream that runs all work in the order of calls. Null: a call returns when its work is done.
   virtual Stream stream() const { return nullptr; }
   /// Waits for all enqueued work.
@@ -183,24 +168,6 @@ class Compute : public UpdateCompute<Accurate<Real>> {
     compute_cross_entropy(logits, targets, rows, classes, gradient_scale);
     return this->loss();
   }
-
-  /// columns[position, (channel, y, x)] = the window's pixels: a convolution is then a product with weights
-  /// [out, channels, window, window].
-  virtual void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) = 0;
-  /// The transpose of unfold(): overwrites each pixel of d_images with the sum of its entries in d_columns.
-  virtual void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) = 0;
-  /// out = max(0, scale[image, channel] * the largest of each 2 x 2 pixels of images [batch, height, width,
-  /// channels]). scale >= 0; null: 1.
-  virtual void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) = 0;
-  /// Overwrites d_images. The first of equal largest pixels gets the gradient.
-  virtual void max_pool_relu_backward(const PoolShape& shape, const Real* images, const Real* scale,
-                                      const Real* out, const Real* d_out, Real* d_images) = 0;
-  /// out = max(0, scale * x), [count]; scale >= 0, null: 1.
-  virtual void relu(const Real* x, const Real* scale, Real* out, std::size_t count) = 0;
-  /// Replaces d_inout, the gradient of out, by the gradient of x.
-  virtual void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) = 0;
-  /// The number of rows whose largest logit (the first of equal ones) is the target's.
-  virtual std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) = 0;
 };
 
 }  // namespace muster::compute

@@ -19,7 +19,8 @@ class Memory {
   virtual void copy_out(void* host, const void* from, std::size_t bytes) = 0;
 };
 
-/// Host memory. allocate() throws std::bad_alloc.
+/// Host memory. allocate() throws std::bad_alloc. Blocks of at least 16 MiB use huge pages if
+/// transparent_hugepage is always or madvise, which avoids most TLB misses of matrix products and updates.
 Memory& host_memory();
 
 }  // namespace muster::compute

@@ -2,16 +2,11 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <string>
-#include <vector>
-
-#include "config/suggest_name.hpp"
 
 namespace muster {
 
@@ -23,7 +18,7 @@ bool parse_number(const std::string& text, Number& value) {
   return read.ptr == end && read.ec == std::errc();
 }
 
-/// Accepts integers from `low` to `high`. "12.5", "1k", "nan" and values that overflow are refused.
+/// Accepts integers from `low` to `high`. CLI::Range would read "010" as octal.
 template <typename Integer>
 CLI::Validator integer(Integer low, Integer high) {
   const auto validate = [low, high](const std::string& text) {
@@ -31,33 +26,30 @@ CLI::Validator integer(Integer low, Integer high) {
     if (parse_number(text, value) && value >= low && value <= high) return std::string();
     return fmt::format("'{}' must be an integer from {} to {}", text, low, high);
   };
-  return {validate, fmt::format("INT in [{} - {}]", low, high)};
+  return {validate, fmt::format("[{} - {}]", low, high)};
 }
 
 /// Accepts numbers for which `fits` returns true. `limits` describes them in the message, e.g. "from 0 to 1".
-inline CLI::Validator number(const std::string& limits, const std::function<bool(double)>& fits,
-                             const std::string& description = "") {
+/// CLI::Range would accept "nan".
+inline CLI::Validator number(const std::string& limits, const std::function<bool(double)>& fits) {
   const auto validate = [limits, fits](const std::string& text) {
     double value = 0;
     if (parse_number(text, value) && fits(value)) return std::string();
     return fmt::format("'{}' must be a number {}", text, limits);
   };
-  return {validate, description};
+  return {validate, ""};
 }
 
 inline CLI::Validator number(double low, double high) {
-  return number(
-      fmt::format("from {} to {}", low, high),
-      [low, high](double value) { return value >= low && value <= high; },
-      fmt::format("FLOAT in [{} - {}]", low, high));
+  const auto fits = [low, high](double value) { return value >= low && value <= high; };
+  return number(fmt::format("from {} to {}", low, high), fits)
+      .description(fmt::format("[{} - {}]", low, high));
 }
 
-inline CLI::Validator one_of(const std::vector<std::string>& names) {
-  const auto validate = [names](const std::string& text) {
-    if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
-    const auto suggestion = suggest_name(text, names);
-    return fmt::format("'{}' is none of {}{}", text, fmt::join(names, ", "),
-                       suggestion ? "; did you mean " + *suggestion + "?" : "");
+/// Refuses the next option, which CLI11 takes as the value when the value is missing.
+inline CLI::Validator not_an_option() {
+  const auto validate = [](const std::string& text) {
+    return text.starts_with("--") ? "a value is missing before " + text : "";
   };
   return {validate, ""};
 }

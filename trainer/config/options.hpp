@@ -25,7 +25,7 @@ struct Options {
   double validation_fraction = 0.1;
   std::int64_t validation_tokens = 0;  ///< most held-out tokens to validate on; 0: all
 
-  std::string model_name = "small";  ///< one of model_names()
+  std::string model_name = "small";  ///< see --model
   GptShape shape;
   models::GptConfig model;  ///< for a GPT: the named size with `shape` applied
 
@@ -68,7 +68,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv);
 /// @throws muster::Error(ErrorCode::usage) when values contradict each other.
 void finalize_options(Options& options);
 
-/// The values of --model.
-const std::vector<std::string>& model_names();
+/// One line for each setting that has less effect in this run than its name says, depending on defaults,
+/// ranks or data. finalize_options() refuses settings that can never have an effect.
+std::vector<std::string> setting_warnings(const Options& options, int ranks, std::uint64_t samples_per_epoch);
 
 }  // namespace muster

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads options from the settings file, the environment and the command line. Errors name the place of the
-// setting.
+// CLI11's own files and variables are not used: a file would override a variable, and an error in a value
+// would not name the line or the variable.
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <memory>
 
 #include "config/declare_options.hpp"
-#include "config/help_formatter.hpp"
+#include "config/option_validators.hpp"
 #include "config/parse_command.hpp"
-#include "config/setting_sources.hpp"
 #include "config/settings.hpp"
 #include "config/suggest_name.hpp"
 #include "muster/error.hpp"
 #include "muster/version.hpp"
+#include "text/printable.hpp"
 
 namespace muster {
 namespace {
+
+constexpr std::string_view variable_prefix = "MUSTER_TRAIN_";
+constexpr const char* config_variable = "MUSTER_TRAIN_CONFIG";
 
 constexpr const char* footer =
     "Each setting is also a line of a TOML file (--config FILE: learning-rate = 0.01) and a variable\n"
@@ -35,136 +39,96 @@ struct CommandLine {
   bool print_config = false;
 };
 
-[[noreturn]] void refuse(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-  throw Error(ErrorCode::usage, text + " (see muster-train --help)");
-}
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-std::vector<std::string> setting_names() {
-  std::vector<std::string> names;
-  for (const Setting& setting : list_settings(Options{})) names.push_back(setting.name);
-  return names;
-}
+/// Removes CLI11's "{false}" after the --no- forms.
+class PlainFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    return CLI::detail::find_and_replace(CLI::Formatter::make_option_name(option, is_positional), "{false}",
+                                         "");
+  }
+};
 
 void declare_command_line(CLI::App& app, CommandLine& line) {
   app.set_version_flag("--version", std::string("muster-train ") + version);
   app.footer(footer);
   app.formatter(std::make_shared<PlainFormatter>());
   declare_options(app, line.options);
-  app.add_option("--config", line.config, "Settings file, as --print-config prints it; MUSTER_TRAIN_CONFIG")
-      ->group("Settings")
+  app.option_defaults()->group("Settings")->configurable(false);
+  app.add_option("--config", line.config, "Settings file, as --print-config prints it")
+      ->check(not_an_option())
+      ->envname(config_variable)
       ->type_name("FILE");
-  app.add_flag("--print-config", line.print_config, "Print the settings in force and their sources, and exit")
-      ->group("Settings");
+  app.add_flag("--print-config", line.print_config,
+               "Print the settings in force and their sources, and exit");
 }
 
-/// An option without a value takes the next option as its value.
-void refuse_swallowed_options(const CLI::App& app) {
+char to_upper(char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); }
+char to_lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+/// Converts "learning-rate" to "MUSTER_TRAIN_LEARNING_RATE".
+std::string to_variable_name(const std::string& setting) {
+  std::string name(variable_prefix);
+  for (const char c : setting) name += c == '-' ? '_' : to_upper(c);
+  return name;
+}
+
+/// All variables with the prefix, whether the setting is known or not.
+std::vector<GivenSetting> read_settings_environment() {
+  std::vector<GivenSetting> settings;
+  for (const char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable = *entry;
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos || !variable.starts_with(variable_prefix)) continue;
+    const std::string where = variable.substr(0, equals);
+    std::string name = where.substr(variable_prefix.size());
+    for (char& c : name) c = c == '_' ? '-' : to_lower(c);
+    if (where != config_variable) settings.push_back({name, variable.substr(equals + 1), where});
+  }
+  return settings;
+}
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(ErrorCode::usage, printable(text) + " (see muster-train --help)");
+}
+
+[[noreturn]] void refuse_unknown(const CLI::App& app, const GivenSetting& given, bool is_variable) {
+  const auto spell = [&](const std::string& name) { return is_variable ? to_variable_name(name) : name; };
+  std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& value : option->results()) {
-      if (value.starts_with("--"))
-        refuse(fmt::format("{} needs a value, but got {}", option->get_name(), value));
-    }
+    if (option->get_configurable()) names.push_back(spell(option->get_single_name()));
   }
+  refuse((is_variable ? "unknown variable " + given.where
+                      : fmt::format("{}: unknown setting '{}'", given.where, given.name)) +
+         suggest_name(spell(given.name), names));
 }
 
-void parse(CLI::App& app, std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them in reverse order
-  try {
-    app.parse(arguments);
-  } catch (const CLI::Success&) {
-    throw;
-  } catch (const CLI::ExtrasError&) {
-    refuse_swallowed_options(app);
-    refuse(describe_unknown_argument(app.remaining().front(), app, {"make-data", "scaling"}));
-  } catch (const CLI::ArgumentMismatch& error) {
-    refuse(describe_missing_value(error.what()));
-  } catch (const CLI::ParseError& error) {
-    refuse(first_line(error.what()));
-  }
-  refuse_swallowed_options(app);
-}
-
-std::vector<std::string> to_arguments(const GivenSetting& given) {
-  if (given.value.empty())
-    return {"--" + given.name, ""};  // "--name=" would take the next argument as its value
-  return {"--" + given.name + "=" + given.value};
-}
-
-/// Parses one setting alone, so that an error names the setting's place.
-void check_setting(const GivenSetting& given) {
-  Options scratch;
-  CLI::App app;
-  app.set_help_flag();
-  declare_options(app, scratch);
-  const CLI::Option* option = app.get_option_no_throw("--" + given.name);
-  const bool in_environment = given.where.starts_with(settings_variable_prefix);
-  const bool other_case = in_environment && given.where != to_variable_name(given.name);
-  if (option == nullptr || option->get_single_name() != given.name || other_case) {
-    const auto suggestion = suggest_name(given.name, setting_names());
-    const std::string hint =
-        suggestion ? "; did you mean " + (in_environment ? to_variable_name(*suggestion) : *suggestion) + "?"
-                   : "";
-    refuse(in_environment ? fmt::format("unknown variable {}{}", given.where, hint)
-                          : fmt::format("{}: unknown setting '{}'{}", given.where, given.name, hint));
-  }
-  if (given.is_boolean && option->get_items_expected_max() > 0)
-    refuse(fmt::format("{}: {} is not a switch: it needs a value", given.where, given.name));
-  const bool is_switch = option->get_items_expected_max() == 0;
-  if (is_switch && given.value.empty())
+/// Sets one option, as CLI11 does it for a line of its own configuration files.
+void apply(CLI::App& app, const GivenSetting& given) {
+  CLI::Option* option = app.get_option_no_throw("--" + given.name);
+  const bool is_variable = given.where.starts_with(variable_prefix);
+  const bool is_known = option != nullptr && option->get_configurable() &&
+                        option->get_single_name() == given.name &&
+                        (!is_variable || given.where == to_variable_name(given.name));
+  if (!is_known) refuse_unknown(app, given, is_variable);
+  const bool is_flag = option->get_items_expected_max() == 0;
+  if (given.is_boolean && !is_flag)  // as a text, "true" would be valid
+    refuse(fmt::format("{}: {} must be a number or a text in quotes, not {}", given.where, given.name,
+                       given.value));
+  if (given.value.empty() && is_flag)  // CLI11 does not validate it
     refuse(fmt::format("{}: {} must be true or false", given.where, given.name));
-  std::vector<std::string> arguments = to_arguments(given);
-  std::reverse(arguments.begin(), arguments.end());
   try {
-    app.parse(arguments);
+    option->clear();
+    option->add_result(given.value);
+    option->run_callback();
   } catch (const CLI::ParseError& error) {
-    refuse(fmt::format("{}: {}", given.where, first_line(error.what())));
+    refuse(fmt::format("{}: {}", given.where, error.what()));
   }
-}
-
-std::vector<GivenSetting> read_settings(std::string config) {
-  std::vector<GivenSetting> in_environment = read_settings_environment(environ);
-  std::erase_if(in_environment, [&](const GivenSetting& given) {
-    if (given.name != "config") return false;
-    if (config.empty()) config = given.value;
-    return true;
-  });
-  std::vector<GivenSetting> all = config.empty() ? std::vector<GivenSetting>{} : read_settings_file(config);
-  all.insert(all.end(), in_environment.begin(), in_environment.end());
-  return all;
-}
-
-void record_origins(const std::vector<GivenSetting>& given, const CLI::App& command_line, Options& options) {
-  for (const GivenSetting& setting : given) options.origins[setting.name] = setting.where;
-  for (const CLI::Option* option : command_line.get_options()) {
-    if (option->count() > 0) options.origins[option->get_single_name()] = "command line";
-  }
-}
-
-/// `lower_precedence` come before the command line, so the command line overrides them.
-CommandLine parse_with(const std::vector<GivenSetting>& lower_precedence,
-                       const std::vector<std::string>& arguments) {
-  CommandLine line;
-  CLI::App app;
-  declare_command_line(app, line);
-  std::vector<std::string> all;
-  for (const GivenSetting& given : lower_precedence) {
-    check_setting(given);
-    for (std::string& argument : to_arguments(given)) all.push_back(std::move(argument));
-  }
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  parse(app, all);
-  return line;
 }
 
 }  // namespace
 
 std::optional<Options> parse_options(int argc, const char* const* argv) {
-  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  CommandLine alone;
+  CommandLine line;
   CLI::App app(
       "Trains a GPT on any text or on shards of tokens, or a small network on MNIST's files, data-parallel "
       "over the ranks\n"
@@ -173,16 +137,19 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "Two more commands: muster-train make-data generates training data, muster-train scaling compares\n"
       "runs; each has its own --help.",
       "muster-train");
-  declare_command_line(app, alone);
-  try {
-    parse(app, arguments);
-  } catch (const CLI::Success& success) {
-    app.exit(success);
-    return std::nullopt;
+  declare_command_line(app, line);
+  const auto parse = [&] { return parse_command(app, argc, argv, {"make-data", "scaling"}); };
+  if (!parse()) return std::nullopt;
+  auto given = line.config.empty() ? std::vector<GivenSetting>{} : read_settings_file(line.config);
+  for (const GivenSetting& variable : read_settings_environment()) given.push_back(variable);
+  for (const GivenSetting& setting : given) {
+    apply(app, setting);
+    line.options.origins[setting.name] = setting.where;
   }
-  const std::vector<GivenSetting> given = read_settings(alone.config);
-  CommandLine line = parse_with(given, arguments);
-  record_origins(given, app, line.options);
+  parse();  // again, since the command line overrides the others
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0) line.options.origins[option->get_single_name()] = "command line";
+  }
   finalize_options(line.options);
   if (!line.print_config) return line.options;
   fmt::print("{}", settings_as_toml(line.options));

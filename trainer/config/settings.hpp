@@ -22,4 +22,17 @@ std::vector<Setting> list_settings(const Options& options);
 /// The settings as a TOML file that --config reads. A comment after a value names its source.
 std::string settings_as_toml(const Options& options);
 
+/// A setting from a settings file or the environment.
+struct GivenSetting {
+  std::string name;         ///< "learning-rate"
+  std::string value;        ///< as on the command line after --learning-rate=
+  std::string where;        ///< "run.toml:3" or "MUSTER_TRAIN_LEARNING_RATE"
+  bool is_boolean = false;  ///< TOML's true or false, without quotes
+};
+
+/// Reads a TOML file of names and values without sections, in the order of its lines.
+/// @throws muster::Error: system when the file cannot be read, usage with the line when it is not such a
+/// file.
+std::vector<GivenSetting> read_settings_file(const std::string& path);
+
 }  // namespace muster

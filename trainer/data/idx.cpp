@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "files/atomic_file.hpp"
+#include "files/output_file.hpp"
 #include "muster/error.hpp"
 
 namespace muster::data {
@@ -64,7 +64,7 @@ void write_idx(const std::filesystem::path& path, std::span<const std::uint32_t>
   for (const std::uint32_t extent : extents) {
     for (int shift = 24; shift >= 0; shift -= 8) header.push_back(static_cast<std::uint8_t>(extent >> shift));
   }
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write(header.data(), header.size());
   file.write(bytes.data(), bytes.size());
   file.commit();

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "file/descriptor.hpp"
 #include "files/hash.hpp"
 #include "muster/error.hpp"
 
@@ -20,13 +21,6 @@ constexpr std::size_t copy_limit = 1 << 16;
 constexpr std::size_t full_hash_limit = std::size_t{4} << 20, hashed_blocks = 64,
                       hashed_block = full_hash_limit / hashed_blocks;
 
-struct Descriptor {
-  int number;
-  ~Descriptor() {
-    if (number >= 0) ::close(number);
-  }
-};
-
 [[noreturn]] void refuse_file(const std::filesystem::path& path, ErrorCode code, const std::string& why) {
   throw Error(code, fmt::format("cannot read {}: {}", path.string(), why));
 }
@@ -34,17 +28,17 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.number < 0) refuse_file(path_, ErrorCode::usage, std::strerror(errno));
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) refuse_file(path_, ErrorCode::usage, std::strerror(errno));
   struct stat status {};
-  if (::fstat(file.number, &status) != 0) refuse_file(path_, ErrorCode::system, std::strerror(errno));
+  if (::fstat(file.number(), &status) != 0) refuse_file(path_, ErrorCode::system, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) refuse_file(path_, ErrorCode::usage, "not a regular file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size < copy_limit) {
-    read_whole(file.number, size);
+    read_whole(file.number(), size);
     return;
   }
-  mapping_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
+  mapping_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
     refuse_file(path_, ErrorCode::system, std::strerror(errno));

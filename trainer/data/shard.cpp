@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "files/atomic_file.hpp"
+#include "files/output_file.hpp"
 #include "muster/error.hpp"
 
 namespace muster::data {
@@ -63,7 +63,7 @@ void write_shard(const std::filesystem::path& path, std::span<const compute::Tok
   append_little_endian(bytes, static_cast<std::uint32_t>(tokens.size()), 4);
   bytes.resize(shard_header_bytes, 0);
   for (const compute::Token token : tokens) append_little_endian(bytes, token, bytes_per_token);
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write(bytes.data(), bytes.size());
   file.commit();
 }

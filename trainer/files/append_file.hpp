@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "file/descriptor.hpp"
+
 namespace muster {
 
 /// A file for appending: flush() writes what was added since the last flush.
@@ -12,16 +14,13 @@ class AppendFile {
   /// Opens the file; creates it when it does not exist.
   /// @throws muster::Error(ErrorCode::system), as flush() does.
   explicit AppendFile(std::filesystem::path path);
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   void add(const std::string& bytes) { pending_ += bytes; }
   void flush();
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::string pending_;
 };
 

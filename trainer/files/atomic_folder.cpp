@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "files/atomic_file.hpp"
+#include "file/atomic_file.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
@@ -64,7 +64,7 @@ void AtomicFolder::commit() {
     fail("rename the new");
   }
   committed_ = true;
-  sync_parent_folder(path_);
+  if (!sync_parent_folder(path_)) fail("sync the folder of");
   fs::remove_all(earlier, ignored);
 }
 

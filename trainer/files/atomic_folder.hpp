@@ -19,7 +19,7 @@ class AtomicFolder {
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
-  /// Path at which to write the file `name`. The caller syncs it (AtomicFile).
+  /// Path at which to write the file `name`. The caller syncs it (OutputFile).
   std::filesystem::path operator/(const std::string& name) const { return partial_ / name; }
   /// Renames the folder and syncs its parent. Removes an earlier folder of that path.
   void commit();

@@ -34,16 +34,15 @@ std::string read_first_line(int file) {
 
 FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
   const std::filesystem::path path = folder / ".lock";
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (file_ < 0)
+  file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!file_.valid())
     throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
   const auto until = std::chrono::steady_clock::now() + timeout;
-  while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+  while (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return;  // this file system has no locks
     if (std::chrono::steady_clock::now() >= until) {
-      const std::string holder = read_first_line(file_);
-      ::close(file_);
+      const std::string holder = read_first_line(file_.number());
       throw Error(ErrorCode::usage,
                   fmt::format("{} trains into {} already: give this run another --output, or wait for it",
                               holder, folder.string()));
@@ -52,9 +51,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
   }
   const std::string mine = describe_this_process() + '\n';
   // The text is only for error messages: the lock works without it.
-  if (::ftruncate(file_, 0) == 0) (void)!::pwrite(file_, mine.data(), mine.size(), 0);
+  if (::ftruncate(file_.number(), 0) == 0) (void)!::pwrite(file_.number(), mine.data(), mine.size(), 0);
 }
-
-FolderLock::~FolderLock() { ::close(file_); }
 
 }  // namespace muster

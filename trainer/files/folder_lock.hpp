@@ -4,6 +4,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "file/descriptor.hpp"
+
 namespace muster {
 
 /// Locks an output folder against a second run, until this object or its process ends: flock(2) on
@@ -15,12 +17,9 @@ class FolderLock {
   /// @throws muster::Error: usage, with the holder of the lock; system.
   explicit FolderLock(const std::filesystem::path& folder,
                       std::chrono::milliseconds timeout = std::chrono::seconds(5));
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int file_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace muster

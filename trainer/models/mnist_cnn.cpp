@@ -3,20 +3,25 @@
 
 #include <cmath>
 
+#include "compute/cpu/image_operations.hpp"
 #include "models/linear.hpp"
+#include "muster/error.hpp"
 
 namespace muster::models {
+
+namespace cpu = compute::cpu;
+
 namespace {
 
 enum CnnTensor { weight1, bias1, weight2, bias2, hidden_weight, hidden_bias, class_weight, class_bias };
 
 constexpr int channels1 = 10, channels2 = 20, window = 5, features = 320;
 
-compute::ConvolutionShape convolution1(int batch) { return {batch, 28, 28, 1, window}; }
-compute::ConvolutionShape convolution2(int batch) { return {batch, 12, 12, channels1, window}; }
-compute::PoolShape pooling1(int batch) { return {batch, 24, 24, channels1, false}; }
+cpu::ConvolutionShape convolution1(int batch) { return {batch, 28, 28, 1, window}; }
+cpu::ConvolutionShape convolution2(int batch) { return {batch, 12, 12, channels1, window}; }
+cpu::PoolShape pooling1(int batch) { return {batch, 24, 24, channels1, false}; }
 /// The next layer takes [channels, height, width], as PyTorch flattens it.
-compute::PoolShape pooling2(int batch) { return {batch, 8, 8, channels2, true}; }
+cpu::PoolShape pooling2(int batch) { return {batch, 8, 8, channels2, true}; }
 
 }  // namespace
 
@@ -38,7 +43,7 @@ TensorTable mnist_cnn_tensors() {
 }
 
 double mnist_cnn_flops_per_image() {
-  const auto multiplications = [](const compute::ConvolutionShape& s, int outputs) {
+  const auto multiplications = [](const cpu::ConvolutionShape& s, int outputs) {
     return static_cast<double>(s.window_positions()) * s.window_size() * outputs;
   };
   const double first = multiplications(convolution1(1), channels1);
@@ -52,6 +57,8 @@ MnistCnn<Real>::MnistCnn(int max_batch, compute::Compute<Real>& compute, std::si
     : tensors_(mnist_cnn_tensors(), extra, std::is_same_v<Real, bfloat16>),
       max_batch_(max_batch),
       compute_(compute) {
+  if (!compute.memory().is_host())
+    throw Error(ErrorCode::usage, "the GPU trains GPTs only: pass --device=cpu for image models");
   lay_out_activations();
 }
 
@@ -75,18 +82,19 @@ void MnistCnn<Real>::lay_out_activations() {
 template <typename Real>
 void MnistCnn<Real>::forward(const Real* images, int batch, const Dropout<Real>& dropout) {
   const auto first = convolution1(batch), second = convolution2(batch);
+  const int threads = compute_.threads();
   const auto product = [&](const Real* input, int rows, int from, std::size_t weight, int to, Real* out) {
     compute_.matmul({rows, to, from, false, true, true, false}, input, tensors_.template weight<Real>(weight),
                     tensors_.template weight<Real>(weight + 1), out);
   };
-  compute_.unfold(first, images, columns1_);
+  cpu::unfold(threads, first, images, columns1_);
   product(columns1_, first.window_positions(), first.window_size(), weight1, channels1, convolution1_);
-  compute_.max_pool_relu(pooling1(batch), convolution1_, nullptr, pool1_);
-  compute_.unfold(second, pool1_, columns2_);
+  cpu::max_pool_relu<Real>(threads, pooling1(batch), convolution1_, nullptr, pool1_);
+  cpu::unfold(threads, second, pool1_, columns2_);
   product(columns2_, second.window_positions(), second.window_size(), weight2, channels2, convolution2_);
-  compute_.max_pool_relu(pooling2(batch), convolution2_, dropout.channels, pool2_);
+  cpu::max_pool_relu(threads, pooling2(batch), convolution2_, dropout.channels, pool2_);
   product(pool2_, batch, features, hidden_weight, hidden, hidden_sum_);
-  compute_.relu(hidden_sum_, dropout.hidden, hidden_, static_cast<std::size_t>(batch) * hidden);
+  cpu::relu(hidden_sum_, dropout.hidden, hidden_, static_cast<std::size_t>(batch) * hidden);
   product(hidden_, batch, hidden, class_weight, classes, logits_);
 }
 
@@ -95,7 +103,7 @@ typename MnistCnn<Real>::Result MnistCnn<Real>::loss(const Real* images, const c
                                                      int batch, const Dropout<Real>& dropout) {
   forward(images, batch, dropout);
   Result result;
-  result.right = compute_.count_correct(logits_, labels, batch, classes);
+  result.right = cpu::count_correct(logits_, labels, batch, classes);
   result.loss = compute_.cross_entropy(logits_, labels, batch, classes, Sum(0));
   return result;
 }
@@ -107,7 +115,7 @@ typename MnistCnn<Real>::Result MnistCnn<Real>::loss_and_gradients(const Real* i
                                                                    Sum gradient_scale, const Ready& ready) {
   forward(images, batch, dropout);
   Result result;
-  result.right = compute_.count_correct(logits_, labels, batch, classes);
+  result.right = cpu::count_correct(logits_, labels, batch, classes);
   result.loss = compute_.cross_entropy(logits_, labels, batch, classes, gradient_scale);
   backward(batch, dropout, ready);
   return result;
@@ -116,6 +124,7 @@ typename MnistCnn<Real>::Result MnistCnn<Real>::loss_and_gradients(const Real* i
 template <typename Real>
 void MnistCnn<Real>::backward(int batch, const Dropout<Real>& dropout, const Ready& ready) {
   const auto first = convolution1(batch), second = convolution2(batch);
+  const int threads = compute_.threads();
   const auto product = [&](const Real* input, int rows, int from, std::size_t weight, int to,
                            const Real* d_out, Real* d_input) {
     linear_backward(compute_, input, tensors_.template weight<Real>(weight), d_out, d_input,
@@ -124,14 +133,15 @@ void MnistCnn<Real>::backward(int batch, const Dropout<Real>& dropout, const Rea
     ready(weight);
   };
   product(hidden_, batch, hidden, class_weight, classes, logits_, d_hidden_);
-  compute_.relu_backward(hidden_, dropout.hidden, d_hidden_, static_cast<std::size_t>(batch) * hidden);
+  cpu::relu_backward(hidden_, dropout.hidden, d_hidden_, static_cast<std::size_t>(batch) * hidden);
   product(pool2_, batch, features, hidden_weight, hidden, d_hidden_, d_pool2_);
-  compute_.max_pool_relu_backward(pooling2(batch), convolution2_, dropout.channels, pool2_, d_pool2_,
-                                  d_convolution2_);
+  cpu::max_pool_relu_backward(threads, pooling2(batch), convolution2_, dropout.channels, pool2_, d_pool2_,
+                              d_convolution2_);
   product(columns2_, second.window_positions(), second.window_size(), weight2, channels2, d_convolution2_,
           d_columns2_);
-  compute_.fold(second, d_columns2_, d_pool1_);
-  compute_.max_pool_relu_backward(pooling1(batch), convolution1_, nullptr, pool1_, d_pool1_, d_convolution1_);
+  cpu::fold(threads, second, d_columns2_, d_pool1_);
+  cpu::max_pool_relu_backward<Real>(threads, pooling1(batch), convolution1_, nullptr, pool1_, d_pool1_,
+                                    d_convolution1_);
   product(columns1_, first.window_positions(), first.window_size(), weight1, channels1, d_convolution1_,
           nullptr);
 }

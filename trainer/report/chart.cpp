@@ -7,6 +7,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "svg/svg.hpp"
+
 namespace muster {
 namespace {
 
@@ -101,106 +103,78 @@ Frame make_frame(const Chart& chart) {
   return frame;
 }
 
-std::string horizontal_grid(const Frame& frame, double scale) {
-  std::string out;
+void draw_horizontal_grid(Svg& svg, const Frame& frame, double scale) {
   const double tick = tick_size((frame.high - frame.low) * scale, frame.height > 400 ? 9 : 5) / scale;
   const double largest = std::max(std::abs(frame.low), std::abs(frame.high)) * scale;
   for (double value = std::ceil(frame.low / tick) * tick; value <= frame.high; value += tick) {
-    out += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", left,
-                       chart_width - right, frame.y(value), frame.y(value));
-    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)"
-                       "\n",
-                       left - 10, frame.y(value) + 4, tick_text(value * scale, largest));
+    svg.line(left, frame.y(value), chart_width - right, frame.y(value), "grid");
+    svg.text(left - 10, frame.y(value) + 4, tick_text(value * scale, largest), "", "end");
   }
-  return out;
 }
 
-std::string axes(const Frame& frame, const Chart& chart) {
-  std::string out = horizontal_grid(frame, chart.scale);
+void draw_axes(Svg& svg, const Frame& frame, const Chart& chart) {
+  draw_horizontal_grid(svg, frame, chart.scale);
   const double step_tick = std::max(1.0, tick_size(frame.last, 8));
   for (double step = 0; step <= frame.last * (1 + 1e-9); step += step_tick) {
-    out += fmt::format(R"(<line class="axis" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)",
-                       frame.x(step), frame.floor(), frame.floor() + 5);
-    out +=
-        fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)"
-                    "\n",
-                    frame.x(step), frame.floor() + 20, tick_text(step, frame.last >= 1e5 ? frame.last : 0));
+    svg.line(frame.x(step), frame.floor(), frame.x(step), frame.floor() + 5, "axis");
+    svg.text(frame.x(step), frame.floor() + 20, tick_text(step, frame.last >= 1e5 ? frame.last : 0), "",
+             "middle");
   }
-  out += fmt::format(R"(<line class="axis" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", left,
-                     chart_width - right, frame.floor(), frame.floor());
-  out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
-                     (left + chart_width - right) / 2, frame.height - 14, escaped_xml(chart.x_label));
-  out +=
-      fmt::format(R"svg(<text transform="translate(20 {:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg"
-                  "\n",
-                  (top + frame.floor()) / 2, escaped_xml(chart.y_label));
-  return out;
+  svg.line(left, frame.floor(), chart_width - right, frame.floor(), "axis");
+  svg.text((left + chart_width - right) / 2, frame.height - 14, chart.x_label, "", "middle");
+  svg.vertical_text(20, (top + frame.floor()) / 2, chart.y_label);
 }
 
-std::string curve(const Frame& frame, const std::vector<Point>& points, const std::string& classes) {
-  if (points.empty()) return {};
-  std::string out = "<polyline class=\"" + classes + "\" points=\"";
-  for (const auto& point : points) {
-    out += fmt::format("{:.1f},{:.1f} ", frame.x(static_cast<double>(point.x)), frame.y(point.y));
-  }
-  return out + "\"/>\n";
+void draw_curve(Svg& svg, const Frame& frame, const std::vector<Point>& points, const std::string& style) {
+  Svg::Path places;
+  for (const auto& point : points)
+    places.emplace_back(frame.x(static_cast<double>(point.x)), frame.y(point.y));
+  if (!places.empty()) svg.polyline(places, style);
 }
 
-std::string marks(const Frame& frame, const Series& series) {
-  std::string out;
-  for (const auto& point : series.points) {
-    out += fmt::format(R"(<circle class="mark{}" cx="{:.1f}" cy="{:.1f}" r="3.5"/>)"
-                       "\n",
-                       series.colour, frame.x(static_cast<double>(point.x)), frame.y(point.y));
-  }
-  return out;
+void draw_marks(Svg& svg, const Frame& frame, const Series& series) {
+  for (const auto& point : series.points)
+    svg.circle(frame.x(static_cast<double>(point.x)), frame.y(point.y), 3.5,
+               fmt::format("mark{}", series.colour));
 }
 
 /// Strokes that would overlap are drawn as one.
-std::string strokes(const Frame& frame, const Series& series) {
-  std::string out;
+void draw_strokes(Svg& svg, const Frame& frame, const Series& series) {
   double last = -1;
   for (const auto& point : series.points) {
     const double x = frame.x(static_cast<double>(point.x));
     if (last >= 0 && x - last < 2) continue;
     last = x;
-    out += fmt::format(R"(<line class="line{0}" x1="{1:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{3:.1f}"/>)"
-                       "\n",
-                       series.colour, x, frame.floor() - 14, frame.floor());
+    svg.line(x, frame.floor() - 14, x, frame.floor(), fmt::format("line{}", series.colour));
   }
-  return out;
 }
 
-std::string draw_series(const Frame& frame, const Series& series) {
+void draw_series(Svg& svg, const Frame& frame, const Series& series) {
   const std::string colour = fmt::format("line{}", series.colour);
   switch (series.style) {
     case Series::Style::smoothed:
-      if (series.points.size() == 1) return marks(frame, series);  // a line of one point is invisible
-      return curve(frame, series.points, colour + " pale") + curve(frame, smoothed(series.points), colour);
+      if (series.points.size() == 1) return draw_marks(svg, frame, series);  // such a line is invisible
+      draw_curve(svg, frame, series.points, colour + " pale");
+      return draw_curve(svg, frame, smoothed(series.points), colour);
     case Series::Style::dashed:
-      return curve(frame, series.points, colour + " dashed");
+      return draw_curve(svg, frame, series.points, colour + " dashed");
     case Series::Style::events:
-      return strokes(frame, series);
+      return draw_strokes(svg, frame, series);
     case Series::Style::marked:
-      break;
+      draw_curve(svg, frame, series.points, colour);
+      return draw_marks(svg, frame, series);
   }
-  return curve(frame, series.points, colour) + marks(frame, series);
 }
 
-std::string legend(const std::vector<Series>& all) {
-  std::string out;
+void draw_legend(Svg& svg, const std::vector<Series>& all) {
   double x = left;
   for (const Series& series : all) {
     if (series.points.empty()) continue;
     const char* dashes = series.style == Series::Style::dashed ? " dashed" : "";
-    out += fmt::format(R"(<polyline class="line{}{}" points="{:.1f},64 {:.1f},64"/>)", series.colour, dashes,
-                       x, x + 22);
-    out += fmt::format(R"(<text x="{:.1f}" y="68">{}</text>)"
-                       "\n",
-                       x + 30, escaped_xml(series.name));
+    svg.polyline({{x, 64}, {x + 22, 64}}, fmt::format("line{}{}", series.colour, dashes));
+    svg.text(x + 30, 68, series.name);
     x += 60 + 8 * static_cast<double>(series.name.size());
   }
-  return out;
 }
 
 Chart with_points_to_draw(Chart chart) {
@@ -214,27 +188,20 @@ Chart with_points_to_draw(Chart chart) {
 std::string draw(const Chart& wanted, const std::string& style) {
   const Chart chart = with_points_to_draw(wanted);
   const Frame frame = make_frame(chart);
-  std::string out =
-      fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}">)"
-                  "\n",
-                  chart_width, chart.height);
-  out += style;
-  out += "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
-  out += fmt::format(
-      "<text class=\"title\" x=\"{0}\" y=\"28\">{1}</text>\n<text x=\"{0}\" y=\"48\">{2}</text>\n", left,
-      escaped_xml(chart.title), escaped_xml(chart.subtitle));
-  out += axes(frame, chart);
-  for (const Series& series : chart.series) out += draw_series(frame, series);
-  return out + legend(chart.series) + "</svg>\n";
+  Svg svg;
+  svg.text(left, 28, chart.title, "title");
+  svg.text(left, 48, chart.subtitle);
+  draw_axes(svg, frame, chart);
+  for (const Series& series : chart.series) draw_series(svg, frame, series);
+  draw_legend(svg, chart.series);
+  return svg.element(chart_width, chart.height, style);
 }
 
 }  // namespace
 
 std::string draw_chart(const Chart& chart) { return draw(chart, ""); }
 
-std::string draw_chart_file(const Chart& chart) {
-  return draw(chart, "<style>" + svg_style() + "</style>\n");
-}
+std::string draw_chart_file(const Chart& chart) { return draw(chart, svg_style()); }
 
 std::string svg_style() {
   return "svg text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#444}"
@@ -248,29 +215,6 @@ std::string svg_style() {
          ".paper{fill:#171a1f}.grid{stroke:#2b3038}.axis{stroke:#767d88}"
          ".line1{stroke:#6ca6e8}.line2{stroke:#ee8f73}.line3{stroke:#e0b64e}.mark1{fill:#6ca6e8}.mark2{fill:#"
          "ee8f73}}\n";
-}
-
-std::string escaped_xml(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
 }
 
 }  // namespace muster

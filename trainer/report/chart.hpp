@@ -43,7 +43,4 @@ std::string draw_chart_file(const Chart& chart);
 /// CSS of all pictures; dark by the reader's preference.
 std::string svg_style();
 
-/// Escapes text for XML and HTML.
-std::string escaped_xml(const std::string& text);
-
 }  // namespace muster

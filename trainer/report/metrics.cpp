@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "files/atomic_file.hpp"
+#include "files/output_file.hpp"
 
 namespace muster {
 namespace {
@@ -20,7 +20,7 @@ std::string format_json_loss(double loss) {
 }  // namespace
 
 Metrics::Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_step) {
-  AtomicFile file(path);
+  OutputFile file(path);
   if (resume) file.write(keep_earlier_lines(path, resumed_step));
   file.commit();
   file_.emplace(std::move(path));

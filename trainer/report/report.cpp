@@ -10,6 +10,7 @@
 #include "muster/version.hpp"
 #include "report/placement_svg.hpp"
 #include "report/progress.hpp"
+#include "svg/svg.hpp"
 #include "text/plural.hpp"
 #include "training/memory_estimate.hpp"
 
@@ -39,8 +40,7 @@ constexpr const char* page_style =
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string tile(const std::string& value, const std::string& name) {
-  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escaped_xml(value),
-                     escaped_xml(name));
+  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", xml_text(value), xml_text(name));
 }
 
 std::string format_now() {
@@ -53,7 +53,7 @@ std::string format_now() {
 }
 
 std::string row(const std::string& name, const std::string& value) {
-  return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escaped_xml(name), escaped_xml(value));
+  return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", xml_text(name), xml_text(value));
 }
 
 std::string unit_name(const Summary& s) { return s.unit == "image" ? "images" : "tokens"; }
@@ -145,10 +145,9 @@ std::string settings_table(const Options& options) {
       out += fmt::format("<tr class=\"group\"><th colspan=\"3\">{}</th></tr>\n", setting.group);
     group = setting.group;
     const auto origin = options.origins.find(setting.name);
-    out +=
-        fmt::format("<tr><td>{}</td><td>{}</td><td class=\"from\">{}</td></tr>\n", escaped_xml(setting.name),
-                    setting.value.empty() ? "not set" : escaped_xml(setting.value),
-                    origin == options.origins.end() ? "default" : escaped_xml(origin->second));
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"from\">{}</td></tr>\n", xml_text(setting.name),
+                       setting.value.empty() ? "not set" : xml_text(setting.value),
+                       origin == options.origins.end() ? "default" : xml_text(origin->second));
   }
   return out + "</table>\n";
 }
@@ -175,9 +174,9 @@ std::string draw_report(const Summary& s, const Metrics::History& history, const
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n";
   out += fmt::format("<title>muster-train: {}</title>\n<style>\n{}{}{}</style>\n</head>\n<body>\n<main>\n",
-                     escaped_xml(s.model), page_style, svg_style(), placement_style());
+                     xml_text(s.model), page_style, svg_style(), placement_style());
   out += fmt::format("<h1>{}</h1>\n<p>{} parameters, trained on {} by muster-train {}; {}, {}</p>\n",
-                     escaped_xml(s.model), s.parameters, escaped_xml(s.data), version, escaped_xml(s.ended),
+                     xml_text(s.model), s.parameters, xml_text(s.data), version, xml_text(s.ended),
                      format_now());
   out += tiles(s);
   out += "<h2>Loss and speed</h2>\n";

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "files/atomic_file.hpp"
+#include "files/output_file.hpp"
 
 namespace muster {
 namespace {
@@ -41,7 +41,7 @@ std::string status_line(const RunStatus& status) {
 }
 
 void write_status(const std::filesystem::path& path, const RunStatus& status) {
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write(status_line(status));
   file.commit();
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preparation of a run before its first step. Every check that can refuse the run is here.
+#include "run/prepare_run.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <functional>
 
 #include "compute/cpu/cpu_compute.hpp"
-#include "config/setting_warnings.hpp"
+#include "compute/cuda/open_device.hpp"
 #include "config/settings.hpp"
 #include "files/hash.hpp"
 #include "machine/measure_peak_flops.hpp"
 #include "machine/threads.hpp"
-#include "run/run.hpp"
+#include "run/check_memory.hpp"
 #include "text/plural.hpp"
+#include "training/memory_estimate.hpp"
 
 namespace muster {
-
-namespace fs = std::filesystem;
-
 namespace {
 
 /// The settings that must be equal on all ranks, as text. Paths and settings of one machine may differ.
@@ -31,64 +31,49 @@ std::string shared_settings(const Options& options) {
   return text;
 }
 
-template <typename Real>
-std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
-  using Cpu = compute::cpu::CpuCompute<Real>;
-  return std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
+Replica::Settings replica_settings(const Options& options, bool on_device) {
+  return {options.adamw,
+          options.batch,
+          options.seed,
+          options.deterministic ? options.chunk : 0,
+          options.shard_optimizer,
+          options.dtype == "bf16" ? sizeof(bfloat16) : sizeof(float),
+          on_device};
 }
 
-}  // namespace
-
-void Run::prepare() {
-  open_gpu();
-  load_data();
-  check_same_on_all_ranks();
-  check_memory();
-  build_replica();
-  gather_machine_info();
-  resume();
-  print_run_info();
-  collective_errors_.run_on_rank0([&] { update_status(RunStatus::State::running); });
-}
-
-void Run::open_gpu() {
-  const auto differ = collective_errors_.differing_ranks(job_.on_gpu() ? 1 : 0);
-  collective_errors_.run_on_rank0([&] {
+compute::cuda::OpenedGpu open_gpu(const Job& job, CollectiveErrors& errors) {
+  const auto differ = errors.differing_ranks(job.on_gpu() ? 1 : 0);
+  errors.run_on_rank0([&] {
     if (differ.empty()) return;
     throw Error(ErrorCode::usage,
                 fmt::format("rank 0 computes on the {} and rank {} does not: pass --device, or start one "
                             "task for each GPU",
-                            job_.on_gpu() ? "GPU" : "CPU", fmt::join(differ, ", ")));
+                            job.on_gpu() ? "GPU" : "CPU", fmt::join(differ, ", ")));
   });
-  collective_errors_.run_on_all([&] {
-    if (job_.on_gpu()) gpu_ = compute::cuda::open_gpu();
+  compute::cuda::OpenedGpu gpu;
+  errors.run_on_all([&] {
+    if (job.on_gpu()) gpu = compute::cuda::open_gpu();
   });
+  return gpu;
 }
 
-void Run::load_data() {
-  collective_errors_.run_on_all([&] {
-    if (options_.batch < world_.size()) {
+std::unique_ptr<Workload> open_data(const Options& options, int ranks, CollectiveErrors& errors) {
+  std::unique_ptr<Workload> workload;
+  errors.run_on_all([&] {
+    if (options.batch < ranks) {
       throw Error(ErrorCode::usage, fmt::format("--batch {} is less than one sample for each of {} ranks",
-                                                options_.batch, world_.size()));
+                                                options.batch, ranks));
     }
-    workload_ = read_workload(options_);
+    workload = read_workload(options);
   });
-  collective_errors_.run_on_rank0([&] {
-    std::error_code error;
-    fs::create_directories(options_.output, error);
-    if (error) {
-      throw Error(ErrorCode::system,
-                  fmt::format("cannot create the output folder {}: {}", options_.output, error.message()));
-    }
-    lock_.emplace(folder());
-  });
+  return workload;
 }
 
-void Run::check_same_on_all_ranks() {
-  const std::string text = workload_->model_text() + '\n' + shared_settings(options_);
-  const auto options_differ = collective_errors_.differing_ranks(hash_bytes(text.data(), text.size()));
-  const auto data_differ = collective_errors_.differing_ranks(workload_->data_hash());
-  collective_errors_.run_on_rank0([&] {
+void check_same_on_all_ranks(const Options& options, const Workload& workload, CollectiveErrors& errors) {
+  const std::string text = workload.model_text() + '\n' + shared_settings(options);
+  const auto options_differ = errors.differing_ranks(hash_bytes(text.data(), text.size()));
+  const auto data_differ = errors.differing_ranks(workload.data_hash());
+  errors.run_on_rank0([&] {
     if (!options_differ.empty()) {
       throw Error(ErrorCode::usage, fmt::format("rank {} was started with other options than rank 0",
                                                 fmt::join(options_differ, ", ")));
@@ -96,79 +81,145 @@ void Run::check_same_on_all_ranks() {
     if (!data_differ.empty()) {
       throw Error(ErrorCode::usage,
                   fmt::format("rank {} read other data from {} than rank 0: give all hosts the same files",
-                              fmt::join(data_differ, ", "), options_.data));
+                              fmt::join(data_differ, ", "), options.data));
     }
   });
+}
+
+/// Builds the replica on `compute`. Returns a function that measures the peak FLOP/s of `compute`.
+template <typename Real>
+std::function<double()> build_replica_on(RunParts& parts, const Replica::Settings& settings,
+                                         std::unique_ptr<compute::Compute<Real>> compute,
+                                         Communicator tensors, Communicator host) {
+  parts.replica = std::make_unique<Replica>(settings, *parts.workload, *compute, std::move(tensors), host);
+  const auto measure = [&of = *compute] { return measure_peak_flops(of); };
+  parts.compute = std::move(compute);
+  return measure;
 }
 
 template <typename Real>
-void Run::build_replica_on(std::unique_ptr<compute::Compute<Real>> compute, Communicator tensors) {
-  replica_ = std::make_unique<Replica>(replica_settings(), *workload_, *compute, std::move(tensors), world_);
-  measure_peak_flops_ = [&of = *compute] { return measure_peak_flops(of); };
-  compute_ = std::move(compute);
+std::unique_ptr<compute::Compute<Real>> compute_on_cpu(int threads) {
+  using Cpu = compute::cpu::CpuCompute<Real>;
+  return std::make_unique<Cpu>(typename Cpu::Options{threads, true, nullptr});
 }
 
-void Run::build_replica() {
-  collective_errors_.run_on_all([&] {
-    const int threads = gpu_.compute ? 1 : choose_threads(options_.threads, job_.roster(), job_.rank());
-    if (gpu_.compute)
-      build_replica_on(std::move(gpu_.compute), job_.world());
-    else if (options_.dtype == "bf16")
-      build_replica_on<bfloat16>(compute_on_cpu<bfloat16>(threads), world_);
+std::function<double()> build_replica(const Options& options, Job& job, RunParts& parts,
+                                      const Replica::Settings& settings, compute::cuda::OpenedGpu gpu) {
+  const int threads = gpu.compute ? 1 : choose_threads(options.threads, job.roster(), job.rank());
+  const Communicator host = job.host_world();
+  parts.state.threads = threads;
+  if (gpu.compute) return build_replica_on(parts, settings, std::move(gpu.compute), job.world(), host);
+  if (options.dtype == "bf16")
+    return build_replica_on(parts, settings, compute_on_cpu<bfloat16>(threads), host, host);
+  return build_replica_on(parts, settings, compute_on_cpu<float>(threads), host, host);
+}
+
+std::vector<RankInfo> gather_ranks(const Options& options, Job& job, CollectiveErrors& errors,
+                                   const std::function<double()>& measure) {
+  RankInfo mine = read_rank_info(job.roster()[static_cast<std::size_t>(job.rank())]);
+  mine.threads = choose_threads(options.threads, job.roster(), job.rank());
+  Communicator world = job.host_world();
+  world.barrier();  // so that ranks that share cores measure at the same time
+  errors.run_on_all([&] {
+    if (options.mfu) mine.peak_flops = measure();
+  });
+  return gather_rank_info(world, mine);
+}
+
+TrainingState initial_state(const Options& options, const Job& job, const RunParts& parts) {
+  TrainingState state = parts.state;
+  state.model = parts.workload->model_text();
+  state.seed = options.seed;
+  state.batch = options.batch;
+  state.dtype = options.dtype;
+  state.data_hash = parts.workload->data_hash();
+  state.world_size = job.size();
+  state.chunk = options.deterministic ? options.chunk : 0;
+  return state;
+}
+
+Summary run_facts(const Options& options, Job& job, const RunParts& parts,
+                  const Replica::Settings& settings) {
+  const Workload& workload = *parts.workload;
+  Summary s;
+  s.model = workload.model_line();
+  s.unit = workload.unit();
+  s.data = options.data;
+  s.device = parts.compute->describe();
+  s.dtype = options.dtype;
+  s.parameters = static_cast<std::int64_t>(parts.replica->table().parameter_count);
+  s.wanted_steps = options.steps;
+  s.tokens_per_step = parts.replica->predictions_per_step();
+  s.flops_per_token = workload.flops_per_sample() / static_cast<double>(workload.predictions_per_sample());
+  s.memory = estimate_memory(workload, settings, 0, job.size());
+  s.world_size = job.size();
+  s.hosts = job.host_count();
+  s.backend = job.host_world().backend();
+  return s;
+}
+
+void print_memory_estimate(const RunParts& parts) {
+  std::uint64_t activations = 0;
+  std::string text;
+  for (const MemorySegment& segment : parts.facts.memory) {
+    if (segment.is_activation)
+      activations += segment.bytes;
     else
-      build_replica_on<float>(compute_on_cpu<float>(threads), world_);
-    if (is_rank0()) {
-      replica_->initialize();
-      writer_ = std::make_unique<CheckpointWriter>(checkpoints_, replica_->table());
-    }
-    state_.threads = threads;
-  });
-  state_.model = workload_->model_text();
-  state_.seed = options_.seed;
-  state_.batch = options_.batch;
-  state_.dtype = options_.dtype;
-  state_.data_hash = workload_->data_hash();
-  state_.world_size = world_.size();
-  state_.chunk = options_.deterministic ? options_.chunk : 0;
+      text += fmt::format("{} {}, ", segment.name, format_bytes(segment.bytes));
+  }
+  text += fmt::format("activations {}", format_bytes(activations));
+  fmt::print("memory {} on rank 0 ({}); {} {}\n", format_bytes(total_bytes(parts.facts.memory)), text,
+             format_bytes(parts.facts.free_bytes), parts.memory_limit);
 }
 
-void Run::gather_machine_info() {
-  RankInfo mine = read_rank_info(job_.roster()[static_cast<std::size_t>(job_.rank())]);
-  mine.threads = choose_threads(options_.threads, job_.roster(), job_.rank());
-  flops_per_prediction_ =
-      workload_->flops_per_sample() / static_cast<double>(workload_->predictions_per_sample());
-  world_.barrier();  // so that ranks that share cores measure at the same time
-  collective_errors_.run_on_all([&] {
-    if (options_.mfu) mine.peak_flops = measure_peak_flops_();
+}  // namespace
+
+RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors) {
+  RunParts parts;
+  const auto settings = replica_settings(options, job.on_gpu());
+  compute::cuda::OpenedGpu gpu = open_gpu(job, errors);
+  parts.workload = open_data(options, job.size(), errors);
+  errors.run_on_rank0([&] { output.open(); });
+  check_same_on_all_ranks(options, *parts.workload, errors);
+  const FreeMemory free = check_memory(options, *parts.workload, settings, job, gpu, errors);
+  std::function<double()> measure;
+  errors.run_on_all([&] {
+    measure = build_replica(options, job, parts, settings, std::move(gpu));
+    if (job.rank() == 0) parts.replica->initialize();
   });
-  rank_info_ = gather_rank_info(world_, mine);
-  for (const RankInfo& rank : rank_info_) peak_flops_ += rank.peak_flops;
+  parts.state = initial_state(options, job, parts);
+  parts.facts = run_facts(options, job, parts, settings);
+  parts.facts.free_bytes = free.bytes;
+  parts.memory_limit = free.where;
+  parts.facts.ranks = gather_ranks(options, job, errors, measure);
+  for (const RankInfo& rank : parts.facts.ranks) parts.facts.peak_flops += rank.peak_flops;
+  return parts;
 }
 
-void Run::print_run_info() {
-  if (!is_rank0()) return;
-  fmt::print("{}: {} parameters\n", workload_->model_line(), replica_->table().parameter_count);
-  fmt::print("on {} on {}, each {} in {}; {} {}s a step\n", plural(world_.size(), "rank"),
-             plural(job_.host_count(), "host"), compute_->describe(), options_.dtype,
-             replica_->predictions_per_step(), workload_->unit());
-  if (!job_.on_gpu() && options_.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
+void print_run_info(const Options& options, const Job& job, const RunParts& parts) {
+  const Summary& facts = parts.facts;
+  fmt::print("{}: {} parameters\n", facts.model, facts.parameters);
+  fmt::print("on {} on {}, each {} in {}; {} {}s a step\n", plural(facts.world_size, "rank"),
+             plural(facts.hosts, "host"), facts.device, facts.dtype, facts.tokens_per_step, facts.unit);
+  if (!job.on_gpu() && facts.dtype == "bf16" && !compute::cpu::DnnlMatmul::has_fast_bfloat16()) {
     fmt::print(
         "warning: --dtype=bf16 is slower here than fp32: it pays with oneDNN on processors with AVX-512 "
         "BF16\n");
   }
-  if (peak_flops_ > 0) {
+  if (facts.peak_flops > 0) {
     fmt::print("peak {} measured in {} matrix products; the model needs {:.4g} MFLOP a{} {}\n",
-               format_flops(peak_flops_), options_.dtype, flops_per_prediction_ / 1e6,
-               workload_->unit() == std::string_view("image") ? "n" : "", workload_->unit());
+               format_flops(facts.peak_flops), facts.dtype, facts.flops_per_token / 1e6,
+               facts.unit == "image" ? "n" : "", facts.unit);
   }
-  print_memory_estimate();
-  fmt::print("data {}, {}\n", options_.data, workload_->data_line());
-  for (const std::string& note : setting_warnings(options_, world_.size(), workload_->samples_per_epoch()))
+  print_memory_estimate(parts);
+  fmt::print("data {}, {}\n", facts.data, parts.workload->data_line());
+  for (const std::string& note :
+       setting_warnings(options, facts.world_size, parts.workload->samples_per_epoch()))
     fmt::print("note: {}\n", note);
-  if (first_step_ >= options_.steps) {
+  if (facts.first_step >= facts.wanted_steps) {
     fmt::print(
         "all {} steps are done already: raise --steps to train on, or pass --resume=off to start anew\n",
-        options_.steps);
+        facts.wanted_steps);
   }
   std::fflush(stdout);
 }

@@ -1,10 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
 #include "config/options.hpp"
-#include "muster/job.hpp"
+#include "muster/muster.hpp"
+#include "optimizer/schedule.hpp"
+#include "report/progress.hpp"
+#include "run/checkpointer.hpp"
+#include "run/output_folder.hpp"
+#include "run/prepare_run.hpp"
+#include "run/recorder.hpp"
+#include "training/collective_errors.hpp"
 
 namespace muster {
+
+/// One rank's run, from reading the data to the last checkpoint. Every function is collective unless it is
+/// marked "Rank 0 only".
+class Trainer {
+ public:
+  /// The options and the job must outlive the trainer.
+  Trainer(const Options& options, Job& job);
+  /// See train() below.
+  int train();
+
+ private:
+  void prepare();
+  void loop(Progress& progress);
+  /// Begins the step that follows those in flight.
+  void begin_step();
+  /// Ends the oldest steps until `left` are in flight. True when a rank wants to stop.
+  bool end_steps(Progress& progress, std::size_t left);
+  void report_skipped_update(Progress& progress, const StepResult& result);
+  int stop_signal();
+  /// When a signal arrives during the validation, sets signal_ and reports no loss.
+  void validate(Progress& progress);
+  /// True when a signal interrupted the validation after the checkpoint's step, so it must be run again.
+  bool needs_validation();
+  bool is_due(std::int64_t every) const { return is_due(every, state().step); }
+  static bool is_due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
+  /// True when step `step` must have ended before the next one begins: for a validation, a checkpoint or the
+  /// end.
+  bool must_end_before_next(std::int64_t step) const {
+    return step == options_.steps || is_due(options_.eval_every, step) ||
+           is_due(options_.checkpoint_every, step);
+  }
+  void save(Progress& progress);
+  void finish(Progress& progress);
+
+  // Rank 0 only:
+  void record(Progress& progress, const StepResult& result, double learning_rate);
+  /// Keeps an error of `write` in output_error_, and does nothing after one.
+  void keep_error(const std::function<void()>& write);
+  Summary summary(const Progress& progress, const std::string& ended) const {
+    return recorder_->summary(progress.throughput(), state().step, checkpointer_->good(), ended);
+  }
+  RunStatus status(RunStatus::State state) const;
+  bool is_rank0() const { return world_.rank() == 0; }
+  Replica& replica() { return *parts_.replica; }
+  TrainingState& state() { return parts_.state; }  ///< after the last ended step
+  const TrainingState& state() const { return parts_.state; }
+
+  const Options& options_;
+  Job& job_;
+  Communicator world_;
+  CollectiveErrors errors_;
+  Schedule schedule_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  OutputFolder output_;
+  RunParts parts_;
+  std::unique_ptr<Recorder> recorder_;          ///< rank 0 only
+  std::unique_ptr<Checkpointer> checkpointer_;  ///< destroyed before what its thread uses
+  /// Rank 0's error of writing metrics or a checkpoint; thrown on all ranks with the next step.
+  std::optional<Error> output_error_;
+  std::int64_t validated_step_ = -1;
+  int signal_ = 0;
+};
 
 /// Runs the training on every rank of the job. Returns the exit code: 0, also when a batch system's signal
 /// stopped the run (the status file says so, run_status.hpp), or 128 + SIGINT.

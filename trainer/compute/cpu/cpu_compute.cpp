@@ -30,6 +30,33 @@ void flush_denormals([[maybe_unused]] int threads) {
 #endif
 }
 
+/// Rows of b packed at a time: a panel of 512 * 32 floats fits a level-1 or level-2 cache.
+constexpr int depth = 512;
+
+/// Sets columns [first, first + columns) of c to the value that the first product is added to.
+template <typename Real>
+void begin_panel(const MatmulShape& s, const Real* bias, Accurate<Real>* c, int first, int columns) {
+  using Sum = Accurate<Real>;
+  for (int i = 0; i < s.m; ++i) {
+    Sum* row = c + std::ptrdiff_t{i} * s.n + first;
+    for (int x = 0; x < columns; ++x)
+      row[x] = (s.accumulate ? row[x] : Sum(0)) + (s.bias ? Sum(bias[first + x]) : Sum(0));
+  }
+}
+
+/// Copies those columns of rows [top, top + rows) of b side by side.
+template <typename Real>
+void pack_panel(const MatmulShape& s, const Real* b, Accurate<Real>* packed, int panel, int first,
+                int columns, int top, int rows) {
+  for (int q = 0; q < rows; ++q) {
+    for (int x = 0; x < columns; ++x) {
+      const std::ptrdiff_t from = s.transpose_b ? std::ptrdiff_t{first + x} * s.k + top + q
+                                                : std::ptrdiff_t{top + q} * s.n + first + x;
+      packed[std::ptrdiff_t{q} * panel + x] = Accurate<Real>(b[from]);
+    }
+  }
+}
+
 }  // namespace
 
 template <typename Real>
@@ -62,6 +89,74 @@ void CpuCompute<Real>::reserve_scratch(std::size_t size_per_thread) {
 template <typename Real>
 Accurate<Real>* CpuCompute<Real>::scratch(int thread) {
   return scratch_.data() + scratch_size_ * static_cast<std::size_t>(thread);
+}
+
+template <typename Real>
+void CpuCompute<Real>::matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias,
+                              Real* c) {
+  if constexpr (!std::is_same_v<Real, double>) {
+    if (dnnl_) return (*dnnl_)(shape, a, b, bias, c);
+  }
+  tiled_matmul(shape, a, b, bias, c);
+}
+
+template <typename Real>
+void CpuCompute<Real>::weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out,
+                                       Sum* d_weight, Sum* d_bias) {
+  const MatmulShape shape{.m = to, .n = from, .k = rows, .transpose_a = true};
+  if (d_bias) column_sums(d_out, d_bias, rows, to);
+  if constexpr (std::is_same_v<Real, float>) {
+    if (dnnl_) return (*dnnl_)(shape, d_out, input, nullptr, d_weight);
+  } else if constexpr (std::is_same_v<Real, bfloat16>) {
+    if (dnnl_) return dnnl_->weight_gradient(rows, from, to, input, d_out, d_weight);
+  }
+  tiled_matmul(shape, d_out, input, nullptr, d_weight);
+}
+
+// The tiled product has one type for sums, a and c: operands of other types are widened first, and results
+// are rounded afterwards.
+template <typename Real>
+template <typename Out>
+void CpuCompute<Real>::tiled_matmul(const MatmulShape& s, const Real* a, const Real* b, const Real* bias,
+                                    Out* c) {
+  if constexpr (std::is_same_v<Real, Sum>) {
+    tiled_panels(s, a, b, bias, c);
+  } else {
+    const std::size_t size = static_cast<std::size_t>(s.m) * s.k;
+    if (wide_a_.size() < size) wide_a_ = Arena<Sum>(size);
+    std::transform(a, a + size, wide_a_.data(), [](Real x) { return Sum(x); });
+    if constexpr (std::is_same_v<Out, Sum>) {
+      tiled_panels(s, wide_a_.data(), b, bias, c);
+    } else {
+      const std::size_t out_size = static_cast<std::size_t>(s.m) * s.n;
+      if (wide_c_.size() < out_size) wide_c_ = Arena<Sum>(out_size);
+      if (s.accumulate) std::transform(c, c + out_size, wide_c_.data(), [](Out x) { return Sum(x); });
+      tiled_panels(s, wide_a_.data(), b, bias, wide_c_.data());
+      round(wide_c_.data(), c, out_size);
+    }
+  }
+}
+
+template <typename Real>
+void CpuCompute<Real>::tiled_panels(const MatmulShape& s, const Sum* a, const Real* b, const Real* bias,
+                                    Sum* c) {
+  const int panel = kernels_.matmul.panel_columns;
+  reserve_scratch(static_cast<std::size_t>(panel) * depth);
+  const std::ptrdiff_t a_row = s.transpose_a ? 1 : s.k, a_column = s.transpose_a ? s.m : 1;
+  parallel_for(threads_, static_cast<std::size_t>(s.n), static_cast<std::size_t>(panel),
+               static_cast<std::size_t>(s.m) * s.n * s.k, [&](std::size_t begin, std::size_t end) {
+                 Sum* packed = scratch(omp_get_thread_num());
+                 for (int first = static_cast<int>(begin); first < static_cast<int>(end); first += panel) {
+                   const int columns = std::min(panel, static_cast<int>(end) - first);
+                   if (s.bias || s.accumulate) begin_panel(s, bias, c, first, columns);
+                   for (int top = 0; top < s.k; top += depth) {
+                     const int rows = std::min(depth, s.k - top);
+                     pack_panel(s, b, packed, panel, first, columns, top, rows);
+                     kernels_.matmul.panel(s.m, columns, rows, a + top * a_column, a_row, a_column, packed,
+                                           c + first, s.n, s.bias || s.accumulate || top > 0);
+                   }
+                 }
+               });
 }
 
 template <typename Real>
@@ -105,29 +200,39 @@ void CpuCompute<Real>::layer_norm(const Real* x, const Real* addend, Real* sum, 
 }
 
 template <typename Real>
-void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, const Sum* mean, const Sum* rstd,
-                                           const Real* d_out, Real* d_x, Sum* d_gain, Sum* d_bias, int rows,
-                                           int width) {
+template <typename Kernel>
+void CpuCompute<Real>::sum_rows(int rows, int width, std::initializer_list<Sum*> totals,
+                                const Kernel& kernel) {
   const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
-  const std::size_t stride = aligned_count<Sum>(2 * static_cast<std::size_t>(width));
+  const std::size_t count = totals.size() * static_cast<std::size_t>(width);
+  const std::size_t stride = aligned_count<Sum>(count);
   if (partial_.size() < chunks * stride) partial_ = Arena<Sum>(chunks * stride);
   parallel_for(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
                [&](std::size_t first, std::size_t last) {
                  for (std::size_t chunk = first; chunk < last; ++chunk) {
                    Sum* sums = partial_.data() + chunk * stride;
-                   std::fill_n(sums, 2 * width, Sum(0));
+                   std::fill_n(sums, count, Sum(0));
                    const int begin = static_cast<int>(chunk) * chunk_rows;
-                   kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, sums, sums + width,
-                                                     begin, std::min(rows, begin + chunk_rows), width);
+                   kernel(sums, begin, std::min(rows, begin + chunk_rows));
                  }
                });
-  std::fill_n(d_gain, width, Sum(0));
-  std::fill_n(d_bias, width, Sum(0));
+  for (Sum* total : totals) std::fill_n(total, width, Sum(0));
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     const Sum* sums = partial_.data() + chunk * stride;
-    kernels_.rows.add(sums, d_gain, static_cast<std::size_t>(width));
-    kernels_.rows.add(sums + width, d_bias, static_cast<std::size_t>(width));
+    for (Sum* total : totals) {
+      kernels_.rows.add(sums, total, static_cast<std::size_t>(width));
+      sums += width;
+    }
   }
+}
+
+template <typename Real>
+void CpuCompute<Real>::layer_norm_backward(const Real* x, const Real* gain, const Sum* mean, const Sum* rstd,
+                                           const Real* d_out, Real* d_x, Sum* d_gain, Sum* d_bias, int rows,
+                                           int width) {
+  sum_rows(rows, width, {d_gain, d_bias}, [&](Sum* sums, int begin, int end) {
+    kernels_.rows.layer_norm_backward(x, gain, mean, rstd, d_out, d_x, sums, sums + width, begin, end, width);
+  });
 }
 
 template <typename Real>
@@ -146,22 +251,8 @@ void CpuCompute<Real>::gelu_backward(const Real* x, Real* d_inout, std::size_t c
 
 template <typename Real>
 void CpuCompute<Real>::column_sums(const Real* x, Sum* out, int rows, int width) {
-  const std::size_t chunks = (static_cast<std::size_t>(rows) + chunk_rows - 1) / chunk_rows;
-  const std::size_t stride = aligned_count<Sum>(static_cast<std::size_t>(width));
-  if (partial_.size() < chunks * stride) partial_ = Arena<Sum>(chunks * stride);
-  parallel_for(threads_, chunks, 1, static_cast<std::size_t>(rows) * width,
-               [&](std::size_t first, std::size_t last) {
-                 for (std::size_t chunk = first; chunk < last; ++chunk) {
-                   Sum* sums = partial_.data() + chunk * stride;
-                   std::fill_n(sums, width, Sum(0));
-                   const int begin = static_cast<int>(chunk) * chunk_rows;
-                   kernels_.rows.column_sums(x, sums, begin, std::min(rows, begin + chunk_rows), width);
-                 }
-               });
-  std::fill_n(out, width, Sum(0));
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    kernels_.rows.add(partial_.data() + chunk * stride, out, static_cast<std::size_t>(width));
-  }
+  sum_rows(rows, width, {out},
+           [&](Sum* sums, int begin, int end) { kernels_.rows.column_sums(x, sums, begin, end, width); });
 }
 
 template <typename Real>
@@ -170,7 +261,8 @@ void CpuCompute<Real>::fill_zero(Real* x, std::size_t count) {
 }
 
 template <typename Real>
-void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real* out, Sum* log_sum) {
+template <typename Kernel>
+void CpuCompute<Real>::for_each_head(const AttentionShape& s, const Kernel& kernel) {
   const int head_width = s.width / s.heads;
   reserve_scratch(kernels_.attention.scratch(s.length, head_width));
   const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
@@ -179,28 +271,24 @@ void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real*
     for (std::size_t task = first; task < last; ++task) {
       const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
       const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(task % s.heads) * head_width;
-      kernels_.attention.forward(qkv + row * 3 * s.width + column, out + row * s.width + column,
-                                 log_sum + task * s.length, own, s.length, head_width, s.width);
+      kernel(row * 3 * s.width + column, row * s.width + column, task * s.length, own, head_width);
     }
+  });
+}
+
+template <typename Real>
+void CpuCompute<Real>::attention(const AttentionShape& s, const Real* qkv, Real* out, Sum* log_sum) {
+  for_each_head(s, [&](std::ptrdiff_t in, std::ptrdiff_t at, std::size_t rows, Sum* own, int head_width) {
+    kernels_.attention.forward(qkv + in, out + at, log_sum + rows, own, s.length, head_width, s.width);
   });
 }
 
 template <typename Real>
 void CpuCompute<Real>::attention_backward(const AttentionShape& s, const Real* qkv, const Real* out,
                                           const Sum* log_sum, const Real* d_out, Real* d_qkv) {
-  const int head_width = s.width / s.heads;
-  reserve_scratch(kernels_.attention.scratch(s.length, head_width));
-  const std::size_t tasks = static_cast<std::size_t>(s.batch) * s.heads;
-  parallel_for(threads_, tasks, 1, tasks * s.length * s.length, [&](std::size_t first, std::size_t last) {
-    Sum* own = scratch(omp_get_thread_num());
-    for (std::size_t task = first; task < last; ++task) {
-      const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(task / s.heads) * s.length;
-      const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(task % s.heads) * head_width;
-      const std::ptrdiff_t at = row * 3 * s.width + column;
-      kernels_.attention.backward(qkv + at, out + row * s.width + column, log_sum + task * s.length,
-                                  d_out + row * s.width + column, d_qkv + at, own, s.length, head_width,
-                                  s.width);
-    }
+  for_each_head(s, [&](std::ptrdiff_t in, std::ptrdiff_t at, std::size_t rows, Sum* own, int head_width) {
+    kernels_.attention.backward(qkv + in, out + at, log_sum + rows, d_out + at, d_qkv + in, own, s.length,
+                                head_width, s.width);
   });
 }
 

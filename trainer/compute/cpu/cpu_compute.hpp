@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -26,6 +27,7 @@ class CpuCompute final : public Compute<Real> {
   explicit CpuCompute(const Options& options);
 
   std::string describe() const override;
+  int threads() const override { return threads_; }
   void matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Real* c) override;
   void weight_gradient(int rows, int from, int to, const Real* input, const Real* d_out, Sum* d_weight,
                        Sum* d_bias) override;
@@ -46,14 +48,6 @@ class CpuCompute final : public Compute<Real> {
                           const Real* d_out, Real* d_qkv) override;
   void compute_cross_entropy(Real* logits, const Token* targets, int rows, int classes,
                              Sum gradient_scale) override;
-  void unfold(const ConvolutionShape& shape, const Real* images, Real* columns) override;
-  void fold(const ConvolutionShape& shape, const Real* d_columns, Real* d_images) override;
-  void max_pool_relu(const PoolShape& shape, const Real* images, const Real* scale, Real* out) override;
-  void max_pool_relu_backward(const PoolShape& shape, const Real* images, const Real* scale, const Real* out,
-                              const Real* d_out, Real* d_images) override;
-  void relu(const Real* x, const Real* scale, Real* out, std::size_t count) override;
-  void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) override;
-  std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) override;
   double sum_of_squares(const Sum* x, std::size_t count) override;
   void adamw(const AdamwStep& step, Sum* parameter, const Sum* gradient, Sum* moment1, Sum* moment2,
              bfloat16* rounded, std::size_t count) override;
@@ -63,7 +57,15 @@ class CpuCompute final : public Compute<Real> {
   template <typename Out>
   void tiled_matmul(const MatmulShape& shape, const Real* a, const Real* b, const Real* bias, Out* c);
   void tiled_panels(const MatmulShape& shape, const Sum* a, const Real* b, const Real* bias, Sum* c);
+  /// Sums `totals.size()` rows of `width` values: kernel(sums, begin, end) adds the part of rows [begin, end)
+  /// to zeroed sums, one total after the other.
+  template <typename Kernel>
+  void sum_rows(int rows, int width, std::initializer_list<Sum*> totals, const Kernel& kernel);
   void column_sums(const Real* x, Sum* out, int rows, int width);
+  /// Calls kernel(offset in qkv, offset in out, offset in log_sum, scratch, head_width) for each head of each
+  /// sequence, over the threads.
+  template <typename Kernel>
+  void for_each_head(const AttentionShape& shape, const Kernel& kernel);
   /// This thread's part of the memory from reserve_scratch().
   Sum* scratch(int thread);
   void reserve_scratch(std::size_t size_per_thread);

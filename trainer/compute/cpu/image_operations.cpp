@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Image operations other than matrix products. NaN stays NaN, so that it shows in the run's loss.
+#include "compute/cpu/image_operations.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "compute/cpu/cpu_compute.hpp"
 #include "compute/cpu/parallel_for.hpp"
+#include "compute/precision.hpp"
 
 namespace muster::compute::cpu {
 namespace {
@@ -74,9 +75,9 @@ void for_each_window_row(const ConvolutionShape& s, std::size_t image, F&& f) {
 }  // namespace
 
 template <typename Real>
-void CpuCompute<Real>::unfold(const ConvolutionShape& s, const Real* images, Real* columns) {
+void unfold(int threads, const ConvolutionShape& s, const Real* images, Real* columns) {
   const auto batch = static_cast<std::size_t>(s.batch);
-  parallel_for(threads_, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
+  parallel_for(threads, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t image = begin; image < end; ++image) {
                    for_each_window_row(s, image, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
@@ -88,10 +89,10 @@ void CpuCompute<Real>::unfold(const ConvolutionShape& s, const Real* images, Rea
 }
 
 template <typename Real>
-void CpuCompute<Real>::fold(const ConvolutionShape& s, const Real* d_columns, Real* d_images) {
+void fold(int threads, const ConvolutionShape& s, const Real* d_columns, Real* d_images) {
   const auto batch = static_cast<std::size_t>(s.batch);
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
-  parallel_for(threads_, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
+  parallel_for(threads, batch, 1, static_cast<std::size_t>(s.window_positions()) * s.window_size(),
                [&](std::size_t begin, std::size_t end) {
                  std::vector<Accurate<Real>> sums(image_size);
                  for (std::size_t image = begin; image < end; ++image) {
@@ -109,9 +110,9 @@ void CpuCompute<Real>::fold(const ConvolutionShape& s, const Real* d_columns, Re
 }
 
 template <typename Real>
-void CpuCompute<Real>::max_pool_relu(const PoolShape& s, const Real* images, const Real* scale, Real* out) {
+void max_pool_relu(int threads, const PoolShape& s, const Real* images, const Real* scale, Real* out) {
   const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
-  parallel_for(threads_, static_cast<std::size_t>(s.batch), 1,
+  parallel_for(threads, static_cast<std::size_t>(s.batch), 1,
                static_cast<std::size_t>(s.batch) * s.height * s.width * s.channels,
                [&](std::size_t begin, std::size_t end) {
                  for_each_pool(
@@ -123,11 +124,11 @@ void CpuCompute<Real>::max_pool_relu(const PoolShape& s, const Real* images, con
 }
 
 template <typename Real>
-void CpuCompute<Real>::max_pool_relu_backward(const PoolShape& s, const Real* images, const Real* scale,
-                                              const Real* out, const Real* d_out, Real* d_images) {
+void max_pool_relu_backward(int threads, const PoolShape& s, const Real* images, const Real* scale,
+                            const Real* out, const Real* d_out, Real* d_images) {
   const std::ptrdiff_t column = s.channels, row = std::ptrdiff_t{s.width} * s.channels;
   const std::size_t image_size = static_cast<std::size_t>(s.height) * s.width * s.channels;
-  parallel_for(threads_, static_cast<std::size_t>(s.batch), 1, static_cast<std::size_t>(s.batch) * image_size,
+  parallel_for(threads, static_cast<std::size_t>(s.batch), 1, static_cast<std::size_t>(s.batch) * image_size,
                [&](std::size_t begin, std::size_t end) {
                  std::fill(d_images + begin * image_size, d_images + end * image_size, Real{});
                  for_each_pool(s, begin, end,
@@ -139,20 +140,19 @@ void CpuCompute<Real>::max_pool_relu_backward(const PoolShape& s, const Real* im
 }
 
 template <typename Real>
-void CpuCompute<Real>::relu(const Real* x, const Real* scale, Real* out, std::size_t count) {
+void relu(const Real* x, const Real* scale, Real* out, std::size_t count) {
   for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(count); ++i)
     out[i] = scaled_positive_part(scale, i, x[i]);
 }
 
 template <typename Real>
-void CpuCompute<Real>::relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) {
+void relu_backward(const Real* out, const Real* scale, Real* d_inout, std::size_t count) {
   for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(count); ++i)
     d_inout[i] = scaled_positive_part_backward(out[i], scale, i, d_inout[i]);
 }
 
 template <typename Real>
-std::int64_t CpuCompute<Real>::count_correct(const Real* logits, const Token* targets, int rows,
-                                             int classes) {
+std::int64_t count_correct(const Real* logits, const Token* targets, int rows, int classes) {
   std::int64_t right = 0;
   for (std::ptrdiff_t row = 0; row < rows; ++row) {
     const Real* at = logits + row * classes;
@@ -163,14 +163,14 @@ std::int64_t CpuCompute<Real>::count_correct(const Real* logits, const Token* ta
 }
 
 #define MUSTER_IMAGE_OPERATIONS(Real)                                                                \
-  template void CpuCompute<Real>::unfold(const ConvolutionShape&, const Real*, Real*);               \
-  template void CpuCompute<Real>::fold(const ConvolutionShape&, const Real*, Real*);                 \
-  template void CpuCompute<Real>::max_pool_relu(const PoolShape&, const Real*, const Real*, Real*);  \
-  template void CpuCompute<Real>::max_pool_relu_backward(const PoolShape&, const Real*, const Real*, \
-                                                         const Real*, const Real*, Real*);           \
-  template void CpuCompute<Real>::relu(const Real*, const Real*, Real*, std::size_t);                \
-  template void CpuCompute<Real>::relu_backward(const Real*, const Real*, Real*, std::size_t);       \
-  template std::int64_t CpuCompute<Real>::count_correct(const Real*, const Token*, int, int);
+  template void unfold(int, const ConvolutionShape&, const Real*, Real*);                            \
+  template void fold(int, const ConvolutionShape&, const Real*, Real*);                              \
+  template void max_pool_relu(int, const PoolShape&, const Real*, const Real*, Real*);               \
+  template void max_pool_relu_backward(int, const PoolShape&, const Real*, const Real*, const Real*, \
+                                       const Real*, Real*);                                          \
+  template void relu(const Real*, const Real*, Real*, std::size_t);                                  \
+  template void relu_backward(const Real*, const Real*, Real*, std::size_t);                         \
+  template std::int64_t count_correct(const Real*, const Token*, int, int);
 MUSTER_IMAGE_OPERATIONS(float)
 MUSTER_IMAGE_OPERATIONS(double)
 MUSTER_IMAGE_OPERATIONS(bfloat16)

@@ -21,7 +21,7 @@ namespace muster::compute::cuda {
 ///
 /// Heads are 64 wide. Row widths are multiples of 8, and at most 2048 for LayerNorm.
 /// @throws Error(ErrorCode::device) with CUDA's or cuBLASLt's reason; Error(ErrorCode::usage) for other
-/// geometries and for the operations of image models.
+/// geometries.
 class CudaCompute final : public Compute<bfloat16> {
  public:
   struct Options {
@@ -82,22 +82,14 @@ class CudaCompute final : public Compute<bfloat16> {
              bfloat16* rounded, std::size_t count) override;
   void round(const float* parameter, bfloat16* rounded, std::size_t count) override;
 
-  void unfold(const ConvolutionShape& shape, const bfloat16* images, bfloat16* columns) override;
-  void fold(const ConvolutionShape& shape, const bfloat16* d_columns, bfloat16* d_images) override;
-  void max_pool_relu(const PoolShape& shape, const bfloat16* images, const bfloat16* scale,
-                     bfloat16* out) override;
-  void max_pool_relu_backward(const PoolShape& shape, const bfloat16* images, const bfloat16* scale,
-                              const bfloat16* out, const bfloat16* d_out, bfloat16* d_images) override;
-  void relu(const bfloat16* x, const bfloat16* scale, bfloat16* out, std::size_t count) override;
-  void relu_backward(const bfloat16* out, const bfloat16* scale, bfloat16* d_inout,
-                     std::size_t count) override;
-  std::int64_t count_correct(const bfloat16* logits, const Token* targets, int rows, int classes) override;
-
  private:
   float* scratch(Arena<float>& arena, std::size_t count);
   void multiply(const CublasMatmulShape& shape, const CublasMatmulOperands& operands);
   void column_sums(const bfloat16* x, float* out, int rows, int width);
   void enqueue_squares(const float* x, std::size_t count);
+  /// The results of one step, on the device.
+  struct StepState;
+  StepState* device_state();
 
   Options options_;
   Gpu gpu_;
@@ -108,9 +100,7 @@ class CudaCompute final : public Compute<bfloat16> {
   Arena<float> partial_;  ///< for sums that are formed in two steps
   Arena<float> losses_, dots_;
   Arena<double> squares_;
-  /// The results of one step, on the device.
-  struct StepState;
-  Arena<std::byte> step_;
+  Arena<std::byte> step_;  ///< a StepState
   Arena<float> chunk_flags_;
   PinnedMemory scalar_{gpu_, sizeof(double)};  ///< read by loss() and sum_of_squares()
   /// outcome() reads these: one buffer for a step and one for the next step, which begins before.

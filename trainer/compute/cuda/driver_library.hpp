@@ -7,21 +7,18 @@ namespace muster::compute::cuda {
 
 /// The CUDA driver functions that the trainer calls in addition to the runtime's.
 struct DriverLibrary : detail::CudaLibrary {
-  /// @throws Error(ErrorCode::device)
-  DriverLibrary();
-
-  decltype(::cuDeviceGetName)* device_get_name = nullptr;
-  decltype(::cuDeviceGetAttribute)* device_get_attribute = nullptr;
-  decltype(::cuCtxGetCurrent)* context_get_current = nullptr;
-  decltype(::cuCtxGetDevice)* context_get_device = nullptr;
-  decltype(::cuMemGetInfo)* mem_get_info = nullptr;
-  decltype(::cuMemHostAlloc)* mem_host_alloc = nullptr;
-  decltype(::cuMemFreeHost)* mem_free_host = nullptr;
-  decltype(::cuMemcpyHtoDAsync)* memcpy_to_device = nullptr;
-  decltype(::cuMemcpyDtoHAsync)* memcpy_to_host = nullptr;
-  decltype(::cuStreamSynchronize)* stream_synchronize = nullptr;
-  decltype(::cuEventSynchronize)* event_synchronize = nullptr;
-  decltype(::cuFuncSetAttribute)* function_set_attribute = nullptr;
+  decltype(::cuDeviceGetName)* device_get_name = object.find("cuDeviceGetName");
+  decltype(::cuDeviceGetAttribute)* device_get_attribute = object.find("cuDeviceGetAttribute");
+  decltype(::cuCtxGetCurrent)* context_get_current = object.find("cuCtxGetCurrent");
+  decltype(::cuCtxGetDevice)* context_get_device = object.find("cuCtxGetDevice");
+  decltype(::cuMemGetInfo)* mem_get_info = object.find(MUSTER_SYMBOL(cuMemGetInfo));
+  decltype(::cuMemHostAlloc)* mem_host_alloc = object.find("cuMemHostAlloc");
+  decltype(::cuMemFreeHost)* mem_free_host = object.find("cuMemFreeHost");
+  decltype(::cuMemcpyHtoDAsync)* memcpy_to_device = object.find(MUSTER_SYMBOL(cuMemcpyHtoDAsync));
+  decltype(::cuMemcpyDtoHAsync)* memcpy_to_host = object.find(MUSTER_SYMBOL(cuMemcpyDtoHAsync));
+  decltype(::cuStreamSynchronize)* stream_synchronize = object.find("cuStreamSynchronize");
+  decltype(::cuEventSynchronize)* event_synchronize = object.find("cuEventSynchronize");
+  decltype(::cuFuncSetAttribute)* function_set_attribute = object.find("cuFuncSetAttribute");
 
   /// @throws Error(ErrorCode::device) with the failed operation and CUDA's reason, unless `result` is
   /// success.

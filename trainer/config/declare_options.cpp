@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/declare_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/option_validators.hpp"
+
+namespace muster {
+namespace {
+
+constexpr std::int64_t max_steps = 1'000'000'000'000;
+
+/// Adds an option. Help shows its default with all digits, which CLI11's capture_default_str() does not.
+template <typename T>
+CLI::Option* add_option(CLI::App& app, const char* name, T& value, const char* description) {
+  return app.add_option(name, value, description)->default_str(fmt::format("{}", value));
+}
+
+/// A size that is not set has no default.
+CLI::Option* add_option(CLI::App& app, const char* name, std::optional<int>& value, const char* description) {
+  return app.add_option(name, value, description)->default_str(value ? std::to_string(*value) : "");
+}
+
+CLI::Option* add_option(CLI::App& app, const char* name, std::string& value, const char* description) {
+  return app.add_option(name, value, description)->default_str(value)->check(not_an_option());
+}
+
+/// Adds a boolean setting: "--name" and "--no-name" on the command line, true or false elsewhere.
+void add_switch(CLI::App& app, const std::string& name, bool& value, const char* description) {
+  app.add_flag("--" + name + ",!--no-" + name, value, description)
+      ->check(CLI::IsMember({"true", "false", "on", "off", "yes", "no", "1", "0"}).description(""))
+      ->default_str(value ? "true" : "false");
+}
+
+const std::map<std::string, Device> devices{
+    {"auto", Device::automatic}, {"cpu", Device::cpu}, {"cuda", Device::cuda}};
+
+CLI::Validator non_negative() {
+  return number("at or above 0", [](double value) { return std::isfinite(value) && value >= 0; });
+}
+
+CLI::Validator below_one() {
+  return number("at or above 0 and below 1", [](double value) { return value >= 0 && value < 1; });
+}
+
+void add_data_options(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Data");
+  add_option(app, "--data", o.data,
+             "Text, whose tokens are its bytes, or token shards (.bin) as llm.c writes them: a file, a "
+             "folder, or a comma list of files and patterns; for mnist-cnn the folder of MNIST's four files");
+  add_option(app, "--validation-fraction", o.validation_fraction,
+             "Part of the data, at its end, that is held out; 0: none. Shards named _val_ are held out "
+             "instead")
+      ->check(number(0, 0.9));
+  add_option(app, "--validation-tokens", o.validation_tokens,
+             "Validate on at most this many held-out tokens, the first ones; 0: on all")
+      ->check(integer(std::int64_t{0}, max_steps));
+}
+
+void add_model_options(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Model");
+  add_option(app, "--model", o.model_name,
+             "A GPT: small (4 layers, 4 heads, width 128, context 64, vocabulary 256) or a size of GPT-2's "
+             "(context 1024, vocabulary 50257); or Horovod's example network for MNIST's files")
+      ->check(CLI::IsMember({"small", "gpt2-124M", "gpt2-350M", "gpt2-774M", "gpt2-1558M", "mnist-cnn"}));
+  add_option(app, "--layers", o.shape.layers, "Transformer layers, instead of the model's")
+      ->check(integer(1, 1024));
+  add_option(app, "--heads", o.shape.heads, "Attention heads, instead of the model's; must divide the width")
+      ->check(integer(1, 1024));
+  add_option(app, "--width", o.shape.width, "Width of the residual stream, instead of the model's")
+      ->check(integer(1, 65536));
+  add_option(app, "--context", o.shape.context, "Tokens in a training sequence, instead of the model's")
+      ->check(integer(1, 65536));
+  add_option(app, "--vocabulary", o.shape.vocabulary,
+             "Vocabulary size: every token is below it; a text's tokens are its bytes")
+      ->check(integer(2, compute::most_tokens_in_vocabulary));
+}
+
+void add_training_options(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Training");
+  add_option(app, "--batch", o.batch, "Samples (sequences, images) per step over all ranks together")
+      ->check(integer(1, 1 << 20));
+  add_option(app, "--steps", o.steps, "Updates in the whole run")->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, "--learning-rate", o.learning_rate,
+             "Peak learning rate; the default for GPT-2's sizes is lower, 6e-4 (124M) to 2e-4 (1558M)")
+      ->check(number("above 0", [](double rate) { return std::isfinite(rate) && rate > 0; }));
+  add_option(app, "--min-learning-rate", o.min_learning_rate,
+             "Learning rate at the last step; for GPT-2's sizes a tenth of their peak")
+      ->check(non_negative());
+  add_option(app, "--warmup", o.warmup, "Steps of linear rise to the peak, before the half-cosine decay")
+      ->check(integer(std::int64_t{0}, max_steps));
+  add_option(app, "--weight-decay", o.adamw.weight_decay, "AdamW's decay of matrices and embeddings")
+      ->check(non_negative());
+  add_option(app, "--beta1", o.adamw.beta1, "AdamW's decay of the first moment")->check(below_one());
+  add_option(app, "--beta2", o.adamw.beta2, "AdamW's decay of the second moment")->check(below_one());
+  add_option(app, "--clip", o.adamw.clip, "Largest global gradient norm; 0: no clipping")
+      ->check(non_negative());
+  add_option(app, "--dtype", o.dtype,
+             "Type that the model computes in; with bf16, parameters, gradients and AdamW's moments stay in "
+             "float32")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_switch(app, "deterministic", o.deterministic,
+             "The same bits for any number of ranks: gradients are added in a fixed tree, chunk by chunk");
+  add_option(app, "--chunk", o.chunk,
+             "Samples in a chunk with --deterministic; each chunk is computed by itself")
+      ->check(integer(1, 1 << 20));
+  add_switch(
+      app, "shard-optimizer", o.shard_optimizer,
+      "Each rank keeps the optimizer's state of its part of the parameters only (ZeRO-1): the same bits, "
+      "less memory, 1.5 times as much communication");
+  add_option(app, "--stop-after-skipped", o.stop_after_skipped,
+             "End the run after this many updates in a row were skipped because loss or gradients were not "
+             "finite")
+      ->check(integer(std::int64_t{1}, max_steps));
+  add_option(app, "--seed", o.seed, "Seed of the initial weights and the order of samples")
+      ->check(integer(std::uint64_t{0}, ~std::uint64_t{0}).description(""));
+}
+
+void add_output_options(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Output");
+  add_option(app, "--output", o.output,
+             "Folder for checkpoints, metrics, status, summary, plot and report; created");
+  add_option(
+      app, "--resume", o.resume,
+      "auto: continue from the output folder's newest good checkpoint, if any; off: start anew; FOLDER: "
+      "continue from this checkpoint (step-…)")
+      ->type_name("auto|off|FOLDER");
+  add_option(app, "--eval-every", o.eval_every, "Steps between validations; 0: only at the end")
+      ->check(integer(std::int64_t{0}, max_steps));
+  add_option(app, "--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only at the end")
+      ->check(integer(std::int64_t{0}, max_steps));
+  add_option(app, "--keep", o.keep, "Number of good checkpoints to keep; older ones are removed")
+      ->check(integer(std::int64_t{1}, max_steps));
+  add_option(
+      app, "--status", o.status,
+      "File with one line that says whether the run is finished or should be started again; if not given, "
+      "status.json in the output folder")
+      ->type_name("FILE");
+  add_option(app, "--log-every", o.log_every, "Seconds between progress lines when output is not a terminal")
+      ->type_name("SECONDS")
+      ->check(number(0, 86400));
+  add_switch(app, "tensorboard", o.tensorboard, "Event files for TensorBoard, in the folder's tensorboard/");
+}
+
+void add_machine_options(CLI::App& app, Options& o) {
+  app.option_defaults()->group("Machine");
+  const auto same = [&o](const auto& device) { return device.second == o.device; };
+  app.add_option_function<std::string>(
+         "--device", [&o](const std::string& name) { o.device = devices.at(name); },
+         "auto: the GPU placed for each rank, where it can train the model, else the CPU; a GPU computes in "
+         "bf16")
+      ->check(CLI::IsMember(devices))
+      ->default_str(std::find_if(devices.begin(), devices.end(), same)->first);
+  add_option(app, "--threads", o.threads,
+             "Compute threads per rank; 0: OMP_NUM_THREADS, else this rank's fair share of its CPUs")
+      ->check(integer(0, 4096));
+  add_switch(app, "mfu", o.mfu,
+             "Measure the peak FLOP/s at start, for 0.3 s, and report how much of it is used");
+}
+
+}  // namespace
+
+void declare_options(CLI::App& app, Options& options) {
+  // A job script's options come before the user's options: the last one counts.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_data_options(app, options);
+  add_model_options(app, options);
+  add_training_options(app, options);
+  add_output_options(app, options);
+  add_machine_options(app, options);
+}
+
+}  // namespace muster

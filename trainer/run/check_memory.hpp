@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/cuda/open_device.hpp"
+#include "config/options.hpp"
+#include "machine/host_memory.hpp"
+#include "training/collective_errors.hpp"
+#include "training/replica.hpp"
+
+namespace muster {
+
+/// Checks on every rank that the run fits into its host's memory, or into `gpu` when it was opened.
+/// Collective.
+/// @returns the memory that is free before the run allocates.
+/// @throws CollectiveAbort after an error with the largest batch that fits.
+FreeMemory check_memory(const Options& options, const Workload& workload, const Replica::Settings& settings,
+                        const Job& job, const compute::cuda::OpenedGpu& gpu, CollectiveErrors& errors);
+
+}  // namespace muster

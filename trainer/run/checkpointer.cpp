@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/checkpointer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+
+#include "text/plural.hpp"
+
+namespace muster {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Options that make this a different run than the checkpoint's, for example " --seed --batch".
+std::string differing_options(const TrainingState& mine, const TrainingState& found) {
+  std::string options;
+  if (found.seed != mine.seed) options += " --seed";
+  if (found.batch != mine.batch) options += " --batch";
+  if (found.data_hash != mine.data_hash) options += " --data (or --validation-fraction)";
+  return options;
+}
+
+/// Describes a difference that changes the bits of later steps but not the run; empty when there is none.
+std::string differing_bits(const TrainingState& mine, const TrainingState& found) {
+  if (found.dtype != mine.dtype) return fmt::format("--dtype={}, now {}", found.dtype, mine.dtype);
+  if (found.chunk != mine.chunk) return "another --deterministic or --chunk";
+  if (found.threads != mine.threads)
+    return fmt::format("{}, now {}", plural(found.threads, "thread"), mine.threads);
+  if (found.world_size != mine.world_size && mine.chunk == 0)
+    return fmt::format("{}, now {}, without --deterministic", plural(found.world_size, "rank"),
+                       mine.world_size);
+  return "";
+}
+
+void require_model(const TrainingState& mine, const TrainingState& found, const fs::path& where) {
+  if (found.model == mine.model) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} holds another model ({}) than the options ({}): use the same, another "
+                          "--output, or --resume=off",
+                          where.string(), found.model, mine.model));
+}
+
+/// Copies the run's other results to the folder that its checkpoints were moved to.
+void copy_results(const fs::path& from, const fs::path& to) {
+  for (const char* name : {"metrics.jsonl", "summary.json", "report.html", "loss.svg"}) {
+    std::error_code error;
+    if (!fs::exists(from / name, error)) continue;
+    fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing, error);
+    if (error) {
+      throw Error(ErrorCode::system, fmt::format("cannot copy {} to {}: {}", (from / name).string(),
+                                                 to.string(), error.message()));
+    }
+  }
+}
+
+bool is_directly_in(const fs::path& folder, const fs::path& path) {
+  std::error_code ignored;
+  return fs::weakly_canonical(path, ignored).parent_path() == fs::weakly_canonical(folder, ignored);
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(const Options& options, TrainingState& state, Replica& replica, Communicator world,
+                           CollectiveErrors& errors)
+    : options_(options),
+      state_(state),
+      replica_(replica),
+      world_(std::move(world)),
+      errors_(errors),
+      path_(fs::path(options.output) / "checkpoints"),
+      folder_(path_, options.keep),
+      writer_(folder_, replica.table()) {}
+
+std::optional<CheckpointFolder::Found> Checkpointer::read_newest() {
+  const auto check_state = [&](const TrainingState& found) {
+    require_model(state_, found, path_);
+    const std::string differences = differing_options(state_, found);
+    if (differences.empty()) return;
+    throw Error(ErrorCode::usage,
+                fmt::format("the run in {} was made with other values of{}: use the same, another --output, "
+                            "or --resume=off",
+                            path_.string(), differences));
+  };
+  const auto skipped = [](const std::string& why) { fmt::print("skipping a checkpoint: {}\n", why); };
+  return folder_.read_newest(replica_.table(), writer_.copy_buffers(), check_state, skipped);
+}
+
+std::optional<CheckpointFolder::Found> Checkpointer::read_named() {
+  std::optional<CheckpointFolder::Found> found;
+  if (options_.resume != "off") {
+    std::error_code ignored;
+    if (!fs::exists(options_.resume, ignored)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--resume {}: there is no such folder: name a checkpoint's (step-…), "
+                              "or pass auto or off",
+                              options_.resume));
+    }
+    const Checkpoint checkpoint{fs::path(options_.resume)};
+    require_model(state_, checkpoint.state(), options_.resume);
+    checkpoint.read(replica_.table(), writer_.copy_buffers());
+    found = {options_.resume, checkpoint.state()};
+    const std::string differences = differing_options(state_, checkpoint.state());
+    if (!differences.empty())
+      fmt::print("note: the checkpoint was made with other values of{}\n", differences);
+  }
+  // The existing checkpoints belong to another course of this run; a later start must not resume from them.
+  if (const auto aside = folder_.set_aside()) {
+    copy_results(options_.output, *aside);
+    fmt::print("earlier checkpoints of this folder are now in {}, beside the results\n", aside->string());
+  }
+  return found;
+}
+
+void Checkpointer::begin_at(const CheckpointFolder::Found& found) {
+  const std::string differences = differing_bits(state_, found.state);
+  state_.step = found.state.step;
+  state_.samples = found.state.samples;
+  state_.skipped = found.state.skipped;
+  resumed_ = true;
+  fmt::print("resuming {} after step {}\n", found.path.string(), state_.step);
+  // Saved into this run's own folder, so that the next start resumes from there.
+  const fs::path path =
+      options_.resume == "auto" ? found.path : folder_.save(state_, replica_.table(), writer_.copy_buffers());
+  if (state_.skipped == 0) good_ = path;
+  if (!differences.empty())
+    fmt::print("note: the checkpoint was made with {}: later steps have other bits\n", differences);
+}
+
+void Checkpointer::resume() {
+  // Before read_named() renames the folder.
+  resumes_own_ = options_.resume == "auto" || is_directly_in(path_, options_.resume);
+  errors_.run_on_rank0([&] {
+    folder_.open();
+    if (const auto found = options_.resume == "auto" ? read_newest() : read_named()) begin_at(*found);
+  });
+  std::int64_t position[] = {state_.step, state_.samples, state_.skipped, resumed_ ? 1 : 0};
+  world_.broadcast(std::span<std::int64_t>(position), 0);
+  state_.step = position[0];
+  state_.samples = position[1];
+  state_.skipped = position[2];
+  resumed_ = position[3] != 0;
+  if (!resumed_) return replica_.broadcast();
+  saved_step_ = state_.step;
+  replica_.scatter_state(world_.rank() == 0 ? writer_.copy_buffers() : TrainingTensors{});
+}
+
+void Checkpointer::save(Progress& progress, const std::function<std::function<void()>()>& before) {
+  progress.pause_timer();
+  TrainingTensors copy_buffers;
+  std::function<void()> after;
+  const std::uint64_t hash = replica_.parameter_hash();
+  const auto differing = errors_.differing_ranks(hash);
+  errors_.run_on_rank0([&] {
+    if (!differing.empty()) {
+      throw TrainingError(fmt::format("parameters differ from rank 0's on rank {} after step {}: not saved",
+                                      fmt::join(differing, ", "), state_.step));
+    }
+    progress.line(
+        fmt::format("parameters identical on {} (hash {:016x})", plural(world_.size(), "rank"), hash));
+    finish(progress, true);  // only one checkpoint is written at a time
+    try {
+      after = before();
+    } catch (const Error& error) {
+      throw with_good_checkpoint(error);
+    }
+    copy_buffers = writer_.copy_buffers();
+  });
+  const auto from = std::chrono::steady_clock::now();
+  replica_.gather_state(copy_buffers);
+  const double copied = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  errors_.run_on_rank0([&] { writer_.start(state_, copied, std::move(after)); });
+  saved_step_ = state_.step;
+  progress.resume_timer();
+}
+
+void Checkpointer::finish(Progress& progress, bool wait) {
+  try {
+    const auto written = wait ? writer_.wait() : writer_.poll();
+    if (!written) return;
+    if (written->state.skipped == 0) good_ = written->path;
+    progress.line(
+        fmt::format("checkpoint {} after step {}: copied in {:.1f} ms, written beside training in {:.1f} ms",
+                    written->path.string(), written->state.step, 1e3 * written->copy_seconds,
+                    1e3 * written->write_seconds));
+  } catch (const Error& error) {
+    throw with_good_checkpoint(error);
+  }
+}
+
+std::string Checkpointer::describe_good() const {
+  return good_.empty() ? "nothing was saved before" : fmt::format("{} is good", good_.string());
+}
+
+Error Checkpointer::with_good_checkpoint(const Error& error) const {
+  return {error.code(),
+          fmt::format("{}; stopped after step {}, {}", error.what(), state_.step, describe_good())};
+}
+
+}  // namespace muster

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/output_folder.hpp"
+
+#include <fmt/format.h>
+
+#include "training/collective_errors.hpp"
+
+namespace muster {
+
+OutputFolder::OutputFolder(const Options& options)
+    : path_(options.output),
+      status_path_(options.status.empty() ? path_ / "status.json" : std::filesystem::path(options.status)),
+      own_status_path_(!options.status.empty()) {}
+
+void OutputFolder::open() {
+  std::error_code error;
+  std::filesystem::create_directories(path_, error);
+  if (error) {
+    throw Error(ErrorCode::system,
+                fmt::format("cannot create the output folder {}: {}", path_.string(), error.message()));
+  }
+  lock_.emplace(path_);
+}
+
+void OutputFolder::write_failure(const std::exception& error, RunStatus status) noexcept {
+  if (!lock_ && !own_status_path_) return;
+  constexpr int temporary = 75;  // EX_TEMPFAIL: exit code of ErrorCode::lost_rank and ErrorCode::deadline
+  try {
+    status.state = exit_code_for(error) == temporary ? RunStatus::State::lost : RunStatus::State::failed;
+    write_status(status);
+  } catch (const std::exception&) {
+    // For example, the disk is full. The error that ended the run was printed. Without a status file a script
+    // does not start the run again.
+    std::error_code ignored;
+    std::filesystem::remove(status_path_, ignored);
+  }
+}
+
+}  // namespace muster

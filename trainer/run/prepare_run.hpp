@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "checkpoint/training_state.hpp"
+#include "compute/compute.hpp"
+#include "config/options.hpp"
+#include "muster/muster.hpp"
+#include "report/summary.hpp"
+#include "run/output_folder.hpp"
+#include "training/collective_errors.hpp"
+#include "training/replica.hpp"
+#include "training/workload.hpp"
+
+namespace muster {
+
+/// What a run is made of, before its first step.
+struct RunParts {
+  std::unique_ptr<Workload> workload;
+  std::unique_ptr<compute::UpdateCompute<float>> compute;
+  std::unique_ptr<Replica> replica;  ///< on rank 0 with the initial parameters
+  TrainingState state;               ///< with this run's settings, at step 0
+  Summary facts;                     ///< the values that do not change during the run
+  std::string memory_limit;          ///< FreeMemory::where, for facts.free_bytes
+};
+
+/// Opens the GPU, the data and the output folder, checks that the ranks fit together and that the run fits
+/// into memory, and builds the replica. Collective.
+/// @throws CollectiveAbort when a check refuses the run and its error is printed.
+RunParts prepare_run(const Options& options, Job& job, OutputFolder& output, CollectiveErrors& errors);
+
+/// Prints model, ranks, speed, memory, data, and notes on the settings. parts.facts.first_step is set by
+/// then.
+void print_run_info(const Options& options, const Job& job, const RunParts& parts);
+
+}  // namespace muster

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "config/options.hpp"
+#include "report/event_file.hpp"
+#include "report/metrics.hpp"
+#include "report/summary.hpp"
+#include "training/replica.hpp"
+#include "training/throughput.hpp"
+
+namespace muster {
+
+/// Records a run for people: metrics, TensorBoard's events, charts, report and summary. Rank 0 only.
+/// Functions that write throw muster::Error(ErrorCode::system).
+class Recorder {
+ public:
+  /// `facts`: the values of the summary that do not change during the run. `continues`: the metrics up to
+  /// facts.first_step stay. `started`: when the ranks joined the job. The options must outlive the recorder.
+  Recorder(const Options& options, Summary facts, bool continues,
+           std::chrono::steady_clock::time_point started);
+
+  void step(const StepRecord& record, const StepResult& result);
+  void skipped_update(std::int64_t step) { metrics_.skipped(step); }
+  void validation(std::int64_t step, const Validation& found);
+  bool has_validation(std::int64_t step) const;
+  /// Writes what was recorded since the last flush.
+  void flush();
+
+  /// The summary after `step`. `checkpoint`: the newest good one. `ended`: Summary::ended.
+  Summary summary(const Throughput& throughput, std::int64_t step, const std::filesystem::path& checkpoint,
+                  const std::string& ended) const;
+  /// A function that writes loss.svg and report.html, with this summary and the metrics of this moment.
+  std::function<void()> report_writer(Summary summary) const;
+  /// Writes all results and prints where they are.
+  void write_results(const Summary& summary);
+
+ private:
+  const Options& options_;
+  std::filesystem::path folder_, metrics_path_;
+  Summary facts_;
+  std::chrono::steady_clock::time_point started_;
+  Metrics metrics_;
+  std::optional<EventFile> events_;   ///< with --tensorboard
+  double communication_seconds_ = 0;  ///< over all steps since this start
+};
+
+}  // namespace muster
