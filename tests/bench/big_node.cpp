@@ -12,11 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "../unit/placement/trees.hpp"
 #include "placement/topology/read.hpp"
+#include "spank/placement/trees.hpp"
 #include "step/topology_cache.hpp"
 
-using muster::placement::test::TemporaryFolder;
 namespace made_up = muster::placement::test;
 
 namespace {

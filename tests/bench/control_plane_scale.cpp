@@ -48,11 +48,9 @@ std::vector<int> all_ranks(int ranks) {
   return members;
 }
 
-// A rank's message in a round of all ranks. Written out here, not taken from ControlPlane, whose bytes it is
-// compared with.
+// A rank's message in a round of all ranks.
 Message contribution(const std::string& name, int root, const Blob& blob = {}, bool last = false) {
-  return {{"is", "arrive"}, {"name", name}, {"root", root},
-          {"ms", 60'000},   {"last", last}, {"blob", Message::binary(blob)}};
+  return encode(protocol::Contribution{name, nullptr, root, std::chrono::minutes{1}, last, blob});
 }
 
 class SimulatedJob {
@@ -77,7 +75,7 @@ class SimulatedJob {
     Blob const ids(128 * static_cast<std::size_t>(1 + (ranks_ - 1) / 128));
     if (ranks_ > max_ranks_sent)
       return computed("broadcast of NCCL ids", contribution("ids", 0),
-                      {{"is", "done"}, {"name", "ids"}, {"last", false}, {"blobs", {Message::binary(ids)}}});
+                      encode(protocol::RoundResult{"ids", false, {ids}}));
     return measured("broadcast of NCCL ids", 4,
                     [&] { round(contribution("ids", 0), contribution("ids", 0, ids)); });
   }
@@ -85,10 +83,8 @@ class SimulatedJob {
   Row gather() {
     auto const mine = contribution("split", -1, Blob(8));
     if (ranks_ <= max_ranks_sent) return measured("gather of 8 bytes (split)", 4, [&] { round(mine, mine); });
-    Message blobs = Message::array();
-    for (int rank = 0; rank < ranks_; ++rank) blobs.push_back(Message::binary(Blob(8)));
-    return computed("gather of 8 bytes (split)", mine,
-                    {{"is", "done"}, {"name", "split"}, {"last", false}, {"blobs", std::move(blobs)}});
+    std::vector<Blob> const blobs(static_cast<std::size_t>(ranks_), Blob(8));
+    return computed("gather of 8 bytes (split)", mine, encode(protocol::RoundResult{"split", false, blobs}));
   }
   // The final barrier: a host leader does not forward its ranks' disconnects after it.
   Row leave() {
@@ -97,10 +93,8 @@ class SimulatedJob {
   Row failure() {
     return measured("failure", 4, [&] {
       hosts_.expect_answers();
-      hosts_.send_from_last({{"is", "broken"},
-                             {"code", 1},
-                             {"speaker", ranks_ - 1},
-                             {"text", "a reason of about this length"}});
+      hosts_.send_from_last(
+          encode(protocol::FailureReport{ErrorCode::lost_rank, "a reason of about this length"}));
       wait();
     });
   }

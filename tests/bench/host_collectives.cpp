@@ -161,7 +161,7 @@ int compare_all(Communicator& world, const Operation& operation, const Raw& raw,
   std::vector<T> memory(most / sizeof(T));
   const auto& name = operation.name;
   bool const shares = name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
-  std::vector<T> other(shares || operation.apart ? memory.size() : 0);
+  std::vector<T> other(memory.size());
   auto what = operation.text;
   if (operation.type.empty()) what += std::string(" ") + name_of(DataTypeOf<T>::value);
   for (std::size_t bytes = sizeof(float); bytes <= most; bytes *= 4) {

@@ -12,13 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "machines.hpp"
 #include "placement/place/place.hpp"
 #include "placement/topology/read.hpp"
 #include "slurm_alone.hpp"
+#include "spank/placement/machines.hpp"
 
 namespace {
 
+using muster::CpuSet;
 using namespace muster::placement;
 using namespace muster::bench;
 namespace fs = std::filesystem;

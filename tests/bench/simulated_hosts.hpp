@@ -62,7 +62,7 @@ class SimulatedHosts {
     for (const auto& connection : connections_)
       if (connection->rank >= ranks_per_host)
         for (int rank = connection->rank + 1; rank < host_end(*connection); ++rank)
-          send(*connection, {{"is", "came"}, {"rank", rank}});
+          send(*connection, encode(protocol::RankConnected{rank}));
   }
 
   /// Sends the message from each rank but rank 0: to rank 0, or to its host's leader, which forwards it.
@@ -71,7 +71,7 @@ class SimulatedHosts {
       send(*connection, message);
       if (connection->rank < ranks_per_host) continue;
       for (int rank = connection->rank + 1; rank < host_end(*connection); ++rank) {
-        send(*connection, {{"is", "from"}, {"rank", rank}, {"message", message}});
+        send(*connection, encode(protocol::FromRank{rank, message}));
         ++inside_;
       }
     }
@@ -94,13 +94,12 @@ class SimulatedHosts {
       }
       std::vector<int> ranks{connection->rank};
       for (int rank = connection->rank + 1; rank < host_end(*connection); ++rank, ++inside_) {
-        count_in(*connection, 1, size({{"is", "from"}, {"rank", rank}, {"message", message}}));
+        count_in(*connection, 1, size(encode(protocol::FromRank{rank, message})));
         ranks.push_back(rank);
       }
       // The answer in an envelope: the empty envelope's size less its placeholder, plus the answer's.
-      count_out(
-          *connection, 1,
-          size({{"is", "to"}, {"ranks", ranks}, {"message", 0}}) - 1 + server_hello_bytes - frame_bytes);
+      count_out(*connection, 1,
+                size(encode(protocol::ToRanks{ranks, 0})) - 1 + server_hello_bytes - frame_bytes);
       inside_ += ranks.size() - 1;
     }
     inside_ += traffic_.messages_in + traffic_.messages_out;

@@ -8,7 +8,6 @@
 namespace muster::bench {
 
 using placement::Core;
-using placement::CpuSet;
 using placement::Node;
 
 namespace {

@@ -22,11 +22,11 @@ namespace muster::bench {
 /// The CPUs (whole cores) allotted to a job of `tasks` tasks with --cpus-per-task=`cpus_per_task`, counted in
 /// hardware threads as in Slurm. All of the node if that is too small: Slurm would refuse the job without
 /// --overcommit.
-placement::CpuSet allocate_like_slurm(const placement::Node& node, int tasks, int cpus_per_task);
+CpuSet allocate_like_slurm(const placement::Node& node, int tasks, int cpus_per_task);
 
 /// The CPUs that each task may run on. All of `allotted` if Slurm binds no task: unless the tasks' CPUs are
 /// exactly the allotted sockets, cores or threads.
-std::vector<placement::CpuSet> bind_like_slurm(const placement::Node& node, const placement::CpuSet& allotted,
-                                               int tasks, int cpus_per_task);
+std::vector<CpuSet> bind_like_slurm(const placement::Node& node, const CpuSet& allotted, int tasks,
+                                    int cpus_per_task);
 
 }  // namespace muster::bench

@@ -94,16 +94,6 @@ class TimedCompute final : public muster::compute::Compute<Real> {
     inner_.round(parameter, rounded, count);
   }
 
-  // A GPT does not call these.
-  void unfold(const muster::compute::ConvolutionShape&, const Real*, Real*) override {}
-  void fold(const muster::compute::ConvolutionShape&, const Real*, Real*) override {}
-  void max_pool_relu(const muster::compute::PoolShape&, const Real*, const Real*, Real*) override {}
-  void max_pool_relu_backward(const muster::compute::PoolShape&, const Real*, const Real*, const Real*,
-                              const Real*, Real*) override {}
-  void relu(const Real*, const Real*, Real*, std::size_t) override {}
-  void relu_backward(const Real*, const Real*, Real*, std::size_t) override {}
-  std::int64_t count_correct(const Real*, const Token*, int, int) override { return 0; }
-
  private:
   template <typename F>
   auto time(Phase phase, F&& f) {

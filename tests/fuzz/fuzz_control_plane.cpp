@@ -18,8 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<fuzz::Bytes> messages;
   for (const auto& frame : fuzz::parse_frames(data + 1, size - 1))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());
-  messages.push_back(
-      write_cbor({{"is", "failure"}, {"code", 0}, {"speaker", 1}, {"text", "the fuzzer's last word"}}));
+  messages.push_back(write_cbor(encode(Failure{ErrorCode::lost_rank, 1, "the fuzzer's last message"})));
   rank_0.set_messages(std::move(messages));
 
   std::chrono::seconds const timeout{20};

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int rank = 0; rank < 4; ++rank) roster[static_cast<std::size_t>(rank)].rank = rank;
 
   asio::io_context io;
-  Coordinator coordinator(io, [](const Message& message) { message.at("is").get<std::string>(); });
+  Coordinator coordinator(io, [](const Message& message) { protocol::type_of(message); });
   coordinator.open(roster, host_leaders, key, std::chrono::milliseconds{0});
   auto const neighbour = std::make_shared<fuzz::BrokenRank>(io, 1, key);
   auto const other_host = std::make_shared<fuzz::BrokenRank>(io, 2, key);
@@ -23,12 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   neighbour->start(local_endpoint(local_name(key, 0)));
   other_host->start(tcp_endpoint(asio::ip::address_v4::loopback(), coordinator.port()));
   // Rank 0 makes the same call as all ranks.
-  coordinator.handle(0, {{"is", "arrive"},
-                         {"name", "b"},
-                         {"root", 0},
-                         {"ms", 5000},
-                         {"last", false},
-                         {"blob", Message::binary({})}});
+  coordinator.handle(0, encode(protocol::Contribution{"b", nullptr, 0, std::chrono::seconds{5}, false, {}}));
   auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!neighbour->is_over() || !other_host->is_over()) {
     if (std::chrono::steady_clock::now() > until) std::abort();

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "lines.hpp"
-#include "slurm/heterogeneous.hpp"
+#include "slurm/rank_layout.hpp"
 #include "slurm/srun_command.hpp"
 
 using namespace muster;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm's lists of hosts, in the plugin and in the runtime, and lists of ports.
+// Slurm's lists of hosts and of ports, and the kernel's lists of CPUs.
 #include <set>
 
+#include "cpu_set/cpu_set.hpp"
 #include "host_list/expand_host_list.hpp"
 #include "host_list/fold_host_list.hpp"
 #include "launcher/launch_environment.hpp"
-#include "launcher/local_hello.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string const text(reinterpret_cast<const char*>(data), size);
@@ -17,6 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::abort();
   }
   muster::bootstrap::parse_port_list(text);
-  muster::bootstrap::parse_cpu_list(text);
+  if (auto const cpus = muster::CpuSet::parse_list(text)) {
+    auto const both = {cpus->to_list(), cpus->to_short_list()};
+    for (const auto& written : both)
+      if (muster::CpuSet::parse_list(written) != cpus) std::abort();
+  }
   return 0;
 }

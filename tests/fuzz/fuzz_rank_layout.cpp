@@ -3,9 +3,8 @@
 // layout, number of ranks, own ranks.
 #include <cstdlib>
 
+#include "cpu_set/cpu_set.hpp"
 #include "lines.hpp"
-#include "placement/topology/cpu_set.hpp"
-#include "placement/topology/error.hpp"
 #include "slurm/rank_layout.hpp"
 #include "slurm/srun_command.hpp"
 #include "step/tensorflow_step.hpp"
@@ -16,11 +15,7 @@ using namespace muster::spank;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto const line = fuzz::split_lines(data, size, 7);
   StepShape const shape{line[0], line[1], line[2], line[3], parse_count(line[5]), line[4]};
-  std::vector<int> own;
-  try {
-    own = placement::CpuSet::parse_list(line[6]).to_vector();
-  } catch (const placement::Error&) {
-  }
+  auto const own = CpuSet::parse_list(line[6]).value_or(CpuSet()).to_vector();
   RankLayout const layout = lay_out(shape, own);
   if (layout.ranks.empty()) {
     if (layout.unknown.empty()) std::abort();

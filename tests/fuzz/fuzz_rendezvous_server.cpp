@@ -6,6 +6,7 @@
 
 #include "broken_rank.hpp"
 #include "cbor.hpp"
+#include "protocol/messages.hpp"
 #include "rendezvous/key_server.hpp"
 #include "rendezvous/rendezvous.hpp"
 
@@ -19,8 +20,7 @@ using std::chrono::seconds;
 fuzz::Bytes hello_message(int rank) {
   JoinRecord record;
   record.hello.rank = rank;
-  return write_cbor(
-      {{"is", "hello"}, {"size", 3}, {"record", nlohmann::json::binary(encode_record(record))}});
+  return write_cbor(encode(protocol::JoinHello{3, encode_record(record)}));
 }
 
 // The socket of rank 0's key server, and the ranks that connect to it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes valid inputs of the parsers, from which the fuzzers start, to one folder per fuzzer: fuzz_seeds
-// FOLDER FIXTURES, where FIXTURES is tests/unit/placement/fixtures.
+// FOLDER FIXTURES, where FIXTURES is tests/unit/spank/placement/fixtures.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -13,9 +13,10 @@
 #include "frames.hpp"
 #include "placement/report/report.hpp"
 #include "placement/topology/topology_snapshot.hpp"
+#include "protocol/messages.hpp"
 #include "report/report_address.hpp"
 #include "roster/join_record.hpp"
-#include "step/step.hpp"
+#include "step/step_record.hpp"
 #include "transport/handshake.hpp"
 
 using namespace muster;
@@ -54,66 +55,70 @@ Bytes make_join_record(int rank) {
   return bootstrap::encode_record(record);
 }
 
-json make_contribution(const std::string& name) {
-  return {{"is", "arrive"}, {"name", name},  {"root", -1},
-          {"ms", 5000},     {"last", false}, {"blob", json::binary({1, 2})}};
-}
-json with(json message, const char* name, json value) {
-  message[name] = std::move(value);
-  return message;
+json make_contribution(const std::string& name, int root = -1, const json& members = nullptr) {
+  return encode(protocol::Contribution{name, members, root, std::chrono::seconds{5}, false, {1, 2}});
 }
 
-void seed_control_plane() {
-  json const failure{{"is", "failure"}, {"code", 1}, {"speaker", 0}, {"text", "x"}};
-  json const stalled{{"is", "stalled"}, {"group", "world"},          {"members", {1, 2}},
-                     {"number", 3},     {"operation", "all_reduce"}, {"ms", 100}};
-  json const here{{"is", "here"}, {"group", "world"}, {"number", 2}, {"operation", "all_reduce"}};
-  json const from{{"is", "from"}, {"rank", 3}, {"message", make_contribution("b")}};
+void seed_coordinator() {
+  protocol::StalledOperation stalled;
+  stalled.communicator = "world";
+  stalled.members = {{1, 1, 2}};
+  stalled.number = 3;
+  stalled.operation = "all_reduce";
+  protocol::RankState const state{1, 2, "all_reduce", true, "", "all_reduce", ""};
   seed("fuzz_coordinator", "rounds",
-       framed(-1, {{0, with(make_contribution("b"), "root", 0)},
-                   {1, with(make_contribution("b"), "root", 0)},
-                   {1, from}}));
-  seed("fuzz_coordinator", "group",
-       framed(-1, {{0, with(make_contribution("g"), "members", {1, 2})},
-                   {1, with(make_contribution("g"), "members", {1, 2})}}));
-  seed("fuzz_coordinator", "stalled", framed(-1, {{0, stalled}, {0, here}, {1, here}}));
+       framed(-1, {{0, make_contribution("b", 0)},
+                   {1, make_contribution("b", 0)},
+                   {1, encode(protocol::FromRank{3, make_contribution("b")})}}));
+  seed("fuzz_coordinator", "members",
+       framed(-1,
+              {{0, make_contribution("g", -1, {{1, 1, 2}})}, {1, make_contribution("g", -1, {{1, 1, 2}})}}));
+  seed("fuzz_coordinator", "stalled",
+       framed(-1, {{0, encode(stalled)}, {0, encode(state)}, {1, encode(state)}}));
+  std::chrono::milliseconds const wait{10};
   seed("fuzz_coordinator", "store",
-       framed(-1, {{0, {{"is", "put"}, {"name", "x"}, {"value", json::binary({1})}}},
-                   {0, {{"is", "get"}, {"name", "x"}, {"id", 1}, {"ms", 10}}},
-                   {1, {{"is", "get"}, {"name", "y"}, {"id", 1}, {"ms", 0}}},
-                   {1, {{"is", "clocks"}, {"id", 2}}}}));
+       framed(-1, {{0, encode(protocol::Put{"x", {1}})},
+                   {0, encode(protocol::Get{1, "x", wait})},
+                   {1, encode(protocol::Get{1, "y", wait})},
+                   {1, encode(protocol::ReadClocks{2})}}));
+  seed("fuzz_coordinator", "rpc",
+       framed(-1, {{0, encode(protocol::RpcRequest{1, 2, 7, "topic", {1}})},
+                   {1, encode(protocol::RpcResponse{2, 1, 7, true, {1}})}}));
   seed("fuzz_coordinator", "ends",
-       framed(-1, {{1, {{"is", "came"}, {"rank", 3}}},
-                   {1, {{"is", "lost"}, {"rank", 3}, {"reason", "x"}}},
-                   {0, with(failure, "is", "broken")}}));
-  json const done{
-      {"is", "done"}, {"name", "b"}, {"last", false}, {"blobs", {json::binary({1}), json::binary({2})}}};
-  json const got{{"is", "got"}, {"id", 1}, {"found", true}, {"value", json::binary({1})}};
+       framed(-1, {{1, encode(protocol::RankConnected{3})},
+                   {1, encode(protocol::RankDisconnected{3, "x", true})},
+                   {1, encode(protocol::LauncherExit{"slurmstepd"})},
+                   {0, encode(protocol::FailureReport{ErrorCode::usage, "x"})}}));
+}
+
+void seed_ranks() {
+  auto const failure = encode(protocol::Failure{ErrorCode::usage, 0, "x"});
+  auto const done = encode(protocol::RoundResult{"b", false, {{1}, {2}}});
+  auto const response = encode(protocol::Response{1, encode(protocol::Value{true, {1}})});
   for (int leads : {0, 1}) {
     auto const name = std::to_string(leads);
-    seed("fuzz_control_plane", "answers" + name,
-         framed(leads, {{0, got}, {0, done}, {0, with(done, "name", "c")}}));
-    seed("fuzz_control_plane", "where" + name,
-         framed(leads, {{0, {{"is", "where"}, {"group", "world"}}}, {0, failure}}));
-    seed("fuzz_control_plane", "to" + name,
-         framed(leads, {{0, {{"is", "to"}, {"ranks", {1, 2}}, {"message", got}}}, {0, done}}));
-    json const hello{{"is", "hello"}, {"size", 3}, {"record", json::binary(make_join_record(1 + leads))}};
-    json const seen{{"is", "seen"}, {"processes", {{{"rank", 2}, {"pid", 7}, {"name", "x"}}}}};
-    seed("fuzz_rendezvous_server", "hello" + name, framed(leads, {{0, hello}, {0, seen}}));
+    seed("fuzz_control_plane", "responses" + name,
+         framed(leads, {{0, response}, {0, done}, {0, encode(protocol::RoundResult{"c", false, {{1}}})}}));
+    seed("fuzz_control_plane", "state" + name,
+         framed(leads, {{0, encode(protocol::RankStateQuery{1, "world", 3})}, {0, failure}}));
+    seed("fuzz_control_plane", "relayed" + name,
+         framed(leads, {{0, encode(protocol::ToRanks{{1, 2}, response})}, {0, done}}));
+    seed("fuzz_rendezvous_server", "hello" + name,
+         framed(leads, {{0, encode(protocol::JoinHello{3, make_join_record(1 + leads)})},
+                        {0, encode(protocol::ProcessReport{"n0", {{2, 7, "x"}}})}}));
   }
-  json const records{{"is", "records"},
-                     {"records", {json::binary(make_join_record(0)), json::binary(make_join_record(1))}}};
-  seed("fuzz_rendezvous_client", "records", framed(-1, {{0, {{"is", "witness"}}}, {0, records}}));
+  auto const records = encode(protocol::JoinRecords{{make_join_record(0), make_join_record(1)}});
+  seed("fuzz_rendezvous_client", "records",
+       framed(-1, {{0, encode(protocol::ProcessQuery{})}, {0, records}}));
   seed("fuzz_rendezvous_client", "failure", framed(-1, {{0, failure}}));
-  Bytes sealed = framed(1, {{0, done}, {0, {{"is", "beat"}}}});
-  seed("fuzz_secure_channel", "messages", sealed);
+  seed("fuzz_secure_channel", "messages", framed(1, {{0, done}, {0, encode(protocol::Heartbeat{"x"})}}));
   Bytes raw{0};
   fuzz::FrameEncryptor(control::Key{}).append(raw, write_cbor(done));
   seed("fuzz_secure_channel", "raw", raw);
   seed("fuzz_join_record", "hello", make_join_record(1));
 }
 
-Bytes desk_frame(const json& content) {
+Bytes key_frame(const json& content) {
   Bytes const sealed = write_cbor(content);
   Bytes frame{'m', 'u', 's', 't', 'k', 'e', 'y', 1, static_cast<std::uint8_t>(sealed.size()), 0, 0, 0};
   frame.insert(frame.end(), sealed.begin(), sealed.end());
@@ -127,18 +132,17 @@ void seed_strangers() {
   seed("fuzz_authenticating_acceptor", "greeting", bytes);
   Bytes const nonce(32, 1);
   json request{{"job", "slurm/c/1.0/"}, {"rank", 3}, {"nonce", json::binary(nonce)}};
-  seed("fuzz_key_server", "wish", desk_frame(request));
+  seed("fuzz_key_server", "request", key_frame(request));
   request["key"] = json::binary(Bytes(32, 2));
   request["port"] = 12000;
   request["rank"] = 1;
-  seed("fuzz_job_credentials", "ticket", desk_frame(request));
+  seed("fuzz_job_credentials", "credentials", key_frame(request));
 }
 
 // The shortest valid record: no facts, no GPUs, no tasks.
 std::string empty_step() {
-  const spank::NodeRoot root;
   for (std::size_t size = 0; size < 4096; ++size) try {
-      return spank::Step::from_record(std::string(size, '\0'), spank::RowClaims(), root)->to_record();
+      return write_record(spank::read_record(std::string(size, '\0'), 0));
     } catch (const std::runtime_error&) {
     }
   return {};
@@ -229,9 +233,9 @@ void seed_documents(const std::filesystem::path& fixtures) {
   node.source = "x";
   node.domains.resize(1);
   node.domains[0].id = 0;
-  node.domains[0].cpus = placement::CpuSet{0, 1};
+  node.domains[0].cpus = CpuSet{0, 1};
   node.domains[0].distances = {10};
-  node.cores = {{0, 0, placement::CpuSet{0}}, {0, 0, placement::CpuSet{1}}};
+  node.cores = {{0, 0, CpuSet{0}}, {0, 0, CpuSet{1}}};
   node.gpus.resize(1);
   node.gpus[0].pci = placement::PciAddress::parse("0000:3b:00.0");
   node.gpus[0].domain = 0;
@@ -250,7 +254,8 @@ void seed_documents(const std::filesystem::path& fixtures) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   folder = argv[1];
-  seed_control_plane();
+  seed_coordinator();
+  seed_ranks();
   seed_strangers();
   seed_texts();
   seed_plugin();

@@ -22,9 +22,9 @@
 #include <thread>
 #include <vector>
 
-#include "exit_code.hpp"
 #include "muster/muster.hpp"
 #include "one_gpu.hpp"
+#include "runtime/scenarios/exit_code.hpp"
 
 using namespace std::chrono_literals;
 

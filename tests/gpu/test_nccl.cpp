@@ -4,8 +4,8 @@
 
 #include "catch.hpp"
 #include "on_gpu.hpp"
-#include "reference.hpp"
-#include "world.hpp"
+#include "runtime/communicator/reference.hpp"
+#include "runtime/scenarios/world.hpp"
 
 using namespace muster;
 using namespace reference;

@@ -10,7 +10,7 @@
 
 #include "catch.hpp"
 #include "on_gpu.hpp"
-#include "world.hpp"
+#include "runtime/scenarios/world.hpp"
 
 using namespace muster;
 using one_gpu::check;

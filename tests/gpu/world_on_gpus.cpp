@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real NCCL through libmuster, against plain references: on_ranks N test_gpu (or mpirun -n N), on one GPU
 // (one_gpu.hpp describes what that covers) or more. Without a GPU it prints so and returns exit code 77.
-#include "exit_code.hpp"
 #include "one_gpu.hpp"
 #include "run_tests.hpp"
-#include "world.hpp"
+#include "runtime/scenarios/exit_code.hpp"
+#include "runtime/scenarios/world.hpp"
 
 using namespace muster;
 

@@ -6,8 +6,8 @@
 #include "data/idx.hpp"
 #include "make_data.hpp"
 #include "muster/error.hpp"
-#include "refusal.hpp"
 #include "temporary_folder.hpp"
+#include "trainer/data/refusal.hpp"
 
 using namespace muster;
 

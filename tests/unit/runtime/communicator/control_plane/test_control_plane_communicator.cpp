@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator over the control plane, for jobs that go on after losing ranks.
+#include <thread>
+
+#include "catch.hpp"
+#include "communicator/control_plane/control_plane_communicator.hpp"
+#include "has.hpp"
+#include "runtime/communicator/contexts.hpp"
+#include "runtime/scenarios/errors.hpp"
+
+using namespace muster;
+using namespace muster::control;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <typename T>
+std::vector<T> numbers(std::size_t count, int first) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>((static_cast<int>(i) + first) % 7 + 1);
+  return values;
+}
+
+Communicator make_communicator(const ControlPlaneFixture& fixture, int rank) {
+  return Communicator(std::make_shared<detail::ControlPlaneCommunicator>(
+      detail::CommunicatorGroup(make_connected_context(fixture, rank, 10s), "host")));
+}
+
+// Runs `call` with a communicator over the control plane on each of the ranks.
+void run_on_communicators(ControlPlaneFixture& fixture,
+                          const std::function<void(Communicator& world)>& call) {
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    auto world = make_communicator(fixture, rank);
+    call(world);
+  });
+  for (const auto& error : thrown) {
+    INFO((error ? error->what() : ""));
+    CHECK_FALSE(error);
+  }
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(ErrorCode::system, what);
+}
+
+}  // namespace
+
+TEST_CASE("when a rank interrupts its own wait on the control plane, the job goes on") {
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+    detail::ControlPlaneCommunicator world(
+        detail::CommunicatorGroup(make_connected_context(fixture, rank, 600s), "host"));
+    if (rank == 0) {
+      std::thread second([&] {
+        std::this_thread::sleep_for(100ms);
+        world.interrupt();
+      });
+      std::vector<float> values(10);
+      auto const error = catch_error([&] {
+        world.run({detail::OperationKind::all_reduce, values.data(), values.data(), 10}, nullptr);
+      });
+      second.join();
+      CHECK(error.code() == ErrorCode::usage);
+      CHECK(has(error.what(), "was interrupted by its own rank"));
+    }
+    plane.barrier("after", 10s);
+  });
+  CHECK_FALSE((thrown[0] || thrown[1]));
+}
+
+TEST_CASE("collectives over the control plane give the right results") {
+  ControlPlaneFixture fixture(3);
+  run_on_communicators(fixture, [](Communicator& world) {
+    int const rank = world.rank();
+    // More than one piece.
+    std::vector<double> sum(200'000, rank + 1.0);
+    world.all_reduce(std::span(sum));
+    require(sum == std::vector<double>(200'000, 6.0), "all_reduce");
+    std::vector<std::int8_t> mean{static_cast<std::int8_t>(rank == 0 ? -7 : 0), 100};
+    world.all_reduce(std::span(mean), Reduction::average);
+    require(mean[0] == -2, "average rounds towards zero");
+    std::vector<bfloat16> halves{bfloat16(static_cast<float>(rank) + 0.5f)};
+    world.all_reduce(std::span(halves), Reduction::max);
+    require(static_cast<float>(halves[0]) == 2.5f, "bfloat16 max");
+    auto values = numbers<int>(5, rank);
+    world.broadcast(std::span(values), 2);
+    require(values == numbers<int>(5, 2), "broadcast");
+    std::vector<int> all(15);
+    world.all_gather(std::span<const int>(numbers<int>(5, rank)), std::span(all));
+    for (int r = 0; r < 3; ++r)
+      require(std::equal(all.begin() + 5 * r, all.begin() + 5 * r + 5, numbers<int>(5, r).begin()),
+              "all_gather");
+    std::vector<float> slice(2);
+    world.reduce_scatter(std::span<const float>(std::vector<float>{0, 1, 2, 3, 4, 5}), std::span(slice));
+    require(slice == std::vector<float>{6.0f * static_cast<float>(rank), 6.0f * static_cast<float>(rank) + 3},
+            "reduce_scatter");
+    std::vector<int> token{rank};
+    if (rank == 0) world.send(std::span<const int>(token), 2);
+    if (rank == 2) world.recv(std::span(token), 0);
+    require(token[0] == (rank == 2 ? 0 : rank), "send");
+    auto part = world.split(rank == 1 ? 1 : 0);
+    std::vector<int> one{1};
+    part.all_reduce(std::span(one));
+    require(one[0] == (rank == 1 ? 1 : 2), "split");
+    world.barrier();
+  });
+}
+
+TEST_CASE("when ranks call different collectives over the control plane, the error names them at once") {
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    auto world = make_communicator(fixture, rank);
+    std::vector<float> values(10);
+    if (rank == 0) return world.all_reduce(std::span(values));
+    world.barrier();
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  CHECK(thrown[0]->code() == ErrorCode::usage);
+  CHECK(has(thrown[0]->what(), "rank 1 (host h1, GPU 0000:01:00.0) called barrier where rank 0 "));
+  CHECK(thrown[0]->reported_elsewhere() != thrown[1]->reported_elsewhere());
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective, type and reduction of a host communicator against a plain reference, on as many ranks as
+// the launcher started.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "catch.hpp"
+#include "reference.hpp"
+#include "runtime/scenarios/world.hpp"
+
+using namespace muster;
+using namespace reference;
+
+TEMPLATE_TEST_CASE("reductions equal a plain reference", "", float, double, bfloat16, half, std::int8_t,
+                   std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
+  using T = TestType;
+  auto world = tested_world();
+  for (Reduction op : all_reductions) {
+    for (std::size_t count : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, std::size_t{70001}}) {
+      INFO("count " << count << ", reduction " << static_cast<int>(op));
+      auto const own = operands<T>(world.rank(), count, op);
+      auto const expected = reduced<T>(world.size(), count, op);
+      auto buffer = own;
+      world.all_reduce(std::span<T>(buffer), op);
+      REQUIRE(same_numbers(buffer, expected));
+      std::vector<T> elsewhere(count);
+      world.all_reduce(std::span<const T>(own), std::span<T>(elsewhere), op);
+      REQUIRE(same_numbers(elsewhere, expected));
+      int const root = static_cast<int>(count) % world.size();
+      buffer = own;
+      world.reduce(std::span<T>(buffer), root, op);
+      REQUIRE(same_numbers(buffer, world.rank() == root ? expected : own));
+
+      auto const ranks = static_cast<std::size_t>(world.size());
+      auto all = operands<T>(world.rank(), count * ranks, op);
+      std::vector<T> mine(count);
+      world.reduce_scatter(std::span<const T>(all), std::span<T>(mine), op);
+      auto const whole = reduced<T>(world.size(), count * ranks, op);
+      auto const begin = whole.begin() + static_cast<std::ptrdiff_t>(count) * world.rank();
+      REQUIRE(same_numbers(mine, std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(count))));
+      auto const share = std::span<T>(all).subspan(count * static_cast<std::size_t>(world.rank()), count);
+      world.reduce_scatter(std::span<const T>(all), share, op);
+      REQUIRE(same_bits(std::vector<T>(share.begin(), share.end()), mine));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("copies carry every bit", "", float, double, bfloat16, half, std::int8_t, std::uint8_t,
+                   std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
+  using T = TestType;
+  auto world = tested_world();
+  for (std::size_t count : {std::size_t{1}, std::size_t{513}, std::size_t{1200000}}) {
+    INFO("count " << count);
+    for (int root = 0; root < world.size(); ++root) {
+      auto buffer = numbers<T>(world.rank(), count);
+      world.broadcast(std::span<T>(buffer), root);
+      REQUIRE(same_bits(buffer, numbers<T>(root, count)));
+    }
+    auto const mine = numbers<T>(world.rank(), count);
+    std::vector<T> all(count * static_cast<std::size_t>(world.size()));
+    world.all_gather(std::span<const T>(mine), std::span<T>(all));
+    std::vector<T> expected;
+    for (int r = 0; r < world.size(); ++r) {
+      auto const part = numbers<T>(r, count);
+      expected.insert(expected.end(), part.begin(), part.end());
+    }
+    REQUIRE(same_bits(all, expected));
+    auto const share = std::span<T>(all).subspan(count * static_cast<std::size_t>(world.rank()), count);
+    world.all_gather(std::span<const T>(share), std::span<T>(all));
+    REQUIRE(same_bits(all, expected));
+  }
+}
+
+TEMPLATE_TEST_CASE("shares of different lengths are gathered, some of them empty", "", float, bfloat16,
+                   std::uint8_t, std::int64_t) {
+  using T = TestType;
+  auto world = tested_world();
+  for (std::size_t unit : {std::size_t{1}, std::size_t{40000}}) {
+    std::vector<std::size_t> counts;
+    std::vector<T> expected;
+    for (int r = 0; r < world.size(); ++r) {
+      counts.push_back(static_cast<std::size_t>((r + 1) % 3) * unit);
+      auto const part = numbers<T>(r, counts.back());
+      expected.insert(expected.end(), part.begin(), part.end());
+    }
+    auto const own = static_cast<std::size_t>(world.rank());
+    auto const mine = numbers<T>(world.rank(), counts[own]);
+    std::vector<T> all(expected.size());
+    world.all_gather_v(std::span<const T>(mine), std::span<T>(all), std::span<const std::size_t>(counts));
+    REQUIRE(same_bits(all, expected));
+    auto const begin = std::accumulate(counts.begin(), counts.begin() + world.rank(), std::size_t{0});
+    auto const share = std::span<T>(all).subspan(begin, counts[own]);
+    world.all_gather_v(std::span<const T>(share), std::span<T>(all), std::span<const std::size_t>(counts));
+    REQUIRE(same_bits(all, expected));
+  }
+}
+
+TEMPLATE_TEST_CASE("every rank's slices reach every rank", "", float, half, std::int8_t, double) {
+  using T = TestType;
+  auto world = tested_world();
+  auto const ranks = static_cast<std::size_t>(world.size());
+  for (std::size_t count : {std::size_t{1}, std::size_t{77}, std::size_t{300000}}) {
+    auto const in = numbers<T>(world.rank(), count * ranks);
+    std::vector<T> out(in.size());
+    world.all_to_all(std::span<const T>(in), std::span<T>(out));
+    std::vector<T> expected;
+    for (int r = 0; r < world.size(); ++r) {
+      auto const theirs = numbers<T>(r, count * ranks);
+      auto const begin = theirs.begin() + static_cast<std::ptrdiff_t>(count) * world.rank();
+      expected.insert(expected.end(), begin, begin + static_cast<std::ptrdiff_t>(count));
+    }
+    REQUIRE(same_bits(out, expected));
+  }
+}
+
+TEST_CASE("a long all-reduce, in several pieces, is the same on every rank to the bit") {
+  auto world = tested_world();
+  std::size_t const count = 3 * (1u << 20) + 5;
+  std::mt19937 random(static_cast<unsigned>(world.rank()));
+  std::normal_distribution<float> normal;
+  std::vector<float> buffer(count);
+  for (auto& value : buffer) value = normal(random);
+  world.all_reduce(std::span<float>(buffer), Reduction::average);
+  auto from_rank_0 = buffer;
+  world.broadcast(std::span<float>(from_rank_0), 0);
+  REQUIRE(same_bits(buffer, from_rank_0));
+
+  std::vector<double> sum(count, 0.0);
+  for (int r = 0; r < world.size(); ++r) {
+    std::mt19937 theirs(static_cast<unsigned>(r));
+    std::normal_distribution<float> draw;
+    for (auto& value : sum) value += static_cast<double>(draw(theirs));
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(buffer[i]) - sum[i] / world.size()));
+  REQUIRE(worst < 1e-6);
+}
+
+TEST_CASE("16-bit floats round once per step") {
+  auto world = tested_world();
+  // 256 + 1 is not representable in bfloat16: each addition rounds it to 256, in any order.
+  std::vector<bfloat16> buffer(10, world.rank() == 0 ? bfloat16(256.0f) : bfloat16(0.0f));
+  world.all_reduce(std::span<bfloat16>(buffer));
+  for (auto value : buffer) REQUIRE(static_cast<float>(value) == 256.0f);
+  std::vector<half> infinite(3, half(65504.0f));
+  world.all_reduce(std::span<half>(infinite));
+  if (world.size() > 1) REQUIRE(std::isinf(static_cast<float>(infinite[0])));
+}

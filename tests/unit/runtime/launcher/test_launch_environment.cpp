@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <map>
+
+#include "catch.hpp"
+#include "launcher/launch_environment.hpp"
+#include "rendezvous/missing_ranks.hpp"
+#include "silent_file.hpp"
+#include "variables.hpp"
+
+using namespace muster;
+using namespace muster::bootstrap;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Names = std::vector<std::string>;
+using Ports = std::vector<std::uint16_t>;
+using Set = std::map<std::string, std::string>;
+
+Set task(int rank) {
+  return {{"SLURM_CLUSTER_NAME", "c"},
+          {"SLURM_JOB_ID", "5"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_STEP_NUM_TASKS", "5"},
+          {"SLURM_PROCID", std::to_string(rank)},
+          {"SLURM_LOCALID", "0"},
+          {"SLURM_STEP_NODELIST", "n[0-1]"},
+          {"SLURM_STEP_TASKS_PER_NODE", "3,2"}};
+}
+
+}  // namespace
+
+TEST_CASE("when ports are derived, they are outside the ephemeral range and differ between two jobs") {
+  CHECK(parse_port_list("12000-12002,12010") == Ports{12000, 12001, 12002, 12010});
+  for (const char* bad : {"", "0", "70000", "12000-", "x", "1-2-3"}) CHECK(parse_port_list(bad).empty());
+  auto const ports = derive_ports("slurm/c/5.0/");
+  REQUIRE(ports.size() >= 4);
+  for (auto const port : ports) CHECK((port >= 10000 && port < 30000));
+  CHECK(ports == derive_ports("slurm/c/5.0/"));
+  CHECK(ports != derive_ports("slurm/c/5.1/"));
+}
+
+TEST_CASE("when a step's variables are set, they give its ranks, hosts and rank 0's host") {
+  auto step = read_slurm_step(variables(task(3)));
+  REQUIRE(step);
+  CHECK((step->rank == 3 && step->size == 5 && step->hosts == Names{"n0", "n1"}));
+  CHECK(step->host_of == Names{"n0", "n0", "n0", "n1", "n1"});
+  CHECK(step->job == "slurm/c/5.0/");
+  auto set = task(0);
+  set["SLURM_DISTRIBUTION"] = "cyclic";
+  CHECK(read_slurm_step(variables(set))->host_of == Names{"n0", "n1", "n0", "n1", "n0"});
+  set["SLURM_DISTRIBUTION"] = "arbitrary";
+  CHECK(read_slurm_step(variables(set))->host_of == Names(5));
+  // srun a : b. The hosts are sorted by name, rank 0 is the first component's.
+  set = task(0);
+  CHECK(read_slurm_step(variables(set))->rank0_host == "n0");
+  set["SLURM_JOB_NODELIST_HET_GROUP_0"] = "m7";  // not part of the step
+  set["SLURM_JOB_NODELIST_HET_GROUP_1"] = "n1";
+  set["SLURM_JOB_NODELIST_HET_GROUP_2"] = "n0";
+  CHECK(read_slurm_step(variables(set))->rank0_host == "n1");
+  set = task(0);
+  set["SLURM_JOB_NODELIST_PACK_GROUP_0"] = "n1";  // Slurm 22.05
+  CHECK(read_slurm_step(variables(set))->rank0_host == "n1");
+  set["SLURM_STEP_NUM_TASKS"] = "1";
+  CHECK_FALSE(read_slurm_step(variables(set)));
+  set = task(7);  // beyond the size
+  CHECK_THROWS_AS(read_slurm_step(variables(set)), Error);
+  set = task(0);
+  set.erase("SLURM_STEP_NODELIST");
+  CHECK_THROWS_AS(read_slurm_step(variables(set)), Error);
+  set.erase("SLURM_STEP_ID");  // a batch script
+  CHECK_FALSE(read_slurm_step(variables(set)));
+}
+
+TEST_CASE("when all four of torchrun's variables are set, they count, and the port is not the framework's") {
+  Set set{{"RANK", "2"},
+          {"WORLD_SIZE", "4"},
+          {"MASTER_ADDR", "h"},
+          {"MASTER_PORT", "29500"},
+          {"LOCAL_RANK", "1"}};
+  auto const named = read_env_rendezvous(variables(set));
+  REQUIRE(named);
+  CHECK((named->rank == 2 && named->size == 4 && named->local_rank == 1 && named->port == 29501));
+  set["MUSTER_PORT"] = "4000";
+  CHECK(read_env_rendezvous(variables(set))->port == 4000);
+  for (const auto& [name, value] :
+       Set{{"RANK", "4"}, {"RANK", "x"}, {"MASTER_PORT", "0"}, {"WORLD_SIZE", "-1"}}) {
+    auto bad = set;
+    bad[name] = value;
+    CHECK_THROWS_AS(read_env_rendezvous(variables(bad)), Error);
+  }
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    auto partial = set;
+    partial.erase(name);
+    CHECK_FALSE(read_env_rendezvous(variables(partial)));
+  }
+}
+
+TEST_CASE("when two launchers report different ranks, it is an error, unless Muster's plugin set one") {
+  Set set{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  CHECK_FALSE(check_rank_consistency(variables({}), 1, 4));
+  CHECK_FALSE(check_rank_consistency(variables(set), 1, 4));
+  CHECK(check_rank_consistency(variables(set), 2, 4));
+  CHECK(check_rank_consistency(variables(set), 1, 8));
+  set["MUSTER_SET"] = "OMP_NUM_THREADS,RANK,WORLD_SIZE";  // of the step that runs mpirun's daemons
+  CHECK_FALSE(check_rank_consistency(variables(set), 5, 8));
+  set["RANK"] = "3";  // changed since
+  CHECK(check_rank_consistency(variables(set), 1, 4));
+}
+
+TEST_CASE("when ranks are missing, the text describes how far each got") {
+  JoinProgress progress;
+  progress.size = 7;
+  progress.present = {0, 1};
+  progress.connected = {4, 5};
+  progress.host_of = {"a", "a", "a", "a", "b", "c", "c"};
+  progress.processes_by_host["a"] = {{0, {1, "x"}}, {1, {2, "x"}}, {2, {31, "python3"}}};
+  CHECK(describe_missing_ranks(progress, 60s) ==
+        "join: 5 of 7 ranks missing after 60 s: rank 2 (host a) started (pid 31, python3) but said no hello; "
+        "rank 3 (host a) has no process there: it never started, or ended; "
+        "rank 4 (host b) connected but said no hello; rank 5 (host c) connected but said no hello; "
+        "rank 6 (host c) said no hello, nor did any other rank of that host");
+  progress.tasks_start_together = true;  // by slurmstepd
+  CHECK(describe_missing_ranks(progress, 60s)
+            .find("rank 3 (host a) has no process there any more: it ended without a "
+                  "hello") != std::string::npos);
+  progress.size = 100;
+  CHECK(describe_missing_ranks(progress, 60s).find("98 of 100") != std::string::npos);
+  CHECK(describe_missing_ranks(progress, 60s).find("; and 90 more") != std::string::npos);
+  // When only the ranks that joined have known hosts.
+  progress.size = 4;
+  progress.host_of.clear();
+  progress.processes_by_host["b"] = {};
+  auto const nowhere = "rank 3 has no process on a, b: it never started, ended, or is on another host";
+  CHECK(describe_missing_ranks(progress, 60s).find(nowhere) != std::string::npos);
+  progress.processes_by_host["b"] = {{unreadable, {77, "y"}}};
+  CHECK(describe_missing_ranks(progress, 60s).find("rank 3 (host unknown) said no hello") !=
+        std::string::npos);
+}
+
+TEST_CASE("when a rank of the job has a process on this host, it is found") {
+  pid_t const child = fork();
+  if (child == 0) {
+    setenv("TORCHELASTIC_RUN_ID", "muster-test", 1);
+    setenv("MASTER_ADDR", "h", 1);
+    setenv("MASTER_PORT", std::to_string(getppid()).c_str(), 1);
+    setenv("RANK", "5", 1);
+    setenv("SLURM_PROCID", "0", 1);  // of the step in which another launcher started it
+    execlp("sleep", "sleep", "20", nullptr);
+    _exit(1);
+  }
+  auto const here = variables({{"TORCHELASTIC_RUN_ID", "muster-test"},
+                               {"MASTER_ADDR", "h"},
+                               {"MASTER_PORT", std::to_string(getpid())},
+                               {"RANK", "0"}});
+  std::map<int, RankProcess> found;
+  for (int i = 0; i < 1000 && found.count(5) == 0; ++i) {
+    usleep(20'000);  // until the child runs sleep
+    found = find_rank_processes(here, "address");
+  }
+  found.erase(unreadable);  // other processes that a busy machine delays
+  REQUIRE(found.size() == 1);
+  CHECK(found[5].pid == child);
+  CHECK(found[5].name == "sleep");
+  CHECK(find_rank_processes(here, "slurm").count(5) == 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("when a process cannot be read, the scan does not block, and it counts as any rank's") {
+  FolderWithSilentFile const proc("77/environ");
+  std::ofstream(proc.root / "77/comm") << "stuck\n";
+  std::filesystem::create_directory(proc.root / "78");
+  std::ofstream(proc.root / "78/comm") << "runs\n";
+  std::ofstream(proc.root / "78/environ") << "PMIX_NAMESPACE=n" << '\0' << "PMIX_RANK=1" << '\0';
+  auto const found = find_rank_processes(variables({{"PMIX_NAMESPACE", "n"}}), "pmix", proc.root);
+  REQUIRE(found.size() == 2);
+  CHECK(found.at(1).name == "runs");
+  CHECK(found.at(unreadable).pid == 77);
+  CHECK(found.at(unreadable).name == "stuck");
+
+  JoinProgress progress;
+  progress.size = 3;
+  progress.host_of = {"a", "a", "a"};
+  progress.present = {0};
+  progress.processes_by_host["a"] = found;
+  CHECK(describe_missing_ranks(progress, 60s) ==
+        "join: 2 of 3 ranks missing after 60 s: rank 1 (host a) started (pid 78, runs) but said no hello; "
+        "rank 2 (host a) said no hello; pid 77 (stuck) there, which may be its own, cannot be read now");
+}

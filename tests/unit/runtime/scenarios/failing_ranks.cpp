@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job that fails on the last rank: failing_ranks WHAT [doubles]. The other ranks print one line in all,
+// which the tests check, and end with the error's exit code. With "doubles" the job runs on fakes of CUDA and
+// NCCL; then a rank that is not killed prints a second line if its communicators were not aborted at once.
+//   absent       never joins
+//   killed       is killed after the first all-reduce
+//   leaves       ends with exit code 0, connected
+//   elsewhere    does not enter an all-reduce that the other ranks wait in
+//   apart        waits in an all-reduce while the other ranks are in a barrier of the control plane
+//   throws       ends with an exception of its own
+//   forgets      no rank calls leave()
+//   device       every rank requests the placed GPU
+//   again        joins, leaves and joins again, which is refused
+//   lonely       rank 0 waits for a message that the last rank does not send
+//   init_killed  is killed inside MPI_Init; init_hangs: hangs there; split_killed and split_hangs: inside
+//                MPI_Comm_split; finalize_hangs: inside MPI_Finalize
+//   reducing     is killed while gradients are reduced in the background; unready: stops calling ready();
+//                abandons: aborts the job there
+//   threads_missing  its MPI does not have the required thread support
+#include <dlfcn.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "exit_code.hpp"
+#include "muster/muster.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+bool is_last_rank() {
+  for (const char* names : {"OMPI_COMM_WORLD", "SLURM"}) {
+    std::string const prefix = names;
+    const char* const rank = std::getenv((prefix == "SLURM" ? "SLURM_PROCID" : "OMPI_COMM_WORLD_RANK"));
+    const char* const size =
+        std::getenv((prefix == "SLURM" ? "SLURM_STEP_NUM_TASKS" : "OMPI_COMM_WORLD_SIZE"));
+    if (rank != nullptr && size != nullptr) return std::stoi(rank) == std::stoi(size) - 1;
+  }
+  return true;
+}
+
+void all_reduce(muster::Communicator& world) {
+  std::vector<float> values(1000, 1.0f);
+  world.all_reduce(std::span<float>(values));
+  if (values[0] != static_cast<float>(world.size())) std::abort();
+}
+
+// Backward passes that compute nothing; the last rank fails in the middle of one.
+void reduce_gradients(muster::Job& job, muster::Communicator& world, const std::string& what) {
+  bool const last = job.rank() == job.size() - 1;
+  auto const part = world.split(0);
+  muster::Reducer reducer(world, std::vector<std::size_t>(50, 20'000), {.bucket_bytes = 100'000});
+  for (int step = 0; step < 1000; ++step) {
+    for (std::size_t i = reducer.parameters(); i-- > 0;) {
+      if (last && step == 5 && i == 20) {
+        if (what == "reducing") kill(getpid(), SIGKILL);
+        if (what == "abandons") {
+          job.abort();
+          throw std::runtime_error("the last rank gives the job up");
+        }
+        std::this_thread::sleep_for(100s);
+      }
+      reducer.ready(i);
+    }
+    reducer.finish();
+  }
+}
+
+// The fake NCCL library.
+class FakeNccl {
+ public:
+  FakeNccl() : library_(dlopen(std::getenv("MUSTER_NCCL_LIBRARY"), RTLD_NOW)) {}
+
+  bool aborted_at_once(int communicators) const {
+    return call_int("fake_nccl_aborted") == communicators &&
+           call_int("fake_nccl_most_aborting") == communicators && call_int("fake_nccl_live") == 0;
+  }
+
+ private:
+  int call_int(const char* function) const {
+    return reinterpret_cast<int (*)()>(dlsym(library_, function))();
+  }
+
+  void* library_;
+};
+
+// Short where a test waits for the deadline. On a busy machine MPI_Init alone takes seconds.
+std::chrono::seconds join_deadline(const std::string& what) {
+  if (what == "init_hangs") return 3s;
+  return what == "absent" || what == "finalize_hangs" ? 10s : 60s;
+}
+
+// The same for operations. The other tests must not mistake a busy machine for a stalled rank.
+std::chrono::seconds operation_timeout(const std::string& what) {
+  bool const waits = what == "elsewhere" || what == "lonely" || what == "unready" || what == "split_hangs";
+  return waits ? 5s : 60s;
+}
+
+int run(const std::string& what, bool on_fakes) {
+  if (what == "absent" && is_last_rank()) {
+    std::this_thread::sleep_for(100s);
+    return 0;
+  }
+  auto const device = on_fakes           ? muster::Device::cuda
+                      : what == "device" ? muster::Device::automatic
+                                         : muster::Device::cpu;
+  auto job = muster::Job::join(
+      {.deadline = join_deadline(what), .operation_timeout = operation_timeout(what), .device = device});
+  if (auto const at = what.find('_'); at != std::string::npos && is_last_rank()) {
+    setenv("FAILING_IN", what.substr(0, at).c_str(), 1);
+    setenv("FAILING_HOW", what.substr(at + 1).c_str(), 1);
+  }
+  auto world = job.world();
+  all_reduce(world);
+  if (what.starts_with("split_")) world.split(0);
+  if (what == "lonely" && job.rank() != 0) std::this_thread::sleep_for(10s);
+  if (what == "lonely" && job.rank() == 0) {
+    std::vector<float> values(10);
+    world.recv(std::span<float>(values), job.size() - 1);
+  }
+  bool const last = job.rank() == job.size() - 1;
+  if (what == "reducing" || what == "unready" || what == "abandons") reduce_gradients(job, world, what);
+  if (what == "killed" && last) kill(getpid(), SIGKILL);
+  if (what == "leaves" && last) _exit(0);
+  if (what == "apart" && !last) job.barrier("epoch", 1s);
+  if (what == "throws" && last) throw std::runtime_error("the last rank has a reason of its own");
+  if (what == "elsewhere" && last) {
+    std::this_thread::sleep_for(100s);
+    return 0;
+  }
+  if (what == "again") {
+    job.leave();
+    job = muster::Job::join({.device = device});
+    std::printf("joined twice\n");
+    return 0;
+  }
+  for (int i = 0; i < 100; ++i) {
+    all_reduce(world);
+    if (what != "forgets" && what != "finalize_hangs") std::this_thread::sleep_for(20ms);
+  }
+  if (what != "forgets") job.leave();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string const what = argc > 1 ? argv[1] : "";
+  std::optional<FakeNccl> nccl;
+  if (argc > 2) nccl.emplace();
+  int const code = exit_code_of("failing_ranks", [&] { return run(what, nccl.has_value()); });
+  // The communicators: the world, its split part, and the reducer's own.
+  if (nccl && !nccl->aborted_at_once(3))
+    std::fprintf(stderr, "failing_ranks: its communicators were not aborted at once\n");
+  return code;
+}

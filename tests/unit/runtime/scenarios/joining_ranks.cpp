@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins, runs barriers and leaves, without any communicator: joining_ranks [WHAT [stopped:R]]. Rank 0 prints
+// one line: "joined through METHOD: SIZE ranks on HOSTS hosts". Rank R starts before the other ranks and is
+// stopped while it joins. WHAT:
+//   absent:R,S…  these ranks never join
+//   ended:R   rank R ends before it joins
+//   killed    the last rank is killed after the join
+//   slowly    every rank stays in the job for 1 s
+//   patiently the join may take 100 s instead of 2
+//   until:FILE  patiently, and every rank runs barriers until FILE exists, and 100 more
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "exit_code.hpp"
+#include "muster/muster.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// `wanted`: comma-separated ranks.
+bool is_rank(const std::string& wanted) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "RANK"})
+    if (const char* const rank = std::getenv(name))
+      return ("," + wanted + ",").find("," + std::string(rank) + ",") != std::string::npos;
+  return false;
+}
+
+void stop_while_joining() {
+  std::thread([] {
+    std::this_thread::sleep_for(200ms);
+    kill(getpid(), SIGSTOP);
+  }).detach();
+}
+
+// Rank 0 polls for `file` and then creates `file`.seen for the other ranks, between two barriers where no
+// rank checks for it.
+void barrier_until(muster::Job& job, const std::string& file) {
+  auto const seen_file = file + ".seen";
+  while (access(seen_file.c_str(), F_OK) != 0) {
+    job.barrier("looked", 10s);
+    if (job.rank() == 0 && access(file.c_str(), F_OK) == 0) std::ofstream(seen_file) << "\n";
+    std::this_thread::sleep_for(10ms);
+    job.barrier("told", 10s);
+  }
+  for (int i = 0; i < 100; ++i) job.barrier("more", 10s);
+}
+
+int run(const std::string& what, const std::string& stopped) {
+  if (stopped.starts_with("stopped:")) {
+    if (is_rank(stopped.substr(8))) {
+      stop_while_joining();
+    } else {
+      std::this_thread::sleep_for(500ms);
+    }
+  }
+  if (what.starts_with("absent:") && is_rank(what.substr(7))) {
+    std::this_thread::sleep_for(6s);
+    return 0;
+  }
+  if (what.starts_with("ended:") && is_rank(what.substr(6))) return 0;
+  bool const until = what.starts_with("until:");
+  bool const patiently = until || what == "patiently";
+  auto job = muster::Job::join({.deadline = patiently ? 100s : 2s, .device = muster::Device::cpu});
+  job.barrier("meet", 10s);
+  if (job.rank() == 0)
+    std::printf("joined through %s: %d ranks on %d hosts\n", job.bootstrap(), job.size(), job.host_count());
+  std::fflush(stdout);
+  if (what == "killed" && job.rank() == job.size() - 1) kill(getpid(), SIGKILL);
+  if (until) barrier_until(job, what.substr(6));
+  if (what == "slowly") std::this_thread::sleep_for(1s);
+  if (what == "killed") std::this_thread::sleep_for(5s);
+  job.barrier("part", 10s);
+  job.leave();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return exit_code_of("joining_ranks", [&] { return run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : ""); });
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a connection whose other side is silent is closed.
+#include <sys/socket.h>
+
+#include "catch.hpp"
+#include "transport/secure_channel.hpp"
+
+using namespace muster::control;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto heartbeat_timeout = 800ms;
+constexpr auto interval = heartbeat_timeout / 4;
+
+// The other side sends one message, shortly after a liveness check, and then nothing. True when the
+// connection is closed less than half an interval after the heartbeat timeout. Both are timers of one thread,
+// which run in their order however late they are.
+bool disconnects_in_time() {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  asio::io_context io;
+  auto const protocol = Endpoint(asio::local::stream_protocol::endpoint()).protocol();
+  auto const ours = std::make_shared<SecureChannel>(Socket(io, protocol, ends[0]), SessionKeys{});
+  auto const other = std::make_shared<SecureChannel>(Socket(io, protocol, ends[1]), SessionKeys{});
+  asio::steady_timer send_timer(io);
+  asio::steady_timer too_late(io);
+  bool in_time = false;
+  other->start([](const Message&) {}, [](const std::string&) {});
+  ours->start(
+      [&](const Message&) {
+        too_late.expires_after(heartbeat_timeout + interval / 2);
+        too_late.async_wait([&](const asio::error_code& error) {
+          if (!error) ours->close();
+        });
+      },
+      [&](const std::string& reason) {
+        in_time = reason == "silent for 800 ms";
+        too_late.cancel();
+      },
+      heartbeat_timeout);
+  send_timer.expires_after(interval / 4);
+  send_timer.async_wait([&](const asio::error_code&) { other->send({{"type", "word"}}); });
+  io.run_for(20s);
+  return in_time;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "when the other side is silent, the connection closes at the timeout, also between two heartbeats") {
+  // When this process itself is held up for half the timeout, the timeout restarts: so allow a few attempts.
+  bool in_time = false;
+  for (int i = 0; i < 5 && !in_time; ++i) in_time = disconnects_in_time();
+  CHECK(in_time);
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// CudaCompute's operations, each against the CPU's in double.
+#include <cmath>
+
+#include "catch.hpp"
+#include "optimizer/optimizer.hpp"
+#include "trainer/fakes/gpu_or_doubles.hpp"
+#include "trainer/models/model_fixture.hpp"
+
+using muster::bfloat16;
+using muster::compute::cuda::CudaCompute;
+using Exact = std::vector<double>;
+using Bf16s = std::vector<bfloat16>;
+
+namespace {
+
+/// The fake GPU is slow.
+constexpr int sequence = TestGpu::is_fake ? 70 : 1000, sequences = TestGpu::is_fake ? 1 : 4;
+
+Bf16s random_bf16(std::size_t count, std::uint64_t stream, double spread = 1) {
+  Bf16s out(count);
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = bfloat16(static_cast<float>(spread * muster::normal(4, stream, i)));
+  return out;
+}
+Exact exact(const Bf16s& values) {
+  Exact out;
+  for (const bfloat16 value : values) out.push_back(static_cast<double>(static_cast<float>(value)));
+  return out;
+}
+Exact exact(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+
+/// Relative L2 distance.
+template <typename Number>
+double distance(const std::vector<Number>& found, const Exact& expected) {
+  const Exact values = exact(found);
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += (values[i] - expected[i]) * (values[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / size);
+}
+/// Rounding each result once gives at most 2^-8, and about 2^-8 / sqrt(3) / 2 in L2; twice that allows for
+/// rounded operands. Float sums are nearer.
+constexpr double once = 2e-3, twice = 4e-3, in_float = 1e-5;
+
+struct Both {
+  TestGpu test_gpu;
+  CudaCompute gpu{{}};
+  muster::compute::cpu::CpuCompute<double> cpu{{2, false, nullptr}};
+  template <typename Number>
+  OnDevice<Number> to_device(const std::vector<Number>& values) {
+    return {gpu.memory(), values};
+  }
+  template <typename Number>
+  OnDevice<Number> allocate(std::size_t count) {
+    return {gpu.memory(), count};
+  }
+};
+
+std::size_t area(int rows, int columns) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+}
+
+}  // namespace
+
+TEST_CASE("matrix products of every form agree with the CPU's", "[gpu operations]") {
+  Both on;
+  const int m = 24, n = 40, k = 16;
+  const auto a = random_bf16(area(m, k), 1), b = random_bf16(area(k, n), 2), bias = random_bf16(n, 3),
+             before = random_bf16(area(m, n), 4);
+  for (int form = 0; form < 16; ++form) {
+    CAPTURE(form);
+    const muster::compute::MatmulShape shape{
+        m, n, k, (form & 1) != 0, (form & 2) != 0, (form & 4) != 0, (form & 8) != 0};
+    auto ga = on.to_device(a), gb = on.to_device(b), gbias = on.to_device(bias), gc = on.to_device(before);
+    on.gpu.matmul(shape, ga.data(), gb.data(), gbias.data(), gc.data());
+    Exact expected = exact(before);
+    on.cpu.matmul(shape, exact(a).data(), exact(b).data(), exact(bias).data(), expected.data());
+    CHECK(distance(gc.values(), expected) < once);
+  }
+}
+
+TEST_CASE("gradients of weights and biases", "[gpu operations]") {
+  Both on;
+  const int rows = 72, from = 24, to = 40;
+  const auto input = random_bf16(area(rows, from), 1), d_out = random_bf16(area(rows, to), 2);
+  auto gi = on.to_device(input), gd = on.to_device(d_out);
+  auto weight = on.allocate<float>(area(to, from)), bias = on.allocate<float>(to);
+  on.gpu.weight_gradient(rows, from, to, gi.data(), gd.data(), weight.data(), bias.data());
+  Exact d_weight(area(to, from)), d_bias(to);
+  on.cpu.weight_gradient(rows, from, to, exact(input).data(), exact(d_out).data(), d_weight.data(),
+                         d_bias.data());
+  CHECK(distance(weight.values(), d_weight) < in_float);
+  CHECK(distance(bias.values(), d_bias) < in_float);
+}
+
+TEST_CASE("products with GELU, and its gradient", "[gpu operations]") {
+  Both on;
+  const int rows = 40, from = 16, to = 64;
+  const auto input = random_bf16(area(rows, from), 1), weight = random_bf16(area(to, from), 2, 0.3),
+             bias = random_bf16(to, 3), d_out = random_bf16(area(rows, from), 4);
+  auto gi = on.to_device(input), gw = on.to_device(weight), gb = on.to_device(bias), gd = on.to_device(d_out);
+  auto wide = on.allocate<bfloat16>(area(rows, to)), out = on.allocate<bfloat16>(area(rows, to)),
+       d_wide = on.allocate<bfloat16>(area(rows, to));
+  on.gpu.matmul_gelu(rows, from, to, gi.data(), gw.data(), gb.data(), wide.data(), out.data());
+  Exact w(area(rows, to)), o(area(rows, to)), dw(area(rows, to));
+  on.cpu.matmul_gelu(rows, from, to, exact(input).data(), exact(weight).data(), exact(bias).data(), w.data(),
+                     o.data());
+  CHECK(distance(wide.values(), w) < once);
+  CHECK(distance(out.values(), o) < twice);
+  // Backward through the other weight of an MLP: [from, to].
+  const auto project = random_bf16(area(from, to), 5, 0.3);
+  auto gp = on.to_device(project);
+  on.gpu.matmul_gelu_backward(rows, to, from, gd.data(), gp.data(), wide.data(), d_wide.data());
+  on.cpu.matmul_gelu_backward(rows, to, from, exact(d_out).data(), exact(project).data(),
+                              exact(wide.values()).data(), dw.data());
+  CHECK(distance(d_wide.values(), dw) < twice);
+}
+
+TEST_CASE("LayerNorm", "[gpu operations]") {
+  Both on;
+  const int rows = 33, width = 1600;
+  const auto x = random_bf16(area(rows, width), 1), addend = random_bf16(area(rows, width), 2),
+             gain = random_bf16(width, 3), bias = random_bf16(width, 4),
+             d_out = random_bf16(area(rows, width), 5);
+  auto gx = on.to_device(x), ga = on.to_device(addend), gg = on.to_device(gain), gb = on.to_device(bias),
+       gd = on.to_device(d_out);
+  auto sum = on.allocate<bfloat16>(x.size()), out = on.allocate<bfloat16>(x.size()),
+       d_x = on.allocate<bfloat16>(x.size());
+  auto mean = on.allocate<float>(rows), rstd = on.allocate<float>(rows), d_gain = on.allocate<float>(width),
+       d_bias = on.allocate<float>(width);
+  on.gpu.layer_norm(gx.data(), ga.data(), sum.data(), gg.data(), gb.data(), out.data(), mean.data(),
+                    rstd.data(), rows, width);
+  on.gpu.layer_norm_backward(sum.data(), gg.data(), mean.data(), rstd.data(), gd.data(), d_x.data(),
+                             d_gain.data(), d_bias.data(), rows, width);
+  const Exact s = exact(sum.values()), g = exact(gain);
+  Exact o(x.size()), m(rows), r(rows), dx(x.size()), dg(width), db(width);
+  on.cpu.layer_norm(s.data(), nullptr, nullptr, g.data(), exact(bias).data(), o.data(), m.data(), r.data(),
+                    rows, width);
+  on.cpu.layer_norm_backward(s.data(), g.data(), m.data(), r.data(), exact(d_out).data(), dx.data(),
+                             dg.data(), db.data(), rows, width);
+  CHECK(distance(out.values(), o) < once);
+  CHECK(distance(rstd.values(), r) < in_float);
+  CHECK(distance(d_x.values(), dx) < once);
+  CHECK(distance(d_gain.values(), dg) < in_float);
+  CHECK(distance(d_bias.values(), db) < in_float);
+}
+
+TEST_CASE("attention", "[gpu operations]") {
+  Both on;
+  const muster::compute::AttentionShape shape{sequences, sequence, 2, 128};
+  const std::size_t rows = area(sequences, sequence);
+  const auto qkv = random_bf16(rows * 384, 1), d_out = random_bf16(rows * 128, 2);
+  auto gq = on.to_device(qkv), gd = on.to_device(d_out);
+  auto out = on.allocate<bfloat16>(rows * 128), d_qkv = on.allocate<bfloat16>(rows * 384);
+  auto log_sum = on.allocate<float>(rows * 2);
+  on.gpu.attention(shape, gq.data(), out.data(), log_sum.data());
+  on.gpu.attention_backward(shape, gq.data(), out.data(), log_sum.data(), gd.data(), d_qkv.data());
+  Exact o(rows * 128), l(rows * 2), dq(rows * 384);
+  on.cpu.attention(shape, exact(qkv).data(), o.data(), l.data());
+  on.cpu.attention_backward(shape, exact(qkv).data(), exact(out.values()).data(), l.data(),
+                            exact(d_out).data(), dq.data());
+  CHECK(distance(out.values(), o) < twice);
+  CHECK(distance(log_sum.values(), l) < in_float);
+  CHECK(distance(d_qkv.values(), dq) < twice);
+}
+
+TEST_CASE("embeddings", "[gpu operations]") {
+  Both on;
+  const int batch = 2, length = 30, positions = 40, width = 264, vocabulary = 300;
+  const auto tokens = test_text(area(batch, length));
+  const auto table = random_bf16(area(vocabulary, width), 1), place = random_bf16(area(positions, width), 2),
+             d_out = random_bf16(area(batch * length, width), 3);
+  auto gt = on.to_device(table), gp = on.to_device(place), gd = on.to_device(d_out);
+  auto out = on.allocate<bfloat16>(d_out.size());
+  OnDevice<float> d_table(on.gpu.memory(), std::vector<float>(table.size(), 1)),
+      d_place(on.gpu.memory(), std::vector<float>(place.size(), 5));
+  on.gpu.embed(tokens.data(), gt.data(), gp.data(), out.data(), batch, length, width);
+  on.gpu.embed_backward(tokens.data(), gd.data(), d_table.data(), d_place.data(), batch, length, positions,
+                        width);
+  Exact o(d_out.size()), dt(table.size(), 1), dp(place.size(), 5);
+  on.cpu.embed(tokens.data(), exact(table).data(), exact(place).data(), o.data(), batch, length, width);
+  on.cpu.embed_backward(tokens.data(), exact(d_out).data(), dt.data(), dp.data(), batch, length, positions,
+                        width);
+  CHECK(distance(out.values(), o) < once);
+  CHECK(distance(d_table.values(), dt) < in_float);
+  CHECK(distance(d_place.values(), dp) < in_float);
+}
+
+namespace {
+
+/// A step of one chunk with these gradients, and an update of one parameter arena.
+muster::compute::StepOutcome step(Both& on, OnDevice<float>& slots, OnDevice<float>& gradients,
+                                  OnDevice<float>& parameters, OnDevice<float>& moments,
+                                  OnDevice<bfloat16>& rounded) {
+  on.gpu.begin_step(1);
+  auto logits = on.to_device(random_bf16(64, 9));
+  const muster::compute::Token target = 3;
+  on.gpu.compute_cross_entropy(logits.data(), &target, 1, 50, 0.5f);
+  on.gpu.check_finite(gradients.data(), gradients.size());
+  on.gpu.end_chunk(0, 1, true, false, slots.data());
+  CHECK(on.gpu.decide(slots.data(), gradients.data(), gradients.size(), 1.0) == 0.0);
+  muster::compute::AdamwStep scalars;
+  scalars.learning_rate = 0.01, scalars.beta1 = 0.9, scalars.beta2 = 0.99, scalars.epsilon = 1e-8;
+  scalars.correction1 = 0.1, scalars.correction2 = 0.01;
+  on.gpu.adamw(scalars, parameters.data(), gradients.data(), moments.data(),
+               moments.data() + moments.size() / 2, rounded.data(), parameters.size());
+  on.gpu.end_step();
+  return on.gpu.outcome();
+}
+
+}  // namespace
+
+TEST_CASE("the device decides a step, clips it, and applies or skips it", "[gpu operations]") {
+  Both on;
+  const std::size_t count = 1027;
+  std::vector<float> values(count, 0.1f);
+  auto slots = on.allocate<float>(16), gradients = on.to_device(values),
+       parameters = on.to_device(std::vector<float>(count, 1)), moments = on.allocate<float>(2 * 1040);
+  auto rounded = on.allocate<bfloat16>(count);
+  const auto good = step(on, slots, gradients, parameters, moments, rounded);
+  CHECK(good.finite);
+  CHECK(good.any_stop);
+  CHECK_FALSE(good.any_failed);
+  CHECK(good.gradient_norm == Approx(std::sqrt(count * 0.01)));
+  CHECK(good.loss > 0);
+  CHECK(good.chunk_is_finite == std::vector<bool>{true});
+  CHECK(moments.values()[5] == Approx(0.1 * 0.1 / good.gradient_norm));  // clipped to norm 1
+  CHECK(parameters.values()[5] == Approx(1 - 0.01).epsilon(1e-5));
+  CHECK(rounded.values()[5].bits == bfloat16(parameters.values()[5]).bits);
+  CHECK(on.gpu.sum_of_squares(gradients.data(), count) == Approx(count * 0.01));
+
+  const auto before = parameters.values();
+  values[1026] = std::numeric_limits<float>::quiet_NaN();
+  auto spoiled = on.to_device(values);
+  const auto bad = step(on, slots, spoiled, parameters, moments, rounded);
+  CHECK_FALSE(bad.finite);
+  CHECK(bad.chunk_is_finite == std::vector<bool>{false});
+  CHECK(parameters.values() == before);
+}

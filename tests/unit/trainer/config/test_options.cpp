@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "catch.hpp"
+#include "config/options.hpp"
+#include "trainer/data/refusal.hpp"
+
+using namespace muster;
+
+namespace {
+
+Options parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "muster-train");
+  const auto options = parse_options(static_cast<int>(arguments.size()), arguments.data());
+  REQUIRE(options);
+  return *options;
+}
+
+}  // namespace
+
+TEST_CASE("options and their defaults", "[options]") {
+  const Options defaults = parse({});
+  CHECK(defaults.batch == 12);
+  CHECK(defaults.model == models::GptConfig{4, 4, 128, 64});
+  CHECK(defaults.device == Device::automatic);
+  CHECK(defaults.resume == "auto");
+  CHECK(defaults.model_name == "small");
+  const Options given = parse({"--device=cpu", "--batch", "7", "--learning-rate=1e-2", "--resume", "file",
+                               "--seed=18446744073709551615"});
+  CHECK(given.device == Device::cpu);
+  CHECK(given.batch == 7);
+  CHECK(given.learning_rate == Approx(0.01));
+  CHECK(given.resume == "file");
+  CHECK(given.seed == ~std::uint64_t{0});
+  CHECK_FALSE(given.deterministic);
+  CHECK(parse({"--keep=7"}).keep == 7);
+  CHECK(parse({"--deterministic", "--chunk=3"}).chunk == 3);
+}
+
+TEST_CASE("a named model has GPT-2's sizes, and single flags change them", "[options]") {
+  // Parameters of OpenAI's released weights.
+  for (const auto& [name, parameters] :
+       {std::pair{"gpt2-124M", 124'439'808u}, std::pair{"gpt2-350M", 354'823'168u},
+        std::pair{"gpt2-774M", 774'030'080u}, std::pair{"gpt2-1558M", 1'557'611'200u}}) {
+    CAPTURE(name);
+    CHECK(models::gpt_tensors(parse({"--model", name}).model).parameter_count == parameters);
+  }
+  const Options given = parse({"--layers=2", "--model=gpt2-124M", "--context", "64", "--vocabulary=256"});
+  CHECK(given.model == models::GptConfig{2, 12, 768, 64, 256});
+  CHECK(parse({"--model=small"}).model == models::GptConfig{});
+  CHECK(parse({"--model=mnist-cnn", "--batch=64"}).model_name == "mnist-cnn");
+}
+
+TEST_CASE("wrong options are refused in one line, with the exit code of wrong usage", "[options]") {
+  const std::vector<std::vector<const char*>> wrong{{"--unknown"},
+                                                    {"--steps", "0"},
+                                                    {"--steps", "many"},
+                                                    {"--steps", "-5"},
+                                                    {"--device=gpu"},
+                                                    {"--heads=3"},
+                                                    {"--batch=0"},
+                                                    {"--learning-rate=nan"},
+                                                    {"--learning-rate=0"},
+                                                    {"--warmup=-1"},
+                                                    {"--beta2=1"},
+                                                    {"--clip=-1"},
+                                                    {"--weight-decay=inf"},
+                                                    {"--output="},
+                                                    {"--min-learning-rate=1"},
+                                                    {"--validation-fraction=1"},
+                                                    {"extra"},
+                                                    {"--batch", "1000000"},
+                                                    {"--threads=-1"},
+                                                    {"--validation-fraction=nan"},
+                                                    {"--layers"},
+                                                    {"--log-every=-1"},
+                                                    {"--seed=-1"},
+                                                    {"--chunk=0"},
+                                                    {"--model=gpt3"},
+                                                    {"--model=mnist-cnn", "--layers=2"},
+                                                    {"--model=mnist-cnn", "--validation-tokens=5"},
+                                                    {"--validation-tokens=-1"},
+                                                    {"--model=gpt2-124M", "--heads=5"},
+                                                    {"--vocabulary=1"},
+                                                    {"--vocabulary=65537"},
+                                                    {"--chunk=2"},
+                                                    {"--deterministic=perhaps"},
+                                                    {"--output", "--steps", "5"},
+                                                    {"--config", "/nonexistent/run.toml", "--steps=0"},
+                                                    {"--keep=0"},
+                                                    {"--keep=-1"},
+                                                    {"--stop-after-skipped=0"}};
+  for (const auto& arguments : wrong) {
+    CAPTURE(arguments[0]);
+    CHECK(usage_error_text([&] { parse(arguments); }).find("--help") != std::string::npos);
+  }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer's kernels for the fake CUDA: their own sources on the fake GPU.
+#include <cstring>
+#include <tuple>
+
+#include "compute/cuda/kernels.cu"
+#include "emulated_gpu.hpp"
+#include "runtime/fakes/fake_kernels.hpp"
+
+namespace {
+
+using namespace muster::compute::cuda;
+
+template <typename... Parameters, std::size_t... numbers>
+auto copy_arguments(void (*)(Parameters...), void** arguments, std::index_sequence<numbers...>) {
+  return std::tuple(*static_cast<std::remove_cv_t<Parameters>*>(arguments[numbers])...);
+}
+
+template <auto kernel>
+struct FakeGpuKernel;
+template <typename... Parameters, void (*kernel)(Parameters...)>
+struct FakeGpuKernel<kernel> {
+  static std::function<void()> prepare(const FakeLaunch& launch, void** arguments) {
+    const fake_gpu::Launch how{
+        {launch.blocks[0], launch.blocks[1], launch.blocks[2]}, launch.threads, launch.shared_bytes};
+    return [how, copies = copy_arguments(kernel, arguments, std::index_sequence_for<Parameters...>{})] {
+      fake_gpu::launch(how, [&] { std::apply(kernel, copies); });
+    };
+  }
+};
+
+#define MUSTER_FAKE_KERNEL(name) \
+  { #name, FakeGpuKernel < name> ::prepare }
+constexpr FakeKernel trainer_kernels[] = {MUSTER_FAKE_KERNEL(muster_embed),
+                                          MUSTER_FAKE_KERNEL(muster_embed_tokens_backward),
+                                          MUSTER_FAKE_KERNEL(muster_embed_positions_backward),
+                                          MUSTER_FAKE_KERNEL(muster_layer_norm),
+                                          MUSTER_FAKE_KERNEL(muster_layer_norm_backward),
+                                          MUSTER_FAKE_KERNEL(muster_column_parts),
+                                          MUSTER_FAKE_KERNEL(muster_sum_parts),
+                                          MUSTER_FAKE_KERNEL(muster_attention),
+                                          MUSTER_FAKE_KERNEL(muster_attention_queries_backward),
+                                          MUSTER_FAKE_KERNEL(muster_attention_keys_backward),
+                                          MUSTER_FAKE_KERNEL(muster_cross_entropy),
+                                          MUSTER_FAKE_KERNEL(muster_sum_losses),
+                                          MUSTER_FAKE_KERNEL(muster_gelu),
+                                          MUSTER_FAKE_KERNEL(muster_gelu_backward),
+                                          MUSTER_FAKE_KERNEL(muster_round),
+                                          MUSTER_FAKE_KERNEL(muster_squares),
+                                          MUSTER_FAKE_KERNEL(muster_sum_squares),
+                                          MUSTER_FAKE_KERNEL(muster_find_not_finite),
+                                          MUSTER_FAKE_KERNEL(muster_end_chunk),
+                                          MUSTER_FAKE_KERNEL(muster_decide),
+                                          MUSTER_FAKE_KERNEL(muster_adamw)};
+
+}  // namespace
+
+const FakeKernel* find_trainer_kernel(const char* name) {
+  for (const FakeKernel& kernel : trainer_kernels) {
+    if (std::strcmp(kernel.name, name) == 0) return &kernel;
+  }
+  return nullptr;
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares losses and gradients in double with PyTorch's autograd; fixtures/torch_gradients.py wrote the
+// expected values.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "catch.hpp"
+#include "content.hpp"
+#include "model_fixture.hpp"
+#include "models/mnist_cnn.hpp"
+
+using muster::compute::Token;
+
+namespace {
+
+constexpr double torch_bound = 1e-9;
+
+nlohmann::json torch_result(const std::string& name) {
+  return nlohmann::json::parse(content(std::filesystem::path(MUSTER_TRAINER_FIXTURES) / name));
+}
+
+/// The formula of fixtures/torch_gradients.py.
+void fill_as_the_script(muster::models::ModelTensors<double>& tensors) {
+  const auto& table = tensors.table().tensors;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const double around = table[i].name.ends_with("gain") ? 1 : 0, number = static_cast<double>(i);
+    for (std::size_t j = 0; j < table[i].count; ++j) {
+      tensors.parameter(i)[j] =
+          around + 0.3 * std::sin(1.37 * static_cast<double>(j) + 0.61 * number * number + 0.2);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("GPT's loss and every gradient equal PyTorch's within 1e-9", "[torch]") {
+  const auto expected = torch_result("torch_gpt.json");
+  const int batch = 3, context = 5, vocabulary = 11;
+  auto compute = test_compute<double>();
+  muster::models::Gpt<double> model({2, 2, 4, context, vocabulary}, batch, compute);
+  fill_as_the_script(model.tensors());
+  std::vector<Token> tokens, targets;
+  for (int i = 0; i < batch * context; ++i) {
+    tokens.push_back(static_cast<Token>((7 * i + 3) % vocabulary));
+    targets.push_back(static_cast<Token>((5 * i * i + 1) % vocabulary));
+  }
+  const double loss = model.loss_and_gradients(tokens.data(), targets.data(), batch, context, 1.0);
+  CHECK(loss == Approx(expected.at("loss").get<double>()).epsilon(torch_bound));
+  const auto& table = model.tensors().table().tensors;
+  REQUIRE(expected.at("gradients").size() == table.size());
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const auto gradient = expected.at("gradients").at(table[i].name).get<std::vector<double>>();
+    CAPTURE(table[i].name);
+    REQUIRE(gradient.size() == table[i].count);
+    double difference = 0, size = 0;
+    for (std::size_t j = 0; j < gradient.size(); ++j) {
+      difference += std::pow(model.tensors().gradient(i)[j] - gradient[j], 2);
+      size += gradient[j] * gradient[j];
+    }
+    REQUIRE(size > 1e-12);
+    CHECK(std::sqrt(difference) <= torch_bound * std::sqrt(size));
+  }
+}
+
+TEST_CASE("mnist-cnn's loss and gradients with dropout equal PyTorch's within 1e-9", "[torch]") {
+  const auto expected = torch_result("torch_mnist_cnn.json");
+  const int batch = 3;
+  auto compute = test_compute<double>();
+  muster::models::MnistCnn<double> model(batch, compute);
+  fill_as_the_script(model.tensors());
+  std::vector<double> images, channels, hidden;
+  for (int i = 0; i < batch * 784; ++i) images.push_back(std::sin(0.37 * i + 0.001 * i * i));
+  for (int i = 0; i < batch * 20; ++i) channels.push_back(7 * i % 3 != 0 ? 2 : 0);
+  for (int i = 0; i < batch * 50; ++i) hidden.push_back(5 * i % 3 != 0 ? 2 : 0);
+  const Token labels[] = {1, 4, 7};
+  const double loss =
+      model.loss_and_gradients(images.data(), labels, batch, {channels.data(), hidden.data()}, 1.0).loss;
+  CHECK(loss == Approx(expected.at("loss").get<double>()).epsilon(torch_bound));
+  const auto& table = model.tensors().table().tensors;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const auto& gradient = expected.at("gradients").at(table[i].name);
+    const double norm = gradient.at("norm").get<double>();
+    const auto elements = gradient.at("elements").get<std::vector<double>>();
+    const auto stride = gradient.at("stride").get<std::size_t>();
+    CAPTURE(table[i].name);
+    double squares = 0;
+    for (std::size_t j = 0; j < table[i].count; ++j) squares += std::pow(model.tensors().gradient(i)[j], 2);
+    REQUIRE(norm > 1e-6);
+    CHECK(std::sqrt(squares) == Approx(norm).epsilon(torch_bound));
+    for (std::size_t k = 0; k < elements.size(); ++k)
+      CHECK(std::abs(model.tensors().gradient(i)[k * stride] - elements[k]) <= torch_bound * norm);
+  }
+}

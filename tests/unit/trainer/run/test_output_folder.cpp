@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The output folder's lock and the status file after a failure.
+#include "catch.hpp"
+#include "content.hpp"
+#include "muster/error.hpp"
+#include "run/output_folder.hpp"
+#include "temporary_folder.hpp"
+
+using namespace muster;
+
+TEST_CASE("a failure is written to status.json only by the run that has the folder", "[output_folder]") {
+  const TemporaryFolder folder;
+  Options options;
+  options.output = (folder / "run").string();
+  OutputFolder first(options), second(options);
+  first.open();
+  CHECK_THROWS_AS(second.open(), Error);
+  second.write_failure(Error(ErrorCode::usage, "another run has the folder"), {});
+  CHECK_FALSE(std::filesystem::exists(folder / "run/status.json"));
+  first.write_failure(Error(ErrorCode::lost_rank, "rank 1 was lost"), {{}, 7, 9, {}});
+  CHECK(content(folder / "run/status.json").find("\"state\":\"lost\",\"step\":7,\"steps\":9") !=
+        std::string::npos);
+  first.write_failure(std::runtime_error("parameters differ"), {});
+  CHECK(content(folder / "run/status.json").find("\"state\":\"failed\"") != std::string::npos);
+}
+
+TEST_CASE("a failure before the folder is open is written to the file of --status", "[output_folder]") {
+  const TemporaryFolder folder;
+  Options options;
+  options.output = "/dev/full/run";
+  options.status = (folder / "status").string();
+  OutputFolder output(options);
+  CHECK_THROWS_AS(output.open(), Error);
+  output.write_failure(Error(ErrorCode::deadline, "rank 1 is missing"), {});
+  CHECK(content(folder / "status").find("\"state\":\"lost\"") != std::string::npos);
+}

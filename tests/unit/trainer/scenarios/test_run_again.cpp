@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs that are stopped early or finished, and then started again.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "catch.hpp"
+#include "content.hpp"
+#include "files/folder_lock.hpp"
+#include "muster/error.hpp"
+#include "report/progress.hpp"
+#include "report/run_status.hpp"
+#include "run/signal_handler.hpp"
+#include "small_run.hpp"
+
+using namespace muster;
+using namespace small_run_of_one;
+
+namespace {
+
+/// The validation lines of a run's metrics.
+std::vector<std::string> validations(const Options& options) {
+  std::istringstream text(content(std::filesystem::path(options.output) / "metrics.jsonl"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);)
+    if (line.find("validation_loss") != std::string::npos) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("only one run at a time trains into a folder", "[run_again]") {
+  const TemporaryFolder folder;
+  const auto error_text = [&] {
+    try {
+      FolderLock(folder.path(), std::chrono::milliseconds(0));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  {
+    const FolderLock lock(folder.path());
+    CHECK(error_text().find("process " + std::to_string(::getpid()) + " on ") == 0);
+    CHECK(error_text().find(folder.path().string() + " already") != std::string::npos);
+  }
+  CHECK(error_text() == "accepted");
+
+  const Options options = small_run(folder);
+  std::filesystem::create_directories(options.output);
+  const FolderLock lock(options.output);
+  const auto output = std::filesystem::path(options.output);
+  write_status(output / "status.json", {RunStatus::State::running, 7, 9, {}});
+  CHECK(run_exit_code(options) == 64);
+  CHECK_FALSE(std::filesystem::exists(output / "metrics.jsonl"));
+  CHECK(last_line(output / "status.json").at("state") == "running");  // written by the first run
+}
+
+TEST_CASE("a finished run that is started again leaves its results unchanged", "[run_again]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.steps = 20;
+  CHECK(train_alone(options) == 0);
+  const auto read_results = [&] {
+    return content(folder / "run/summary.json") + content(folder / "run/report.html");
+  };
+  const std::string first = read_results();
+  CHECK(train_alone(options) == 0);
+  CHECK(read_results() == first);
+  options.steps = 25;
+  CHECK(train_alone(options) == 0);
+  CHECK(nlohmann::json::parse(content(folder / "run/summary.json")).at("steps") == 25);
+  write_file(folder / "run/summary.json", "{");  // from a run that was killed while it wrote its results
+  CHECK(train_alone(options) == 0);
+  CHECK(nlohmann::json::parse(content(folder / "run/summary.json")).at("ended") == "finished");
+}
+
+TEST_CASE("after a process is killed, another run can use its folder", "[run_again]") {
+  const TemporaryFolder folder;
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const FolderLock lock(folder.path());
+    char done = 1;
+    if (::write(ready[1], &done, 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  char done = 0;
+  REQUIRE(::read(ready[0], &done, 1) == 1);
+  CHECK_THROWS_AS(FolderLock(folder.path(), std::chrono::milliseconds(0)), Error);
+  REQUIRE(::kill(child, SIGKILL) == 0);
+  CHECK_NOTHROW(FolderLock(folder.path()));
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_CASE("the first signal sets a flag, and the second one ends the process at once", "[run_again]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const SignalHandler watch;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    ::kill(::getpid(), SIGTERM);
+    while (received_signal() != SIGTERM && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (received_signal() != SIGTERM) ::_exit(1);
+    ::kill(::getpid(), SIGINT);
+    while (std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::_exit(2);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CAPTURE(status);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+TEST_CASE("a validation that a signal interrupts is repeated when the run continues: nothing is missing",
+          "[run_again]") {
+  const TemporaryFolder folder;
+  Options options = small_run(folder);
+  options.validation_fraction = 0.9;
+  options.steps = 6;
+  options.eval_every = 1;
+  options.checkpoint_every = 0;
+  CHECK(train_alone(options) == 0);
+  const std::string whole = read_checkpoint_bytes(checkpoint_folder(options, 6));
+  const auto losses = validations(options);
+  REQUIRE(losses.size() == 6);
+
+  options.output = (folder / "cut").string();
+  const auto metrics = std::filesystem::path(options.output) / "metrics.jsonl";
+  std::thread sender([&] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!std::filesystem::exists(metrics) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::kill(::getpid(), SIGTERM);
+  });
+  CHECK(train_alone(options) == 0);
+  sender.join();
+  const auto status = last_line(std::filesystem::path(options.output) / "status.json");
+  CHECK(status.at("state") == "unfinished");
+  CHECK(status.at("step") < 6);
+  // Validation takes nine tenths of the time here, so nearly every signal interrupts one, and its line is
+  // missing.
+  CHECK(validations(options).size() <= status.at("step").get<std::size_t>());
+  CHECK(train_alone(options) == 0);
+  CHECK(validations(options) == losses);
+  CHECK(read_checkpoint_bytes(checkpoint_folder(options, 6)) == whole);
+}
+
+TEST_CASE("the time of a skipped step is not added to another step", "[run_again]") {
+  Progress progress(false, 1000, 10, Throughput(), "tokens");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto before = std::chrono::steady_clock::now();
+  progress.skip();
+  const double seconds = progress.step(2, 1.0, 10, 0);
+  CHECK(seconds <= std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
+}
+
+TEST_CASE("a run that lost a rank has its own state", "[run_again]") {
+  CHECK(status_line({RunStatus::State::lost, 3, 9, {}}) ==
+        "{\"state\":\"lost\",\"step\":3,\"steps\":9,\"checkpoint\":null}\n");
+}
