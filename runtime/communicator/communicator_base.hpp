@@ -42,9 +42,8 @@ class CommunicatorBase : public CommunicatorBackend {
   }
   /// Records that this rank enters the call.
   void begin(const CollectiveCall& call) {
-    auto const* const operation = observe::to_string(call.kind);
-    if (call.is_message()) return group_.begin_messages(operation, {&call.peer, 1});
-    group_.begin_operation(operation);
+    if (call.is_message()) return group_.begin_messages(to_string(call.kind), {&call.peer, 1});
+    group_.begin_call(call);
   }
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size()); }
 

@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 
 #include "cbor.hpp"
 #include "roster/roster.hpp"
 #include "telemetry/event_log.hpp"
+#include "text/printable.hpp"
 
 namespace muster::detail {
 namespace {
@@ -18,6 +22,19 @@ std::vector<int> all_ranks(std::size_t size) {
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
+}
+
+// A report is a message to rank 0, so by default only the first calls are reported: most mistakes show there.
+constexpr std::uint64_t first_calls = 4;
+
+std::uint64_t calls_to_report() {
+  const char* const check = std::getenv("MUSTER_CHECK");
+  std::string_view const chosen = check != nullptr ? check : "";
+  if (chosen.empty()) return first_calls;
+  if (chosen == "calls") return std::numeric_limits<std::uint64_t>::max();
+  if (chosen == "off") return 0;
+  throw Error(ErrorCode::usage,
+              fmt::format("MUSTER_CHECK is '{}': must be calls or off", printable(std::string(chosen))));
 }
 
 }  // namespace
@@ -30,7 +47,8 @@ CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, std:
     : job_(std::move(job)),
       name_(std::move(name)),
       interned_name_(observe::interned(name_)),
-      members_(std::move(members)) {
+      members_(std::move(members)),
+      calls_to_report_(calls_to_report()) {
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), job_->rank) - members_.begin());
   operation_state_ =
       job_->plane ? job_->plane->register_communicator(name_) : std::make_shared<control::OperationState>();
@@ -72,11 +90,23 @@ std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
   return all;
 }
 
-void CommunicatorGroup::begin_operation(const char* operation) {
+void CommunicatorGroup::start_operation() {
   if (failed()) check();
   peers_.clear();
   next_warning_ = std::chrono::milliseconds{0};
+}
+
+void CommunicatorGroup::begin_operation(const char* operation) {
+  start_operation();
   operation_state_->enter(operation);
+}
+
+void CommunicatorGroup::begin_call(const CollectiveCall& call) {
+  start_operation();
+  operation_state_->enter(call);
+  if (calls_to_report_ == 0 || !job_->plane || size() == 1) return;
+  --calls_to_report_;
+  job_->plane->report_call({name_, number(), size(), describe_call(call)});
 }
 
 void CommunicatorGroup::begin_setup(const char* operation) {
@@ -104,16 +134,22 @@ std::string CommunicatorGroup::describe_operation() const {
 }
 
 protocol::StalledOperation CommunicatorGroup::stalled_operation(std::chrono::milliseconds waited) const {
+  auto const operation = describe_operation();
   return {.communicator = name_,
           .number = collective_number(),
-          .operation = describe_operation(),
+          .operation = operation,
+          .call = peers_.empty() ? operation_state_->operation_at(number()) : operation,
           .waited = waited};
 }
 
 protocol::StalledOperation CommunicatorGroup::failed_operation(ErrorCode code,
                                                                const std::string& reason) const {
-  return {
-      .communicator = name_, .number = number(), .operation = operation(), .code = code, .reason = reason};
+  return {.communicator = name_,
+          .number = number(),
+          .operation = operation(),
+          .call = operation_state_->operation_at(number()),
+          .code = code,
+          .reason = reason};
 }
 
 void CommunicatorGroup::warn_if_stalled(const Deadline& deadline) {
@@ -143,6 +179,12 @@ void CommunicatorGroup::fail(ErrorCode code, const std::string& reason) const {
     job_->plane->fail_operation(members_, failed_operation(code, reason));
   if (job_->plane) job_->plane->fail_job(code, text);
   throw Error(code, text);
+}
+
+void CommunicatorGroup::fail_mismatch() const {
+  std::string const reason = "ranks made different calls";
+  if (job_->plane) job_->plane->fail_operation(members_, failed_operation(ErrorCode::usage, reason));
+  fail(ErrorCode::usage, reason);
 }
 
 void CommunicatorGroup::report_stalled(std::chrono::milliseconds waited) const {

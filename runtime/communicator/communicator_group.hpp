@@ -52,6 +52,12 @@ class CommunicatorGroup {
   /// Records that this rank enters an operation of the whole group. `operation` is a string literal.
   /// @throws the job's failure, if there is one.
   void begin_operation(const char* operation);
+  /// The same for a call of an operation. Rank 0 compares the first calls on each communicator, all calls
+  /// with MUSTER_CHECK=calls: the job fails soon after ranks made different calls.
+  void begin_call(const CollectiveCall& call);
+  /// Fails the job because ranks make different calls in the last operation, and throws the failure, which
+  /// names them.
+  [[noreturn]] void fail_mismatch() const;
   /// As begin_operation(), for an operation that connects the ranks and so may be slower than any collective:
   /// the first stall warning comes no earlier than the default stall_warning, even if the job's is shorter.
   void begin_setup(const char* operation);
@@ -101,6 +107,7 @@ class CommunicatorGroup {
   std::string describe_operation() const;
   std::string failure_text(const std::string& reason) const;
   std::uint64_t collective_number() const { return peers_.empty() ? number() : 0; }
+  void start_operation();
 
   CommunicatorGroup(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members);
 
@@ -112,6 +119,7 @@ class CommunicatorGroup {
   std::vector<int> peers_;         // of the last messages; empty in an operation of the whole group
   std::uint64_t split_count_ = 0;  // names each split: every member takes part in all of them
   std::uint64_t host_gathers_ = 0;
+  std::uint64_t calls_to_report_;
   std::chrono::milliseconds next_warning_{0};
   std::shared_ptr<control::OperationState> operation_state_;
 };

@@ -125,6 +125,8 @@ class ControlPlane {
   void report_operation(const std::vector<int>& members, protocol::StalledOperation report);
   /// Reports it, and throws the job's failure.
   [[noreturn]] void fail_operation(const std::vector<int>& members, const protocol::StalledOperation& report);
+  /// Reports a call to rank 0, which fails the job when another rank's call of this number differs.
+  void report_call(const protocol::CallReport& report) { post(encode(report)); }
   /// Sends the report of fail_job() without throwing.
   void report_failure(ErrorCode code, const std::string& text);
   std::chrono::milliseconds stall_warning() const { return options_.stall_warning; }

@@ -52,6 +52,10 @@ void Coordinator::register_handlers() {
   handlers_.on<RpcResponse>([this](int rank, RpcResponse response) { forward(rank, std::move(response)); });
   handlers_.on<StalledOperation>(
       [this](int rank, const StalledOperation& one) { diagnose_stall(rank, one); });
+  handlers_.on<CallReport>([this](int rank, const CallReport& report) {
+    if (failure_) return;
+    if (auto const failure = calls_.add(rank, report, roster_)) fail(*failure);
+  });
   handlers_.on<Put>([this](int rank, const Put& request) { put(rank, request); });
   handlers_.on<Get>([this](int rank, const Get& request) { get(rank, request); });
   handlers_.on<ReadClocks>([this](int rank, const ReadClocks& request) {

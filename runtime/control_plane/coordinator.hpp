@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "control_plane/call_comparison.hpp"
 #include "control_plane/connections.hpp"
 #include "control_plane/gather_round.hpp"
 #include "control_plane/kv_store.hpp"
@@ -83,6 +84,7 @@ class Coordinator {
   std::vector<int> host_leaders_;
   std::set<int> ever_connected_;  // also those that disconnected since
   KvStore store_;
+  CallComparison calls_;
   std::map<std::string, std::unique_ptr<GatherRound>> rounds_;
   std::unique_ptr<RankStateCollector> query_;
   std::uint64_t last_query_ = 0;

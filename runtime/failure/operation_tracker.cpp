@@ -5,10 +5,30 @@ namespace muster::control {
 
 void OperationState::enter(const char* name) {
   auto const now = number.load(std::memory_order_relaxed) + 1;
-  recent_[now % recent_.size()] = name;
+  auto& recent = recent_[now % recent_.size()];
+  recent.is_call.store(false, std::memory_order_relaxed);
+  enter(name, now);
+}
+
+void OperationState::enter(const detail::CollectiveCall& call) {
+  auto const now = number.load(std::memory_order_relaxed) + 1;
+  auto& recent = recent_[now % recent_.size()];
+  constexpr auto order = std::memory_order_relaxed;
+  recent.kind.store(call.kind, order);
+  recent.count.store(call.count, order);
+  recent.type.store(call.type, order);
+  recent.reduction.store(call.reduction, order);
+  recent.peer.store(call.peer, order);
+  // The counts of an all_gather_v are not kept.
+  recent.is_call.store(call.kind != detail::OperationKind::all_gather_v, order);
+  enter(detail::to_string(call.kind), now);
+}
+
+void OperationState::enter(const char* name, std::uint64_t sequence) {
+  recent_[sequence % recent_.size()].name.store(name, std::memory_order_relaxed);
   operation = name;
-  number = now;
-  if (flight_recorder) flight_recorder->enter(name, group.c_str(), now);
+  number = sequence;
+  if (flight_recorder) flight_recorder->enter(name, group.c_str(), sequence);
 }
 
 void OperationState::enter_point_to_point(const char* name) {
@@ -16,11 +36,23 @@ void OperationState::enter_point_to_point(const char* name) {
   if (flight_recorder) flight_recorder->enter(name, group.c_str(), 0);
 }
 
-const char* OperationState::operation_at(std::uint64_t sequence) const {
-  auto const now = number.load();
-  if (sequence > now || sequence + recent_.size() <= now) return "";
-  auto const* const name = recent_[sequence % recent_.size()].load();
-  return name != nullptr ? name : "";
+std::string OperationState::operation_at(std::uint64_t sequence) const {
+  auto const is_recent = [&] {
+    auto const now = number.load();
+    return sequence <= now && now < sequence + recent_.size();
+  };
+  if (!is_recent()) return "";
+  auto const& recent = recent_[sequence % recent_.size()];
+  const char* const name = recent.name;
+  bool const is_call = recent.is_call;
+  detail::CollectiveCall const call{.kind = recent.kind,
+                                    .count = recent.count,
+                                    .type = recent.type,
+                                    .reduction = recent.reduction,
+                                    .peer = recent.peer};
+  // The program may have written the next call meanwhile.
+  if (!is_recent() || name == nullptr) return "";
+  return is_call ? detail::describe_call(call) : name;
 }
 
 std::shared_ptr<OperationState> OperationTracker::register_communicator(const std::string& group) {

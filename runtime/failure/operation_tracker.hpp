@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "muster/collective_call.hpp"
 #include "protocol/messages.hpp"
 #include "transport/flight_recorder.hpp"
 
@@ -23,16 +24,30 @@ struct OperationState {
 
   /// Counts a collective operation. `name`: a string literal.
   void enter(const char* name);
+  /// Counts a call of one.
+  void enter(const detail::CollectiveCall& call);
   /// A point-to-point message. Not counted, because not every rank takes part.
   void enter_point_to_point(const char* name);
-  /// The name of the operation with this number; empty when it is not among the last few.
-  const char* operation_at(std::uint64_t sequence) const;
+  /// The operation with this number, with the arguments of a call; empty when it is not among the last few.
+  std::string operation_at(std::uint64_t sequence) const;
 
   std::shared_ptr<FlightRecorder> flight_recorder;  ///< of the process; may be null
   std::string group;
 
  private:
-  std::array<std::atomic<const char*>, 32> recent_{};
+  struct CallRecord {
+    std::atomic<const char*> name;
+    std::atomic<std::uint64_t> count;
+    std::atomic<detail::OperationKind> kind;
+    std::atomic<DataType> type;
+    std::atomic<Reduction> reduction;
+    std::atomic<bool> is_call;  ///< the members above but `name` are set
+    std::atomic<int> peer;
+  };
+
+  void enter(const char* name, std::uint64_t sequence);
+
+  std::array<CallRecord, 32> recent_{};
 };
 
 /// A rank's state in all its communicators. Thread-safe.

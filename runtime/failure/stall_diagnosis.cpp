@@ -83,7 +83,8 @@ std::string StallDiagnosis::describe_waiting_ranks(const std::vector<Hello>& ros
 
 std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster,
                                                 const RankStates& states) const {
-  std::map<std::string, std::vector<int>> called;  // ranks by their operation of this number
+  auto const& own_call = report_.call.empty() ? report_.operation : report_.call;
+  std::map<std::string, std::vector<int>> called;  // ranks by their call of this number
   std::map<std::string, std::vector<int>> behind;  // ranks by their last operation
   std::vector<int> unresponsive;
   std::vector<int> inside;
@@ -91,7 +92,7 @@ std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster
   for (int member : members_) {
     auto const reply = states.find(member);
     if (member == reporter_) {  // its report has its state
-      called[report_.operation].push_back(member);
+      called[own_call].push_back(member);
       inside.push_back(member);
       continue;
     }
@@ -105,7 +106,7 @@ std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster
       continue;
     }
     bool const known = report_.number > 0 && !state.queried.empty();
-    called[known ? state.queried : report_.operation].push_back(member);
+    called[known ? state.queried : own_call].push_back(member);
     if (state.number == report_.number && state.inside) {
       inside.push_back(member);
     } else {

@@ -195,12 +195,23 @@ struct StalledOperation {
   Message members{};         ///< as encode_ranks() encodes them
   std::uint64_t number = 0;  ///< 0: a point-to-point message
   std::string operation{};
+  std::string call{};  ///< the operation with the arguments of the call; may be empty
   std::chrono::milliseconds waited{0};
   bool warning = false;  ///< the rank still waits; otherwise the job fails
   ErrorCode code = ErrorCode::deadline;
   std::string reason{};  ///< why the operation failed; empty when it only takes long
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(StalledOperation, communicator, members, number, operation, waited, warning,
-                                 code, reason)
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(StalledOperation, communicator, members, number, operation, call, waited,
+                                 warning, code, reason)
+};
+
+/// Rank → rank 0: the rank makes a call of a communicator.
+struct CallReport {
+  static constexpr const char* type = "call_report";
+  std::string communicator;
+  std::uint64_t number = 0;  ///< of the operation there
+  int ranks = 0;             ///< of the communicator
+  std::string call;          ///< as describe_call() describes it
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(CallReport, communicator, number, ranks, call)
 };
 
 /// Rank 0 → ranks: requests a RankState. `communicator` may be empty.
@@ -219,7 +230,7 @@ struct RankState {
   std::uint64_t number = 0;  ///< of the last operation there
   std::string operation;     ///< the last one there
   bool inside = false;       ///< it waits in that operation
-  std::string queried;       ///< its operation with the queried number; empty when unknown
+  std::string queried;       ///< its call with the queried number; empty when unknown
   std::string last_call;     ///< on any communicator
   std::string current_wait;  ///< the operations in which it waits, of all communicators
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankState, id, number, operation, inside, queried, last_call, current_wait)

@@ -15,13 +15,8 @@ namespace muster::observe {
 
 using detail::OperationKind;
 
-inline constexpr std::size_t operation_kinds = 13;
-inline const char* to_string(OperationKind kind) noexcept {
-  static constexpr std::array<const char*, operation_kinds> names{
-      "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "all_to_all",
-      "send",       "recv",   "grouped",   "barrier",    "split",        "synchronize"};
-  return names[static_cast<std::size_t>(kind)];
-}
+using detail::operation_kinds;
+using detail::to_string;
 
 /// Counters of this process's operations. A call costs a few atomic additions. Thread-safe.
 class Counters {

@@ -75,6 +75,9 @@ void seed_coordinator() {
               {{0, make_contribution("g", -1, {{1, 1, 2}})}, {1, make_contribution("g", -1, {{1, 1, 2}})}}));
   seed("fuzz_coordinator", "stalled",
        framed(-1, {{0, encode(stalled)}, {0, encode(state)}, {1, encode(state)}}));
+  seed("fuzz_coordinator", "calls",
+       framed(-1, {{0, encode(protocol::CallReport{"world", 3, 2, "barrier"})},
+                   {1, encode(protocol::CallReport{"world", 3, 2, "all_reduce of 10 float32, sum"})}}));
   std::chrono::milliseconds const wait{10};
   seed("fuzz_coordinator", "store",
        framed(-1, {{0, encode(protocol::Put{"x", {1}})},

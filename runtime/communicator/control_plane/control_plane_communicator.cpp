@@ -2,10 +2,8 @@
 #include "communicator/control_plane/control_plane_communicator.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -18,22 +16,6 @@ namespace {
 // Bytes of one control plane message, all ranks' parts together; the hard limit is max_frame_bytes.
 constexpr std::size_t round_bytes = 2u << 20;
 constexpr std::size_t max_piece_bytes = 256u << 10;
-
-// The call with every argument that must be equal on all ranks.
-std::string describe_call(const CollectiveCall& call) {
-  using Kind = OperationKind;
-  constexpr std::array reductions{"sum", "average", "min", "max", "product"};
-  std::string text = observe::to_string(call.kind);
-  auto const kind = call.kind;
-  if (kind == Kind::barrier) return text;
-  text += kind == Kind::all_gather_v ? fmt::format(" of {}", fmt::join(call.counts, "+"))
-                                     : fmt::format(" of {}", call.count);
-  text += fmt::format(" {}", name_of(call.type));
-  if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter)
-    text += fmt::format(", {}", reductions.at(static_cast<std::size_t>(call.reduction)));
-  if (kind == Kind::reduce || kind == Kind::broadcast) text += fmt::format(", root {}", call.peer);
-  return text;
-}
 
 // How many elements each of `parts` parts may have in one piece.
 std::size_t piece_elements(std::size_t parts, DataType type) {
@@ -121,7 +103,7 @@ void ControlPlaneCommunicator::check_same_call(const std::vector<control::Blob>&
   for (std::size_t r = 1; r < blobs.size(); ++r) {
     auto const other = call_in(blobs[r]);
     if (other == first) continue;
-    group_.fail(ErrorCode::usage, fmt::format("{} called {} where {} called {}: all ranks must make the same "
+    group_.fail(ErrorCode::usage, fmt::format("{} called {}, but {} called {}: all ranks must make the same "
                                               "calls in the same order",
                                               name(r), other, name(0), first));
   }

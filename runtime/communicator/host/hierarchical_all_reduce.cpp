@@ -41,13 +41,15 @@ std::size_t HierarchicalAllReduce::bytes_for(int ranks, const Shape& shape) {
 
 HierarchicalAllReduce::HierarchicalAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks,
                                              const Shape& shape, std::unique_ptr<InterHostAllReduce> channel,
-                                             bool yield, std::function<void(unsigned)> on_spin)
+                                             bool yield, std::function<void(unsigned)> on_spin,
+                                             std::function<void()> on_mismatch)
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(ranks),
       shape_(shape),
       channel_(std::move(channel)),
       wait_(yield, std::move(on_spin)),
+      on_mismatch_(std::move(on_mismatch)),
       counters_(reinterpret_cast<Counter*>(segment_->data())),
       exchanged_(counters_ + ranks),
       buffers_(segment_->data() + 2 * static_cast<std::size_t>(ranks) * sizeof(Counter)),
@@ -80,12 +82,15 @@ std::byte* HierarchicalAllReduce::result(std::uint64_t piece) const {
 
 void HierarchicalAllReduce::await_all() const {
   for (int r = 0; r < ranks_; ++r) {
-    if (r != rank_) wait_.until(counters_[r].sequence, sequence_);
+    if (r == rank_) continue;
+    wait_.until(counters_[r].sequence, sequence_);
+    if (counters_[r].digest[buffer()] != digest_) on_mismatch_();
   }
 }
 
 void HierarchicalAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type,
-                                       Reduction op) {
+                                       Reduction op, std::uint64_t digest) {
+  digest_ = digest;
   auto const size = size_of(type);
   auto const most = shape_.slot / size;
   auto const* const from = static_cast<const std::byte*>(in);

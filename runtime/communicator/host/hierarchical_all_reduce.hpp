@@ -33,17 +33,19 @@ class HierarchicalAllReduce : public HostAllReduce {
   /// Bytes of the segment of a host with `ranks` ranks.
   static std::size_t bytes_for(int ranks, const Shape& shape);
 
-  /// `rank` of `ranks` on this host; ranks below shape.channels have a `channel`. `yield` and `on_spin` as in
-  /// SpinWait.
+  /// `rank` of `ranks` on this host; ranks below shape.channels have a `channel`. `yield`, `on_spin` and
+  /// `on_mismatch` as in ShmAllReduce.
   HierarchicalAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, const Shape& shape,
                         std::unique_ptr<InterHostAllReduce> channel, bool yield,
-                        std::function<void(unsigned)> on_spin);
+                        std::function<void(unsigned)> on_spin, std::function<void()> on_mismatch);
 
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) override;
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                  std::uint64_t digest) override;
 
  private:
   struct alignas(cache_line) Counter {
     std::atomic<std::uint64_t> sequence;
+    std::uint64_t digest[2];  // of the rank's calls, by buffer()
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Counter) == 64);
 
@@ -61,8 +63,11 @@ class HierarchicalAllReduce : public HostAllReduce {
   std::byte* result(std::uint64_t piece) const;
 
   // Lets the other ranks read the data that this rank wrote.
-  void post() { counters_[rank_].sequence.store(++sequence_, std::memory_order_release); }
-  // Waits until every rank of the host has posted as often as this one.
+  void post() {
+    counters_[rank_].digest[buffer()] = digest_;
+    counters_[rank_].sequence.store(++sequence_, std::memory_order_release);
+  }
+  // Waits until every rank of the host has posted as often as this one, and compares their calls.
   void await_all() const;
   // Reduces this host's data of a piece into partial(); when it returns, this rank's channel's part is
   // complete.
@@ -78,10 +83,12 @@ class HierarchicalAllReduce : public HostAllReduce {
   Shape shape_;
   std::unique_ptr<InterHostAllReduce> channel_;
   SpinWait wait_;
+  std::function<void()> on_mismatch_;
   Counter* counters_;   // one for each rank
   Counter* exchanged_;  // by channel: how many pieces it has exchanged
   std::byte* buffers_;  // slots, partials, results
   std::uint64_t sequence_ = 0;
+  std::uint64_t digest_ = 0;  // of this rank's call
   std::uint64_t piece_ = 0;
   std::uint64_t copied_ = 0;
   std::vector<const void*> operands_;

@@ -20,8 +20,9 @@ class InterHostAllReduce : public HostAllReduce {
   /// `leaders`: their ranks, at least two; this one is leaders[own]. `ranks`: the divisor of an average.
   InterHostAllReduce(PointToPoint& messages, std::vector<int> leaders, std::size_t own, int ranks);
 
-  /// The leaders' data already covers all ranks.
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) override;
+  /// The leaders' data already covers all ranks. Does not compare the calls.
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                  std::uint64_t digest) override;
 
   /// `in`: this leader's data, as elements of `wire`, which is the result's type or partial_type() of it.
   struct Piece {

@@ -26,12 +26,13 @@ std::size_t ShmAllReduce::bytes_for(int ranks) {
 }
 
 ShmAllReduce::ShmAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, bool yield,
-                           std::function<void(unsigned)> on_spin)
+                           std::function<void(unsigned)> on_spin, std::function<void()> on_mismatch)
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(ranks),
       short_bytes_(yield ? short_bytes_on_shared_cores : short_bytes),
       wait_(yield, std::move(on_spin)),
+      on_mismatch_(std::move(on_mismatch)),
       lines_(reinterpret_cast<Line*>(segment_->data())),
       slots_(segment_->data() + static_cast<std::size_t>(ranks) * 2 * sizeof(Line)),
       operands_(static_cast<std::size_t>(ranks)) {}
@@ -42,18 +43,23 @@ std::byte* ShmAllReduce::slot(int rank) const {
 
 void ShmAllReduce::await_all() {
   for (int r = 0; r < ranks_; ++r) {
-    if (r != rank_) wait_.until(line(r).sequence, sequence_);
+    if (r == rank_) continue;
+    wait_.until(line(r).sequence, sequence_);
+    if (line(r).digest != digest_) on_mismatch_();
   }
 }
 
-bool ShmAllReduce::barrier() {
+bool ShmAllReduce::barrier(std::uint64_t digest) {
+  digest_ = digest;
   begin_round();
   post();
   await_all();
   return true;
 }
 
-void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) {
+void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                              std::uint64_t digest) {
+  digest_ = digest;
   auto const size = size_of(type);
   if (count * size * static_cast<std::size_t>(ranks_) <= short_bytes_)
     return reduce_short(in, out, count, type, op);

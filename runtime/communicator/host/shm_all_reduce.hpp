@@ -27,18 +27,20 @@ class ShmAllReduce : public HostAllReduce {
   /// Bytes of a segment for `ranks` ranks.
   static std::size_t bytes_for(int ranks);
 
-  /// `yield` and `on_spin` as in SpinWait.
+  /// `yield` and `on_spin` as in SpinWait. `on_mismatch` throws: a rank makes another call.
   ShmAllReduce(std::unique_ptr<SharedSegment> segment, int rank, int ranks, bool yield,
-               std::function<void(unsigned)> on_spin);
+               std::function<void(unsigned)> on_spin, std::function<void()> on_mismatch);
 
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) override;
-  bool barrier() override;
+  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
+                  std::uint64_t digest) override;
+  bool barrier(std::uint64_t digest) override;
 
  private:
-  // A rank's sequence number, and a payload short enough to share its cache line.
+  // A rank's sequence number, its call, and a payload short enough to share its cache line.
   struct alignas(cache_line) Line {
     std::atomic<std::uint64_t> sequence;
-    std::byte payload[56];
+    std::uint64_t digest;
+    std::byte payload[48];
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(Line) == 64);
 
@@ -47,8 +49,11 @@ class ShmAllReduce : public HostAllReduce {
 
   void begin_round() { buffer_ ^= 1; }
   // Lets the other ranks read the data that this rank wrote.
-  void post() { line(rank_).sequence.store(++sequence_, std::memory_order_release); }
-  // Waits until every other rank has posted as often as this one.
+  void post() {
+    line(rank_).digest = digest_;
+    line(rank_).sequence.store(++sequence_, std::memory_order_release);
+  }
+  // Waits until every other rank has posted as often as this one, and compares their calls.
   void await_all();
   void reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type, Reduction op);
@@ -58,9 +63,11 @@ class ShmAllReduce : public HostAllReduce {
   int ranks_;
   std::size_t short_bytes_;
   SpinWait wait_;
+  std::function<void()> on_mismatch_;
   Line* lines_;
   std::byte* slots_;
   std::uint64_t sequence_ = 0;
+  std::uint64_t digest_ = 0;  // of this rank's call
   int buffer_ = 0;
   std::vector<const void*> operands_;
 };

@@ -124,15 +124,16 @@ std::unique_ptr<HostAllReduce> make_host_all_reduce(CommunicatorGroup& group, MP
   if (have == 0) return nullptr;
   if (segment) segment->close_descriptor();
   auto const on_spin = [&requests](unsigned polls) { requests.on_shm_spin(polls); };
+  auto const on_mismatch = [&requests] { requests.fail_mismatch(); };
   if (hosts == 1)
     return std::make_unique<ShmAllReduce>(std::move(segment), local_rank, local_size, requests.yields(),
-                                          on_spin);
+                                          on_spin, on_mismatch);
   std::unique_ptr<InterHostAllReduce> channel;
   if (local_rank < shape.channels)
     channel = std::make_unique<InterHostAllReduce>(requests, all.at(local_rank), all.host, group.size());
   if (one_rank_per_host) return channel;
   return std::make_unique<HierarchicalAllReduce>(std::move(segment), local_rank, local_size, shape,
-                                                 std::move(channel), requests.yields(), on_spin);
+                                                 std::move(channel), requests.yields(), on_spin, on_mismatch);
 }
 
 }  // namespace muster::detail

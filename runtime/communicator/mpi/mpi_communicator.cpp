@@ -98,6 +98,7 @@ void MpiCommunicator::run(const CollectiveCall& call, Stream stream) {
 }
 
 void MpiCommunicator::collective(const CollectiveCall& call) {
+  digest_ = call.digest();
   switch (call.kind) {
     case OperationKind::all_reduce:
       return all_reduce(call.in, call.out, call.count, call.type, call.reduction);
@@ -126,7 +127,7 @@ void MpiCommunicator::start_message(const CollectiveCall& call) {
 }
 
 void MpiCommunicator::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op) {
-  if (all_reduce_) return all_reduce_->all_reduce(in, out, count, type, op);
+  if (all_reduce_) return all_reduce_->all_reduce(in, out, count, type, op, digest_);
   auto const piece = mpi_piece_bytes / size_of(type);
   for (std::size_t at = 0; at < count; at += piece) {
     auto const length = static_cast<int>(std::min(piece, count - at));
@@ -242,7 +243,7 @@ void MpiCommunicator::all_to_all(const CollectiveCall& call) {
 }
 
 void MpiCommunicator::barrier() {
-  if (all_reduce_ && all_reduce_->barrier()) return;
+  if (all_reduce_ && all_reduce_->barrier(digest_)) return;
   requests_.run([&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
 }
 

@@ -58,6 +58,7 @@ class MpiCommunicator : public CommunicatorBase {
   std::shared_ptr<MpiState> state_;
   MPI_Comm comm_;
   MpiRequests requests_;
+  std::uint64_t digest_ = 0;                               // of the collective call
   PointToPoint::Batch messages_;                           // of the program, in flight
   std::unique_ptr<HostAllReduce> all_reduce_;              // null: through Open MPI
   std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // created at the first use

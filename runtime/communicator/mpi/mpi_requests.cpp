@@ -95,6 +95,11 @@ void MpiRequests::fail_wait() {
   group_.fail_stalled(group_.timeout());
 }
 
+void MpiRequests::fail_mismatch() {
+  broken_ = true;
+  group_.fail_mismatch();
+}
+
 // The thread that holds the mutex may be in a split that never ends.
 void MpiRequests::lock_mpi(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline) {
   ++state_->mpi_mutex_waiters;

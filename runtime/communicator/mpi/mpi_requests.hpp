@@ -63,6 +63,8 @@ class MpiRequests final : public PointToPoint {
 
   /// Throws the job's failure, which is `code`, an error of MPI, unless a lost rank explains it.
   [[noreturn]] void fail(int code);
+  /// As CommunicatorGroup::fail_mismatch().
+  [[noreturn]] void fail_mismatch();
   /// Throws because the wait was interrupted, the job has failed or the deadline has passed.
   [[noreturn]] void fail_wait();
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <string>
 
 #include "muster/types.hpp"
 
@@ -27,6 +28,10 @@ enum class OperationKind : std::uint8_t {
   split,
   synchronize,
 };
+
+inline constexpr std::size_t operation_kinds = 13;
+
+const char* to_string(OperationKind kind) noexcept;
 
 /// A call of an operation on buffers, or of a barrier. `in` and `out` are equal for an operation in place and
 /// do not overlap otherwise; in an all_gather and a reduce_scatter the short buffer may also be this rank's
@@ -52,6 +57,11 @@ struct CollectiveCall {
     if (kind == OperationKind::send) return 0;
     return kind == OperationKind::all_gather || kind == OperationKind::all_to_all ? count * ranks : count;
   }
+  /// A number that differs, almost certainly, when an argument differs that must be equal on all ranks.
+  std::uint64_t digest() const noexcept;
 };
+
+/// "all_reduce of 1000 float32, sum": the call with every argument that must be equal on all ranks.
+std::string describe_call(const CollectiveCall& call);
 
 }  // namespace muster::detail

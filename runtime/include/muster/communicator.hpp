@@ -33,10 +33,10 @@ class CommunicatorBackend;  // implemented by NCCL, Open MPI, the control plane 
 ///
 /// @throws Error, from each operation. usage: invalid arguments (a rank outside the group, lengths that do
 /// not match, buffers that overlap), found before anything is sent, so that the communicator stays usable.
-/// usage, naming the ranks and their calls: ranks call different operations. deadline: a wait exceeds
-/// JoinOptions::operation_timeout; it names the operation, this rank and host, and, where they can be known,
-/// the missing ranks. lost_rank. device: errors of CUDA or NCCL. system: all others. After any error but the
-/// first kind the communicator must not be used again.
+/// usage, naming the ranks and their calls: ranks make different calls (docs/failures.md says when it is
+/// noticed). deadline: a wait exceeds JoinOptions::operation_timeout; it names the operation, this rank and
+/// host, and, where they can be known, the missing ranks. lost_rank. device: errors of CUDA or NCCL. system:
+/// all others. After any error but the first kind the communicator must not be used again.
 ///
 /// A handle: copies refer to the same group. Not thread-safe: one operation at a time per communicator. On
 /// "open-mpi" different communicators may be used in different threads at the same time.

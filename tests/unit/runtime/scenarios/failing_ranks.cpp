@@ -16,6 +16,8 @@
 //                MPI_Comm_split; finalize_hangs: inside MPI_Finalize
 //   reducing     is killed while gradients are reduced in the background; unready: stops calling ready();
 //                abandons: aborts the job there
+//   other_count, other_type, other_reduction, other_root, other_operation
+//                makes another call than the other ranks
 //   threads_missing  its MPI does not have the required thread support
 #include <dlfcn.h>
 #include <sys/types.h>
@@ -23,6 +25,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -51,6 +54,24 @@ void all_reduce(muster::Communicator& world) {
   std::vector<float> values(1000, 1.0f);
   world.all_reduce(std::span<float>(values));
   if (values[0] != static_cast<float>(world.size())) std::abort();
+}
+
+// The third call of every rank. The last rank makes another one, `what`.
+void call_differently(muster::Communicator& world, const std::string& what) {
+  bool const last = world.rank() == world.size() - 1;
+  std::vector<float> values(last && what == "other_count" ? 777 : 1000, 1.0f);
+  std::vector<std::int32_t> integers(1000, 1);
+  world.broadcast(std::span<float>(values).first(1), 0);
+  if (what == "other_root")
+    world.reduce(std::span<float>(values), last ? 1 : 0);
+  else if (what == "other_operation" && last)
+    world.broadcast(std::span<float>(values), 0);
+  else if (what == "other_type" && last)
+    world.all_reduce(std::span<std::int32_t>(integers));
+  else if (what == "other_reduction" && last)
+    world.all_reduce(std::span<float>(values), muster::Reduction::max);
+  else
+    world.all_reduce(std::span<float>(values));
 }
 
 // Backward passes that compute nothing; the last rank fails in the middle of one.
@@ -128,6 +149,7 @@ int run(const std::string& what, bool on_fakes) {
   }
   bool const last = job.rank() == job.size() - 1;
   if (what == "reducing" || what == "unready" || what == "abandons") reduce_gradients(job, world, what);
+  if (what.starts_with("other_")) call_differently(world, what);
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "apart" && !last) job.barrier("epoch", 1s);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "failure/failure.hpp"
+
+namespace muster::control {
+
+/// Rank 0's comparison of the calls that the ranks report.
+class CallComparison {
+ public:
+  /// The job's failure when `rank` makes another call than the rank that reported this operation first.
+  std::optional<Failure> add(int rank, const protocol::CallReport& report, const std::vector<Hello>& roster);
+
+ private:
+  struct RankCall {
+    int rank;
+    std::string call;
+    int reports = 0;
+  };
+
+  std::map<std::pair<std::string, std::uint64_t>, RankCall> operations_;  // that some rank has not reported
+};
+
+}  // namespace muster::control

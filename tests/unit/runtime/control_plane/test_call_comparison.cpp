@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catch.hpp"
+#include "control_plane/call_comparison.hpp"
+#include "control_plane_fixture.hpp"
+#include "has.hpp"
+
+using namespace muster;
+using namespace muster::control;
+
+namespace {
+
+protocol::CallReport report(std::uint64_t number, const std::string& call,
+                            const std::string& communicator = "world") {
+  return {communicator, number, 3, call};
+}
+
+}  // namespace
+
+TEST_CASE("when all ranks make the same calls, in any order of the reports, none fails") {
+  auto const roster = ControlPlaneFixture::make_roster(3);
+  CallComparison calls;
+  for (int rank : {0, 1, 2}) {
+    CHECK_FALSE(calls.add(rank, report(1, "barrier"), roster));
+    CHECK_FALSE(calls.add(rank, report(2, "broadcast of 3 float32, root 0"), roster));
+    CHECK_FALSE(calls.add(rank, report(1, "all_reduce of 3 float32, sum", "world/1.0"), roster));
+  }
+  // All ranks have reported operation 1, so a new communicator of this name may begin with another call.
+  CHECK_FALSE(calls.add(1, report(1, "all_gather of 3 float32"), roster));
+}
+
+TEST_CASE("when a rank makes another call, the failure names both ranks and their calls") {
+  auto const roster = ControlPlaneFixture::make_roster(3);
+  CallComparison calls;
+  CHECK_FALSE(calls.add(2, report(4, "all_reduce of 1000 float32, sum"), roster));
+  auto const failure = calls.add(0, report(4, "all_reduce of 777 float32, sum"), roster);
+  REQUIRE(failure);
+  CHECK(failure->code == ErrorCode::usage);
+  CHECK(failure->reporter == 0);
+  CHECK(failure->text ==
+        "operation 4 on communicator 'world': rank 0 (host h0, GPU 0000:00:00.0) called all_reduce of 777 "
+        "float32, sum, but rank 2 (host h2, GPU 0000:02:00.0) called all_reduce of 1000 float32, sum: all "
+        "ranks must make the same calls in the same order");
+}
+
+TEST_CASE("a rank that reports without end does not exhaust rank 0's memory") {
+  auto const roster = ControlPlaneFixture::make_roster(3);
+  CallComparison calls;
+  for (std::uint64_t number = 0; number < 70'000; ++number)
+    REQUIRE_FALSE(calls.add(1, report(number, "barrier"), roster));
+  CHECK_FALSE(calls.add(2, report(0, "split"), roster));  // forgotten
+  CHECK(calls.add(2, report(69'999, "split"), roster));   // not forgotten
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "failure/operation_tracker.hpp"
+#include "has.hpp"
+#include "muster/collective_call.hpp"
+
+using namespace muster;
+using detail::CollectiveCall;
+using detail::OperationKind;
+
+namespace {
+
+constexpr OperationKind collectives[] = {OperationKind::all_reduce,     OperationKind::reduce,
+                                         OperationKind::broadcast,      OperationKind::all_gather,
+                                         OperationKind::reduce_scatter, OperationKind::all_to_all};
+
+// Calls that all differ in an argument that must be equal on all ranks.
+std::vector<CollectiveCall> different_calls() {
+  std::vector<CollectiveCall> calls{{.kind = OperationKind::barrier}};
+  for (auto const kind : collectives) {
+    bool const reduces = kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
+                         kind == OperationKind::reduce_scatter;
+    bool const has_root = kind == OperationKind::reduce || kind == OperationKind::broadcast;
+    for (std::size_t count : {1u, 2u, 777u, 1000u, 1u << 31})
+      for (int type = 0; type < 10; ++type)
+        for (int reduction = 0; reduction < (reduces ? 5 : 1); ++reduction)
+          for (int root = 0; root < (has_root ? 3 : 1); ++root)
+            calls.push_back({.kind = kind,
+                             .count = count,
+                             .type = static_cast<DataType>(type),
+                             .reduction = static_cast<Reduction>(reduction),
+                             .peer = root});
+  }
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("calls that differ have different digests and texts") {
+  auto const calls = different_calls();
+  std::set<std::uint64_t> digests;
+  std::set<std::string> texts;
+  for (const auto& call : calls) {
+    digests.insert(call.digest());
+    texts.insert(describe_call(call));
+  }
+  CHECK(digests.size() == calls.size());
+  CHECK(texts.size() == calls.size());
+}
+
+TEST_CASE("arguments that may differ between ranks change neither digest nor text") {
+  float here = 0, there = 0;
+  CollectiveCall one{.kind = OperationKind::all_gather, .in = &here, .out = &there, .count = 3};
+  CollectiveCall other{.kind = OperationKind::all_gather,
+                       .in = &there,
+                       .out = &there,
+                       .count = 3,
+                       .reduction = Reduction::max,
+                       .peer = 2};
+  CHECK(one.digest() == other.digest());
+  CHECK(describe_call(one) == "all_gather of 3 float32");
+  CHECK(describe_call(one) == describe_call(other));
+}
+
+TEST_CASE("the counts of an all_gather_v are compared, and a long list of them is shortened") {
+  std::vector<std::size_t> counts{1, 2, 3}, swapped{2, 1, 3};
+  CollectiveCall call{.kind = OperationKind::all_gather_v, .count = 1, .counts = counts};
+  auto const own = call.digest();
+  CHECK(describe_call(call) == "all_gather_v of 1+2+3 float32");
+  call.count = 2;  // another rank's share
+  CHECK(call.digest() == own);
+  call.counts = swapped;
+  CHECK(call.digest() != own);
+
+  std::vector<std::size_t> many(100'000, 7);
+  call.counts = many;
+  auto const text = describe_call(call);
+  CHECK(has(text, "100000 shares"));
+  CHECK(text.size() < 100);
+  many.back() = 8;
+  CHECK(describe_call(call) != text);
+}
+
+TEST_CASE("a rank remembers its last calls with their arguments") {
+  control::OperationState state;
+  state.enter("setting up");
+  for (std::size_t i = 2; i <= 100; ++i)
+    state.enter({.kind = OperationKind::broadcast, .count = i, .type = DataType::int32, .peer = 1});
+  CHECK(state.operation_at(100) == "broadcast of 100 int32, root 1");
+  CHECK(state.operation_at(69) == "broadcast of 69 int32, root 1");
+  CHECK(state.operation_at(68).empty());
+  CHECK(state.operation_at(101).empty());
+  state.enter("split");
+  CHECK(state.operation_at(101) == "split");
+}
