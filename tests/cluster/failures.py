@@ -290,7 +290,8 @@ CASES = [
     # The rank of its host that Open MPI connects to other hosts' ranks.
     Case("leader_in_open_mpi", ["steady"], named(2, EITHER, STEP_OR_LATER), lambda run: kill(run, 2), lost=(2,)),
     Case("differs", ["differs:2", "stall=1000"],
-         r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast, but rank 0 .* called all_reduce: all ranks must make the same calls",
+         r"operation \d+ on communicator 'host': rank 2 \(host n1\) called broadcast of 1000 float64, root 0, but rank 0 .* "
+         r"called all_reduce of 1000 float64, sum: all ranks must make the same calls",
          after=1.0, exit_code=64, lost=()),
     Case("exits_without_pmix", ["exits:3", "barrier"], named(3, ended_as("ended with exit code 0 without leaving the job")), **NO_PMIX),
     Case("stopped_without_pmix", ["steady", "barrier", SOON], named(3, rf"is stopped, silent for {SILENCE:.0f} s"),
