@@ -16,9 +16,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Time limit for rank 0 to gather and write telemetry at the end, unless half the deadline is shorter.
-constexpr milliseconds gather_timeout{30'000};
-
 // How the control plane monitors the ranks of `records`.
 control::ControlPlaneOptions control_plane_options(const JobState& state) {
   auto const& options = state.options;
@@ -87,7 +84,7 @@ void JobState::leave() {
   if (telemetry && telemetry->gathers()) {
     telemetry->stop();
     if (context->plane) context->plane->barrier("leave", deadline.length());
-    telemetry->gather(std::min(gather_timeout, deadline.length() / 2));
+    telemetry->gather(deadline.length() / 2);
   }
   if (context->plane) context->plane->final_barrier("leave", deadline.length());
   left = true;

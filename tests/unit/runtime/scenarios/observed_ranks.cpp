@@ -39,7 +39,7 @@ void reduce(const muster::Communicator& world) {
 }
 
 int run(const std::string& what) {
-  auto job = muster::Job::join({.deadline = std::chrono::seconds(60),
+  auto job = muster::Job::join({.deadline = std::chrono::seconds(240),
                                 .heartbeat_timeout = std::chrono::seconds(60),
                                 .device = muster::Device::cpu});
   auto world = job.world();

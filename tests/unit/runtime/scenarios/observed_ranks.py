@@ -19,7 +19,7 @@ trace_file = folder / "trace.json"
 def run(scenario, status=0, **environment):
     """What the job said."""
     command = [*launcher, program, scenario]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
     assert (done.returncode == 0) == (status == 0), f"exit code {done.returncode}: {done.stderr}"
     return done
 
