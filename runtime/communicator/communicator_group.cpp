@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
-#include <limits>
 #include <numeric>
-#include <string_view>
 #include <tuple>
 
 #include "cbor.hpp"
@@ -24,17 +23,14 @@ std::vector<int> all_ranks(std::size_t size) {
   return ranks;
 }
 
-// A report is a message to rank 0, so by default only the first calls are reported: most mistakes show there.
-constexpr std::uint64_t first_calls = 4;
+// A rank that waits for so long may wait for a rank that makes another call.
+constexpr std::chrono::milliseconds first_comparison{1000};
 
-std::uint64_t calls_to_report() {
-  const char* const check = std::getenv("MUSTER_CHECK");
-  std::string_view const chosen = check != nullptr ? check : "";
-  if (chosen.empty()) return first_calls;
-  if (chosen == "calls") return std::numeric_limits<std::uint64_t>::max();
-  if (chosen == "off") return 0;
-  throw Error(ErrorCode::usage,
-              fmt::format("MUSTER_CHECK is '{}': must be calls or off", printable(std::string(chosen))));
+// A report is a message to rank 0. Most mistakes show in the first calls; a later report shows that calls
+// before it differed, too.
+bool is_reported_by_default(std::uint64_t call) {
+  constexpr std::uint64_t first = 4, interval = 1024;
+  return call <= first || std::has_single_bit(call) || call % interval == 0;
 }
 
 }  // namespace
@@ -48,10 +44,19 @@ CommunicatorGroup::CommunicatorGroup(std::shared_ptr<const JobContext> job, std:
       name_(std::move(name)),
       interned_name_(observe::interned(name_)),
       members_(std::move(members)),
-      calls_to_report_(calls_to_report()) {
+      call_reports_(chosen_call_reports()) {
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), job_->rank) - members_.begin());
   operation_state_ =
       job_->plane ? job_->plane->register_communicator(name_) : std::make_shared<control::OperationState>();
+}
+
+CommunicatorGroup::CallReports CommunicatorGroup::chosen_call_reports() {
+  const char* const check = std::getenv("MUSTER_CHECK");
+  std::string const chosen = check != nullptr ? check : "";
+  if (chosen.empty()) return CallReports::some;
+  if (chosen == "calls") return CallReports::all;
+  if (chosen == "off") return CallReports::none;
+  throw Error(ErrorCode::usage, fmt::format("MUSTER_CHECK is '{}': must be calls or off", printable(chosen)));
 }
 
 std::string CommunicatorGroup::describe_this_rank() const {
@@ -93,7 +98,7 @@ std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
 void CommunicatorGroup::start_operation() {
   if (failed()) check();
   peers_.clear();
-  next_warning_ = std::chrono::milliseconds{0};
+  next_report_ = std::chrono::milliseconds{0};
 }
 
 void CommunicatorGroup::begin_operation(const char* operation) {
@@ -104,20 +109,20 @@ void CommunicatorGroup::begin_operation(const char* operation) {
 void CommunicatorGroup::begin_call(const CollectiveCall& call) {
   start_operation();
   operation_state_->enter(call);
-  if (calls_to_report_ == 0 || !job_->plane || size() == 1) return;
-  --calls_to_report_;
-  job_->plane->report_call({name_, number(), size(), describe_call(call)});
+  if (call_reports_ == CallReports::none || !job_->plane || size() == 1) return;
+  if (!is_reported_by_default(++calls_) && call_reports_ != CallReports::all) return;
+  job_->plane->report_call({name_, number(), size(), describe_call(call), digest()});
 }
 
 void CommunicatorGroup::begin_setup(const char* operation) {
   begin_operation(operation);
-  if (job_->plane) next_warning_ = std::max(job_->plane->stall_warning(), JoinOptions{}.stall_warning);
+  if (job_->plane) next_report_ = std::max(job_->plane->stall_warning(), JoinOptions{}.stall_warning);
 }
 
 void CommunicatorGroup::begin_messages(const char* operation, std::span<const int> peers) {
   if (failed()) check();
   peers_.assign(peers.begin(), peers.end());
-  next_warning_ = std::chrono::milliseconds{0};
+  next_report_ = std::chrono::milliseconds{0};
   operation_state_->enter_point_to_point(operation);
 }
 
@@ -153,14 +158,20 @@ protocol::StalledOperation CommunicatorGroup::failed_operation(ErrorCode code,
 }
 
 void CommunicatorGroup::warn_if_stalled(const Deadline& deadline) {
-  if (!job_->plane || job_->plane->stall_warning().count() == 0) return;
+  if (!job_->plane) return;
   auto const waited = deadline.length() - deadline.remaining();
-  if (next_warning_.count() == 0) next_warning_ = job_->plane->stall_warning();
-  if (waited < next_warning_) return;
-  auto report = stalled_operation(next_warning_);
+  auto const warning = job_->plane->stall_warning();
+  bool const warns = warning.count() > 0;
+  if (next_report_.count() == 0)
+    next_report_ = warns ? std::min(first_comparison, warning) : first_comparison;
+  if (waited < next_report_) return;
+  auto report = stalled_operation(next_report_);
   report.warning = true;
+  bool const comparison_only = !warns || next_report_ < warning;
+  report.silent = comparison_only;
   job_->plane->report_operation(members_, std::move(report));
-  next_warning_ *= 2;
+  next_report_ *= 2;
+  if (comparison_only && warns) next_report_ = std::min(next_report_, warning);
 }
 
 void CommunicatorGroup::fail_stalled(std::chrono::milliseconds waited) const {

@@ -52,8 +52,8 @@ class CommunicatorGroup {
   /// Records that this rank enters an operation of the whole group. `operation` is a string literal.
   /// @throws the job's failure, if there is one.
   void begin_operation(const char* operation);
-  /// The same for a call of an operation. Rank 0 compares the first calls on each communicator, all calls
-  /// with MUSTER_CHECK=calls: the job fails soon after ranks made different calls.
+  /// The same for a call of an operation. Rank 0 compares the first calls on each communicator and some later
+  /// ones, all calls with MUSTER_CHECK=calls: the job fails soon after ranks made different calls.
   void begin_call(const CollectiveCall& call);
   /// Fails the job because ranks make different calls in the last operation, and throws the failure, which
   /// names them.
@@ -79,6 +79,9 @@ class CommunicatorGroup {
   /// Records that this rank enters sends and receives with `peers`, ranks of this group. They are not
   /// counted, because not every rank takes part.
   void begin_messages(const char* operation, std::span<const int> peers);
+  /// Of the operations of the whole group that this rank has entered: equal on ranks that made the same
+  /// calls.
+  std::uint64_t digest() const noexcept { return operation_state_->digest(); }
   /// How many operations of the whole group this rank has entered; equal on all ranks in the same operation.
   std::uint64_t number() const noexcept { return operation_state_->number.load(); }
   const char* operation() const noexcept { return operation_state_->operation.load(); }
@@ -88,8 +91,8 @@ class CommunicatorGroup {
   /// True when the job has failed: check() then throws.
   bool failed() const noexcept { return job_->plane && job_->plane->failed(); }
   void check() const;
-  /// To be called regularly while this rank waits under `deadline` in the last operation: warns of a stall
-  /// when a warning is due.
+  /// To be called regularly while this rank waits under `deadline` in the last operation. After a second, and
+  /// ever more rarely, rank 0 compares the ranks' calls; it also warns of a stall when a warning is due.
   void warn_if_stalled(const Deadline& deadline);
   /// Fails the job because the last operation did not complete within `waited`, and throws the failure.
   [[noreturn]] void fail_stalled(std::chrono::milliseconds waited) const;
@@ -102,6 +105,9 @@ class CommunicatorGroup {
   void report_failure(ErrorCode code, const std::string& reason) const;
 
  private:
+  enum class CallReports { none, some, all };  // by MUSTER_CHECK
+  static CallReports chosen_call_reports();
+
   protocol::StalledOperation stalled_operation(std::chrono::milliseconds waited) const;
   protocol::StalledOperation failed_operation(ErrorCode code, const std::string& reason) const;
   std::string describe_operation() const;
@@ -119,8 +125,9 @@ class CommunicatorGroup {
   std::vector<int> peers_;         // of the last messages; empty in an operation of the whole group
   std::uint64_t split_count_ = 0;  // names each split: every member takes part in all of them
   std::uint64_t host_gathers_ = 0;
-  std::uint64_t calls_to_report_;
-  std::chrono::milliseconds next_warning_{0};
+  CallReports call_reports_;
+  std::uint64_t calls_ = 0;
+  std::chrono::milliseconds next_report_{0};  // to rank 0, of a wait; 0: none was made
   std::shared_ptr<control::OperationState> operation_state_;
 };
 

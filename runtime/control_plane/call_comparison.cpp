@@ -15,8 +15,8 @@ constexpr std::size_t max_operations = 65536;
 
 std::optional<Failure> CallComparison::add(int rank, const protocol::CallReport& report,
                                            const std::vector<Hello>& roster) {
-  auto const [at, is_first] =
-      operations_.try_emplace({report.communicator, report.number}, RankCall{rank, report.call});
+  auto const [at, is_first] = operations_.try_emplace({report.communicator, report.number},
+                                                      RankCall{rank, report.call, report.digest});
   auto& first = at->second;
   if (first.call != report.call) {
     auto const name = [&](int r) { return bootstrap::describe_rank(roster[static_cast<std::size_t>(r)]); };
@@ -26,6 +26,12 @@ std::optional<Failure> CallComparison::add(int rank, const protocol::CallReport&
                                report.number, report.communicator, name(rank), report.call, name(first.rank),
                                first.call)};
   }
+  if (first.digest != report.digest)
+    return Failure{
+        ErrorCode::usage, rank,
+        fmt::format("communicator '{}': before operation {}, ranks made different calls: all ranks must "
+                    "make the same calls in the same order (MUSTER_CHECK=calls finds the first)",
+                    report.communicator, report.number)};
   if (++first.reports >= report.ranks)
     operations_.erase(at);
   else if (operations_.size() > max_operations)

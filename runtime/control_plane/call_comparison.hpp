@@ -22,6 +22,7 @@ class CallComparison {
   struct RankCall {
     int rank;
     std::string call;
+    std::uint64_t digest;
     int reports = 0;
   };
 

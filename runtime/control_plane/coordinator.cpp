@@ -9,7 +9,6 @@
 #include "control_plane/clock_offset.hpp"
 #include "control_plane/rank_ranges.hpp"
 #include "deadline.hpp"
-#include "failure/stall_diagnosis.hpp"
 #include "log.hpp"
 #include "roster/roster.hpp"
 #include "transport/fd_limit.hpp"
@@ -269,13 +268,27 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
   if (report.warning && !is_new_warning(report)) return;
   query_is_warning_ = report.warning;
   query_states(members, report.communicator, report.number,
-               [this, report, diagnosis = StallDiagnosis(rank, report, members)](const RankStates& states) {
+               [this, rank, report, members,
+                diagnosis = StallDiagnosis(rank, report, members)](const RankStates& states) {
+                 // An earlier call may have ended on all ranks although it differed.
+                 if (auto const first = diagnosis.first_mismatch(states); first && *first < report.number) {
+                   auto earlier = report;
+                   earlier.number = *first;
+                   return query_mismatch(StallDiagnosis(rank, earlier, members), members, earlier);
+                 }
                  auto const failure = diagnosis.diagnose(roster_, states);
                  if (!failure) return;
                  // Ranks in different operations never complete them.
                  if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);
-                 log::warn(failure->text);
+                 if (!report.silent) log::warn(failure->text);
                });
+}
+
+void Coordinator::query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
+                                 const protocol::StalledOperation& report) {
+  query_is_warning_ = false;
+  query_states(members, report.communicator, report.number,
+               [this, diagnosis](const RankStates& states) { fail(diagnosis.mismatch(roster_, states)); });
 }
 
 // Every member may report the same stalled operation: only the first report counts. A point-to-point message

@@ -17,6 +17,7 @@
 #include "control_plane/kv_store.hpp"
 #include "failure/failure.hpp"
 #include "failure/rank_state_collector.hpp"
+#include "failure/stall_diagnosis.hpp"
 #include "muster/job.hpp"
 #include "protocol/messages.hpp"
 
@@ -72,6 +73,8 @@ class Coordinator {
                     RankStateCollector::OnDone on_done);
   void finish_query(std::uint64_t id);
   void diagnose_stall(int rank, const protocol::StalledOperation& report);
+  void query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
+                      const protocol::StalledOperation& report);
   bool is_new_warning(const protocol::StalledOperation& report);
 
   asio::io_context& io_;

@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "failure/operation_tracker.hpp"
 
+#include <bit>
+
+#include "hash/fnv1a.hpp"
+
 namespace muster::control {
+namespace {
+
+// Every bit of both changes many bits of the result, also of results that follow from it.
+std::uint64_t mix(std::uint64_t before, std::uint64_t operation) {
+  auto const sum = (before ^ operation) * 0x9e3779b97f4a7c15;
+  return sum ^ std::rotl(sum, 32);
+}
+
+}  // namespace
 
 void OperationState::enter(const char* name) {
   auto const now = number.load(std::memory_order_relaxed) + 1;
   auto& recent = recent_[now % recent_.size()];
   recent.is_call.store(false, std::memory_order_relaxed);
-  enter(name, now);
+  enter(name, now, fnv1a(name));
 }
 
 void OperationState::enter(const detail::CollectiveCall& call) {
@@ -21,11 +34,16 @@ void OperationState::enter(const detail::CollectiveCall& call) {
   recent.peer.store(call.peer, order);
   // The counts of an all_gather_v are not kept.
   recent.is_call.store(call.kind != detail::OperationKind::all_gather_v, order);
-  enter(detail::to_string(call.kind), now);
+  enter(detail::to_string(call.kind), now, call.digest());
 }
 
-void OperationState::enter(const char* name, std::uint64_t sequence) {
-  recent_[sequence % recent_.size()].name.store(name, std::memory_order_relaxed);
+void OperationState::enter(const char* name, std::uint64_t sequence, std::uint64_t operation_digest) {
+  auto const digest = mix(this->digest(), operation_digest);
+  digest_.store(digest, std::memory_order_relaxed);
+  auto& recent = recent_[sequence % recent_.size()];
+  // A reader that sees them sees all operations before, too.
+  recent.digest.store(digest, std::memory_order_release);
+  recent.name.store(name, std::memory_order_release);
   operation = name;
   number = sequence;
   if (flight_recorder) flight_recorder->enter(name, group.c_str(), sequence);
@@ -37,11 +55,7 @@ void OperationState::enter_point_to_point(const char* name) {
 }
 
 std::string OperationState::operation_at(std::uint64_t sequence) const {
-  auto const is_recent = [&] {
-    auto const now = number.load();
-    return sequence <= now && now < sequence + recent_.size();
-  };
-  if (!is_recent()) return "";
+  if (!is_recent(sequence)) return "";
   auto const& recent = recent_[sequence % recent_.size()];
   const char* const name = recent.name;
   bool const is_call = recent.is_call;
@@ -51,8 +65,18 @@ std::string OperationState::operation_at(std::uint64_t sequence) const {
                                     .reduction = recent.reduction,
                                     .peer = recent.peer};
   // The program may have written the next call meanwhile.
-  if (!is_recent() || name == nullptr) return "";
+  if (!is_recent(sequence) || name == nullptr) return "";
   return is_call ? detail::describe_call(call) : name;
+}
+
+std::vector<std::uint64_t> OperationState::digests_until(std::uint64_t sequence) const {
+  std::vector<std::uint64_t> digests;
+  for (; sequence > 0; --sequence) {
+    auto const digest = recent_[sequence % recent_.size()].digest.load();
+    if (!is_recent(sequence)) break;
+    digests.push_back(digest);
+  }
+  return digests;
 }
 
 std::shared_ptr<OperationState> OperationTracker::register_communicator(const std::string& group) {
@@ -84,6 +108,7 @@ protocol::RankState OperationTracker::rank_state(const protocol::RankStateQuery&
     reply.operation = operation;
     reply.inside = inside;
     reply.queried = state->operation_at(query.number);
+    reply.digests = state->digests_until(query.number);
   }
   return reply;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "muster/collective_call.hpp"
 #include "protocol/messages.hpp"
@@ -30,6 +31,10 @@ struct OperationState {
   void enter_point_to_point(const char* name);
   /// The operation with this number, with the arguments of a call; empty when it is not among the last few.
   std::string operation_at(std::uint64_t sequence) const;
+  /// Of all operations so far: equal on all ranks as long as they make the same calls in the same order.
+  std::uint64_t digest() const { return digest_.load(std::memory_order_relaxed); }
+  /// digest() after the operation with this number, then after each one before it, as far as they are known.
+  std::vector<std::uint64_t> digests_until(std::uint64_t sequence) const;
 
   std::shared_ptr<FlightRecorder> flight_recorder;  ///< of the process; may be null
   std::string group;
@@ -43,11 +48,18 @@ struct OperationState {
     std::atomic<Reduction> reduction;
     std::atomic<bool> is_call;  ///< the members above but `name` are set
     std::atomic<int> peer;
+    std::atomic<std::uint64_t> digest;  ///< of the operations up to this one
   };
 
-  void enter(const char* name, std::uint64_t sequence);
+  void enter(const char* name, std::uint64_t sequence, std::uint64_t operation_digest);
+  bool is_recent(std::uint64_t sequence) const {
+    auto const now = number.load();
+    // The program may be writing the next record already.
+    return sequence <= now && now + 1 < sequence + recent_.size();
+  }
 
   std::array<CallRecord, 32> recent_{};
+  std::atomic<std::uint64_t> digest_{0};
 };
 
 /// A rank's state in all its communicators. Thread-safe.

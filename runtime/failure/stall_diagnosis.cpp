@@ -27,22 +27,57 @@ std::string StallDiagnosis::describe_stall(const std::vector<Hello>& roster) con
   return fmt::format("{} did not complete within {} on {}", operation, format_duration(report_.waited), rank);
 }
 
-// The smallest group comes first: its ranks are more likely wrong.
-Failure StallDiagnosis::mismatch_failure(const std::vector<Hello>& roster,
-                                         const std::map<std::string, std::vector<int>>& called) const {
+// By call: the ranks that made it as the reported operation. A rank that does not know made the reporter's.
+std::map<std::string, std::vector<int>> StallDiagnosis::calls(const RankStates& states) const {
+  auto const queried = [&](int member) {
+    auto const reply = states.find(member);
+    return reply == states.end() || report_.number == 0 ? "" : reply->second.queried;
+  };
+  auto own = queried(reporter_);
+  if (own.empty()) own = report_.call.empty() ? report_.operation : report_.call;
+  std::map<std::string, std::vector<int>> calls;
+  for (int const member : members_) {
+    auto const reply = states.find(member);
+    bool const entered = reply != states.end() && reply->second.number >= report_.number;
+    if (member != reporter_ && !entered) continue;
+    auto const call = queried(member);
+    calls[call.empty() ? own : call].push_back(member);
+  }
+  return calls;
+}
+
+Failure StallDiagnosis::mismatch(const std::vector<Hello>& roster, const RankStates& states) const {
   std::vector<std::pair<std::vector<int>, std::string>> parts;
-  for (const auto& [operation, ranks] : called)
-    if (!ranks.empty()) parts.emplace_back(ranks, operation);
+  for (const auto& [call, ranks] : calls(states)) parts.emplace_back(ranks, call);
+  // The smallest group comes first: its ranks are more likely wrong.
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
   std::string text;
-  for (const auto& [ranks, operation] : parts)
-    text +=
-        fmt::format("{}{} called {}", text.empty() ? "" : ", but ", describe_ranks(roster, ranks), operation);
+  for (const auto& [ranks, call] : parts)
+    text += fmt::format("{}{} called {}", text.empty() ? "" : ", but ", describe_ranks(roster, ranks), call);
+  if (parts.size() == 1)  // their arguments are not known, or no longer
+    text = fmt::format(
+        "ranks called {} with different arguments, or made different calls before "
+        "(MUSTER_CHECK=calls finds the first)",
+        parts.front().second);
   return {ErrorCode::usage, reporter_,
           fmt::format(
               "operation {} on communicator '{}': {}: all ranks must make the same calls in the same order",
               report_.number, report_.communicator, text)};
+}
+
+std::optional<std::uint64_t> StallDiagnosis::first_mismatch(const RankStates& states) const {
+  const std::vector<std::uint64_t>* one = nullptr;
+  std::optional<std::uint64_t> first;
+  for (int const member : members_) {
+    auto const reply = states.find(member);
+    if (reply == states.end() || reply->second.digests.empty()) continue;
+    auto const& digests = reply->second.digests;
+    if (one == nullptr) one = &digests;
+    for (std::size_t i = 0; i < std::min(one->size(), digests.size()); ++i)
+      if (digests[i] != (*one)[i]) first = std::min(first.value_or(report_.number), report_.number - i);
+  }
+  return first;
 }
 
 // Until the reporter replies, it counts as waiting.
@@ -83,8 +118,7 @@ std::string StallDiagnosis::describe_waiting_ranks(const std::vector<Hello>& ros
 
 std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster,
                                                 const RankStates& states) const {
-  auto const& own_call = report_.call.empty() ? report_.operation : report_.call;
-  std::map<std::string, std::vector<int>> called;  // ranks by their call of this number
+  if (first_mismatch(states) || calls(states).size() > 1) return mismatch(roster, states);
   std::map<std::string, std::vector<int>> behind;  // ranks by their last operation
   std::vector<int> unresponsive;
   std::vector<int> inside;
@@ -92,7 +126,6 @@ std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster
   for (int member : members_) {
     auto const reply = states.find(member);
     if (member == reporter_) {  // its report has its state
-      called[own_call].push_back(member);
       inside.push_back(member);
       continue;
     }
@@ -105,15 +138,12 @@ std::optional<Failure> StallDiagnosis::diagnose(const std::vector<Hello>& roster
       behind[describe_last_operation(state)].push_back(member);
       continue;
     }
-    bool const known = report_.number > 0 && !state.queried.empty();
-    called[known ? state.queried : own_call].push_back(member);
     if (state.number == report_.number && state.inside) {
       inside.push_back(member);
     } else {
       ++left_count;
     }
   }
-  if (called.size() > 1) return mismatch_failure(roster, called);
   if (is_resolved(states)) return std::nullopt;
   auto text = describe_stall(roster);
   for (const auto& [did, ranks] : behind)

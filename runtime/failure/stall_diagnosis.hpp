@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,6 +20,11 @@ class StallDiagnosis {
   StallDiagnosis(int reporter, protocol::StalledOperation report, std::vector<int> members)
       : reporter_(reporter), report_(std::move(report)), members_(std::move(members)) {}
 
+  /// The first operation in which the ranks made different calls, as far as they know: at most the reported
+  /// one. Nothing when they made the same calls.
+  std::optional<std::uint64_t> first_mismatch(const RankStates& states) const;
+  /// Names the ranks by their calls of the reported operation, which differ.
+  Failure mismatch(const std::vector<Hello>& roster, const RankStates& states) const;
   /// Names the ranks that did not enter the operation, entered another one in its place, or do not reply.
   /// Nothing when it was a warning and the reporter no longer waits.
   std::optional<Failure> diagnose(const std::vector<Hello>& roster, const RankStates& states) const;
@@ -29,8 +35,7 @@ class StallDiagnosis {
   std::string describe_waiting_ranks(const std::vector<Hello>& roster, const std::vector<int>& inside,
                                      bool all_entered, std::size_t left_count) const;
   bool is_resolved(const RankStates& states) const;
-  Failure mismatch_failure(const std::vector<Hello>& roster,
-                           const std::map<std::string, std::vector<int>>& called) const;
+  std::map<std::string, std::vector<int>> calls(const RankStates& states) const;
 
   int reporter_;
   protocol::StalledOperation report_;

@@ -198,10 +198,11 @@ struct StalledOperation {
   std::string call{};  ///< the operation with the arguments of the call; may be empty
   std::chrono::milliseconds waited{0};
   bool warning = false;  ///< the rank still waits; otherwise the job fails
+  bool silent = false;   ///< of a warning: only calls that differ matter, nothing else is printed
   ErrorCode code = ErrorCode::deadline;
   std::string reason{};  ///< why the operation failed; empty when it only takes long
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(StalledOperation, communicator, members, number, operation, call, waited,
-                                 warning, code, reason)
+                                 warning, silent, code, reason)
 };
 
 /// Rank → rank 0: the rank makes a call of a communicator.
@@ -211,7 +212,8 @@ struct CallReport {
   std::uint64_t number = 0;  ///< of the operation there
   int ranks = 0;             ///< of the communicator
   std::string call;          ///< as describe_call() describes it
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(CallReport, communicator, number, ranks, call)
+  std::uint64_t digest = 0;  ///< of the rank's operations there up to this one
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(CallReport, communicator, number, ranks, call, digest)
 };
 
 /// Rank 0 → ranks: requests a RankState. `communicator` may be empty.
@@ -231,9 +233,13 @@ struct RankState {
   std::string operation;     ///< the last one there
   bool inside = false;       ///< it waits in that operation
   std::string queried;       ///< its call with the queried number; empty when unknown
+  /// Of its operations there up to the queried one, then up to each one before it, as far as it knows them:
+  /// equal on ranks that made the same calls.
+  std::vector<std::uint64_t> digests;
   std::string last_call;     ///< on any communicator
   std::string current_wait;  ///< the operations in which it waits, of all communicators
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankState, id, number, operation, inside, queried, last_call, current_wait)
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankState, id, number, operation, inside, queried, digests, last_call,
+                                 current_wait)
 };
 
 // Rendezvous without PMIx. FromRank, RankDisconnected and Failure occur there, too.

@@ -42,7 +42,7 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   done
   MUSTER_SHARED_MEMORY=off MUSTER_LOG=debug run ranks_over_mpi 2 3 "$(program test_communicator)" '*reduc*'
   [ "$status" = 0 ]
-  [[ "$output" == *"'host', 3 ranks on 2 hosts, reduces through Open MPI"* ]]
+  [[ "$output" == *"'host', 3 ranks on 2 hosts, reduces by messages alone"* ]]
 }
 
 @test "all-reduces work over three and four nodes with one rank each, two each, or both" {

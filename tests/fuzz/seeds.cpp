@@ -65,7 +65,7 @@ void seed_coordinator() {
   stalled.members = {{1, 1, 2}};
   stalled.number = 3;
   stalled.operation = "all_reduce";
-  protocol::RankState const state{1, 2, "all_reduce", true, "", "all_reduce", ""};
+  protocol::RankState const state{1, 2, "all_reduce", true, "", {7, 6}, "all_reduce", ""};
   seed("fuzz_coordinator", "rounds",
        framed(-1, {{0, make_contribution("b", 0)},
                    {1, make_contribution("b", 0)},
@@ -76,8 +76,8 @@ void seed_coordinator() {
   seed("fuzz_coordinator", "stalled",
        framed(-1, {{0, encode(stalled)}, {0, encode(state)}, {1, encode(state)}}));
   seed("fuzz_coordinator", "calls",
-       framed(-1, {{0, encode(protocol::CallReport{"world", 3, 2, "barrier"})},
-                   {1, encode(protocol::CallReport{"world", 3, 2, "all_reduce of 10 float32, sum"})}}));
+       framed(-1, {{0, encode(protocol::CallReport{"world", 3, 2, "barrier", 7})},
+                   {1, encode(protocol::CallReport{"world", 3, 2, "all_reduce of 10 float32, sum", 8})}}));
   std::chrono::milliseconds const wait{10};
   seed("fuzz_coordinator", "store",
        framed(-1, {{0, encode(protocol::Put{"x", {1}})},

@@ -8,16 +8,20 @@
 
 namespace muster::detail {
 
-/// All-reduces of the ranks of a communicator on host memory.
+/// All-reduces and barriers of the ranks of a communicator on host memory.
 class HostAllReduce {
  public:
   virtual ~HostAllReduce() = default;
-  /// `in` and `out` have `count` (not 0) elements, and are equal or do not overlap. `digest`: of the call.
+  /// `in` and `out` have `count` (not 0) elements, and are equal or do not overlap. `digest`: of
+  /// this rank's calls up to this one.
   /// @throws Error(ErrorCode::usage) when a rank of this host makes another call.
   virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           std::uint64_t digest) = 0;
-  /// Returns false, at once, if there is no faster barrier than MPI's.
-  virtual bool barrier(std::uint64_t /*digest*/) { return false; }
+  /// Returns when every rank has called it.
+  virtual void barrier(std::uint64_t digest) {
+    std::int8_t nothing = 0;
+    all_reduce(&nothing, &nothing, 1, DataType::int8, Reduction::max, digest);
+  }
 };
 
 }  // namespace muster::detail

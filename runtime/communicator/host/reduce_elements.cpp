@@ -176,9 +176,4 @@ void reduce_elements(void* to, DataType to_type, std::span<const void* const> op
   }
 }
 
-void divide(void* buffer, std::size_t count, DataType type, int ranks) {
-  const void* const only = buffer;
-  reduce_elements(buffer, {&only, 1}, count, type, Reduction::average, ranks);
-}
-
 }  // namespace muster::detail

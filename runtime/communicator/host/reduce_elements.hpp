@@ -30,7 +30,4 @@ DataType partial_type(DataType type);
 void reduce_elements(void* to, DataType to_type, std::span<const void* const> operands, std::size_t count,
                      DataType type, Reduction op, int ranks);
 
-/// Divides every element by `ranks`: rounded once for floats, towards zero for integers.
-void divide(void* buffer, std::size_t count, DataType type, int ranks);
-
 }  // namespace muster::detail

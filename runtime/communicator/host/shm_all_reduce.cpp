@@ -49,12 +49,11 @@ void ShmAllReduce::await_all() {
   }
 }
 
-bool ShmAllReduce::barrier(std::uint64_t digest) {
+void ShmAllReduce::barrier(std::uint64_t digest) {
   digest_ = digest;
   begin_round();
   post();
   await_all();
-  return true;
 }
 
 void ShmAllReduce::all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,

@@ -33,7 +33,7 @@ class ShmAllReduce : public HostAllReduce {
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   std::uint64_t digest) override;
-  bool barrier(std::uint64_t digest) override;
+  void barrier(std::uint64_t digest) override;
 
  private:
   // A rank's sequence number, its call, and a payload short enough to share its cache line.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -120,8 +121,13 @@ std::unique_ptr<HostAllReduce> make_host_all_reduce(CommunicatorGroup& group, MP
     return MPI_Iallreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm, request);
   });
   log::debug("open-mpi: '{}', {} ranks on {} hosts, {}", group.name(), group.size(), hosts,
-             have != 0 ? "reduces in shared memory" : "reduces through Open MPI");
-  if (have == 0) return nullptr;
+             have != 0 ? "reduces in shared memory" : "reduces by messages alone");
+  if (have == 0) {
+    std::vector<int> ranks(static_cast<std::size_t>(group.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return std::make_unique<InterHostAllReduce>(requests, std::move(ranks),
+                                                static_cast<std::size_t>(group.rank()), group.size());
+  }
   if (segment) segment->close_descriptor();
   auto const on_spin = [&requests](unsigned polls) { requests.on_shm_spin(polls); };
   auto const on_mismatch = [&requests] { requests.fail_mismatch(); };

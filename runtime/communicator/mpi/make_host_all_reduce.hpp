@@ -11,9 +11,8 @@
 
 namespace muster::detail {
 
-/// The all-reduce of the ranks of `comm`, which are `group`: in shared memory within a host, and by messages
-/// between hosts. Null if the ranks of a host cannot share memory, or there is one rank. Collective. The
-/// result uses `requests`.
+/// The all-reduce of the ranks of `comm`, which are `group`: in shared memory within a host, where all ranks
+/// can share it, and by messages otherwise. Null for one rank. Collective. The result uses `requests`.
 std::unique_ptr<HostAllReduce> make_host_all_reduce(CommunicatorGroup& group, MPI_Comm comm,
                                                     MpiRequests& requests);
 

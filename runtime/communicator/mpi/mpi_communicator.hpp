@@ -7,15 +7,16 @@
 
 #include "communicator/communicator_base.hpp"
 #include "communicator/host/host_all_reduce.hpp"
+#include "communicator/host/message_broadcast.hpp"
 #include "communicator/host/pairwise_reduce_scatter.hpp"
 #include "communicator/mpi/mpi_requests.hpp"
 #include "communicator/mpi/mpi_state.hpp"
 
 namespace muster::detail {
 
-/// A communicator on host memory. Operations use MPI's non-blocking calls, and every wait is bounded.
-/// All-reduces use shared memory within a host, where possible, and messages between the hosts' leaders; the
-/// other operations use Open MPI's.
+/// A communicator on host memory. All-reduces and barriers use shared memory within a host, where possible,
+/// and messages between the hosts' leaders; the other operations use messages from rank to rank. Every wait
+/// is bounded, and ranks that make different calls take no data from each other.
 class MpiCommunicator : public CommunicatorBase {
  public:
   /// The communicator of all ranks of the job; `group` is theirs. Collective.
@@ -38,29 +39,18 @@ class MpiCommunicator : public CommunicatorBase {
 
   void require_open() const override { requests_.require_open(); }
   void collective(const CollectiveCall& call);
-  // Adds the message's requests to messages_.
-  void start_message(const CollectiveCall& call);
 
-  void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void reduce(const CollectiveCall& call);
-  void broadcast(const CollectiveCall& call);
-  void all_gather(const CollectiveCall& call);
-  void all_gather_v(const CollectiveCall& call);
-  // An all_gather_v by messages from rank to rank.
-  void exchange_shares(const CollectiveCall& call, std::span<const std::size_t> counts);
-  void reduce_scatter(const CollectiveCall& call);
+  // counts[r]: the elements of rank r's share.
+  void all_gather(const CollectiveCall& call, std::span<const std::size_t> counts);
   void all_to_all(const CollectiveCall& call);
-  void barrier();
-
-  MPI_Datatype mpi(DataType type) const { return state_->types->type(type); }
-  MPI_Op mpi(DataType type, Reduction op) const { return state_->types->op(type, op); }
 
   std::shared_ptr<MpiState> state_;
   MPI_Comm comm_;
   MpiRequests requests_;
-  std::uint64_t digest_ = 0;                               // of the collective call
-  PointToPoint::Batch messages_;                           // of the program, in flight
-  std::unique_ptr<HostAllReduce> all_reduce_;              // null: through Open MPI
+  std::uint64_t digest_ = 0;                   // of the calls up to this one
+  std::unique_ptr<HostAllReduce> all_reduce_;  // null on a single rank
+  MessageBroadcast broadcast_;
   std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // created at the first use
   std::unique_ptr<std::byte[]> discarded_;  // for a piece of results that only another rank needs
 };

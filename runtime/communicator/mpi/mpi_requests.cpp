@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator/mpi/mpi_requests.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <thread>
+#include <utility>
+
+#include "roster/roster.hpp"
 
 namespace muster::detail {
 namespace {
@@ -21,9 +26,58 @@ constexpr unsigned spins = 200;
 constexpr unsigned polls_before_sleep = 2;
 constexpr std::chrono::microseconds sleep_between_polls{100};
 
-constexpr int unused_tag = 3;
+// No message has it.
+constexpr int unused_tag = 0;
+
+// Polls between two looks at the messages that have arrived.
+constexpr unsigned polls_between_checks = 256;
+
+// A power of two minus one, which MPI's limit may not be.
+int tag_limit() {
+  int* limit = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
+  if (found == 0) return 0x7fff;  // the least that MPI allows
+  return static_cast<int>((std::bit_floor(static_cast<unsigned>(*limit) + 1)) - 1);
+}
 
 }  // namespace
+
+MpiRequests::MpiRequests(std::shared_ptr<MpiState> state, CommunicatorGroup& group, MPI_Comm comm)
+    : state_(std::move(state)), group_(group), comm_(comm), tags_(group.size(), tag_limit()) {}
+
+void MpiRequests::begin_message(const CollectiveCall& call) {
+  auto const bytes = call.count * size_of(call.type);
+  if (call.kind == OperationKind::send)
+    return send(call.in, bytes, call.peer, tags_.next_send(call), messages_);
+  auto const tag = tags_.next_recv(call);
+  recv(call.out, bytes, call.peer, tag, messages_);
+  posted_.push_back({call, tag});
+}
+
+void MpiRequests::wait_messages() {
+  wait(messages_);
+  posted_.clear();
+}
+
+void MpiRequests::check_posted() {
+  for (const auto& [recv, tag] : posted_) {
+    int found = 0;
+    MPI_Status status;
+    std::optional<Deadline> deadline;
+    call(deadline, [&] { return MPI_Iprobe(recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
+    if (found == 0) continue;
+    MPI_Count bytes = 0;
+    MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    auto const sent = tags_.describe_mismatch(status.MPI_TAG, tag, static_cast<std::size_t>(bytes));
+    if (sent.empty()) continue;
+    broken_ = true;
+    auto const peer = group_.members()[static_cast<std::size_t>(recv.peer)];
+    group_.fail(ErrorCode::usage,
+                fmt::format("a recv of {} {} met {} on {}", recv.count, name_of(recv.type), sent,
+                            bootstrap::describe_rank(group_.job().roster[static_cast<std::size_t>(peer)])));
+  }
+}
 
 void MpiRequests::send(const void* from, std::size_t bytes, int peer, int tag, Batch& batch) {
   for (std::size_t at = 0; at < bytes; at += message_bytes) {
@@ -60,6 +114,7 @@ void MpiRequests::wait(Batch& batch) {
     if (code != MPI_SUCCESS) fail(code);
     if (done != 0) break;
     check_wait(polls, deadline);
+    if (polls % polls_between_checks == polls_between_checks - 1 && &batch == &messages_) check_posted();
     if (state_->yield || polls >= spins || state_->mpi_mutex_waiters > 0) yield_core(polls);
   }
   in_flight_ -= batch.size();

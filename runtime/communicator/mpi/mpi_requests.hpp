@@ -4,13 +4,15 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
+#include <vector>
 
 #include "communicator/communicator_group.hpp"
 #include "communicator/mpi/mpi_state.hpp"
+#include "communicator/mpi/mpi_tags.hpp"
 #include "communicator/point_to_point.hpp"
 #include "deadline.hpp"
 
@@ -20,13 +22,8 @@ namespace muster::detail {
 /// when the job fails or the group's timeout passes.
 class MpiRequests final : public PointToPoint {
  public:
-  /// Tags of the program's messages, and of the messages inside a collective.
-  static constexpr int user_tag = 1;
-  static constexpr int collective_tag = 2;
-
   /// `group` outlives it.
-  MpiRequests(std::shared_ptr<MpiState> state, CommunicatorGroup& group, MPI_Comm comm)
-      : state_(std::move(state)), group_(group), comm_(comm) {}
+  MpiRequests(std::shared_ptr<MpiState> state, CommunicatorGroup& group, MPI_Comm comm);
 
   /// @throws Error(ErrorCode::usage) after the job was left.
   void require_open() const {
@@ -47,15 +44,18 @@ class MpiRequests final : public PointToPoint {
     start(operation_, begin);
     wait(operation_);
   }
-  /// Start a message, which `batch` then holds. Messages match messages of the same tag.
-  void send(const void* from, std::size_t bytes, int peer, int tag, Batch& batch);
-  void recv(void* to, std::size_t bytes, int peer, int tag, Batch& batch);
+  /// To be called before the messages of a collective call with this digest.
+  void begin_collective(std::uint64_t digest) { collective_tag_ = tags_.collective(digest); }
+  /// Starts messages inside the collective.
   void begin_send(const void* from, std::size_t bytes, int peer, Batch& batch) override {
-    send(from, bytes, peer, collective_tag, batch);
+    send(from, bytes, peer, collective_tag_, batch);
   }
   void begin_recv(void* to, std::size_t bytes, int peer, Batch& batch) override {
-    recv(to, bytes, peer, collective_tag, batch);
+    recv(to, bytes, peer, collective_tag_, batch);
   }
+  /// Starts a send or recv of the program. wait_messages() completes all of them.
+  void begin_message(const CollectiveCall& call);
+  void wait_messages();
   /// Spins for a while, then yields the core between polls.
   void wait(Batch& batch) override;
   /// To be called repeatedly during a wait in shared memory, with the number of previous calls in this wait.
@@ -69,6 +69,16 @@ class MpiRequests final : public PointToPoint {
   [[noreturn]] void fail_wait();
 
  private:
+  struct PostedReceive {
+    CollectiveCall recv;
+    int tag;
+  };
+
+  void send(const void* from, std::size_t bytes, int peer, int tag, Batch& batch);
+  void recv(void* to, std::size_t bytes, int peer, int tag, Batch& batch);
+  // Fails the job when the counterpart of an awaited message has another type or count.
+  void check_posted();
+
   template <typename Begin>
   void start(Batch& batch, Begin begin) {
     auto& request = batch.emplace_back(MPI_REQUEST_NULL);
@@ -95,8 +105,12 @@ class MpiRequests final : public PointToPoint {
   std::shared_ptr<MpiState> state_;
   CommunicatorGroup& group_;
   MPI_Comm comm_;
+  MpiTags tags_;
+  int collective_tag_ = 0;
   Batch operation_;
-  std::size_t in_flight_ = 0;  // number of requests
+  Batch messages_;                     // of the program
+  std::vector<PostedReceive> posted_;  // among them
+  std::size_t in_flight_ = 0;          // number of requests
   std::optional<Deadline> spin_deadline_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};

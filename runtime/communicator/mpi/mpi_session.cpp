@@ -110,7 +110,6 @@ class Session : public MpiSession {
  public:
   Session(bool owner, bool yield, std::shared_ptr<control::OperationState> init_state)
       : owner_(owner), init_state_(std::move(init_state)), state_(std::make_shared<MpiState>()) {
-    state_->types = std::make_unique<MpiTypes>();
     state_->yield = yield;
   }
 
@@ -123,7 +122,6 @@ class Session : public MpiSession {
     {
       // A thread of the program that waits in an operation ends it at its next poll.
       std::lock_guard const lock(state_->mpi_mutex);
-      state_->types->free();
     }
     if (!owner_) return;
     try {

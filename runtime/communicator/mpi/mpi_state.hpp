@@ -4,17 +4,13 @@
 #include <mpi.h>
 
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <string>
-
-#include "communicator/mpi/mpi_types.hpp"
 
 namespace muster::detail {
 
 /// State that all MPI communicators share.
 struct MpiState {
-  std::unique_ptr<MpiTypes> types;
   std::atomic<bool> open{true};  ///< false after the job was left: MPI may be finalized
   bool yield = false;            ///< ranks share cores: yield the core while waiting
   /// Held during each call of MPI, because of MPI_THREAD_SERIALIZED. Only MPI_Comm_split waits for other

@@ -68,6 +68,32 @@ TEST_CASE("arguments that may differ between ranks change neither digest nor tex
   CHECK(describe_call(one) == describe_call(other));
 }
 
+TEST_CASE("a rank's digest depends on each of its operations and on their order") {
+  CollectiveCall const barrier{.kind = OperationKind::barrier};
+  CollectiveCall const sum{.kind = OperationKind::all_reduce, .count = 3};
+  CollectiveCall const largest{.kind = OperationKind::all_reduce, .count = 3, .reduction = Reduction::max};
+  std::set<std::uint64_t> digests;
+  for (const auto& first : {barrier, sum, largest}) {
+    for (const auto& second : {barrier, sum, largest}) {
+      for (const char* third : {"split", "setting up"}) {
+        control::OperationState state, same;
+        for (auto* const one : {&state, &same}) {
+          one->enter(first);
+          one->enter(second);
+          one->enter(third);
+          for (int i = 0; i < 20; ++i) one->enter(sum);
+        }
+        CHECK(state.digest() == same.digest());
+        CHECK(state.digests_until(3).size() == 3);
+        CHECK(state.digests_until(23).front() == state.digest());
+        CHECK(state.digests_until(24).empty());
+        digests.insert(state.digest());
+      }
+    }
+  }
+  CHECK(digests.size() == 18);
+}
+
 TEST_CASE("the counts of an all_gather_v are compared, and a long list of them is shortened") {
   std::vector<std::size_t> counts{1, 2, 3}, swapped{2, 1, 3};
   CollectiveCall call{.kind = OperationKind::all_gather_v, .count = 1, .counts = counts};
@@ -93,8 +119,8 @@ TEST_CASE("a rank remembers its last calls with their arguments") {
   for (std::size_t i = 2; i <= 100; ++i)
     state.enter({.kind = OperationKind::broadcast, .count = i, .type = DataType::int32, .peer = 1});
   CHECK(state.operation_at(100) == "broadcast of 100 int32, root 1");
-  CHECK(state.operation_at(69) == "broadcast of 69 int32, root 1");
-  CHECK(state.operation_at(68).empty());
+  CHECK(state.operation_at(70) == "broadcast of 70 int32, root 1");
+  CHECK(state.operation_at(69).empty());
   CHECK(state.operation_at(101).empty());
   state.enter("split");
   CHECK(state.operation_at(101) == "split");

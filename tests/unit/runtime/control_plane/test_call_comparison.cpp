@@ -10,8 +10,8 @@ using namespace muster::control;
 namespace {
 
 protocol::CallReport report(std::uint64_t number, const std::string& call,
-                            const std::string& communicator = "world") {
-  return {communicator, number, 3, call};
+                            const std::string& communicator = "world", std::uint64_t digest = 0) {
+  return {communicator, number, 3, call, digest};
 }
 
 }  // namespace
@@ -40,6 +40,16 @@ TEST_CASE("when a rank makes another call, the failure names both ranks and thei
         "operation 4 on communicator 'world': rank 0 (host h0, GPU 0000:00:00.0) called all_reduce of 777 "
         "float32, sum, but rank 2 (host h2, GPU 0000:02:00.0) called all_reduce of 1000 float32, sum: all "
         "ranks must make the same calls in the same order");
+}
+
+TEST_CASE("when the calls before the reported one differ, the failure says so") {
+  auto const roster = ControlPlaneFixture::make_roster(3);
+  CallComparison calls;
+  CHECK_FALSE(calls.add(1, report(64, "barrier", "world", 11), roster));
+  auto const failure = calls.add(0, report(64, "barrier", "world", 12), roster);
+  REQUIRE(failure);
+  CHECK(failure->code == ErrorCode::usage);
+  CHECK(has(failure->text, "communicator 'world': before operation 64, ranks made different calls"));
 }
 
 TEST_CASE("a rank that reports without end does not exhaust rank 0's memory") {

@@ -21,12 +21,12 @@ struct StallFixture {
     report.warning = warning;
   }
   void add_reply_of(int rank, std::uint64_t number, bool inside, const std::string& fifth = "all_reduce") {
-    states[rank] = {0, number, "all_reduce", inside, fifth, "", ""};
+    states[rank] = {0, number, "all_reduce", inside, fifth, {}, "", ""};
   }
+  StallDiagnosis diagnosis() const { return {3, report, {0, 1, 2, 3}}; }
   // The resulting text; empty when there is none.
   std::string text() const {
-    auto const failure =
-        StallDiagnosis(3, report, {0, 1, 2, 3}).diagnose(ControlPlaneFixture::make_roster(4), states);
+    auto const failure = diagnosis().diagnose(ControlPlaneFixture::make_roster(4), states);
     return failure ? failure->text : "";
   }
 
@@ -95,6 +95,25 @@ TEST_CASE("when the reporter no longer waits there is no warning, but different 
   for (int rank : {0, 1, 2}) fails.add_reply_of(rank, 5, true);
   fails.add_reply_of(3, number, inside);
   CHECK(has(fails.text(), "did not complete within 2 s on rank 3 "));
+}
+
+TEST_CASE("the first operation in which the ranks differ is found, although all of them completed it") {
+  StallFixture stall(true);
+  for (int rank : {0, 1, 2, 3}) {
+    stall.add_reply_of(rank, 5, true);
+    stall.states[rank].digests = {50, 40, 30, 20};
+  }
+  CHECK_FALSE(stall.diagnosis().first_mismatch(stall.states));
+  stall.states[1].digests = {51, 41, 30, 20};
+  CHECK(stall.diagnosis().first_mismatch(stall.states) == 4);
+  stall.states[2].digests = {};  // not known
+  CHECK(stall.diagnosis().first_mismatch(stall.states) == 4);
+  stall.states[0].digests = {50, 40, 30, 21};
+  CHECK(stall.diagnosis().first_mismatch(stall.states) == 2);
+  // The arguments of the calls are the same, as far as they are known.
+  CHECK(has(stall.text(),
+            "operation 5 on communicator 'world': ranks called all_reduce with different arguments, "
+            "or made different calls before"));
 }
 
 TEST_CASE("when a communicator is set up, the stall warning comes later than in a collective") {

@@ -18,6 +18,8 @@
 //                abandons: aborts the job there
 //   other_count, other_type, other_reduction, other_root, other_operation
 //                makes another call than the other ranks
+//   own_root     takes itself for the root of a broadcast, which all ranks then complete
+//   other_message  receives more than rank 0 sends
 //   threads_missing  its MPI does not have the required thread support
 #include <dlfcn.h>
 #include <sys/types.h>
@@ -72,6 +74,21 @@ void call_differently(muster::Communicator& world, const std::string& what) {
     world.all_reduce(std::span<float>(values), muster::Reduction::max);
   else
     world.all_reduce(std::span<float>(values));
+}
+
+// A broadcast that ends on all ranks, but with different results; the next call shows it.
+void broadcast_from_other_roots(muster::Communicator& world) {
+  std::vector<float> values(10, 1.0f);
+  for (int i = 0; i < 10; ++i) world.barrier();
+  bool const last = world.rank() == world.size() - 1;
+  world.broadcast(std::span<float>(values), last ? world.rank() : 0);
+  world.all_reduce(std::span<float>(values));
+}
+
+void receive_other_message(muster::Communicator& world) {
+  std::vector<float> values(7);
+  if (world.rank() == 0) world.send(std::span<const float>(values).first(5), world.size() - 1);
+  if (world.rank() == world.size() - 1) world.recv(std::span<float>(values), 0);
 }
 
 // Backward passes that compute nothing; the last rank fails in the middle of one.
@@ -150,6 +167,8 @@ int run(const std::string& what, bool on_fakes) {
   bool const last = job.rank() == job.size() - 1;
   if (what == "reducing" || what == "unready" || what == "abandons") reduce_gradients(job, world, what);
   if (what.starts_with("other_")) call_differently(world, what);
+  if (what == "own_root") broadcast_from_other_roots(world);
+  if (what == "other_message") receive_other_message(world);
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "apart" && !last) job.barrier("epoch", 1s);

@@ -119,8 +119,7 @@ TEST_CASE("when initialisation hangs, the error names only the ranks that are st
     if (rank == 2) {  // has left NCCL's initialisation
       plane.broadcast("NCCL id of 'world'", {0, 1, 2}, 0, {}, 10s);
       auto const activity = plane.register_communicator("world");
-      activity->number = 1;
-      activity->operation = "NCCL initialisation";
+      activity->enter("NCCL initialisation");
       std::this_thread::sleep_for(1500ms);
       return;
     }
