@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/buffer.hpp"
 #include "muster/collective_call.hpp"
 #include "muster/error.hpp"
 #include "muster/export.hpp"
@@ -25,11 +26,14 @@ class CommunicatorBackend;  // implemented by NCCL, Open MPI, the control plane 
 /// A group of ranks and its collectives.
 ///
 /// Every rank of the group calls the same operations in the same order with the same element type and counts.
-/// On backend "nccl" all buffers are GPU memory and operations are enqueued on `stream`. synchronize(stream)
-/// waits for them. CUDA's own functions can wait for them too: a thread of Muster then monitors the
-/// operations (docs/failures.md). On "open-mpi", "control-plane" and "alone" buffers are host memory,
-/// `stream` is ignored, and a call returns when the result is there. Lengths are those of the spans, in
-/// elements. An operation on 0 elements does nothing.
+/// A buffer is elements that lie side by side, as in a std::span, std::vector, std::array or array, or one
+/// variable: world.all_reduce(loss). Its memory must last until the operation ends, so it is no temporary
+/// (a temporary std::span of other memory may be one). DataType lists the element types; others are compile
+/// errors. On backend "nccl" all buffers are GPU memory and operations are enqueued on `stream`.
+/// synchronize(stream) waits for them. CUDA's own functions can wait for them too: a thread of Muster then
+/// monitors the operations (docs/failures.md). On "open-mpi", "control-plane" and "alone" buffers are host
+/// memory, `stream` is ignored, and a call returns when the result is there. Lengths are those of the
+/// buffers, in elements. An operation on 0 elements does nothing.
 ///
 /// @throws Error, from each operation. usage: invalid arguments (a rank outside the group, lengths that do
 /// not match, buffers that overlap), found before anything is sent, so that the communicator stays usable.
@@ -50,72 +54,80 @@ class MUSTER_EXPORT Communicator {
   const char* backend() const noexcept;
 
   /// Element-wise reduction over all ranks, in place. Every rank ends with the same bits.
-  template <Element T>
-  void all_reduce(std::span<T> buffer, Reduction op = Reduction::sum, Stream stream = nullptr) {
-    run({Kind::all_reduce, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, op}, stream);
+  template <typename Buffer>
+  void all_reduce(Buffer&& buffer, Reduction op = Reduction::sum, Stream stream = nullptr) {
+    auto const all = detail::result_elements<Buffer>(buffer);
+    run({Kind::all_reduce, all.data(), all.data(), all.size(), detail::type_of(all), op}, stream);
   }
   /// The same out of place: `out` has the length of `in`, and is `in` itself or does not overlap it.
-  template <Element T>
-  void all_reduce(std::span<const T> in, std::span<T> out, Reduction op = Reduction::sum,
-                  Stream stream = nullptr) {
-    require_equal(in.size(), out.size(), "all_reduce");
-    run({Kind::all_reduce, in.data(), out.data(), in.size(), DataTypeOf<T>::value, op}, stream);
+  template <typename In, typename Out>
+  requires(!std::convertible_to<Out, Reduction>) void all_reduce(In&& in, Out&& out,
+                                                                 Reduction op = Reduction::sum,
+                                                                 Stream stream = nullptr) {
+    auto const [from, to] = detail::in_and_out<In, Out>(in, out);
+    require_equal(from.size(), to.size(), "all_reduce");
+    run({Kind::all_reduce, from.data(), to.data(), from.size(), detail::type_of(to), op}, stream);
   }
   /// Element-wise reduction over all ranks, in place at `root`. Buffers of other ranks stay unchanged.
-  template <Element T>
-  void reduce(std::span<T> buffer, int root, Reduction op = Reduction::sum, Stream stream = nullptr) {
-    run({Kind::reduce, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, op, root}, stream);
+  template <typename Buffer>
+  void reduce(Buffer&& buffer, int root, Reduction op = Reduction::sum, Stream stream = nullptr) {
+    auto const all = detail::result_elements<Buffer>(buffer);
+    run({Kind::reduce, all.data(), all.data(), all.size(), detail::type_of(all), op, root}, stream);
   }
   /// Copies root's buffer into every rank's.
-  template <Element T>
-  void broadcast(std::span<T> buffer, int root, Stream stream = nullptr) {
-    run({Kind::broadcast, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, {}, root},
-        stream);
+  template <typename Buffer>
+  void broadcast(Buffer&& buffer, int root, Stream stream = nullptr) {
+    auto const all = detail::result_elements<Buffer>(buffer);
+    run({Kind::broadcast, all.data(), all.data(), all.size(), detail::type_of(all), {}, root}, stream);
   }
   /// all[r * mine.size() ...] = rank r's `mine`. all.size() must be size() * mine.size(). `mine` may be this
   /// rank's share of `all`.
-  template <Element T>
-  void all_gather(std::span<const T> mine, std::span<T> all, Stream stream = nullptr) {
-    require_factor(mine.size(), all.size(), "all_gather");
-    run({Kind::all_gather, mine.data(), all.data(), mine.size(), DataTypeOf<T>::value}, stream);
+  template <typename In, typename Out>
+  void all_gather(In&& mine, Out&& all, Stream stream = nullptr) {
+    auto const [from, to] = detail::in_and_out<In, Out>(mine, all);
+    require_factor(from.size(), to.size(), "all_gather");
+    run({Kind::all_gather, from.data(), to.data(), from.size(), detail::type_of(to)}, stream);
   }
   /// Concatenates shares of different lengths in the order of ranks: counts[r] is the length of rank r's,
   /// with the same `counts` on every rank. mine.size() must be counts[rank()] and all.size() the sum of
   /// `counts`. `mine` may be this rank's share of `all`.
-  template <Element T>
-  void all_gather_v(std::span<const T> mine, std::span<T> all, std::span<const std::size_t> counts,
-                    Stream stream = nullptr) {
-    require_shares(mine.size(), all.size(), counts);
-    run({Kind::all_gather_v, mine.data(), all.data(), mine.size(), DataTypeOf<T>::value, {}, 0, counts},
+  template <typename In, typename Out>
+  void all_gather_v(In&& mine, Out&& all, std::span<const std::size_t> counts, Stream stream = nullptr) {
+    auto const [from, to] = detail::in_and_out<In, Out>(mine, all);
+    require_shares(from.size(), to.size(), counts);
+    run({Kind::all_gather_v, from.data(), to.data(), from.size(), detail::type_of(to), {}, 0, counts},
         stream);
   }
   /// `mine` = this rank's slice of the element-wise reduction of `all`. all.size() must be size() *
   /// mine.size(). `mine` may be that slice of `all`; the other slices of `all` are then undefined.
-  template <Element T>
-  void reduce_scatter(std::span<const T> all, std::span<T> mine, Reduction op = Reduction::sum,
-                      Stream stream = nullptr) {
-    require_factor(mine.size(), all.size(), "reduce_scatter");
-    run({Kind::reduce_scatter, all.data(), mine.data(), mine.size(), DataTypeOf<T>::value, op}, stream);
+  template <typename In, typename Out>
+  void reduce_scatter(In&& all, Out&& mine, Reduction op = Reduction::sum, Stream stream = nullptr) {
+    auto const [from, to] = detail::in_and_out<In, Out>(all, mine);
+    require_factor(to.size(), from.size(), "reduce_scatter");
+    run({Kind::reduce_scatter, from.data(), to.data(), to.size(), detail::type_of(to), op}, stream);
   }
   /// Slice r of `out` = this rank's slice of rank r's `in`. Both have size() slices of equal length, and do
   /// not overlap.
-  template <Element T>
-  void all_to_all(std::span<const T> in, std::span<T> out, Stream stream = nullptr) {
-    require_equal(in.size(), out.size(), "all_to_all");
-    auto const count = in.size() / static_cast<std::size_t>(size());
-    require_factor(count, in.size(), "all_to_all");
-    run({Kind::all_to_all, in.data(), out.data(), count, DataTypeOf<T>::value}, stream);
+  template <typename In, typename Out>
+  void all_to_all(In&& in, Out&& out, Stream stream = nullptr) {
+    auto const [from, to] = detail::in_and_out<In, Out>(in, out);
+    require_equal(from.size(), to.size(), "all_to_all");
+    auto const count = from.size() / static_cast<std::size_t>(size());
+    require_factor(count, from.size(), "all_to_all");
+    run({Kind::all_to_all, from.data(), to.data(), count, detail::type_of(to)}, stream);
   }
   /// Each call matches one recv on rank `to` from this rank, of the same type and count. `to` is another
   /// rank.
-  template <Element T>
-  void send(std::span<const T> buffer, int to, Stream stream = nullptr) {
-    run({Kind::send, buffer.data(), nullptr, buffer.size(), DataTypeOf<T>::value, {}, to}, stream);
+  template <typename Buffer>
+  void send(Buffer&& buffer, int to, Stream stream = nullptr) {
+    auto const all = detail::elements<Buffer>(buffer);
+    run({Kind::send, all.data(), nullptr, all.size(), detail::type_of(all), {}, to}, stream);
   }
   /// Each call matches one send on rank `from` to this rank. `from` is another rank.
-  template <Element T>
-  void recv(std::span<T> buffer, int from, Stream stream = nullptr) {
-    run({Kind::recv, buffer.data(), buffer.data(), buffer.size(), DataTypeOf<T>::value, {}, from}, stream);
+  template <typename Buffer>
+  void recv(Buffer&& buffer, int from, Stream stream = nullptr) {
+    auto const all = detail::result_elements<Buffer>(buffer);
+    run({Kind::recv, all.data(), all.data(), all.size(), detail::type_of(all), {}, from}, stream);
   }
   /// Runs `calls`, then issues its operations on this communicator together, as CallGroup does:
   /// world.grouped([&] { world.send(…); world.recv(…); }). When `calls` throws, none is issued.

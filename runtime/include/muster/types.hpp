@@ -68,6 +68,11 @@ template <>
 struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::int64> {};
 template <>
 struct DataTypeOf<std::uint64_t> : std::integral_constant<DataType, DataType::uint64> {};
+// std::int64_t and std::uint64_t are long and unsigned long.
+template <>
+struct DataTypeOf<long long> : std::integral_constant<DataType, DataType::int64> {};
+template <>
+struct DataTypeOf<unsigned long long> : std::integral_constant<DataType, DataType::uint64> {};
 
 /// An element type of communicators.
 template <typename T>
