@@ -2,6 +2,9 @@
 // All headers that a program linked with libmuster needs.
 #pragma once
 
+#include "muster/export.hpp"
+
+#if __cplusplus >= 202002L  // otherwise the line in export.hpp would be the first of many
 #include "muster/average.hpp"
 #include "muster/communicator.hpp"
 #include "muster/error.hpp"
@@ -15,3 +18,4 @@
 #include "muster/timings.hpp"
 #include "muster/types.hpp"
 #include "muster/version.hpp"
+#endif
