@@ -39,6 +39,7 @@ std::uint64_t CollectiveCall::digest() const noexcept {
   constexpr std::uint64_t first = 0x9e3779b97f4a7c15, second = 0xc2b2ae3d27d4eb4f;
   auto const arguments = static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(type) << 8 |
                          static_cast<std::uint64_t>(reduces(kind) ? reduction : Reduction::sum) << 16 |
+                         static_cast<std::uint64_t>(factor.has_value()) << 24 |
                          static_cast<std::uint64_t>(has_root(kind) ? peer : 0) << 32;
   if (kind != OperationKind::all_gather_v) return (arguments + 1) * first ^ count * second;
   auto digest = (arguments + 1) * first;
@@ -54,7 +55,8 @@ std::string describe_call(const CollectiveCall& call) {
       call.kind == OperationKind::all_gather_v ? describe_counts(call) : std::to_string(call.count);
   text += fmt::format(" of {} {}", count, name_of(call.type));
   if (reduces(call.kind))
-    text += fmt::format(", {}", reductions.at(static_cast<std::size_t>(call.reduction)));
+    text += fmt::format(", {}",
+                        call.factor ? "premul_sum" : reductions.at(static_cast<std::size_t>(call.reduction)));
   if (has_root(call.kind)) text += fmt::format(", root {}", call.peer);
   return text;
 }

@@ -86,6 +86,8 @@ void Communicator::run(const CollectiveCall& call, Stream stream) {
   if (call.is_message() && call.peer == own)
     throw_usage(fmt::format("rank {} cannot {} itself", own,
                             call.kind == OperationKind::send ? "send to" : "receive from"));
+  if (call.factor && call.type > DataType::float16)
+    throw_usage(fmt::format("premul_sum is for floats, not for {}", name_of(call.type)));
   if (in_bytes + out_bytes == 0 && call.kind != OperationKind::barrier) return;
   Operation const operation(*collectives_, call.kind, in_bytes);
   collectives_->run(call, stream);

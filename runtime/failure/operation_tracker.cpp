@@ -32,6 +32,7 @@ void OperationState::enter(const detail::CollectiveCall& call) {
   recent.type.store(call.type, order);
   recent.reduction.store(call.reduction, order);
   recent.peer.store(call.peer, order);
+  recent.is_premul_sum.store(call.factor.has_value(), order);
   // The counts of an all_gather_v are not kept.
   recent.is_call.store(call.kind != detail::OperationKind::all_gather_v, order);
   enter(detail::to_string(call.kind), now, call.digest());
@@ -63,7 +64,8 @@ std::string OperationState::operation_at(std::uint64_t sequence) const {
                                     .count = recent.count,
                                     .type = recent.type,
                                     .reduction = recent.reduction,
-                                    .peer = recent.peer};
+                                    .peer = recent.peer,
+                                    .factor = recent.is_premul_sum ? std::optional(1.0) : std::nullopt};
   // The program may have written the next call meanwhile.
   if (!is_recent(sequence) || name == nullptr) return "";
   return is_call ? detail::describe_call(call) : name;

@@ -46,6 +46,7 @@ struct OperationState {
     std::atomic<detail::OperationKind> kind;
     std::atomic<DataType> type;
     std::atomic<Reduction> reduction;
+    std::atomic<bool> is_premul_sum;
     std::atomic<bool> is_call;  ///< the members above but `name` are set
     std::atomic<int> peer;
     std::atomic<std::uint64_t> digest;  ///< of the operations up to this one

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "communicator/host/premul_sum.hpp"
 #include "communicator/host/reduce_elements.hpp"
 #include "roster/roster.hpp"
 
@@ -24,11 +25,13 @@ std::size_t piece_elements(std::size_t parts, DataType type) {
 
 }  // namespace
 
-void ControlPlaneCommunicator::run(const CollectiveCall& call, Stream stream) {
-  if (record(call, stream)) return;
-  begin(call);
-  if (call.is_message()) return transfer_message(call);
-  call_ = describe_call(call);
+void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream stream) {
+  if (record(given, stream)) return;
+  begin(given);
+  if (given.is_message()) return transfer_message(given);
+  call_ = describe_call(given);
+  PremulSum const scaled(given, rank(), ranks());
+  const auto& call = scaled.call();
   switch (call.kind) {
     case OperationKind::all_reduce:
       return reduce_in_pieces(call, call.out);

@@ -20,7 +20,7 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   explicit ControlPlaneCommunicator(CommunicatorGroup group) : CommunicatorBase(std::move(group)) {}
 
   const char* backend() const noexcept override { return "control-plane"; }
-  void run(const CollectiveCall& call, Stream stream) override;
+  void run(const CollectiveCall& given, Stream stream) override;
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
   void synchronize(Stream) override {}
   void interrupt() noexcept override;

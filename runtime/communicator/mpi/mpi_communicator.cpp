@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "communicator/host/premul_sum.hpp"
 #include "communicator/host/reduce_elements.hpp"
 #include "communicator/mpi/make_host_all_reduce.hpp"
 
@@ -87,7 +88,9 @@ void MpiCommunicator::run(const CollectiveCall& call, Stream stream) {
   requests_.wait_messages();
 }
 
-void MpiCommunicator::collective(const CollectiveCall& call) {
+void MpiCommunicator::collective(const CollectiveCall& given) {
+  PremulSum const scaled(given, rank(), ranks());
+  const auto& call = scaled.call();
   if (size() == 1) {  // the result is this rank's data
     if (call.in != call.out) std::memcpy(call.out, call.in, call.count * size_of(call.type));
     return;

@@ -38,7 +38,7 @@ class MpiCommunicator : public CommunicatorBase {
   MpiCommunicator(std::shared_ptr<MpiState> state, CommunicatorGroup group, MPI_Comm comm);
 
   void require_open() const override { requests_.require_open(); }
-  void collective(const CollectiveCall& call);
+  void collective(const CollectiveCall& given);
 
   void reduce(const CollectiveCall& call);
   // counts[r]: the elements of rank r's share.

@@ -69,7 +69,7 @@ class MpiRequests final : public PointToPoint {
   [[noreturn]] void fail_wait();
 
  private:
-  struct PostedReceive {
+  struct PostedMessage {
     CollectiveCall recv;
     int tag;
   };
@@ -109,7 +109,7 @@ class MpiRequests final : public PointToPoint {
   int collective_tag_ = 0;
   Batch operation_;
   Batch messages_;                     // of the program
-  std::vector<PostedReceive> posted_;  // among them
+  std::vector<PostedMessage> posted_;  // among them
   std::size_t in_flight_ = 0;          // number of requests
   std::optional<Deadline> spin_deadline_;
   bool broken_ = false;

@@ -6,6 +6,7 @@
 
 #include "communicator/nccl/nccl_ids.hpp"
 #include "communicator/nccl/nccl_stream.hpp"
+#include "communicator/premul_scalar.hpp"
 #include "log.hpp"
 #include "telemetry/phase.hpp"
 
@@ -143,10 +144,26 @@ ncclResult_t NcclCommunicator::in_nccl_group(Calls calls) {
 }
 
 ncclResult_t NcclCommunicator::enqueue(const CollectiveCall& call, Stream stream) {
+  if (!call.factor) return enqueue(call, nccl_op(call.reduction), stream);
   const auto& nccl = state_->nccl;
-  const auto& [kind, in, out, count, data_type, reduction, peer, counts] = call;
-  auto const type = nccl_type(data_type);
-  auto const op = nccl_op(reduction);
+  auto factor = premul_scalar(*call.factor, call.type);
+  ncclRedOp_t op = ncclSum;
+  auto result =
+      nccl.create_premul_sum(&op, factor.data(), nccl_type(call.type), ncclScalarHostImmediate, comm_.get());
+  if (result != ncclSuccess) return result;
+  result = enqueue(call, op, stream);
+  nccl.destroy_op(op, comm_.get());  // nccl.h: as soon as the last function with this operator has returned
+  return result;
+}
+
+ncclResult_t NcclCommunicator::enqueue(const CollectiveCall& call, ncclRedOp_t op, Stream stream) {
+  const auto& nccl = state_->nccl;
+  auto const kind = call.kind;
+  auto const peer = call.peer;
+  auto const count = call.count;
+  const void* const in = call.in;
+  void* const out = call.out;
+  auto const type = nccl_type(call.type);
   switch (kind) {
     case OperationKind::all_reduce:
       return nccl.all_reduce(in, out, count, type, op, comm_.get(), stream);

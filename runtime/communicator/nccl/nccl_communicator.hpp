@@ -39,6 +39,7 @@ class NcclCommunicator : public CommunicatorBase, public std::enable_shared_from
   void require_open() const override { comm_.require_open(); }
   // Enqueues the call with NCCL and returns its result.
   ncclResult_t enqueue(const CollectiveCall& call, Stream stream);
+  ncclResult_t enqueue(const CollectiveCall& call, ncclRedOp_t op, Stream stream);
   ncclResult_t enqueue_shares(const CollectiveCall& call, Stream stream);
   ncclResult_t enqueue_all_to_all(const CollectiveCall& call, Stream stream);
   // Runs `calls` in one group of NCCL's and returns the result of the group.

@@ -43,6 +43,8 @@ struct NcclLibrary {
   decltype(::ncclBroadcast)* broadcast = object.find("ncclBroadcast");
   decltype(::ncclAllGather)* all_gather = object.find("ncclAllGather");
   decltype(::ncclReduceScatter)* reduce_scatter = object.find("ncclReduceScatter");
+  decltype(::ncclRedOpCreatePreMulSum)* create_premul_sum = object.find("ncclRedOpCreatePreMulSum");
+  decltype(::ncclRedOpDestroy)* destroy_op = object.find("ncclRedOpDestroy");
   decltype(::ncclSend)* send = object.find("ncclSend");
   decltype(::ncclRecv)* recv = object.find("ncclRecv");
   decltype(::ncclGroupStart)* group_start = object.find("ncclGroupStart");

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -45,6 +46,7 @@ struct CollectiveCall {
   Reduction reduction = Reduction::sum;
   int peer = 0;                              ///< the root, or the other rank of a send or recv
   std::span<const std::size_t> counts = {};  ///< of an all_gather_v: the elements of each rank's share
+  std::optional<double> factor = {};         ///< of a premul_sum; its `reduction` is sum
 
   bool is_message() const noexcept { return kind == OperationKind::send || kind == OperationKind::recv; }
   /// Elements of `in` on one of `ranks` ranks.

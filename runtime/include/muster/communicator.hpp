@@ -55,24 +55,25 @@ class MUSTER_EXPORT Communicator {
 
   /// Element-wise reduction over all ranks, in place. Every rank ends with the same bits.
   template <typename Buffer>
-  void all_reduce(Buffer&& buffer, Reduction op = Reduction::sum, Stream stream = nullptr) {
+  void all_reduce(Buffer&& buffer, ReduceOp op = Reduction::sum, Stream stream = nullptr) {
     auto const all = detail::result_elements<Buffer>(buffer);
-    run({Kind::all_reduce, all.data(), all.data(), all.size(), detail::type_of(all), op}, stream);
+    run(reduction({Kind::all_reduce, all.data(), all.data(), all.size(), detail::type_of(all)}, op), stream);
   }
   /// The same out of place: `out` has the length of `in`, and is `in` itself or does not overlap it.
   template <typename In, typename Out>
-  requires(!std::convertible_to<Out, Reduction>) void all_reduce(In&& in, Out&& out,
-                                                                 Reduction op = Reduction::sum,
-                                                                 Stream stream = nullptr) {
+  requires(!std::convertible_to<Out, ReduceOp>) void all_reduce(In&& in, Out&& out,
+                                                                ReduceOp op = Reduction::sum,
+                                                                Stream stream = nullptr) {
     auto const [from, to] = detail::in_and_out<In, Out>(in, out);
     require_equal(from.size(), to.size(), "all_reduce");
-    run({Kind::all_reduce, from.data(), to.data(), from.size(), detail::type_of(to), op}, stream);
+    run(reduction({Kind::all_reduce, from.data(), to.data(), from.size(), detail::type_of(to)}, op), stream);
   }
   /// Element-wise reduction over all ranks, in place at `root`. Buffers of other ranks stay unchanged.
   template <typename Buffer>
-  void reduce(Buffer&& buffer, int root, Reduction op = Reduction::sum, Stream stream = nullptr) {
+  void reduce(Buffer&& buffer, int root, ReduceOp op = Reduction::sum, Stream stream = nullptr) {
     auto const all = detail::result_elements<Buffer>(buffer);
-    run({Kind::reduce, all.data(), all.data(), all.size(), detail::type_of(all), op, root}, stream);
+    run(reduction({Kind::reduce, all.data(), all.data(), all.size(), detail::type_of(all), {}, root}, op),
+        stream);
   }
   /// Copies root's buffer into every rank's.
   template <typename Buffer>
@@ -101,10 +102,11 @@ class MUSTER_EXPORT Communicator {
   /// `mine` = this rank's slice of the element-wise reduction of `all`. all.size() must be size() *
   /// mine.size(). `mine` may be that slice of `all`; the other slices of `all` are then undefined.
   template <typename In, typename Out>
-  void reduce_scatter(In&& all, Out&& mine, Reduction op = Reduction::sum, Stream stream = nullptr) {
+  void reduce_scatter(In&& all, Out&& mine, ReduceOp op = Reduction::sum, Stream stream = nullptr) {
     auto const [from, to] = detail::in_and_out<In, Out>(all, mine);
     require_factor(to.size(), from.size(), "reduce_scatter");
-    run({Kind::reduce_scatter, from.data(), to.data(), to.size(), detail::type_of(to), op}, stream);
+    run(reduction({Kind::reduce_scatter, from.data(), to.data(), to.size(), detail::type_of(to)}, op),
+        stream);
   }
   /// Slice r of `out` = this rank's slice of rank r's `in`. Both have size() slices of equal length, and do
   /// not overlap.
@@ -148,6 +150,11 @@ class MUSTER_EXPORT Communicator {
  private:
   using Kind = detail::OperationKind;
 
+  static detail::CollectiveCall reduction(detail::CollectiveCall call, const ReduceOp& op) noexcept {
+    call.reduction = op.reduction;
+    call.factor = op.factor;
+    return call;
+  }
   // Checks ranks and buffers, and runs the call unless it has no elements.
   void run(const detail::CollectiveCall& call, Stream stream);
   void require_factor(std::size_t mine, std::size_t all, const char* operation) const;

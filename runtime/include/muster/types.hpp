@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "muster/export.hpp"
@@ -39,6 +40,24 @@ enum class DataType { float32, float64, bfloat16, float16, int8, uint8, int32, u
 /// floats are multiplied by 1/size before they are added. Integer sums and products wrap around in the
 /// element type.
 enum class Reduction { sum, average, min, max, product };
+
+/// How an operation reduces: one of Reduction, or premul_sum().
+struct ReduceOp {
+  // NOLINTNEXTLINE(google-explicit-constructor): Reduction::max is an argument as it is
+  constexpr ReduceOp(Reduction its_reduction = Reduction::sum) noexcept : reduction(its_reduction) {}
+
+  Reduction reduction;
+  std::optional<double> factor;  ///< of a premul_sum
+};
+
+/// A sum of each rank's elements times that rank's `factor`, as ncclRedOpCreatePreMulSum has it. Ranks may
+/// have different factors. For floats only. The factor is rounded to the element type, and so is each product
+/// before it is added; the additions are those of Reduction::sum.
+constexpr ReduceOp premul_sum(double factor) noexcept {
+  ReduceOp op(Reduction::sum);
+  op.factor = factor;
+  return op;
+}
 
 /// Size of one element in bytes.
 MUSTER_EXPORT std::size_t size_of(DataType type) noexcept;

@@ -94,6 +94,22 @@ TEST_CASE("a rank's digest depends on each of its operations and on their order"
   CHECK(digests.size() == 18);
 }
 
+TEST_CASE("a premul_sum is another call than a sum, and its factor may differ between ranks") {
+  CollectiveCall sum{.kind = OperationKind::all_reduce, .count = 3};
+  auto half = sum;
+  half.factor = 0.5;
+  auto one = sum;
+  one.factor = 1;
+  CHECK(half.digest() == one.digest());
+  CHECK(describe_call(half) == "all_reduce of 3 float32, premul_sum");
+  CHECK(describe_call(half) == describe_call(one));
+  CHECK(sum.digest() != one.digest());
+  CHECK(describe_call(sum) != describe_call(one));
+  control::OperationState state;
+  state.enter(half);
+  CHECK(state.operation_at(1) == describe_call(half));
+}
+
 TEST_CASE("the counts of an all_gather_v are compared, and a long list of them is shortened") {
   std::vector<std::size_t> counts{1, 2, 3}, swapped{2, 1, 3};
   CollectiveCall call{.kind = OperationKind::all_gather_v, .count = 1, .counts = counts};

@@ -95,6 +95,19 @@ std::vector<T> reduced(int ranks, std::size_t count, Reduction op) {
   return rounded;
 }
 
+// The sum of every rank's numbers times 1 + rank, of floats.
+template <typename T>
+std::vector<T> premul_summed(int ranks, std::size_t count) {
+  std::vector<double> sum(count);
+  for (int r = 0; r < ranks; ++r) {
+    auto const values = numbers<T>(r, count);
+    for (std::size_t i = 0; i < count; ++i) sum[i] += (1 + r) * as_double(values[i]);
+  }
+  std::vector<T> rounded;
+  for (double value : sum) rounded.push_back(from_double<T>(value));
+  return rounded;
+}
+
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;

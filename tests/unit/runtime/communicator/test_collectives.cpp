@@ -49,6 +49,53 @@ TEMPLATE_TEST_CASE("reductions equal a plain reference", "", float, double, bflo
   }
 }
 
+TEMPLATE_TEST_CASE("premul_sum multiplies each rank's input by its own factor", "", float, double, bfloat16,
+                   half) {
+  using T = TestType;
+  auto world = tested_world();
+  auto const op = premul_sum(1 + world.rank());
+  for (std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{70001}}) {
+    INFO("count " << count);
+    auto const own = numbers<T>(world.rank(), count);
+    auto const expected = premul_summed<T>(world.size(), count);
+    auto buffer = own;
+    world.all_reduce(buffer, op);
+    REQUIRE(same_numbers(buffer, expected));
+    std::vector<T> elsewhere(count);
+    world.all_reduce(own, elsewhere, op);
+    REQUIRE(same_numbers(elsewhere, expected));
+    int const root = static_cast<int>(count) % world.size();
+    buffer = own;
+    world.reduce(buffer, root, op);
+    REQUIRE(same_numbers(buffer, world.rank() == root ? expected : own));
+
+    auto const ranks = static_cast<std::size_t>(world.size());
+    auto all = numbers<T>(world.rank(), count * ranks);
+    auto const before = all;
+    std::vector<T> mine(count);
+    world.reduce_scatter(all, mine, op);
+    REQUIRE(same_bits(all, before));
+    auto const whole = premul_summed<T>(world.size(), count * ranks);
+    auto const begin = whole.begin() + static_cast<std::ptrdiff_t>(count) * world.rank();
+    REQUIRE(same_numbers(mine, std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(count))));
+  }
+}
+
+TEST_CASE("a premul_sum's factor and its products are rounded to the element type") {
+  auto world = tested_world();
+  bool const is_first = world.rank() == 0;
+  // 1.003 is 1 in bfloat16; otherwise the product would be 2. 1.0078125 * 1.0078125 is rounded to 1.015625.
+  bfloat16 factor(is_first ? 1.9921875f : 0.0f);
+  world.all_reduce(factor, premul_sum(1.003));
+  CHECK(static_cast<float>(factor) == 1.9921875f);
+  bfloat16 product(is_first ? 1.0078125f : 0.0f);
+  world.all_reduce(product, premul_sum(1.0078125));
+  CHECK(static_cast<float>(product) == 1.015625f);
+  float third = is_first ? 3.0f : 0.0f;
+  world.all_reduce(third, premul_sum(1.0 / 3));
+  CHECK(third == 3.0f * static_cast<float>(1.0 / 3));
+}
+
 TEMPLATE_TEST_CASE("copies carry every bit", "", float, double, bfloat16, half, std::int8_t, std::uint8_t,
                    std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using T = TestType;

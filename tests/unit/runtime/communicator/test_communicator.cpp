@@ -86,6 +86,8 @@ TEST_CASE("empty buffers are accepted, and bad arguments are rejected before any
   REQUIRE(catch_error_code([&] {
             world.all_to_all(std::span<const float>(three), std::span<float>(three));
           }) == ErrorCode::usage);
+  std::vector<std::int32_t> integers(3);
+  REQUIRE(catch_error_code([&] { world.all_reduce(integers, premul_sum(2)); }) == ErrorCode::usage);
   auto const gather = [&](std::vector<std::size_t> counts) {
     world.all_gather_v(std::span<const float>(three), std::span<float>(wrong),
                        std::span<const std::size_t>(counts));

@@ -57,7 +57,31 @@ void reduce_all(const std::vector<const std::byte*>& slots, void* out, std::size
   std::memcpy(out, result.data(), count * sizeof(T));
 }
 
+template <typename T>
+std::vector<std::byte> multiply_all(const void* in, std::size_t count, const void* factor) {
+  std::vector<T> products(count);
+  T scalar;
+  std::memcpy(&scalar, factor, sizeof scalar);
+  std::memcpy(products.data(), in, count * sizeof(T));
+  for (T& value : products) value = static_cast<T>(value * scalar);
+  auto const* const bytes = reinterpret_cast<const std::byte*>(products.data());
+  return {bytes, bytes + count * sizeof(T)};
+}
+
 }  // namespace
+
+std::vector<std::byte> multiply(const void* in, std::size_t count, ncclDataType_t type, const void* factor) {
+  switch (type) {
+    case ncclFloat64:
+      return multiply_all<double>(in, count, factor);
+    case ncclBfloat16:
+      return multiply_all<Bfloat16>(in, count, factor);
+    case ncclFloat16:
+      return multiply_all<Half>(in, count, factor);
+    default:
+      return multiply_all<float>(in, count, factor);
+  }
+}
 
 std::size_t bytes_of(ncclDataType_t type) {
   switch (type) {

@@ -31,6 +31,7 @@ class FakeExchange {
 
   /// Every rank has joined.
   bool complete() const;
+  int ranks() const { return ranks_; }
 
   // Each waits for all ranks, or returns ncclRemoteError after cancel(). `bytes` and `count` are as in NCCL's
   // calls; `in` and `out` may be the same buffer.
@@ -81,6 +82,9 @@ class FakeExchange {
   int splits_ = 0;
   std::atomic<bool> cancelled_{false};
 };
+
+/// The elements of `in` times `factor`, each of `type`.
+std::vector<std::byte> multiply(const void* in, std::size_t count, ncclDataType_t type, const void* factor);
 
 /// Bytes of one element.
 std::size_t bytes_of(ncclDataType_t type);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fake NCCL's operations and groups (fake_nccl.cpp).
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -23,6 +26,25 @@ thread_local int depth = 0;
 thread_local ncclComm_t in_group = nullptr;  // the last communicator that was used in the group
 thread_local std::vector<FakeMessage> sends;
 thread_local std::vector<FakeMessage> recvs;
+
+// The reductions of ncclRedOpCreatePreMulSum, by number, and their factors.
+std::map<int, std::array<std::byte, 8>> premul_sums;
+std::mutex premul_sums_mutex;
+
+// An operation's input, and the operation that is left, after a premul_sum's factor was applied.
+struct Input {
+  Input(const void* in, std::size_t count, ncclDataType_t type, ncclRedOp_t its_op) : data(in), op(its_op) {
+    std::lock_guard const lock(premul_sums_mutex);
+    auto const found = premul_sums.find(op);
+    if (found == premul_sums.end()) return;
+    products = std::make_shared<std::vector<std::byte>>(multiply(in, count, type, found->second.data()));
+    data = products->data();
+    op = ncclSum;
+  }
+  const void* data;
+  ncclRedOp_t op;
+  std::shared_ptr<std::vector<std::byte>> products;
+};
 
 ncclResult_t copy(const void* in, void* out, std::size_t count, ncclDataType_t type) {
   if (in != out) std::memcpy(out, in, count * bytes_of(type));
@@ -51,20 +73,44 @@ const char* fake_nccl_journal() {
 int fake_nccl_all_reduces() { return all_reduces; }
 void* fake_nccl_last_stream() { return last_stream; }
 
+/// The reductions that were made and not destroyed.
+int fake_nccl_premul_sums() {
+  std::lock_guard const lock(premul_sums_mutex);
+  return static_cast<int>(premul_sums.size());
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  if (comm == nullptr || residence != ncclScalarHostImmediate) return ncclInvalidArgument;
+  std::lock_guard const lock(premul_sums_mutex);
+  int const number = premul_sums.empty() ? ncclNumOps : premul_sums.rbegin()->first + 1;
+  std::memcpy(premul_sums[number].data(), scalar, bytes_of(type));
+  *op = static_cast<ncclRedOp_t>(number);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  std::lock_guard const lock(premul_sums_mutex);
+  return comm != nullptr && premul_sums.erase(op) == 1 ? ncclSuccess : ncclInvalidArgument;
+}
+
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
   log_operation("all_reduce", comm);
   delay_if("late_all_reduce");
   if (++all_reduces == 2 && is_mode("die_in_reduction")) std::raise(SIGKILL);
   last_stream = stream;
-  if (!comm->exchange || is_mode("wrong_sums")) return copy(in, out, count, type);
-  return run_async(comm, [=] { return comm->exchange->all_reduce(in, out, count, type, op); });
+  Input const input(in, count, type, op);
+  if (!comm->exchange || is_mode("wrong_sums")) return copy(input.data, out, count, type);
+  return run_async(comm, [=] { return comm->exchange->all_reduce(input.data, out, count, type, input.op); });
 }
 ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                         int root, ncclComm_t comm, cudaStream_t) {
   log_operation("reduce", comm);
-  if (!comm->exchange) return copy(in, out, count, type);
-  return run_async(comm, [=] { return comm->exchange->reduce(in, out, count, type, op, root); });
+  Input const input(in, count, type, op);
+  if (!comm->exchange) return copy(input.data, out, count, type);
+  return run_async(comm,
+                   [=] { return comm->exchange->reduce(input.data, out, count, type, input.op, root); });
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t) {
@@ -81,8 +127,11 @@ ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t) {
   log_operation("reduce_scatter", comm);
-  if (!comm->exchange) return copy(in, out, count, type);
-  return run_async(comm, [=] { return comm->exchange->reduce_scatter(in, out, count, type, op); });
+  auto const ranks = comm->exchange ? static_cast<std::size_t>(comm->exchange->ranks()) : 1;
+  Input const input(in, count * ranks, type, op);
+  if (!comm->exchange) return copy(input.data, out, count, type);
+  return run_async(comm,
+                   [=] { return comm->exchange->reduce_scatter(input.data, out, count, type, input.op); });
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
                       cudaStream_t) {

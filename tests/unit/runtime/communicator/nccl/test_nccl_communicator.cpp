@@ -58,6 +58,10 @@ TEST_CASE("each operation is one NCCL call, or several calls in one NCCL group")
   world.all_gather(in.first(2), out);
   world.reduce_scatter(in, out.first(2));
   CHECK(journal() == "reduce broadcast all_gather reduce_scatter");
+  world.all_reduce(buffer, premul_sum(2));
+  world.reduce_scatter(in, out.first(2), premul_sum(2));
+  CHECK(journal() == "all_reduce reduce_scatter");
+  CHECK(nccl_count("fake_nccl_premul_sums") == 0);  // each is destroyed
   world.all_gather_v(in.first(2), out, std::span<const std::size_t>(counts));
   CHECK(journal() == "( broadcast broadcast )");
   world.all_to_all(in, out);
