@@ -11,7 +11,12 @@ namespace {
 
 bool reduces(OperationKind kind) {
   return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
-         kind == OperationKind::reduce_scatter;
+         kind == OperationKind::reduce_scatter || kind == OperationKind::reduce_scatter_v;
+}
+
+// Each rank's share has a length of its own, and every rank has all lengths.
+bool has_shares(OperationKind kind) {
+  return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v;
 }
 
 bool has_root(OperationKind kind) {
@@ -29,8 +34,9 @@ std::string describe_counts(const CollectiveCall& call) {
 
 const char* to_string(OperationKind kind) noexcept {
   static constexpr std::array<const char*, operation_kinds> names{
-      "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "all_to_all",
-      "send",       "recv",   "grouped",   "barrier",    "split",        "synchronize"};
+      "all_reduce",     "reduce",           "broadcast",  "all_gather",   "all_gather_v",
+      "reduce_scatter", "reduce_scatter_v", "all_to_all", "all_to_all_v", "send",
+      "recv",           "grouped",          "barrier",    "split",        "synchronize"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -41,7 +47,7 @@ std::uint64_t CollectiveCall::digest() const noexcept {
                          static_cast<std::uint64_t>(reduces(kind) ? reduction : Reduction::sum) << 16 |
                          static_cast<std::uint64_t>(factor.has_value()) << 24 |
                          static_cast<std::uint64_t>(has_root(kind) ? peer : 0) << 32;
-  if (kind != OperationKind::all_gather_v) return (arguments + 1) * first ^ count * second;
+  if (!has_shares(kind)) return (arguments + 1) * first ^ count * second;
   auto digest = (arguments + 1) * first;
   for (auto const share : counts) digest = (digest ^ share) * second;
   return digest;
@@ -51,8 +57,9 @@ std::string describe_call(const CollectiveCall& call) {
   constexpr std::array reductions{"sum", "average", "min", "max", "product"};
   std::string text = to_string(call.kind);
   if (call.kind == OperationKind::barrier) return text;
-  auto const count =
-      call.kind == OperationKind::all_gather_v ? describe_counts(call) : std::to_string(call.count);
+  // Its counts differ between ranks.
+  if (call.kind == OperationKind::all_to_all_v) return fmt::format("{} of {}", text, name_of(call.type));
+  auto const count = has_shares(call.kind) ? describe_counts(call) : std::to_string(call.count);
   text += fmt::format(" of {} {}", count, name_of(call.type));
   if (reduces(call.kind))
     text += fmt::format(", {}",

@@ -37,7 +37,12 @@ bool is_in_place(const CollectiveCall& call, int rank) {
     }
     case OperationKind::reduce_scatter:
       return call.out == at_rank(call.in);
+    case OperationKind::reduce_scatter_v: {
+      auto const before = std::reduce(call.counts.begin(), call.counts.begin() + rank);
+      return call.out == static_cast<const std::byte*>(call.in) + before * size_of(call.type);
+    }
     case OperationKind::all_to_all:
+    case OperationKind::all_to_all_v:
       return false;
     default:
       return call.in == call.out;
@@ -88,7 +93,9 @@ void Communicator::run(const CollectiveCall& call, Stream stream) {
                             call.kind == OperationKind::send ? "send to" : "receive from"));
   if (call.factor && call.type > DataType::float16)
     throw_usage(fmt::format("premul_sum is for floats, not for {}", name_of(call.type)));
-  if (in_bytes + out_bytes == 0 && call.kind != OperationKind::barrier) return;
+  // Other ranks may have elements in an all_to_all_v.
+  bool const all_empty = call.kind != OperationKind::barrier && call.kind != OperationKind::all_to_all_v;
+  if (in_bytes + out_bytes == 0 && all_empty) return;
   Operation const operation(*collectives_, call.kind, in_bytes);
   collectives_->run(call, stream);
 }
@@ -105,20 +112,37 @@ void Communicator::require_equal(std::size_t in, std::size_t out, const char* op
   throw Error(ErrorCode::usage, fmt::format("{}: {} elements in, {} elements out", operation, in, out));
 }
 
-void Communicator::require_shares(std::size_t mine, std::size_t all,
-                                  std::span<const std::size_t> counts) const {
+void Communicator::require_sum(std::size_t all, std::span<const std::size_t> counts,
+                               const char* operation) const {
   auto const ranks = static_cast<std::size_t>(size());
   if (counts.size() != ranks)
-    throw Error(ErrorCode::usage, fmt::format("all_gather_v: {} counts for {} ranks", counts.size(), ranks));
-  auto const own = counts[static_cast<std::size_t>(rank())];
-  if (mine != own) {
-    throw Error(ErrorCode::usage,
-                fmt::format("all_gather_v: {} elements on rank {}, but its count is {}", mine, rank(), own));
-  }
+    throw Error(ErrorCode::usage, fmt::format("{}: {} counts for {} ranks", operation, counts.size(), ranks));
   auto const sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (all != sum)
     throw Error(ErrorCode::usage,
-                fmt::format("all_gather_v: {} elements in all, but the counts add up to {}", all, sum));
+                fmt::format("{}: {} elements in all, but the counts add up to {}", operation, all, sum));
+}
+
+void Communicator::require_shares(std::size_t mine, std::size_t all, std::span<const std::size_t> counts,
+                                  const char* operation) const {
+  require_sum(all, counts, operation);
+  auto const own = counts[static_cast<std::size_t>(rank())];
+  if (mine != own) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: {} elements on rank {}, but its count is {}", operation, mine, rank(), own));
+  }
+}
+
+void Communicator::require_slices(std::size_t in, std::size_t out, std::span<const std::size_t> send_counts,
+                                  std::span<const std::size_t> recv_counts) const {
+  require_sum(in, send_counts, "all_to_all_v");
+  require_sum(out, recv_counts, "all_to_all_v");
+  auto const own = static_cast<std::size_t>(rank());
+  if (send_counts[own] != recv_counts[own]) {
+    throw Error(ErrorCode::usage,
+                fmt::format("all_to_all_v: rank {} sends itself {} elements, but receives {} from itself",
+                            own, send_counts[own], recv_counts[own]));
+  }
 }
 
 void Communicator::require_no_group(const char* operation) const {

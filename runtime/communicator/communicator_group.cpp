@@ -198,6 +198,16 @@ void CommunicatorGroup::fail_mismatch() const {
   fail(ErrorCode::usage, reason);
 }
 
+void CommunicatorGroup::require_recv_counts(std::span<const std::uint64_t> sent,
+                                            std::span<const std::size_t> recv_counts) const {
+  for (std::size_t r = 0; r < recv_counts.size(); ++r) {
+    if (sent[r] == recv_counts[r]) continue;
+    const auto& other = job_->roster.at(static_cast<std::size_t>(members_.at(r)));
+    fail(ErrorCode::usage, fmt::format("{} sends {} elements to this rank, whose recv_counts has {}",
+                                       bootstrap::describe_rank(other), sent[r], recv_counts[r]));
+  }
+}
+
 void CommunicatorGroup::report_stalled(std::chrono::milliseconds waited) const {
   job_->plane->report_operation(members_, stalled_operation(waited));
 }

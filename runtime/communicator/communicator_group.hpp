@@ -58,6 +58,10 @@ class CommunicatorGroup {
   /// Fails the job because ranks make different calls in the last operation, and throws the failure, which
   /// names them.
   [[noreturn]] void fail_mismatch() const;
+  /// Fails the job if what another rank sends to this one in the last operation, an all_to_all_v, is not what
+  /// this one expects: the elements, by rank.
+  void require_recv_counts(std::span<const std::uint64_t> sent,
+                           std::span<const std::size_t> recv_counts) const;
   /// As begin_operation(), for an operation that connects the ranks and so may be slower than any collective:
   /// the first stall warning comes no earlier than the default stall_warning, even if the job's is shorter.
   void begin_setup(const char* operation);

@@ -14,7 +14,7 @@ class GroupedCalls {
   struct Call {
     CollectiveCall call;
     Stream stream;
-    std::vector<std::size_t> counts;  // to which call.counts refers
+    std::vector<std::size_t> counts, recv_counts;  // to which those of `call` refer
   };
   struct Calls {
     std::vector<Call> collectives;
@@ -26,8 +26,12 @@ class GroupedCalls {
   void discard() noexcept { take(); }
   void add(const CollectiveCall& call, Stream stream) {
     auto& calls = call.is_message() ? calls_.messages : calls_.collectives;
-    auto& recorded = calls.emplace_back(Call{call, stream, {call.counts.begin(), call.counts.end()}});
+    auto& recorded = calls.emplace_back(Call{call,
+                                             stream,
+                                             {call.counts.begin(), call.counts.end()},
+                                             {call.recv_counts.begin(), call.recv_counts.end()}});
     recorded.call.counts = recorded.counts;
+    recorded.call.recv_counts = recorded.recv_counts;
   }
   /// Ends the group and returns its calls.
   Calls take() noexcept {

@@ -33,8 +33,8 @@ void OperationState::enter(const detail::CollectiveCall& call) {
   recent.reduction.store(call.reduction, order);
   recent.peer.store(call.peer, order);
   recent.is_premul_sum.store(call.factor.has_value(), order);
-  // The counts of an all_gather_v are not kept.
-  recent.is_call.store(call.kind != detail::OperationKind::all_gather_v, order);
+  // The counts of each rank's share are not kept.
+  recent.is_call.store(call.counts.empty(), order);
   enter(detail::to_string(call.kind), now, call.digest());
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "communicator/host/premul_sum.hpp"
@@ -45,8 +46,12 @@ void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream stream) {
       return all_gather_v(call);
     case OperationKind::reduce_scatter:
       return reduce_scatter(call);
+    case OperationKind::reduce_scatter_v:
+      return reduce_scatter_v(call);
     case OperationKind::all_to_all:
       return all_to_all(call);
+    case OperationKind::all_to_all_v:
+      return all_to_all_v(call);
     default:
       gather(nullptr, 0);
   }
@@ -227,11 +232,44 @@ void ControlPlaneCommunicator::reduce_scatter(const CollectiveCall& call) {
   std::memcpy(call.out, sum.data(), sum.size());
 }
 
+void ControlPlaneCommunicator::reduce_scatter_v(const CollectiveCall& call) {
+  auto share = call;
+  for (std::size_t r = 0; r < ranks(); ++r) {
+    share.count = call.counts[r];
+    reduce_in_pieces(share, static_cast<int>(r) == rank() ? call.out : nullptr);
+    share.in = at_element(share.in, share.count, call.type);
+  }
+}
+
 void ControlPlaneCommunicator::all_to_all(const CollectiveCall& call) {
   exchange_pieces(call, [&](std::size_t at, std::size_t length, int from, const void* part) {
     std::memcpy(at_element(call.out, static_cast<std::size_t>(from) * call.count + at, call.type), part,
                 length * size_of(call.type));
   });
+}
+
+// Each rank in turn sends every rank all of its slices.
+void ControlPlaneCommunicator::all_to_all_v(const CollectiveCall& call) {
+  auto const blobs = gather(call.counts.data(), call.counts.size_bytes());
+  std::vector<std::size_t> counts(ranks() * ranks());  // what rank r sends to rank s, at r * ranks() + s
+  std::vector<std::uint64_t> to_this_rank;
+  auto const own = static_cast<std::size_t>(rank());
+  for (std::size_t r = 0; r < ranks(); ++r) {
+    std::memcpy(&counts[r * ranks()], blobs[r].data(), call.counts.size_bytes());
+    to_this_rank.push_back(counts[r * ranks() + own]);
+  }
+  group_.require_recv_counts(to_this_rank, call.recv_counts);
+  auto* to = static_cast<std::byte*>(call.out);
+  for (std::size_t r = 0; r < ranks(); ++r) {
+    std::span const slices(&counts[r * ranks()], ranks());
+    auto const begin = std::reduce(slices.begin(), slices.begin() + rank());
+    std::vector<std::byte> all(std::reduce(slices.begin(), slices.end()) * size_of(call.type));
+    if (r == own && !all.empty()) std::memcpy(all.data(), call.in, all.size());
+    broadcast_bytes(all.data(), all.size(), static_cast<int>(r));
+    auto const bytes = slices[own] * size_of(call.type);
+    if (bytes > 0) std::memcpy(to, at_element(all.data(), begin, call.type), bytes);
+    to += bytes;
+  }
 }
 
 std::shared_ptr<CommunicatorBackend> ControlPlaneCommunicator::split(int color, int key) {

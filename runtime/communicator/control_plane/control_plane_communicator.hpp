@@ -31,7 +31,9 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   void all_gather(const CollectiveCall& call);
   void all_gather_v(const CollectiveCall& call);
   void reduce_scatter(const CollectiveCall& call);
+  void reduce_scatter_v(const CollectiveCall& call);
   void all_to_all(const CollectiveCall& call);
+  void all_to_all_v(const CollectiveCall& call);
   // Every rank's bytes, by rank. A rank in another operation, or with another length, is an error that names
   // both calls.
   std::vector<control::Blob> gather(const void* bytes, std::size_t length);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "communicator/point_to_point.hpp"
@@ -17,8 +18,9 @@ class PairwiseReduceScatter {
  public:
   PairwiseReduceScatter(PointToPoint& messages, int rank, int ranks);
 
-  /// `count`: elements of a share. `out` may be this rank's share of `in`.
-  void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction op);
+  /// `counts`: elements of each rank's share. `out` may be this rank's share of `in`.
+  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                      Reduction op);
 
  private:
   struct InFlight {

@@ -54,6 +54,7 @@ MpiCommunicator::~MpiCommunicator() {
     (void)all_reduce_.release();
     (void)discarded_.release();
     (void)reduce_scatter_.release();
+    (void)slice_counts_.release();
     return;
   }
   std::lock_guard const lock(state_->mpi_mutex);
@@ -92,7 +93,8 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
   PremulSum const scaled(given, rank(), ranks());
   const auto& call = scaled.call();
   if (size() == 1) {  // the result is this rank's data
-    if (call.in != call.out) std::memcpy(call.out, call.in, call.count * size_of(call.type));
+    auto const bytes = call.in_count(1) * size_of(call.type);
+    if (call.in != call.out && bytes > 0) std::memcpy(call.out, call.in, bytes);
     return;
   }
   digest_ = group_.digest();
@@ -109,11 +111,15 @@ void MpiCommunicator::collective(const CollectiveCall& given) {
     case OperationKind::all_gather_v:
       return all_gather(call, call.counts);
     case OperationKind::reduce_scatter:
-      if (!reduce_scatter_)
-        reduce_scatter_ = std::make_unique<PairwiseReduceScatter>(requests_, rank(), size());
-      return reduce_scatter_->reduce_scatter(call.in, call.out, call.count, call.type, call.reduction);
-    case OperationKind::all_to_all:
-      return all_to_all(call);
+      return reduce_scatter(call, std::vector<std::size_t>(ranks(), call.count));
+    case OperationKind::reduce_scatter_v:
+      return reduce_scatter(call, call.counts);
+    case OperationKind::all_to_all: {
+      std::vector<std::size_t> const counts(ranks(), call.count);
+      return exchange_slices(call.in, call.out, size_of(call.type), counts, counts);
+    }
+    case OperationKind::all_to_all_v:
+      return all_to_all_v(call);
     default:
       return all_reduce_->barrier(digest_);
   }
@@ -149,19 +155,41 @@ void MpiCommunicator::all_gather(const CollectiveCall& call, std::span<const std
   requests_.wait(batch);
 }
 
-void MpiCommunicator::all_to_all(const CollectiveCall& call) {
-  auto const bytes = call.count * size_of(call.type);
+void MpiCommunicator::reduce_scatter(const CollectiveCall& call, std::span<const std::size_t> counts) {
+  if (!reduce_scatter_) reduce_scatter_ = std::make_unique<PairwiseReduceScatter>(requests_, rank(), size());
+  reduce_scatter_->reduce_scatter(call.in, call.out, counts, call.type, call.reduction);
+}
+
+// The ranks compare their counts first.
+void MpiCommunicator::all_to_all_v(const CollectiveCall& call) {
+  if (!slice_counts_) slice_counts_ = std::make_unique<std::uint64_t[]>(2 * ranks());
+  auto* const sent = slice_counts_.get();
+  auto* const received = sent + ranks();
+  std::copy(call.counts.begin(), call.counts.end(), sent);
+  std::vector<std::size_t> const ones(ranks(), 1);
+  exchange_slices(sent, received, sizeof(std::uint64_t), ones, ones);
+  group_.require_recv_counts(std::span(received, ranks()), call.recv_counts);
+  exchange_slices(call.in, call.out, size_of(call.type), call.counts, call.recv_counts);
+}
+
+void MpiCommunicator::exchange_slices(const void* in, void* out, std::size_t size,
+                                      std::span<const std::size_t> send_counts,
+                                      std::span<const std::size_t> recv_counts) {
   PointToPoint::Batch batch;
+  auto const* from = static_cast<const std::byte*>(in);
+  auto* to = static_cast<std::byte*>(out);
   for (std::size_t r = 0; r < ranks(); ++r) {
-    const void* const from = at_element(call.in, r * call.count, call.type);
-    void* const to = at_element(call.out, r * call.count, call.type);
+    auto const sent = send_counts[r] * size;
+    auto const received = recv_counts[r] * size;
     auto const peer = static_cast<int>(r);
-    if (peer == rank()) {
-      std::memcpy(to, from, bytes);
-    } else {
-      requests_.begin_recv(to, bytes, peer, batch);
-      requests_.begin_send(from, bytes, peer, batch);
+    if (peer != rank()) {
+      requests_.begin_recv(to, received, peer, batch);
+      requests_.begin_send(from, sent, peer, batch);
+    } else if (sent > 0) {
+      std::memcpy(to, from, sent);
     }
+    from += sent;
+    to += received;
   }
   requests_.wait(batch);
 }

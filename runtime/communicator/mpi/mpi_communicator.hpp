@@ -43,7 +43,11 @@ class MpiCommunicator : public CommunicatorBase {
   void reduce(const CollectiveCall& call);
   // counts[r]: the elements of rank r's share.
   void all_gather(const CollectiveCall& call, std::span<const std::size_t> counts);
-  void all_to_all(const CollectiveCall& call);
+  void reduce_scatter(const CollectiveCall& call, std::span<const std::size_t> counts);
+  void all_to_all_v(const CollectiveCall& call);
+  // Sends a slice of `in` to each rank and receives one into `out`: elements of `size` bytes.
+  void exchange_slices(const void* in, void* out, std::size_t size, std::span<const std::size_t> send_counts,
+                       std::span<const std::size_t> recv_counts);
 
   std::shared_ptr<MpiState> state_;
   MPI_Comm comm_;
@@ -53,6 +57,8 @@ class MpiCommunicator : public CommunicatorBase {
   MessageBroadcast broadcast_;
   std::unique_ptr<PairwiseReduceScatter> reduce_scatter_;  // created at the first use
   std::unique_ptr<std::byte[]> discarded_;  // for a piece of results that only another rank needs
+  // Of an all_to_all_v: what this rank sends to each rank, and what each rank sends to this one.
+  std::unique_ptr<std::uint64_t[]> slice_counts_;
 };
 
 }  // namespace muster::detail

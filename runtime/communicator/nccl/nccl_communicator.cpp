@@ -177,8 +177,14 @@ ncclResult_t NcclCommunicator::enqueue(const CollectiveCall& call, ncclRedOp_t o
       return in_nccl_group([&] { return enqueue_shares(call, stream); });
     case OperationKind::reduce_scatter:
       return nccl.reduce_scatter(in, out, count, type, op, comm_.get(), stream);
-    case OperationKind::all_to_all:
-      return in_nccl_group([&] { return enqueue_all_to_all(call, stream); });
+    case OperationKind::reduce_scatter_v:
+      return in_nccl_group([&] { return enqueue_reductions(call, op, stream); });
+    case OperationKind::all_to_all: {
+      std::vector<std::size_t> const counts(ranks(), count);
+      return in_nccl_group([&] { return enqueue_slices(call, counts, counts, stream); });
+    }
+    case OperationKind::all_to_all_v:
+      return in_nccl_group([&] { return enqueue_slices(call, call.counts, call.recv_counts, stream); });
     case OperationKind::send:
       return nccl.send(in, count, type, peer, comm_.get(), stream);
     case OperationKind::recv:
@@ -202,16 +208,36 @@ ncclResult_t NcclCommunicator::enqueue_shares(const CollectiveCall& call, Stream
   return result;
 }
 
+// As enqueue_shares(): each share is a reduction to its rank.
+ncclResult_t NcclCommunicator::enqueue_reductions(const CollectiveCall& call, ncclRedOp_t op, Stream stream) {
+  ncclResult_t result = ncclSuccess;
+  auto const* from = static_cast<const std::byte*>(call.in);
+  for (int r = 0; r < size() && is_accepted(result); ++r) {
+    auto const count = call.counts[static_cast<std::size_t>(r)];
+    void* const out = r == rank() ? call.out : nullptr;
+    if (count > 0)
+      result = state_->nccl.reduce(from, out, count, nccl_type(call.type), op, r, comm_.get(), stream);
+    from += count * size_of(call.type);
+  }
+  return result;
+}
+
 // ncclAlltoAll exists only since NCCL 2.28.
-ncclResult_t NcclCommunicator::enqueue_all_to_all(const CollectiveCall& call, Stream stream) {
+ncclResult_t NcclCommunicator::enqueue_slices(const CollectiveCall& call,
+                                              std::span<const std::size_t> send_counts,
+                                              std::span<const std::size_t> recv_counts, Stream stream) {
+  const auto& nccl = state_->nccl;
   auto const* from = static_cast<const std::byte*>(call.in);
   auto* to = static_cast<std::byte*>(call.out);
   auto const type = nccl_type(call.type);
-  auto const slice = call.count * size_of(call.type);
   ncclResult_t result = ncclSuccess;
-  for (int r = 0; r < size() && is_accepted(result); ++r, from += slice, to += slice) {
-    result = state_->nccl.send(from, call.count, type, r, comm_.get(), stream);
-    if (is_accepted(result)) result = state_->nccl.recv(to, call.count, type, r, comm_.get(), stream);
+  for (int r = 0; r < size() && is_accepted(result); ++r) {
+    auto const sent = send_counts[static_cast<std::size_t>(r)];
+    auto const received = recv_counts[static_cast<std::size_t>(r)];
+    if (sent > 0) result = nccl.send(from, sent, type, r, comm_.get(), stream);
+    if (received > 0 && is_accepted(result)) result = nccl.recv(to, received, type, r, comm_.get(), stream);
+    from += sent * size_of(call.type);
+    to += received * size_of(call.type);
   }
   return result;
 }

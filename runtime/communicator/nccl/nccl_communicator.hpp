@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "communicator/communicator_base.hpp"
@@ -41,7 +42,9 @@ class NcclCommunicator : public CommunicatorBase, public std::enable_shared_from
   ncclResult_t enqueue(const CollectiveCall& call, Stream stream);
   ncclResult_t enqueue(const CollectiveCall& call, ncclRedOp_t op, Stream stream);
   ncclResult_t enqueue_shares(const CollectiveCall& call, Stream stream);
-  ncclResult_t enqueue_all_to_all(const CollectiveCall& call, Stream stream);
+  ncclResult_t enqueue_reductions(const CollectiveCall& call, ncclRedOp_t op, Stream stream);
+  ncclResult_t enqueue_slices(const CollectiveCall& call, std::span<const std::size_t> send_counts,
+                              std::span<const std::size_t> recv_counts, Stream stream);
   // Runs `calls` in one group of NCCL's and returns the result of the group.
   template <typename Calls>
   ncclResult_t in_nccl_group(Calls calls);

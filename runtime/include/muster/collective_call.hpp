@@ -21,7 +21,9 @@ enum class OperationKind : std::uint8_t {
   all_gather,
   all_gather_v,
   reduce_scatter,
+  reduce_scatter_v,
   all_to_all,
+  all_to_all_v,
   send,
   recv,
   grouped,
@@ -30,13 +32,13 @@ enum class OperationKind : std::uint8_t {
   synchronize,
 };
 
-inline constexpr std::size_t operation_kinds = 13;
+inline constexpr std::size_t operation_kinds = 15;
 
 const char* to_string(OperationKind kind) noexcept;
 
 /// A call of an operation on buffers, or of a barrier. `in` and `out` are equal for an operation in place and
-/// do not overlap otherwise; in an all_gather and a reduce_scatter the short buffer may also be this rank's
-/// share of the long one. reduce, broadcast and recv are in place.
+/// do not overlap otherwise; in an all_gather and a reduce_scatter, with and without _v, the short buffer may
+/// also be this rank's share of the long one. reduce, broadcast and recv are in place.
 struct CollectiveCall {
   OperationKind kind;
   const void* in = nullptr;
@@ -44,23 +46,33 @@ struct CollectiveCall {
   std::size_t count = 0;  ///< elements that one rank gives or gets; of an all_to_all, to each rank
   DataType type = DataType::float32;
   Reduction reduction = Reduction::sum;
-  int peer = 0;                              ///< the root, or the other rank of a send or recv
-  std::span<const std::size_t> counts = {};  ///< of an all_gather_v: the elements of each rank's share
-  std::optional<double> factor = {};         ///< of a premul_sum; its `reduction` is sum
+  int peer = 0;  ///< the root, or the other rank of a send or recv
+  /// Of an all_gather_v and a reduce_scatter_v: the elements of each rank's share; of an all_to_all_v: those
+  /// that go to each rank.
+  std::span<const std::size_t> counts = {};
+  std::optional<double> factor = {};              ///< of a premul_sum; its `reduction` is sum
+  std::span<const std::size_t> recv_counts = {};  ///< of an all_to_all_v: those that come from each rank
 
   bool is_message() const noexcept { return kind == OperationKind::send || kind == OperationKind::recv; }
   /// Elements of `in` on one of `ranks` ranks.
   std::size_t in_count(std::size_t ranks) const noexcept {
+    if (kind == OperationKind::reduce_scatter_v || kind == OperationKind::all_to_all_v) return sum(counts);
     return kind == OperationKind::reduce_scatter || kind == OperationKind::all_to_all ? count * ranks : count;
   }
   /// Elements of `out` on one of `ranks` ranks.
   std::size_t out_count(std::size_t ranks) const noexcept {
-    if (kind == OperationKind::all_gather_v) return std::reduce(counts.begin(), counts.end());
+    if (kind == OperationKind::all_gather_v) return sum(counts);
+    if (kind == OperationKind::all_to_all_v) return sum(recv_counts);
     if (kind == OperationKind::send) return 0;
     return kind == OperationKind::all_gather || kind == OperationKind::all_to_all ? count * ranks : count;
   }
   /// A number that differs, almost certainly, when an argument differs that must be equal on all ranks.
   std::uint64_t digest() const noexcept;
+
+ private:
+  static std::size_t sum(std::span<const std::size_t> all) noexcept {
+    return std::reduce(all.begin(), all.end());
+  }
 };
 
 /// "all_reduce of 1000 float32, sum": the call with every argument that must be equal on all ranks.

@@ -95,7 +95,7 @@ class MUSTER_EXPORT Communicator {
   template <typename In, typename Out>
   void all_gather_v(In&& mine, Out&& all, std::span<const std::size_t> counts, Stream stream = nullptr) {
     auto const [from, to] = detail::in_and_out<In, Out>(mine, all);
-    require_shares(from.size(), to.size(), counts);
+    require_shares(from.size(), to.size(), counts, "all_gather_v");
     run({Kind::all_gather_v, from.data(), to.data(), from.size(), detail::type_of(to), {}, 0, counts},
         stream);
   }
@@ -108,6 +108,18 @@ class MUSTER_EXPORT Communicator {
     run(reduction({Kind::reduce_scatter, from.data(), to.data(), to.size(), detail::type_of(to)}, op),
         stream);
   }
+  /// The same with shares of different lengths: counts[r] is the length of rank r's, with the same `counts`
+  /// on every rank. mine.size() must be counts[rank()] and all.size() the sum of `counts`.
+  template <typename In, typename Out>
+  void reduce_scatter_v(In&& all, Out&& mine, std::span<const std::size_t> counts,
+                        ReduceOp op = Reduction::sum, Stream stream = nullptr) {
+    auto const [from, to] = detail::in_and_out<In, Out>(all, mine);
+    require_shares(to.size(), from.size(), counts, "reduce_scatter_v");
+    run(reduction(
+            {Kind::reduce_scatter_v, from.data(), to.data(), to.size(), detail::type_of(to), {}, 0, counts},
+            op),
+        stream);
+  }
   /// Slice r of `out` = this rank's slice of rank r's `in`. Both have size() slices of equal length, and do
   /// not overlap.
   template <typename In, typename Out>
@@ -117,6 +129,27 @@ class MUSTER_EXPORT Communicator {
     auto const count = from.size() / static_cast<std::size_t>(size());
     require_factor(count, from.size(), "all_to_all");
     run({Kind::all_to_all, from.data(), to.data(), count, detail::type_of(to)}, stream);
+  }
+  /// The same with slices of different lengths, one after the other in the order of ranks: send_counts[r]
+  /// elements of `in` go to rank r, and recv_counts[r] elements come from it, which must be rank r's
+  /// send_counts[rank()]. On host memory ranks exchange their counts first, and an Error names two that
+  /// differ; on "nccl" they are not compared.
+  template <typename In, typename Out>
+  void all_to_all_v(In&& in, Out&& out, std::span<const std::size_t> send_counts,
+                    std::span<const std::size_t> recv_counts, Stream stream = nullptr) {
+    auto const [from, to] = detail::in_and_out<In, Out>(in, out);
+    require_slices(from.size(), to.size(), send_counts, recv_counts);
+    run({Kind::all_to_all_v,
+         from.data(),
+         to.data(),
+         0,
+         detail::type_of(to),
+         {},
+         0,
+         send_counts,
+         {},
+         recv_counts},
+        stream);
   }
   /// Each call matches one recv on rank `to` from this rank, of the same type and count. `to` is another
   /// rank.
@@ -159,7 +192,11 @@ class MUSTER_EXPORT Communicator {
   void run(const detail::CollectiveCall& call, Stream stream);
   void require_factor(std::size_t mine, std::size_t all, const char* operation) const;
   void require_equal(std::size_t in, std::size_t out, const char* operation) const;
-  void require_shares(std::size_t mine, std::size_t all, std::span<const std::size_t> counts) const;
+  void require_shares(std::size_t mine, std::size_t all, std::span<const std::size_t> counts,
+                      const char* operation) const;
+  void require_slices(std::size_t in, std::size_t out, std::span<const std::size_t> send_counts,
+                      std::span<const std::size_t> recv_counts) const;
+  void require_sum(std::size_t all, std::span<const std::size_t> counts, const char* operation) const;
   void require_no_group(const char* operation) const;
 
   friend class CallGroup;

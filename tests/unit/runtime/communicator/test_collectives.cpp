@@ -146,6 +146,76 @@ TEMPLATE_TEST_CASE("shares of different lengths are gathered, some of them empty
   }
 }
 
+TEMPLATE_TEST_CASE("shares of different lengths are reduced and scattered, some of them empty", "", float,
+                   bfloat16, std::uint8_t, std::int64_t) {
+  using T = TestType;
+  auto world = tested_world();
+  for (std::size_t unit : {std::size_t{1}, std::size_t{400000}}) {
+    std::vector<std::size_t> counts;
+    for (int r = 0; r < world.size(); ++r) counts.push_back(static_cast<std::size_t>((r + 1) % 3) * unit);
+    auto const total = std::reduce(counts.begin(), counts.end());
+    auto const begin = std::reduce(counts.begin(), counts.begin() + world.rank());
+    auto const own = counts[static_cast<std::size_t>(world.rank())];
+    for (Reduction op : {Reduction::sum, Reduction::average, Reduction::max}) {
+      auto all = operands<T>(world.rank(), total, op);
+      auto const whole = reduced<T>(world.size(), total, op);
+      auto const part = std::span(whole).subspan(begin, own);
+      std::vector<T> const expected(part.begin(), part.end());
+      std::vector<T> mine(own);
+      world.reduce_scatter_v(all, mine, counts, op);
+      REQUIRE(same_numbers(mine, expected));
+      auto const share = std::span(all).subspan(begin, own);
+      world.reduce_scatter_v(all, share, counts, op);
+      REQUIRE(same_numbers(std::vector<T>(share.begin(), share.end()), expected));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("slices of different lengths reach every rank, some of them empty", "", float, half,
+                   std::int8_t, double) {
+  using T = TestType;
+  auto world = tested_world();
+  auto const ranks = static_cast<std::size_t>(world.size());
+  auto const length = [](std::size_t from, std::size_t to, std::size_t unit) {
+    return (2 * from + to) % 4 * unit;
+  };
+  for (std::size_t unit : {std::size_t{1}, std::size_t{100000}}) {
+    auto const own = static_cast<std::size_t>(world.rank());
+    std::vector<std::size_t> send_counts, recv_counts;
+    std::vector<T> expected;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      send_counts.push_back(length(own, r, unit));
+      recv_counts.push_back(length(r, own, unit));
+      std::size_t begin = 0, total = 0;
+      for (std::size_t to = 0; to < ranks; ++to) {
+        if (to < own) begin += length(r, to, unit);
+        total += length(r, to, unit);
+      }
+      auto const theirs = numbers<T>(static_cast<int>(r), total);
+      auto const slice = theirs.begin() + static_cast<std::ptrdiff_t>(begin);
+      expected.insert(expected.end(), slice, slice + static_cast<std::ptrdiff_t>(recv_counts.back()));
+    }
+    auto const in = numbers<T>(world.rank(), std::reduce(send_counts.begin(), send_counts.end()));
+    std::vector<T> out(expected.size());
+    world.all_to_all_v(in, out, send_counts, recv_counts);
+    REQUIRE(same_bits(out, expected));
+  }
+}
+
+TEST_CASE("in an all_to_all_v a rank may have nothing to send, and the last one nothing at all") {
+  auto world = tested_world();
+  auto const ranks = static_cast<std::size_t>(world.size());
+  // Rank 0 sends its number plus 7 to every rank but the last one.
+  std::vector<std::size_t> send_counts(ranks), recv_counts(ranks);
+  bool const is_last = world.rank() + 1 == world.size();
+  if (world.rank() == 0) std::fill(send_counts.begin(), send_counts.end() - 1, 1);
+  if (!is_last) recv_counts[0] = 1;
+  std::vector<std::int32_t> const in(world.rank() == 0 ? ranks - 1 : 0, 7);
+  std::vector<std::int32_t> out(is_last ? 0 : 1);
+  world.all_to_all_v(in, out, send_counts, recv_counts);
+  REQUIRE(out == std::vector<std::int32_t>(out.size(), 7));
+}
+
 TEMPLATE_TEST_CASE("every rank's slices reach every rank", "", float, half, std::int8_t, double) {
   using T = TestType;
   auto world = tested_world();

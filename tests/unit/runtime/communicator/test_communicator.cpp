@@ -96,5 +96,21 @@ TEST_CASE("empty buffers are accepted, and bad arguments are rejected before any
   REQUIRE(catch_error_code([&] { gather(std::vector<std::size_t>(ranks, 3)); }) == ErrorCode::usage);
   REQUIRE(catch_error_code([&] { gather(std::vector<std::size_t>(ranks, 2)); }) == ErrorCode::usage);
   REQUIRE(catch_error_code([&] { gather(std::vector<std::size_t>(ranks + 1, 3)); }) == ErrorCode::usage);
+  std::vector<std::size_t> const threes(ranks, 3), fours(ranks, 4), too_many(ranks + 1, 3);
+  std::vector<float> whole(3 * ranks);
+  std::vector<float> longer(4 * ranks);
+  auto const scatter = [&](const std::vector<std::size_t>& counts) {
+    return catch_error_code([&] { world.reduce_scatter_v(whole, three, counts); });
+  };
+  REQUIRE(scatter(fours) == ErrorCode::usage);
+  REQUIRE(scatter(too_many) == ErrorCode::usage);
+  auto const exchange = [&](std::vector<float>& out, const std::vector<std::size_t>& sent,
+                            const std::vector<std::size_t>& received) {
+    return catch_error_code([&] { world.all_to_all_v(whole, out, sent, received); });
+  };
+  REQUIRE(exchange(longer, threes, threes) == ErrorCode::usage);
+  REQUIRE(exchange(longer, fours, fours) == ErrorCode::usage);
+  REQUIRE(exchange(longer, threes, fours) == ErrorCode::usage);  // this rank's own slices differ
+  REQUIRE(exchange(whole, threes, threes) == ErrorCode::usage);  // the same memory
   world.barrier();
 }

@@ -106,6 +106,25 @@ TEST_CASE("collectives over the control plane give the right results") {
   });
 }
 
+TEST_CASE("ranks whose counts of an all_to_all_v differ get an error with both") {
+  ControlPlaneFixture fixture(2);
+  auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {
+    auto world = make_communicator(fixture, rank);
+    std::vector<float> const in(4);
+    std::vector<float> out(rank == 0 ? 4 : 5);
+    using Counts = std::vector<std::size_t>;
+    // Rank 0 sends 1 element to rank 1, which expects 2.
+    if (rank == 0) return world.all_to_all_v(in, out, Counts{3, 1}, Counts{3, 1});
+    world.all_to_all_v(in, out, Counts{1, 3}, Counts{2, 3});
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  CHECK(thrown[1]->code() == ErrorCode::usage);
+  CHECK(has(thrown[1]->what(), "all_to_all_v on communicator 'host', rank 1"));
+  CHECK(has(thrown[1]->what(),
+            "rank 0 (host h0, GPU 0000:00:00.0) sends 1 elements to this rank, whose "
+            "recv_counts has 2"));
+}
+
 TEST_CASE("when ranks call different collectives over the control plane, the error names them at once") {
   ControlPlaneFixture fixture(2);
   auto const thrown = fixture.run_on_all([&](int rank, ControlPlane&) {

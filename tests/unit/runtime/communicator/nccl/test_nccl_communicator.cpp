@@ -66,6 +66,10 @@ TEST_CASE("each operation is one NCCL call, or several calls in one NCCL group")
   CHECK(journal() == "( broadcast broadcast )");
   world.all_to_all(in, out);
   CHECK(journal() == "( send recv send recv send recv )");
+  world.reduce_scatter_v(in, out.first(2), counts);
+  CHECK(journal() == "( reduce reduce )");
+  world.all_to_all_v(in, out.first(3), counts, std::vector<std::size_t>{2, 1, 0});
+  CHECK(journal() == "( send recv recv send )");
   world.send(in, 1);
   world.recv(out, 2);
   CHECK(journal() == "send recv");
