@@ -6,26 +6,40 @@
 #include <memory>
 #include <vector>
 
+#include "communicator/grouped_calls.hpp"
 #include "muster/collective_call.hpp"
 #include "telemetry/operation_position.hpp"
 
 namespace muster::detail {
 
 class CommStream;
+class PendingWork;
+class WorkQueue;
 
 /// The interface behind Communicator: NCCL, Open MPI, the control plane or a single rank. Communicator has
 /// checked ranks, sizes and colors already.
 class CommunicatorBackend {
  public:
-  virtual ~CommunicatorBackend() = default;
+  CommunicatorBackend();
+  virtual ~CommunicatorBackend();
+  CommunicatorBackend(const CommunicatorBackend&) = delete;
+  CommunicatorBackend& operator=(const CommunicatorBackend&) = delete;
 
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual const char* backend() const noexcept = 0;
   virtual observe::OperationPosition position() const noexcept { return {"world", 0}; }
 
-  /// Runs or enqueues the call, which has elements unless it is a barrier; only records it within a group.
+  /// Runs or enqueues the call, which has elements unless it is a barrier or an all_to_all_v.
   virtual void run(const CollectiveCall& call, Stream stream) = 0;
+  /// Runs or enqueues the calls of a group together. barrier, split and synchronize cannot be grouped.
+  virtual void run_group(GroupedCalls::Calls calls) = 0;
+  /// The same without waiting for other ranks, after earlier calls; null when it is complete. By default a
+  /// thread of this communicator runs them.
+  virtual std::unique_ptr<PendingWork> start_group(GroupedCalls::Calls calls);
+  /// Returns when the calls that a thread runs for start_group() have completed. To be called before every
+  /// other operation. @throws the error that ended them.
+  void wait_for_started();
   virtual std::shared_ptr<CommunicatorBackend> split(int color, int key) = 0;
   virtual void synchronize(Stream stream) = 0;
   /// Callable from another thread: an operation that waits on this communicator, and every later one, throws.
@@ -34,12 +48,9 @@ class CommunicatorBackend {
   /// core to compute threads, at the cost of latency.
   virtual void prefer_sleeping_waits(bool /*enabled*/) noexcept {}
 
-  /// From here on operations are recorded, until end_group() issues them together or discard_group() drops
-  /// them. barrier, split and synchronize cannot be grouped.
-  virtual void begin_group() = 0;
-  virtual void end_group() = 0;
-  virtual void discard_group() noexcept = 0;
-  virtual bool in_group() const noexcept = 0;
+  /// The group that the program records now.
+  GroupedCalls& grouped() noexcept { return grouped_; }
+  bool in_group() const noexcept { return grouped_.open(); }
 
   /// All-gather of a few numbers over the control plane, whatever memory the communicator is on; the result
   /// is by rank. `what` is a string literal.
@@ -47,6 +58,10 @@ class CommunicatorBackend {
                                                                   const std::vector<std::uint64_t>& mine) = 0;
   /// A side stream for operations of this communicator; null on host memory.
   virtual std::shared_ptr<CommStream> make_stream() { return nullptr; }
+
+ private:
+  GroupedCalls grouped_;
+  std::unique_ptr<WorkQueue> queue_;  // of start_group()
 };
 
 std::shared_ptr<CommunicatorBackend> make_single_rank();

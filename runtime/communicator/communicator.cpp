@@ -8,6 +8,7 @@
 
 #include "communicator/backend.hpp"
 #include "communicator/operation.hpp"
+#include "communicator/pending_work.hpp"
 
 namespace muster {
 
@@ -65,12 +66,14 @@ void Communicator::barrier(Stream stream) {
 
 void Communicator::synchronize(Stream stream) {
   require_no_group("synchronize");
+  collectives_->wait_for_started();
   Operation const call(*collectives_, OperationKind::synchronize, 0);
   collectives_->synchronize(stream);
 }
 
 Communicator Communicator::split(int color, int key) const {
   require_no_group("split");
+  collectives_->wait_for_started();
   if (color < 0) throw Error(ErrorCode::usage, fmt::format("split: color {} is negative", color));
   Operation const call(*collectives_, OperationKind::split, 0);
   return Communicator(collectives_->split(color, key));
@@ -91,12 +94,21 @@ void Communicator::run(const CollectiveCall& call, Stream stream) {
   if (call.is_message() && call.peer == own)
     throw_usage(fmt::format("rank {} cannot {} itself", own,
                             call.kind == OperationKind::send ? "send to" : "receive from"));
+  if (call.kind == OperationKind::all_to_all_v) {
+    auto const sent = call.counts[static_cast<std::size_t>(own)];
+    auto const received = call.recv_counts[static_cast<std::size_t>(own)];
+    if (sent != received)
+      throw_usage(fmt::format("rank {} sends itself {} elements and receives {}", own, sent, received));
+  }
   if (call.factor && call.type > DataType::float16)
     throw_usage(fmt::format("premul_sum is for floats, not for {}", name_of(call.type)));
   // Other ranks may have elements in an all_to_all_v.
   bool const all_empty = call.kind != OperationKind::barrier && call.kind != OperationKind::all_to_all_v;
   if (in_bytes + out_bytes == 0 && all_empty) return;
+  bool const is_recorded = collectives_->in_group();
+  if (!is_recorded) collectives_->wait_for_started();
   Operation const operation(*collectives_, call.kind, in_bytes);
+  if (is_recorded) return collectives_->grouped().add(call, stream);
   collectives_->run(call, stream);
 }
 
@@ -137,12 +149,6 @@ void Communicator::require_slices(std::size_t in, std::size_t out, std::span<con
                                   std::span<const std::size_t> recv_counts) const {
   require_sum(in, send_counts, "all_to_all_v");
   require_sum(out, recv_counts, "all_to_all_v");
-  auto const own = static_cast<std::size_t>(rank());
-  if (send_counts[own] != recv_counts[own]) {
-    throw Error(ErrorCode::usage,
-                fmt::format("all_to_all_v: rank {} sends itself {} elements, but receives {} from itself",
-                            own, send_counts[own], recv_counts[own]));
-  }
 }
 
 void Communicator::require_no_group(const char* operation) const {
@@ -152,18 +158,30 @@ void Communicator::require_no_group(const char* operation) const {
 
 CallGroup::CallGroup(Communicator communicator) : communicator_(std::move(communicator)) {
   communicator_.require_no_group("grouped");
-  communicator_.collectives_->begin_group();
+  communicator_.collectives_->grouped().begin();
 }
 
 CallGroup::~CallGroup() {
-  if (!issued_) communicator_.collectives_->discard_group();
+  if (!issued_) communicator_.collectives_->grouped().discard();
+}
+
+detail::CommunicatorBackend& CallGroup::end() {
+  if (issued_) throw Error(ErrorCode::usage, "grouped: the calls were issued already");
+  issued_ = true;
+  return *communicator_.collectives_;
 }
 
 void CallGroup::issue() {
-  if (issued_) throw Error(ErrorCode::usage, "grouped: the calls were issued already");
-  issued_ = true;
-  Operation const call(*communicator_.collectives_, OperationKind::grouped, 0);
-  communicator_.collectives_->end_group();
+  auto& backend = end();
+  auto calls = backend.grouped().take();
+  backend.wait_for_started();
+  Operation const call(backend, OperationKind::grouped, 0);
+  backend.run_group(std::move(calls));
+}
+
+Work CallGroup::issue_async() {
+  auto& backend = end();
+  return {communicator_.collectives_, backend.start_group(backend.grouped().take())};
 }
 
 }  // namespace muster

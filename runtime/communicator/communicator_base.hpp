@@ -7,12 +7,11 @@
 
 #include "communicator/backend.hpp"
 #include "communicator/communicator_group.hpp"
-#include "communicator/grouped_calls.hpp"
 #include "telemetry/counters.hpp"
 
 namespace muster::detail {
 
-/// Base class of communicators of several ranks: holds their group, and the calls that are grouped.
+/// Base class of communicators of several ranks: holds their group.
 class CommunicatorBase : public CommunicatorBackend {
  public:
   int rank() const noexcept override { return group_.rank(); }
@@ -21,25 +20,14 @@ class CommunicatorBase : public CommunicatorBackend {
   std::vector<std::vector<std::uint64_t>> host_all_gather(const char* what,
                                                           const std::vector<std::uint64_t>& mine) override {
     require_open();
+    wait_for_started();
     return group_.host_all_gather(what, mine);
   }
-
-  void begin_group() override {
-    require_open();
-    grouped_.begin();
-  }
-  void discard_group() noexcept override { grouped_.discard(); }
-  bool in_group() const noexcept override { return grouped_.open(); }
 
  protected:
   explicit CommunicatorBase(CommunicatorGroup group) : group_(std::move(group)) {}
   /// @throws Error(ErrorCode::usage) when the communicator has ended.
   virtual void require_open() const {}
-  /// Records the call and returns true while calls are grouped.
-  bool record(const CollectiveCall& call, Stream stream) {
-    if (grouped_.open()) grouped_.add(call, stream);
-    return grouped_.open();
-  }
   /// Records that this rank enters the call.
   void begin(const CollectiveCall& call) {
     if (call.is_message()) return group_.begin_messages(to_string(call.kind), {&call.peer, 1});
@@ -48,7 +36,6 @@ class CommunicatorBase : public CommunicatorBackend {
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size()); }
 
   CommunicatorGroup group_;
-  GroupedCalls grouped_;
 };
 
 }  // namespace muster::detail

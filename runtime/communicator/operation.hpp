@@ -16,7 +16,7 @@ class Operation {
     // Not every rank takes part in these operations, so they have no number. A grouped call has none until
     // its group is issued.
     if (kind == OperationKind::send || kind == OperationKind::recv || kind == OperationKind::synchronize ||
-        on.in_group())
+        kind == OperationKind::grouped || on.in_group())
       position.number = 0;
     counters().enter(kind, position, bytes);
     if (event_log().on()) {

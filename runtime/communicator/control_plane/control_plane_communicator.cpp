@@ -26,8 +26,7 @@ std::size_t piece_elements(std::size_t parts, DataType type) {
 
 }  // namespace
 
-void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream stream) {
-  if (record(given, stream)) return;
+void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
   begin(given);
   if (given.is_message()) return transfer_message(given);
   call_ = describe_call(given);
@@ -63,8 +62,7 @@ void ControlPlaneCommunicator::interrupt() noexcept {
 }
 
 // All ranks run the calls in the same order, so that they cannot deadlock.
-void ControlPlaneCommunicator::end_group() {
-  auto calls = grouped_.take();
+void ControlPlaneCommunicator::run_group(GroupedCalls::Calls calls) {
   auto const ends = [this](const GroupedCalls::Call& message) {
     return std::pair(sender(message.call), receiver(message.call));
   };
@@ -273,6 +271,7 @@ void ControlPlaneCommunicator::all_to_all_v(const CollectiveCall& call) {
 }
 
 std::shared_ptr<CommunicatorBackend> ControlPlaneCommunicator::split(int color, int key) {
+  wait_for_started();
   return std::make_shared<ControlPlaneCommunicator>(group_.split(color, key));
 }
 

@@ -24,7 +24,7 @@ class ControlPlaneCommunicator : public CommunicatorBase {
   std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
   void synchronize(Stream) override {}
   void interrupt() noexcept override;
-  void end_group() override;
+  void run_group(GroupedCalls::Calls calls) override;
 
  private:
   void broadcast(const CollectiveCall& call);

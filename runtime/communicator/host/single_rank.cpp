@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <utility>
 
 #include "communicator/backend.hpp"
 #include "communicator/host/premul_sum.hpp"
+#include "communicator/pending_work.hpp"
 
 namespace muster::detail {
 namespace {
@@ -28,14 +30,13 @@ class SingleRank : public CommunicatorBackend {
     return {mine};
   }
 
-  // Calls run at once: they wait for no other rank, so grouping changes nothing.
-  void begin_group() override { in_group_ = true; }
-  void end_group() override { in_group_ = false; }
-  void discard_group() noexcept override { in_group_ = false; }
-  bool in_group() const noexcept override { return in_group_; }
-
- private:
-  bool in_group_ = false;
+  void run_group(GroupedCalls::Calls calls) override {
+    for (const auto& recorded : calls.collectives) run(recorded.call, recorded.stream);
+  }
+  std::unique_ptr<PendingWork> start_group(GroupedCalls::Calls calls) override {
+    run_group(std::move(calls));
+    return nullptr;
+  }
 };
 
 }  // namespace

@@ -63,6 +63,7 @@ MpiCommunicator::~MpiCommunicator() {
 
 std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) {
   require_open();
+  wait_for_started();
   // The ranks meet on the control plane first, which can name the missing ones.
   CommunicatorGroup part = group_.split(color, key);
   auto const wait_scope = group_.wait_scope();
@@ -79,9 +80,8 @@ std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) 
   return std::shared_ptr<MpiCommunicator>(new MpiCommunicator(state_, std::move(part), *made));
 }
 
-void MpiCommunicator::run(const CollectiveCall& call, Stream stream) {
+void MpiCommunicator::run(const CollectiveCall& call, Stream) {
   requests_.require_open();
-  if (record(call, stream)) return;
   auto const wait_scope = group_.wait_scope();
   begin(call);
   if (!call.is_message()) return collective(call);
@@ -195,9 +195,8 @@ void MpiCommunicator::exchange_slices(const void* in, void* out, std::size_t siz
 }
 
 // The messages start first, so that each side may place its collectives before or after them.
-void MpiCommunicator::end_group() {
+void MpiCommunicator::run_group(GroupedCalls::Calls calls) {
   require_open();
-  auto const calls = grouped_.take();
   std::vector<int> peers;
   auto const wait_scope = group_.wait_scope();
   for (const auto& message : calls.messages) {

@@ -31,7 +31,7 @@ class MpiCommunicator : public CommunicatorBase {
   void synchronize(Stream) override {}
   void interrupt() noexcept override { requests_.interrupt(); }
   void prefer_sleeping_waits(bool enabled) noexcept override { requests_.prefer_sleep(enabled); }
-  void end_group() override;
+  void run_group(GroupedCalls::Calls calls) override;
 
  private:
   // Collective over the group, whose ranks are those of `comm`.

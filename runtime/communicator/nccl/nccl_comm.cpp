@@ -162,29 +162,50 @@ void NcclComm::fail_wait(const Deadline& deadline) {
   abort_all([&] { group_.fail_stalled(deadline.length()); });
 }
 
-void NcclComm::synchronize(Stream stream, const Deadline& deadline) {
+bool NcclComm::is_complete(CUresult state, const Deadline& deadline) {
+  if (state == CUDA_SUCCESS) {
+    if (comm_ == nullptr) group_.check();  // the watchdog may have aborted the stream's work
+    return true;
+  }
+  if (state != CUDA_ERROR_NOT_READY)
+    abort_all([&] { group_.fail(ErrorCode::device, "CUDA says: " + state_->cuda.reason(state)); });
+  if (group_.failed() || deadline.passed()) fail_wait(deadline);
+  group_.warn_if_stalled(deadline);
+  ncclResult_t result = ncclSuccess;
+  if (comm_ != nullptr && state_->nccl.comm_get_async_error(comm_, &result) == ncclSuccess &&
+      result != ncclSuccess && result != ncclInProgress) {
+    fail_nccl(result);
+  }
+  return false;
+}
+
+template <typename Query>
+void NcclComm::wait_for(Query query, const Deadline& deadline) {
   std::lock_guard const lock(mutex_);
   make_context_current();
   auto const wait_scope = group_.wait_scope();
   auto const since = Deadline::Clock::now();
-  while (true) {
-    CUresult const state = state_->cuda.stream_query(stream);
-    if (state == CUDA_SUCCESS) {
-      if (comm_ == nullptr) group_.check();  // the watchdog may have aborted the stream's work
-      return;
-    }
-    if (state != CUDA_ERROR_NOT_READY) {
-      abort_all([&] { group_.fail(ErrorCode::device, "CUDA says: " + state_->cuda.reason(state)); });
-    }
-    if (group_.failed() || deadline.passed()) fail_wait(deadline);
-    group_.warn_if_stalled(deadline);
-    ncclResult_t result = ncclSuccess;
-    if (comm_ != nullptr && state_->nccl.comm_get_async_error(comm_, &result) == ncclSuccess &&
-        result != ncclSuccess && result != ncclInProgress) {
-      fail_nccl(result);
-    }
-    back_off(since);
-  }
+  while (!is_complete(query(), deadline)) back_off(since);
+}
+
+void NcclComm::synchronize(Stream stream, const Deadline& deadline) {
+  wait_for([&] { return state_->cuda.stream_query(stream); }, deadline);
+}
+
+void NcclComm::wait(CUevent event, const Deadline& deadline) {
+  wait_for([&] { return state_->cuda.event_query(event); }, deadline);
+}
+
+bool NcclComm::test(CUevent event, const Deadline& deadline) {
+  std::lock_guard const lock(mutex_);
+  make_context_current();
+  return is_complete(state_->cuda.event_query(event), deadline);
+}
+
+bool NcclComm::is_captured(Stream stream) const {
+  CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
+  return state_->cuda.stream_is_capturing(stream, &captured) != CUDA_SUCCESS ||
+         captured != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 void NcclComm::begin_finalize() noexcept {
@@ -245,11 +266,7 @@ void NcclComm::hand_to_watchdog(Stream stream) {
   pending_.reset();
   if (!state_->watchdog) return;
   const auto& cuda = state_->cuda;
-  CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
-  // A captured operation runs later, when the program launches the graph.
-  if (cuda.stream_is_capturing(stream, &captured) != CUDA_SUCCESS ||
-      captured != CU_STREAM_CAPTURE_STATUS_NONE)
-    return;
+  if (is_captured(stream)) return;  // it runs later, when the program launches the graph
   if (enqueued_ == nullptr && cuda.event_create(&enqueued_, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
   if (cuda.event_record(enqueued_, stream) == CUDA_SUCCESS)
     pending_ = Pending{Deadline(group_.timeout()), nullptr, std::nullopt};

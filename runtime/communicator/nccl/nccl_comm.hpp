@@ -57,6 +57,12 @@ class NcclComm {
   /// Waits until the work on `stream` is complete.
   void synchronize(Stream stream, const Deadline& deadline);
   void synchronize(Stream stream) { synchronize(stream, Deadline(group_.timeout())); }
+  /// True when the event was reached. Checks for errors and the deadline.
+  bool test(CUevent event, const Deadline& deadline);
+  /// Waits until the event was reached.
+  void wait(CUevent event, const Deadline& deadline);
+  Deadline operation_deadline() const { return Deadline(group_.timeout()); }
+  bool is_captured(Stream stream) const;
   /// Waits until all ranks have entered it.
   void barrier(Stream stream, const Deadline& deadline);
   /// Lets the watchdog monitor the operation that was enqueued last on `stream`.
@@ -88,6 +94,11 @@ class NcclComm {
   // `result`: of the call that fills the slot.
   void wait_until_ready(ncclComm_t& slot, ncclResult_t result, const Deadline& deadline);
   void check_pending();
+  // True when work is complete, of which CUDA reports `state`. Throws the error that ended it.
+  bool is_complete(CUresult state, const Deadline& deadline);
+  // Waits for work of which `query` returns CUDA's state.
+  template <typename Query>
+  void wait_for(Query query, const Deadline& deadline);
   std::string reason(ncclResult_t result) const;
   // How long to wait for the control plane to name the lost rank after this error of NCCL.
   static std::chrono::milliseconds failure_name_grace(ncclResult_t result);

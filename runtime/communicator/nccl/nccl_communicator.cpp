@@ -6,6 +6,7 @@
 
 #include "communicator/nccl/nccl_ids.hpp"
 #include "communicator/nccl/nccl_stream.hpp"
+#include "communicator/nccl/nccl_work.hpp"
 #include "communicator/premul_scalar.hpp"
 #include "log.hpp"
 #include "telemetry/phase.hpp"
@@ -126,7 +127,6 @@ void NcclCommunicator::first_collective(const Deadline& deadline) {
 void NcclCommunicator::run(const CollectiveCall& call, Stream stream) {
   std::lock_guard const lock(comm_.mutex());
   require_open();
-  if (record(call, stream)) return;
   begin(call);
   if (call.kind == OperationKind::barrier) return comm_.barrier(stream, Deadline(group_.timeout()));
   comm_.wait_while_in_progress(enqueue(call, stream));
@@ -242,10 +242,9 @@ ncclResult_t NcclCommunicator::enqueue_slices(const CollectiveCall& call,
   return result;
 }
 
-void NcclCommunicator::end_group() {
+void NcclCommunicator::run_group(GroupedCalls::Calls calls) {
   std::lock_guard const lock(comm_.mutex());
   require_open();
-  auto const calls = grouped_.take();
   if (calls.messages.empty() && calls.collectives.empty()) return;
   std::vector<int> peers;
   for (const auto& message : calls.messages) peers.push_back(message.call.peer);
@@ -264,6 +263,19 @@ void NcclCommunicator::end_group() {
   });
   comm_.wait_while_in_progress(result);
   comm_.hand_to_watchdog(stream);  // one is enough: all streams of an NCCL group wait for the whole group
+}
+
+// An event on one of the group's streams is enough, as for the watchdog.
+std::unique_ptr<PendingWork> NcclCommunicator::start_group(GroupedCalls::Calls calls) {
+  std::lock_guard const lock(comm_.mutex());
+  require_open();
+  auto const& last = calls.collectives.empty() ? calls.messages : calls.collectives;
+  if (last.empty()) return nullptr;
+  Stream const stream = last.back().stream;
+  if (comm_.is_captured(stream))
+    throw Error(ErrorCode::usage, "async: not possible while its stream is captured into a CUDA graph");
+  run_group(std::move(calls));
+  return std::make_unique<NcclWork>(state_, std::shared_ptr<NcclComm>(shared_from_this(), &comm_), stream);
 }
 
 std::vector<std::vector<std::uint64_t>> NcclCommunicator::host_all_gather(

@@ -31,7 +31,9 @@ class NcclCommunicator : public CommunicatorBase, public std::enable_shared_from
   std::vector<std::vector<std::uint64_t>> host_all_gather(const char* what,
                                                           const std::vector<std::uint64_t>& mine) override;
   std::shared_ptr<CommStream> make_stream() override;
-  void end_group() override;
+  void run_group(GroupedCalls::Calls calls) override;
+  /// The calls are enqueued when it returns.
+  std::unique_ptr<PendingWork> start_group(GroupedCalls::Calls calls) override;
 
  private:
   NcclCommunicator(std::shared_ptr<NcclState> state, CommunicatorGroup group)

@@ -11,6 +11,7 @@
 #include "muster/error.hpp"
 #include "muster/export.hpp"
 #include "muster/types.hpp"
+#include "muster/work.hpp"
 
 struct muster_communicator;  // of the C interface
 
@@ -169,6 +170,14 @@ class MUSTER_EXPORT Communicator {
   template <std::invocable Calls>
   void grouped(Calls&& calls);
 
+  /// The same, but returns at once: Work::wait() returns when the operations have completed. Calls on this
+  /// communicator keep their order on every rank, asynchronous or not.
+  template <std::invocable Calls>
+  Work async(Calls&& calls);
+  /// async() of an all_reduce in place.
+  template <typename Buffer>
+  Work all_reduce_async(Buffer&& buffer, ReduceOp op = Reduction::sum, Stream stream = nullptr);
+
   /// Returns when every rank has called it. On "nccl" it also synchronizes `stream`.
   void barrier(Stream stream = nullptr);
 
@@ -176,8 +185,8 @@ class MUSTER_EXPORT Communicator {
   /// memory. Collective over this communicator.
   Communicator split(int color, int key = 0) const;
 
-  /// Waits until the operations on `stream` have completed, and checks for errors and the deadline. Does
-  /// nothing on host backends.
+  /// Waits until the operations on `stream` have completed, and checks for errors and the deadline. On host
+  /// memory it waits for asynchronous operations.
   void synchronize(Stream stream = nullptr);
 
  private:
@@ -221,8 +230,12 @@ class MUSTER_EXPORT CallGroup {
 
   /// On host memory: returns when all operations have completed. On "nccl": when all are enqueued.
   void issue();
+  /// The same, as Communicator::async() does it.
+  Work issue_async();
 
  private:
+  detail::CommunicatorBackend& end();
+
   Communicator communicator_;
   bool issued_ = false;
 };
@@ -232,6 +245,19 @@ void Communicator::grouped(Calls&& calls) {
   CallGroup group(*this);
   std::forward<Calls>(calls)();
   group.issue();
+}
+
+template <std::invocable Calls>
+Work Communicator::async(Calls&& calls) {
+  CallGroup group(*this);
+  std::forward<Calls>(calls)();
+  return group.issue_async();
+}
+
+template <typename Buffer>
+Work Communicator::all_reduce_async(Buffer&& buffer, ReduceOp op, Stream stream) {
+  auto const all = detail::result_elements<Buffer>(buffer);
+  return async([&] { all_reduce(all, op, stream); });
 }
 
 }  // namespace muster

@@ -18,4 +18,5 @@
 #include "muster/timings.hpp"
 #include "muster/types.hpp"
 #include "muster/version.hpp"
+#include "muster/work.hpp"
 #endif

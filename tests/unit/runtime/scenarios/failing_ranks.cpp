@@ -7,6 +7,8 @@
 //   leaves       ends with exit code 0, connected
 //   elsewhere    does not enter an all-reduce that the other ranks wait in
 //   apart        waits in an all-reduce while the other ranks are in a barrier of the control plane
+//   background   does not enter an all-reduce that the other ranks have started in the background
+//   unwinding    ends with an exception of its own while an all-reduce runs in the background
 //   throws       ends with an exception of its own
 //   forgets      no rank calls leave()
 //   device       every rank requests the placed GPU
@@ -91,6 +93,14 @@ void receive_other_message(muster::Communicator& world) {
   if (world.rank() == world.size() - 1) world.recv(std::span<float>(values), 0);
 }
 
+// The last rank starts an all-reduce that no other rank enters, and throws.
+void run_while_unwinding(muster::Job& job, muster::Communicator& world) {
+  if (job.rank() < job.size() - 1) return job.barrier("epoch");
+  std::vector<float> values(1000, 1.0f);
+  auto const work = world.all_reduce_async(values);
+  throw std::runtime_error("the last rank has a reason of its own");
+}
+
 // Backward passes that compute nothing; the last rank fails in the middle of one.
 void reduce_gradients(muster::Job& job, muster::Communicator& world, const std::string& what) {
   bool const last = job.rank() == job.size() - 1;
@@ -138,7 +148,9 @@ std::chrono::seconds join_deadline(const std::string& what) {
 
 // The same for operations. The other tests must not mistake a busy machine for a stalled rank.
 std::chrono::seconds operation_timeout(const std::string& what) {
-  bool const waits = what == "elsewhere" || what == "lonely" || what == "unready" || what == "split_hangs";
+  if (what == "unwinding") return 600s;  // longer than the test's limit
+  bool const waits = what == "elsewhere" || what == "background" || what == "lonely" || what == "unready" ||
+                     what == "split_hangs";
   return waits ? 5s : 60s;
 }
 
@@ -172,8 +184,13 @@ int run(const std::string& what, bool on_fakes) {
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "apart" && !last) job.barrier("epoch", 1s);
+  if (what == "unwinding") run_while_unwinding(job, world);
+  if (what == "background" && !last) {
+    std::vector<float> values(1000, 1.0f);
+    world.all_reduce_async(values).wait();
+  }
   if (what == "throws" && last) throw std::runtime_error("the last rank has a reason of its own");
-  if (what == "elsewhere" && last) {
+  if ((what == "elsewhere" || what == "background") && last) {
     std::this_thread::sleep_for(100s);
     return 0;
   }

@@ -119,6 +119,35 @@ TEST_CASE("no operation waits for its stream, except barrier and synchronize") {
   }
 }
 
+TEST_CASE("a Work on a GPU is complete when its stream has reached the end of its operations") {
+  Fakes const fakes;
+  auto const gpu = detail::open_gpu("", 0, "rank 0");
+  Communicator world(
+      gpu->world(detail::CommunicatorGroup(make_single_rank_context(300ms), "world"), Deadline(2s)));
+  std::vector<float> values{1, 2, 3};
+  journal();
+  setenv("FAKE_CUDA", "stream_busy", 1);
+  auto work = world.all_reduce_async(values);
+  CHECK(journal() == "( all_reduce )");  // enqueued
+  CHECK_FALSE(work.test());
+  setenv("FAKE_CUDA", "", 1);
+  CHECK(work.test());
+  work = world.async([&] { world.broadcast(values, 0); });
+  work.wait();
+  CHECK(world.async([] {}).test());
+  setenv("FAKE_CUDA", "capturing", 1);
+  auto const captured = catch_error([&] { world.all_reduce_async(values); });
+  CHECK(captured.code() == ErrorCode::usage);
+  CHECK(has(captured.what(), "captured into a CUDA graph"));
+  CHECK(call_fake<int>(FAKE_CUDA_FILE, "fake_cuda_asked_in_capture") == 0);
+  setenv("FAKE_CUDA", "stream_busy", 1);
+  auto late = world.all_reduce_async(values);
+  auto const error = catch_error([&] { late.wait(); });
+  CHECK(error.code() == ErrorCode::deadline);
+  CHECK(has(error.what(), "all_reduce on communicator 'world'"));
+  CHECK(nccl_count("fake_nccl_live") == 0);
+}
+
 TEST_CASE("when a group fails or hangs, the call throws and leaves no NCCL group open") {
   {
     Fakes const fakes("", "fail_send");

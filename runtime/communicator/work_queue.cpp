@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator/work_queue.hpp"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "communicator/backend.hpp"
+#include "communicator/operation.hpp"
+
+namespace muster::detail {
+
+class WorkQueue::QueuedWork : public PendingWork {
+ public:
+  QueuedWork(WorkQueue& queue, std::shared_ptr<Batch> batch) : queue_(queue), batch_(std::move(batch)) {}
+
+  bool test() override {
+    std::lock_guard const lock(queue_.mutex_);
+    if (batch_->error) std::rethrow_exception(batch_->error);
+    return batch_->done;
+  }
+  void wait() override {
+    std::unique_lock lock(queue_.mutex_);
+    queue_.wait(lock, [this] { return batch_->done; });
+    if (batch_->error) std::rethrow_exception(batch_->error);
+  }
+  void abandon() noexcept override {
+    std::unique_lock lock(queue_.mutex_);
+    if (batch_->done) return;
+    lock.unlock();
+    queue_.backend_.interrupt();
+  }
+
+ private:
+  WorkQueue& queue_;
+  std::shared_ptr<Batch> batch_;
+};
+
+WorkQueue::WorkQueue(CommunicatorBackend& backend) : backend_(backend), thread_([this] { run(); }) {}
+
+WorkQueue::~WorkQueue() {
+  {
+    std::lock_guard const lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::unique_ptr<PendingWork> WorkQueue::add(GroupedCalls::Calls calls) {
+  auto batch = std::make_shared<Batch>();
+  batch->calls = std::move(calls);
+  {
+    std::lock_guard const lock(mutex_);
+    batches_.push_back(batch);
+  }
+  changed_.notify_all();
+  return std::make_unique<QueuedWork>(*this, std::move(batch));
+}
+
+template <typename Done>
+void WorkQueue::wait(std::unique_lock<std::mutex>& lock, Done done) {
+  ++waiting_;
+  backend_.prefer_sleeping_waits(false);
+  changed_.wait(lock, done);
+  --waiting_;
+}
+
+void WorkQueue::wait_for_all() {
+  std::unique_lock lock(mutex_);
+  if (!batches_.empty()) wait(lock, [this] { return batches_.empty(); });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void WorkQueue::run() {
+  pthread_setname_np(pthread_self(), "muster-async");  // as the timeline shows it
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || !batches_.empty(); });
+    if (batches_.empty()) return;
+    run_next(lock);
+    changed_.notify_all();
+  }
+}
+
+void WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
+  auto const batch = batches_.front();
+  auto error = error_;
+  if (!error) {
+    backend_.prefer_sleeping_waits(waiting_ == 0);
+    lock.unlock();
+    try {
+      observe::Operation const operation(backend_, OperationKind::grouped, 0);
+      backend_.run_group(std::move(batch->calls));
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    backend_.prefer_sleeping_waits(false);
+  }
+  error_ = error;
+  batch->error = error;
+  batch->done = true;
+  batches_.pop_front();
+}
+
+}  // namespace muster::detail
