@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "muster/error.hpp"
@@ -21,6 +22,10 @@ struct muster_communicator {
   }
 
   muster::Communicator communicator;
+  std::optional<double> factor = {};  // of MUSTER_PREMUL_SUM
+};
+struct muster_work {
+  muster::Work work;
 };
 struct muster_group {
   explicit muster_group(muster::Communicator communicator) : calls(std::move(communicator)) {}

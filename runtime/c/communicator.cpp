@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 
 #include "c/call.hpp"
 
@@ -45,21 +46,44 @@ void require_buffer(const void* buffer, std::size_t count) {
     throw Error(ErrorCode::usage, fmt::format("a null pointer was given for a buffer of {} elements", count));
 }
 
-// Runs one operation of the C interface.
-int run(muster_communicator* communicator, const char* function, CollectiveCall operation, int type,
+void set_reduction(CollectiveCall& operation, int reduction, const muster_communicator& its,
+                   const char* function) {
+  if (reduction != MUSTER_PREMUL_SUM) {
+    operation.reduction = parse(reduction, Reduction::product, function, "a reduction");
+  } else if (its.factor) {
+    operation.factor = its.factor;
+  } else {
+    throw Error(ErrorCode::usage, fmt::format("{}: muster_premul_factor() was not called", function));
+  }
+}
+
+// Checks and runs one operation of the C interface.
+void run(muster_communicator& its, const char* function, CollectiveCall operation, int type, int reduction,
+         void* stream) {
+  auto const ranks = static_cast<std::size_t>(its.communicator.size());
+  auto const with_counts = [&](std::span<const std::size_t> counts) {
+    return std::span(&require_not_null(counts.data(), function, "list of counts"), ranks);
+  };
+  operation.type = parse(type, DataType::uint64, function, "an element type");
+  set_reduction(operation, reduction, its, function);
+  bool const is_all_to_all_v = operation.kind == Kind::all_to_all_v;
+  if (operation.kind == Kind::all_gather_v || operation.kind == Kind::reduce_scatter_v || is_all_to_all_v)
+    operation.counts = with_counts(operation.counts);
+  if (is_all_to_all_v) {
+    operation.recv_counts = with_counts(operation.recv_counts);
+  } else if (!operation.counts.empty()) {
+    operation.count = operation.counts[static_cast<std::size_t>(its.communicator.rank())];
+  }
+  require_buffer(operation.in, operation.in_count(ranks));
+  require_buffer(operation.out, operation.out_count(ranks));
+  its.run(operation, Stream(stream));
+}
+
+int run(muster_communicator* communicator, const char* function, const CollectiveCall& operation, int type,
         int reduction, void* stream) noexcept {
   return call([&] {
-    auto& its = require_not_null(communicator, function, "communicator");
-    auto const ranks = static_cast<std::size_t>(its.communicator.size());
-    operation.type = parse(type, DataType::uint64, function, "an element type");
-    operation.reduction = parse(reduction, Reduction::product, function, "a reduction");
-    if (operation.kind == Kind::all_gather_v) {
-      operation.counts = {&require_not_null(operation.counts.data(), function, "list of counts"), ranks};
-      operation.count = operation.counts[static_cast<std::size_t>(its.communicator.rank())];
-    }
-    require_buffer(operation.in, operation.in_count(ranks));
-    require_buffer(operation.out, operation.out_count(ranks));
-    its.run(operation, Stream(stream));
+    run(require_not_null(communicator, function, "communicator"), function, operation, type, reduction,
+        stream);
   });
 }
 
@@ -83,6 +107,11 @@ int muster_communicator_size(const muster_communicator* communicator) {
 }
 const char* muster_backend(const muster_communicator* communicator) {
   return communicator == nullptr ? nullptr : communicator->communicator.backend();
+}
+
+int muster_premul_factor(muster_communicator* communicator, double factor) {
+  return call(
+      [&] { require_not_null(communicator, "muster_premul_factor", "communicator").factor = factor; });
 }
 
 int muster_all_reduce(muster_communicator* communicator, const void* in, void* out, size_t count, int type,
@@ -123,9 +152,27 @@ int muster_reduce_scatter(muster_communicator* communicator, const void* all, vo
              stream);
 }
 
+int muster_reduce_scatter_v(muster_communicator* communicator, const void* all, void* mine,
+                            const size_t* counts, int type, int reduction, void* stream) {
+  return run(communicator, "muster_reduce_scatter_v",
+             {.kind = Kind::reduce_scatter_v, .in = all, .out = mine, .counts = {counts, std::size_t{0}}},
+             type, reduction, stream);
+}
+
 int muster_all_to_all(muster_communicator* communicator, const void* in, void* out, size_t count, int type,
                       void* stream) {
   return run(communicator, "muster_all_to_all", {Kind::all_to_all, in, out, count}, type, MUSTER_SUM, stream);
+}
+
+int muster_all_to_all_v(muster_communicator* communicator, const void* in, void* out,
+                        const size_t* send_counts, const size_t* recv_counts, int type, void* stream) {
+  return run(communicator, "muster_all_to_all_v",
+             {.kind = Kind::all_to_all_v,
+              .in = in,
+              .out = out,
+              .counts = {send_counts, std::size_t{0}},
+              .recv_counts = {recv_counts, std::size_t{0}}},
+             type, MUSTER_SUM, stream);
 }
 
 int muster_send(muster_communicator* communicator, const void* buffer, size_t count, int type, int to,
@@ -155,6 +202,39 @@ int muster_group_issue(muster_group* group) {
     ends->calls.issue();
   });
 }
+
+int muster_group_issue_async(muster_group* group, muster_work** work) {
+  return call([&] {
+    require_not_null(work, "muster_group_issue_async", "place for the work") = nullptr;
+    std::unique_ptr<muster_group> const ends(&require_not_null(group, "muster_group_issue_async", "group"));
+    *work = new muster_work{ends->calls.issue_async()};
+  });
+}
+
+int muster_all_reduce_async(muster_communicator* communicator, const void* in, void* out, size_t count,
+                            int type, int reduction, void* stream, muster_work** work) {
+  constexpr auto name = "muster_all_reduce_async";
+  return call([&] {
+    require_not_null(work, name, "place for the work") = nullptr;
+    auto& its = require_not_null(communicator, name, "communicator");
+    muster::CallGroup group(its.communicator);
+    run(its, name, {Kind::all_reduce, in, out, count}, type, reduction, stream);
+    *work = new muster_work{group.issue_async()};
+  });
+}
+
+int muster_work_wait(muster_work* work) {
+  return call([&] { require_not_null(work, "muster_work_wait", "work").work.wait(); });
+}
+
+int muster_work_test(muster_work* work, int* complete) {
+  return call([&] {
+    require_not_null(complete, "muster_work_test", "place for the answer") = 0;
+    *complete = require_not_null(work, "muster_work_test", "work").work.test() ? 1 : 0;
+  });
+}
+
+void muster_work_free(muster_work* work) { delete work; }
 
 void muster_group_drop(muster_group* group) { delete group; }
 

@@ -12,6 +12,7 @@ module muster
   integer(c_int), parameter :: MUSTER_INT8 = 4, MUSTER_UINT8 = 5, MUSTER_INT32 = 6, MUSTER_UINT32 = 7
   integer(c_int), parameter :: MUSTER_INT64 = 8, MUSTER_UINT64 = 9
   integer(c_int), parameter :: MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4
+  integer(c_int), parameter :: MUSTER_PREMUL_SUM = 5  ! of operations, not of reducers
 
   type, bind(c) :: muster_join_options
     integer(c_size_t) :: size = 56
@@ -110,6 +111,33 @@ module muster
       integer(c_size_t), value :: count
       integer(c_int), value :: element_type, reduction
     end function
+    ! The factor of this rank's later operations with MUSTER_PREMUL_SUM.
+    integer(c_int) function muster_premul_factor(communicator, factor) bind(c)
+      import
+      type(c_ptr), value :: communicator
+      real(c_double), value :: factor
+    end function
+    ! `in` and `out` must have the attribute asynchronous until muster_work_wait() has returned.
+    integer(c_int) function muster_all_reduce_async(communicator, in, out, count, element_type, reduction, stream, work) bind(c)
+      import
+      type(c_ptr), value :: communicator, in, out, stream
+      integer(c_size_t), value :: count
+      integer(c_int), value :: element_type, reduction
+      type(c_ptr), intent(out) :: work
+    end function
+    integer(c_int) function muster_work_wait(work) bind(c)
+      import
+      type(c_ptr), value :: work
+    end function
+    integer(c_int) function muster_work_test(work, complete) bind(c)
+      import
+      type(c_ptr), value :: work
+      integer(c_int), intent(out) :: complete
+    end function
+    subroutine muster_work_free(work) bind(c)
+      import
+      type(c_ptr), value :: work
+    end subroutine
     integer(c_int) function muster_broadcast(communicator, buffer, count, element_type, root, stream) bind(c)
       import
       type(c_ptr), value :: communicator, buffer, stream

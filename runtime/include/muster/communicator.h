@@ -44,7 +44,17 @@ enum {
   MUSTER_UINT64 = 9
 };
 /* Reductions. */
-enum { MUSTER_SUM = 0, MUSTER_AVERAGE = 1, MUSTER_MIN = 2, MUSTER_MAX = 3, MUSTER_PRODUCT = 4 };
+enum {
+  MUSTER_SUM = 0,
+  MUSTER_AVERAGE = 1,
+  MUSTER_MIN = 2,
+  MUSTER_MAX = 3,
+  MUSTER_PRODUCT = 4,
+  MUSTER_PREMUL_SUM = 5 /* of operations, not of reducers: see muster_premul_factor */
+};
+/* The factor of this rank's later operations with MUSTER_PREMUL_SUM on this handle, as muster::premul_sum().
+ */
+MUSTER_API int muster_premul_factor(muster_communicator* communicator, double factor);
 
 /* Collectives, as those of muster::Communicator. Counts are in elements of `type`. `stream` is a cudaStream_t
  * on backend "nccl", where a call returns when the operation is enqueued; otherwise it is ignored. */
@@ -66,10 +76,18 @@ MUSTER_API int muster_all_gather_v(muster_communicator* communicator, const void
 /* `all` has size × count elements, `mine` room for `count`. */
 MUSTER_API int muster_reduce_scatter(muster_communicator* communicator, const void* all, void* mine,
                                      size_t count, int type, int reduction, void* stream);
+/* The same with shares of different lengths, as in muster_all_gather_v. */
+MUSTER_API int muster_reduce_scatter_v(muster_communicator* communicator, const void* all, void* mine,
+                                       const size_t* counts, int type, int reduction, void* stream);
 /* `in` has size × count elements, `out` has room for as many; they must not overlap. Slice r of `out` is this
  * rank's slice of rank r's `in`. */
 MUSTER_API int muster_all_to_all(muster_communicator* communicator, const void* in, void* out, size_t count,
                                  int type, void* stream);
+/* The same with slices of different lengths: send_counts[r] elements go to rank r and recv_counts[r] come
+ * from it. */
+MUSTER_API int muster_all_to_all_v(muster_communicator* communicator, const void* in, void* out,
+                                   const size_t* send_counts, const size_t* recv_counts, int type,
+                                   void* stream);
 MUSTER_API int muster_send(muster_communicator* communicator, const void* buffer, size_t count, int type,
                            int to, void* stream);
 MUSTER_API int muster_recv(muster_communicator* communicator, void* buffer, size_t count, int type, int from,
@@ -80,6 +98,19 @@ typedef struct muster_group muster_group;
 MUSTER_API int muster_group_begin(muster_communicator* communicator, muster_group** group);
 MUSTER_API int muster_group_issue(muster_group* group);
 MUSTER_API void muster_group_drop(muster_group* group);
+/* Asynchronous operations, as muster::Communicator::async(): a group's calls, or one muster_all_reduce. Their
+ * buffers must not be used until the work is complete. Free each work before the job is left. */
+typedef struct muster_work muster_work;
+MUSTER_API int muster_group_issue_async(muster_group* group, muster_work** work);
+MUSTER_API int muster_all_reduce_async(muster_communicator* communicator, const void* in, void* out,
+                                       size_t count, int type, int reduction, void* stream,
+                                       muster_work** work);
+/* Returns when the operations have completed, with the status of the one that failed. */
+MUSTER_API int muster_work_wait(muster_work* work);
+/* *complete is 1 when they have completed, else 0. Does not wait. */
+MUSTER_API int muster_work_test(muster_work* work, int* complete);
+/* Waits first. */
+MUSTER_API void muster_work_free(muster_work* work);
 MUSTER_API int muster_communicator_barrier(muster_communicator* communicator, void* stream);
 /* Waits until the operations on `stream` have completed, at most the operation timeout. */
 MUSTER_API int muster_synchronize(muster_communicator* communicator, void* stream);

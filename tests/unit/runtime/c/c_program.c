@@ -134,9 +134,12 @@ static void check_shares(muster_communicator* world) {
   int32_t* all = malloc(all_count * sizeof *all);
   int32_t* to_all = malloc((size_t)ranks * sizeof *to_all);
   int32_t* from_all = malloc((size_t)ranks * sizeof *from_all);
+  size_t* recv_counts = malloc((size_t)ranks * sizeof *recv_counts);
+  int32_t* slices = malloc((size_t)(ranks * (rank + 1)) * sizeof *slices);
   size_t at = 0, i;
   int r;
   CHECK(counts != NULL && mine != NULL && all != NULL && to_all != NULL && from_all != NULL);
+  CHECK(recv_counts != NULL && slices != NULL);
   for (r = 0; r < ranks; ++r) {
     counts[r] = (size_t)r + 1;
     to_all[r] = rank * 100 + r;
@@ -147,6 +150,24 @@ static void check_shares(muster_communicator* world) {
     for (i = 0; i < counts[r]; ++i) CHECK(all[at++] == r);
   OK(muster_all_to_all(world, to_all, from_all, 1, MUSTER_INT32, NULL));
   for (r = 0; r < ranks; ++r) CHECK(from_all[r] == r * 100 + rank);
+  /* Every rank's `all` is the same. */
+  OK(muster_reduce_scatter_v(world, all, mine, counts, MUSTER_INT32, MUSTER_SUM, NULL));
+  for (r = 0; r <= rank; ++r) CHECK(mine[r] == rank * ranks);
+  /* Rank r sends its number to every rank s as often as s says. */
+  for (r = 0; r < ranks; ++r) {
+    recv_counts[r] = (size_t)rank + 1;
+    for (i = 0; i < counts[r]; ++i) all[r * (r + 1) / 2 + (int)i] = rank;
+  }
+  OK(muster_all_to_all_v(world, all, slices, counts, recv_counts, MUSTER_INT32, NULL));
+  for (r = 0; r < ranks; ++r)
+    for (i = 0; i < recv_counts[r]; ++i) CHECK(slices[(size_t)r * recv_counts[r] + i] == r);
+  FAILS(muster_all_to_all_v(world, all, slices, counts, NULL, MUSTER_INT32, NULL), MUSTER_USAGE,
+        MUSTER_ERROR_USAGE, "list of counts is null");
+  ++recv_counts[rank];
+  FAILS(muster_all_to_all_v(world, all, slices, counts, recv_counts, MUSTER_INT32, NULL), MUSTER_USAGE,
+        MUSTER_ERROR_USAGE, "sends itself");
+  free(recv_counts);
+  free(slices);
   FAILS(muster_all_gather_v(world, mine, all, NULL, MUSTER_INT32, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "null");
   free(counts);
@@ -176,6 +197,47 @@ static void check_group(muster_communicator* world) {
   OK(muster_communicator_barrier(world, NULL));
   CHECK(sum == ranks);
   FAILS(muster_group_issue(NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "null");
+}
+
+static void check_premul_sum(muster_communicator* world) {
+  int const rank = muster_communicator_rank(world), ranks = muster_communicator_size(world);
+  float value = 2;
+  int32_t integer = 1;
+  FAILS(muster_all_reduce(world, &value, &value, 1, MUSTER_FLOAT32, MUSTER_PREMUL_SUM, NULL), MUSTER_USAGE,
+        MUSTER_ERROR_USAGE, "muster_premul_factor() was not called");
+  OK(muster_premul_factor(world, rank + 1));
+  OK(muster_all_reduce(world, &value, &value, 1, MUSTER_FLOAT32, MUSTER_PREMUL_SUM, NULL));
+  CHECK(value == (float)(ranks * (ranks + 1)));
+  FAILS(muster_all_reduce(world, &integer, &integer, 1, MUSTER_INT32, MUSTER_PREMUL_SUM, NULL), MUSTER_USAGE,
+        MUSTER_ERROR_USAGE, "for floats");
+  FAILS(muster_premul_factor(NULL, 1), MUSTER_USAGE, MUSTER_ERROR_USAGE, "null");
+}
+
+static void check_async(muster_communicator* world) {
+  int const ranks = muster_communicator_size(world);
+  int64_t sum = 1, largest = muster_communicator_rank(world);
+  int complete = 0;
+  muster_group* group = NULL;
+  muster_work *first = NULL, *second = NULL;
+  OK(muster_all_reduce_async(world, &sum, &sum, 1, MUSTER_INT64, MUSTER_SUM, NULL, &first));
+  OK(muster_group_begin(world, &group));
+  OK(muster_all_reduce(world, &largest, &largest, 1, MUSTER_INT64, MUSTER_MAX, NULL));
+  OK(muster_broadcast(world, &largest, 1, MUSTER_INT64, 0, NULL));
+  OK(muster_group_issue_async(group, &second));
+  OK(muster_work_wait(second));
+  CHECK(sum == ranks && largest == ranks - 1);
+  OK(muster_work_test(first, &complete));
+  CHECK(complete == 1);
+  muster_work_free(second);
+  muster_work_free(first);
+  OK(muster_all_reduce_async(world, &sum, &sum, 1, MUSTER_INT64, MUSTER_SUM, NULL, &first));
+  muster_work_free(first);
+  CHECK(sum == ranks * ranks);
+  FAILS(muster_all_reduce_async(world, &sum, &sum, 1, 99, MUSTER_SUM, NULL, &first), MUSTER_USAGE,
+        MUSTER_ERROR_USAGE, "not an element type");
+  CHECK(first == NULL);
+  FAILS(muster_work_wait(NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE, "the work is null");
+  OK(muster_communicator_barrier(world, NULL));
 }
 
 static void check_split(muster_communicator* world) {
@@ -256,6 +318,8 @@ int main(int argc, char** argv) {
   check_collectives(world);
   check_shares(world);
   check_group(world);
+  check_premul_sum(world);
+  check_async(world);
   check_split(world);
   check_metrics(job);
   OK(muster_intra_node(job, &host));

@@ -16,6 +16,7 @@ program sum_of_ranks
   print '(a,i0,a,i0,a,f0.1)', 'rank ', muster_rank(job), ' of ', muster_size(job), ': sum ', values(100)
   if (muster_all_reduce(world, c_null_ptr, c_null_ptr, 1_c_size_t, MUSTER_FLOAT64, MUSTER_SUM, c_null_ptr) == MUSTER_OK) stop 3
   print '(a)', muster_message()
+  call start_sum()
   call sample()
   call reduce_gradients()
   call muster_communicator_free(world)
@@ -23,6 +24,22 @@ program sum_of_ranks
   call muster_job_free(job)
 
 contains
+
+  ! Each rank's 1 times its number from 1, in the background.
+  subroutine start_sum()
+    type(c_ptr) :: work
+    real(c_double), target, asynchronous :: value
+    integer(c_int) :: complete
+
+    value = 1
+    call check(muster_premul_factor(world, real(muster_rank(job) + 1, c_double)))
+    call check(muster_all_reduce_async(world, c_loc(value), c_loc(value), 1_c_size_t, MUSTER_FLOAT64, &
+                                       MUSTER_PREMUL_SUM, c_null_ptr, work))
+    call check(muster_work_wait(work))
+    call check(muster_work_test(work, complete))
+    call muster_work_free(work)
+    if (complete /= 1 .or. abs(value - muster_size(job) * (muster_size(job) + 1) / 2) > 1e-9) stop 9
+  end subroutine
 
   ! An epoch of 10 samples, 6 and then 4.
   subroutine sample()
