@@ -5,7 +5,7 @@
 int main() try {
   auto job = muster::Job::join({.device = muster::Device::cpu});
   float sum = static_cast<float>(job.rank() + 1);
-  job.world().all_reduce(std::span(&sum, 1));
+  job.world().all_reduce(sum);
   std::printf("rank %d of %d: sum %g\n", job.rank(), job.size(), sum);
   job.leave();
 } catch (const muster::Error& error) {
