@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "placement/topology/sysfs.hpp"
+#include "placement/topology/live/sysfs.hpp"
 
 namespace muster::spank {
 

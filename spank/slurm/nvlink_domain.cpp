@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "cpu_set/cpu_set.hpp"
-#include "placement/topology/sysfs.hpp"
+#include "placement/topology/live/sysfs.hpp"
 
 namespace muster::spank {
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "isolation_marker.hpp"
-#include "placement/topology/sysfs.hpp"
+#include "placement/topology/live/sysfs.hpp"
 #include "slurm/srun_command.hpp"
 #include "text/parse_number.hpp"
 #include "text/printable.hpp"

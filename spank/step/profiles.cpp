@@ -8,7 +8,7 @@
 
 #include "file/regular_file.hpp"
 #include "placement/topology/error.hpp"
-#include "placement/topology/sysfs.hpp"
+#include "placement/topology/live/sysfs.hpp"
 #include "slurm/node_features.hpp"
 
 namespace muster::spank {

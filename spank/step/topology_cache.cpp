@@ -13,8 +13,8 @@
 #include "file/atomic_file.hpp"
 #include "file/descriptor.hpp"
 #include "file/regular_file.hpp"
+#include "placement/topology/live/topology_snapshot.hpp"
 #include "placement/topology/read.hpp"
-#include "placement/topology/topology_snapshot.hpp"
 
 namespace muster::spank {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the reader of topology snapshots: whole, and without the first line, because no damaged text has the
 // right checksum.
-#include "placement/topology/topology_snapshot.hpp"
+#include "placement/topology/live/topology_snapshot.hpp"
 
 using namespace muster::placement;
 

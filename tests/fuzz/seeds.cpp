@@ -12,7 +12,7 @@
 #include "encrypted_frames.hpp"
 #include "frames.hpp"
 #include "placement/report/report.hpp"
-#include "placement/topology/topology_snapshot.hpp"
+#include "placement/topology/live/topology_snapshot.hpp"
 #include "protocol/messages.hpp"
 #include "report/report_address.hpp"
 #include "roster/join_record.hpp"

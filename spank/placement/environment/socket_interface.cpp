@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "placement/topology/error.hpp"
-#include "placement/topology/ip_routes.hpp"
-#include "placement/topology/sysfs.hpp"
+#include "placement/topology/live/ip_routes.hpp"
+#include "placement/topology/live/sysfs.hpp"
 
 namespace muster::placement {
 

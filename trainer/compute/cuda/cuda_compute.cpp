@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compute/cuda/launch_sizes.hpp"
+#include "compute/cuda/kernels/launch_sizes.hpp"
 #include "muster/error.hpp"
 
 namespace muster::compute::cuda {

@@ -7,10 +7,10 @@
 #include "compute/arena.hpp"
 #include "compute/compute.hpp"
 #include "compute/cuda/gpu.hpp"
+#include "compute/cuda/kernels/update_step.hpp"
 #include "compute/cuda/matmul.hpp"
 #include "compute/cuda/staging.hpp"
 #include "compute/cuda/token_sort_index.hpp"
-#include "compute/cuda/update_step.hpp"
 
 namespace muster::compute::cuda {
 

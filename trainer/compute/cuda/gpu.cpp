@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "compute/cuda/kernel_binary.hpp"
+#include "compute/cuda/kernels/kernel_binary.hpp"
 #include "muster/error.hpp"
 
 namespace muster::compute::cuda {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compute/cuda/driver_library.hpp"
-#include "compute/cuda/kernel_names.hpp"
+#include "compute/cuda/kernels/kernel_names.hpp"
 #include "compute/memory.hpp"
 
 namespace muster::compute::cuda {

@@ -2,7 +2,7 @@
 #include "compute/cuda/open_device.hpp"
 
 #include "compute/cuda/cuda_compute.hpp"
-#include "compute/cuda/kernel_binary.hpp"
+#include "compute/cuda/kernels/kernel_binary.hpp"
 
 namespace muster::compute::cuda {
 namespace {

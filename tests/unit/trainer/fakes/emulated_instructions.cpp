@@ -2,7 +2,7 @@
 // The fake GPU's instructions that kernels use through PTX, with the register layouts of the PTX ISA.
 #include <cstring>
 
-#include "compute/cuda/mma.cuh"
+#include "compute/cuda/kernels/mma.cuh"
 #include "float16_bits.hpp"
 
 namespace muster::compute::cuda {

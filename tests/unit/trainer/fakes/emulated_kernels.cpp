@@ -3,7 +3,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "compute/cuda/kernels.cu"
+#include "compute/cuda/kernels/kernels.cu"
 #include "emulated_gpu.hpp"
 #include "runtime/fakes/fake_kernels.hpp"
 

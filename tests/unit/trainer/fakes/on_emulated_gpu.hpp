@@ -8,7 +8,7 @@
 
 #include "catch.hpp"
 #include "compute/cpu/cpu_compute.hpp"
-#include "compute/cuda/mma.cuh"
+#include "compute/cuda/kernels/mma.cuh"
 #include "muster/philox.hpp"
 
 namespace fake_gpu {

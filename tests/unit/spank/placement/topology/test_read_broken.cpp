@@ -3,9 +3,9 @@
 
 #include "catch.hpp"
 #include "content.hpp"
-#include "placement/topology/check_hwloc_xml.hpp"
 #include "placement/topology/error.hpp"
 #include "placement/topology/read.hpp"
+#include "placement/topology/xml/check_hwloc_xml.hpp"
 #include "spank/placement/machines.hpp"
 #include "temporary_folder.hpp"
 

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// LayerNorm, embedding, column sum, cross-entropy and element-wise kernels on the fake GPU, against the CPU's
+// in double.
+#include <limits>
+
+#include "compute/cuda/kernels/cross_entropy.cuh"
+#include "compute/cuda/kernels/elements.cuh"
+#include "compute/cuda/kernels/embedding.cuh"
+#include "compute/cuda/kernels/launch_sizes.hpp"
+#include "compute/cuda/kernels/layer_norm.cuh"
+#include "trainer/fakes/on_emulated_gpu.hpp"
+
+using namespace fake_gpu;
+using namespace muster::compute::cuda;
+using CpuDouble = muster::compute::cpu::CpuCompute<double>;
+
+// The host's launch geometry must match the kernels'.
+static_assert(sizes::norm_threads == norm_threads);
+static_assert(sizes::norm_warps == norm_warps);
+static_assert(sizes::column_threads == column_threads);
+static_assert(sizes::classifier_threads == classifier_threads);
+static_assert(sizes::sum_threads == sum_threads);
+static_assert(sizes::element_threads == element_threads);
+static_assert(sizes::norm_columns == piece_columns && sizes::widest_row == norm_pieces * piece_columns);
+static_assert(sizes::column_bytes == column_sums_bytes);
+
+namespace {
+
+unsigned groups(std::size_t count, std::size_t each) {
+  return static_cast<unsigned>((count + each - 1) / each);
+}
+
+CpuDouble cpu() { return CpuDouble({1, false, nullptr}); }
+
+struct Norm {
+  std::vector<Bf16> sum, out;
+  std::vector<float> mean, rstd;
+};
+Norm normalize(int rows, int width, const std::vector<Bf16>& x, const std::vector<Bf16>& addend,
+               const std::vector<Bf16>& gain, const std::vector<Bf16>& bias) {
+  Norm norm{x, x, std::vector<float>(static_cast<std::size_t>(rows)), {}};
+  norm.rstd = norm.mean;
+  run(muster_layer_norm, {{groups(static_cast<std::size_t>(rows), norm_warps)}, norm_threads}, rows, width,
+      x.data(), addend.empty() ? nullptr : addend.data(), norm.sum.data(), gain.data(), bias.data(),
+      norm.out.data(), norm.mean.data(), norm.rstd.data());
+  return norm;
+}
+
+struct NormGradient {
+  std::vector<Bf16> d_x;
+  std::vector<float> d_gain, d_bias;
+};
+NormGradient normalize_backward(int rows, int width, const std::vector<Bf16>& gain, const Norm& norm,
+                                const std::vector<Bf16>& d_out, const std::vector<Bf16>& d_x, unsigned blocks,
+                                bool reverse_order) {
+  const auto size = static_cast<std::size_t>(width);
+  NormGradient result{d_x, std::vector<float>(size), std::vector<float>(size)};
+  std::vector<float> partial(blocks * 2 * size);
+  const std::size_t pieces = (size + piece_columns - 1) / piece_columns;
+  run(muster_layer_norm_backward,
+      {{blocks}, norm_threads, norm_warps * 2 * pieces * piece_columns * sizeof(float), reverse_order}, rows,
+      width, norm.sum.data(), gain.data(), norm.mean.data(), norm.rstd.data(), d_out.data(),
+      result.d_x.data(), partial.data());
+  run(muster_sum_parts, {{groups(2 * size, 32)}, column_threads, column_sums_bytes, reverse_order}, blocks,
+      2 * width, width, partial.data(), result.d_gain.data(), result.d_bias.data());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("LayerNorm with the sum before it agrees with the CPU's in double", "[gpu kernels]") {
+  for (const int width : {64, 264, 1600}) {
+    CAPTURE(width);
+    const int rows = 5;
+    const std::size_t size = static_cast<std::size_t>(rows * width),
+                      columns = static_cast<std::size_t>(width);
+    const double spread = width == 64 ? 0.002 : 1;  // the smaller variance is about epsilon
+    const auto x = random_bf16(size, 1, spread), addend = random_bf16(size, 2, spread);
+    const auto gain = random_bf16(columns, 3), bias = random_bf16(columns, 4);
+    const Norm norm = normalize(rows, width, x, addend, gain, bias);
+    std::vector<double> sums;
+    for (std::size_t i = 0; i < size; ++i) sums.push_back(exact(x[i]) + exact(addend[i]));
+    CHECK(worst_ratio(norm.sum, sums, bounds(sums, half_unit, 1e-30)) <= 1);
+    const auto sum = exact(norm.sum), g = exact(gain), b = exact(bias);
+    std::vector<double> out(size), mean(5), rstd(5);
+    auto computer = cpu();
+    computer.layer_norm(sum.data(), nullptr, nullptr, g.data(), b.data(), out.data(), mean.data(),
+                        rstd.data(), rows, width);
+    CHECK(worst_ratio(norm.out, out, bounds(out, half_unit, 2e-5)) <= 1);
+    CHECK(worst_ratio(norm.mean, mean, bounds(mean, 1e-5, 1e-6)) < 1);
+    CHECK(worst_ratio(norm.rstd, rstd, bounds(rstd, 1e-5, 0)) < 1);
+    // Without an addend the kernel normalizes the row itself.
+    CHECK(same_bits(normalize(rows, width, norm.sum, {}, gain, bias).out, norm.out));
+  }
+}
+
+TEST_CASE(
+    "gradients of LayerNorm agree with the CPU's in double and have the same bits in any order of threads",
+    "[gpu kernels]") {
+  for (const int width : {64, 264}) {
+    CAPTURE(width);
+    const int rows = 23;
+    const std::size_t size = static_cast<std::size_t>(rows * width),
+                      columns = static_cast<std::size_t>(width);
+    const auto x = random_bf16(size, 1), d_out = random_bf16(size, 2), d_before = random_bf16(size, 5);
+    const auto gain = random_bf16(columns, 3), bias = random_bf16(columns, 4);
+    const Norm norm = normalize(rows, width, x, {}, gain, bias);
+    Norm saved = norm;
+    saved.sum = x;
+    const auto found = normalize_backward(rows, width, gain, saved, d_out, d_before, 3, false);
+    const auto values = exact(x), g = exact(gain), mean = exact(norm.mean), rstd = exact(norm.rstd),
+               d = exact(d_out);
+    auto d_x = exact(d_before);
+    std::vector<double> d_gain(columns), d_bias(columns);
+    auto computer = cpu();
+    computer.layer_norm_backward(values.data(), g.data(), mean.data(), rstd.data(), d.data(), d_x.data(),
+                                 d_gain.data(), d_bias.data(), rows, width);
+    CHECK(worst_ratio(found.d_x, d_x, bounds(d_x, half_unit, 2e-5)) <= 1);
+    CHECK(worst_ratio(found.d_gain, d_gain, bounds(d_gain, 1e-5, 1e-5)) < 1);
+    CHECK(worst_ratio(found.d_bias, d_bias, bounds(d_bias, 1e-5, 1e-5)) < 1);
+    const auto again = normalize_backward(rows, width, gain, saved, d_out, d_before, 3, true);
+    CHECK(same_bits(again.d_x, found.d_x));
+    CHECK(same_bits(again.d_gain, found.d_gain));
+  }
+}
+
+TEST_CASE("column sums are right for any number of rows and parts", "[gpu kernels]") {
+  for (const auto& [rows, width, parts] :
+       {std::array{1, 8, 1}, std::array{37, 264, 2}, std::array{300, 72, 21}}) {
+    CAPTURE(rows, width, parts);
+    const auto columns = static_cast<std::size_t>(width);
+    const auto x = random_bf16(static_cast<std::size_t>(rows) * columns, 1);
+    std::vector<float> partial(static_cast<std::size_t>(parts) * columns), out(columns);
+    run(muster_column_parts,
+        {{groups(columns, 256), static_cast<unsigned>(parts)}, column_threads, column_sums_bytes}, rows,
+        width, x.data(), partial.data());
+    run(muster_sum_parts, {{groups(columns, 32)}, column_threads, column_sums_bytes}, parts, width, width,
+        partial.data(), out.data(), nullptr);
+    std::vector<double> expected(columns);
+    const auto values = exact(x);
+    for (std::size_t i = 0; i < values.size(); ++i) expected[i % columns] += values[i];
+    CHECK(worst_ratio(out, expected, bounds(expected, 1e-5, 1e-5)) < 1);
+  }
+}
+
+TEST_CASE("embeddings and their gradients agree with the CPU's", "[gpu kernels]") {
+  const int batch = 3, length = 11, width = 264, vocabulary = 9;
+  const std::size_t rows = 33, columns = 264;
+  std::vector<std::uint16_t> tokens(rows);
+  for (std::size_t i = 0; i < rows; ++i) tokens[i] = static_cast<std::uint16_t>(i * i % 7 + (i == 5 ? 2 : 0));
+  const auto table = random_bf16(vocabulary * columns, 1), positions = random_bf16(length * columns, 2);
+  std::vector<Bf16> out(rows * columns);
+  run(muster_embed, {{groups(rows * columns / 8, 256)}, 256}, rows, length, width, tokens.data(),
+      table.data(), positions.data(), out.data());
+  std::vector<double> expected(rows * columns);
+  const auto t = exact(table), p = exact(positions);
+  auto computer = cpu();
+  computer.embed(tokens.data(), t.data(), p.data(), expected.data(), batch, length, width);
+  CHECK(worst_ratio(out, expected, bounds(expected, half_unit, 1e-30)) <= 1);
+
+  std::vector<std::uint16_t> distinct;
+  std::vector<std::uint32_t> begins{0}, order;
+  for (std::uint16_t token = 0; token < vocabulary; ++token) {
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      if (tokens[row] == token) order.push_back(row);
+    }
+    if (order.size() == begins.back()) continue;
+    distinct.push_back(token);
+    begins.push_back(static_cast<std::uint32_t>(order.size()));
+  }
+  auto d_table = random_floats(vocabulary * columns, 3);
+  std::vector<float> d_positions(length * columns);
+  auto d_table_expected = exact(d_table), d_positions_expected = exact(d_positions);
+  const auto d = exact(out);
+  computer.embed_backward(tokens.data(), d.data(), d_table_expected.data(), d_positions_expected.data(),
+                          batch, length, length, width);
+  run(muster_embed_tokens_backward,
+      {{static_cast<unsigned>(distinct.size()), groups(columns, 256)}, column_threads, column_sums_bytes},
+      width, distinct.data(), begins.data(), order.data(), out.data(), d_table.data());
+  run(muster_embed_positions_backward, {{groups(length * columns / 8, 256)}, 256}, batch, length, width,
+      out.data(), d_positions.data());
+  CHECK(worst_ratio(d_table, d_table_expected, bounds(d_table_expected, 1e-5, 1e-5)) < 1);
+  CHECK(worst_ratio(d_positions, d_positions_expected, bounds(d_positions_expected, 1e-5, 1e-5)) < 1);
+}
+
+namespace {
+
+struct Classified {
+  std::vector<Bf16> logits;
+  std::vector<float> losses;
+};
+Classified compute_cross_entropy(int classes, int stride, std::vector<Bf16> logits,
+                                 const std::vector<std::uint16_t>& targets, float scale) {
+  Classified result{std::move(logits), std::vector<float>(targets.size())};
+  run(muster_cross_entropy, {{static_cast<unsigned>(targets.size())}, classifier_threads, warps_bytes},
+      classes, stride, result.logits.data(), targets.data(), scale, result.losses.data());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("cross-entropy agrees with the CPU's in double", "[gpu kernels]") {
+  for (const auto& [classes, stride] : {std::array{250, 256}, std::array{4099, 4160}, std::array{8, 8}}) {
+    CAPTURE(classes, stride);
+    const std::vector<std::uint16_t> targets{0, static_cast<std::uint16_t>(classes - 1), 5};
+    const auto all = static_cast<std::size_t>(classes);
+    const auto logits = random_bf16(3 * static_cast<std::size_t>(stride), 1, 4);
+    std::vector<double> packed;
+    for (std::size_t row = 0; row < 3; ++row) {
+      for (std::size_t i = 0; i < all; ++i)
+        packed.push_back(exact(logits[row * static_cast<std::size_t>(stride) + i]));
+    }
+    auto gradient = packed;
+    auto computer = cpu();
+    const double expected = computer.cross_entropy(gradient.data(), targets.data(), 3, classes, 0.01);
+    const Classified found = compute_cross_entropy(classes, stride, logits, targets, 0.01f);
+    double sum = 0;
+    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 0, &sum);
+    CHECK(sum == Approx(expected).epsilon(1e-6));
+    run(muster_sum_losses, {{1}, sum_threads, warps_bytes}, 3, found.losses.data(), 1, &sum);
+    CHECK(sum == Approx(2 * expected).epsilon(1e-6));
+    std::vector<Bf16> inside;
+    for (std::size_t i = 0; i < found.logits.size(); ++i) {
+      if (i % static_cast<std::size_t>(stride) < all)
+        inside.push_back(found.logits[i]);
+      else
+        REQUIRE(found.logits[i].bits == 0);
+    }
+    CHECK(worst_ratio(inside, gradient, bounds(gradient, 1.01 * half_unit, 1e-9)) < 1);
+    CHECK(same_bits(compute_cross_entropy(classes, stride, logits, targets, 0).logits, logits));
+  }
+}
+
+TEST_CASE("cross-entropy stays exact for large logits and keeps non-finite logits visible", "[gpu kernels]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<Bf16> logits(256, rounded(-200));
+  logits[7] = rounded(300);
+  CHECK(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0] == Approx(0).margin(1e-6));
+  CHECK(compute_cross_entropy(250, 256, logits, {8}, 0).losses[0] == Approx(500));
+  logits[3] = rounded(-infinity);
+  CHECK(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0] == Approx(0).margin(1e-6));
+  CHECK(compute_cross_entropy(250, 256, logits, {3}, 0).losses[0] == std::numeric_limits<float>::infinity());
+  CHECK(compute_cross_entropy(250, 256, std::vector<Bf16>(256, rounded(-infinity)), {3}, 0).losses[0] !=
+        Approx(0).margin(1e9));
+  logits[9] = rounded(infinity);
+  CHECK(std::isnan(compute_cross_entropy(250, 256, logits, {9}, 0).losses[0]));
+  logits[9] = rounded(std::numeric_limits<double>::quiet_NaN());
+  CHECK(std::isnan(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0]));
+  logits[9] = rounded(0);
+  logits[253] = rounded(infinity);  // beyond the classes
+  CHECK(compute_cross_entropy(250, 256, logits, {7}, 0).losses[0] == Approx(0).margin(1e-6));
+}
+
+TEST_CASE("GELU and its gradient agree with the CPU's in double", "[gpu kernels]") {
+  std::vector<Bf16> x = random_bf16(1000, 1, 3);
+  x[0] = rounded(100), x[1] = rounded(-100), x[2] = rounded(1e20), x[3] = rounded(-1e20), x[4] = rounded(0);
+  std::vector<Bf16> out(x.size()), d = random_bf16(x.size(), 2);
+  const auto values = exact(x);
+  std::vector<double> expected(x.size());
+  auto d_expected = exact(d);
+  auto computer = cpu();
+  computer.gelu(values.data(), expected.data(), x.size());
+  computer.gelu_backward(values.data(), d_expected.data(), x.size());
+  run(muster_gelu, {{2}, element_threads}, x.size(), x.data(), out.data());
+  run(muster_gelu_backward, {{2}, element_threads}, x.size(), x.data(), d.data());
+  CHECK(worst_ratio(out, expected, bounds(expected, 1.01 * half_unit, 1e-5)) < 1);
+  // The CPU clamps its exponent, which makes 1e20's gradient far from 1: there only the GPU's own value is
+  // checked.
+  for (std::size_t i = 2; i < 4; ++i)
+    CHECK(widen(d[i]) == widen(rounded(i == 2 ? exact(random_bf16(4, 2)[2]) : 0)));
+  d[2] = d[3] = rounded(0), d_expected[2] = d_expected[3] = 0;
+  CHECK(worst_ratio(d, d_expected, bounds(d_expected, 1.01 * half_unit, 1e-5)) < 1);
+}
+
+TEST_CASE("rounding works for any length", "[gpu kernels]") {
+  for (const std::size_t count : {1u, 3u, 1027u}) {
+    const auto from = random_floats(count, 3);
+    std::vector<Bf16> to(count);
+    run(muster_round, {{2}, element_threads}, count, from.data(), to.data());
+    for (std::size_t i = 0; i < count; ++i) REQUIRE(to[i].bits == narrow(from[i]).bits);
+  }
+}
