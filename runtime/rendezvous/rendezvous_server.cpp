@@ -80,12 +80,15 @@ class RendezvousServer {
   }
 
   // If another rank leads this host, the host's ranks connect through that one.
-  void open_host_leader() {
+  void open_host_leader() try {
     host_leader_ = HostLeader::try_become_leader(io_, config_);
     if (!host_leader_) return;
     host_leader_->open(
         key_, [this](int rank, const Message& message) { on_message_of_host_rank(rank, message); },
         [this](int rank, const std::string& reason) { on_rank_lost(rank, reason); });
+  } catch (const Error& error) {
+    log::debug("join: {}: {}", config_.name, error.what());
+    host_leader_.reset();
   }
 
   template <typename Done>

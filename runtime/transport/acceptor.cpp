@@ -6,6 +6,7 @@
 #include <sodium.h>
 
 #include <chrono>
+#include <thread>
 
 #include "muster/error.hpp"
 
@@ -13,19 +14,25 @@ namespace muster::control {
 namespace {
 
 constexpr std::chrono::seconds authentication_timeout{3};
+// How long other processes may take, together, from bind() to listen(). One that never listens is a stranger.
+constexpr std::chrono::milliseconds bind_to_listen_time{1000};
 
 std::uint16_t tcp_port(const Endpoint& endpoint) {
   // sockaddr_in and sockaddr_in6 have the port at the same offset.
   return ntohs(reinterpret_cast<const sockaddr_in*>(endpoint.data())->sin_port);
 }
 
-bool is_held_by_this_user(asio::io_context& io, const Endpoint& endpoint) {
+enum class Holder { this_user, another_user, unknown };
+
+// Connects to find the user (SO_PEERCRED). Unknown while the holder does not listen, or its backlog is full.
+Holder find_holder(asio::io_context& io, const Endpoint& endpoint) {
   Socket socket(io);
   socket.open(endpoint.protocol());
   socket.non_blocking(true);  // connect() must not wait for a full backlog
   asio::error_code error;
   socket.connect(endpoint, error);
-  return !error && is_own_user(socket);
+  if (error) return Holder::unknown;
+  return is_own_user(socket) ? Holder::this_user : Holder::another_user;
 }
 
 }  // namespace
@@ -48,20 +55,35 @@ Acceptor::Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports
 
 Acceptor::Acceptor(asio::io_context& io, const std::string& name) : acceptor_(io), backoff_timer_(io) {
   std::string why;
+  Deadline const deadline(bind_to_listen_time);
   for (const auto& endpoint : local_endpoints(name)) {
     try {
-      listen(endpoint, false);
-      return;
+      if (listen_unless_held(io, endpoint, deadline)) return;
+      why = "Address already in use, by other users, as are the others that were tried";
     } catch (const asio::system_error& error) {
-      asio::error_code ignored;
-      acceptor_.close(ignored);
       why = error.code().message();
-      if (error.code() != asio::error::address_in_use || is_held_by_this_user(io, endpoint)) break;
-      why += ", by other users, as are the others that were tried";
+      break;
     }
   }
   throw Error(ErrorCode::system,
               fmt::format("cannot listen on the UNIX socket @{} for the other ranks: {}", name, why));
+}
+
+// False when another user holds the endpoint. Throws when this user holds it.
+bool Acceptor::listen_unless_held(asio::io_context& io, const Endpoint& endpoint, const Deadline& deadline) {
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {
+    try {
+      listen(endpoint, false);
+      return true;
+    } catch (const asio::system_error& error) {
+      asio::error_code ignored;
+      acceptor_.close(ignored);
+      if (error.code() != asio::error::address_in_use) throw;
+      auto const holder = find_holder(io, endpoint);
+      if (holder == Holder::this_user) throw;
+      if (holder == Holder::another_user || deadline.passed()) return false;
+    }
+  }
 }
 
 void Acceptor::listen_on(std::uint16_t port) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "deadline.hpp"
 #include "transport/endpoint.hpp"
 
 namespace muster::control {
@@ -31,7 +32,8 @@ class Acceptor {
   /// Listens on the first free port of `ports` (0: the system's choice), on every interface, IPv6 and IPv4.
   /// @throws Error(ErrorCode::system) when no port is free.
   Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports);
-  /// Listens on the first of local_endpoints(name) that no other user holds.
+  /// Listens on the first of local_endpoints(name) that no other user holds. Waits up to a second for holders
+  /// that do not listen yet.
   /// @throws Error(ErrorCode::system) when other users hold all of them, or another process of this user
   /// holds that one.
   Acceptor(asio::io_context& io, const std::string& name);
@@ -50,6 +52,7 @@ class Acceptor {
 
  private:
   void listen(const Endpoint& endpoint, bool reuse);
+  bool listen_unless_held(asio::io_context& io, const Endpoint& endpoint, const Deadline& deadline);
   void listen_on(std::uint16_t port);
   void accept();
   void on_accept(Socket socket);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "rendezvous/host_leader.hpp"
 #include "rendezvous_fixture.hpp"
 #include "transport/acceptor.hpp"
 #include "transport/authenticating_acceptor.hpp"
@@ -82,6 +83,47 @@ TEST_CASE("when other users hold every name, the error says so; this user's othe
   CHECK_THROWS_WITH(control::Acceptor(io, job), Catch::Matchers::EndsWith("Address already in use"));
 }
 
+namespace {
+
+// A process of this user that binds the socket of `name`, and listens `delay` later.
+class LateListener {
+ public:
+  LateListener(const std::string& name, std::chrono::milliseconds delay)
+      : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    auto const endpoint = control::local_endpoint(name);
+    REQUIRE(bind(socket_, endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0);
+    thread_ = std::thread([this, delay] {
+      std::this_thread::sleep_for(delay);
+      listen(socket_, 8);
+    });
+  }
+  ~LateListener() {
+    thread_.join();
+    close(socket_);
+  }
+
+ private:
+  int socket_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("a socket that is bound and does not listen yet is not taken for another user's") {
+  auto const job = new_job();
+  LateListener const first(job, 100ms);
+  asio::io_context io;
+  CHECK_THROWS_WITH(control::Acceptor(io, job), Catch::Matchers::EndsWith("Address already in use"));
+}
+
+TEST_CASE("when a rank takes long from bind() to listen(), its host has one leader") {
+  auto config = make_config(new_job(), 1, 4);
+  config.host_socket = "muster/host/" + config.job;
+  LateListener const leader(config.host_socket, 100ms);
+  asio::io_context io;
+  CHECK(HostLeader::try_become_leader(io, config) == nullptr);
+}
+
 TEST_CASE("when all ranks know the key, they meet on the first free port") {
   asio::io_context io;
   control::AuthenticatingAcceptor other(io);  // another program holds the first port
@@ -136,10 +178,13 @@ TEST_CASE("when a host leader's socket is taken, its rank connects directly and 
     config.key = key;
     configs.push_back(config);
   }
-  asio::io_context io;
-  control::AuthenticatingAcceptor const taken(io,
-                                              control::local_name(key, -1) + "/" + configs[2].host_socket);
-  check_complete(join_all(configs, 20s));
+  // Of rank 0's host, and of the other one.
+  for (auto const leader : {std::size_t{0}, std::size_t{2}}) {
+    asio::io_context io;
+    control::AuthenticatingAcceptor const taken(
+        io, control::local_name(key, -1) + "/" + configs[leader].host_socket);
+    check_complete(join_all(configs, 20s));
+  }
 }
 
 TEST_CASE("when a job's name is too long for a socket, its ranks meet and another job's do not") {
