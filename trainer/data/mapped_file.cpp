@@ -28,7 +28,7 @@ constexpr std::size_t full_hash_limit = std::size_t{4} << 20, hashed_blocks = 64
 }  // namespace
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) refuse_file(path_, ErrorCode::usage, std::strerror(errno));
   struct stat status {};
   if (::fstat(file.number(), &status) != 0) refuse_file(path_, ErrorCode::system, std::strerror(errno));

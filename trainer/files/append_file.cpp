@@ -3,20 +3,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "file/own_file.hpp"
 #include "file/write_all.hpp"
 #include "muster/error.hpp"
 
 namespace muster {
 
-AppendFile::AppendFile(std::filesystem::path path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
+  std::string why;
+  file_ = open_own_file(path_, O_WRONLY | O_APPEND, why);
   if (!file_.valid())
-    throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path_.string(), std::strerror(errno)));
+    throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path_.string(), why));
 }
 
 void AppendFile::flush() {

@@ -11,7 +11,7 @@ namespace muster {
 /// A file for appending: flush() writes what was added since the last flush.
 class AppendFile {
  public:
-  /// Opens the file; creates it when it does not exist.
+  /// Opens the file; creates it when it does not exist. Refuses links, FIFOs and other users' files.
   /// @throws muster::Error(ErrorCode::system), as flush() does.
   explicit AppendFile(std::filesystem::path path);
 

@@ -31,7 +31,9 @@ AtomicFolder::AtomicFolder(fs::path path)
     : path_(std::move(path)), partial_(with_suffix(path_, partial_suffix)) {
   std::error_code error;
   fs::remove_all(partial_, error);
-  if (!error) fs::create_directory(partial_, error);
+  // It also returns false, without an error, for a folder or a link to one that somebody made meanwhile.
+  if (!error && !fs::create_directory(partial_, error) && !error)
+    error = std::make_error_code(std::errc::file_exists);
   if (!error) return;
   errno = error.value();
   fail("create");

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "file/regular_file.hpp"
 #include "files/output_file.hpp"
 
 namespace muster {
@@ -27,7 +29,8 @@ Metrics::Metrics(std::filesystem::path path, bool resume, std::int64_t resumed_s
 }
 
 std::string Metrics::keep_earlier_lines(const std::filesystem::path& path, std::int64_t resumed_step) {
-  std::ifstream earlier(path);
+  const auto file = read_regular_file(path, std::numeric_limits<std::size_t>::max());
+  std::istringstream earlier(file ? file->text : "");
   std::string line, lines;
   const auto number = [](const nlohmann::json& record, const char* key) -> std::optional<double> {
     const auto at = record.find(key);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "text/printable.hpp"
 #include "training/collective_errors.hpp"
 
 namespace muster {
@@ -20,6 +21,9 @@ void OutputFolder::open() {
                 fmt::format("cannot create the output folder {}: {}", path_.string(), error.message()));
   }
   lock_.emplace(path_);
+  if (!lock_->has_flock())
+    fmt::print("note: the file system of {} has no flock: the file .lock.held in it keeps other runs away\n",
+               printable(path_.string()));
 }
 
 void OutputFolder::write_failure(const std::exception& error, RunStatus status) noexcept {

@@ -75,6 +75,16 @@ TEST_CASE("A leftover temporary file is replaced, and a link in its place is not
   CHECK(files_in(folder) == 2);
 }
 
+TEST_CASE("A FIFO in place of the temporary file is replaced, and no reader is waited for") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "file";
+  REQUIRE(mkfifo((path + ".new").c_str(), 0666) == 0);
+  AtomicFile file(path, path + ".new");
+  file.write("text");
+  CHECK(file.commit());
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+}
+
 TEST_CASE("An atomic file keeps its first error and removes its temporary file") {
   const TemporaryFolder folder;
   {

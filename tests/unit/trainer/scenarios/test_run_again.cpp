@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs that are stopped early or finished, and then started again.
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
 
 #include <thread>
 
 #include "catch.hpp"
 #include "content.hpp"
+#include "files/append_file.hpp"
 #include "files/folder_lock.hpp"
 #include "muster/error.hpp"
+#include "report/metrics.hpp"
 #include "report/progress.hpp"
 #include "report/run_status.hpp"
 #include "run/signal_handler.hpp"
@@ -29,24 +37,101 @@ std::vector<std::string> validations(const Options& options) {
   return lines;
 }
 
+bool flock_exists = true;
+
+// While it lives, the file system has no flock, as Lustre without the mount option.
+struct NoFlock {
+  NoFlock() { flock_exists = false; }
+  ~NoFlock() { flock_exists = true; }
+};
+
+// What FolderLock throws; empty when it does not.
+std::string lock_error(const TemporaryFolder& folder) {
+  try {
+    FolderLock(folder.path(), std::chrono::milliseconds(0));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string this_host() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
+
 }  // namespace
+
+// This replaces the C library's function in this program.
+extern "C" int flock(int file, int operation) noexcept {
+  if (flock_exists) return static_cast<int>(::syscall(SYS_flock, file, operation));
+  errno = ENOSYS;
+  return -1;
+}
+
+TEST_CASE("without flock too, only one run at a time trains into a folder", "[run_again]") {
+  const TemporaryFolder folder;
+  const NoFlock none;
+  {
+    const FolderLock lock(folder.path());
+    CHECK_FALSE(lock.has_flock());
+    CHECK(lock_error(folder).find("process " + std::to_string(::getpid()) + " on ") == 0);
+    CHECK(lock_error(folder).find("; if it has ended, remove " + (folder / ".lock.held").string()) !=
+          std::string::npos);
+  }
+  CHECK(lock_error(folder).empty());
+  CHECK_FALSE(std::filesystem::exists(folder / ".lock.held"));
+}
+
+TEST_CASE("without flock, a run takes a folder from one that has certainly ended", "[run_again]") {
+  const TemporaryFolder folder;
+  const NoFlock none;
+  const pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  REQUIRE(::waitpid(ended, nullptr, 0) == ended);
+  const auto held = folder / ".lock.held";
+  write_file(held, "process " + std::to_string(ended) + " on " + this_host() + "\n");
+  CHECK(lock_error(folder).empty());
+  write_file(held, "process " + std::to_string(::getpid()) + " on " + this_host() + "\n");
+  CHECK_FALSE(lock_error(folder).empty());
+  // On another host only Slurm can know.
+  const std::string elsewhere = "process 7 on another-host, start 1 of job 12\n";
+  write_file(held, elsewhere);
+  CHECK_FALSE(lock_error(folder).empty());
+  ::setenv("SLURM_JOB_ID", "12", 1);
+  for (const auto& [start, is_free] : {std::pair{"1", false}, std::pair{"2", true}}) {
+    ::setenv("SLURM_RESTART_COUNT", start, 1);
+    CHECK(lock_error(folder).empty() == is_free);
+  }
+  write_file(held, elsewhere);
+  ::setenv("SLURM_JOB_ID", "13", 1);
+  CHECK_FALSE(lock_error(folder).empty());
+  ::unsetenv("SLURM_JOB_ID");
+  ::unsetenv("SLURM_RESTART_COUNT");
+}
+
+TEST_CASE("the lock and the metrics are not opened through links, nor as FIFOs", "[run_again]") {
+  const TemporaryFolder folder;
+  const std::string target = folder.write("target", "kept");
+  folder.link(".lock", target);
+  CHECK(lock_error(folder) == "cannot open " + (folder / ".lock").string() + ": it is a symbolic link");
+  CHECK_THROWS_AS(AppendFile(folder / ".lock"), Error);
+  CHECK(content(target) == "kept");
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0666) == 0);
+  CHECK_THROWS_AS(AppendFile(folder / "fifo"), Error);
+  Metrics metrics(folder / "fifo", true, 7);  // it reads the earlier lines
+  CHECK(std::filesystem::is_regular_file(folder / "fifo"));
+}
 
 TEST_CASE("only one run at a time trains into a folder", "[run_again]") {
   const TemporaryFolder folder;
-  const auto error_text = [&] {
-    try {
-      FolderLock(folder.path(), std::chrono::milliseconds(0));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
-  };
   {
     const FolderLock lock(folder.path());
-    CHECK(error_text().find("process " + std::to_string(::getpid()) + " on ") == 0);
-    CHECK(error_text().find(folder.path().string() + " already") != std::string::npos);
+    CHECK(lock_error(folder).find("process " + std::to_string(::getpid()) + " on ") == 0);
+    CHECK(lock_error(folder).find(folder.path().string() + " already") != std::string::npos);
   }
-  CHECK(error_text() == "accepted");
+  CHECK(lock_error(folder).empty());
 
   const Options options = small_run(folder);
   std::filesystem::create_directories(options.output);
