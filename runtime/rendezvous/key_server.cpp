@@ -2,6 +2,7 @@
 #include "rendezvous/key_server.hpp"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -56,6 +57,12 @@ void read_body(control::Socket& socket, const std::shared_ptr<Frame>& frame, Don
                    });
 }
 
+// True when the other side has closed the connection. It sends nothing after its request.
+bool has_gone(control::Socket& socket) {
+  char byte = 0;
+  return ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 }  // namespace
 
 struct KeyServer::Request {
@@ -74,6 +81,7 @@ KeyServer::KeyServer(std::unique_ptr<control::Acceptor> acceptor, CredentialCode
       ranks_(ranks),
       credentials_(credentials),
       on_refusal_(std::move(on_refusal)),
+      max_waiting_(2 * (static_cast<std::size_t>(ranks) + extra_connections)),
       credential_threads_(credential_thread_count) {
   acceptor_->open(static_cast<std::size_t>(ranks) + extra_connections,
                   [this](const std::shared_ptr<control::Acceptor::PendingConnection>& connection) {
@@ -81,7 +89,7 @@ KeyServer::KeyServer(std::unique_ptr<control::Acceptor> acceptor, CredentialCode
                   });
 }
 
-// Drops the requests in the queue, for which no connection is left, and waits only for calls into munged.
+// Waits only for calls into munged.
 KeyServer::~KeyServer() {
   credential_threads_.stop();
   credential_threads_.join();
@@ -109,6 +117,28 @@ void KeyServer::refuse(const std::shared_ptr<Request>& request, const std::strin
 }
 
 void KeyServer::answer(const std::shared_ptr<Request>& request) {
+  // The table of connections evicts random ones, whose requests stay here until they are removed together.
+  if (waiting_.size() >= max_waiting_)
+    std::erase_if(waiting_, [](const auto& other) { return other->connection->released; });
+  waiting_.push_back(request);
+  decode_next();
+}
+
+void KeyServer::decode_next() {
+  while (*decoding_ < credential_thread_count && !waiting_.empty()) {
+    auto const request = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (request->connection->released) continue;
+    if (has_gone(request->connection->socket)) {
+      acceptor_->drop(request->connection);
+      continue;
+    }
+    ++*decoding_;
+    decode(request);
+  }
+}
+
+void KeyServer::decode(const std::shared_ptr<Request>& request) {
   asio::post(credential_threads_, [this, request, io = request->connection->socket.get_executor()] {
     std::string reason;
     try {
@@ -116,7 +146,11 @@ void KeyServer::answer(const std::shared_ptr<Request>& request) {
     } catch (const std::exception& error) {
       reason = error.what();
     }
-    asio::post(io, [this, request, reason] {
+    asio::post(io, [this, request, reason, alive = std::weak_ptr(decoding_)] {
+      auto const decoding = alive.lock();
+      if (!decoding) return;  // the server was destroyed meanwhile
+      --*decoding;
+      decode_next();
       if (request->connection->released) return;
       if (!reason.empty()) return refuse(request, reason);
       asio::async_write(request->connection->socket, asio::buffer(request->reply),

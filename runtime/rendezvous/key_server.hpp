@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,7 +28,8 @@ struct JobCredentials {
   std::uint16_t port = 0;
 };
 
-/// Rank 0's side. All calls on the io_context's thread.
+/// Rank 0's side. Keeps no request whose connection has gone, so its memory is bounded by the acceptor's
+/// table of connections, however many strangers send requests. All calls on the io_context's thread.
 class KeyServer {
  public:
   /// The server refused a request, of a stranger or of a rank.
@@ -44,6 +46,8 @@ class KeyServer {
   struct Request;
   void read(const std::shared_ptr<Request>& request);
   void answer(const std::shared_ptr<Request>& request);
+  void decode_next();
+  void decode(const std::shared_ptr<Request>& request);
   std::vector<std::uint8_t> make_reply(const std::vector<std::uint8_t>& credential) const;
   void refuse(const std::shared_ptr<Request>& request, const std::string& reason);
 
@@ -53,6 +57,9 @@ class KeyServer {
   int ranks_;
   JobCredentials credentials_;
   OnRefusal on_refusal_;
+  std::deque<std::shared_ptr<Request>> waiting_;  // until a thread is free
+  std::size_t max_waiting_;
+  std::shared_ptr<std::size_t> decoding_ = std::make_shared<std::size_t>(0);  // how many threads are busy
   asio::thread_pool credential_threads_;  // munged takes 1 ms per credential, or hangs
 };
 

@@ -90,6 +90,48 @@ TEST_CASE("when the key server is destroyed, the queued credentials are not deco
   CHECK(slow.decoded < ranks - 1);
 }
 
+TEST_CASE("requests of strangers who have gone are not decoded, and a rank is served before them") {
+  struct Gated : CredentialCodec {
+    std::vector<std::uint8_t> encode(std::span<const std::uint8_t> bytes) override {
+      return {bytes.begin(), bytes.end()};
+    }
+    std::vector<std::uint8_t> decode(std::span<const std::uint8_t> credential) override {
+      ++decoded;
+      opened.wait(false);
+      return {credential.begin(), credential.end()};
+    }
+    std::atomic<int> decoded{0};
+    std::atomic<bool> opened{false};
+  } gated;
+  asio::io_context io;
+  auto const job = new_job();
+  auto const at = control::local_endpoint("muster/" + job);
+  KeyServer key_server(std::make_unique<control::Acceptor>(io, "muster/" + job), gated, job, 3,
+                       JobCredentials{control::random_key(), 1}, nullptr);
+  std::thread server([&] { io.run_for(20s); });
+  asio::io_context mine;
+  for (int i = 0; i < 2000; ++i) {
+    control::Socket socket(mine);
+    socket.connect(at);
+    asio::error_code evicted;
+    asio::write(socket, asio::buffer(std::string("mustkey\x01\x04\x00\x00\x00\x9f\x9f\x9f\x9f", 16)), evicted);
+  }
+  std::thread opener([&] {
+    while (gated.decoded < 4) std::this_thread::sleep_for(1ms);
+    gated.opened = true;
+    gated.opened.notify_all();
+  });
+  auto const codec = make_peercred_codec();
+  CHECK_NOTHROW(request_job_key(mine, at, *codec, job, 1, Deadline(20s)));
+  opener.join();
+  CHECK(gated.decoded <= 5);  // one on each thread, and the rank's
+  asio::post(io, [&] {
+    key_server.close();
+    io.stop();
+  });
+  server.join();
+}
+
 TEST_CASE("when the job, the frame or the rank is wrong, the key server sends no key") {
   asio::io_context io;
   auto const job = new_job();
