@@ -112,7 +112,7 @@ std::unique_ptr<Bootstrap> make_slurm_bootstrap(const GetEnv& lookup, const Dead
   for (const auto& host : step->hosts)
     if (host != step->rank0_host && config.other_hosts.size() < max_other_hosts)
       config.other_hosts.push_back(host);
-  config.ports = step->ports.empty() ? derive_ports(step->job) : step->ports;
+  config.ports = step->ports.empty() ? derive_ports(step->job, step->port_seed) : step->ports;
   config.host_of = step->host_of;
   if (step->rank0_host != step->hosts.front()) config.host_of = {step->rank0_host};  // srun a : b
   config.tasks_start_together = true;  // slurmstepd forks all its tasks before it lets one run

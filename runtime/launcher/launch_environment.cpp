@@ -15,7 +15,6 @@ namespace {
 
 constexpr int first_port = 10000;
 constexpr int last_port = 29999;
-constexpr std::size_t derived_ports = 8;
 
 // Nothing unless the text is an integer within the limits.
 std::optional<int> parse_int(const std::string& text, int low, int high) {
@@ -115,14 +114,17 @@ std::vector<std::uint16_t> parse_port_list(const std::string& list) {
   return ports;
 }
 
-std::vector<std::uint16_t> derive_ports(const std::string& job) {
+std::vector<std::uint16_t> derive_ports(const std::string& job, const std::string& seed) {
+  constexpr std::size_t with_seed = 8, without_seed = 32, most = std::max(with_seed, without_seed);
+  std::array<std::uint8_t, 2 * most> hash{};
+  static_assert(hash.size() <= crypto_generichash_BYTES_MAX);
+  auto const text = job + "/" + seed;
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(text.data()),
+                     text.size(), nullptr, 0);
   std::vector<std::uint16_t> ports;
-  std::array<std::uint8_t, 4 * derived_ports> hash{};
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(job.data()), job.size(),
-                     nullptr, 0);
-  for (std::size_t i = 0; i < derived_ports; ++i) {
-    std::uint32_t value = 0;
-    for (std::size_t b = 0; b < 4; ++b) value = (value << 8) | hash[4 * i + b];
+  for (std::size_t i = 0; i < (seed.empty() ? without_seed : with_seed); ++i) {
+    // Modulo 20,000 some ports are a third more likely than others, which does no harm.
+    auto const value = hash[2 * i] << 8 | hash[2 * i + 1];
     auto const port = static_cast<std::uint16_t>(first_port + value % (last_port - first_port + 1));
     if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
   }
@@ -146,6 +148,7 @@ std::optional<SlurmStep> read_slurm_step(const GetEnv& get_env) {
   step.host_of = hosts_by_rank(step, parse_task_counts(get_env("SLURM_STEP_TASKS_PER_NODE")),
                                get_env("SLURM_DISTRIBUTION"));
   step.ports = parse_port_list(get_env("SLURM_STEP_RESV_PORTS"));
+  step.port_seed = get_env("SLURM_MUSTER_PORT_SEED");
   return step;
 }
 

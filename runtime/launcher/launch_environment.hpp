@@ -20,6 +20,7 @@ struct SlurmStep {
   std::string rank0_host;            ///< most likely host of rank 0; in a heterogeneous step it may be any
   std::vector<std::string> host_of;  ///< by rank; empty names when the distribution does not define them
   std::vector<std::uint16_t> ports;  ///< reserved with --resv-ports
+  std::string port_seed;             ///< random, from the plugin in srun; empty without it
 };
 
 /// Nothing outside of a step with several tasks.
@@ -53,7 +54,8 @@ std::optional<Error> check_rank_consistency(const GetEnv& get_env, int rank, int
 /// "12000-12003,12007" → its ports; empty for anything else.
 std::vector<std::uint16_t> parse_port_list(const std::string& list);
 /// Ports to try for a job, in this order, the same on every rank. All are between 10000 and 29999: outside
-/// the ephemeral range and below Kubernetes' service ports (30000).
-std::vector<std::uint16_t> derive_ports(const std::string& job);
+/// the ephemeral range and below Kubernetes' service ports (30000). With a seed, which other users do not
+/// know, up to 8. Without one, anybody can compute them and take them first: up to 32.
+std::vector<std::uint16_t> derive_ports(const std::string& job, const std::string& seed);
 
 }  // namespace muster::bootstrap

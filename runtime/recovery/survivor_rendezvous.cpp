@@ -38,7 +38,7 @@ class SurvivorClient {
       if (!is_reachable(endpoint, deadline)) continue;
       try {
         // The candidate may start its own recovery much later; its acceptor already listens.
-        auto [socket, keys] = connect_once(io_, config_.rank, endpoint, config_.key, deadline);
+        auto [socket, keys] = connect_once(io_, config_.rank, {endpoint}, config_.key, deadline);
         if (auto payloads =
                 exchange_payloads(std::make_shared<SecureChannel>(std::move(socket), keys), deadline))
           return payloads;

@@ -97,10 +97,10 @@ void HostLeader::close() {
 Connection HostLeader::join(asio::io_context& io, const RendezvousConfig& config, const Deadline& deadline) {
   auto const codec = make_peercred_codec();
   auto const& name = config.host_socket;
-  auto const credentials =
-      request_job_key(io, control::local_endpoint(name), *codec, config.job, config.rank, deadline);
+  auto const [credentials, from] =
+      request_job_key(io, {control::local_endpoint(name)}, *codec, config.job, config.rank, deadline);
   return control::connect_once(io, config.rank,
-                               control::local_endpoint(rank_socket_name(credentials.key, name)),
+                               {control::local_endpoint(rank_socket_name(credentials.key, name))},
                                credentials.key, deadline);
 }
 

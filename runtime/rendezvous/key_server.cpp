@@ -194,46 +194,106 @@ JobCredentials parse_credentials(const json& answer, const std::string& job, int
 
 }  // namespace
 
-JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& endpoint,
-                               CredentialCodec& codec, const std::string& job, int rank,
-                               const Deadline& deadline) {
-  auto const nonce = control::random_nonce();
-  Bytes const own(nonce.begin(), nonce.end());
-  auto const plain_request = write_cbor(json{{"job", job}, {"rank", rank}, {"nonce", json::binary(own)}});
-  Bytes request;
-  control::Socket socket(io);
-  auto const frame = std::make_shared<Frame>();
-  std::string reason = "no answer within " + format_duration(deadline.length());
-  bool received = false;
-  socket.async_connect(endpoint, [&](const asio::error_code& error) {
-    if (error) return void(reason = error.message());
-    if (!control::is_own_user(socket)) return void(reason = "it is another user's");
-    // Only now: until rank 0 listens, every rank retries many times, and munged serves other programs too.
-    try {
-      request = make_frame(codec.encode(plain_request));
-    } catch (const std::exception& encode_error) {
-      return void(reason = encode_error.what());
-    }
-    asio::async_write(socket, asio::buffer(request), [&](const asio::error_code& failed, std::size_t) {
-      if (failed) return void(reason = failed.message());
-      asio::async_read(socket, asio::buffer(frame->header), [&](const asio::error_code& cut, std::size_t) {
-        if (cut) return void(reason = cut.message());
-        read_body(socket, frame, [&](const std::string& body_error) {
-          received = body_error.empty();
-          if (!received) reason = body_error;
-        });
-      });
+namespace {
+
+// A request at one endpoint.
+class KeyRequest : public std::enable_shared_from_this<KeyRequest> {
+ public:
+  KeyRequest(asio::io_context& io, CredentialCodec& codec, std::string job, int rank)
+      : socket_(io), codec_(codec), job_(std::move(job)), rank_(rank) {
+    auto const nonce = control::random_nonce();
+    nonce_.assign(nonce.begin(), nonce.end());
+  }
+
+  void start(const control::Endpoint& endpoint) {
+    socket_.async_connect(endpoint, [self = shared_from_this()](const asio::error_code& error) {
+      if (error) return self->fail(error.message());
+      if (!control::is_own_user(self->socket_)) return self->fail("it is another user's");
+      self->send();
     });
-  });
+  }
+  void close() {
+    asio::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  const std::optional<JobCredentials>& credentials() const { return credentials_; }
+  // Empty while it is not known.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  // Only now: until rank 0 listens, every rank retries many times, and munged serves other programs too.
+  void send() try {
+    json const request{{"job", job_}, {"rank", rank_}, {"nonce", json::binary(nonce_)}};
+    request_ = make_frame(codec_.encode(write_cbor(request)));
+    asio::async_write(socket_, asio::buffer(request_),
+                      [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                        if (error) return self->fail(error.message());
+                        self->receive();
+                      });
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  void receive() {
+    asio::async_read(socket_, asio::buffer(frame_->header),
+                     [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                       if (error) return self->fail(error.message());
+                       read_body(self->socket_, self->frame_, [self](const std::string& body_error) {
+                         if (!body_error.empty()) return self->fail(body_error);
+                         self->parse();
+                       });
+                     });
+  }
+  void parse() try {
+    auto const answer = read_cbor(codec_.decode(frame_->body), "rank 0's answer");
+    credentials_ = parse_credentials(answer, job_, rank_, nonce_);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  void fail(const std::string& why) {
+    if (socket_.is_open()) failure_ = why;  // else close() has cancelled it
+    close();
+  }
+
+  control::Socket socket_;
+  CredentialCodec& codec_;
+  std::string job_;
+  int rank_;
+  Bytes nonce_, request_;
+  std::shared_ptr<Frame> frame_ = std::make_shared<Frame>();
+  std::optional<JobCredentials> credentials_;
+  std::string failure_;
+};
+
+}  // namespace
+
+std::pair<JobCredentials, control::Endpoint> request_job_key(asio::io_context& io,
+                                                             const std::vector<control::Endpoint>& endpoints,
+                                                             CredentialCodec& codec, const std::string& job,
+                                                             int rank, const Deadline& deadline) {
+  if (endpoints.empty()) throw Error(ErrorCode::system, "it gave no address");
+  std::vector<std::shared_ptr<KeyRequest>> requests;
+  for (const auto& endpoint : endpoints) {
+    requests.push_back(std::make_shared<KeyRequest>(io, codec, job, rank));
+    requests.back()->start(endpoint);
+  }
+  auto const find_answered = [&] {
+    return std::find_if(requests.begin(), requests.end(),
+                        [](const auto& request) { return request->credentials().has_value(); });
+  };
   io.restart();
-  io.run_until(deadline.when());
-  auto const final_reason = reason;  // the handlers that close() cancels still write to `reason`
-  asio::error_code ignored;
-  socket.close(ignored);
+  while (find_answered() == requests.end() && !io.stopped() && !deadline.passed())
+    io.run_one_until(deadline.when());
+  auto const answered = find_answered();
+  for (auto& request : requests) request->close();
   io.restart();
-  io.run();
-  if (!received) throw Error(ErrorCode::system, final_reason);
-  return parse_credentials(read_cbor(codec.decode(frame->body), "rank 0's answer"), job, rank, own);
+  io.run();  // runs the cancelled handlers
+  if (answered != requests.end())
+    return {*(*answered)->credentials(), endpoints[static_cast<std::size_t>(answered - requests.begin())]};
+  auto const& failure = requests.front()->failure();
+  throw Error(ErrorCode::system,
+              fmt::format("{}: {}", control::to_string(endpoints.front()),
+                          failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
 }
 
 }  // namespace muster::bootstrap

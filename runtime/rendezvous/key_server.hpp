@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "deadline.hpp"
@@ -63,11 +64,13 @@ class KeyServer {
   asio::thread_pool credential_threads_;  // munged takes 1 ms per credential, or hangs
 };
 
-/// A rank's side: requests the key at one endpoint. Runs the io_context itself, until the deadline at the
+/// A rank's side: requests the key at all endpoints side by side, since strangers may hold some of them.
+/// Returns the first answer, and where it came from. Runs the io_context itself, until the deadline at the
 /// latest.
-/// @throws Error(ErrorCode::system) with the reason.
-JobCredentials request_job_key(asio::io_context& io, const control::Endpoint& endpoint,
-                               CredentialCodec& codec, const std::string& job, int rank,
-                               const Deadline& deadline);
+/// @throws Error(ErrorCode::system) with the error of the first endpoint.
+std::pair<JobCredentials, control::Endpoint> request_job_key(asio::io_context& io,
+                                                             const std::vector<control::Endpoint>& endpoints,
+                                                             CredentialCodec& codec, const std::string& job,
+                                                             int rank, const Deadline& deadline);
 
 }  // namespace muster::bootstrap

@@ -14,8 +14,8 @@ namespace {
 using control::Endpoint;
 using std::chrono::milliseconds;
 
-// How long one endpoint may take before the next is tried.
-constexpr milliseconds endpoint_timeout{2000};
+// How long one attempt at all endpoints may take.
+constexpr milliseconds attempt_timeout{2000};
 // After this many passes without rank 0 on its host, the other hosts are tried too.
 constexpr int passes_on_rank0_host = 6;
 
@@ -54,11 +54,7 @@ std::vector<Endpoint> resolve_endpoints(const std::string& host, const std::vect
 
 const std::vector<Endpoint>& Rank0Connector::endpoints(const Deadline& deadline) {
   if (!config_.local_name.empty()) {
-    // The first name comes last, so that its error is the one that is reported.
-    if (endpoints_.empty()) {
-      endpoints_ = control::local_endpoints(config_.local_name);
-      std::reverse(endpoints_.begin(), endpoints_.end());
-    }
+    if (endpoints_.empty()) endpoints_ = control::local_endpoints(config_.local_name);
     return endpoints_;
   }
   if (endpoints_.empty())
@@ -74,33 +70,24 @@ const std::vector<Endpoint>& Rank0Connector::endpoints(const Deadline& deadline)
   return endpoints_;
 }
 
-std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_connect(const Deadline& deadline) {
-  for (const auto& endpoint : endpoints(deadline)) {
-    if (auto authenticated =
-            try_endpoint(endpoint, Deadline(std::min(endpoint_timeout, deadline.remaining()))))
-      return authenticated;
-    if (deadline.passed()) break;
-  }
-  return std::nullopt;
-}
-
 // Strangers and other jobs may listen on any of the ports.
-std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_endpoint(
-    const Endpoint& endpoint, const Deadline& deadline) {
+std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_connect(const Deadline& deadline) {
+  auto const& all = endpoints(deadline);
+  if (all.empty()) return std::nullopt;  // last_error_ has the resolver's
+  Deadline const limit(std::min(attempt_timeout, deadline.remaining()));
   try {
-    if (!config_.codec) {
-      return AuthenticatedConnection{
-          control::connect_once(io_, config_.rank, endpoint, config_.key, deadline), config_.key};
-    }
-    auto const credentials =
-        request_job_key(io_, endpoint, *config_.codec, config_.job, config_.rank, deadline);
+    if (!config_.codec)
+      return AuthenticatedConnection{control::connect_once(io_, config_.rank, all, config_.key, limit),
+                                     config_.key};
+    auto const [credentials, endpoint] =
+        request_job_key(io_, all, *config_.codec, config_.job, config_.rank, limit);
     auto const rank_endpoint = control::is_local(endpoint)
                                    ? control::tcp_endpoint(asio::ip::address_v4::loopback(), credentials.port)
                                    : control::with_port(endpoint, credentials.port);
     return AuthenticatedConnection{
-        control::connect_once(io_, config_.rank, rank_endpoint, credentials.key, deadline), credentials.key};
+        control::connect_once(io_, config_.rank, {rank_endpoint}, credentials.key, limit), credentials.key};
   } catch (const std::exception& error) {
-    last_error_ = fmt::format("{}: {}", control::to_string(endpoint), error.what());
+    last_error_ = error.what();
     log::debug("join: {}: {}", config_.name, last_error_);
     return std::nullopt;
   }

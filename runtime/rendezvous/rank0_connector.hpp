@@ -23,15 +23,13 @@ class Rank0Connector {
 
   Rank0Connector(asio::io_context& io, const RendezvousConfig& config) : io_(io), config_(config) {}
 
-  /// Tries each endpoint once; nothing when rank 0 answered at none.
+  /// Tries all endpoints once, side by side; nothing when rank 0 answered at none.
   std::optional<AuthenticatedConnection> try_connect(const Deadline& deadline);
   /// Error of the last failed attempt.
   const std::string& last_error() const { return last_error_; }
 
  private:
   const std::vector<control::Endpoint>& endpoints(const Deadline& deadline);
-  std::optional<AuthenticatedConnection> try_endpoint(const control::Endpoint& endpoint,
-                                                      const Deadline& deadline);
 
   asio::io_context& io_;
   const RendezvousConfig& config_;

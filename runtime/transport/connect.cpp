@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "log.hpp"
 #include "muster/error.hpp"
@@ -14,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long one address may take before the next one.
+// How long one attempt at all addresses may take.
 constexpr milliseconds attempt_timeout{2000};
 // Pause between two attempts. A refused UNIX socket costs microseconds, and only means that the host leader
 // does not listen yet.
@@ -22,78 +25,79 @@ constexpr milliseconds initial_backoff{1};
 constexpr milliseconds max_backoff{500};
 constexpr milliseconds max_local_backoff{10};
 
-// One attempt. Runs the io_context itself, so nothing else may run on it.
-class Attempt {
+// A connection to one endpoint, up to the proof of the process there.
+class Attempt : public std::enable_shared_from_this<Attempt> {
  public:
-  Attempt(asio::io_context& io, int rank, const Key& key) : io_(io), socket_(io), key_(key) {
+  // `on_proof`: true when this attempt is to go on, as the first whose other side has the key.
+  Attempt(asio::io_context& io, int rank, const Key& key, std::function<bool()> on_proof)
+      : socket_(io), key_(key), on_proof_(std::move(on_proof)) {
     transcript_.rank = static_cast<std::uint32_t>(rank);
     transcript_.client_nonce = random_nonce();
     client_hello_ = make_client_hello(transcript_.rank, transcript_.client_nonce);
   }
 
-  // Returns an empty string on success, else the reason.
-  std::string run(const Endpoint& endpoint, const Deadline& deadline) {
-    result_ = fmt::format("no answer within {}", format_duration(deadline.length()));
-    socket_.async_connect(endpoint, [this](const asio::error_code& error) {
-      if (error) return fail(error.message());
-      if (!is_own_user(socket_)) return fail("the socket belongs to another user");
-      asio::async_write(socket_, asio::buffer(client_hello_),
-                        [this](const asio::error_code& failed, std::size_t) {
-                          if (failed) return fail(failed.message());
-                          read_server_hello();
-                        });
+  void start(const Endpoint& endpoint) {
+    socket_.async_connect(endpoint, [self = shared_from_this()](const asio::error_code& error) {
+      if (error) return self->fail(error.message());
+      if (!is_own_user(self->socket_)) return self->fail("the socket belongs to another user");
+      self->write(self->client_hello_, [self] { self->read_server_hello(); });
     });
-    io_.restart();
-    io_.run_until(deadline.when());
-    if (!io_.stopped()) {
-      asio::error_code ignored;
-      socket_.close(ignored);
-      io_.run();  // runs the cancelled handlers
-    }
-    return done_ ? "" : result_;
   }
-
-  Socket take_socket() { return std::move(socket_); }
-  SessionKeys keys() const { return client_keys(key_, transcript_); }
-
- private:
-  void read_server_hello() {
-    asio::async_read(
-        socket_, asio::buffer(server_hello_), [this](const asio::error_code& error, std::size_t) {
-          if (error) return fail(error == asio::error::eof ? "it closed the connection" : error.message());
-          std::copy_n(server_hello_.begin(), nonce_bytes, transcript_.server_nonce.begin());
-          if (!equal(std::span(server_hello_).last<mac_bytes>(), server_mac(key_, transcript_))) {
-            return fail("the process that answers there does not have this job's key");
-          }
-          mac_ = client_mac(key_, transcript_);
-          asio::async_write(socket_, asio::buffer(mac_), [this](const asio::error_code& failed, std::size_t) {
-            if (failed) return fail(failed.message());
-            read_accepted_byte();
-          });
-        });
-  }
-  void read_accepted_byte() {
-    asio::async_read(
-        socket_, asio::buffer(accepted_byte_), [this](const asio::error_code& error, std::size_t) {
-          if (error) return fail(error == asio::error::eof ? "it closed the connection" : error.message());
-          done_ = true;
-        });
-  }
-  void fail(const std::string& why) {
-    if (socket_.is_open()) result_ = why;
+  void close() {
     asio::error_code ignored;
     socket_.close(ignored);
   }
 
-  asio::io_context& io_;
+  bool done() const { return done_; }
+  // Empty while it is not known.
+  const std::string& failure() const { return failure_; }
+  Socket take_socket() { return std::move(socket_); }
+  SessionKeys keys() const { return client_keys(key_, transcript_); }
+
+ private:
+  template <typename Buffer, typename Next>
+  void write(const Buffer& buffer, Next next) {
+    asio::async_write(socket_, asio::buffer(buffer),
+                      [self = shared_from_this(), next](const asio::error_code& error, std::size_t) {
+                        error ? self->fail(error.message()) : next();
+                      });
+  }
+  template <typename Buffer, typename Next>
+  void read(Buffer& buffer, Next next) {
+    asio::async_read(socket_, asio::buffer(buffer),
+                     [self = shared_from_this(), next](const asio::error_code& error, std::size_t) {
+                       if (!error) return next();
+                       self->fail(error == asio::error::eof ? "it closed the connection" : error.message());
+                     });
+  }
+
+  void read_server_hello() {
+    read(server_hello_, [self = shared_from_this()] { self->check_server_hello(); });
+  }
+  void check_server_hello() {
+    std::copy_n(server_hello_.begin(), nonce_bytes, transcript_.server_nonce.begin());
+    if (!equal(std::span(server_hello_).last<mac_bytes>(), server_mac(key_, transcript_)))
+      return fail("the process that answers there does not have this job's key");
+    if (!on_proof_()) return close();
+    mac_ = client_mac(key_, transcript_);
+    write(mac_, [self = shared_from_this()] {
+      self->read(self->accepted_byte_, [self] { self->done_ = true; });
+    });
+  }
+  void fail(const std::string& why) {
+    if (socket_.is_open()) failure_ = why;  // else close() has cancelled it
+    close();
+  }
+
   Socket socket_;
   const Key& key_;
+  std::function<bool()> on_proof_;
   HandshakeTranscript transcript_;
   std::array<std::uint8_t, client_hello_bytes> client_hello_{};
   std::array<std::uint8_t, server_hello_bytes> server_hello_{};
   Mac mac_{};
   std::array<std::uint8_t, 1> accepted_byte_{};
-  std::string result_;
+  std::string failure_;
   bool done_ = false;
 };
 
@@ -109,31 +113,51 @@ std::vector<Endpoint> parse_endpoints(const std::vector<std::string>& addresses,
   return endpoints;
 }
 
-std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank, const Endpoint& endpoint,
-                                            const Key& key, const Deadline& deadline) {
-  Attempt attempt(io, rank, key);
-  auto const why = attempt.run(endpoint, deadline);
-  if (!why.empty()) throw Error(ErrorCode::system, why);
-  log::debug("control: connected to the leader at {}", to_string(endpoint));
-  return {attempt.take_socket(), attempt.keys()};
+std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
+                                            const std::vector<Endpoint>& endpoints, const Key& key,
+                                            const Deadline& deadline) {
+  if (endpoints.empty()) throw Error(ErrorCode::system, "it gave no address");
+  std::vector<std::shared_ptr<Attempt>> attempts;
+  bool proved = false;  // one process has the key; the leader must not see this rank twice
+  for (const auto& endpoint : endpoints) {
+    attempts.push_back(
+        std::make_shared<Attempt>(io, rank, key, [&proved] { return !std::exchange(proved, true); }));
+    attempts.back()->start(endpoint);
+  }
+  auto const find_done = [&] {
+    return std::find_if(attempts.begin(), attempts.end(), [](const auto& attempt) { return attempt->done(); });
+  };
+  io.restart();
+  while (find_done() == attempts.end() && !io.stopped() && !deadline.passed())
+    io.run_one_until(deadline.when());
+  auto const connected = find_done();
+  for (auto at = attempts.begin(); at != attempts.end(); ++at)
+    if (at != connected) (*at)->close();
+  io.restart();
+  io.run();  // runs the cancelled handlers
+  if (connected != attempts.end()) {
+    log::debug("control: connected to the leader at {}",
+               to_string(endpoints[static_cast<std::size_t>(connected - attempts.begin())]));
+    return {(*connected)->take_socket(), (*connected)->keys()};
+  }
+  auto const& failure = attempts.front()->failure();
+  throw Error(ErrorCode::system,
+              fmt::format("{}: {}", to_string(endpoints.front()),
+                          failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
 }
 
 std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
                                                  const std::vector<Endpoint>& endpoints, const Key& key,
                                                  const Deadline& deadline) {
-  std::string last_error = "it gave no address";
+  std::string last_error;
   bool const local = std::all_of(endpoints.begin(), endpoints.end(), is_local);
   milliseconds backoff = initial_backoff;
   do {
-    for (const auto& endpoint : endpoints) {
-      try {
-        return connect_once(io, rank, endpoint, key,
-                            Deadline(std::min(attempt_timeout, deadline.remaining())));
-      } catch (const Error& error) {
-        last_error = fmt::format("{}: {}", to_string(endpoint), error.what());
-        log::debug("control: {}", last_error);
-      }
-      if (deadline.passed()) break;
+    try {
+      return connect_once(io, rank, endpoints, key, Deadline(std::min(attempt_timeout, deadline.remaining())));
+    } catch (const Error& error) {
+      last_error = error.what();
+      log::debug("control: {}", last_error);
     }
     std::this_thread::sleep_for(std::min(backoff, deadline.remaining()));
     backoff = std::min(backoff * 2, local ? max_local_backoff : max_backoff);

@@ -15,13 +15,14 @@ namespace muster::control {
 /// The endpoints of numeric addresses; skips all other text.
 std::vector<Endpoint> parse_endpoints(const std::vector<std::string>& addresses, std::uint16_t port);
 
-/// One attempt to connect to a leader and to authenticate as `rank`. Runs the io_context itself.
-/// @throws Error(ErrorCode::system) with the reason.
-std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank, const Endpoint& endpoint,
-                                            const Key& key, const Deadline& deadline);
+/// Connects to the endpoints of one leader side by side, once each, and authenticates as `rank` at the first
+/// one where a process has the job's key. Strangers may hold the other ones. Runs the io_context itself.
+/// @throws Error(ErrorCode::system) with the error of the first endpoint.
+std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
+                                            const std::vector<Endpoint>& endpoints, const Key& key,
+                                            const Deadline& deadline);
 
-/// Connects to the leader at one of its endpoints and authenticates as `rank`. Tries the endpoints in turn,
-/// until the deadline, and skips a process without the job's key. Runs the io_context itself.
+/// The same, again and again until the deadline.
 /// @throws Error(ErrorCode::deadline) with the error of the last attempt.
 std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
                                                  const std::vector<Endpoint>& endpoints, const Key& key,

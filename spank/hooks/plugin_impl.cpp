@@ -182,6 +182,7 @@ void prepare_step(spank_t spank) {
   const auto options = resolve(words, plugin.settings);
   if (options.mode == Mode::off) return;
   publish_arbitrary_layout(spank);
+  publish_port_seed();
   if (options.parts.env) request_ring_fence(spank);
   if (options.report || options.explain) start_report_collector(spank, options.explain);
 }

@@ -2,6 +2,7 @@
 #include "slurm/srun_environment.hpp"
 
 #include <strings.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -78,6 +79,19 @@ void publish_arbitrary_layout(spank_handle* spank) {
   // known.
   if (const std::string text = format_layout(job_id, step, nodes_of_ranks(*layout)); !text.empty())
     setenv(layout_variable, text.c_str(), 1);
+}
+
+void publish_port_seed() {
+  static bool drawn = false;
+  std::array<unsigned char, 16> bytes{};
+  if (drawn || getrandom(bytes.data(), bytes.size(), GRND_NONBLOCK) != static_cast<ssize_t>(bytes.size()))
+    return;
+  std::string digits;
+  for (const unsigned char byte : bytes) {
+    digits += "0123456789abcdef"[byte >> 4];
+    digits += "0123456789abcdef"[byte & 15];
+  }
+  drawn = setenv(port_seed_variable, digits.c_str(), 1) == 0;
 }
 
 void request_ring_fence(spank_handle* spank) {

@@ -18,6 +18,12 @@ inline constexpr const char* fence_variable = "SLURM_PMIX_FENCE";
 /// variables with this prefix under --export=NONE too.
 inline constexpr const char* fence_marker = "SLURM_MUSTER_FENCE";
 
+/// In this variable srun passes random hexadecimal digits to the tasks. Without PMIx, libmuster computes from
+/// them the ports on which rank 0 listens, so that other users cannot compute and take these ports.
+inline constexpr const char* port_seed_variable = "SLURM_MUSTER_PORT_SEED";
+/// Draws them, once in a process: the components of a heterogeneous step have the same.
+void publish_port_seed();
+
 /// Requests fences over a ring, if the step has several nodes and the user has not chosen. In a step of fewer
 /// nodes than TreeWidth Slurm's tree has no edges, so a fence without data, with which MPI_Init ends, does
 /// not wait for other nodes; the first message of a fast rank then crashes a slow one inside MPI_Init. In

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   try {
     // No answer can contain the nonce, which is new: an accepted one is a bug.
-    request_job_key(io, control::local_endpoint(name), *codec, "slurm/c/1.0/", 1,
+    request_job_key(io, {control::local_endpoint(name)}, *codec, "slurm/c/1.0/", 1,
                     Deadline(std::chrono::seconds(20)));
     std::abort();
   } catch (const std::exception&) {  // the caller tries the next endpoint after any error

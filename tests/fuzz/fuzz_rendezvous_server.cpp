@@ -47,8 +47,9 @@ struct JoiningRanks {
     auto const codec = make_peercred_codec();
     while (true) {
       try {
-        return request_job_key(io, control::local_endpoint(socket_name), *codec, "job", rank,
-                               Deadline(seconds(20)));
+        return request_job_key(io, {control::local_endpoint(socket_name)}, *codec, "job", rank,
+                               Deadline(seconds(20)))
+            .first;
       } catch (const Error&) {
         if (finished) throw;
         std::this_thread::sleep_for(std::chrono::microseconds(100));

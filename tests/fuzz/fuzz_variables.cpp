@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     if (auto const step = read_slurm_step(lookup)) {
       if (step->host_of.size() != static_cast<std::size_t>(step->size)) std::abort();
-      derive_ports(step->job);
+      derive_ports(step->job, step->port_seed);
     }
   } catch (const Error&) {
   }

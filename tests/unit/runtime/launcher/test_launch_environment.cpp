@@ -38,11 +38,23 @@ Set task(int rank) {
 TEST_CASE("when ports are derived, they are outside the ephemeral range and differ between two jobs") {
   CHECK(parse_port_list("12000-12002,12010") == Ports{12000, 12001, 12002, 12010});
   for (const char* bad : {"", "0", "70000", "12000-", "x", "1-2-3"}) CHECK(parse_port_list(bad).empty());
-  auto const ports = derive_ports("slurm/c/5.0/");
-  REQUIRE(ports.size() >= 4);
+  auto const ports = derive_ports("slurm/c/5.0/", "");
+  REQUIRE(ports.size() >= 30);
   for (auto const port : ports) CHECK((port >= 10000 && port < 30000));
-  CHECK(ports == derive_ports("slurm/c/5.0/"));
-  CHECK(ports != derive_ports("slurm/c/5.1/"));
+  CHECK(ports == derive_ports("slurm/c/5.0/", ""));
+  CHECK(ports != derive_ports("slurm/c/5.1/", ""));
+}
+
+TEST_CASE("ports with the plugin's seed do not follow from the job alone") {
+  auto const ports = derive_ports("slurm/c/5.0/", "0f");
+  REQUIRE(ports.size() >= 7);
+  CHECK(ports == derive_ports("slurm/c/5.0/", "0f"));
+  CHECK(ports != derive_ports("slurm/c/5.0/", "1f"));
+  auto with_seed = task(3);
+  with_seed["SLURM_MUSTER_PORT_SEED"] = "0f";
+  auto const step = read_slurm_step(variables(with_seed));
+  REQUIRE(step);
+  CHECK(step->port_seed == "0f");
 }
 
 TEST_CASE("when a step's variables are set, they give its ranks, hosts and rank 0's host") {

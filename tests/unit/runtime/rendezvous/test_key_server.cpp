@@ -35,7 +35,7 @@ TEST_CASE("when several requests arrive, their credentials are decoded in parall
     ranks.emplace_back([&, r] {
       asio::io_context mine;
       auto const codec = make_peercred_codec();
-      request_job_key(mine, control::local_endpoint("muster/" + job), *codec, job, r, Deadline(20s));
+      request_job_key(mine, {control::local_endpoint("muster/" + job)}, *codec, job, r, Deadline(20s));
       ++given;
     });
   }
@@ -74,7 +74,7 @@ TEST_CASE("when the key server is destroyed, the queued credentials are not deco
       asio::io_context mine;
       auto const codec = make_peercred_codec();
       try {
-        request_job_key(mine, control::local_endpoint("muster/" + job), *codec, job, r, Deadline(200ms));
+        request_job_key(mine, {control::local_endpoint("muster/" + job)}, *codec, job, r, Deadline(200ms));
       } catch (const Error&) {
       }
     });
@@ -122,7 +122,7 @@ TEST_CASE("requests of strangers who have gone are not decoded, and a rank is se
     gated.opened.notify_all();
   });
   auto const codec = make_peercred_codec();
-  CHECK_NOTHROW(request_job_key(mine, at, *codec, job, 1, Deadline(20s)));
+  CHECK_NOTHROW(request_job_key(mine, {at}, *codec, job, 1, Deadline(20s)));
   opener.join();
   CHECK(gated.decoded <= 5);  // one on each thread, and the rank's
   asio::post(io, [&] {
@@ -142,11 +142,11 @@ TEST_CASE("when the job, the frame or the rank is wrong, the key server sends no
   std::thread server([&] { io.run_for(20s); });
   auto const at = control::local_endpoint("muster/" + job);
   asio::io_context mine;
-  auto const given = request_job_key(mine, at, *codec, job, 2, Deadline(5s));
+  auto const given = request_job_key(mine, {at}, *codec, job, 2, Deadline(5s)).first;
   CHECK((given.key == credentials.key && given.port == 4711));
-  CHECK_THROWS_AS(request_job_key(mine, at, *codec, "another", 2, Deadline(5s)), Error);
-  CHECK_THROWS_AS(request_job_key(mine, at, *codec, job, 3, Deadline(5s)), Error);
-  CHECK_THROWS_AS(request_job_key(mine, at, *codec, job, 0, Deadline(5s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, {at}, *codec, "another", 2, Deadline(5s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, {at}, *codec, job, 3, Deadline(5s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, {at}, *codec, job, 0, Deadline(5s)), Error);
   for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(20000, 'x'),
                                    std::string("mustkey\x01\xff\xff\xff\xff", 12),
                                    std::string("mustkey\x01\x04\x00\x00\x00\x9f\x9f\x9f\x9f", 16)}) {
@@ -178,8 +178,36 @@ TEST_CASE("when no key server listens, no credential is made") {
   } codec;
   asio::io_context mine;
   auto const nobody = control::local_endpoint("muster/" + new_job());
-  CHECK_THROWS_AS(request_job_key(mine, nobody, codec, "job", 1, Deadline(1s)), Error);
+  CHECK_THROWS_AS(request_job_key(mine, {nobody}, codec, "job", 1, Deadline(1s)), Error);
   CHECK(codec.encoded == 0);
+}
+
+TEST_CASE("strangers who accept connections and never answer do not delay a request") {
+  asio::io_context io;
+  auto const job = new_job();
+  auto const codec = make_peercred_codec();
+  std::vector<asio::ip::tcp::acceptor> strangers;
+  std::vector<control::Endpoint> endpoints;
+  for (int i = 0; i < 7; ++i) {
+    auto& stranger =
+        strangers.emplace_back(io, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    endpoints.push_back(stranger.local_endpoint());
+  }
+  auto acceptor = std::make_unique<control::Acceptor>(io, std::vector<std::uint16_t>{0});
+  endpoints.push_back(control::tcp_endpoint(asio::ip::address_v4::loopback(), acceptor->port()));
+  KeyServer key_server(std::move(acceptor), *codec, job, 2, JobCredentials{control::random_key(), 4711},
+                       nullptr);
+  std::thread server([&] { io.run_for(20s); });
+  asio::io_context mine;
+  // Each of them would take this deadline.
+  auto const [credentials, from] = request_job_key(mine, endpoints, *codec, job, 1, Deadline(10s));
+  CHECK(credentials.port == 4711);
+  CHECK(from == endpoints.back());
+  asio::post(io, [&] {
+    key_server.close();
+    io.stop();
+  });
+  server.join();
 }
 
 TEST_CASE("when a key server accepts but never answers, the request ends at its deadline") {
@@ -189,9 +217,10 @@ TEST_CASE("when a key server accepts but never answers, the request ends at its 
   asio::io_context tcp;
   asio::ip::tcp::acceptor silent(tcp, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   CHECK_THROWS_AS(
-      request_job_key(mine,
-                      control::tcp_endpoint(asio::ip::address_v4::loopback(), silent.local_endpoint().port()),
-                      *codec, "job", 1, Deadline(300ms)),
+      request_job_key(
+          mine,
+          {control::tcp_endpoint(asio::ip::address_v4::loopback(), silent.local_endpoint().port())}, *codec,
+          "job", 1, Deadline(300ms)),
       Error);
   CHECK(std::chrono::steady_clock::now() - began < soon);
 }
