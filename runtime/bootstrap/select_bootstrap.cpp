@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <sodium.h>
 
 #include <algorithm>
 #include <asio.hpp>
 #include <thread>
 
+#include "bootstrap/user_key.hpp"
 #include "launcher/launch_environment.hpp"
 #include "launcher/launcher_detection.hpp"
 #include "launcher/local_hello.hpp"
@@ -15,7 +15,6 @@
 namespace muster::bootstrap {
 namespace {
 
-constexpr std::size_t min_key_length = 16;
 constexpr std::size_t max_other_hosts = 32;
 // How long a silent rank waits for the one that reports: the launcher may end the job with the first process
 // that ends.
@@ -33,29 +32,6 @@ bool is_method_enabled(const std::string& method) {
   return false;
 }
 
-// The key from the user's MUSTER_KEY, bound to the job; nothing without one.
-std::optional<control::Key> derive_user_key(const std::string& job, int rank) {
-  auto const secret = get_env("MUSTER_KEY");
-  if (secret.empty()) return std::nullopt;
-  if (secret.size() < min_key_length) {
-    throw Error(
-        ErrorCode::environment,
-        fmt::format("join: MUSTER_KEY has {} characters; it needs {} random ones at least, for example "
-                    "MUSTER_KEY=$(openssl rand -hex 32)",
-                    secret.size(), min_key_length),
-        rank != 0);
-  }
-  control::Key key{};
-  crypto_generichash_state state;
-  crypto_generichash_init(&state, nullptr, 0, key.size());
-  crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(secret.data()), secret.size());
-  // Other uses of the same secret and other jobs get other keys.
-  auto const context = fmt::format("/muster job key/{}", job);
-  crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(context.data()), context.size());
-  crypto_generichash_final(&state, key.data(), key.size());
-  return key;
-}
-
 template <typename Source>
 RendezvousConfig make_config(const char* name, const Source& source) {
   log::set_rank(source.rank);
@@ -68,20 +44,19 @@ RendezvousConfig make_config(const char* name, const Source& source) {
   return config;
 }
 
-// MUSTER_KEY if it is set, else MUNGE, else, on one host, the kernel (SO_PEERCRED).
+// MUNGE, else the user's key, else, on one host, the kernel (SO_PEERCRED). Beside MUNGE, the user's key is
+// mixed in.
 void configure_authentication(RendezvousConfig& config, bool one_host, const Deadline& deadline) {
-  if (auto const key = derive_user_key(config.job, config.rank)) {
-    config.key = *key;
-    return log::debug("join: {}: MUSTER_KEY authenticates", config.name);
-  }
+  config.key = read_user_key(get_env, config.job, config.rank);
   std::string reason;
   try {
     config.codec = make_munge_codec(deadline);
-    return log::debug("join: {}: MUNGE authenticates", config.name);
+    return log::debug("join: {}: MUNGE authenticates{}", config.name, config.key ? ", and the user's key" : "");
   } catch (const Error& error) {
     reason = error.what();
     log::debug("join: {}: MUNGE: {}", config.name, reason);
   }
+  if (config.key) return log::debug("join: {}: the user's key authenticates", config.name);
   if (one_host) {
     config.codec = make_peercred_codec();
     config.local_name = "muster/" + config.job;
@@ -93,7 +68,7 @@ void configure_authentication(RendezvousConfig& config, bool one_host, const Dea
       ErrorCode::environment,
       fmt::format("join: srun started {} tasks without PMIx, and on host {} MUNGE cannot authenticate "
                   "them ({}): add --mpi=pmix to srun, or start munged on every node, or give every task "
-                  "the same MUSTER_KEY",
+                  "the same MUSTER_KEY_FILE",
                   config.size, host_name(), reason),
       !reports);
 }
@@ -149,8 +124,9 @@ std::unique_ptr<Bootstrap> make_env_bootstrap(const GetEnv& lookup) {
   config.host_socket = fmt::format("muster/host/{}/{}", env->port, config.job);
   log::debug("join: RANK/WORLD_SIZE: rank {} of {}, rank 0 at {} port {}", env->rank, env->size, env->host,
              env->port);
-  if (auto const key = derive_user_key(config.job, config.rank)) {
-    config.key = *key;
+  config.key = read_user_key(lookup, config.job, config.rank);
+  if (config.key) {
+    log::debug("join: RANK/WORLD_SIZE: the user's key authenticates");
   } else if (is_loopback(env->host) || env->local_size == env->size) {
     config.codec = make_peercred_codec();
     config.local_name = fmt::format("muster/{}/{}", env->port, config.job);

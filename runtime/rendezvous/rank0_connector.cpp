@@ -77,15 +77,15 @@ std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_conne
   Deadline const limit(std::min(attempt_timeout, deadline.remaining()));
   try {
     if (!config_.codec)
-      return AuthenticatedConnection{control::connect_once(io_, config_.rank, all, config_.key, limit),
-                                     config_.key};
+      return AuthenticatedConnection{control::connect_once(io_, config_.rank, all, config_.key.value(), limit),
+                                     config_.key.value()};
     auto const [credentials, endpoint] =
         request_job_key(io_, all, *config_.codec, config_.job, config_.rank, limit);
     auto const rank_endpoint = control::is_local(endpoint)
                                    ? control::tcp_endpoint(asio::ip::address_v4::loopback(), credentials.port)
                                    : control::with_port(endpoint, credentials.port);
-    return AuthenticatedConnection{
-        control::connect_once(io_, config_.rank, {rank_endpoint}, credentials.key, limit), credentials.key};
+    auto const key = control::mix_keys(credentials.key, config_.key);
+    return AuthenticatedConnection{control::connect_once(io_, config_.rank, {rank_endpoint}, key, limit), key};
   } catch (const std::exception& error) {
     last_error_ = error.what();
     log::debug("join: {}: {}", config_.name, last_error_);

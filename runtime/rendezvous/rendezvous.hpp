@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ struct RendezvousConfig {
   std::vector<std::uint16_t> ports;      ///< rank 0 listens on the first free one, the other ranks try all
   std::string host_socket;  ///< UNIX socket of the host leader; empty: each rank connects to rank 0
   std::string local_name;   ///< of a UNIX socket instead of ports, when all ranks are on one host
-  std::shared_ptr<CredentialCodec> codec;  ///< how rank 0 sends the key; null: all ranks know `key`
-  control::Key key{};
+  std::shared_ptr<CredentialCodec> codec;  ///< how rank 0 sends the job's key; null: it is `key`
+  std::optional<control::Key> key;         ///< the user's; with a codec, mixed into the one that rank 0 sends
   std::vector<std::string> host_of;   ///< by rank, as far as known before the rendezvous
   bool tasks_start_together = false;  ///< the launcher starts all ranks of a host together
 };

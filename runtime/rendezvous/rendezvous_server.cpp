@@ -35,7 +35,8 @@ class RendezvousServer {
   RendezvousServer(const RendezvousConfig& config, const JoinRecord& mine)
       : config_(config),
         mine_(mine),
-        key_(config.codec ? control::random_key() : config.key),
+        sent_key_(control::random_key()),
+        key_(config.codec ? control::mix_keys(sent_key_, config.key) : config.key.value()),
         rank_acceptor_(io_, config.codec ? std::vector<std::uint16_t>{0} : config.ports) {
     control::raise_fd_limit(static_cast<std::size_t>(config.size));
     if (config.codec) open_key_server();
@@ -73,7 +74,7 @@ class RendezvousServer {
         "join: {}: serving the key at {}", config_.name,
         config_.local_name.empty() ? fmt::format("port {}", acceptor->port()) : "@" + config_.local_name);
     key_server_.emplace(std::move(acceptor), *config_.codec, config_.job, config_.size,
-                        JobCredentials{key_, rank_acceptor_.port()}, [this](const std::string& reason) {
+                        JobCredentials{sent_key_, rank_acceptor_.port()}, [this](const std::string& reason) {
                           ++refused_requests_;
                           last_refusal_ = reason;
                         });
@@ -250,6 +251,7 @@ class RendezvousServer {
 
   const RendezvousConfig& config_;
   const JoinRecord& mine_;
+  control::Key sent_key_;  // to ranks with the right credentials
   control::Key key_;
   asio::io_context io_;
   control::AuthenticatingAcceptor rank_acceptor_;

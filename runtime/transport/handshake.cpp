@@ -60,6 +60,13 @@ Nonce random_nonce() {
   return nonce;
 }
 
+Key mix_keys(const Key& sent, const std::optional<Key>& users) {
+  if (!users) return sent;
+  Key mixed{};
+  crypto_generichash(mixed.data(), mixed.size(), users->data(), users->size(), sent.data(), sent.size());
+  return mixed;
+}
+
 std::array<std::uint8_t, client_hello_bytes> make_client_hello(std::uint32_t rank, const Nonce& nonce) {
   std::array<std::uint8_t, client_hello_bytes> bytes{};
   auto const rank_bytes = little_endian(rank);

@@ -47,6 +47,10 @@ struct HandshakeTranscript {
 Key random_key();
 Nonce random_nonce();
 
+/// The job's key from the one that rank 0 sends and the user's own, both of which a stranger would need;
+/// `sent` without the latter.
+Key mix_keys(const Key& sent, const std::optional<Key>& users);
+
 std::array<std::uint8_t, client_hello_bytes> make_client_hello(std::uint32_t rank, const Nonce& nonce);
 /// Fills rank and client_nonce. Returns nothing for another magic: no rank of Muster, or another version.
 std::optional<HandshakeTranscript> parse_client_hello(

@@ -196,7 +196,7 @@ without_munge() {
   [ "$status" != 0 ]
   one_line_from n0 n1
   [[ "$(job_lines)" == *"MUNGE cannot authenticate"*/nonexistent.so*"--mpi=pmix"* ]]
-  run -0 ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so,MUSTER_KEY=0123456789abcdef --
+  run -0 ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so,MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 --
   [[ "$output" == *"joined through slurm: 4 ranks on 2 hosts"* ]]
   run ranks --export=ALL,MUSTER_MUNGE_LIBRARY=/nonexistent.so,MUSTER_KEY=short --
   [ "$(job_lines | wc -l)" = 1 ]
@@ -228,7 +228,7 @@ without_munge() {
   wait_until '[ -e "$file/ready" ]'
   # shellcheck disable=SC2016 # the inner shell expands it
   run -0 lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 \
-    env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 WORLD_SIZE=4 SHARED="$file" bash -c '
+    env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 MASTER_ADDR=n0 MASTER_PORT=12069 WORLD_SIZE=4 SHARED="$file" bash -c '
       export RANK=$SLURM_PROCID
       '"$(declare -f wait_until)"'
       scan() {
@@ -277,13 +277,13 @@ listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9
 }
 
 @test "the traffic between two nodes during a join has no host name, hello or key in plain text" {
-  local words=(overheard-host hello 0123456789abcdef joining_ranks meet 10.66.0.1)
+  local words=(overheard-host hello 9b1f04d2c7e85a36f20d8e4b7159ac63 joining_ranks meet 10.66.0.1)
   lab node n0 python3 "$REPOSITORY/tests/cluster/join_listener.py" n0 n1 "$BATS_TEST_TMPDIR/ready" "$BATS_TEST_TMPDIR/stop" "${words[@]}" \
     >"$BATS_TEST_TMPDIR/heard" 3>&- &
   wait_until '[ -e "$BATS_TEST_TMPDIR/ready" ]'
   # Host names so long that they do not occur in encrypted bytes by chance.
   # shellcheck disable=SC2016 # the inner shell expands it
-  run -0 lab exec srun -N2 -n4 --overcommit --mpi=none env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 MASTER_PORT=12069 \
+  run -0 lab exec srun -N2 -n4 --overcommit --mpi=none env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 MASTER_ADDR=n0 MASTER_PORT=12069 \
     WORLD_SIZE=4 MUSTER_LOG=debug unshare --uts bash -c 'hostname overheard-host-$SLURM_NODEID; RANK=$SLURM_PROCID exec '"$(program)"' patiently'
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   [[ "$output" == *"rank 2 (host overheard-host-1)"* ]]
@@ -295,21 +295,21 @@ listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9
 
 @test "a plain script over two nodes joins with RANK, WORLD_SIZE, MASTER_ADDR and a key" {
   script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
-  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=0123456789abcdef bash -c "$script"
+  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   # Under torchrun no option is needed, and the trace shows that and each rank's number.
-  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_LOG=debug TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef bash -c "$script"
+  run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_LOG=debug TORCHELASTIC_RUN_ID=7 MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 bash -c "$script"
   [[ "$output" == *"joined through address: 4 ranks on 2 hosts"* ]]
   times 4 'join: PMIx, Slurm: passed over, torchrun started this process'
   for rank in 0 1 2 3; do traced "RANK/WORLD_SIZE: rank $rank of 4, rank 0 at n0 port [0-9]+"; done
   # An error: RANK and Slurm's rank disagree.
-  run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_KEY=0123456789abcdef bash -c "$script"
+  run lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 bash -c "$script"
   [ "$status" != 0 ]
   [[ "$output" == *"RANK=0 and WORLD_SIZE=4 but the launcher made this process rank 0 of 2"* ]]
   # Rank 0 reports a rank with a different key.
   # shellcheck disable=SC2016 # the inner shell expands it
   run lab exec srun -N2 -n2 --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MASTER_ADDR=n0 MASTER_PORT=23458 WORLD_SIZE=2 bash -c \
-    'export RANK=$SLURM_PROCID MUSTER_KEY=0123456789abcdef; [ $RANK = 0 ] || export MUSTER_KEY=fedcba9876543210; exec '"$(program)"
+    'export RANK=$SLURM_PROCID MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63; [ $RANK = 0 ] || export MUSTER_KEY=3e7a90c1d5462bf88f61b02d9ce4a573; exec '"$(program)"
   [ "$status" != 0 ]
   [[ "$(job_lines)" == *"1 of 2 ranks missing after 2 s: rank 1 "*"a process that claimed to be it was refused because it lacks this job's key: is MUSTER_KEY the same on every rank?"* ]]
   # Across hosts a key is always required.

@@ -12,7 +12,7 @@ job_lines() { grep -E '^joining_ranks: ' <<<"$output"; }
 
 @test "the line distinguishes a rank that was never started from a stuck one" {
   # shellcheck disable=SC2016 # the inner shell expands it
-  run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=0123456789abcdef MASTER_ADDR=n0 \
+  run lab exec srun -N2 -n4 --overcommit --mpi=none --kill-on-bad-exit=0 env TORCHELASTIC_RUN_ID=7 MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 MASTER_ADDR=n0 \
     MASTER_PORT=23459 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 bash -c '[ "$SLURM_PROCID" != 3 ] || exit 0; RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec '"$(program)"
   [ "$status" = 75 ]
   [ "$(job_lines | wc -l)" = 1 ]

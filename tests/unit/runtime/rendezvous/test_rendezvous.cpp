@@ -145,6 +145,21 @@ TEST_CASE("when all ranks know the key, they meet on the first free port") {
   check_complete(join_all(configs, 10s));
 }
 
+TEST_CASE("beside credentials, a user's key is needed too") {
+  auto const job = new_job();
+  auto const key = control::random_key();
+  auto const with_key = [&](int rank, const control::Key& own) {
+    auto config = make_config(job, rank, 2);
+    config.key = own;
+    return config;
+  };
+  check_complete(join_all({with_key(0, key), with_key(1, key)}, 10s));
+  auto const outcomes = join_all({with_key(0, key), with_key(1, control::random_key())}, 2s);
+  REQUIRE((outcomes[0].error && outcomes[1].error));
+  CHECK(has(outcomes[0].error->what(), "was refused because it lacks this job's key"));
+  CHECK(has(outcomes[1].error->what(), "does not have this job's key"));
+}
+
 TEST_CASE("when ranks share a host, one of them connects them all to rank 0") {
   struct Counting : CredentialCodec {
     std::vector<std::uint8_t> encode(std::span<const std::uint8_t> bytes) override {
