@@ -52,8 +52,8 @@ TEST_CASE("a key that can be guessed is refused") {
   for (const auto& [key, why] :
        {std::pair<std::string, std::string>{"short", "has 5 characters and needs 32 hexadecimal digits"},
         {good.substr(1), "has 31 characters"},
-        {"correct horse battery staple of mine", "not a hexadecimal digit"},
-        {"correcthorsebatterystapleandmoreofthem", "not a hexadecimal digit"},
+        {"correct horse battery staple of mine", "has a character that is not a hexadecimal digit"},
+        {"correcthorsebatterystapleandmoreofthem", "has a character that is not a hexadecimal digit"},
         {"0123456789abcdef0123456789abcdef0123456789abcdef", "repeats itself"},
         {std::string(64, '0'), "repeats itself"},
         {"deadbeefdeadbeefdeadbeefdeadbeef", "repeats itself"}}) {

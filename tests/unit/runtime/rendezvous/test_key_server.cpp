@@ -110,21 +110,24 @@ TEST_CASE("requests of strangers who have gone are not decoded, and a rank is se
                        JobCredentials{control::random_key(), 1}, nullptr);
   std::thread server([&] { io.run_for(20s); });
   asio::io_context mine;
-  for (int i = 0; i < 2000; ++i) {
-    control::Socket socket(mine);
+  // A request that cannot be decoded.
+  auto const send_request = [&](control::Socket& socket) {
     socket.connect(at);
     asio::error_code evicted;
     asio::write(socket, asio::buffer(std::string("mustkey\x01\x04\x00\x00\x00\x9f\x9f\x9f\x9f", 16)), evicted);
+  };
+  std::vector<control::Socket> strangers;
+  for (int i = 0; i < 4; ++i) send_request(strangers.emplace_back(mine));
+  while (gated.decoded < 4) std::this_thread::sleep_for(1ms);  // all threads are busy
+  for (int i = 0; i < 2000; ++i) {
+    control::Socket gone(mine);
+    send_request(gone);
   }
-  std::thread opener([&] {
-    while (gated.decoded < 4) std::this_thread::sleep_for(1ms);
-    gated.opened = true;
-    gated.opened.notify_all();
-  });
+  gated.opened = true;
+  gated.opened.notify_all();
   auto const codec = make_peercred_codec();
   CHECK_NOTHROW(request_job_key(mine, {at}, *codec, job, 1, Deadline(20s)));
-  opener.join();
-  CHECK(gated.decoded <= 5);  // one on each thread, and the rank's
+  CHECK(gated.decoded == 5);  // one on each thread, and the rank's
   asio::post(io, [&] {
     key_server.close();
     io.stop();
