@@ -125,7 +125,7 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
 std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const Deadline& deadline) {
   auto published = mine;
   if (rank() < max_reporters) {
-    report_server_.emplace(size_);
+    report_server_.emplace(rank(), size_);
     published.report_port = report_server_->port();
     published.report_key.assign(report_server_->key().begin(), report_server_->key().end());
   }

@@ -84,9 +84,9 @@ void Coordinator::open(std::vector<Hello> roster, std::vector<int> host_leaders,
     if (leader == 0) host_ranks.push_back(rank);
   }
   raise_fd_limit(leaders.size() + host_ranks.size());
-  connections_.open(std::move(acceptor_), leaders, key, heartbeat_timeout);
+  connections_.open(std::move(acceptor_), 0, leaders, key, heartbeat_timeout);
   if (!host_ranks.empty())
-    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, local_name(key, 0)), host_ranks, key,
+    connections_.open(std::make_unique<AuthenticatingAcceptor>(io_, local_name(key, 0)), 0, host_ranks, key,
                       heartbeat_timeout);
 }
 

@@ -23,7 +23,7 @@ void Relay::open(const std::vector<int>& ranks, const Key& key, std::chrono::mil
         if (leaving()) return;
         send_to_rank0(encode(protocol::RankDisconnected{rank, cause.text, cause.confirmed_dead}));
       });
-  connections_->open(std::move(acceptor_), ranks, key, heartbeat_timeout);
+  connections_->open(std::move(acceptor_), leader_, ranks, key, heartbeat_timeout);
 }
 
 bool Relay::forward(const std::vector<int>& ranks, const Message& message) {

@@ -40,7 +40,7 @@ SurvivorCoordinator::SurvivorCoordinator(asio::io_context& io, AuthenticatingAcc
       [this](std::uint32_t rank) {
         return rank < config_.ports.size() && static_cast<int>(rank) != config_.rank;
       },
-      config_.key,
+      purpose_key(config_.key, purpose::recovery, config_.rank),
       [this](int rank, Socket socket, const SessionKeys& keys) { admit(rank, std::move(socket), keys); });
   for (int rank = 0; rank < size; ++rank)
     if (rank != config_.rank && !config_.ended.contains(rank) && !config_.silent.contains(rank)) probe(rank);

@@ -34,11 +34,12 @@ class SurvivorClient {
   // Returns nothing when `candidate` has ended or cannot be reached.
   std::optional<SurvivorRendezvous::Payloads> join_coordinator(int candidate, const Deadline& deadline) {
     auto const index = static_cast<std::size_t>(candidate);
+    auto const key = purpose_key(config_.key, purpose::recovery, candidate);
     for (const auto& endpoint : parse_endpoints(config_.addresses[index], config_.ports[index])) {
       if (!is_reachable(endpoint, deadline)) continue;
       try {
         // The candidate may start its own recovery much later; its acceptor already listens.
-        auto [socket, keys] = connect_once(io_, config_.rank, {endpoint}, config_.key, deadline);
+        auto [socket, keys] = connect_once(io_, config_.rank, {endpoint}, key, deadline);
         if (auto payloads =
                 exchange_payloads(std::make_shared<SecureChannel>(std::move(socket), keys), deadline))
           return payloads;

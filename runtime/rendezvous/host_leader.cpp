@@ -19,6 +19,11 @@ std::string rank_socket_name(const control::Key& key, const std::string& host_so
   return control::local_name(key, -1) + "/" + host_socket;
 }
 
+// Which rank leads a host is not known before.
+control::Key host_key(const control::Key& key, const std::string& host_socket) {
+  return control::purpose_key(key, std::string(control::purpose::rendezvous) + " of " + host_socket, -1);
+}
+
 }  // namespace
 
 HostLeader::HostLeader(asio::io_context& io, const RendezvousConfig& config)
@@ -59,7 +64,7 @@ void HostLeader::open(const control::Key& key, OnMessage on_message, OnDisconnec
       std::make_unique<control::AuthenticatingAcceptor>(io_, rank_socket_name(key, host_socket_));
   auto const ranks = static_cast<std::uint32_t>(size_);
   rank_acceptor_->open(
-      size_, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key,
+      size_, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, host_key(key, host_socket_),
       [this](int rank, control::Socket socket, const control::SessionKeys& keys) {
         admit(rank, std::move(socket), keys);
       });
@@ -101,7 +106,7 @@ Connection HostLeader::join(asio::io_context& io, const RendezvousConfig& config
       request_job_key(io, {control::local_endpoint(name)}, *codec, config.job, config.rank, deadline);
   return control::connect_once(io, config.rank,
                                {control::local_endpoint(rank_socket_name(credentials.key, name))},
-                               credentials.key, deadline);
+                               host_key(credentials.key, name), deadline);
 }
 
 }  // namespace muster::bootstrap

@@ -37,13 +37,13 @@ Processes checked_processes(const protocol::ProcessReport& report, int size) {
   return processes;
 }
 
-ProcessReportServer::ProcessReportServer(int size)
-    : size_(size), key_(control::random_key()), acceptor_(io_) {}
+ProcessReportServer::ProcessReportServer(int reporter, int size)
+    : reporter_(reporter), size_(size), key_(control::random_key()), acceptor_(io_) {}
 
 std::map<std::string, Processes> ProcessReportServer::collect(const Deadline& deadline) {
   auto const ranks = static_cast<std::uint32_t>(size_);
   acceptor_.open(
-      size_, [ranks](std::uint32_t rank) { return rank < ranks; }, key_,
+      size_, [ranks](std::uint32_t rank) { return rank < ranks; }, control::purpose_key(key_, control::purpose::process_report, reporter_),
       [this](int, control::Socket socket, const control::SessionKeys& keys) {
         auto const channel =
             channels_.emplace_back(std::make_shared<control::SecureChannel>(std::move(socket), keys));
@@ -71,7 +71,9 @@ void send_process_report(const JoinRecord& reporter, const JoinRecord& self, con
   try {
     asio::io_context io;
     auto const endpoints = control::parse_endpoints(addresses_to_try(reporter, self), reporter.report_port);
-    auto [socket, keys] = control::connect_to_leader(io, self.hello.rank, endpoints, key, deadline);
+    auto [socket, keys] =
+        control::connect_to_leader(io, self.hello.rank, endpoints,
+                                   control::purpose_key(key, control::purpose::process_report, reporter.hello.rank), deadline);
     auto const channel = std::make_shared<control::SecureChannel>(std::move(socket), keys);
     channel->start([](const Message&) {}, [](const std::string&) {});
     channel->send(encode(make_process_report(processes, self.hello.host)));

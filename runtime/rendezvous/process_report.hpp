@@ -26,10 +26,11 @@ protocol::ProcessReport make_process_report(const Processes& processes, const st
 Processes checked_processes(const protocol::ProcessReport& report, int size);
 
 /// Receives process reports under PMIx, where no rendezvous connects the ranks. The constructor listens.
+/// `reporter`: this rank.
 class ProcessReportServer {
  public:
   /// @throws Error(ErrorCode::system)
-  explicit ProcessReportServer(int size);
+  ProcessReportServer(int reporter, int size);
 
   std::uint16_t port() const { return acceptor_.port(); }
   const control::Key& key() const { return key_; }
@@ -38,6 +39,7 @@ class ProcessReportServer {
   std::map<std::string, Processes> collect(const Deadline& deadline);
 
  private:
+  int reporter_;
   int size_;
   control::Key key_;
   asio::io_context io_;

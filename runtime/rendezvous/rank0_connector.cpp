@@ -14,7 +14,9 @@ namespace {
 using control::Endpoint;
 using std::chrono::milliseconds;
 
-// How long one attempt at all endpoints may take.
+// How many endpoints are tried at once: each takes a descriptor.
+constexpr std::size_t side_by_side = 128;
+// How long they may take.
 constexpr milliseconds attempt_timeout{2000};
 // After this many passes without rank 0 on its host, the other hosts are tried too.
 constexpr int passes_on_rank0_host = 6;
@@ -70,22 +72,36 @@ const std::vector<Endpoint>& Rank0Connector::endpoints(const Deadline& deadline)
   return endpoints_;
 }
 
-// Strangers and other jobs may listen on any of the ports.
+Rank0Connector::AuthenticatedConnection Rank0Connector::authenticate(const std::vector<Endpoint>& endpoints,
+                                                                     const control::Key& key,
+                                                                     const Deadline& deadline) {
+  auto const proof_key = control::purpose_key(key, control::purpose::rendezvous, 0);
+  return {control::connect_once(io_, config_.rank, endpoints, proof_key, deadline), key};
+}
+
 std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_connect(const Deadline& deadline) {
-  auto const& all = endpoints(deadline);
-  if (all.empty()) return std::nullopt;  // last_error_ has the resolver's
-  Deadline const limit(std::min(attempt_timeout, deadline.remaining()));
+  auto const all = endpoints(deadline);
+  for (std::size_t at = 0; at < all.size() && !deadline.passed(); at += side_by_side) {
+    std::vector<Endpoint> const some(all.begin() + static_cast<std::ptrdiff_t>(at),
+                                     all.begin() + static_cast<std::ptrdiff_t>(
+                                                       std::min(at + side_by_side, all.size())));
+    if (auto authenticated = try_endpoints(some, Deadline(std::min(attempt_timeout, deadline.remaining()))))
+      return authenticated;
+  }
+  return std::nullopt;
+}
+
+// Strangers and other jobs may listen on any of the ports.
+std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_endpoints(
+    const std::vector<Endpoint>& some, const Deadline& deadline) {
   try {
-    if (!config_.codec)
-      return AuthenticatedConnection{control::connect_once(io_, config_.rank, all, config_.key.value(), limit),
-                                     config_.key.value()};
+    if (!config_.codec) return authenticate(some, config_.key.value(), deadline);
     auto const [credentials, endpoint] =
-        request_job_key(io_, all, *config_.codec, config_.job, config_.rank, limit);
+        request_job_key(io_, some, *config_.codec, config_.job, config_.rank, deadline);
     auto const rank_endpoint = control::is_local(endpoint)
                                    ? control::tcp_endpoint(asio::ip::address_v4::loopback(), credentials.port)
                                    : control::with_port(endpoint, credentials.port);
-    auto const key = control::mix_keys(credentials.key, config_.key);
-    return AuthenticatedConnection{control::connect_once(io_, config_.rank, {rank_endpoint}, key, limit), key};
+    return authenticate({rank_endpoint}, control::mix_keys(credentials.key, config_.key), deadline);
   } catch (const std::exception& error) {
     last_error_ = error.what();
     log::debug("join: {}: {}", config_.name, last_error_);

@@ -44,7 +44,8 @@ class RendezvousServer {
     auto const ranks = static_cast<std::uint32_t>(config.size);
     rank_acceptor_.set_on_auth_failure([this](int rank) { progress_.unauthenticated.insert(rank); });
     rank_acceptor_.open(
-        config.size, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; }, key_,
+        config.size, [ranks](std::uint32_t rank) { return rank > 0 && rank < ranks; },
+        control::purpose_key(key_, control::purpose::rendezvous, 0),
         [this](int rank, control::Socket socket, const control::SessionKeys& keys) {
           admit(rank, std::move(socket), keys);
         });

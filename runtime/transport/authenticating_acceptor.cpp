@@ -2,6 +2,9 @@
 #include "transport/authenticating_acceptor.hpp"
 
 #include <algorithm>
+#include <optional>
+
+#include "muster/error.hpp"
 
 namespace muster::control {
 namespace {
@@ -14,10 +17,12 @@ constexpr std::uint8_t accepted_byte = 1;
 struct AuthenticatingAcceptor::Handshake {
   explicit Handshake(std::shared_ptr<Acceptor::PendingConnection> with) : connection(std::move(with)) {}
   std::shared_ptr<Acceptor::PendingConnection> connection;
+  std::optional<KeyPair> own;
   HandshakeTranscript transcript;
   std::array<std::uint8_t, client_hello_bytes> client_hello{};
   std::array<std::uint8_t, server_hello_bytes> server_hello{};
   Mac mac{};
+  std::optional<SessionKeys> keys;
 };
 
 AuthenticatingAcceptor::AuthenticatingAcceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports)
@@ -52,9 +57,9 @@ void AuthenticatingAcceptor::read_client_hello(const std::shared_ptr<Handshake>&
 
 void AuthenticatingAcceptor::send_challenge(const std::shared_ptr<Handshake>& handshake) {
   auto& transcript = handshake->transcript;
-  transcript.server_nonce = random_nonce();
+  transcript.server_key = handshake->own.emplace().public_key();
   auto const mac = server_mac(key_, transcript);
-  auto const at = std::copy(transcript.server_nonce.begin(), transcript.server_nonce.end(),
+  auto const at = std::copy(transcript.server_key.begin(), transcript.server_key.end(),
                             handshake->server_hello.begin());
   std::copy(mac.begin(), mac.end(), at);
   asio::async_write(handshake->connection->socket, asio::buffer(handshake->server_hello),
@@ -73,6 +78,12 @@ void AuthenticatingAcceptor::verify(const std::shared_ptr<Handshake>& handshake)
                        if (on_auth_failure_) on_auth_failure_(static_cast<int>(handshake->transcript.rank));
                        return acceptor_.drop(handshake->connection);
                      }
+                     try {
+                       handshake->keys = server_keys(key_, handshake->transcript, *handshake->own);
+                       handshake->own.reset();
+                     } catch (const Error&) {
+                       return acceptor_.drop(handshake->connection);
+                     }
                      accept(handshake);
                    });
 }
@@ -84,8 +95,7 @@ void AuthenticatingAcceptor::accept(const std::shared_ptr<Handshake>& handshake)
                     [this, handshake](const asio::error_code& error, std::size_t) {
                       if (error || !acceptor_.is_open()) return;
                       on_rank_(static_cast<int>(handshake->transcript.rank),
-                               std::move(handshake->connection->socket),
-                               server_keys(key_, handshake->transcript));
+                               std::move(handshake->connection->socket), *handshake->keys);
                     });
 }
 

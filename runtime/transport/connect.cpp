@@ -32,8 +32,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Attempt(asio::io_context& io, int rank, const Key& key, std::function<bool()> on_proof)
       : socket_(io), key_(key), on_proof_(std::move(on_proof)) {
     transcript_.rank = static_cast<std::uint32_t>(rank);
-    transcript_.client_nonce = random_nonce();
-    client_hello_ = make_client_hello(transcript_.rank, transcript_.client_nonce);
+    transcript_.client_key = own_.public_key();
+    client_hello_ = make_client_hello(transcript_.rank, transcript_.client_key);
   }
 
   void start(const Endpoint& endpoint) {
@@ -52,7 +52,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   // Empty while it is not known.
   const std::string& failure() const { return failure_; }
   Socket take_socket() { return std::move(socket_); }
-  SessionKeys keys() const { return client_keys(key_, transcript_); }
+  const SessionKeys& keys() const { return keys_; }
 
  private:
   template <typename Buffer, typename Next>
@@ -74,15 +74,18 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void read_server_hello() {
     read(server_hello_, [self = shared_from_this()] { self->check_server_hello(); });
   }
-  void check_server_hello() {
-    std::copy_n(server_hello_.begin(), nonce_bytes, transcript_.server_nonce.begin());
+  void check_server_hello() try {
+    std::copy_n(server_hello_.begin(), public_key_bytes, transcript_.server_key.begin());
     if (!equal(std::span(server_hello_).last<mac_bytes>(), server_mac(key_, transcript_)))
       return fail("the process that answers there does not have this job's key");
+    keys_ = client_keys(key_, transcript_, own_);
     if (!on_proof_()) return close();
     mac_ = client_mac(key_, transcript_);
     write(mac_, [self = shared_from_this()] {
       self->read(self->accepted_byte_, [self] { self->done_ = true; });
     });
+  } catch (const Error& error) {
+    fail(error.what());
   }
   void fail(const std::string& why) {
     if (socket_.is_open()) failure_ = why;  // else close() has cancelled it
@@ -92,6 +95,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Socket socket_;
   const Key& key_;
   std::function<bool()> on_proof_;
+  KeyPair own_;
+  SessionKeys keys_;
   HandshakeTranscript transcript_;
   std::array<std::uint8_t, client_hello_bytes> client_hello_{};
   std::array<std::uint8_t, server_hello_bytes> server_hello_{};

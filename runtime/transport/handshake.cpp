@@ -11,7 +11,7 @@
 namespace muster::control {
 namespace {
 
-constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'e', 'r', 0, 1};
+constexpr std::array<std::uint8_t, 8> magic{'m', 'u', 's', 't', 'e', 'r', 0, 2};
 
 void init_sodium() {
   if (sodium_init() < 0)
@@ -33,16 +33,14 @@ std::array<std::uint8_t, 32> keyed_hash(const Key& key, std::string_view label,
   // All labels have the same length, so that no two inputs are the same bytes.
   crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(label.data()), label.size());
   crypto_generichash_update(&state, rank.data(), rank.size());
-  crypto_generichash_update(&state, transcript.client_nonce.data(), transcript.client_nonce.size());
-  crypto_generichash_update(&state, transcript.server_nonce.data(), transcript.server_nonce.size());
+  crypto_generichash_update(&state, transcript.client_key.data(), transcript.client_key.size());
+  crypto_generichash_update(&state, transcript.server_key.data(), transcript.server_key.size());
   crypto_generichash_final(&state, hash.data(), hash.size());
   return hash;
 }
 
 constexpr std::string_view server_mac_label = "muster leader proof ";
 constexpr std::string_view client_mac_label = "muster ranks proof  ";
-constexpr std::string_view to_server_label = "muster key to leader";
-constexpr std::string_view to_client_label = "muster key to rank  ";
 
 }  // namespace
 
@@ -60,6 +58,22 @@ Nonce random_nonce() {
   return nonce;
 }
 
+KeyPair::KeyPair() {
+  static_assert(public_key_bytes == crypto_kx_PUBLICKEYBYTES && key_bytes == crypto_kx_SECRETKEYBYTES);
+  init_sodium();
+  crypto_kx_keypair(public_.data(), secret_.data());
+}
+
+KeyPair::~KeyPair() { sodium_memzero(secret_.data(), secret_.size()); }
+
+Key purpose_key(const Key& job_key, std::string_view purpose, int leader) {
+  auto const text = "muster purpose " + std::string(purpose) + "/" + std::to_string(leader);
+  Key key{};
+  crypto_generichash(key.data(), key.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                     job_key.data(), job_key.size());
+  return key;
+}
+
 Key mix_keys(const Key& sent, const std::optional<Key>& users) {
   if (!users) return sent;
   Key mixed{};
@@ -67,12 +81,12 @@ Key mix_keys(const Key& sent, const std::optional<Key>& users) {
   return mixed;
 }
 
-std::array<std::uint8_t, client_hello_bytes> make_client_hello(std::uint32_t rank, const Nonce& nonce) {
+std::array<std::uint8_t, client_hello_bytes> make_client_hello(std::uint32_t rank, const PublicKey& key) {
   std::array<std::uint8_t, client_hello_bytes> bytes{};
   auto const rank_bytes = little_endian(rank);
   auto at = std::copy(magic.begin(), magic.end(), bytes.begin());
   at = std::copy(rank_bytes.begin(), rank_bytes.end(), at);
-  std::copy(nonce.begin(), nonce.end(), at);
+  std::copy(key.begin(), key.end(), at);
   return bytes;
 }
 
@@ -82,7 +96,7 @@ std::optional<HandshakeTranscript> parse_client_hello(
   HandshakeTranscript transcript;
   for (int i = 3; i >= 0; --i)
     transcript.rank = (transcript.rank << 8) | bytes[magic.size() + static_cast<std::size_t>(i)];
-  std::copy(bytes.end() - nonce_bytes, bytes.end(), transcript.client_nonce.begin());
+  std::copy(bytes.end() - public_key_bytes, bytes.end(), transcript.client_key.begin());
   return transcript;
 }
 
@@ -110,12 +124,28 @@ std::string local_name(const Key& key, int leader) {
   return name;
 }
 
-SessionKeys server_keys(const Key& key, const HandshakeTranscript& transcript) {
-  return {keyed_hash(key, to_client_label, transcript), keyed_hash(key, to_server_label, transcript)};
+namespace {
+
+using Exchange = int (*)(unsigned char* receive, unsigned char* send, const unsigned char* own_public,
+                         const unsigned char* own_secret, const unsigned char* other_public);
+
+SessionKeys exchange_keys(Exchange exchange, const Key& key, const KeyPair& own, const PublicKey& other) {
+  static_assert(key_bytes == crypto_kx_SESSIONKEYBYTES);
+  SessionKeys keys;
+  if (exchange(keys.receive.data(), keys.send.data(), own.public_key().data(), own.secret_key().data(),
+               other.data()) != 0)
+    throw Error(ErrorCode::system, "it sent an invalid public key");
+  return {mix_keys(keys.send, key), mix_keys(keys.receive, key)};
 }
 
-SessionKeys client_keys(const Key& key, const HandshakeTranscript& transcript) {
-  return {keyed_hash(key, to_server_label, transcript), keyed_hash(key, to_client_label, transcript)};
+}  // namespace
+
+SessionKeys server_keys(const Key& key, const HandshakeTranscript& transcript, const KeyPair& own) {
+  return exchange_keys(crypto_kx_server_session_keys, key, own, transcript.client_key);
+}
+
+SessionKeys client_keys(const Key& key, const HandshakeTranscript& transcript, const KeyPair& own) {
+  return exchange_keys(crypto_kx_client_session_keys, key, own, transcript.server_key);
 }
 
 }  // namespace muster::control

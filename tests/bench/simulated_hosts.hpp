@@ -134,6 +134,7 @@ class SimulatedHosts {
     int rank;
     control::Endpoint endpoint;
     control::Socket socket;
+    control::KeyPair own;
     control::HandshakeTranscript transcript;
     std::array<std::uint8_t, control::client_hello_bytes> client_hello{};
     std::array<std::uint8_t, control::server_hello_bytes> answer{};
@@ -179,9 +180,9 @@ class SimulatedHosts {
     if (started_ == connections_.size()) return;
     auto& connection = *connections_[started_++];
     connection.transcript.rank = static_cast<std::uint32_t>(connection.rank);
-    connection.transcript.client_nonce = control::random_nonce();
+    connection.transcript.client_key = connection.own.public_key();
     connection.client_hello =
-        control::make_client_hello(connection.transcript.rank, connection.transcript.client_nonce);
+        control::make_client_hello(connection.transcript.rank, connection.transcript.client_key);
     connection.socket.async_connect(connection.endpoint, [this, &connection](const asio::error_code& error) {
       check(error, "connect");
       asio::write(connection.socket, asio::buffer(connection.client_hello));
@@ -193,8 +194,8 @@ class SimulatedHosts {
     });
   }
   void send_proof(Connection& connection) {
-    std::copy_n(connection.answer.begin(), control::nonce_bytes, connection.transcript.server_nonce.begin());
-    connection.proof = control::client_mac(key_, connection.transcript);
+    std::copy_n(connection.answer.begin(), control::public_key_bytes, connection.transcript.server_key.begin());
+    connection.proof = control::client_mac(proof_key_, connection.transcript);
     asio::write(connection.socket, asio::buffer(connection.proof));
     asio::async_read(connection.socket, asio::buffer(connection.welcome),
                      [this, &connection](const asio::error_code& failed, std::size_t) {
@@ -209,7 +210,7 @@ class SimulatedHosts {
     if (connection.rank >= ranks_per_host)
       inside_ += 4 * static_cast<std::uint64_t>(host_end(connection) - connection.rank - 1);
     connection.channel = std::make_shared<control::SecureChannel>(
-        std::move(connection.socket), control::client_keys(key_, connection.transcript));
+        std::move(connection.socket), control::client_keys(proof_key_, connection.transcript, connection.own));
     connection.channel->start(
         [this, &connection](const control::Message& message) { on_message(connection, message); },
         [](const std::string& reason) { throw std::runtime_error("rank 0 hung up: " + reason); });
@@ -230,6 +231,7 @@ class SimulatedHosts {
   asio::io_context& io_;
   int ranks_;
   control::Key key_;
+  control::Key proof_key_ = control::purpose_key(key_, control::purpose::control_plane, 0);
   std::vector<std::unique_ptr<Connection>> connections_;
   std::size_t started_ = 0;
   std::size_t connected_ = 0;

@@ -14,7 +14,7 @@ import time
 HOST, OTHER = (socket.inet_aton(socket.gethostbyname(name)) for name in sys.argv[1:3])
 READY, STOP, WORDS = sys.argv[3], sys.argv[4], sys.argv[5:]
 SLURMD = 6818
-GREETING = b"muster\x00\x01"
+GREETING = b"muster\x00\x02"
 
 
 def segment(frame):

@@ -17,11 +17,11 @@ namespace muster::fuzz {
 /// of its own, for code that blocks the calling thread.
 class BrokenLeader {
  public:
-  explicit BrokenLeader(const control::Key& key)
-      : key_(key), local_(io_, control::local_name(key, 0)), far_(io_) {
+  BrokenLeader(const control::Key& key, std::string_view purpose)
+      : local_(io_, control::local_name(key, 0)), far_(io_) {
     for (auto* const acceptor : {&local_, &far_})
       acceptor->open(
-          4, [](std::uint32_t) { return true; }, key,
+          4, [](std::uint32_t) { return true; }, control::purpose_key(key, purpose, 0),
           [this](int, control::Socket socket, const control::SessionKeys& keys) {
             serve(std::move(socket), keys);
           });
@@ -60,7 +60,6 @@ class BrokenLeader {
   }
 
   asio::io_context io_;
-  control::Key key_;
   control::AuthenticatingAcceptor local_;
   control::AuthenticatingAcceptor far_;
   std::mutex mutex_;

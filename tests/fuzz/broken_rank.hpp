@@ -19,8 +19,8 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
   BrokenRank(asio::io_context& io, int rank, const control::Key& key, bool keep_open = false)
       : socket_(io), key_(key), keep_open_(keep_open) {
     transcript_.rank = static_cast<std::uint32_t>(rank);
-    transcript_.client_nonce = control::random_nonce();
-    client_hello_ = control::make_client_hello(transcript_.rank, transcript_.client_nonce);
+    transcript_.client_key = own_.public_key();
+    client_hello_ = control::make_client_hello(transcript_.rank, transcript_.client_key);
   }
 
   void add(std::span<const std::uint8_t> message) { messages_.emplace_back(message.begin(), message.end()); }
@@ -32,8 +32,8 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
     asio::async_read(socket_, asio::buffer(server_hello_),
                      [self = shared_from_this()](const asio::error_code& error, std::size_t) {
                        if (error) return self->end();
-                       std::copy_n(self->server_hello_.begin(), control::nonce_bytes,
-                                   self->transcript_.server_nonce.begin());
+                       std::copy_n(self->server_hello_.begin(), control::public_key_bytes,
+                                   self->transcript_.server_key.begin());
                        asio::error_code cut_off;
                        asio::write(self->socket_,
                                    asio::buffer(control::client_mac(self->key_, self->transcript_)), cut_off);
@@ -49,7 +49,7 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
                      [self = shared_from_this()](const asio::error_code& error, std::size_t) {
                        if (error) return self->end();
                        self->authenticated_ = true;
-                       FrameEncryptor encryptor(control::client_keys(self->key_, self->transcript_).send);
+                       FrameEncryptor encryptor(control::client_keys(self->key_, self->transcript_, self->own_).send);
                        for (const auto& message : self->messages_) encryptor.append(self->sent_, message);
                        asio::async_write(self->socket_, asio::buffer(self->sent_),
                                          [self](const asio::error_code&, std::size_t) {
@@ -76,6 +76,7 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
 
   control::Socket socket_;
   control::Key key_;
+  control::KeyPair own_;
   control::HandshakeTranscript transcript_;
   std::array<std::uint8_t, control::client_hello_bytes> client_hello_{};
   std::array<std::uint8_t, control::server_hello_bytes> server_hello_{};

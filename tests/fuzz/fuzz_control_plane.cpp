@@ -11,7 +11,7 @@ using namespace muster::control;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   static Key const key = random_key();
-  static auto& rank_0 = *new fuzz::BrokenLeader(key);
+  static auto& rank_0 = *new fuzz::BrokenLeader(key, purpose::control_plane);
   bool const is_leader = data[0] % 2 == 1;
   std::vector<Hello> roster(3);
   for (int rank = 0; rank < 3; ++rank) roster[static_cast<std::size_t>(rank)].rank = rank;

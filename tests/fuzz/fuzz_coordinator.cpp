@@ -9,6 +9,7 @@ using namespace muster::control;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static Key const key = random_key();
+  static Key const proof_key = purpose_key(key, purpose::control_plane, 0);
   static std::vector<int> const host_leaders{0, 0, 2, 2};
   std::vector<Hello> roster(4);
   for (int rank = 0; rank < 4; ++rank) roster[static_cast<std::size_t>(rank)].rank = rank;
@@ -16,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   asio::io_context io;
   Coordinator coordinator(io, [](const Message& message) { protocol::type_of(message); });
   coordinator.open(roster, host_leaders, key, std::chrono::milliseconds{0});
-  auto const neighbour = std::make_shared<fuzz::BrokenRank>(io, 1, key);
-  auto const other_host = std::make_shared<fuzz::BrokenRank>(io, 2, key);
+  auto const neighbour = std::make_shared<fuzz::BrokenRank>(io, 1, proof_key);
+  auto const other_host = std::make_shared<fuzz::BrokenRank>(io, 2, proof_key);
   for (const auto& frame : fuzz::parse_frames(data, size))
     (frame.from % 2 == 0 ? neighbour : other_host)->add(frame.bytes);
   neighbour->start(local_endpoint(local_name(key, 0)));

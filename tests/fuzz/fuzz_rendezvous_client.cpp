@@ -8,7 +8,7 @@ using namespace muster::bootstrap;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static control::Key const key = control::random_key();
-  static auto& broken_rank0 = *new fuzz::BrokenLeader(key);
+  static auto& broken_rank0 = *new fuzz::BrokenLeader(key, control::purpose::rendezvous);
   std::vector<fuzz::Bytes> messages;
   for (const auto& frame : fuzz::parse_frames(data, size))
     messages.emplace_back(frame.bytes.begin(), frame.bytes.end());

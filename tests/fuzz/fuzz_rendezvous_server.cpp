@@ -33,7 +33,8 @@ struct JoiningRanks {
     try {
       asio::io_context io;
       auto const credentials = request_credentials(io, rank);
-      auto const rank_connection = std::make_shared<fuzz::BrokenRank>(io, rank, credentials.key, stays);
+      auto const rank_connection = std::make_shared<fuzz::BrokenRank>(
+          io, rank, control::purpose_key(credentials.key, control::purpose::rendezvous, 0), stays);
       for (const auto& message : messages) rank_connection->add(message);
       rank_connection->start(control::tcp_endpoint(asio::ip::address_v4::loopback(), credentials.port));
       io.restart();

@@ -129,7 +129,7 @@ Bytes key_frame(const json& content) {
 }
 
 void seed_strangers() {
-  auto const greeting = control::make_client_hello(1, control::random_nonce());
+  auto const greeting = control::make_client_hello(1, control::KeyPair().public_key());
   Bytes bytes(greeting.begin(), greeting.end());
   bytes.resize(bytes.size() + control::mac_bytes, 7);
   seed("fuzz_authenticating_acceptor", "greeting", bytes);

@@ -87,7 +87,7 @@ class RogueRank {
  public:
   explicit RogueRank(const ControlPlaneFixture& fixture) {
     auto [socket, keys] = connect_to_leader(io_, 1, parse_endpoints({"127.0.0.1"}, fixture.planes[0]->port()),
-                                            fixture.key, Deadline(20s));
+                                            purpose_key(fixture.key, purpose::control_plane, 0), Deadline(20s));
     channel_ = std::make_shared<SecureChannel>(std::move(socket), keys);
     channel_->start([](const Message&) {}, [](const std::string&) {});
   }
@@ -157,7 +157,7 @@ TEST_CASE("when a peer sends its client hello byte by byte, the authentication t
   asio::io_context io;
   tcp::socket socket(io);
   socket.connect(at(fixture.planes[0]->port()));
-  auto const client_hello = make_client_hello(1, random_nonce());
+  auto const client_hello = make_client_hello(1, KeyPair().public_key());
   asio::error_code error;
   for (std::size_t i = 0; i + 1 < client_hello.size() && !error; ++i) {
     asio::write(socket, asio::buffer(client_hello.data() + i, 1), error);

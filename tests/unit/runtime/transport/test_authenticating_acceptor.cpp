@@ -24,12 +24,13 @@ tcp::socket connect_raw(asio::io_context& io, std::uint16_t port) {
 
 // Authenticates as rank 1 with `key`, without checking the leader's MAC.
 void authenticate_as_rank_1(tcp::socket& socket, const Key& key) {
-  HandshakeTranscript transcript{1, random_nonce(), {}};
-  asio::write(socket, asio::buffer(make_client_hello(1, transcript.client_nonce)));
+  KeyPair const own;
+  HandshakeTranscript transcript{1, own.public_key(), {}};
+  asio::write(socket, asio::buffer(make_client_hello(1, transcript.client_key)));
   std::array<std::uint8_t, server_hello_bytes> server_hello{};
   asio::read(socket, asio::buffer(server_hello));
-  std::copy_n(server_hello.begin(), nonce_bytes, transcript.server_nonce.begin());
-  asio::write(socket, asio::buffer(client_mac(key, transcript)));
+  std::copy_n(server_hello.begin(), public_key_bytes, transcript.server_key.begin());
+  asio::write(socket, asio::buffer(client_mac(purpose_key(key, purpose::control_plane, 0), transcript)));
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ TEST_CASE("when several threads flood the port with connections, barriers still 
   for (int t = 0; t < 3; ++t) {
     flood.emplace_back([&] {
       asio::io_context io;
-      auto const client_hello = make_client_hello(1, random_nonce());
+      auto const client_hello = make_client_hello(1, KeyPair().public_key());
       std::vector<tcp::socket> held;
       while (!stop) {
         try {
@@ -111,9 +112,9 @@ TEST_CASE("without the job's key, neither a rank nor a leader is accepted") {
   // The leader's own MAC, sent back, is not a rank's MAC.
   auto mirror = connect_raw(io, fixture.planes[0]->port());
   std::array<std::uint8_t, server_hello_bytes> server_hello{};
-  asio::write(mirror, asio::buffer(make_client_hello(1, random_nonce())));
+  asio::write(mirror, asio::buffer(make_client_hello(1, KeyPair().public_key())));
   asio::read(mirror, asio::buffer(server_hello));
-  asio::write(mirror, asio::buffer(server_hello.data() + nonce_bytes, mac_bytes));
+  asio::write(mirror, asio::buffer(server_hello.data() + public_key_bytes, mac_bytes));
   CHECK(is_cut_off(mirror));
   // The right key is still accepted.
   fixture.planes.push_back(fixture.connect(1, fixture.key));
