@@ -10,9 +10,11 @@
 
 #include "bootstrap/open_mpi_process.hpp"
 #include "bootstrap/pmix_client.hpp"
+#include "bootstrap/user_key.hpp"
 #include "launcher/launcher_detection.hpp"
 #include "launcher/local_hello.hpp"
 #include "log.hpp"
+#include "rendezvous/key_seal.hpp"
 #include "rendezvous/missing_ranks.hpp"
 #include "rendezvous/process_report.hpp"
 #include "roster/bootstrap.hpp"
@@ -50,6 +52,7 @@ class PmixBootstrap : public Bootstrap {
   int size() const noexcept override { return size_; }
   int local_rank() const noexcept override { return local_rank_; }
   std::string job_name() const { return client_.job_name(); }
+  bool is_slurms() const { return job_name().starts_with("slurm.pmix."); }
 
   std::vector<JoinRecord> exchange(const JoinRecord& mine, const Deadline& deadline) override;
 
@@ -69,8 +72,11 @@ class PmixBootstrap : public Bootstrap {
   std::pair<int, std::optional<JoinRecord>> find_reporter();
   bool is_lowest_on_host();
   [[noreturn]] void throw_missing_ranks(const JoinRecord& mine, const Deadline& deadline);
+  void publish(const JoinRecord& mine);
+  std::vector<std::uint8_t> open_key(const std::vector<std::uint8_t>& sealed);
 
   PmixClient client_;
+  std::optional<KeySeal> seal_;
   std::optional<ProcessReportServer> report_server_;  // on ranks that may be the reporter
   int size_ = 0;
   int local_rank_ = 0;
@@ -99,9 +105,12 @@ bool PmixBootstrap::is_lowest_on_host() {
 // end all of them, including the reporter.
 void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& deadline) {
   auto const processes = find_rank_processes(get_env, name());
-  if (auto const [reporter, record] = find_reporter(); record) {
+  if (auto [reporter, record] = find_reporter(); record) {
     log::debug("join: PMIx: rank {} reports the missing ranks", reporter);
-    if (is_lowest_on_host()) send_process_report(*record, mine, processes, Deadline(report_grace));
+    if (is_lowest_on_host()) {
+      record->report_key = open_key(record->report_key);
+      send_process_report(*record, mine, processes, Deadline(report_grace));
+    }
     std::this_thread::sleep_for(reporter_grace);
     throw Error(ErrorCode::deadline, "join: some ranks did not join in time", true);
   }
@@ -112,7 +121,7 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
   requests->wait(limit);
   progress.processes_by_host[mine.hello.host] = processes;
   progress.size = size_;
-  progress.tasks_start_together = job_name().starts_with("slurm.pmix.");
+  progress.tasks_start_together = is_slurms();
   auto const hellos = requests->snapshot();
   for (int r = 0; r < size_; ++r) {
     auto const& hello = hellos[static_cast<std::size_t>(r)];
@@ -122,14 +131,31 @@ void PmixBootstrap::throw_missing_ranks(const JoinRecord& mine, const Deadline& 
   throw Error(ErrorCode::deadline, describe_missing_ranks(progress, deadline.length()));
 }
 
-std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const Deadline& deadline) {
+void PmixBootstrap::publish(const JoinRecord& mine) {
   auto published = mine;
+  if (!mine.key.empty()) published.key = seal_->seal(mine.key);
   if (rank() < max_reporters) {
     report_server_.emplace(rank(), size_);
     published.report_port = report_server_->port();
-    published.report_key.assign(report_server_->key().begin(), report_server_->key().end());
+    published.report_key = seal_->seal(report_server_->key());
   }
   client_.put(encode_record(published));
+}
+
+// One rank of a host reports the error.
+std::vector<std::uint8_t> PmixBootstrap::open_key(const std::vector<std::uint8_t>& sealed) {
+  try {
+    return seal_->open(sealed);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what(), local_rank_ != 0);
+  }
+}
+
+std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const Deadline& deadline) {
+  KeySeal::MakeMunge make_munge;
+  if (is_slurms()) make_munge = [deadline] { return make_munge_codec(deadline, true); };
+  seal_.emplace(make_munge, read_user_key(get_env, job_name(), rank()));
+  publish(mine);
   log::debug("join: PMIx: hello published, waiting for {} ranks", size_);
   if (!client_.fence(deadline)) throw_missing_ranks(mine, deadline);
   log::debug("join: PMIx: fence done");
@@ -145,6 +171,7 @@ std::vector<JoinRecord> PmixBootstrap::exchange(const JoinRecord& mine, const De
     if (records.back().hello.rank != r)
       throw Error(ErrorCode::system, fmt::format("join: the hello of rank {} names another rank", r));
   }
+  records.front().key = rank() == 0 ? mine.key : open_key(records.front().key);
   log::debug("join: PMIx: {} hellos read", size_);
   return records;
 }

@@ -26,8 +26,10 @@ class CredentialCodec {
 /// MUNGE credentials that only this user can decode. MUNGE encrypts the payload and refuses to decode a
 /// credential twice on a host. This call loads libmunge.so.2, or the file that MUSTER_MUNGE_LIBRARY names. It
 /// gives up on a munged that does not answer well before the join's deadline.
+/// `several_readers`: all processes of this user may decode a credential, several on a host and at any time.
+/// It then hides its content, and does not show that it is new.
 /// @throws Error when there is no libmunge, or when no munged answers.
-std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline);
+std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline, bool several_readers = false);
 
 /// Copies the bytes unchanged: for UNIX sockets, where the kernel reports the peer's user (SO_PEERCRED).
 std::unique_ptr<CredentialCodec> make_peercred_codec();

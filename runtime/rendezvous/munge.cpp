@@ -21,6 +21,8 @@ struct Context;
 constexpr int option_cipher = 0;
 constexpr int option_uid_restriction = 9;
 constexpr int cipher_aes128 = 4;
+// munge_decode() returns the content also with these errors (munge(3)).
+constexpr int expired = 15, rewound = 16, replayed = 17;
 // munged answers in about 1 ms. One that hangs must leave the rank time to report it before the deadline.
 constexpr std::chrono::milliseconds munged_timeout{5000};
 
@@ -46,8 +48,10 @@ struct Work {
 
 class MungeCodec : public CredentialCodec {
  public:
-  explicit MungeCodec(const Deadline& deadline)
-      : library_(std::make_shared<Library>()), timeout_(std::min(munged_timeout, deadline.remaining() / 2)) {
+  MungeCodec(const Deadline& deadline, bool several_readers)
+      : several_readers_(several_readers),
+        library_(std::make_shared<Library>()),
+        timeout_(std::min(munged_timeout, deadline.remaining() / 2)) {
     // The user that MUNGE sees: in a user namespace it differs from getuid().
     user_ = munge_decode(munge_encode({}, nullptr)).uid;
   }
@@ -68,7 +72,8 @@ class MungeCodec : public CredentialCodec {
     auto const result =
         run_bounded([library = library_, work, call] { return call(*library, *work); }, Deadline(timeout_));
     if (!result) throw Error(ErrorCode::system, "munged did not answer within " + format_duration(timeout_));
-    if (*result != 0)
+    bool const is_old = *result == expired || *result == rewound || *result == replayed;
+    if (*result != 0 && !(is_old && several_readers_))
       throw Error(ErrorCode::system, fmt::format("MUNGE: {}", library_->munge_strerror(*result)));
     if (!work->unsupported.empty()) throw Error(ErrorCode::system, work->unsupported);
     return std::move(*work);
@@ -92,7 +97,7 @@ class MungeCodec : public CredentialCodec {
       gid_t group = 0;
       int const result = library.munge_decode(reinterpret_cast<const char*>(with.in.data()), nullptr, &bytes,
                                               &length, &with.uid, &group);
-      if (result == 0 && bytes != nullptr) {
+      if (bytes != nullptr && length > 0) {
         auto const* const first = static_cast<const std::uint8_t*>(bytes);
         with.out.assign(first, first + length);
       }
@@ -126,6 +131,7 @@ class MungeCodec : public CredentialCodec {
     return result;
   }
 
+  bool several_readers_;
   std::shared_ptr<Library> library_;
   std::chrono::milliseconds timeout_;
   uid_t user_ = 0;
@@ -141,8 +147,8 @@ class PeercredCodec : public CredentialCodec {
 
 }  // namespace
 
-std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline) {
-  return std::make_unique<MungeCodec>(deadline);
+std::unique_ptr<CredentialCodec> make_munge_codec(const Deadline& deadline, bool several_readers) {
+  return std::make_unique<MungeCodec>(deadline, several_readers);
 }
 
 std::unique_ptr<CredentialCodec> make_peercred_codec() { return std::make_unique<PeercredCodec>(); }

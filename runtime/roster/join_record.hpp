@@ -27,8 +27,8 @@ struct JoinRecord {
   std::vector<std::string> addresses;  ///< numeric IP addresses, most likely reachable first
   std::uint16_t port = 0;              ///< of rank 0's control plane; 0 on other ranks
   std::uint16_t recovery_port = 0;     ///< where the survivors of a rank loss meet; 0: none
-  /// The job's key, from rank 0 only. PMIx hides it from other users, but Slurm's PMIx sends it in plain
-  /// text.
+  /// The job's key, from rank 0 only. While it travels through PMIx it is sealed (KeySeal), since Slurm's
+  /// PMIx sends it in plain text.
   std::vector<std::uint8_t> key;
   std::uint16_t report_port = 0;         ///< of the ProcessReportServer; 0: none
   std::vector<std::uint8_t> report_key;  ///< of the ProcessReportServer

@@ -293,6 +293,50 @@ listening() { lab node "$1" ss -Hltnp | sed -nE '/"slurmstepd"/d; s/^[^ ]+ +[0-9
   [[ "$(cat "$BATS_TEST_TMPDIR/heard")" =~ ^"listener: "[0-9]{4,}" bytes, greeting: True, plain text: none"$ ]]
 }
 
+# heard_on_n1 WORD... -- OPTION...: which of the words pass through n1's network interface, slurmd's traffic included, while four ranks join.
+heard_on_n1() {
+  local words=()
+  while [ "$1" != -- ]; do words+=("$1") && shift; done
+  shift
+  rm -f "$BATS_TEST_TMPDIR"/{ready,stop}
+  lab node n1 python3 "$REPOSITORY/tests/cluster/join_listener.py" n1 all "$BATS_TEST_TMPDIR/ready" "$BATS_TEST_TMPDIR/stop" "${words[@]}" \
+    >"$BATS_TEST_TMPDIR/heard" 3>&- &
+  wait_until '[ -e "$BATS_TEST_TMPDIR/ready" ]'
+  run -0 lab exec srun -N2 -n4 --overcommit "$@" "$(program)" patiently
+  [[ "$output" == *": 4 ranks on 2 hosts"* ]]
+  touch "$BATS_TEST_TMPDIR/stop"
+  wait
+  sed 's/.*plain text: //' "$BATS_TEST_TMPDIR/heard"
+}
+
+@test "on no path from srun to the last rank is a key in plain text" {
+  local key=9b1f04d2c7e85a36f20d8e4b7159ac63 file=$BATS_TEST_TMPDIR/key
+  (umask 077 && echo $key >"$file")
+  # What srun sends to slurmd is heard, so the listener would hear the key.
+  [ "$(heard_on_n1 $key -- --mpi=none --export=ALL,MUSTER_KEY=$key)" = $key ]
+  [ "$(heard_on_n1 $key -- --mpi=none --export=ALL,MUSTER_KEY_FILE="$file")" = none ]
+  # So it is without MUNGE, and with PMIx.
+  [ "$(heard_on_n1 $key -- --mpi=none --export=ALL,MUSTER_MUNGE_LIBRARY=none,MUSTER_KEY_FILE="$file")" = none ]
+  needs_pmix
+  [ "$(heard_on_n1 $key -- --mpi=pmix --export=ALL,MUSTER_KEY_FILE="$file")" = none ]
+}
+
+@test "with PMIx, MUNGE or the user's key seals the job's key, and a rank that cannot open it says so" {
+  needs_pmix
+  # In CBOR: the name "key", then 33 bytes, the first of which says that the key is not sealed.
+  local unsealed=hex:636b6579582100 file=$BATS_TEST_TMPDIR/key
+  (umask 077 && echo 9b1f04d2c7e85a36f20d8e4b7159ac63 >"$file")
+  [ "$(heard_on_n1 $unsealed -- --mpi=pmix --export=ALL,MUSTER_MUNGE_LIBRARY=none)" = $unsealed ]
+  [ "$(heard_on_n1 $unsealed -- --mpi=pmix)" = none ]
+  [ "$(heard_on_n1 $unsealed -- --mpi=pmix --export=ALL,MUSTER_MUNGE_LIBRARY=none,MUSTER_KEY_FILE="$file")" = none ]
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run lab exec srun -N2 -n4 --overcommit --mpi=pmix bash -c \
+    '[ "$SLURM_NODEID" = 0 ] || export MUSTER_MUNGE_LIBRARY=none; exec '"$(program)"
+  [ "$status" != 0 ]
+  one_line_from n1
+  [[ "$(job_lines)" == *"MUNGE cannot open the job's key ("*"start munged on every node"* ]]
+}
+
 @test "a plain script over two nodes joins with RANK, WORLD_SIZE, MASTER_ADDR and a key" {
   script="for r in 0 1; do RANK=\$((2 * SLURM_NODEID + r)) LOCAL_RANK=\$r WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=23456 $(program) & pids+=(\$!); done; wait \${pids[0]} && wait \${pids[1]}"
   run -0 lab exec srun -N2 --ntasks-per-node=1 --mpi=none env MUSTER_JOIN=address MUSTER_KEY=9b1f04d2c7e85a36f20d8e4b7159ac63 bash -c "$script"

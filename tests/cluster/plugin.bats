@@ -136,3 +136,14 @@ show='for v in "$@"; do echo "$SLURM_PROCID $v=${!v-unset}"; done'
   run comm -23 <(echo "$needed") <(echo "$offered")
   [ -z "$output" ]
 }
+
+@test "srun draws a seed for the ports of a step without PMIx, the same for its tasks and new for each step" {
+  local seed
+  run -0 in_job srun --muster printenv SLURM_MUSTER_PORT_SEED
+  [[ "${lines[0]}" =~ ^[0-9a-f]{32}$ ]]
+  [ "$(printf '%s\n' "${lines[@]}" | sort -u | wc -l)" = 1 ]
+  seed=${lines[0]}
+  run -0 in_job srun --muster --export=NONE /usr/bin/printenv SLURM_MUSTER_PORT_SEED
+  [[ "${lines[0]}" =~ ^[0-9a-f]{32}$ ]]
+  [ "${lines[0]}" != "$seed" ]
+}

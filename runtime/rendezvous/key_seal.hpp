@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rendezvous/credential.hpp"
+#include "transport/handshake.hpp"
+
+namespace muster::bootstrap {
+
+/// Seals keys that travel through PMIx: Slurm sends what ranks publish from node to node in plain text. Seals
+/// with MUNGE, if munged answers, and with the user's key, if there is one. Not thread-safe.
+class KeySeal {
+ public:
+  /// `make_munge`: called once, when MUNGE is needed first; null: without MUNGE.
+  using MakeMunge = std::function<std::unique_ptr<CredentialCodec>()>;
+  KeySeal(MakeMunge make_munge, const std::optional<control::Key>& user_key)
+      : make_munge_(std::move(make_munge)), user_key_(user_key) {}
+
+  std::vector<std::uint8_t> seal(std::span<const std::uint8_t> key);
+  /// @throws Error(ErrorCode::environment) with the reason and what to do: no MUNGE here, another user's
+  /// credential, another user's key or none on one side; system when it is damaged.
+  std::vector<std::uint8_t> open(std::span<const std::uint8_t> sealed);
+
+ private:
+  CredentialCodec& munge();
+  std::vector<std::uint8_t> decode_credential(std::span<const std::uint8_t> credential);
+
+  MakeMunge make_munge_;
+  std::unique_ptr<CredentialCodec> munge_;
+  std::optional<control::Key> user_key_;
+};
+
+}  // namespace muster::bootstrap

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/key_seal.hpp"
+
+#include <algorithm>
+
+#include "catch.hpp"
+#include "has.hpp"
+#include "muster/error.hpp"
+
+using namespace muster;
+using namespace muster::bootstrap;
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// Stands for MUNGE: credentials that hide their content.
+struct Inverting : CredentialCodec {
+  Bytes encode(std::span<const std::uint8_t> bytes) override {
+    Bytes turned(bytes.begin(), bytes.end());
+    for (auto& byte : turned) byte ^= 0xff;
+    return turned;
+  }
+  Bytes decode(std::span<const std::uint8_t> bytes) override { return encode(bytes); }
+};
+
+std::unique_ptr<CredentialCodec> make_inverting() { return std::make_unique<Inverting>(); }
+std::unique_ptr<CredentialCodec> make_none() { throw Error(ErrorCode::system, "no munged"); }
+
+bool shows(const Bytes& sealed, const control::Key& key) {
+  return std::search(sealed.begin(), sealed.end(), key.begin(), key.end()) != sealed.end();
+}
+
+std::string refusal(KeySeal seal, const Bytes& sealed) {
+  try {
+    seal.open(sealed);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a sealed key opens on a rank with the same means, and shows only where there are none") {
+  auto const key = control::random_key(), users = control::random_key();
+  Bytes const plain(key.begin(), key.end());
+  for (const auto& user_key : {std::optional<control::Key>(), std::optional(users)}) {
+    for (auto* const make : {&make_inverting, &make_none}) {
+      auto const sealed = KeySeal(make, user_key).seal(key);
+      CHECK(KeySeal(make, user_key).open(sealed) == plain);
+      CHECK(shows(sealed, key) == (!user_key && make == &make_none));
+    }
+  }
+  CHECK(KeySeal(nullptr, {}).open(KeySeal(nullptr, {}).seal(key)) == plain);
+}
+
+TEST_CASE("a rank that cannot open the job's key says what is missing") {
+  auto const key = control::random_key(), users = control::random_key();
+  auto const by_munge = KeySeal(make_inverting, {}).seal(key);
+  CHECK(has(refusal(KeySeal(make_none, {}), by_munge), "MUNGE cannot open the job's key (no munged): start"));
+  auto const by_user = KeySeal(make_none, users).seal(key);
+  CHECK(has(refusal(KeySeal(make_none, {}), by_user), "MUSTER_KEY or MUSTER_KEY_FILE is not the same"));
+  CHECK(has(refusal(KeySeal(make_none, control::random_key()), by_user), "is not the same"));
+  CHECK(has(refusal(KeySeal(make_inverting, users), by_munge), "is not the same"));
+  CHECK(has(refusal(KeySeal(make_none, {}), {}), "damaged"));
+  CHECK(has(refusal(KeySeal(make_none, {}), {9, 9}), "damaged"));
+  for (std::size_t size = 1; size < by_user.size(); ++size)
+    CHECK(has(refusal(KeySeal(make_none, users), Bytes(by_user.begin(), by_user.begin() + static_cast<std::ptrdiff_t>(size))),
+              "is not the same"));
+}
