@@ -124,6 +124,40 @@ TEST_CASE("when a rank takes long from bind() to listen(), its host has one lead
   CHECK(HostLeader::try_become_leader(io, config) == nullptr);
 }
 
+TEST_CASE("while strangers flood rank 0's port with connections, the ranks still meet") {
+  auto const job = new_job();
+  for (bool const with_codec : {true, false}) {
+    auto const port = free_port();
+    auto const key = control::random_key();
+    std::vector<RendezvousConfig> configs;
+    for (int r = 0; r < 3; ++r) {
+      auto config = make_config(job, r, 3);
+      config.local_name.clear();
+      config.rank0_host = "127.0.0.1";
+      config.ports = {port};
+      if (!with_codec) config.codec = nullptr;
+      config.key = key;
+      configs.push_back(config);
+    }
+    std::atomic<bool> stop{false};
+    std::thread flood([&] {
+      asio::io_context io;
+      std::vector<asio::ip::tcp::socket> held;
+      while (!stop) {
+        auto& socket = held.emplace_back(io);
+        asio::error_code error;
+        socket.connect({asio::ip::address_v4::loopback(), port}, error);
+        if (!error && held.size() % 2 == 0) asio::write(socket, asio::buffer("mustkey", 7), error);
+        if (held.size() > 400) held.clear();
+      }
+    });
+    auto const outcomes = join_all(configs, 20s, 200ms);  // the last rank finds the table full
+    stop = true;
+    flood.join();
+    check_complete(outcomes);
+  }
+}
+
 TEST_CASE("when all ranks know the key, they meet on the first free port") {
   asio::io_context io;
   // Other programs hold the first ports and never answer. One after the other, they would take 14 s.
