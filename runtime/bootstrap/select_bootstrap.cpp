@@ -51,7 +51,8 @@ void configure_authentication(RendezvousConfig& config, bool one_host, const Dea
   std::string reason;
   try {
     config.codec = make_munge_codec(deadline);
-    return log::debug("join: {}: MUNGE authenticates{}", config.name, config.key ? ", and the user's key" : "");
+    return log::debug("join: {}: MUNGE authenticates{}", config.name,
+                      config.key ? ", and the user's key" : "");
   } catch (const Error& error) {
     reason = error.what();
     log::debug("join: {}: MUNGE: {}", config.name, reason);

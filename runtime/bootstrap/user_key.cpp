@@ -52,13 +52,13 @@ std::optional<control::Key> read_user_key(const GetEnv& get_env, const std::stri
   auto const refuse = [rank](const std::string& text) {
     throw Error(ErrorCode::environment, "join: " + text, rank != 0);
   };
-  if (!key.empty() && !path.empty())
-    refuse("both MUSTER_KEY and MUSTER_KEY_FILE are set: unset one of them");
+  if (!key.empty() && !path.empty()) refuse("both MUSTER_KEY and MUSTER_KEY_FILE are set: unset one of them");
   if (!path.empty()) {
     auto const file = read_regular_file(path, max_file_bytes);
     if (!file)
-      refuse(fmt::format("MUSTER_KEY_FILE={}: it cannot be read, is not a regular file, or has more than {} bytes",
-                         path, max_file_bytes));
+      refuse(fmt::format(
+          "MUSTER_KEY_FILE={}: it cannot be read, is not a regular file, or has more than {} bytes", path,
+          max_file_bytes));
     if (auto const why = exposure(file->status); !why.empty())
       refuse(fmt::format("MUSTER_KEY_FILE={} {}", path, why));
     key = file->text.substr(0, file->text.find_last_not_of(" \t\r\n") + 1);

@@ -7,13 +7,15 @@
 
 namespace muster::control {
 
-void Connections::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, int leader, const std::vector<int>& ranks,
-                       const Key& key, std::chrono::milliseconds heartbeat_timeout) {
+void Connections::open(std::unique_ptr<AuthenticatingAcceptor> acceptor, int leader,
+                       const std::vector<int>& ranks, const Key& key,
+                       std::chrono::milliseconds heartbeat_timeout) {
   heartbeat_timeout_ = heartbeat_timeout;
   auto& opened = *acceptors_.emplace_back(std::move(acceptor));
   std::set<std::uint32_t> const allowed(ranks.begin(), ranks.end());
   opened.open(
-      static_cast<int>(ranks.size()), [allowed](std::uint32_t rank) { return allowed.contains(rank); }, purpose_key(key, purpose::control_plane, leader),
+      static_cast<int>(ranks.size()), [allowed](std::uint32_t rank) { return allowed.contains(rank); },
+      purpose_key(key, purpose::control_plane, leader),
       [this](int rank, Socket socket, const SessionKeys& keys) { admit(rank, std::move(socket), keys); });
 }
 

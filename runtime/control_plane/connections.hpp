@@ -33,8 +33,8 @@ class Connections {
         on_disconnect_(std::move(on_disconnect)) {}
 
   /// Accepts these ranks on `acceptor`.
-  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, int leader, const std::vector<int>& ranks, const Key& key,
-            std::chrono::milliseconds heartbeat_timeout);
+  void open(std::unique_ptr<AuthenticatingAcceptor> acceptor, int leader, const std::vector<int>& ranks,
+            const Key& key, std::chrono::milliseconds heartbeat_timeout);
 
   /// No effect for a rank that is not connected.
   void send(int rank, const Message& message);

@@ -79,7 +79,8 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
   int const leader = host_leader == rank ? 0 : host_leader;
   auto [socket, keys] = [&] {
     try {
-      return connect_to_leader(plane->io_, rank, endpoints, purpose_key(key, purpose::control_plane, leader), deadline);
+      return connect_to_leader(plane->io_, rank, endpoints, purpose_key(key, purpose::control_plane, leader),
+                               deadline);
     } catch (const Error& error) {
       // Rank 0 names the missing ranks. This rank reports only what rank 0 cannot: that rank 0 is lost.
       bool const reports = rank == reporter_when_rank0_lost(plane->options_.roster) &&

@@ -30,9 +30,9 @@ Bytes decrypt(const Bytes& sealed, const control::Key& key) {
   constexpr std::size_t overhead = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
   if (sealed.size() <= overhead) return {};
   Bytes plain(sealed.size() - overhead);
-  bool const good = crypto_secretbox_open_easy(plain.data(), sealed.data() + crypto_secretbox_NONCEBYTES,
-                                               sealed.size() - crypto_secretbox_NONCEBYTES, sealed.data(),
-                                               key.data()) == 0;
+  bool const good =
+      crypto_secretbox_open_easy(plain.data(), sealed.data() + crypto_secretbox_NONCEBYTES,
+                                 sealed.size() - crypto_secretbox_NONCEBYTES, sealed.data(), key.data()) == 0;
   return good ? plain : Bytes{};
 }
 
@@ -66,10 +66,11 @@ Bytes KeySeal::seal(std::span<const std::uint8_t> key) {
 Bytes KeySeal::decode_credential(std::span<const std::uint8_t> credential) try {
   return munge().decode(credential);
 } catch (const Error& error) {
-  throw Error(ErrorCode::environment,
-              fmt::format("join: on host {} MUNGE cannot open the job's key ({}): start munged on every node, "
-                          "or set MUSTER_MUNGE_LIBRARY=none to send the key unsealed",
-                          host_name(), error.what()));
+  throw Error(
+      ErrorCode::environment,
+      fmt::format("join: on host {} MUNGE cannot open the job's key ({}): start munged on every node, "
+                  "or set MUSTER_MUNGE_LIBRARY=none to send the key unsealed",
+                  host_name(), error.what()));
 }
 
 Bytes KeySeal::open(std::span<const std::uint8_t> sealed) {
@@ -82,10 +83,11 @@ Bytes KeySeal::open(std::span<const std::uint8_t> sealed) {
     if (user_key_) content = decrypt(content, *user_key_);
     if (!content.empty()) return content;
   }
-  throw Error(ErrorCode::environment,
-              fmt::format("join: MUSTER_KEY or MUSTER_KEY_FILE is not the same on host {} and on rank 0: give "
-                          "every rank the same key, or none",
-                          host_name()));
+  throw Error(
+      ErrorCode::environment,
+      fmt::format("join: MUSTER_KEY or MUSTER_KEY_FILE is not the same on host {} and on rank 0: give "
+                  "every rank the same key, or none",
+                  host_name()));
 }
 
 }  // namespace muster::bootstrap

@@ -291,9 +291,10 @@ std::pair<JobCredentials, control::Endpoint> request_job_key(asio::io_context& i
   if (answered != requests.end())
     return {*(*answered)->credentials(), endpoints[static_cast<std::size_t>(answered - requests.begin())]};
   auto const& failure = requests.front()->failure();
-  throw Error(ErrorCode::system,
-              fmt::format("{}: {}", control::to_string(endpoints.front()),
-                          failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
+  throw Error(
+      ErrorCode::system,
+      fmt::format("{}: {}", control::to_string(endpoints.front()),
+                  failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
 }
 
 }  // namespace muster::bootstrap

@@ -43,7 +43,8 @@ ProcessReportServer::ProcessReportServer(int reporter, int size)
 std::map<std::string, Processes> ProcessReportServer::collect(const Deadline& deadline) {
   auto const ranks = static_cast<std::uint32_t>(size_);
   acceptor_.open(
-      size_, [ranks](std::uint32_t rank) { return rank < ranks; }, control::purpose_key(key_, control::purpose::process_report, reporter_),
+      size_, [ranks](std::uint32_t rank) { return rank < ranks; },
+      control::purpose_key(key_, control::purpose::process_report, reporter_),
       [this](int, control::Socket socket, const control::SessionKeys& keys) {
         auto const channel =
             channels_.emplace_back(std::make_shared<control::SecureChannel>(std::move(socket), keys));
@@ -71,9 +72,9 @@ void send_process_report(const JoinRecord& reporter, const JoinRecord& self, con
   try {
     asio::io_context io;
     auto const endpoints = control::parse_endpoints(addresses_to_try(reporter, self), reporter.report_port);
-    auto [socket, keys] =
-        control::connect_to_leader(io, self.hello.rank, endpoints,
-                                   control::purpose_key(key, control::purpose::process_report, reporter.hello.rank), deadline);
+    auto [socket, keys] = control::connect_to_leader(
+        io, self.hello.rank, endpoints,
+        control::purpose_key(key, control::purpose::process_report, reporter.hello.rank), deadline);
     auto const channel = std::make_shared<control::SecureChannel>(std::move(socket), keys);
     channel->start([](const Message&) {}, [](const std::string&) {});
     channel->send(encode(make_process_report(processes, self.hello.host)));

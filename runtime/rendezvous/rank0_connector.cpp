@@ -82,9 +82,9 @@ Rank0Connector::AuthenticatedConnection Rank0Connector::authenticate(const std::
 std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_connect(const Deadline& deadline) {
   auto const all = endpoints(deadline);
   for (std::size_t at = 0; at < all.size() && !deadline.passed(); at += side_by_side) {
-    std::vector<Endpoint> const some(all.begin() + static_cast<std::ptrdiff_t>(at),
-                                     all.begin() + static_cast<std::ptrdiff_t>(
-                                                       std::min(at + side_by_side, all.size())));
+    std::vector<Endpoint> const some(
+        all.begin() + static_cast<std::ptrdiff_t>(at),
+        all.begin() + static_cast<std::ptrdiff_t>(std::min(at + side_by_side, all.size())));
     if (auto authenticated = try_endpoints(some, Deadline(std::min(attempt_timeout, deadline.remaining()))))
       return authenticated;
   }

@@ -32,8 +32,8 @@ class Rank0Connector {
   const std::vector<control::Endpoint>& endpoints(const Deadline& deadline);
   std::optional<AuthenticatedConnection> try_endpoints(const std::vector<control::Endpoint>& some,
                                                        const Deadline& deadline);
-  AuthenticatedConnection authenticate(const std::vector<control::Endpoint>& endpoints, const control::Key& key,
-                                       const Deadline& deadline);
+  AuthenticatedConnection authenticate(const std::vector<control::Endpoint>& endpoints,
+                                       const control::Key& key, const Deadline& deadline);
 
   asio::io_context& io_;
   const RendezvousConfig& config_;

@@ -27,8 +27,8 @@ struct RendezvousConfig {
   std::string local_name;   ///< of a UNIX socket instead of ports, when all ranks are on one host
   std::shared_ptr<CredentialCodec> codec;  ///< how rank 0 sends the job's key; null: it is `key`
   std::optional<control::Key> key;         ///< the user's; with a codec, mixed into the one that rank 0 sends
-  std::vector<std::string> host_of;   ///< by rank, as far as known before the rendezvous
-  bool tasks_start_together = false;  ///< the launcher starts all ranks of a host together
+  std::vector<std::string> host_of;        ///< by rank, as far as known before the rendezvous
+  bool tasks_start_together = false;       ///< the launcher starts all ranks of a host together
 };
 
 std::unique_ptr<Bootstrap> make_rendezvous_bootstrap(RendezvousConfig config);

@@ -110,8 +110,8 @@ class RendezvousClient {
     }
   }
 
-  // The host's other ranks send to rank 0 through their leader. Another rank may lead too, when strangers held
-  // the host's socket for a while: the second leader then connects directly.
+  // The host's other ranks send to rank 0 through their leader. Another rank may lead too, when strangers
+  // held the host's socket for a while: the second leader then connects directly.
   void open_host_leader() try {
     host_leader_->open(
         key_,

@@ -50,10 +50,11 @@ Acceptor::Acceptor(asio::io_context& io, const std::vector<std::uint16_t>& ports
       why = fmt::format("port {}: {}", port, error.code().message());
     }
   }
-  throw Error(ErrorCode::system,
-              fmt::format("rank 0 cannot listen for the other ranks: {}{}: free a port, or choose others (srun "
-                          "--muster or --resv-ports, MUSTER_PORT)",
-                          why, ports.size() > 1 ? fmt::format(", as all {} that were tried", ports.size()) : ""));
+  throw Error(
+      ErrorCode::system,
+      fmt::format("rank 0 cannot listen for the other ranks: {}{}: free a port, or choose others (srun "
+                  "--muster or --resv-ports, MUSTER_PORT)",
+                  why, ports.size() > 1 ? fmt::format(", as all {} that were tried", ports.size()) : ""));
 }
 
 Acceptor::Acceptor(asio::io_context& io, const std::string& name) : acceptor_(io), backoff_timer_(io) {

@@ -59,8 +59,8 @@ void AuthenticatingAcceptor::send_challenge(const std::shared_ptr<Handshake>& ha
   auto& transcript = handshake->transcript;
   transcript.server_key = handshake->own.emplace().public_key();
   auto const mac = server_mac(key_, transcript);
-  auto const at = std::copy(transcript.server_key.begin(), transcript.server_key.end(),
-                            handshake->server_hello.begin());
+  auto const at =
+      std::copy(transcript.server_key.begin(), transcript.server_key.end(), handshake->server_hello.begin());
   std::copy(mac.begin(), mac.end(), at);
   asio::async_write(handshake->connection->socket, asio::buffer(handshake->server_hello),
                     [this, handshake](const asio::error_code& error, std::size_t) {

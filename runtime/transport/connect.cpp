@@ -81,9 +81,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     keys_ = client_keys(key_, transcript_, own_);
     if (!on_proof_()) return close();
     mac_ = client_mac(key_, transcript_);
-    write(mac_, [self = shared_from_this()] {
-      self->read(self->accepted_byte_, [self] { self->done_ = true; });
-    });
+    write(mac_,
+          [self = shared_from_this()] { self->read(self->accepted_byte_, [self] { self->done_ = true; }); });
   } catch (const Error& error) {
     fail(error.what());
   }
@@ -130,7 +129,8 @@ std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
     attempts.back()->start(endpoint);
   }
   auto const find_done = [&] {
-    return std::find_if(attempts.begin(), attempts.end(), [](const auto& attempt) { return attempt->done(); });
+    return std::find_if(attempts.begin(), attempts.end(),
+                        [](const auto& attempt) { return attempt->done(); });
   };
   io.restart();
   while (find_done() == attempts.end() && !io.stopped() && !deadline.passed())
@@ -146,9 +146,10 @@ std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
     return {(*connected)->take_socket(), (*connected)->keys()};
   }
   auto const& failure = attempts.front()->failure();
-  throw Error(ErrorCode::system,
-              fmt::format("{}: {}", to_string(endpoints.front()),
-                          failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
+  throw Error(
+      ErrorCode::system,
+      fmt::format("{}: {}", to_string(endpoints.front()),
+                  failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
 }
 
 std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
@@ -159,7 +160,8 @@ std::pair<Socket, SessionKeys> connect_to_leader(asio::io_context& io, int rank,
   milliseconds backoff = initial_backoff;
   do {
     try {
-      return connect_once(io, rank, endpoints, key, Deadline(std::min(attempt_timeout, deadline.remaining())));
+      return connect_once(io, rank, endpoints, key,
+                          Deadline(std::min(attempt_timeout, deadline.remaining())));
     } catch (const Error& error) {
       last_error = error.what();
       log::debug("control: {}", last_error);

@@ -38,9 +38,9 @@ class Flood {
     if (rate == 0) return;
     process_ = ::fork();
     if (process_ == 0) run(port, rate);
+    auto const start = Clock::now();
     while (*count_ < rate / 2) std::this_thread::sleep_for(1ms);  // the table of connections is full
-    *count_ = 0;
-    start_ = Clock::now();
+    rate_ = *count_ / std::chrono::duration<double>(Clock::now() - start).count();
   }
   ~Flood() {
     if (process_ > 0) {
@@ -52,9 +52,8 @@ class Flood {
   Flood(const Flood&) = delete;
   Flood& operator=(const Flood&) = delete;
 
-  double rate() const {
-    return process_ > 0 ? *count_ / std::chrono::duration<double>(Clock::now() - start_).count() : 0;
-  }
+  // Connections a second that rank 0 accepted before the rank began to join.
+  double rate() const { return rate_; }
 
  private:
   [[noreturn]] void run(std::uint16_t port, int rate) {
@@ -80,7 +79,7 @@ class Flood {
 
   std::atomic<int>* count_;
   pid_t process_ = -1;
-  Clock::time_point start_;
+  double rate_ = 0;
 };
 
 std::uint16_t free_port() {

@@ -194,7 +194,8 @@ class SimulatedHosts {
     });
   }
   void send_proof(Connection& connection) {
-    std::copy_n(connection.answer.begin(), control::public_key_bytes, connection.transcript.server_key.begin());
+    std::copy_n(connection.answer.begin(), control::public_key_bytes,
+                connection.transcript.server_key.begin());
     connection.proof = control::client_mac(proof_key_, connection.transcript);
     asio::write(connection.socket, asio::buffer(connection.proof));
     asio::async_read(connection.socket, asio::buffer(connection.welcome),
@@ -210,7 +211,8 @@ class SimulatedHosts {
     if (connection.rank >= ranks_per_host)
       inside_ += 4 * static_cast<std::uint64_t>(host_end(connection) - connection.rank - 1);
     connection.channel = std::make_shared<control::SecureChannel>(
-        std::move(connection.socket), control::client_keys(proof_key_, connection.transcript, connection.own));
+        std::move(connection.socket),
+        control::client_keys(proof_key_, connection.transcript, connection.own));
     connection.channel->start(
         [this, &connection](const control::Message& message) { on_message(connection, message); },
         [](const std::string& reason) { throw std::runtime_error("rank 0 hung up: " + reason); });

@@ -330,7 +330,7 @@ heard_on_n1() {
   [ "$(heard_on_n1 $unsealed -- --mpi=pmix)" = none ]
   [ "$(heard_on_n1 $unsealed -- --mpi=pmix --export=ALL,MUSTER_MUNGE_LIBRARY=none,MUSTER_KEY_FILE="$file")" = none ]
   # shellcheck disable=SC2016 # the inner shell expands it
-  run lab exec srun -N2 -n4 --overcommit --mpi=pmix bash -c \
+  run lab exec srun -N2 -n4 --overcommit --mpi=pmix --kill-on-bad-exit=1 bash -c \
     '[ "$SLURM_NODEID" = 0 ] || export MUSTER_MUNGE_LIBRARY=none; exec '"$(program)"
   [ "$status" != 0 ]
   one_line_from n1

@@ -45,21 +45,21 @@ class BrokenRank : public std::enable_shared_from_this<BrokenRank> {
 
  private:
   void read_accepted_byte() {
-    asio::async_read(socket_, asio::buffer(received_, 1),
-                     [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                       if (error) return self->end();
-                       self->authenticated_ = true;
-                       FrameEncryptor encryptor(control::client_keys(self->key_, self->transcript_, self->own_).send);
-                       for (const auto& message : self->messages_) encryptor.append(self->sent_, message);
-                       asio::async_write(self->socket_, asio::buffer(self->sent_),
-                                         [self](const asio::error_code&, std::size_t) {
-                                           asio::error_code ignored;
-                                           if (!self->keep_open_)
-                                             self->socket_.shutdown(asio::socket_base::shutdown_send,
-                                                                    ignored);
-                                         });
-                       self->read();
-                     });
+    asio::async_read(
+        socket_, asio::buffer(received_, 1),
+        [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+          if (error) return self->end();
+          self->authenticated_ = true;
+          FrameEncryptor encryptor(control::client_keys(self->key_, self->transcript_, self->own_).send);
+          for (const auto& message : self->messages_) encryptor.append(self->sent_, message);
+          asio::async_write(self->socket_, asio::buffer(self->sent_),
+                            [self](const asio::error_code&, std::size_t) {
+                              asio::error_code ignored;
+                              if (!self->keep_open_)
+                                self->socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+                            });
+          self->read();
+        });
   }
   void read() {
     socket_.async_read_some(asio::buffer(received_),

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "file/own_file.hpp"
+#include "file/user_file.hpp"
 #include "file/write_all.hpp"
 #include "muster/error.hpp"
 
@@ -15,9 +15,8 @@ namespace muster {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   std::string why;
-  file_ = open_own_file(path_, O_WRONLY | O_APPEND, why);
-  if (!file_.valid())
-    throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path_.string(), why));
+  file_ = open_user_file(path_, O_WRONLY | O_APPEND, why);
+  if (!file_.valid()) throw Error(ErrorCode::system, fmt::format("cannot open {}: {}", path_.string(), why));
 }
 
 void AppendFile::flush() {

@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "file/own_file.hpp"
 #include "file/regular_file.hpp"
+#include "file/user_file.hpp"
 #include "file/write_all.hpp"
 #include "muster/error.hpp"
 
@@ -89,7 +89,7 @@ void remove_leftover(const std::string& path, const std::string& holder) {
 FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
   const std::string path = folder / ".lock";
   std::string why;
-  file_ = open_own_file(path, O_RDWR, why);
+  file_ = open_user_file(path, O_RDWR, why);
   if (!file_.valid()) fail_to_open(path, why);
   const auto until = Clock::now() + timeout;
   while (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bootstrap/user_key.hpp"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bootstrap/user_key.hpp"
 #include "catch.hpp"
 #include "has.hpp"
 #include "muster/error.hpp"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/key_seal.hpp"
-
 #include <algorithm>
 
 #include "catch.hpp"
 #include "has.hpp"
 #include "muster/error.hpp"
+#include "rendezvous/key_seal.hpp"
 
 using namespace muster;
 using namespace muster::bootstrap;
@@ -66,6 +65,7 @@ TEST_CASE("a rank that cannot open the job's key says what is missing") {
   CHECK(has(refusal(KeySeal(make_none, {}), {}), "damaged"));
   CHECK(has(refusal(KeySeal(make_none, {}), {9, 9}), "damaged"));
   for (std::size_t size = 1; size < by_user.size(); ++size)
-    CHECK(has(refusal(KeySeal(make_none, users), Bytes(by_user.begin(), by_user.begin() + static_cast<std::ptrdiff_t>(size))),
+    CHECK(has(refusal(KeySeal(make_none, users),
+                      Bytes(by_user.begin(), by_user.begin() + static_cast<std::ptrdiff_t>(size))),
               "is not the same"));
 }

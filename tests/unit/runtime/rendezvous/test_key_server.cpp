@@ -114,7 +114,8 @@ TEST_CASE("requests of strangers who have gone are not decoded, and a rank is se
   auto const send_request = [&](control::Socket& socket) {
     socket.connect(at);
     asio::error_code evicted;
-    asio::write(socket, asio::buffer(std::string("mustkey\x01\x04\x00\x00\x00\x9f\x9f\x9f\x9f", 16)), evicted);
+    asio::write(socket, asio::buffer(std::string("mustkey\x01\x04\x00\x00\x00\x9f\x9f\x9f\x9f", 16)),
+                evicted);
   };
   std::vector<control::Socket> strangers;
   for (int i = 0; i < 4; ++i) send_request(strangers.emplace_back(mine));
@@ -192,8 +193,7 @@ TEST_CASE("strangers who accept connections and never answer do not delay a requ
   std::vector<asio::ip::tcp::acceptor> strangers;
   std::vector<control::Endpoint> endpoints;
   for (int i = 0; i < 7; ++i) {
-    auto& stranger =
-        strangers.emplace_back(io, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    auto& stranger = strangers.emplace_back(io, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
     endpoints.push_back(stranger.local_endpoint());
   }
   auto acceptor = std::make_unique<control::Acceptor>(io, std::vector<std::uint16_t>{0});
@@ -221,9 +221,8 @@ TEST_CASE("when a key server accepts but never answers, the request ends at its 
   asio::ip::tcp::acceptor silent(tcp, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   CHECK_THROWS_AS(
       request_job_key(
-          mine,
-          {control::tcp_endpoint(asio::ip::address_v4::loopback(), silent.local_endpoint().port())}, *codec,
-          "job", 1, Deadline(300ms)),
+          mine, {control::tcp_endpoint(asio::ip::address_v4::loopback(), silent.local_endpoint().port())},
+          *codec, "job", 1, Deadline(300ms)),
       Error);
   CHECK(std::chrono::steady_clock::now() - began < soon);
 }

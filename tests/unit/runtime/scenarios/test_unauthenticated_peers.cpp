@@ -86,8 +86,9 @@ std::shared_ptr<ControlPlane> connect_through(const ControlPlaneFixture& fixture
 class RogueRank {
  public:
   explicit RogueRank(const ControlPlaneFixture& fixture) {
-    auto [socket, keys] = connect_to_leader(io_, 1, parse_endpoints({"127.0.0.1"}, fixture.planes[0]->port()),
-                                            purpose_key(fixture.key, purpose::control_plane, 0), Deadline(20s));
+    auto [socket, keys] =
+        connect_to_leader(io_, 1, parse_endpoints({"127.0.0.1"}, fixture.planes[0]->port()),
+                          purpose_key(fixture.key, purpose::control_plane, 0), Deadline(20s));
     channel_ = std::make_shared<SecureChannel>(std::move(socket), keys);
     channel_->start([](const Message&) {}, [](const std::string&) {});
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/handshake.hpp"
-
 #include "catch.hpp"
 #include "muster/error.hpp"
+#include "transport/handshake.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -39,8 +38,8 @@ TEST_CASE("a listener who learns the job's key later does not get the keys of a 
 TEST_CASE("the key exchange alone does not give the keys without the job's key") {
   KeyPair const client, server;
   HandshakeTranscript const transcript{1, client.public_key(), server.public_key()};
-  CHECK_FALSE(match(server_keys(random_key(), transcript, server),
-                    client_keys(random_key(), transcript, client)));
+  CHECK_FALSE(
+      match(server_keys(random_key(), transcript, server), client_keys(random_key(), transcript, client)));
 }
 
 TEST_CASE("a public key that makes the exchange's result known to all is refused") {

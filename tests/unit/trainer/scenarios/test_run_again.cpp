@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-
 #include <thread>
 
 #include "catch.hpp"

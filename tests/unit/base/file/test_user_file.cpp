@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "file/own_file.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,16 +7,17 @@
 
 #include "catch.hpp"
 #include "content.hpp"
+#include "file/user_file.hpp"
 #include "file/write_all.hpp"
 #include "temporary_folder.hpp"
 
-using muster::open_own_file;
+using muster::open_user_file;
 
 namespace {
 
 std::string refusal(const std::string& path, int flags = O_WRONLY) {
   std::string why;
-  CHECK_FALSE(open_own_file(path, flags, why).valid());
+  CHECK_FALSE(open_user_file(path, flags, why).valid());
   return why;
 }
 
@@ -29,7 +28,7 @@ TEST_CASE("An own file is created, or opened as it is") {
   const std::string path = folder.path() / "file";
   std::string why;
   for (const char* text : {"one ", "two"}) {
-    const auto file = open_own_file(path, O_WRONLY | O_APPEND, why);
+    const auto file = open_user_file(path, O_WRONLY | O_APPEND, why);
     REQUIRE(file.valid());
     CHECK(muster::write_all(file.number(), text));
   }

@@ -12,6 +12,6 @@ namespace muster {
 /// others can write, these would lead to a file that the user did not choose, or block forever.
 /// `flags`: of open(2), such as O_RDWR | O_APPEND.
 /// Invalid, with the reason in `why`, if it is refused or cannot be opened.
-Descriptor open_own_file(const std::string& path, int flags, std::string& why);
+Descriptor open_user_file(const std::string& path, int flags, std::string& why);
 
 }  // namespace muster

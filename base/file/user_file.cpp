@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "file/own_file.hpp"
+#include "file/user_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,9 +10,8 @@
 
 namespace muster {
 
-Descriptor open_own_file(const std::string& path, int flags, std::string& why) {
-  Descriptor file(
-      open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+Descriptor open_user_file(const std::string& path, int flags, std::string& why) {
+  Descriptor file(open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   struct stat status {};
   if (!file.valid() && errno == ELOOP)
     why = "it is a symbolic link";
