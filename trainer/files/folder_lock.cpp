@@ -94,7 +94,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
   const auto until = Clock::now() + timeout;
   while (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return create_held_file(folder, until);
+    if (errno != EWOULDBLOCK) {  // this file system has no flock
+      create_held_file(folder, until);
+      return;
+    }
     if (Clock::now() >= until) {
       const auto holder = read_regular_file(file_.number(), longest_line);
       refuse(first_line(holder ? holder->text : ""), folder, "");
