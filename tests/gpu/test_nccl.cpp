@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's collectives and messages of every type and reduction, against plain references.
 #include <cmath>
+#include <numeric>
 
 #include "catch.hpp"
 #include "on_gpu.hpp"
@@ -121,6 +122,61 @@ TEMPLATE_TEST_CASE("NCCL gathers shares of different lengths and exchanges slice
     slices.insert(slices.end(), begin, begin + static_cast<std::ptrdiff_t>(slice));
   }
   REQUIRE(same_bits(out.values(world), slices));
+}
+
+TEMPLATE_TEST_CASE("NCCL multiplies each rank's input by its own factor before it adds", "", float, double,
+                   bfloat16, half) {
+  using T = TestType;
+  auto world = job().world();
+  OnGpu<T> buffer(numbers<T>(world.rank(), 70001));
+  world.all_reduce(buffer.span(), premul_sum(1 + world.rank()), buffer.stream());
+  REQUIRE(same_numbers(buffer.values(world), premul_summed<T>(world.size(), 70001)));
+}
+
+TEMPLATE_TEST_CASE("NCCL scatters reduced shares, and exchanges slices, of different lengths", "", float,
+                   bfloat16, std::int64_t) {
+  using T = TestType;
+  auto world = job().world();
+  auto const ranks = static_cast<std::size_t>(world.size());
+  std::vector<std::size_t> counts;
+  for (std::size_t r = 0; r < ranks; ++r) counts.push_back((r + 1) % 3 * 5001);
+  auto const total = std::reduce(counts.begin(), counts.end());
+  auto const begin = std::reduce(counts.begin(), counts.begin() + world.rank());
+  auto const own = counts[static_cast<std::size_t>(world.rank())];
+  OnGpu<T> const all(numbers<T>(world.rank(), total));
+  OnGpu<T> mine(own);
+  check(cudaStreamSynchronize(all.stream()));
+  world.reduce_scatter_v(all.view(), mine.span(), counts, Reduction::sum, mine.stream());
+  auto const whole = reduced<T>(world.size(), total, Reduction::sum);
+  auto const share = std::span(whole).subspan(begin, own);
+  REQUIRE(same_numbers(mine.values(world), std::vector<T>(share.begin(), share.end())));
+
+  // Each rank sends rank r counts[r] elements, and so gets its own count from every rank.
+  std::vector<std::size_t> const recv_counts(ranks, own);
+  OnGpu<T> slices(own * ranks);
+  world.all_to_all_v(all.view(), slices.span(), counts, recv_counts, slices.stream());
+  std::vector<T> expected;
+  for (int r = 0; r < world.size(); ++r) {
+    auto const theirs = numbers<T>(r, total);
+    auto const slice = std::span(theirs).subspan(begin, own);
+    expected.insert(expected.end(), slice.begin(), slice.end());
+  }
+  REQUIRE(same_bits(slices.values(world), expected));
+}
+
+TEST_CASE("a Work on a real GPU completes when its operations have") {
+  auto world = job().world();
+  auto const own = numbers<std::int32_t>(world.rank(), 3'000'000);
+  OnGpu<std::int32_t> first(own);
+  OnGpu<std::int32_t> second(own);
+  auto work = world.all_reduce_async(first.span(), Reduction::sum, first.stream());
+  check(cudaStreamSynchronize(second.stream()));
+  auto later = world.async([&] { world.all_reduce(second.span(), Reduction::max, first.stream()); });
+  later.wait();
+  REQUIRE(work.test());
+  work.wait();
+  REQUIRE(same_bits(first.values(world), reduced<std::int32_t>(world.size(), own.size(), Reduction::sum)));
+  REQUIRE(same_bits(second.values(world), reduced<std::int32_t>(world.size(), own.size(), Reduction::max)));
 }
 
 TEST_CASE("NCCL's grouped messages work in both directions, with collectives among them") {
