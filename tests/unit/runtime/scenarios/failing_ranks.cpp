@@ -18,7 +18,7 @@
 //                MPI_Comm_split; finalize_hangs: inside MPI_Finalize
 //   reducing     is killed while gradients are reduced in the background; unready: stops calling ready();
 //                abandons: aborts the job there
-//   other_count, other_type, other_reduction, other_root, other_operation
+//   other_count, other_type, other_reduction, other_root, other_operation, other_slices
 //                makes another call than the other ranks
 //   own_root     takes itself for the root of a broadcast, which all ranks then complete
 //   other_message  receives more than rank 0 sends
@@ -60,6 +60,17 @@ void all_reduce(muster::Communicator& world) {
   if (values[0] != static_cast<float>(world.size())) std::abort();
 }
 
+// Every rank sends every rank one element; the last one expects two of rank 0.
+void expect_longer_slice(muster::Communicator& world, bool last) {
+  auto const ranks = static_cast<std::size_t>(world.size());
+  std::vector<std::size_t> const send_counts(ranks, 1);
+  auto recv_counts = send_counts;
+  if (last) recv_counts[0] = 2;
+  std::vector<float> const in(ranks);
+  std::vector<float> out(ranks + (last ? 1 : 0));
+  world.all_to_all_v(in, out, send_counts, recv_counts);
+}
+
 // The third call of every rank. The last rank makes another one, `what`.
 void call_differently(muster::Communicator& world, const std::string& what) {
   bool const last = world.rank() == world.size() - 1;
@@ -72,6 +83,8 @@ void call_differently(muster::Communicator& world, const std::string& what) {
     world.broadcast(std::span<float>(values), 0);
   else if (what == "other_type" && last)
     world.all_reduce(std::span<std::int32_t>(integers));
+  else if (what == "other_slices")
+    expect_longer_slice(world, last);
   else if (what == "other_reduction" && last)
     world.all_reduce(std::span<float>(values), muster::Reduction::max);
   else
