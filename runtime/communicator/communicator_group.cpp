@@ -65,6 +65,7 @@ std::string CommunicatorGroup::describe_this_rank() const {
 
 CommunicatorGroup CommunicatorGroup::split(int color, int key) {
   begin_operation("split");
+  auto const waits = wait_scope();
   auto const number = ++split_count_;
   auto const blob = write_cbor(std::vector<int>{color, key});
   std::vector<control::Blob> blobs{blob};
@@ -86,6 +87,7 @@ CommunicatorGroup CommunicatorGroup::split(int color, int key) {
 std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
     const char* what, const std::vector<std::uint64_t>& mine) {
   begin_operation(what);
+  auto const waits = wait_scope();
   auto const number = ++host_gathers_;
   if (!job_->plane || size() == 1) return {mine};
   std::vector<std::vector<std::uint64_t>> all;

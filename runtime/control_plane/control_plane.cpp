@@ -188,7 +188,8 @@ std::vector<Blob> ControlPlane::run_round(const std::string& name, const std::ve
                                           const Blob& mine, milliseconds wait, bool last,
                                           const std::atomic<bool>* interrupted) {
   check();
-  if (members == nullptr) operation_tracker_.flight_recorder()->enter(name.c_str(), "", 0);
+  auto const call = members == nullptr ? enter_call(name) : nullptr;
+  if (call) operation_tracker_.flight_recorder()->enter(name.c_str(), "", 0);
   Deadline const deadline(wait);
   auto const ranks = static_cast<int>(options_.roster.size());
   post(encode(protocol::Contribution{name, members != nullptr ? encode_ranks(*members, ranks) : Message(),

@@ -101,6 +101,8 @@ class ControlPlane {
   /// As Mailbox::check().
   void check() const { mailbox_.check(); }
   std::optional<Failure> failure() const { return mailbox_.failure(); }
+  /// True once the failure was thrown to the program.
+  bool failure_observed() const noexcept { return mailbox_.failure_observed(); }
 
   /// The first call here that would throw ErrorCode::lost_rank calls `callback` before it throws, on its own
   /// thread. The process ends when `callback` has not returned within `wait` (or abort_grace, if longer) of
@@ -115,6 +117,11 @@ class ControlPlane {
   /// Records what this process does, for the report of its loss. `phase`: a string literal.
   void enter_phase(const char* phase);
 
+  /// Marks this rank's program as waiting in `call`, a call of all ranks, while the result lives. The reports
+  /// of missing ranks have it.
+  std::unique_ptr<OperationTracker::JobCall> enter_call(const std::string& call) {
+    return std::make_unique<OperationTracker::JobCall>(operation_tracker_, call);
+  }
   /// Tracks this rank's operations in the communicator `group` while the result lives.
   std::shared_ptr<OperationState> register_communicator(const std::string& group) {
     return operation_tracker_.register_communicator(group);

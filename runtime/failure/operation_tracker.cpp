@@ -81,6 +81,16 @@ std::vector<std::uint64_t> OperationState::digests_until(std::uint64_t sequence)
   return digests;
 }
 
+OperationTracker::JobCall::JobCall(OperationTracker& tracker, const std::string& call) : tracker_(tracker) {
+  std::lock_guard const lock(tracker_.mutex_);
+  call_ = tracker_.job_calls_.insert(call);
+}
+
+OperationTracker::JobCall::~JobCall() {
+  std::lock_guard const lock(tracker_.mutex_);
+  tracker_.job_calls_.erase(call_);
+}
+
 std::shared_ptr<OperationState> OperationTracker::register_communicator(const std::string& group) {
   auto state = std::make_shared<OperationState>();
   state->flight_recorder = flight_recorder_;
@@ -96,15 +106,17 @@ protocol::RankState OperationTracker::rank_state(const protocol::RankStateQuery&
   reply.id = query.id;
   reply.last_call = flight_recorder_->text();
   std::lock_guard const lock(mutex_);
+  auto const add_wait = [&reply](const std::string& wait) {
+    reply.current_wait += (reply.current_wait.empty() ? "" : ", ") + wait;
+  };
+  for (const auto& call : job_calls_) add_wait(call);
   for (const auto& [communicator, entry] : by_communicator_) {
     auto const state = entry.lock();
     if (!state) continue;
     bool const inside = state->inside;
     auto const number = state->number.load();
     const char* const operation = state->operation;
-    if (inside)
-      reply.current_wait +=
-          (reply.current_wait.empty() ? "" : ", ") + describe_operation(operation, number, communicator);
+    if (inside) add_wait(describe_operation(operation, number, communicator));
     if (communicator != query.communicator) continue;
     reply.number = number;
     reply.operation = operation;

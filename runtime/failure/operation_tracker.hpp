@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,10 +64,23 @@ struct OperationState {
   std::atomic<std::uint64_t> digest_{0};
 };
 
-/// A rank's state in all its communicators. Thread-safe.
+/// A rank's state in all its communicators, and in the calls of the whole job. Thread-safe.
 class OperationTracker {
  public:
   OperationTracker() : flight_recorder_(std::make_shared<FlightRecorder>()) {}
+
+  /// The program waits in a call of the whole job, such as "barrier 'epoch'", while this object lives.
+  class JobCall {
+   public:
+    JobCall(OperationTracker& tracker, const std::string& call);
+    ~JobCall();
+    JobCall(const JobCall&) = delete;
+    JobCall& operator=(const JobCall&) = delete;
+
+   private:
+    OperationTracker& tracker_;
+    std::multiset<std::string>::const_iterator call_;
+  };
 
   /// Tracks the communicator `group` while the result lives.
   std::shared_ptr<OperationState> register_communicator(const std::string& group);
@@ -78,6 +92,7 @@ class OperationTracker {
   std::shared_ptr<FlightRecorder> flight_recorder_;
   mutable std::mutex mutex_;
   std::map<std::string, std::weak_ptr<OperationState>> by_communicator_;
+  std::multiset<std::string> job_calls_;
 };
 
 }  // namespace muster::control

@@ -97,8 +97,12 @@ void JobState::leave() {
 
 void JobState::disconnect(bool local_error) noexcept {
   if (left) return;
+  bool const failure_known = context->plane && context->plane->failure_observed();
   try {
-    if (!local_error && !(context->plane && context->plane->failed())) return leave();
+    if (!local_error && !failure_known) return leave();
+  } catch (const Error& error) {
+    // A destructor throws nothing, so the program cannot print it.
+    if (!error.reported_elsewhere()) log::error(error.what());
   } catch (...) {
   }
   left = true;

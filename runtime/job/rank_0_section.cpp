@@ -30,13 +30,15 @@ std::optional<Error> run_section(const std::string& name, const std::function<vo
 
 void run_on_rank_0(control::ControlPlane* plane, int rank, int ranks, const std::string& name,
                    const std::function<void()>& section, std::chrono::milliseconds deadline) {
+  auto const what = "section '" + name + "'";
+  auto const call = plane != nullptr ? plane->enter_call(what) : nullptr;
   auto const failed = rank == 0 ? run_section(name, section) : std::nullopt;
   if (plane != nullptr) {
     control::Blob outcome;
     if (failed) outcome = write_cbor(nlohmann::json{static_cast<int>(failed->code()), failed->what()});
     std::vector<int> everyone(static_cast<std::size_t>(ranks));
     std::iota(everyone.begin(), everyone.end(), 0);
-    outcome = plane->broadcast("section '" + name + "'", everyone, 0, outcome, deadline);
+    outcome = plane->broadcast(what, everyone, 0, outcome, deadline);
     if (rank != 0 && !outcome.empty()) {
       auto const remote_error = read_cbor(outcome, "what rank 0 threw");
       rethrow_remote_error(static_cast<ErrorCode>(remote_error.at(0).get<int>()),

@@ -237,7 +237,7 @@ struct RankState {
   /// equal on ranks that made the same calls.
   std::vector<std::uint64_t> digests;
   std::string last_call;     ///< on any communicator
-  std::string current_wait;  ///< the operations in which it waits, of all communicators
+  std::string current_wait;  ///< the operations of communicators and the job's calls in which it waits
   NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankState, id, number, operation, inside, queried, digests, last_call,
                                  current_wait)
 };

@@ -28,6 +28,7 @@ std::size_t piece_elements(std::size_t parts, DataType type) {
 
 void ControlPlaneCommunicator::run(const CollectiveCall& given, Stream) {
   begin(given);
+  auto const wait_scope = group_.wait_scope();
   if (given.is_message()) return transfer_message(given);
   call_ = describe_call(given);
   PremulSum const scaled(given, rank(), ranks());

@@ -92,7 +92,8 @@ class MUSTER_EXPORT Job {
   Job& operator=(Job&&) noexcept;
   /// Without leave() before: while an exception unwinds, or after an Error of this job, it closes the
   /// connections at once, so that the other ranks notice. They end without a message, because this program
-  /// prints the reason. Otherwise it leaves as leave() does, but prints nothing if that fails.
+  /// prints the reason. Otherwise it leaves as leave() does. If that fails on the rank that reports the
+  /// failure, the destructor prints the job's line.
   ~Job();
 
   int rank() const noexcept;

@@ -9,6 +9,7 @@
 #include "control_plane_fixture.hpp"
 #include "count_reporters.hpp"
 #include "has.hpp"
+#include "job/rank_0_section.hpp"
 #include "soon.hpp"
 
 using namespace muster;
@@ -66,6 +67,24 @@ TEST_CASE("when a barrier's deadline passes, one rank reports the missing rank")
   CHECK(
       has(thrown[0]->what(), "epoch: 1 of 4 ranks missing after 300 ms: rank 2 (host h2, GPU 0000:02:00.0)"));
   CHECK_THROWS_AS(fixture.planes[2]->barrier("epoch", 1s), Error);  // the late rank gets the failure, too
+}
+
+TEST_CASE("when a rank leaves too early, the error names the calls in which the other ranks are") {
+  ControlPlaneFixture fixture(4);
+  auto const thrown = fixture.run_on_all([](int rank, ControlPlane& plane) {
+    auto const save = [&] {
+      for (Deadline const deadline(20s); !plane.failed() && !deadline.passed();)
+        std::this_thread::sleep_for(1ms);
+    };
+    if (rank < 2) run_on_rank_0(&plane, rank, 4, "save", save, 20s);
+    if (rank == 2) plane.barrier("barrier 'epoch'", 20s);
+    if (rank == 3) plane.final_barrier("leave", 1s);
+  });
+  REQUIRE(thrown[3]);
+  INFO(thrown[3]->what());
+  CHECK(has(thrown[3]->what(), "leave: 3 of 4 ranks missing after 1 s: rank 0 "));
+  CHECK(has(thrown[3]->what(), "; rank 2 is in barrier 'epoch'; ranks 0, 1 are in section 'save'"));
+  CHECK_FALSE(thrown[3]->reported_elsewhere());
 }
 
 TEST_CASE("when rank 0 is missing, another rank reports it") {

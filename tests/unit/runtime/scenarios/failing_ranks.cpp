@@ -11,6 +11,7 @@
 //   unwinding    ends with an exception of its own while an all-reduce runs in the background
 //   throws       ends with an exception of its own
 //   forgets      no rank calls leave()
+//   returns      ends with exit code 0 and the job's destructor, while the other ranks are in an all-reduce
 //   device       every rank requests the placed GPU
 //   again        joins, leaves and joins again, which is refused
 //   lonely       rank 0 waits for a message that the last rank does not send
@@ -156,7 +157,7 @@ class FakeNccl {
 // Short where a test waits for the deadline. On a busy machine MPI_Init alone takes seconds.
 std::chrono::seconds join_deadline(const std::string& what) {
   if (what == "init_hangs") return 3s;
-  return what == "absent" || what == "finalize_hangs" ? 10s : 60s;
+  return what == "absent" || what == "finalize_hangs" || what == "returns" ? 10s : 60s;
 }
 
 // The same for operations. The other tests must not mistake a busy machine for a stalled rank.
@@ -196,6 +197,7 @@ int run(const std::string& what, bool on_fakes) {
   if (what == "other_message") receive_other_message(world);
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
+  if (what == "returns" && last) return 0;
   if (what == "apart" && !last) job.barrier("epoch", 1s);
   if (what == "unwinding") run_while_unwinding(job, world);
   if (what == "background" && !last) {
