@@ -20,7 +20,7 @@ namespace muster {
 std::string format_duration(std::chrono::milliseconds length) {
   auto const ms = length.count();
   if (ms < 1000) return fmt::format("{} ms", ms);
-  if (ms % 1000 == 0) return fmt::format("{} s", ms / 1000);
+  if ((ms + 50) % 1000 < 100) return fmt::format("{} s", (ms + 50) / 1000);
   return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
 }
 

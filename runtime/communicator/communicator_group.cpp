@@ -97,9 +97,10 @@ std::vector<std::vector<std::uint64_t>> CommunicatorGroup::host_all_gather(
   return all;
 }
 
-void CommunicatorGroup::start_operation() {
+void CommunicatorGroup::start_operation(std::span<const int> peers) {
   if (failed()) check();
-  peers_.clear();
+  peers_.assign(peers.begin(), peers.end());
+  deadline_.reset();
   next_report_ = std::chrono::milliseconds{0};
 }
 
@@ -122,9 +123,7 @@ void CommunicatorGroup::begin_setup(const char* operation) {
 }
 
 void CommunicatorGroup::begin_messages(const char* operation, std::span<const int> peers) {
-  if (failed()) check();
-  peers_.assign(peers.begin(), peers.end());
-  next_report_ = std::chrono::milliseconds{0};
+  start_operation(peers);
   operation_state_->enter_point_to_point(operation);
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ class CommunicatorGroup {
   const JobContext& job() const noexcept { return *job_; }
   const std::string& name() const noexcept { return name_; }
   std::chrono::milliseconds timeout() const noexcept { return job_->operation_timeout; }
+  /// Of the last operation: timeout() after this rank first waited in it.
+  const Deadline& deadline() { return deadline_ ? *deadline_ : deadline_.emplace(timeout()); }
+  /// For operations of one call: the last one ends at `deadline`, too.
+  void set_deadline(const Deadline& deadline) noexcept { deadline_ = deadline; }
   /// "rank 2 (host node1)".
   std::string describe_this_rank() const;
 
@@ -98,6 +103,7 @@ class CommunicatorGroup {
   /// To be called regularly while this rank waits under `deadline` in the last operation. After a second, and
   /// ever more rarely, rank 0 compares the ranks' calls; it also warns of a stall when a warning is due.
   void warn_if_stalled(const Deadline& deadline);
+  void warn_if_stalled() { warn_if_stalled(deadline()); }
   /// Fails the job because the last operation did not complete within `waited`, and throws the failure.
   [[noreturn]] void fail_stalled(std::chrono::milliseconds waited) const;
   /// Ends the job on every rank with the operation, this rank and `reason`, and throws the job's failure. In
@@ -117,7 +123,7 @@ class CommunicatorGroup {
   std::string describe_operation() const;
   std::string failure_text(const std::string& reason) const;
   std::uint64_t collective_number() const { return peers_.empty() ? number() : 0; }
-  void start_operation();
+  void start_operation(std::span<const int> peers = {});
 
   CommunicatorGroup(std::shared_ptr<const JobContext> job, std::string name, std::vector<int> members);
 
@@ -131,6 +137,7 @@ class CommunicatorGroup {
   std::uint64_t host_gathers_ = 0;
   CallReports call_reports_;
   std::uint64_t calls_ = 0;
+  std::optional<Deadline> deadline_;  // set when it is needed first: reading the clock takes time
   std::chrono::milliseconds next_report_{0};  // to rank 0, of a wait; 0: none was made
   std::shared_ptr<control::OperationState> operation_state_;
 };

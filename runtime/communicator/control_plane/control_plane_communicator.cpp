@@ -91,8 +91,8 @@ std::vector<control::Blob> ControlPlaneCommunicator::gather(const void* bytes, s
   control::Blob blob(call_.begin(), call_.end());
   blob.push_back(0);
   blob.insert(blob.end(), first, first + length);
-  auto blobs =
-      group_.job().plane->gather(round_name(), group_.members(), blob, group_.timeout(), &interrupted_);
+  auto blobs = group_.job().plane->gather(round_name(), group_.members(), blob, group_.deadline().remaining(),
+                                          &interrupted_);
   check_same_call(blobs);
   for (auto& other : blobs) other.erase(other.begin(), other.begin() + static_cast<long>(call_.size() + 1));
   return blobs;
@@ -124,7 +124,7 @@ void ControlPlaneCommunicator::broadcast_piece(void* bytes, std::size_t length, 
   }
   blob = group_.job().plane->broadcast(round_name(), group_.members(),
                                        group_.members().at(static_cast<std::size_t>(root)), blob,
-                                       group_.timeout(), &interrupted_);
+                                       group_.deadline().remaining(), &interrupted_);
   if (blob.size() != length) {
     group_.fail(ErrorCode::usage,
                 fmt::format("received {} bytes instead of {}: all ranks must make the same calls in the "
@@ -180,7 +180,7 @@ void ControlPlaneCommunicator::transfer_message(const CollectiveCall& call) {
     }
     blob = group_.job().plane->broadcast(
         fmt::format("message from rank {} to rank {} of communicator '{}'", from, to, group_.name()),
-        {member(from), member(to)}, member(from), blob, group_.timeout(), &interrupted_);
+        {member(from), member(to)}, member(from), blob, group_.deadline().remaining(), &interrupted_);
     if (blob.size() != piece)
       group_.fail(ErrorCode::usage, fmt::format("received {} bytes instead of {}", blob.size(), piece));
     if (rank() == to) std::memcpy(static_cast<std::byte*>(call.out) + at, blob.data(), piece);

@@ -74,7 +74,7 @@ std::shared_ptr<CommunicatorBackend> MpiCommunicator::split(int color, int key) 
         std::lock_guard const lock(state->mpi_mutex);
         return MPI_Comm_split(whole, color, key, made.get());
       },
-      Deadline(group_.timeout()), [this] { return group_.failed(); });
+      group_.deadline(), [this] { return group_.failed(); });
   if (!code) requests_.fail_wait();
   if (*code != MPI_SUCCESS) requests_.fail(*code);
   return std::shared_ptr<MpiCommunicator>(new MpiCommunicator(state_, std::move(part), *made));
@@ -199,18 +199,22 @@ void MpiCommunicator::run_group(GroupedCalls::Calls calls) {
   require_open();
   std::vector<int> peers;
   auto const wait_scope = group_.wait_scope();
+  Deadline const deadline(group_.timeout());
+  group_.set_deadline(deadline);
   for (const auto& message : calls.messages) {
     requests_.begin_message(message.call);
     peers.push_back(message.call.peer);
   }
   for (const auto& recorded : calls.collectives) {
     begin(recorded.call);
+    group_.set_deadline(deadline);
     collective(recorded.call);
   }
   if (peers.empty()) return;
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   group_.begin_messages("grouped messages", peers);
+  group_.set_deadline(deadline);
   requests_.wait_messages();
 }
 

@@ -64,8 +64,7 @@ void MpiRequests::check_posted() {
   for (const auto& [recv, tag] : posted_) {
     int found = 0;
     MPI_Status status;
-    std::optional<Deadline> deadline;
-    call(deadline, [&] { return MPI_Iprobe(recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
+    call([&] { return MPI_Iprobe(recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
     if (found == 0) continue;
     MPI_Count bytes = 0;
     MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
@@ -98,12 +97,11 @@ void MpiRequests::recv(void* to, std::size_t bytes, int peer, int tag, Batch& ba
 }
 
 void MpiRequests::wait(Batch& batch) {
-  std::optional<Deadline> deadline;
   auto next = batch.begin();
   for (unsigned polls = 0;; ++polls) {
     // One by one: MPI_Test tests again after it made progress, MPI_Testall does not.
     int done = 1;
-    int const code = call(deadline, [&] {
+    int const code = call([&] {
       int tested = MPI_SUCCESS;
       for (; next != batch.end() && tested == MPI_SUCCESS; ++next) {
         tested = MPI_Test(&*next, &done, MPI_STATUS_IGNORE);
@@ -113,7 +111,7 @@ void MpiRequests::wait(Batch& batch) {
     });
     if (code != MPI_SUCCESS) fail(code);
     if (done != 0) break;
-    check_wait(polls, deadline);
+    check_wait(polls);
     if (polls % polls_between_checks == polls_between_checks - 1 && &batch == &messages_) check_posted();
     if (state_->yield || polls >= spins || state_->mpi_mutex_waiters > 0) yield_core(polls);
   }
@@ -131,15 +129,12 @@ void MpiRequests::yield_core(unsigned polls) {
   }
 }
 
-void MpiRequests::check_wait(unsigned polls, std::optional<Deadline>& deadline) {
+void MpiRequests::check_wait(unsigned polls) {
   // Where other threads run between two polls, a few polls take long. Otherwise reading the clock at every
   // poll would noticeably slow short messages.
   bool const read_clock = state_->yield || polls >= spins;
-  if (read_clock) {
-    if (!deadline) deadline.emplace(group_.timeout());
-    group_.warn_if_stalled(*deadline);
-  }
-  if (!interrupted_ && !group_.failed() && (!read_clock || !deadline->passed())) return;
+  if (read_clock) group_.warn_if_stalled();
+  if (!interrupted_ && !group_.failed() && (!read_clock || !group_.deadline().passed())) return;
   fail_wait();
 }
 
@@ -156,12 +151,12 @@ void MpiRequests::fail_mismatch() {
 }
 
 // The thread that holds the mutex may be in a split that never ends.
-void MpiRequests::lock_mpi(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline) {
+void MpiRequests::lock_mpi(std::unique_lock<std::mutex>& lock) {
   ++state_->mpi_mutex_waiters;
   for (unsigned polls = 0; !lock.try_lock(); ++polls) {
     sched_yield();
     try {
-      check_wait(polls, deadline);
+      check_wait(polls);
     } catch (...) {
       --state_->mpi_mutex_waiters;
       throw;
@@ -171,8 +166,7 @@ void MpiRequests::lock_mpi(std::unique_lock<std::mutex>& lock, std::optional<Dea
 }
 
 void MpiRequests::on_shm_spin(unsigned polls) {
-  if (polls == 0) spin_deadline_.reset();
-  check_wait(polls, spin_deadline_);
+  check_wait(polls);
   bool const yields = state_->yield || polls >= spins || state_->mpi_mutex_waiters > 0;
   // The other rank may be waiting for a message that is still in flight here: MPI makes progress only when it
   // is called.

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "communicator/communicator_group.hpp"
@@ -83,24 +82,22 @@ class MpiRequests final : public PointToPoint {
   void start(Batch& batch, Begin begin) {
     auto& request = batch.emplace_back(MPI_REQUEST_NULL);
     ++in_flight_;
-    std::optional<Deadline> deadline;
-    int const code = call(deadline, [&] { return begin(&request); });
+    int const code = call([&] { return begin(&request); });
     if (code != MPI_SUCCESS) fail(code);
   }
-  // One call of MPI, while no other thread of this process is in MPI. The deadline starts at the first wait,
-  // so that a message that needs no wait reads no clock.
+  // One call of MPI, while no other thread of this process is in MPI.
   template <typename Call>
-  int call(std::optional<Deadline>& deadline, Call make) {
+  int call(Call make) {
     std::unique_lock lock(state_->mpi_mutex, std::try_to_lock);
-    if (!lock.owns_lock()) lock_mpi(lock, deadline);
+    if (!lock.owns_lock()) lock_mpi(lock);
     require_open();
     return make();
   }
-  void lock_mpi(std::unique_lock<std::mutex>& lock, std::optional<Deadline>& deadline);
+  void lock_mpi(std::unique_lock<std::mutex>& lock);
   // `polls`: number of polls so far.
   void yield_core(unsigned polls);
   // Calls fail_wait() when the wait must end. `polls`: number of previous calls in this wait.
-  void check_wait(unsigned polls, std::optional<Deadline>& deadline);
+  void check_wait(unsigned polls);
 
   std::shared_ptr<MpiState> state_;
   CommunicatorGroup& group_;
@@ -111,7 +108,6 @@ class MpiRequests final : public PointToPoint {
   Batch messages_;                     // of the program
   std::vector<PostedMessage> posted_;  // among them
   std::size_t in_flight_ = 0;          // number of requests
-  std::optional<Deadline> spin_deadline_;
   bool broken_ = false;
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> prefer_sleep_{false};

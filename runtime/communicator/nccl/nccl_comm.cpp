@@ -90,7 +90,7 @@ void* NcclComm::register_memory(void* memory, std::size_t bytes) {
   if (state_->nccl.comm_register == nullptr || comm_ == nullptr) return nullptr;
   void* handle = nullptr;
   ncclResult_t const result = state_->nccl.comm_register(comm_, memory, bytes, &handle);
-  if (result == ncclInProgress) wait_while_in_progress(result);
+  if (result == ncclInProgress) wait_while_in_progress(comm_, result, Deadline(group_.timeout()));
   if (result == ncclSuccess || result == ncclInProgress) return handle;
   log::debug("nccl: {} bytes are not registered: {}", bytes, state_->nccl.reason(result, comm_));
   return nullptr;
@@ -208,6 +208,13 @@ bool NcclComm::is_captured(Stream stream) const {
          captured != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+void NcclComm::synchronize(Stream stream) {
+  std::lock_guard const lock(mutex_);
+  make_context_current();
+  bool const runs = pending_ && state_->cuda.event_query(enqueued_) == CUDA_ERROR_NOT_READY;
+  synchronize(stream, runs ? pending_->deadline : Deadline(group_.timeout()));
+}
+
 void NcclComm::begin_finalize() noexcept {
   if (comm_ != nullptr) finalize_result_ = state_->nccl.comm_finalize(comm_);
 }
@@ -269,7 +276,7 @@ void NcclComm::hand_to_watchdog(Stream stream) {
   if (is_captured(stream)) return;  // it runs later, when the program launches the graph
   if (enqueued_ == nullptr && cuda.event_create(&enqueued_, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
   if (cuda.event_record(enqueued_, stream) == CUDA_SUCCESS)
-    pending_ = Pending{Deadline(group_.timeout()), nullptr, std::nullopt};
+    pending_ = Pending{group_.deadline(), nullptr, std::nullopt};
 }
 
 // If another thread is in a call of this communicator, that thread sees the job's failure and aborts it

@@ -50,13 +50,14 @@ class NcclComm {
 
   /// After a call: waits until NCCL has enqueued the operation (not until it is complete).
   void wait_while_in_progress(ncclResult_t result) {
-    wait_while_in_progress(comm_, result, Deadline(group_.timeout()));
+    wait_while_in_progress(comm_, result, group_.deadline());
   }
   /// `polled`: the communicator that reports NCCL's progress.
   void wait_while_in_progress(ncclComm_t polled, ncclResult_t result, const Deadline& deadline);
   /// Waits until the work on `stream` is complete.
   void synchronize(Stream stream, const Deadline& deadline);
-  void synchronize(Stream stream) { synchronize(stream, Deadline(group_.timeout())); }
+  /// The same until the deadline of the operation that was enqueued last, while that runs.
+  void synchronize(Stream stream);
   /// True when the event was reached. Checks for errors and the deadline.
   bool test(CUevent event, const Deadline& deadline);
   /// Waits until the event was reached.

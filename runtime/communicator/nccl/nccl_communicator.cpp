@@ -94,7 +94,7 @@ std::shared_ptr<CommunicatorBackend> NcclCommunicator::split(int color, int key)
   comm_.make_context_current();
   std::shared_ptr<NcclCommunicator> made(new NcclCommunicator(state_, std::move(part)));
   std::lock_guard const made_lock(made->comm_.mutex());
-  Deadline const deadline(group_.timeout());
+  auto const deadline = group_.deadline();
   made->comm_.create(deadline, [&](ncclComm_t* slot, ncclConfig_t* config) {
     auto const result = state_->nccl.comm_split(comm_.get(), color, key, slot, config);
     comm_.wait_while_in_progress(comm_.get(), progress_of_parent(result), deadline);
@@ -128,7 +128,7 @@ void NcclCommunicator::run(const CollectiveCall& call, Stream stream) {
   std::lock_guard const lock(comm_.mutex());
   require_open();
   begin(call);
-  if (call.kind == OperationKind::barrier) return comm_.barrier(stream, Deadline(group_.timeout()));
+  if (call.kind == OperationKind::barrier) return comm_.barrier(stream, group_.deadline());
   comm_.wait_while_in_progress(enqueue(call, stream));
   comm_.hand_to_watchdog(stream);
 }

@@ -29,7 +29,7 @@ enum class Device {
 struct JoinOptions {
   /// Limits the whole join. After it, Error(ErrorCode::deadline) names the wait and the missing ranks.
   std::chrono::milliseconds deadline{60'000};
-  /// Limits every later operation of a communicator. On a GPU the time counts from the enqueue.
+  /// Limits every later operation of a communicator, from its call. On a GPU the call enqueues it.
   std::chrono::milliseconds operation_timeout{600'000};
   /// A rank whose process sends nothing on the control plane for so long is lost: it is stopped or cut off.
   /// 0: never. A job that is suspended as a whole loses no rank.

@@ -6,6 +6,7 @@
 //   killed       is killed after the first all-reduce
 //   leaves       ends with exit code 0, connected
 //   elsewhere    does not enter an all-reduce that the other ranks wait in
+//   trickles     each rank enters an all-reduce some time after the rank before it
 //   apart        waits in an all-reduce while the other ranks are in a barrier of the control plane
 //   background   does not enter an all-reduce that the other ranks have started in the background
 //   unwinding    ends with an exception of its own while an all-reduce runs in the background
@@ -164,7 +165,7 @@ std::chrono::seconds join_deadline(const std::string& what) {
 std::chrono::seconds operation_timeout(const std::string& what) {
   if (what == "unwinding") return 600s;  // longer than the test's limit
   bool const waits = what == "elsewhere" || what == "background" || what == "lonely" || what == "unready" ||
-                     what == "split_hangs";
+                     what == "split_hangs" || what == "trickles";
   return waits ? 5s : 60s;
 }
 
@@ -198,6 +199,7 @@ int run(const std::string& what, bool on_fakes) {
   if (what == "killed" && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "returns" && last) return 0;
+  if (what == "trickles") std::this_thread::sleep_for(job.rank() * 3500ms);
   if (what == "apart" && !last) job.barrier("epoch", 1s);
   if (what == "unwinding") run_while_unwinding(job, world);
   if (what == "background" && !last) {
