@@ -213,7 +213,7 @@ void Coordinator::schedule_round_warning(const std::string& name, std::chrono::m
   round.warning.async_wait([this, name, waited](const asio::error_code& error) {
     auto const found = rounds_.find(name);
     if (error || failure_ || found == rounds_.end()) return;
-    log::warn(fmt::format("{} waits: {}", name, describe_missing(*found->second, waited)));
+    warn(waited, fmt::format("{} waits: {}", name, describe_missing(*found->second, waited)));
     schedule_round_warning(name, 2 * waited);
   });
 }
@@ -280,7 +280,7 @@ void Coordinator::diagnose_stall(int rank, const protocol::StalledOperation& rep
                  if (!failure) return;
                  // Ranks in different operations never complete them.
                  if (!report.warning || failure->code == ErrorCode::usage) return fail(*failure);
-                 if (!report.silent) log::warn(failure->text);
+                 if (!report.silent) warn(report.waited, failure->text);
                });
 }
 
@@ -300,6 +300,16 @@ bool Coordinator::is_new_warning(const protocol::StalledOperation& report) {
   if (last.first == report.number && report.waited <= last.second) return false;
   last = {report.number, report.waited};
   return true;
+}
+
+// One stall makes many ranks wait, in different operations. A wait that began before the last warning belongs
+// to the same stall; the longest one is printed.
+void Coordinator::warn(std::chrono::milliseconds waited, const std::string& text) {
+  auto const now = std::chrono::steady_clock::now();
+  if (waited <= last_printed_wait_ && now - waited < last_printed_) return;
+  last_printed_ = now;
+  last_printed_wait_ = waited;
+  log::warn(text);
 }
 
 void Coordinator::put(int rank, const protocol::Put& request) {

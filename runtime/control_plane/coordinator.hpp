@@ -76,6 +76,7 @@ class Coordinator {
   void query_mismatch(const StallDiagnosis& diagnosis, const std::vector<int>& members,
                       const protocol::StalledOperation& report);
   bool is_new_warning(const protocol::StalledOperation& report);
+  void warn(std::chrono::milliseconds waited, const std::string& text);
 
   asio::io_context& io_;
   DeliverToSelf deliver_to_self_;
@@ -95,6 +96,8 @@ class Coordinator {
   std::chrono::milliseconds stall_warning_{0};
   // By communicator: operation number and waiting time of the last warning.
   std::map<std::string, std::pair<std::uint64_t, std::chrono::milliseconds>> last_warnings_;
+  std::chrono::steady_clock::time_point last_printed_;  // warning
+  std::chrono::milliseconds last_printed_wait_{0};
   std::optional<Failure> failure_;
   bool shutting_down_ = false;  // a disconnect is no longer a loss
 };

@@ -16,6 +16,7 @@
 //   device       every rank requests the placed GPU
 //   again        joins, leaves and joins again, which is refused
 //   lonely       rank 0 waits for a message that the last rank does not send
+//   late_message every other rank waits for a message that the last rank sends late; the job goes on
 //   init_killed  is killed inside MPI_Init; init_hangs: hangs there; split_killed and split_hangs: inside
 //                MPI_Comm_split; finalize_hangs: inside MPI_Finalize
 //   reducing     is killed while gradients are reduced in the background; unready: stops calling ready();
@@ -116,6 +117,15 @@ void run_while_unwinding(muster::Job& job, muster::Communicator& world) {
   throw std::runtime_error("the last rank has a reason of its own");
 }
 
+// The other ranks wait for the last rank's message.
+void pass_late_message(muster::Communicator& world) {
+  int const last = world.size() - 1;
+  std::vector<float> values(10);
+  if (world.rank() != last) return world.recv(std::span<float>(values), last);
+  std::this_thread::sleep_for(3500ms);
+  for (int rank = 0; rank < last; ++rank) world.send(std::span<const float>(values), rank);
+}
+
 // Backward passes that compute nothing; the last rank fails in the middle of one.
 void reduce_gradients(muster::Job& job, muster::Communicator& world, const std::string& what) {
   bool const last = job.rank() == job.size() - 1;
@@ -192,6 +202,7 @@ int run(const std::string& what, bool on_fakes) {
     world.recv(std::span<float>(values), job.size() - 1);
   }
   bool const last = job.rank() == job.size() - 1;
+  if (what == "late_message") pass_late_message(world);
   if (what == "reducing" || what == "unready" || what == "abandons") reduce_gradients(job, world, what);
   if (what.starts_with("other_")) call_differently(world, what);
   if (what == "own_root") broadcast_from_other_roots(world);
