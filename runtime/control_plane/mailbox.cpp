@@ -38,9 +38,20 @@ void Mailbox::check() const {
   auto const on_loss = failure.code == ErrorCode::lost_rank ? std::exchange(on_loss_, nullptr) : nullptr;
   lock.unlock();
   if (on_loss) on_loss(failure);
+  lock.lock();
   failure_observed_ = true;
+  bool const printed = report_claimed_;
+  lock.unlock();
   if (failure.reporter != rank_) rethrow_remote_error(failure.code, failure.text);
-  throw Error(failure.code, failure.text);
+  throw Error(failure.code, failure.text, printed);
+}
+
+std::optional<Failure> Mailbox::claim_report() {
+  std::lock_guard const lock(mutex_);
+  if (!failure_ || failure_->reporter != rank_ || failure_observed_ || leaving_ || report_claimed_)
+    return std::nullopt;
+  report_claimed_ = true;
+  return failure_;
 }
 
 void Mailbox::wait_for_failure(std::chrono::milliseconds wait) {

@@ -39,6 +39,9 @@ class Mailbox {
   /// True once the failure was thrown to the program.
   bool failure_observed() const noexcept { return failure_observed_; }
   bool has_on_loss() const;
+  /// The failure, if this rank must print it and the program has not observed it. The caller then prints it;
+  /// what check() throws after that is reported_elsewhere().
+  std::optional<Failure> claim_report();
   /// The failure, if there is one.
   std::optional<Failure> failure() const;
   void wait_for_failure(std::chrono::milliseconds wait);
@@ -68,6 +71,7 @@ class Mailbox {
   std::atomic<bool> failed_{false};
   mutable std::atomic<bool> failure_observed_{false};
   mutable OnLoss on_loss_;  // null once called
+  bool report_claimed_ = false;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;

@@ -13,32 +13,51 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Earlier than the other ranks end, half a second after the failure, and than Slurm kills the step, about a
+// second after a loss.
+constexpr milliseconds print_delay{300};
 // stderr may be a full pipe, so printing must not block.
 constexpr milliseconds print_timeout{1000};
 // The reporter ends first: some launchers end a job with its first process.
 constexpr milliseconds reporter_lead{300};
 
+void print_failure_line(const Failure& failure) {
+  run_bounded(
+      [text = failure.text] {
+        log::error(text);
+        return 0;
+      },
+      Deadline(print_timeout));
+}
+
 }  // namespace
 
 void ProcessWatchdog::start(const Failure& failure, milliseconds grace) {
+  print_timer_.expires_after(std::min(print_delay, grace));
+  print_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) print_failure();
+  });
   if (mailbox_.has_on_loss() && failure.code == ErrorCode::lost_rank)
     grace = std::max(grace, on_loss_time_.load());
   if (failure.reporter != rank_) grace += reporter_lead;
-  timer_.expires_after(grace);
-  timer_.async_wait([this](const asio::error_code& error) {
+  end_timer_.expires_after(grace);
+  end_timer_.async_wait([this](const asio::error_code& error) {
     if (!error && !mailbox_.failure_observed() && !mailbox_.leaving()) end_process();
   });
 }
 
+void ProcessWatchdog::stop() {
+  print_timer_.cancel();
+  end_timer_.cancel();
+}
+
+void ProcessWatchdog::print_failure() {
+  if (auto const failure = mailbox_.claim_report()) print_failure_line(*failure);
+}
+
 void ProcessWatchdog::end_process() {
+  print_failure();
   auto const failure = *mailbox_.failure();
-  if (failure.reporter == rank_)
-    run_bounded(
-        [text = failure.text] {
-          log::error(text);
-          return 0;
-        },
-        Deadline(print_timeout));
   ::_exit(Error(failure.code, failure.text).exit_code());
 }
 

@@ -10,25 +10,28 @@
 
 namespace muster::control {
 
-/// Ends this process when its program does not observe the job's failure: the program computes, or waits
-/// outside of Muster. Every call but set_on_loss_time() on the io_context's thread.
+/// Prints the job's failure and ends this process when its program does not observe the failure: the program
+/// computes, or waits outside of Muster. Every call but set_on_loss_time() on the io_context's thread.
 class ProcessWatchdog {
  public:
-  ProcessWatchdog(asio::io_context& io, const Mailbox& mailbox, int rank)
-      : mailbox_(mailbox), rank_(rank), timer_(io) {}
+  ProcessWatchdog(asio::io_context& io, Mailbox& mailbox, int rank)
+      : mailbox_(mailbox), rank_(rank), print_timer_(io), end_timer_(io) {}
 
   /// A callback for a lost rank may take this long. Thread-safe.
   void set_on_loss_time(std::chrono::milliseconds time) { on_loss_time_ = time; }
-  /// Ends the process `grace` after the failure, unless the program observes it or leaves the job before.
+  /// On the reporter, prints the failure 0.3 s after it, or `grace` if that is shorter. Ends the process
+  /// `grace` after the failure. Neither if the program observes the failure or leaves the job before.
   void start(const Failure& failure, std::chrono::milliseconds grace);
-  void stop() { timer_.cancel(); }
+  void stop();
 
  private:
+  void print_failure();
   [[noreturn]] void end_process();
 
-  const Mailbox& mailbox_;
+  Mailbox& mailbox_;
   int rank_;
-  asio::steady_timer timer_;
+  asio::steady_timer print_timer_;
+  asio::steady_timer end_timer_;
   std::atomic<std::chrono::milliseconds> on_loss_time_{std::chrono::milliseconds{0}};
 };
 

@@ -49,6 +49,7 @@ went() {
 @test "rank 0 is killed inside Open MPI's all-reduce" { went rank_0_in_open_mpi; }
 @test "two ranks call different collectives" { went differs; }
 @test "a rank computes and does not notice the loss" { went computes; }
+@test "a rank computes, and Slurm kills the step" { went computes_over_pmix; }
 @test "a program saves before it ends" { went saves; }
 @test "ranks that have not entered a collective are named, and the job goes on" { went late; }
 @test "the job goes on without a rank" { went shrinks; }

@@ -304,6 +304,8 @@ CASES = [
          lambda run: kill(run, 3, signal.SIGSTOP), after=SILENCE, **ON_DOUBLES),
     Case("rank_0_on_gpus", ["steady", "doubles"], named(0, EITHER, ON_WORLD_OR_LATER, GPU), lambda run: kill(run, 0), lost=(0,), **ON_DOUBLES),
     Case("computes", ["steady", "computes", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False),
+    # Slurm kills the step before abort_grace has passed.
+    Case("computes_over_pmix", ["steady", "computes"], named(3, KILLED), lambda run: kill(run, 3)),
     Case("saves", ["steady", "save=%SAVE", *OVER], named(3, KILLED), lambda run: kill(run, 3), connected=False, saves=("0", "1", "2")),
     Case("late", ["late:3", "steps=20", "stall=2000"], "", goes_on="steady", lines=0, exit_code=0,
          warns=r"rank [012] .* waits for 2 s in all_reduce \(operation \d+ on communicator 'host'\); not entered by rank 3 \(host n1\), whose last call there was all_reduce"),

@@ -27,9 +27,9 @@ class MUSTER_EXPORT Error : public std::runtime_error {
       : std::runtime_error(what), code_(code), reported_elsewhere_(repeated) {}
   ErrorCode code() const noexcept { return code_; }
 
-  /// True when another rank of the job throws the same text and is the one that prints it. A program that
-  /// wants one line for the whole job prints what() only when this is false; it ends with exit_code() either
-  /// way.
+  /// True when another rank of the job throws the same text and is the one that prints it, or when the
+  /// library has printed it. A program that wants one line for the whole job prints what() only when this is
+  /// false; it ends with exit_code() either way.
   bool reported_elsewhere() const noexcept { return reported_elsewhere_; }
 
   /// The exit code that a program should end with: 75 (EX_TEMPFAIL: a requeue makes sense) for deadline and

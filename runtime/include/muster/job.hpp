@@ -46,8 +46,10 @@ struct JoinOptions {
   /// operation, and their last call. It repeats after 2×, 4×, … that time. 0: never. Communicator set-up
   /// warns after 30 s at the earliest. MUSTER_STALL_WARNING, in seconds, has precedence.
   std::chrono::milliseconds stall_warning{30'000};
-  /// After a failure of the job, a process that calls nothing of Muster for so long does not notice it. The
-  /// library then prints the job's one line and ends the process with the error's exit code. 0: never.
+  /// A process that calls nothing of Muster does not notice a failure of the job. This long after the failure
+  /// the library ends the process with the error's exit code. It prints the job's one line earlier, 0.3 s
+  /// after the failure, because Slurm kills the step about a second after a loss. A call of Muster in between
+  /// throws the error as reported_elsewhere(). 0: neither.
   std::chrono::milliseconds abort_grace{1'200};
 };
 

@@ -43,8 +43,8 @@ enum {
 MUSTER_API const char* muster_last_error(void);
 /* One of MUSTER_ERROR_…, -1 when no call has failed. */
 MUSTER_API int muster_last_error_code(void);
-/* 1 when another rank of the job has the same line and is the one that prints it: this rank prints nothing.
- */
+/* 1 when another rank of the job has the same line and is the one that prints it, or the library has printed
+ * it: this rank prints nothing. */
 MUSTER_API int muster_last_error_reported_elsewhere(void);
 /* Makes `text` this thread's last error, with one of MUSTER_ERROR_…, and returns the status of that code.
  * With it the section of muster_on_rank_0() reports its error. Newlines become spaces. For another code or
