@@ -47,13 +47,6 @@ std::shared_ptr<ControlPlane> ControlPlane::listen(const Key& key) {
 
 std::uint16_t ControlPlane::port() const { return coordinator_ ? coordinator_->port() : 0; }
 
-std::vector<int> ControlPlane::relayed_ranks() const {
-  std::vector<int> ranks;
-  for (int r = 0; r < static_cast<int>(options_.host_leaders.size()); ++r)
-    if (r != rank_ && options_.host_leaders[static_cast<std::size_t>(r)] == rank_) ranks.push_back(r);
-  return ranks;
-}
-
 void ControlPlane::start_coordinator(ControlPlaneOptions options) {
   options_ = with_default_leaders(std::move(options));
   coordinator_->open(options_.roster, options_.host_leaders, key_, options_.heartbeat_timeout,
@@ -68,7 +61,7 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
   std::shared_ptr<ControlPlane> plane(new ControlPlane(rank));
   plane->options_ = with_default_leaders(std::move(options));
   int const host_leader = plane->host_leader();
-  auto const relayed = plane->relayed_ranks();
+  auto const relayed = plane->options_.ranks_led_by(rank);
   // Listens before it connects, so that its host's ranks need not retry.
   if (!relayed.empty())
     plane->relay_ =
@@ -172,6 +165,8 @@ void ControlPlane::on_leader_disconnect(const std::string& reason) {
   if (mailbox_.leaving()) return;
   int const lost = host_leader() == rank_ ? 0 : host_leader();
   auto const cause = channel_->disconnect_cause(reason);
+  // Ranks notice a silence at different times, so that the reporter may have printed and ended by then.
+  if (cause.silent) options_.has_ended = nullptr;
   if (lost == 0) return fail_rank0_lost(cause);
   // Rank 0 notices this loss too, and reports it.
   fail(make_rank_loss(options_.roster[static_cast<std::size_t>(lost)], 0, cause));
@@ -318,8 +313,9 @@ void ControlPlane::report_failure(ErrorCode code, const std::string& text) {
 }
 
 void ControlPlane::fail(const Failure& failure) {
-  if (mailbox_.fail(failure) && !mailbox_.leaving() && options_.abort_grace.count() > 0)
-    watchdog_.start(failure, options_.abort_grace);
+  if (!mailbox_.fail(failure) || mailbox_.leaving()) return;
+  if (options_.abort_grace.count() > 0) watchdog_.start(failure, options_.abort_grace);
+  if (options_.has_ended) reporter_check_.start(failure, options_.roster, options_.has_ended);
 }
 
 void ControlPlane::enter_phase(const char* phase) {
@@ -352,8 +348,7 @@ void ControlPlane::leave() {
   if (!thread_.joinable()) return;
   Deadline const deadline(shutdown_timeout);
   if (coordinator_ || relay_) {
-    // The other ranks disconnect once they have the final barrier's result. To disconnect before them would
-    // look like a loss.
+    // The other ranks disconnect once they have the barrier's result. Before that it would look like a loss.
     bool empty = false;
     while (!empty && !deadline.passed()) {
       auto const checked = std::make_shared<std::promise<bool>>();
@@ -376,6 +371,7 @@ void ControlPlane::abort_connections() noexcept {
     if (relay_) relay_->close();
     if (channel_) channel_->close();
     watchdog_.stop();
+    reporter_check_.stop();
     launcher_watch_.stop();
     work_.reset();  // the thread ends when every message is sent
   });

@@ -16,6 +16,7 @@
 #include "control_plane/mailbox.hpp"
 #include "control_plane/process_watchdog.hpp"
 #include "control_plane/relay.hpp"
+#include "control_plane/reporter_check.hpp"
 #include "control_plane/rpc.hpp"
 #include "deadline.hpp"
 #include "failure/operation_tracker.hpp"
@@ -33,6 +34,17 @@ struct ControlPlaneOptions {
   std::chrono::milliseconds stall_warning{0};  ///< warn when an operation takes this long; 0: never
   /// Ends this process when its program does not observe the job's failure for this long; 0: never.
   std::chrono::milliseconds abort_grace{0};
+  /// True when the process of that rank has certainly ended. Called on the control thread, which it may hold
+  /// for some 0.1 s. Empty: unknown.
+  ReporterCheck::ExitQuery has_ended{};
+
+  /// The other ranks of which `leader` is the host leader.
+  std::vector<int> ranks_led_by(int leader) const {
+    std::vector<int> ranks;
+    for (int r = 0; r < static_cast<int>(host_leaders.size()); ++r)
+      if (r != leader && host_leaders[static_cast<std::size_t>(r)] == leader) ranks.push_back(r);
+    return ranks;
+  }
 };
 
 /// A tree for small host messages: the ranks of a host connect to its leader over a UNIX socket, the leaders
@@ -176,7 +188,6 @@ class ControlPlane {
   void fail(const Failure& failure);
   int host_leader() const { return options_.host_leaders[static_cast<std::size_t>(rank_)]; }
   const Hello& self() const { return options_.roster[static_cast<std::size_t>(rank_)]; }
-  std::vector<int> relayed_ranks() const;
 
   int rank_;
   Key key_{};
@@ -192,6 +203,7 @@ class ControlPlane {
   RpcTable rpc_;
   protocol::Dispatcher<> handlers_;  // of messages of rank 0
   ProcessWatchdog watchdog_{io_, mailbox_, rank_};
+  ReporterCheck reporter_check_{io_, mailbox_, rank_};
   LauncherWatch launcher_watch_{io_};
   std::atomic<bool> orphaned_{false};
 };

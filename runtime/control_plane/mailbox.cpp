@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "failure/exit_wait.hpp"
 #include "repeat_error.hpp"
 
 namespace muster::control {
@@ -39,11 +40,20 @@ void Mailbox::check() const {
   lock.unlock();
   if (on_loss) on_loss(failure);
   lock.lock();
-  failure_observed_ = true;
-  bool const printed = report_claimed_;
+  bool const known = failure_observed_.exchange(true);
+  changed_.wait_for(lock, remote_error_delay, [this] { return failure_->reporter == rank_; });
+  bool const prints = failure_->reporter == rank_;
+  bool const printed = !prints || report_claimed_;
   lock.unlock();
-  if (failure.reporter != rank_) rethrow_remote_error(failure.code, failure.text);
+  if (prints && !known && failure.code == ErrorCode::lost_rank)
+    wait_at_exit(std::chrono::steady_clock::now() + remote_error_delay);
   throw Error(failure.code, failure.text, printed);
+}
+
+void Mailbox::become_reporter() {
+  std::lock_guard const lock(mutex_);
+  if (failure_) failure_->reporter = rank_;
+  changed_.notify_all();
 }
 
 std::optional<Failure> Mailbox::claim_report() {

@@ -31,8 +31,10 @@ class Mailbox {
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   /// Throws the failure, if there is one. A rank other than the reporter first waits half a second: the
   /// launcher may end the job with the first process that ends, and must not end the reporter before it
-  /// prints.
+  /// prints. The reporter of a loss does not exit earlier than that, so that the others find it alive.
   void check() const;
+  /// Makes this rank the reporter of the failure.
+  void become_reporter();
   /// The first check() that would throw ErrorCode::lost_rank calls this before it throws.
   using OnLoss = std::function<void(const Failure& failure)>;
   void on_loss(OnLoss callback);
@@ -73,7 +75,7 @@ class Mailbox {
   mutable OnLoss on_loss_;  // null once called
   bool report_claimed_ = false;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   std::optional<Failure> failure_;
   std::map<std::string, std::vector<Blob>> results_;
   std::map<std::uint64_t, std::optional<Message>> responses_;  // by number, of requests that still wait

@@ -15,12 +15,17 @@ Failure make_rank_loss(const Hello& lost, int reporter, const DisconnectCause& c
           cause.confirmed_dead};
 }
 
-int reporter_when_rank0_lost(const std::vector<Hello>& roster) {
-  const Hello& lost = roster.front();
-  auto const elsewhere = std::find_if(roster.begin(), roster.end(), [&](const Hello& hello) {
-    return hello.host != lost.host || hello.boot_id != lost.boot_id;
+std::vector<int> reporter_order(const std::vector<Hello>& roster) {
+  const Hello& rank0 = roster.front();
+  std::vector<int> order;
+  for (const auto& hello : roster) order.push_back(hello.rank);
+  std::stable_partition(order.begin() + 1, order.end(), [&](int rank) {
+    const Hello& hello = roster[static_cast<std::size_t>(rank)];
+    return hello.host != rank0.host || hello.boot_id != rank0.boot_id;
   });
-  return elsewhere == roster.end() ? 1 : elsewhere->rank;
+  return order;
 }
+
+int reporter_when_rank0_lost(const std::vector<Hello>& roster) { return reporter_order(roster).at(1); }
 
 }  // namespace muster::control

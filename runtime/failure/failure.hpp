@@ -19,4 +19,8 @@ Failure make_rank_loss(const Hello& lost, int reporter, const DisconnectCause& c
 /// be down; rank 1 if there is one host only.
 int reporter_when_rank0_lost(const std::vector<Hello>& roster);
 
+/// The ranks in the order in which they report a loss, when the ranks before them have ended, too: rank 0,
+/// the ranks of other hosts, those of rank 0's host.
+std::vector<int> reporter_order(const std::vector<Hello>& roster);
+
 }  // namespace muster::control

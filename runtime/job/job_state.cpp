@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "failure/exit_wait.hpp"
 #include "job/clock_check.hpp"
 #include "launcher/launcher_process.hpp"
 #include "log.hpp"
@@ -19,8 +20,15 @@ namespace {
 // How the control plane monitors the ranks of `records`.
 control::ControlPlaneOptions control_plane_options(const JobState& state) {
   auto const& options = state.options;
-  return {state.context->roster, bootstrap::host_leaders(state.records), options.heartbeat_timeout,
-          options.stall_warning, options.abort_grace};
+  auto const has_ended = [&state](int rank) {
+    const auto& other = state.records[static_cast<std::size_t>(rank)];
+    const auto& self = state.records[static_cast<std::size_t>(state.context->rank)];
+    return control::SurvivorRendezvous::has_closed(bootstrap::addresses_to_try(other, self),
+                                                   other.recovery_port);
+  };
+  return {state.context->roster,     bootstrap::host_leaders(state.records),
+          options.heartbeat_timeout, options.stall_warning,
+          options.abort_grace,       has_ended};
 }
 
 std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state, const Deadline& deadline) {
@@ -106,6 +114,7 @@ void JobState::disconnect(bool local_error) noexcept {
   } catch (...) {
   }
   left = true;
+  control::keep_until_exit(survivor_rendezvous);
   if (communicators.gpu) communicators.gpu->abort();
   stop_telemetry();
   if (!context->plane) return;

@@ -34,8 +34,9 @@ struct JobState {
   int unwinding = std::uncaught_exceptions();
   bool left = true;                            // until the join is complete, and after leave()
   std::vector<bootstrap::JoinRecord> records;  // by rank
-  std::unique_ptr<control::SurvivorRendezvous>
-      survivor_rendezvous;                    // for shrink(): any rank may have to coordinate it
+  // For shrink(): any rank may have to coordinate it. Its port also shows the other ranks that this process
+  // runs.
+  std::shared_ptr<control::SurvivorRendezvous> survivor_rendezvous;
   std::function<void(const RankLoss&)> save;  // on_rank_lost()
   std::chrono::milliseconds save_deadline{0};
   int shrinks = 0;

@@ -107,10 +107,8 @@ void open_listener(JobState& state, JoinRecord& mine) {
     mine.port = state.context->plane->port();
     mine.key.assign(key.begin(), key.end());
   }
-  if (state.options.tolerate_rank_loss) {
-    state.survivor_rendezvous = std::make_unique<control::SurvivorRendezvous>();
-    mine.recovery_port = state.survivor_rendezvous->port();
-  }
+  state.survivor_rendezvous = std::make_shared<control::SurvivorRendezvous>();
+  mine.recovery_port = state.survivor_rendezvous->port();
 }
 
 void exchange(JobState& state, const JoinRecord& mine, const Deadline& deadline) {

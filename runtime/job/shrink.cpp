@@ -120,7 +120,7 @@ void shrink(JobState& state, milliseconds wait) {
 
   // Each rank may become the next rank 0.
   auto plane = control::ControlPlane::listen(control::random_key());
-  auto next_rendezvous = std::make_unique<control::SurvivorRendezvous>();
+  auto next_rendezvous = std::make_shared<control::SurvivorRendezvous>();
   auto const& key = plane->key();
   auto const& gpu = state.communicators.gpu;
   // What the other survivors need if this rank becomes rank 0, and whether its NCCL and world can shrink.

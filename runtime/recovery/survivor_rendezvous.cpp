@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 // How long to try an address that does not answer at all.
 constexpr milliseconds reachability_timeout{3000};
+// How long an address may take to answer has_closed().
+constexpr milliseconds answer_timeout{100};
 // The coordinator keeps the deadline.
 constexpr milliseconds coordinator_grace{3000};
 
@@ -36,7 +38,7 @@ class SurvivorClient {
     auto const index = static_cast<std::size_t>(candidate);
     auto const key = purpose_key(config_.key, purpose::recovery, candidate);
     for (const auto& endpoint : parse_endpoints(config_.addresses[index], config_.ports[index])) {
-      if (!is_reachable(endpoint, deadline)) continue;
+      if (probe(io_, endpoint, std::min(reachability_timeout, deadline.remaining()))) continue;
       try {
         // The candidate may start its own recovery much later; its acceptor already listens.
         auto [socket, keys] = connect_once(io_, config_.rank, {endpoint}, key, deadline);
@@ -52,19 +54,6 @@ class SurvivorClient {
   }
 
  private:
-  bool is_reachable(const Endpoint& endpoint, const Deadline& deadline) {
-    asio::error_code result = asio::error::timed_out;
-    Socket socket(io_);
-    socket.async_connect(endpoint, [&](const asio::error_code& error) { result = error; });
-    io_.restart();
-    io_.run_for(std::min(reachability_timeout, deadline.remaining()));
-    asio::error_code ignored;
-    socket.close(ignored);
-    io_.restart();
-    io_.run();
-    return !result;
-  }
-
   std::optional<SurvivorRendezvous::Payloads> exchange_payloads(const std::shared_ptr<SecureChannel>& channel,
                                                                 const Deadline& deadline) {
     std::optional<SurvivorRendezvous::Payloads> payloads;
@@ -96,6 +85,15 @@ class SurvivorClient {
 };
 
 }  // namespace
+
+bool SurvivorRendezvous::has_closed(const std::vector<std::string>& addresses, std::uint16_t port) {
+  asio::io_context io;
+  for (const auto& endpoint : parse_endpoints(addresses, port)) {
+    auto const answer = probe(io, endpoint, answer_timeout);
+    if (!answer || answer == asio::error::connection_refused) return static_cast<bool>(answer);
+  }
+  return false;
+}
 
 SurvivorRendezvous::Payloads SurvivorRendezvous::run(RecoveryConfig config,
                                                      const std::vector<std::uint8_t>& mine,

@@ -35,6 +35,9 @@ class SurvivorRendezvous {
   /// @throws Error(ErrorCode::system) when no port is free.
   SurvivorRendezvous() : acceptor_(io_) {}
   std::uint16_t port() const { return acceptor_.port(); }
+  /// True when the host at the first of these addresses that answers refuses connections to that port(): the
+  /// process with that object has ended. Takes at most 0.1 s for each address.
+  static bool has_closed(const std::vector<std::string>& addresses, std::uint16_t port);
 
   /// Returns each survivor's payload, by rank; the same on all survivors. Call once per object.
   /// @throws Error: lost_rank without a quorum; deadline.

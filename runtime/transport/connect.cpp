@@ -117,6 +117,20 @@ std::vector<Endpoint> parse_endpoints(const std::vector<std::string>& addresses,
   return endpoints;
 }
 
+asio::error_code probe(asio::io_context& io, const Endpoint& endpoint, milliseconds wait) {
+  asio::error_code result = asio::error::timed_out;
+  Socket socket(io);
+  socket.async_connect(endpoint, [&](const asio::error_code& error) { result = error; });
+  io.restart();
+  io.run_for(wait);
+  auto const answer = result;  // the cancelled handler changes it
+  asio::error_code ignored;
+  socket.close(ignored);
+  io.restart();
+  io.run();
+  return answer;
+}
+
 std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
                                             const std::vector<Endpoint>& endpoints, const Key& key,
                                             const Deadline& deadline) {

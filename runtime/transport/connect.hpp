@@ -2,6 +2,7 @@
 #pragma once
 
 #include <asio.hpp>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,10 @@ namespace muster::control {
 
 /// The endpoints of numeric addresses; skips all other text.
 std::vector<Endpoint> parse_endpoints(const std::vector<std::string>& addresses, std::uint16_t port);
+
+/// Connects, and closes the connection at once. Returns the error, timed_out without an answer in `wait`.
+/// Runs the io_context itself.
+asio::error_code probe(asio::io_context& io, const Endpoint& endpoint, std::chrono::milliseconds wait);
 
 /// Connects to the endpoints of one leader side by side, once each, and authenticates as `rank` at the first
 /// one where a process has the job's key. Strangers may hold the other ones. Runs the io_context itself.

@@ -52,6 +52,7 @@ bool PeerProcess::handle_message(const Message& message) {
 DisconnectCause PeerProcess::disconnect_cause(const std::string& reason,
                                               std::chrono::milliseconds heartbeat_timeout) const {
   DisconnectCause cause;
+  cause.silent = heartbeat_timeout.count() > 0;
   cause.text = describe_end(reason, heartbeat_timeout, cause.confirmed_dead);
   if (auto const recorded = peer_recorder_.text(); !recorded.empty()) {
     cause.text += ", " + recorded;

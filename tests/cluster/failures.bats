@@ -47,6 +47,7 @@ went() {
 @test "rank 0 is killed" { went rank_0; }
 @test "a host's leader is killed inside Open MPI's all-reduce" { went leader_in_open_mpi; }
 @test "rank 0 is killed inside Open MPI's all-reduce" { went rank_0_in_open_mpi; }
+@test "rank 0 and another host's leader are killed at once" { went rank_0_and_leader; went rank_0_and_leader_in_open_mpi; }
 @test "two ranks call different collectives" { went differs; }
 @test "a rank computes and does not notice the loss" { went computes; }
 @test "a rank computes, and Slurm kills the step" { went computes_over_pmix; }

@@ -49,6 +49,14 @@ def kill(run, rank, number=signal.SIGKILL):
     os.kill(pid_of(run, rank), number)
 
 
+def kill_at_once(run, *ranks):
+    """Stops the ranks first, so that none of them reports another one's end."""
+    pids = [pid_of(run, rank) for rank in ranks]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
 def kill_launcher(run, rank):
     """Kills slurmstepd on the rank's node."""
     pid = parent_of(pid_of(run, rank))
@@ -287,6 +295,11 @@ CASES = [
     Case("launcher_in_open_mpi", ["steady"], SLURMSTEPD, lambda run: kill_launcher(run, 3), lost=(2, 3)),
     Case("rank_0", ["steady", *OVER], named(0, EITHER), lambda run: kill(run, 0), connected=False, lost=(0,)),
     Case("rank_0_in_open_mpi", ["steady"], named(0, EITHER, STEP_OR_LATER), lambda run: kill(run, 0), lost=(0,)),
+    # The rank that would report the loss of rank 0 is lost, too.
+    Case("rank_0_and_leader", ["steady", "barrier", *OVER], rf"rank [02] \(host n[01]\), pid \d+, (?:{KILLED}|{EITHER})", lambda run: kill_at_once(run, 0, 2),
+         connected=False, lost=(0, 2)),
+    Case("rank_0_and_leader_in_open_mpi", ["steady"], rf"rank [02] \(host n[01]\), pid \d+, (?:{KILLED}|{EITHER})", lambda run: kill_at_once(run, 0, 2),
+         lost=(0, 2)),
     # The rank of its host that Open MPI connects to other hosts' ranks.
     Case("leader_in_open_mpi", ["steady"], named(2, EITHER, STEP_OR_LATER), lambda run: kill(run, 2), lost=(2,)),
     Case("differs", ["differs:2", "stall=1000"],

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control plane over several simulated hosts in one process, each with a leader.
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "catch.hpp"
@@ -135,6 +137,27 @@ TEST_CASE("when a rank, a host leader or rank 0 ends without leaving, one rank n
     for (int r = 0; r < 6; ++r) CHECK(thrown[static_cast<std::size_t>(r)].has_value() == (r != lost));
     check_one_reporter(thrown, fmt::format("rank {} (host h{}", lost, lost));
     check_one_reporter(thrown, "broke its connection");
+  }
+}
+
+TEST_CASE("when the rank that reports a loss is lost at the same time, one of the others reports it") {
+  // Rank 5 is alone on its host.
+  std::vector<std::set<int>> const losses{{0, 3},    {0, 5}, {0, 3, 5}, {0, 3, 4, 5},
+                                          {0, 1, 3}, {0, 4}, {3},       {0}};
+  for (const auto& lost : losses) {
+    INFO("rank " << fmt::format("{}", fmt::join(lost, ", ")));
+    ControlPlaneFixture fixture(6, 6, three_hosts, 10s, 0ms, [&](int rank) { return lost.contains(rank); });
+    auto const thrown = fixture.run_on_all([&](int rank, ControlPlane& plane) {
+      if (lost.contains(rank)) return plane.abort_connections();
+      plane.barrier("epoch", 20s);
+    });
+    int reporters = 0;
+    for (int r = 0; r < 6; ++r) {
+      auto const& error = thrown[static_cast<std::size_t>(r)];
+      CHECK(error.has_value() != lost.contains(r));
+      if (error && !error->reported_elsewhere()) ++reporters;
+    }
+    CHECK(reporters == 1);
   }
 }
 
