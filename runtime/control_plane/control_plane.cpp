@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <future>
 
 #include "control_plane/rank_ranges.hpp"
@@ -104,6 +105,10 @@ void ControlPlane::start_thread() {
 }
 
 void ControlPlane::run() {
+  // Signals are for the program's threads, and a closed stderr must not end this process with SIGPIPE.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   // Continues after an exception: rank 0 still has to send the failure to the other ranks.
   while (!io_.stopped()) {
     try {
@@ -313,7 +318,8 @@ void ControlPlane::report_failure(ErrorCode code, const std::string& text) {
 }
 
 void ControlPlane::fail(const Failure& failure) {
-  if (!mailbox_.fail(failure) || mailbox_.leaving()) return;
+  bool const printed = options_.prints_losses && watchdog_.print_loss(failure);
+  if (!mailbox_.fail(failure, printed) || mailbox_.leaving()) return;
   if (options_.abort_grace.count() > 0) watchdog_.start(failure, options_.abort_grace);
   if (options_.has_ended) reporter_check_.start(failure, options_.roster, options_.has_ended);
 }
@@ -383,6 +389,7 @@ void ControlPlane::abort_connections() noexcept {
 void ControlPlane::abort_with_local_error() noexcept {
   try {
     if (!failed() && !mailbox_.leaving() && thread_.joinable()) {
+      mailbox_.begin_leaving();  // the program prints the error
       post(encode(protocol::FailureReport{
           ErrorCode::lost_rank, bootstrap::describe_rank(self()) + " left the job for a reason of its own"}));
     }

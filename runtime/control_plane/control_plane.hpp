@@ -34,6 +34,9 @@ struct ControlPlaneOptions {
   std::chrono::milliseconds stall_warning{0};  ///< warn when an operation takes this long; 0: never
   /// Ends this process when its program does not observe the job's failure for this long; 0: never.
   std::chrono::milliseconds abort_grace{0};
+  /// The launcher ends all ranks as soon as one is lost, perhaps before the program prints the loss: the
+  /// control thread prints it at once.
+  bool prints_losses = false;
   /// True when the process of that rank has certainly ended. Called on the control thread, which it may hold
   /// for some 0.1 s. Empty: unknown.
   ReporterCheck::ExitQuery has_ended{};

@@ -8,10 +8,11 @@
 
 namespace muster::control {
 
-bool Mailbox::fail(const Failure& failure) {
+bool Mailbox::fail(const Failure& failure, bool printed) {
   std::lock_guard const lock(mutex_);
   if (failure_) return false;
   failure_ = failure;
+  report_claimed_ = printed;
   failed_ = true;
   changed_.notify_all();
   return true;

@@ -26,8 +26,9 @@ class Mailbox {
  public:
   explicit Mailbox(int rank) : rank_(rank) {}
 
-  /// Sets the job's failure. Only the first one counts; returns true for it.
-  bool fail(const Failure& failure);
+  /// Sets the job's failure. Only the first one counts; returns true for it. `printed`: this rank has printed
+  /// it already.
+  bool fail(const Failure& failure, bool printed = false);
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   /// Throws the failure, if there is one. A rank other than the reporter first waits half a second: the
   /// launcher may end the job with the first process that ends, and must not end the reporter before it

@@ -55,6 +55,13 @@ void ProcessWatchdog::print_failure() {
   if (auto const failure = mailbox_.claim_report()) print_failure_line(*failure);
 }
 
+bool ProcessWatchdog::print_loss(const Failure& failure) const {
+  if (failure.code != ErrorCode::lost_rank || failure.reporter != rank_) return false;
+  if (mailbox_.failed() || mailbox_.leaving()) return false;
+  print_failure_line(failure);
+  return true;
+}
+
 void ProcessWatchdog::end_process() {
   print_failure();
   auto const failure = *mailbox_.failure();

@@ -23,6 +23,8 @@ class ProcessWatchdog {
   /// `grace` after the failure. Neither if the program observes the failure or leaves the job before.
   void start(const Failure& failure, std::chrono::milliseconds grace);
   void stop();
+  /// Prints `failure`, before it is the job's, if it is a loss and this rank reports it. Returns true then.
+  bool print_loss(const Failure& failure) const;
 
  private:
   void print_failure();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "failure/exit_wait.hpp"
 #include "job/clock_check.hpp"
@@ -18,7 +19,7 @@ using std::chrono::milliseconds;
 namespace {
 
 // How the control plane monitors the ranks of `records`.
-control::ControlPlaneOptions control_plane_options(const JobState& state) {
+control::ControlPlaneOptions control_plane_options(const JobState& state, bool prints_losses) {
   auto const& options = state.options;
   auto const has_ended = [&state](int rank) {
     const auto& other = state.records[static_cast<std::size_t>(rank)];
@@ -26,19 +27,25 @@ control::ControlPlaneOptions control_plane_options(const JobState& state) {
     return control::SurvivorRendezvous::has_closed(bootstrap::addresses_to_try(other, self),
                                                    other.recovery_port);
   };
-  return {state.context->roster,     bootstrap::host_leaders(state.records),
-          options.heartbeat_timeout, options.stall_warning,
-          options.abort_grace,       has_ended};
+  return {state.context->roster,
+          bootstrap::host_leaders(state.records),
+          options.heartbeat_timeout,
+          options.stall_warning,
+          options.abort_grace,
+          prints_losses,
+          has_ended};
 }
 
-std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state, const Deadline& deadline) {
+std::shared_ptr<control::ControlPlane> connect_to_rank_0(const JobState& state,
+                                                         control::ControlPlaneOptions options,
+                                                         const Deadline& deadline) {
   const auto& leader = state.records.front();
   control::Key key{};
   if (leader.key.size() != key.size() || leader.port == 0)
     throw Error(ErrorCode::system, "join: rank 0's hello has no key or port");
   std::copy(leader.key.begin(), leader.key.end(), key.begin());
   const auto& own = state.records[static_cast<std::size_t>(state.context->rank)];
-  return control::ControlPlane::connect(state.context->rank, control_plane_options(state),
+  return control::ControlPlane::connect(state.context->rank, std::move(options),
                                         bootstrap::addresses_to_try(leader, own), leader.port, key, deadline);
 }
 
@@ -52,10 +59,12 @@ JobState& JobState::joined(const char* what) {
 void JobState::start_control_plane(const Deadline& deadline) {
   observe::Phase const phase("control plane", context->timings->plane);
   auto& plane = context->plane;
+  auto launcher = bootstrap::find_launcher();
+  auto control_options = control_plane_options(*this, launcher && launcher->name != "slurmstepd");
   if (plane) {
-    plane->start_coordinator(control_plane_options(*this));
+    plane->start_coordinator(std::move(control_options));
   } else {
-    plane = connect_to_rank_0(*this, deadline);
+    plane = connect_to_rank_0(*this, std::move(control_options), deadline);
   }
   auto const wait = [&] { return std::max(deadline.remaining(), milliseconds{100}); };
   if (host_map.hosts > 1) bootstrap::publish_clock_offset(*plane, host_map.host_of, wait());
@@ -66,8 +75,7 @@ void JobState::start_control_plane(const Deadline& deadline) {
       log::warn("{}: {}", finding.text, finding.fix);
   }
   plane->enter_phase("running");
-  if (auto launcher = bootstrap::find_launcher())
-    plane->watch_launcher(std::move(launcher->process), launcher->name);
+  if (launcher) plane->watch_launcher(std::move(launcher->process), launcher->name);
 }
 
 void JobState::register_loss_handler() {

@@ -5,6 +5,7 @@
 //   absent       never joins
 //   killed       is killed after the first all-reduce
 //   leaves       ends with exit code 0, connected
+//   dawdles      is killed, and the other ranks take long to print the error
 //   elsewhere    does not enter an all-reduce that the other ranks wait in
 //   trickles     each rank enters an all-reduce some time after the rank before it
 //   apart        waits in an all-reduce while the other ranks are in a barrier of the control plane
@@ -207,7 +208,7 @@ int run(const std::string& what, bool on_fakes) {
   if (what.starts_with("other_")) call_differently(world, what);
   if (what == "own_root") broadcast_from_other_roots(world);
   if (what == "other_message") receive_other_message(world);
-  if (what == "killed" && last) kill(getpid(), SIGKILL);
+  if ((what == "killed" || what == "dawdles") && last) kill(getpid(), SIGKILL);
   if (what == "leaves" && last) _exit(0);
   if (what == "returns" && last) return 0;
   if (what == "trickles") std::this_thread::sleep_for(job.rank() * 3500ms);
@@ -242,7 +243,14 @@ int main(int argc, char** argv) {
   std::string const what = argc > 1 ? argv[1] : "";
   std::optional<FakeNccl> nccl;
   if (argc > 2) nccl.emplace();
-  int const code = exit_code_of("failing_ranks", [&] { return run(what, nccl.has_value()); });
+  int const code = exit_code_of("failing_ranks", [&] {
+    try {
+      return run(what, nccl.has_value());
+    } catch (const muster::Error&) {
+      if (what == "dawdles") std::this_thread::sleep_for(10s);
+      throw;
+    }
+  });
   // The communicators: the world, its split part, and the reducer's own.
   if (nccl && !nccl->aborted_at_once(3))
     std::fprintf(stderr, "failing_ranks: its communicators were not aborted at once\n");

@@ -32,6 +32,14 @@ void fill_standard_error() {
   dup2(ends[1], STDERR_FILENO);
 }
 
+// Makes standard error a pipe whose other end is closed, as mpirun does when it ends a job.
+void close_standard_error() {
+  int ends[2];
+  if (pipe(ends) != 0) _exit(9);
+  dup2(ends[1], STDERR_FILENO);
+  close(ends[0]);
+}
+
 }  // namespace
 
 TEST_CASE("when the driver of an adapter does not answer, the host inventory still completes") {
@@ -42,11 +50,12 @@ TEST_CASE("when the driver of an adapter does not answer, the host inventory sti
   CHECK_FALSE(inventory.interfaces.empty());
 }
 
-TEST_CASE("when a program does not observe a loss, its process ends, also when stderr is a full pipe") {
+TEST_CASE("when a program does not observe a loss, its process ends, also when stderr is full or closed") {
+  bool const full = GENERATE(true, false);
   pid_t const child = fork();
   if (child == 0) {
     alarm(30);
-    fill_standard_error();
+    full ? fill_standard_error() : close_standard_error();
     ControlPlaneOptions const options{ControlPlaneFixture::make_roster(2), {}, 10s, 0ms, 100ms};
     auto const key = random_key();
     auto const rank_0 = ControlPlane::listen(key);
