@@ -209,11 +209,7 @@ std::unique_ptr<Bootstrap> connect_pmix(const Deadline& deadline) {
     bootstrap->finalize();
     return nullptr;
   }
-  auto disagreement = check_size_consistency(get_env, bootstrap->job_name(), bootstrap->size());
-  if (!disagreement && bootstrap->size() < 1) {
-    disagreement = Error(ErrorCode::environment, "join: PMIx does not report how many ranks the job has");
-  }
-  if (disagreement) {
+  if (auto const disagreement = check_size_consistency(get_env, bootstrap->job_name(), bootstrap->size())) {
     bootstrap->finalize();
     throw *disagreement;
   }

@@ -96,6 +96,15 @@ std::optional<Error> check_size_consistency(const GetEnv& get_env, const std::st
                                             int pmix_size) {
   bool const of_slurm = pmix_namespace.starts_with("slurm.pmix.");
   auto const detected = of_slurm ? detect_slurm(get_env) : detect_launcher(get_env);
+  // Then the server could not write the job's data.
+  if (pmix_size < 1) {
+    auto const folder = get_env("PMIX_SERVER_TMPDIR");
+    return Error(ErrorCode::environment,
+                 fmt::format("join: PMIx does not report how many ranks the job has: is {} full, or its "
+                             "file system read-only?",
+                             folder.empty() ? "the launcher's folder for temporary files" : folder),
+                 detected && detected->rank != 0);
+  }
   if (!detected || detected->tasks == pmix_size) return std::nullopt;
   // Below another launcher the step's tasks are its daemons. But below srun, a PMIx size of 1 means that each
   // task would run as a single rank.

@@ -43,7 +43,8 @@ Error make_pmix_timeout_error(const GetEnv& get_env, std::string_view library, c
                               std::chrono::milliseconds waited);
 
 /// The error when PMIx's size differs from the launcher's. PMIx's namespace shows whose server it is (Slurm's
-/// begins with "slurm.pmix."). A size of 1 in a step with several tasks is refused for every namespace.
+/// begins with "slurm.pmix."). A size of 0: the server could not write the job's data. A size of 1 in a step
+/// with several tasks is refused for every namespace.
 std::optional<Error> check_size_consistency(const GetEnv& get_env, const std::string& pmix_namespace,
                                             int pmix_size);
 

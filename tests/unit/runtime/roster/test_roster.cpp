@@ -156,6 +156,16 @@ TEST_CASE("when a PMIx server does not answer, the error names releases that do 
               .ends_with("(this process has PMIx 5.0.8, which does not start under Slurm before 25.11)"));
 }
 
+TEST_CASE("when PMIx reports no size, the error names the folder that may be full") {
+  auto const on_full_tmp = check_size_consistency(
+      variables({{"OMPI_COMM_WORLD_SIZE", "8"}, {"PMIX_SERVER_TMPDIR", "/tmp/ompi.n1.0/pid.7"}}), "11141121",
+      0);
+  REQUIRE(on_full_tmp);
+  REQUIRE(std::string(on_full_tmp->what()) ==
+          "join: PMIx does not report how many ranks the job has: is /tmp/ompi.n1.0/pid.7 full, or its file "
+          "system read-only?");
+}
+
 TEST_CASE("when PMIx's size differs from its own launcher's, it is an error") {
   // mpirun inside an allocation: its daemons are the step's tasks, the ranks are mpirun's.
   auto const below_mpirun = variables({{"OMPI_COMM_WORLD_SIZE", "8"},
