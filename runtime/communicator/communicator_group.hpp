@@ -137,7 +137,7 @@ class CommunicatorGroup {
   std::uint64_t host_gathers_ = 0;
   CallReports call_reports_;
   std::uint64_t calls_ = 0;
-  std::optional<Deadline> deadline_;  // set when it is needed first: reading the clock takes time
+  std::optional<Deadline> deadline_;          // set when it is needed first: reading the clock takes time
   std::chrono::milliseconds next_report_{0};  // to rank 0, of a wait; 0: none was made
   std::shared_ptr<control::OperationState> operation_state_;
 };
