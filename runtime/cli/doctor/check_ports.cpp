@@ -29,7 +29,7 @@ std::vector<Row> check_ports(DoctorContext& context) {
   if (!step)
     return {{Verdict::skipped, "ports", "no Slurm step of several tasks: the launcher gives rank 0's address",
              ""}};
-  auto const ports = step->ports.empty() ? bootstrap::derive_ports(step->job) : step->ports;
+  auto const ports = step->ports.empty() ? bootstrap::derive_ports(step->job, step->port_seed) : step->ports;
   std::vector<int> taken;
   for (auto const port : ports)
     if (!is_free(port)) taken.push_back(port);
@@ -38,8 +38,8 @@ std::vector<Row> check_ports(DoctorContext& context) {
           fmt::format("without PMIx this step meets on {} first of {} {}, {} of them taken on {}",
                       ports.front(), ports.size(), kind, taken.size(), context.job.roster().front().host),
           ""};
-  if (!taken.empty()) {
-    row.found += ": " + bootstrap::format_ranges(taken);
+  if (!taken.empty()) row.found += ": " + bootstrap::format_ranges(taken);
+  if (2 * taken.size() >= ports.size()) {
     row.verdict = taken.size() == ports.size() ? Verdict::fail : Verdict::warn;
     row.fix = "set MpiParams=ports=… in slurm.conf and start with --resv-ports=2, or with --mpi=pmix";
   }
