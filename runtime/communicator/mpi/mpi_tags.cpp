@@ -32,10 +32,10 @@ int MpiTags::collective(std::uint64_t digest) const {
 }
 
 int MpiTags::message(const CollectiveCall& call, std::uint8_t sequence) const {
-  auto const count = static_cast<int>(call.count * odd_multiplier >> 33);
-  return (message_bit | static_cast<int>(call.type) << type_shift | sequence << sequence_shift |
-          count << count_shift) &
-         tag_limit_;
+  auto const count = call.count * odd_multiplier >> 33;
+  auto const tag = message_bit | static_cast<std::uint64_t>(call.type) << type_shift |
+                   std::uint64_t{sequence} << sequence_shift | count << count_shift;
+  return static_cast<int>(tag & static_cast<std::uint64_t>(tag_limit_));
 }
 
 int MpiTags::next_send(const CollectiveCall& send) {
