@@ -16,7 +16,8 @@
 namespace muster::bootstrap {
 namespace {
 
-constexpr std::array<std::string_view, 5> launcher_names{"slurmstepd", "orted", "mpirun", "prted", "prterun"};
+constexpr std::array<std::string_view, 7> launcher_names{"slurmstepd", "orted", "mpirun", "mpiexec",
+                                                         "orterun",    "prted", "prterun"};
 constexpr int max_ancestors = 64;
 
 // Name and parent, from /proc/PID/stat: "77 (a name) S 66 …".
@@ -38,7 +39,8 @@ std::optional<Launcher> find_launcher() {
   long pid = getppid();
   for (int i = 0; i < max_ancestors && pid > 1; ++i) {
     control::ProcessHandle process(pid);
-    auto const [name, parent] = read_name_and_parent(pid);
+    auto [name, parent] = read_name_and_parent(pid);
+    name = name.substr(0, name.find('.'));  // Debian also has mpirun.openmpi
     if (process && std::find(launcher_names.begin(), launcher_names.end(), name) != launcher_names.end()) {
       log::debug("join: started by {}, pid {}", name, pid);
       return Launcher{std::move(process), name};
