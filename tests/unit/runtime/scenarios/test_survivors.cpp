@@ -112,6 +112,15 @@ struct SurvivorRun {
 
 }  // namespace
 
+TEST_CASE("a rank's port shows whether its process still runs") {
+  auto rank = std::make_unique<SurvivorRendezvous>();
+  auto const port = rank->port();
+  CHECK_FALSE(SurvivorRendezvous::has_closed({"not an address", "127.0.0.1"}, port));
+  rank.reset();
+  CHECK(SurvivorRendezvous::has_closed({"127.0.0.1"}, port));
+  CHECK_FALSE(SurvivorRendezvous::has_closed({}, port));
+}
+
 TEST_CASE("when a process of this host is lost, the cause and its last call are known") {
   SECTION("killed") {
     LostProcess lost([] { kill(getpid(), SIGKILL); });

@@ -57,6 +57,22 @@ TEST_CASE("when a wait in CUDA never ends, the error at the deadline names the m
   CHECK(nccl_count("fake_nccl_live") == 0);
 }
 
+TEST_CASE("when a program synchronizes late, the deadline still counts from the enqueue") {
+  Fakes const fakes;
+  ControlPlaneFixture fixture(2);
+  auto const timeout = 6s;
+  auto const thrown = wait_in_cuda(fixture, timeout, [&](int rank, Communicator& world) {
+    if (rank == 1) return;
+    all_reduce(world);
+    std::this_thread::sleep_for(timeout - 2s);
+    auto const began = std::chrono::steady_clock::now();
+    CHECK_THROWS_AS(world.synchronize(), Error);
+    CHECK(std::chrono::steady_clock::now() - began < timeout);
+  });
+  REQUIRE((thrown[0] && thrown[1]));
+  CHECK(has(thrown[0]->what(), "did not complete within 6 s"));
+}
+
 TEST_CASE("when ranks wait in CUDA in different operations, the stall diagnosis names both") {
   Fakes const fakes;
   ControlPlaneFixture fixture(2, 2, {}, 10s, 100ms);
