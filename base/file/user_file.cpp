@@ -20,7 +20,7 @@ Descriptor open_user_file(const std::string& path, int flags, std::string& why) 
   else if (!file.valid() || fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode))
     why = "it is not a regular file";
   else if (status.st_uid != geteuid())
-    why = "it belongs to user " + std::to_string(status.st_uid);
+    why = "it belongs to user " + std::to_string(status.st_uid) + ": remove it, or choose another folder";
   else
     return file;
   return Descriptor();

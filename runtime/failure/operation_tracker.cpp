@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "failure/operation_tracker.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "hash/fnv1a.hpp"
@@ -122,7 +123,7 @@ protocol::RankState OperationTracker::rank_state(const protocol::RankStateQuery&
     reply.operation = operation;
     reply.inside = inside;
     reply.queried = state->operation_at(query.number);
-    reply.digests = state->digests_until(query.number);
+    reply.digests = state->digests_until(std::min(query.number, number));
   }
   return reply;
 }

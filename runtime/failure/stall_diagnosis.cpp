@@ -67,15 +67,17 @@ Failure StallDiagnosis::mismatch(const std::vector<Hello>& roster, const RankSta
 }
 
 std::optional<std::uint64_t> StallDiagnosis::first_mismatch(const RankStates& states) const {
-  const std::vector<std::uint64_t>* one = nullptr;
+  std::map<std::uint64_t, std::uint64_t> known;  // digests by the number of the operation
   std::optional<std::uint64_t> first;
   for (int const member : members_) {
     auto const reply = states.find(member);
-    if (reply == states.end() || reply->second.digests.empty()) continue;
-    auto const& digests = reply->second.digests;
-    if (one == nullptr) one = &digests;
-    for (std::size_t i = 0; i < std::min(one->size(), digests.size()); ++i)
-      if (digests[i] != (*one)[i]) first = std::min(first.value_or(report_.number), report_.number - i);
+    if (reply == states.end()) continue;
+    auto number = std::min(report_.number, reply->second.number);
+    for (auto const digest : reply->second.digests) {
+      auto const [at, is_new] = known.emplace(number, digest);
+      if (!is_new && at->second != digest) first = std::min(first.value_or(number), number);
+      --number;
+    }
   }
   return first;
 }

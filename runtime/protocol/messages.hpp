@@ -233,8 +233,8 @@ struct RankState {
   std::string operation;     ///< the last one there
   bool inside = false;       ///< it waits in that operation
   std::string queried;       ///< its call with the queried number; empty when unknown
-  /// Of its operations there up to the queried one, then up to each one before it, as far as it knows them:
-  /// equal on ranks that made the same calls.
+  /// Of its operations there up to the queried one, or to its last one if that comes before; then up to each
+  /// one before that, as far as it knows them. Equal on ranks that made the same calls.
   std::vector<std::uint64_t> digests;
   std::string last_call;     ///< on any communicator
   std::string current_wait;  ///< the operations of communicators and the job's calls in which it waits

@@ -34,7 +34,8 @@ tools() {
       [[ "$output" == *" $out/$file"* ]]
       [ "$(stat -c %u "$out/$file")" = $user ]
     done
-    rm -r "${out:?}"/*
+    rm -r "${out:?}"  # with the lock, which only its user opens
+    mkdir "$out"
   done
 }
 

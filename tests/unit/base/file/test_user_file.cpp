@@ -65,6 +65,6 @@ TEST_CASE("Another user's file is refused") {
   const TemporaryFolder folder;
   const std::string path = folder.write("file", "theirs");
   REQUIRE(chown(path.c_str(), 65534, 65534) == 0);
-  CHECK(refusal(path) == "it belongs to user 65534");
+  CHECK(refusal(path) == "it belongs to user 65534: remove it, or choose another folder");
   CHECK(content(path) == "theirs");
 }

@@ -110,6 +110,13 @@ TEST_CASE("the first operation in which the ranks differ is found, although all 
   CHECK(stall.diagnosis().first_mismatch(stall.states) == 4);
   stall.states[0].digests = {50, 40, 30, 21};
   CHECK(stall.diagnosis().first_mismatch(stall.states) == 2);
+  SECTION("a rank that comes later in the order of calls knows less") {
+    stall.add_reply_of(1, 4, true);
+    stall.states[1].digests = {40, 31, 20};
+    stall.states[0].digests = {50, 40, 30, 20};
+    CHECK(stall.diagnosis().first_mismatch(stall.states) == 3);
+    return;
+  }
   // The arguments of the calls are the same, as far as they are known.
   CHECK(has(stall.text(),
             "operation 5 on communicator 'world': ranks called all_reduce with different arguments, "

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// chaos_ranks SEED FAULT: the ranks make the same random calls of Muster; which ones, follows from the seed.
+// At a random one, one rank has FAULT; the others go on, and must end with an error. Rank 0 first prints the
+// plan: "plan: rank 2 kill, calls A|B". tests/chaos/chaos starts it and checks how the ranks end.
+//   none        the job ends well
+//   kill        is killed; kill_two: so is the next rank, at the same time
+//   abort       calls std::abort()
+//   stop        is stopped
+//   exit        ends with exit code 0
+//   throw       ends with an exception of its own
+//   return      returns from main without leave()
+//   other_call  makes call A while the others make call B
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "random_calls.hpp"
+#include "unit/runtime/scenarios/exit_code.hpp"
+
+using namespace std::chrono_literals;
+using namespace muster;
+using chaos::CollectiveCall;
+using chaos::RandomCalls;
+using chaos::run_call;
+
+namespace {
+
+struct Returned {};
+
+void require(bool right, const char* what) {
+  if (!right) throw std::logic_error(std::string("wrong numbers: ") + what);
+}
+
+// Every rank adds its rank + 1.
+void check_sum(Communicator& world, std::size_t count) {
+  std::vector<std::int64_t> values(count, world.rank() + 1);
+  world.all_reduce(values);
+  auto const sum = static_cast<std::int64_t>(world.size()) * (world.size() + 1) / 2;
+  for (auto const value : values) require(value == sum, "all_reduce");
+}
+
+void check_ring(Communicator& world, std::size_t count) {
+  int const size = world.size();
+  if (size == 1) return;
+  std::vector<int> const out(count, world.rank());
+  std::vector<int> in(count);
+  world.grouped([&] {
+    world.send(out, (world.rank() + 1) % size);
+    world.recv(in, (world.rank() + size - 1) % size);
+  });
+  for (auto const value : in) require(value == (world.rank() + size - 1) % size, "grouped messages");
+}
+
+void check_async(Communicator& world, std::size_t count) {
+  std::vector<float> values(count, 1.0f);
+  auto work = world.all_reduce_async(values);
+  work.wait();
+  for (auto const value : values) require(value == static_cast<float>(world.size()), "all_reduce_async");
+}
+
+void check_reducer(Communicator& world) {
+  Reducer reducer(world, std::vector<std::size_t>{1000, 10, 70'000}, {.bucket_bytes = 50'000});
+  for (int step = 0; step < 2; ++step) {
+    for (std::size_t i = reducer.parameters(); i-- > 0;) {
+      for (auto& value : reducer.gradient(i)) value = static_cast<float>(world.rank());
+      reducer.ready(i);
+    }
+    reducer.finish();
+    auto const mean = static_cast<float>(world.size() - 1) / 2;
+    for (auto const value : reducer.gradient(2)) require(value == mean, "reducer");
+  }
+}
+
+void step(Job& job, Communicator& world, RandomCalls& random) {
+  auto const what = random.below(10);
+  auto const count = 1 + random.below(std::size_t{1} << (1 + random.below(15)));
+  if (what == 0) return check_sum(world, count);
+  if (what == 1) return check_ring(world, count);
+  if (what == 2) return check_async(world, count);
+  if (what == 3) return check_reducer(world);
+  if (what == 4) return job.barrier("epoch");
+  if (what == 5) {
+    auto part = world.split(world.rank() % 2);
+    return check_sum(part, count);
+  }
+  run_call(world, random.next());
+}
+
+void have_fault(const std::string& fault) {
+  if (fault == "kill" || fault == "kill_two") kill(getpid(), SIGKILL);
+  if (fault == "abort") std::abort();
+  if (fault == "stop") kill(getpid(), SIGSTOP);
+  if (fault == "exit") _exit(0);
+  if (fault == "throw") throw std::runtime_error("the culprit has a reason of its own");
+  if (fault == "return") throw Returned{};
+}
+
+std::string describe(CollectiveCall call, std::size_t ranks) {
+  std::vector<std::size_t> const counts(ranks, call.count);
+  call.counts = counts;
+  return describe_call(call);
+}
+
+int run(std::uint64_t seed, const std::string& fault) {
+  auto job =
+      Job::join({.deadline = 15s, .operation_timeout = 30s, .heartbeat_timeout = 5s, .device = Device::cpu});
+  auto world = job.world();
+  auto const ranks = static_cast<std::size_t>(job.size());
+  RandomCalls random(seed, job.size());
+  auto const culprit = random.below(ranks);
+  auto const right = random.next();
+  auto const wrong = random.other_than(right);
+  if (job.rank() == 0)
+    std::fprintf(stderr, "plan: rank %zu %s, calls %s|%s\n", culprit, fault.c_str(),
+                 describe(wrong, ranks).c_str(), describe(right, ranks).c_str());
+  for (auto before = random.below(12); before > 0; --before) step(job, world, random);
+  auto const own = static_cast<std::size_t>(job.rank());
+  bool const is_culprit = own == culprit || (fault == "kill_two" && own == (culprit + 1) % ranks);
+  try {
+    if (is_culprit) have_fault(fault);
+  } catch (const Returned&) {
+    return 0;
+  }
+  run_call(world, is_culprit && fault == "other_call" ? wrong : right);
+  for (int after = 0; after < 8; ++after) step(job, world, random);
+  job.leave();
+  if (fault != "none")
+    std::fprintf(stderr, "chaos_ranks: the fault was not noticed on rank %d\n", job.rank());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: chaos_ranks SEED FAULT\n");
+    return 2;
+  }
+  return exit_code_of("chaos_ranks", [&] { return run(std::strtoull(argv[1], nullptr, 10), argv[2]); });
+}
