@@ -70,11 +70,10 @@ std::shared_ptr<ControlPlane> ControlPlane::connect(int rank, ControlPlaneOption
   auto const endpoints = host_leader == rank
                              ? parse_endpoints(addresses, port)
                              : std::vector<Endpoint>{local_endpoint(local_name(key, host_leader))};
-  int const leader = host_leader == rank ? 0 : host_leader;
+  auto const leader_key = purpose_key(key, purpose::control_plane, host_leader == rank ? 0 : host_leader);
   auto [socket, keys] = [&] {
     try {
-      return connect_to_leader(plane->io_, rank, endpoints, purpose_key(key, purpose::control_plane, leader),
-                               deadline);
+      return connect_to_leader(plane->io_, rank, endpoints, leader_key, deadline);
     } catch (const Error& error) {
       // Rank 0 names the missing ranks. This rank reports only what rank 0 cannot: that rank 0 is lost.
       bool const reports = rank == reporter_when_rank0_lost(plane->options_.roster) &&
@@ -105,8 +104,7 @@ void ControlPlane::start_thread() {
 }
 
 void ControlPlane::run() {
-  // Signals are for the program's threads, and a closed stderr must not end this process with SIGPIPE.
-  sigset_t all;
+  sigset_t all;  // signals are for the program's threads; a closed stderr must not end this process
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
   // Continues after an exception: rank 0 still has to send the failure to the other ranks.
