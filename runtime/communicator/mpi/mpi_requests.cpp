@@ -61,14 +61,15 @@ void MpiRequests::wait_messages() {
 }
 
 void MpiRequests::check_posted() {
-  for (const auto& [recv, tag] : posted_) {
+  for (const auto& message : posted_) {
+    const auto& recv = message.recv;
     int found = 0;
     MPI_Status status;
     call([&] { return MPI_Iprobe(recv.peer, MPI_ANY_TAG, comm_, &found, &status); });
     if (found == 0) continue;
     MPI_Count bytes = 0;
     MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
-    auto const sent = tags_.describe_mismatch(status.MPI_TAG, tag, static_cast<std::size_t>(bytes));
+    auto const sent = tags_.describe_mismatch(status.MPI_TAG, message.tag, static_cast<std::size_t>(bytes));
     if (sent.empty()) continue;
     broken_ = true;
     auto const peer = group_.members()[static_cast<std::size_t>(recv.peer)];
