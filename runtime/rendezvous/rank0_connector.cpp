@@ -103,8 +103,12 @@ std::optional<Rank0Connector::AuthenticatedConnection> Rank0Connector::try_endpo
                                    : control::with_port(endpoint, credentials.port);
     return authenticate({rank_endpoint}, control::mix_keys(credentials.key, config_.key), deadline);
   } catch (const std::exception& error) {
-    last_error_ = error.what();
-    log::debug("join: {}: {}", config_.name, last_error_);
+    log::debug("join: {}: {}", config_.name, error.what());
+    auto const* const refusal = dynamic_cast<const Error*>(&error);
+    bool const is_refused = refusal != nullptr && refusal->code() == ErrorCode::environment;
+    // Once refused, this rank reports that, and not that rank 0 has ended meanwhile.
+    if (is_refused || !refused_) last_error_ = error.what();
+    refused_ |= is_refused;
     return std::nullopt;
   }
 }

@@ -41,6 +41,7 @@ class Rank0Connector {
   bool includes_other_hosts_ = false;  // endpoints_ has those of other_hosts too
   int passes_ = 0;
   std::string last_error_ = "it gave no address";
+  bool refused_ = false;
 };
 
 }  // namespace muster::bootstrap

@@ -51,6 +51,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   bool done() const { return done_; }
   // Empty while it is not known.
   const std::string& failure() const { return failure_; }
+  ErrorCode code() const { return code_; }
   Socket take_socket() { return std::move(socket_); }
   const SessionKeys& keys() const { return keys_; }
 
@@ -77,7 +78,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void check_server_hello() try {
     std::copy_n(server_hello_.begin(), public_key_bytes, transcript_.server_key.begin());
     if (!equal(std::span(server_hello_).last<mac_bytes>(), server_mac(key_, transcript_)))
-      return fail("the process that answers there does not have this job's key");
+      return fail("the process that answers there does not have this job's key", ErrorCode::environment);
     keys_ = client_keys(key_, transcript_, own_);
     if (!on_proof_()) return close();
     mac_ = client_mac(key_, transcript_);
@@ -86,8 +87,11 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   } catch (const Error& error) {
     fail(error.what());
   }
-  void fail(const std::string& why) {
-    if (socket_.is_open()) failure_ = why;  // else close() has cancelled it
+  void fail(const std::string& why, ErrorCode code = ErrorCode::system) {
+    if (socket_.is_open()) {  // else close() has cancelled it
+      failure_ = why;
+      code_ = code;
+    }
     close();
   }
 
@@ -102,6 +106,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Mac mac_{};
   std::array<std::uint8_t, 1> accepted_byte_{};
   std::string failure_;
+  ErrorCode code_ = ErrorCode::system;
   bool done_ = false;
 };
 
@@ -161,7 +166,7 @@ std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
   }
   auto const& failure = attempts.front()->failure();
   throw Error(
-      ErrorCode::system,
+      attempts.front()->code(),
       fmt::format("{}: {}", to_string(endpoints.front()),
                   failure.empty() ? "no answer within " + format_duration(deadline.length()) : failure));
 }

@@ -22,7 +22,7 @@ asio::error_code probe(asio::io_context& io, const Endpoint& endpoint, std::chro
 
 /// Connects to the endpoints of one leader side by side, once each, and authenticates as `rank` at the first
 /// one where a process has the job's key. Strangers may hold the other ones. Runs the io_context itself.
-/// @throws Error(ErrorCode::system) with the error of the first endpoint.
+/// @throws Error with the error of the first endpoint: environment for another key, else system.
 std::pair<Socket, SessionKeys> connect_once(asio::io_context& io, int rank,
                                             const std::vector<Endpoint>& endpoints, const Key& key,
                                             const Deadline& deadline);

@@ -190,8 +190,8 @@ TEST_CASE("beside credentials, a user's key is needed too") {
   check_complete(join_all({with_key(0, key), with_key(1, key)}, 10s));
   auto const outcomes = join_all({with_key(0, key), with_key(1, control::random_key())}, 2s);
   REQUIRE((outcomes[0].error && outcomes[1].error));
-  // Rank 1's last attempt may come after the end of rank 0, so its own text may be another one.
   CHECK(has(outcomes[0].error->what(), "was refused because it lacks this job's key"));
+  CHECK(has(outcomes[1].error->what(), "does not have this job's key"));
 }
 
 TEST_CASE("when ranks share a host, one of them connects them all to rank 0") {
