@@ -12,14 +12,14 @@
 
 #include "control_plane/clock_offset.hpp"
 #include "control_plane/coordinator.hpp"
-#include "control_plane/launcher_watch.hpp"
-#include "control_plane/mailbox.hpp"
-#include "control_plane/process_watchdog.hpp"
 #include "control_plane/relay.hpp"
-#include "control_plane/reporter_check.hpp"
 #include "control_plane/rpc.hpp"
 #include "deadline.hpp"
+#include "failure/launcher_watch.hpp"
+#include "failure/mailbox.hpp"
 #include "failure/operation_tracker.hpp"
+#include "failure/process_watchdog.hpp"
+#include "failure/reporter_check.hpp"
 #include "muster/job.hpp"
 #include "transport/secure_channel.hpp"
 

@@ -8,10 +8,10 @@
 #include <exception>
 #include <thread>
 
-#include "communicator/nccl/cuda_device.hpp"
 #include "communicator/nccl/nccl_communicator.hpp"
 #include "communicator/nccl/nccl_runtime_connect.hpp"
 #include "communicator/nccl/nccl_watchdog.hpp"
+#include "cuda/cuda_device.hpp"
 
 namespace muster::detail {
 namespace {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "communicator/nccl/cuda_library.hpp"
 #include "communicator/nccl/nccl_library.hpp"
+#include "cuda/cuda_library.hpp"
 #include "deadline.hpp"
 
 namespace muster::detail {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "communicator/nccl/cuda_library.hpp"
+#include "cuda/cuda_library.hpp"
 
 namespace muster::compute::cuda {
 

@@ -3,8 +3,8 @@
 // (fake_cuda.cpp, fake_nccl.cpp).
 #include <cstdlib>
 
-#include "communicator/nccl/cuda_device.hpp"
 #include "communicator/nccl/gpu.hpp"
+#include "cuda/cuda_device.hpp"
 #include "runtime/fakes/fakes.hpp"
 
 using namespace muster;

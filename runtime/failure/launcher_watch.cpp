@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control_plane/launcher_watch.hpp"
+#include "failure/launcher_watch.hpp"
 
 #include <unistd.h>
 

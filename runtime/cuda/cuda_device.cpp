@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "communicator/nccl/cuda_device.hpp"
+#include "cuda/cuda_device.hpp"
 
 #include <fmt/format.h>
 

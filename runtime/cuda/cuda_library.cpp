@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "communicator/nccl/cuda_library.hpp"
+#include "cuda/cuda_library.hpp"
 
 namespace muster::detail {
 

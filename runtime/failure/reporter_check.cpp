@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control_plane/reporter_check.hpp"
+#include "failure/reporter_check.hpp"
 
 #include <utility>
 

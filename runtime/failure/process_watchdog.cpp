@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control_plane/process_watchdog.hpp"
+#include "failure/process_watchdog.hpp"
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "communicator/nccl/cuda_library.hpp"
+#include "cuda/cuda_library.hpp"
 
 namespace muster::detail {
 

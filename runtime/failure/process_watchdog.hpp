@@ -5,8 +5,8 @@
 #include <atomic>
 #include <chrono>
 
-#include "control_plane/mailbox.hpp"
 #include "failure/failure.hpp"
+#include "failure/mailbox.hpp"
 
 namespace muster::control {
 

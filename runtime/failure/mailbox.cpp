@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control_plane/mailbox.hpp"
+#include "failure/mailbox.hpp"
 
 #include <utility>
 
