@@ -31,7 +31,7 @@ module muster
     integer(c_int32_t) :: reduction = MUSTER_AVERAGE
     integer(c_int32_t) :: bfloat16 = 0
     integer(c_int32_t) :: overlap = 1
-    integer(c_int32_t) :: reserved = 0
+    integer(c_int32_t) :: type = MUSTER_FLOAT32
   end type
   type, bind(c) :: muster_sampler_position
     integer(c_int64_t) :: seed = 0, epoch = 0, offset = 0

@@ -29,29 +29,51 @@ static_assert(reducer_defaults.bucket_bytes == cpp_reducer_defaults.bucket_bytes
               reducer_defaults.chunks == cpp_reducer_defaults.chunks &&
               reducer_defaults.reduction == static_cast<int>(cpp_reducer_defaults.reduction) &&
               reducer_defaults.bfloat16 == int{cpp_reducer_defaults.bfloat16} &&
-              reducer_defaults.overlap == int{cpp_reducer_defaults.overlap});
+              reducer_defaults.overlap == int{cpp_reducer_defaults.overlap} &&
+              reducer_defaults.type == static_cast<int>(cpp_reducer_defaults.type));
 
 muster::ReducerOptions convert_reducer_options(const muster_reducer_options* given) {
   if (given == nullptr) return {};
   constexpr auto function = "muster_reducer_new";
   auto const known = muster::c::known_part(*given, reducer_defaults, function, "muster_reducer_options");
-  if (known.reserved != 0) throw Error(ErrorCode::usage, "muster_reducer_new: reserved is not 0");
+  if (known.type < MUSTER_FLOAT32 || known.type > MUSTER_UINT64)
+    throw Error(ErrorCode::usage,
+                fmt::format("muster_reducer_new: type is {}, which is not a type of muster.h", known.type));
   return {.reduction = static_cast<muster::Reduction>(known.reduction),
           .bucket_bytes = known.bucket_bytes,
           .bfloat16 = muster::c::parse_flag(known.bfloat16, function, "bfloat16"),
           .chunks = known.chunks,
-          .overlap = muster::c::parse_flag(known.overlap, function, "overlap")};
+          .overlap = muster::c::parse_flag(known.overlap, function, "overlap"),
+          .type = static_cast<muster::DataType>(known.type)};
 }
 
-std::vector<std::span<float>> gradient_spans(float* const* places, std::span<const std::size_t> sizes) {
-  std::vector<std::span<float>> gradients;
+template <typename T>
+Reducer on_memory(const muster::Communicator& world, void* const* places, std::span<const std::size_t> sizes,
+                  const muster::ReducerOptions& options) {
+  std::vector<std::span<T>> gradients;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (places[i] == nullptr && sizes[i] > 0)
       throw Error(ErrorCode::usage,
                   fmt::format("muster_reducer_new: the gradient of parameter {} is null", i));
-    gradients.emplace_back(places[i], sizes[i]);
+    gradients.emplace_back(static_cast<T*>(places[i]), sizes[i]);
   }
-  return gradients;
+  return Reducer(world, gradients, options);
+}
+
+// `places` may be null: the reducer then allocates the gradients.
+Reducer make_reducer(const muster::Communicator& world, void* const* places,
+                     std::span<const std::size_t> sizes, const muster::ReducerOptions& options) {
+  if (places == nullptr) return Reducer(world, sizes, options);
+  switch (options.type) {
+    case muster::DataType::float64:
+      return on_memory<double>(world, places, sizes, options);
+    case muster::DataType::bfloat16:
+      return on_memory<muster::bfloat16>(world, places, sizes, options);
+    case muster::DataType::float32:
+      return on_memory<float>(world, places, sizes, options);
+    default:
+      return Reducer(world, sizes, options);  // throws: it reduces no other type
+  }
 }
 
 const Reducer& get_reducer(const muster_reducer* reducer, const char* function) {
@@ -64,7 +86,7 @@ Reducer& get_reducer(muster_reducer* reducer, const char* function) {
 }  // namespace
 
 int muster_reducer_new(muster_communicator* communicator, size_t parameters, const size_t* sizes,
-                       float* const* gradients, const muster_reducer_options* options,
+                       void* const* gradients, const muster_reducer_options* options,
                        muster_reducer** reducer) {
   return call([&] {
     constexpr auto function = "muster_reducer_new";
@@ -73,9 +95,7 @@ int muster_reducer_new(muster_communicator* communicator, size_t parameters, con
     if (parameters > 0) (void)require_not_null(sizes, function, "list of sizes");
     std::span const all(sizes, parameters);
     auto const wanted = convert_reducer_options(options);
-    *reducer = gradients == nullptr
-                   ? new muster_reducer{Reducer(its, all, wanted)}
-                   : new muster_reducer{Reducer(its, gradient_spans(gradients, all), wanted)};
+    *reducer = new muster_reducer{make_reducer(its, gradients, all, wanted)};
   });
 }
 
@@ -91,13 +111,12 @@ void muster_reducer_drop(muster_reducer* reducer) {
   }
 }
 
-int muster_reducer_gradient(const muster_reducer* reducer, size_t parameter, float** gradient,
-                            size_t* count) {
+int muster_reducer_gradient(const muster_reducer* reducer, size_t parameter, void** gradient, size_t* count) {
   return call([&] {
     auto& place = require_not_null(gradient, "muster_reducer_gradient", "place for the gradient");
-    auto const memory = get_reducer(reducer, "muster_reducer_gradient").gradient(parameter);
+    auto const memory = get_reducer(reducer, "muster_reducer_gradient").gradient_bytes(parameter);
     place = memory.data();
-    if (count != nullptr) *count = memory.size();
+    if (count != nullptr) *count = memory.size() / size_of(reducer->reducer.type());
   });
 }
 

@@ -21,10 +21,13 @@ class Arithmetic {
   /// The stream for the communicator's operations; null on host memory.
   virtual Stream stream() const noexcept = 0;
   /// Zeroed memory, which lives as long as this object, on a GPU as long as its CommStream.
-  virtual float* floats(std::size_t count) = 0;
-  virtual std::uint16_t* bfloat16s(std::size_t count) = 0;
+  virtual void* allocate(std::size_t bytes) = 0;
+  float* floats(std::size_t count) { return static_cast<float*>(allocate(count * sizeof(float))); }
+  std::uint16_t* bfloat16s(std::size_t count) {
+    return static_cast<std::uint16_t*>(allocate(count * sizeof(std::uint16_t)));
+  }
 
-  virtual void copy(float* to, const float* from, std::size_t count) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   /// to += from.
   virtual void add(float* to, const float* from, std::size_t count) = 0;
   virtual void divide(float* values, float divisor, std::size_t count) = 0;

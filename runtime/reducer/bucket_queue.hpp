@@ -15,8 +15,9 @@
 namespace muster::detail {
 
 struct GradientLayout {
-  std::vector<std::span<float>> gradients;  ///< by parameter
-  std::vector<float> memory;                ///< the gradients' memory, if it is the reducer's own on the host
+  DataType type = DataType::float32;
+  std::vector<std::span<std::byte>> gradients;  ///< by parameter
+  std::vector<std::byte> memory;  ///< the gradients' memory, if it is the reducer's own on the host
   std::vector<Bucket> buckets;
 };
 

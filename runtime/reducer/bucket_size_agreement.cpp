@@ -35,7 +35,7 @@ std::uint64_t hash_layout(std::span<const std::size_t> sizes, const ReducerOptio
   auto const add = [&](std::uint64_t word) { hash = fnv1a_add(hash, word); };
   for (std::uint64_t const word :
        {static_cast<std::uint64_t>(options.reduction), static_cast<std::uint64_t>(options.bucket_bytes),
-        std::uint64_t{options.bfloat16}, options.chunks})
+        std::uint64_t{options.bfloat16}, options.chunks, static_cast<std::uint64_t>(options.type)})
     add(word);
   for (auto const size : sizes) add(size);
   return hash;
@@ -83,7 +83,7 @@ std::size_t agree_on_bucket_bytes(CommunicatorBackend& comm, CommStream* comm_st
   if (requested == not_a_number)
     throw_on_all_ranks("MUSTER_BUCKET_BYTES on rank 0 must be an integer of at least 1 (bytes), or unset");
   if (sizes.empty()) throw_on_all_ranks("reducer: there are no parameters");
-  auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) * sizeof(float);
+  auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) * size_of(options.type);
   if (requested != unset) return requested;
   if (options.bucket_bytes > 0) return options.bucket_bytes;
   return comm.size() == 1 ? std::max<std::size_t>(1, total) : measure_bucket_bytes(comm, comm_stream, total);

@@ -13,11 +13,10 @@ class GpuArithmetic : public Arithmetic {
   explicit GpuArithmetic(std::shared_ptr<CommStream> comm_stream) : comm_stream_(std::move(comm_stream)) {}
 
   Stream stream() const noexcept override { return comm_stream_->stream(); }
-  float* floats(std::size_t count) override { return memory<float>(count); }
-  std::uint16_t* bfloat16s(std::size_t count) override { return memory<std::uint16_t>(count); }
+  void* allocate(std::size_t bytes) override { return bytes > 0 ? comm_stream_->allocate(bytes) : nullptr; }
 
-  void copy(float* to, const float* from, std::size_t count) override {
-    if (count > 0) comm_stream_->copy(to, from, count * sizeof(float));
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) comm_stream_->copy(to, from, bytes);
   }
   void add(float* to, const float* from, std::size_t count) override {
     launch(GpuKernel::add, count, to, from);
@@ -37,11 +36,6 @@ class GpuArithmetic : public Arithmetic {
   }
 
  private:
-  template <typename T>
-  T* memory(std::size_t count) {
-    return count > 0 ? static_cast<T*>(comm_stream_->allocate(count * sizeof(T))) : nullptr;
-  }
-
   // `arguments`: the kernel's arguments after the count, which is its first.
   template <typename... Arguments>
   void launch(GpuKernel kernel, std::size_t count, Arguments... arguments) {

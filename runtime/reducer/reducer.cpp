@@ -24,6 +24,8 @@ using detail::GradientLayout;
 
 struct Reducer::State {
   State(const std::shared_ptr<CommunicatorBackend>& world, const ReducerOptions& options);
+  void use_memory(std::vector<std::span<std::byte>> gradients);
+  void check_options() const;
   void set_up(std::span<const std::size_t> sizes);
   void allocate(std::span<const std::size_t> sizes);
   void begin_chunk();
@@ -57,14 +59,9 @@ struct Reducer::State {
 
 Reducer::State::State(const std::shared_ptr<CommunicatorBackend>& world, const ReducerOptions& requested)
     : options(requested) {
-  if (options.reduction != Reduction::sum && options.reduction != Reduction::average)
-    throw Error(ErrorCode::usage, "reducer: gradients can be summed or averaged only");
-  if (options.chunks > 0 && options.bfloat16) {
-    throw Error(
-        ErrorCode::usage,
-        "reducer: bfloat16 rounds each rank's data, so the result depends on the number of ranks: use either "
-        "bfloat16 or the deterministic mode (chunks)");
-  }
+  check_options();
+  if (options.type == DataType::bfloat16) options.bfloat16 = true;
+  layout->type = options.type;
   bool const on_gpu = std::string(world->backend()) == "nccl";
   if (on_gpu && !is_plain() && detail::gpu_kernels() == nullptr) {
     throw Error(
@@ -81,18 +78,45 @@ Reducer::State::State(const std::shared_ptr<CommunicatorBackend>& world, const R
   if (on_gpu && !is_plain()) comm_stream->load_kernels(detail::gpu_kernels(), detail::gpu_kernel_names);
 }
 
+void Reducer::State::use_memory(std::vector<std::span<std::byte>> gradients) {
+  std::vector<std::size_t> sizes;
+  for (const auto& gradient : gradients) sizes.push_back(gradient.size() / size_of(options.type));
+  layout->gradients = std::move(gradients);
+  set_up(sizes);
+}
+
+void Reducer::State::check_options() const {
+  auto const require = [](bool holds, const std::string& text) {
+    if (!holds) throw Error(ErrorCode::usage, "reducer: " + text);
+  };
+  require(options.reduction == Reduction::sum || options.reduction == Reduction::average,
+          "gradients can be summed or averaged only");
+  require(options.chunks == 0 || !options.bfloat16,
+          "bfloat16 rounds each rank's data, so the result depends on the number of ranks: use either "
+          "bfloat16 or the deterministic mode (chunks)");
+  auto const type = options.type;
+  require(type == DataType::float32 || type == DataType::float64 || type == DataType::bfloat16,
+          fmt::format("gradients are float32, float64 or bfloat16, not {}", name_of(type)));
+  require(
+      options.chunks == 0 || type == DataType::float32,
+      fmt::format("the deterministic mode (chunks) adds float32 gradients, and these are {}: convert them",
+                  name_of(type)));
+  require(!options.bfloat16 || type != DataType::float64,
+          "float64 gradients are not sent as bfloat16: leave bfloat16 out, or use float32 gradients");
+}
+
 // layout->gradients has the program's gradients, or is empty if the reducer is to allocate them.
 void Reducer::State::set_up(std::span<const std::size_t> sizes) {
   bucket_bytes = detail::agree_on_bucket_bytes(*comm, comm_stream.get(), sizes, options);
   bool const own_memory = layout->gradients.empty();
   if (own_memory) allocate(sizes);
-  layout->buckets = detail::make_buckets(layout->gradients, bucket_bytes);
+  layout->buckets = detail::make_buckets(layout->gradients, bucket_bytes, size_of(options.type));
   bucket_index.resize(sizes.size());
   for (std::size_t b = 0; b < layout->buckets.size(); ++b) {
     const Bucket& bucket = layout->buckets[b];
     for (std::size_t i = bucket.first; i < bucket.last; ++i) bucket_index[i] = b;
-    if (comm_stream && is_plain() && bucket.memory != nullptr && !own_memory)
-      comm_stream->register_memory(bucket.memory, bucket.count * sizeof(float));
+    if (comm_stream && is_plain() && !bucket.memory.empty() && !own_memory)
+      comm_stream->register_memory(bucket.memory.data(), bucket.memory.size());
   }
   complete_buckets.assign(layout->buckets.size(), false);
   begin_chunk();
@@ -103,10 +127,11 @@ void Reducer::State::set_up(std::span<const std::size_t> sizes) {
 }
 
 void Reducer::State::allocate(std::span<const std::size_t> sizes) {
-  auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-  float* next = nullptr;
+  auto const element = size_of(options.type);
+  auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) * element;
+  std::byte* next = nullptr;
   if (comm_stream) {
-    next = static_cast<float*>(comm_stream->allocate(std::max<std::size_t>(1, total) * sizeof(float)));
+    next = static_cast<std::byte*>(comm_stream->allocate(std::max(element, total)));
     comm->synchronize(
         comm_stream->stream());  // zero the memory before the program writes to it on its streams
   } else {
@@ -114,8 +139,8 @@ void Reducer::State::allocate(std::span<const std::size_t> sizes) {
     next = layout->memory.data();
   }
   for (auto const size : sizes) {
-    layout->gradients.emplace_back(next, size);
-    next += size;
+    layout->gradients.emplace_back(next, size * element);
+    next += size * element;
   }
 }
 
@@ -158,10 +183,16 @@ std::size_t Reducer::State::first_not_ready() const {
 
 namespace {
 
-std::vector<std::size_t> parameter_sizes(std::span<const std::span<float>> gradients) {
-  std::vector<std::size_t> sizes;
-  for (const auto& gradient : gradients) sizes.push_back(gradient.size());
-  return sizes;
+template <typename T>
+std::vector<std::span<std::byte>> to_bytes(std::span<const std::span<T>> gradients) {
+  std::vector<std::span<std::byte>> bytes;
+  for (const auto& gradient : gradients) bytes.push_back(std::as_writable_bytes(gradient));
+  return bytes;
+}
+
+ReducerOptions with_type(ReducerOptions options, DataType type) {
+  options.type = type;
+  return options;
 }
 
 void add_once(std::vector<Stream>& streams, Stream stream) {
@@ -177,25 +208,40 @@ Reducer::Reducer(const Communicator& world, std::span<const std::size_t> sizes, 
 
 Reducer::Reducer(const Communicator& world, std::span<const std::span<float>> gradients,
                  const ReducerOptions& options)
-    : state_(std::make_unique<State>(world.collectives_, options)) {
-  state_->layout->gradients.assign(gradients.begin(), gradients.end());
-  state_->set_up(parameter_sizes(gradients));
+    : state_(std::make_unique<State>(world.collectives_, with_type(options, DataType::float32))) {
+  state_->use_memory(to_bytes(gradients));
+}
+Reducer::Reducer(const Communicator& world, std::span<const std::span<double>> gradients,
+                 const ReducerOptions& options)
+    : state_(std::make_unique<State>(world.collectives_, with_type(options, DataType::float64))) {
+  state_->use_memory(to_bytes(gradients));
+}
+Reducer::Reducer(const Communicator& world, std::span<const std::span<bfloat16>> gradients,
+                 const ReducerOptions& options)
+    : state_(std::make_unique<State>(world.collectives_, with_type(options, DataType::bfloat16))) {
+  state_->use_memory(to_bytes(gradients));
 }
 
 std::size_t Reducer::memory_bytes(std::span<const std::size_t> sizes, const ReducerOptions& options, int rank,
                                   int ranks) {
   if (options.chunks == 0) return 0;
-  auto const buckets = detail::cut_buckets(sizes, options.bucket_bytes);
+  auto const buckets = detail::cut_buckets(sizes, options.bucket_bytes, sizeof(float));
   return detail::tree_reduction_bytes(buckets, options.chunks, rank, ranks);
 }
 
 Reducer::~Reducer() = default;
 Reducer::Reducer(Reducer&&) noexcept = default;
 
-std::span<float> Reducer::gradient(std::size_t parameter) const {
+std::span<std::byte> Reducer::gradient_bytes(std::size_t parameter) const {
   state_->require_parameter(parameter);
   return state_->layout->gradients[parameter];
 }
+void Reducer::require_type(DataType type) const {
+  if (type == state_->options.type) return;
+  throw Error(ErrorCode::usage, fmt::format("reducer: the gradients are {}, not {}",
+                                            name_of(state_->options.type), name_of(type)));
+}
+DataType Reducer::type() const noexcept { return state_->options.type; }
 std::size_t Reducer::parameters() const noexcept { return state_->layout->gradients.size(); }
 Share Reducer::chunks() const noexcept { return state_->chunks; }
 std::size_t Reducer::buckets() const noexcept { return state_->layout->buckets.size(); }

@@ -17,69 +17,70 @@ class PlainReduction : public BucketReduction {
         reduction_(reduction),
         // NCCL runs on a single rank too, so that its errors and times show on one GPU.
         is_noop_(parts_.comm->size() == 1 && parts_.arithmetic->stream() == nullptr) {
-    std::size_t max_count = 0;
-    for (const auto& bucket : parts_.layout->buckets)
-      if (bucket.memory == nullptr) max_count = std::max(max_count, bucket.count);
+    std::size_t max_bytes = 0;
+    for (std::size_t i = 0; i < parts_.layout->buckets.size(); ++i)
+      if (parts_.layout->buckets[i].memory.empty()) max_bytes = std::max(max_bytes, bytes(i));
     // One buffer is enough: the buckets are reduced one after another.
-    if (max_count > 0 && !is_noop_) packed_ = parts_.arithmetic->floats(max_count);
+    if (max_bytes > 0 && !is_noop_) packed_ = parts_.arithmetic->allocate(max_bytes);
   }
 
   void reduce(std::size_t index) override {
     const Bucket& bucket = parts_.layout->buckets[index];
     if (bucket.count == 0 || is_noop_) return;
-    if (bucket.memory != nullptr) return add(bucket.memory, bucket.count);
+    if (!bucket.memory.empty()) return add(bucket.memory.data(), bucket.count);
     flatten(bucket, parts_.layout->gradients, *parts_.arithmetic, packed_);
     add(packed_, bucket.count);
     unflatten(bucket, parts_.layout->gradients, *parts_.arithmetic, packed_);
   }
   std::size_t bytes(std::size_t index) const override {
-    return parts_.layout->buckets[index].count * sizeof(float);
+    return parts_.layout->buckets[index].count * size_of(parts_.layout->type);
   }
 
  private:
-  void add(float* data, std::size_t count) {
+  void add(void* data, std::size_t count) {
     observe::run_operation(*parts_.comm,
-                           {OperationKind::all_reduce, data, data, count, DataType::float32, reduction_},
+                           {OperationKind::all_reduce, data, data, count, parts_.layout->type, reduction_},
                            parts_.arithmetic->stream());
   }
 
   ReductionParts parts_;
   Reduction reduction_;
   bool is_noop_;
-  float* packed_ = nullptr;
+  void* packed_ = nullptr;
 };
 
-// Each rank adds one shard of the bucket: it receives all ranks' shards by all_to_all and sends the sum by
-// all_gather. The traffic is that of a ring all-reduce.
+// By an all-reduce that adds in the order of ranks. Else each rank adds one shard of the bucket: it receives
+// all ranks' shards by all_to_all and sends the sum by all_gather. The traffic is that of a ring all-reduce,
+// and the bits are the same.
 class Bfloat16Reduction : public BucketReduction {
  public:
   Bfloat16Reduction(ReductionParts parts, Reduction reduction)
       : parts_(std::move(parts)),
         ranks_(static_cast<std::size_t>(parts_.comm->size())),
+        reduction_(reduction),
         divisor_(reduction == Reduction::average ? static_cast<float>(ranks_) : 1.0f) {
     std::size_t max_count = 0;
     for (const auto& bucket : parts_.layout->buckets)
       max_count = std::max(max_count, shard_size(bucket) * ranks_);
     if (ranks_ == 1) return;
     send_buffer_ = parts_.arithmetic->bfloat16s(max_count);
-    recv_buffer_ = parts_.arithmetic->bfloat16s(max_count);
+    if (!parts_.comm->adds_in_rank_order()) recv_buffer_ = parts_.arithmetic->bfloat16s(max_count);
   }
 
   void reduce(std::size_t index) override {
     const Bucket& bucket = parts_.layout->buckets[index];
-    const auto& gradients = parts_.layout->gradients;
-    auto& arithmetic = *parts_.arithmetic;
     if (bucket.count == 0 || ranks_ == 1) return;
+    pack(bucket);
+    if (recv_buffer_ == nullptr) {
+      run({OperationKind::all_reduce, send_buffer_, send_buffer_, bucket.count, DataType::bfloat16,
+           reduction_});
+      return unpack(bucket, send_buffer_);
+    }
     auto const shard = shard_size(bucket);
-    for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
-      arithmetic.narrow(send_buffer_ + at, piece.data(), piece.size());
-    });
-    exchange(OperationKind::all_to_all, shard);
-    arithmetic.sum_shards(send_buffer_, recv_buffer_, ranks_, shard, divisor_);
-    exchange(OperationKind::all_gather, shard);
-    for_each_piece(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
-      arithmetic.widen(piece.data(), recv_buffer_ + at, piece.size());
-    });
+    run({OperationKind::all_to_all, send_buffer_, recv_buffer_, shard, DataType::bfloat16});
+    parts_.arithmetic->sum_shards(send_buffer_, recv_buffer_, ranks_, shard, divisor_);
+    run({OperationKind::all_gather, send_buffer_, recv_buffer_, shard, DataType::bfloat16});
+    unpack(bucket, recv_buffer_);
   }
   std::size_t bytes(std::size_t index) const override {
     return parts_.layout->buckets[index].count * sizeof(std::uint16_t);
@@ -87,16 +88,31 @@ class Bfloat16Reduction : public BucketReduction {
 
  private:
   std::size_t shard_size(const Bucket& bucket) const { return (bucket.count + ranks_ - 1) / ranks_; }
-  void exchange(OperationKind kind, std::size_t shard) {
-    observe::run_operation(*parts_.comm, {kind, send_buffer_, recv_buffer_, shard, DataType::bfloat16},
-                           parts_.arithmetic->stream());
+  bool are_gradients_bfloat16() const { return parts_.layout->type == DataType::bfloat16; }
+  void pack(const Bucket& bucket) {
+    const auto& gradients = parts_.layout->gradients;
+    if (are_gradients_bfloat16()) return flatten(bucket, gradients, *parts_.arithmetic, send_buffer_);
+    for_each_piece<float>(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
+      parts_.arithmetic->narrow(send_buffer_ + at, piece.data(), piece.size());
+    });
+  }
+  void unpack(const Bucket& bucket, const std::uint16_t* from) {
+    const auto& gradients = parts_.layout->gradients;
+    if (are_gradients_bfloat16()) return unflatten(bucket, gradients, *parts_.arithmetic, from);
+    for_each_piece<float>(bucket, gradients, [&](std::span<float> piece, std::size_t at) {
+      parts_.arithmetic->widen(piece.data(), from + at, piece.size());
+    });
+  }
+  void run(const CollectiveCall& call) {
+    observe::run_operation(*parts_.comm, call, parts_.arithmetic->stream());
   }
 
   ReductionParts parts_;
   std::size_t ranks_;
+  Reduction reduction_;
   float divisor_;
   std::uint16_t* send_buffer_ = nullptr;
-  std::uint16_t* recv_buffer_ = nullptr;
+  std::uint16_t* recv_buffer_ = nullptr;  // null if an all-reduce does it
 };
 
 }  // namespace

@@ -85,7 +85,7 @@ class TreeReduction : public BucketReduction {
     if (step.additions == 0) {
       return flatten(bucket, parts_.layout->gradients, *parts_.arithmetic, slots[step.slot]);
     }
-    for_each_piece(bucket, parts_.layout->gradients, [&](std::span<float> piece, std::size_t at) {
+    for_each_piece<float>(bucket, parts_.layout->gradients, [&](std::span<float> piece, std::size_t at) {
       parts_.arithmetic->add(slots[step.slot - 1] + at, piece.data(), piece.size());
     });
     for (std::size_t i = 1; i < step.additions; ++i)
@@ -135,7 +135,8 @@ class TreeReduction : public BucketReduction {
       auto const begin = std::min(r * shard, bucket.count);
       auto const length = std::min(shard, bucket.count - begin);
       for (std::size_t node = 0; node < nodes; ++node)
-        parts_.arithmetic->copy(send_buffer_ + (r * max_nodes_ + node) * shard, slots[node] + begin, length);
+        parts_.arithmetic->copy(send_buffer_ + (r * max_nodes_ + node) * shard, slots[node] + begin,
+                                length * sizeof(float));
     }
     exchange({OperationKind::all_to_all, send_buffer_, recv_buffer_, max_nodes_ * shard});
     float* const root = finish_tree(shard);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_ranks SEED FAULT: the ranks make the same random calls of Muster; which ones, follows from the seed.
-// At a random one, one rank has FAULT; the others go on, and must end with an error. Rank 0 first prints the
-// plan: "plan: rank 2 kill, calls A|B". tests/chaos/chaos starts it and checks how the ranks end.
+// chaos_ranks SEED FAULT [HEARTBEAT_TIMEOUT]: the ranks make the same random calls of Muster; which ones,
+// follows from the seed. At a random one, one rank has FAULT; the others go on, and must end with an error.
+// Rank 0 first prints the plan: "plan: rank 2 kill, calls A|B". tests/chaos/chaos starts it and checks how
+// the ranks end.
 //   none        the job ends well
-//   kill        is killed; kill_two: so is the next rank, at the same time
+//   kill        is killed; kill_two: so is the next rank, at the same time; kill_leaders: ranks 0 and 1 are,
+//               which lead two hosts
+//   link_down   creates the file MUSTER_CHAOS_LINK_DOWN, after which no packet arrives at another host
 //   abort       calls std::abort()
 //   stop        is stopped
 //   exit        ends with exit code 0
@@ -16,6 +19,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -94,7 +98,8 @@ void step(Job& job, Communicator& world, RandomCalls& random) {
 }
 
 void have_fault(const std::string& fault) {
-  if (fault == "kill" || fault == "kill_two") kill(getpid(), SIGKILL);
+  if (fault.starts_with("kill")) kill(getpid(), SIGKILL);
+  if (fault == "link_down") std::ofstream(std::getenv("MUSTER_CHAOS_LINK_DOWN")).put('\n');
   if (fault == "abort") std::abort();
   if (fault == "stop") kill(getpid(), SIGSTOP);
   if (fault == "exit") _exit(0);
@@ -108,13 +113,16 @@ std::string describe(CollectiveCall call, std::size_t ranks) {
   return describe_call(call);
 }
 
-int run(std::uint64_t seed, const std::string& fault) {
-  auto job =
-      Job::join({.deadline = 15s, .operation_timeout = 30s, .heartbeat_timeout = 5s, .device = Device::cpu});
+int run(std::uint64_t seed, const std::string& fault, std::chrono::seconds heartbeat_timeout) {
+  auto job = Job::join({.deadline = 3 * heartbeat_timeout,
+                        .operation_timeout = 6 * heartbeat_timeout,
+                        .heartbeat_timeout = heartbeat_timeout,
+                        .device = Device::cpu});
   auto world = job.world();
   auto const ranks = static_cast<std::size_t>(job.size());
   RandomCalls random(seed, job.size());
-  auto const culprit = random.below(ranks);
+  auto const drawn = random.below(ranks);
+  auto const culprit = fault == "kill_leaders" ? 0 : drawn;
   auto const right = random.next();
   auto const wrong = random.other_than(right);
   if (job.rank() == 0)
@@ -122,7 +130,8 @@ int run(std::uint64_t seed, const std::string& fault) {
                  describe(wrong, ranks).c_str(), describe(right, ranks).c_str());
   for (auto before = random.below(12); before > 0; --before) step(job, world, random);
   auto const own = static_cast<std::size_t>(job.rank());
-  bool const is_culprit = own == culprit || (fault == "kill_two" && own == (culprit + 1) % ranks);
+  bool const has_second = fault == "kill_two" || fault == "kill_leaders";
+  bool const is_culprit = own == culprit || (has_second && own == (culprit + 1) % ranks);
   try {
     if (is_culprit) have_fault(fault);
   } catch (const Returned&) {
@@ -139,9 +148,11 @@ int run(std::uint64_t seed, const std::string& fault) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: chaos_ranks SEED FAULT\n");
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: chaos_ranks SEED FAULT [HEARTBEAT_TIMEOUT]\n");
     return 2;
   }
-  return exit_code_of("chaos_ranks", [&] { return run(std::strtoull(argv[1], nullptr, 10), argv[2]); });
+  std::chrono::seconds const heartbeat_timeout(argc == 4 ? std::atoi(argv[3]) : 5);
+  return exit_code_of("chaos_ranks",
+                      [&] { return run(std::strtoull(argv[1], nullptr, 10), argv[2], heartbeat_timeout); });
 }

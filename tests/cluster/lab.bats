@@ -48,21 +48,7 @@ job_stderr() { grep -v '^srun: job [0-9]* \(queued and waiting\|has been allocat
 
 @test "MPI sums over both nodes without other output" {
   needs_pmix
-  cat >"$BATS_TEST_TMPDIR/sum.c" <<'END'
-#include <mpi.h>
-#include <stdio.h>
-int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
-  int rank, size, sum;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  int mine = 1 << rank;
-  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  printf("%d of %d: %d\n", rank, size, sum);
-  MPI_Finalize();
-}
-END
-  mpicc -o "$BATS_TEST_TMPDIR/sum" "$BATS_TEST_TMPDIR/sum.c"
+  mpicc -o "$BATS_TEST_TMPDIR/sum" "$REPOSITORY/tests/cluster/mpi_sum.c"
   # In steps of fewer nodes than TreeWidth, Slurm's plain PMIx fence, which ends MPI_Init, does not wait for
   # other nodes unless it uses the ring: a fast rank's first message then reaches an unprepared slow rank.
   export OMPI_MCA_mpi_yield_when_idle=1 SLURM_PMIX_FENCE=ring

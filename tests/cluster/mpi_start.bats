@@ -11,21 +11,7 @@ setup_file() {
     on_node "$node" bash -c 'mkdir /run/openmpi && cp -L /etc/openmpi/* /run/openmpi && sed -i /^btl_tcp_if/d /run/openmpi/openmpi-mca-params.conf &&
       mount --bind /run/openmpi /etc/openmpi'
   done
-  cat >"$BATS_FILE_TMPDIR/sum.c" <<'END'
-#include <mpi.h>
-#include <stdio.h>
-int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
-  int rank, size, sum;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  int mine = 1 << rank;
-  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  printf("%d of %d: %d\n", rank, size, sum);
-  MPI_Finalize();
-}
-END
-  mpicc -o "$BATS_FILE_TMPDIR/sum" "$BATS_FILE_TMPDIR/sum.c"
+  mpicc -o "$BATS_FILE_TMPDIR/sum" "$REPOSITORY/tests/cluster/mpi_sum.c"
   # shellcheck disable=SC2046 # flags
   cc -shared -fPIC -pthread $(pkg-config --cflags pmix) -o "$BATS_FILE_TMPDIR/late_fence.so" "$REPOSITORY/tests/cluster/late_fence.c" -ldl
   allow_mpirun

@@ -164,7 +164,7 @@ void seed_plugin() {
            "_SLURM_SPANK_OPTION_muster_muster=auto,report\n-n4\n--gpus-per-task=2\n--muster=strict\ntrue"));
   seed("fuzz_rank_layout", "cyclic", std::string("n[0-2]\n4,3,1\ncyclic\n\n\n8\n0,3,5,7"));
   seed("fuzz_rank_layout", "plane", std::string("n[0-2]\n4,3,1\nplane\n2\n\n8\n0,1,5,6"));
-  seed("fuzz_rank_layout", "told", std::string("n[0-2]\n2,1(x2)\narbitrary\n\n2,0,0,1\n4\n1,2"));
+  seed("fuzz_rank_layout", "announced", std::string("n[0-2]\n2,1(x2)\narbitrary\n\n2,0,0,1\n4\n1,2"));
   seed("fuzz_heterogeneous", "two", std::string("n[0-1]\n2,1\ncyclic\n\n3\n1\nn1\nn0"));
   seed("fuzz_node_features", "conf",
        std::string("NodeName=DEFAULT Features=plain\nNodeName=n[0-3],x Feature=\"a b,c\" \\\n CPUs=4 # "

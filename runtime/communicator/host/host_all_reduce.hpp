@@ -17,6 +17,8 @@ class HostAllReduce {
   /// @throws Error(ErrorCode::usage) when a rank of this host makes another call.
   virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                           std::uint64_t digest) = 0;
+  /// True if each result is computed at once, from all ranks' elements in their order.
+  virtual bool adds_in_rank_order() const noexcept { return false; }
   /// Returns when every rank has called it.
   virtual void barrier(std::uint64_t digest) {
     std::int8_t nothing = 0;

@@ -33,6 +33,7 @@ class ShmAllReduce : public HostAllReduce {
 
   void all_reduce(const void* in, void* out, std::size_t count, DataType type, Reduction op,
                   std::uint64_t digest) override;
+  bool adds_in_rank_order() const noexcept override { return true; }
   void barrier(std::uint64_t digest) override;
 
  private:

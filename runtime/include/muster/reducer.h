@@ -21,10 +21,10 @@ typedef struct muster_reducer_options {
   int32_t reduction;     /* MUSTER_AVERAGE or MUSTER_SUM */
   int32_t bfloat16;      /* 1: gradients are sent as bfloat16 and added in float32 */
   int32_t overlap;       /* 0: buckets are reduced one after the other in muster_reducer_finish() */
-  int32_t reserved;      /* 0 */
+  int32_t type;          /* of all gradients: MUSTER_FLOAT32, MUSTER_FLOAT64 or MUSTER_BFLOAT16 */
 } muster_reducer_options;
 #define MUSTER_REDUCER_OPTIONS_DEFAULT \
-  { sizeof(muster_reducer_options), 0, 0, MUSTER_AVERAGE, 0, 1, 0 }
+  { sizeof(muster_reducer_options), 0, 0, MUSTER_AVERAGE, 0, 1, MUSTER_FLOAT32 }
 
 /* As muster::Reducer: gradient buckets over a communicator. Parameters are numbered in forward order. In each
  * step the backward pass calls muster_reducer_ready() once for each of them, and then
@@ -33,15 +33,13 @@ typedef struct muster_reducer_options {
  * waits until this chunk is added. The next call returns the error of a reduction; after it the reducer can
  * only be freed. The communicator can be used at the same time. */
 typedef struct muster_reducer muster_reducer;
-/* A reducer of `parameters` gradients. They must be float32: numbers of another type behind these pointers
- * would be added as if they were float32, without an error (muster_all_reduce() takes every type).
- * sizes[i] is the number of elements of gradient i, and gradients[i] points to it: host memory, or GPU memory
- * on "nccl", which must outlive the reducer. Gradients that lie side by side in forward order are reduced in
- * place. `gradients` may be NULL: the reducer then allocates them, zero at first. `options` may be NULL: the
- * defaults. Sets *reducer, to NULL on failure. Collective. MUSTER_USAGE on every rank when they have
- * different sizes or options, or no parameters. */
+/* A reducer of `parameters` gradients of options->type. sizes[i] is the number of elements of gradient i, and
+ * gradients[i] points to it: host memory, or GPU memory on "nccl", which must outlive the reducer. Gradients
+ * that lie side by side in forward order are reduced in place. `gradients` may be NULL: the reducer then
+ * allocates them, zero at first. `options` may be NULL: the defaults. Sets *reducer, to NULL on failure.
+ * Collective. MUSTER_USAGE on every rank when they have different sizes or options, or no parameters. */
 MUSTER_API int muster_reducer_new(muster_communicator* communicator, size_t parameters, const size_t* sizes,
-                                  float* const* gradients, const muster_reducer_options* options,
+                                  void* const* gradients, const muster_reducer_options* options,
                                   muster_reducer** reducer);
 /* Waits for running reductions and frees the reducer; to be called before the job is left. NULL is allowed.
  */
@@ -50,9 +48,10 @@ MUSTER_API void muster_reducer_free(muster_reducer* reducer);
  * gradients' memory may then be written to until the process ends. */
 MUSTER_API void muster_reducer_drop(muster_reducer* reducer);
 
-/* Sets *gradient to this parameter's gradient, which holds the result after muster_reducer_finish(), and
- * *count, which may be NULL, to its number of elements. MUSTER_USAGE when there is no such parameter. */
-MUSTER_API int muster_reducer_gradient(const muster_reducer* reducer, size_t parameter, float** gradient,
+/* Sets *gradient to this parameter's gradient, an array of options->type, which holds the result after
+ * muster_reducer_finish(), and *count, which may be NULL, to its number of elements. MUSTER_USAGE when there
+ * is no such parameter. */
+MUSTER_API int muster_reducer_gradient(const muster_reducer* reducer, size_t parameter, void** gradient,
                                        size_t* count);
 /* Marks the gradient of this parameter as complete: on host memory now, on GPU memory once the work enqueued
  * on `stream`, a cudaStream_t, is done. It must not be touched until muster_reducer_finish(). Does not wait.

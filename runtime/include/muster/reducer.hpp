@@ -37,6 +37,8 @@ struct ReducerOptions {
   std::uint64_t chunks = 0;
   /// False: buckets are reduced one after the other in finish(). For comparison.
   bool overlap = true;
+  /// Type of the gradients that the reducer allocates: float32, float64 or bfloat16.
+  DataType type = DataType::float32;
 };
 
 /// Statistics of one step on this rank.
@@ -50,9 +52,9 @@ struct ReducerStatistics {
 
 /// Reduces gradients over a communicator during the backward pass.
 ///
-/// Gradients are float32; spans of another type do not compile. They can be sent as bfloat16
-/// (ReducerOptions::bfloat16). A program with gradients of another type converts them, or sums them with
-/// Communicator::all_reduce(), which takes every DataType.
+/// Gradients are float32, float64 or bfloat16; spans of another type do not compile. float32 gradients can be
+/// sent as bfloat16 (ReducerOptions::bfloat16). bfloat16 gradients are always added that way, in float32 and
+/// with one rounding of the result. The deterministic mode takes float32 only.
 ///
 /// Parameters are numbered in forward order. The backward pass calls ready(i) as soon as the gradient of
 /// parameter i is complete, usually from the last to the first. When all gradients of a bucket are ready, its
@@ -76,14 +78,19 @@ class MUSTER_EXPORT Reducer {
  public:
   /// A reducer with its own gradient memory, on host or GPU like the communicator's: one block in forward
   /// order, so that every bucket is reduced in place. On GPUs it is allocated by ncclMemAlloc and registered
-  /// by ncclCommRegister where NCCL has these functions. `sizes`: number of elements of each parameter, 4
-  /// bytes each. gradient(i) is the memory for gradient i, zero at first. Collective.
-  /// @throws Error(ErrorCode::usage) when ranks have different sizes or options, or no parameters.
+  /// by ncclCommRegister where NCCL has these functions. `sizes`: number of elements of each parameter, of
+  /// options.type. gradient<T>(i) is the memory for gradient i, zero at first. Collective.
+  /// @throws Error(ErrorCode::usage) when ranks have different sizes or options, or no parameters, or for
+  /// options that exclude each other.
   Reducer(const Communicator& world, std::span<const std::size_t> sizes, const ReducerOptions& options = {});
   /// A reducer on the caller's memory, which must outlive it. A bucket whose gradients lie side by side in
-  /// forward order, as in one arena, is reduced in place; other buckets are copied together and back.
-  /// Collective.
+  /// forward order, as in one arena, is reduced in place; other buckets are copied together and back. The
+  /// spans' type is the gradients', and options.type is ignored. Collective.
   Reducer(const Communicator& world, std::span<const std::span<float>> gradients,
+          const ReducerOptions& options = {});
+  Reducer(const Communicator& world, std::span<const std::span<double>> gradients,
+          const ReducerOptions& options = {});
+  Reducer(const Communicator& world, std::span<const std::span<bfloat16>> gradients,
           const ReducerOptions& options = {});
   /// Waits for running reductions. While an exception unwinds, it aborts them instead: the gradients' memory
   /// may then be written to until the process ends.
@@ -91,15 +98,26 @@ class MUSTER_EXPORT Reducer {
   Reducer(Reducer&&) noexcept;
   Reducer& operator=(Reducer&&) = delete;
 
-  /// Bytes that a reducer with `chunks` would allocate in addition to the gradients, on `rank` of `ranks`.
-  /// options.bucket_bytes must be above 0, since a measured size is not known before construction.
+  /// Bytes that a reducer of float32 gradients with `chunks` would allocate in addition to the gradients, on
+  /// `rank` of `ranks`. options.bucket_bytes must be above 0, since a measured size is not known before
+  /// construction.
   static std::size_t memory_bytes(std::span<const std::size_t> sizes, const ReducerOptions& options, int rank,
                                   int ranks);
 
   /// The memory of this parameter's gradient: its input before ready(), its result after finish().
-  /// @throws Error(ErrorCode::usage) when `parameter` is not below parameters().
-  std::span<float> gradient(std::size_t parameter) const;
+  /// @throws Error(ErrorCode::usage) when `parameter` is not below parameters(), or T is not the gradients'
+  /// type.
+  template <typename T = float>
+  std::span<T> gradient(std::size_t parameter) const {
+    require_type(DataTypeOf<T>::value);
+    auto const bytes = gradient_bytes(parameter);
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  /// The same without a type.
+  std::span<std::byte> gradient_bytes(std::size_t parameter) const;
   std::size_t parameters() const noexcept;
+  /// The gradients' type.
+  DataType type() const noexcept;
 
   /// Marks the gradient of this parameter as complete: on host memory now, on GPU memory once the work
   /// enqueued on `stream` is done. The stream may differ between parameters and must exist until finish().
@@ -126,6 +144,8 @@ class MUSTER_EXPORT Reducer {
   std::optional<ReducerStatistics> step(std::uint64_t number) const;
 
  private:
+  void require_type(DataType type) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -8,10 +8,12 @@ static const size_t sizes[2] = {5, 7};
 static void check_reducer(muster_communicator* world) {
   muster_reducer_options options = MUSTER_REDUCER_OPTIONS_DEFAULT;
   muster_reducer* reducer = NULL;
+  void* memory;
   float* gradient;
   size_t count, i;
   OK(muster_reducer_new(world, 2, sizes, NULL, NULL, &reducer));
-  OK(muster_reducer_gradient(reducer, 1, &gradient, &count));
+  OK(muster_reducer_gradient(reducer, 1, &memory, &count));
+  gradient = memory;
   CHECK(count == 7);
   for (i = 0; i < count; ++i) gradient[i] = 3;
   OK(muster_reducer_ready(reducer, 1, NULL));
@@ -30,7 +32,8 @@ static void check_reducer(muster_communicator* world) {
   options.bfloat16 = 0;
   options.chunks = 2;
   OK(muster_reducer_new(world, 2, sizes, NULL, &options, &reducer));
-  OK(muster_reducer_gradient(reducer, 1, &gradient, NULL));
+  OK(muster_reducer_gradient(reducer, 1, &memory, NULL));
+  gradient = memory;
   for (i = 0; i < 2; ++i) {
     gradient[6] = (float)i;
     OK(muster_reducer_ready(reducer, 1, NULL));

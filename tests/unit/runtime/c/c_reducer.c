@@ -13,9 +13,11 @@ static void step(muster_reducer* reducer) {
   for (; chunk < end; ++chunk) {
     size_t i = PARAMETERS;
     while (i-- > 0) {
+      void* memory;
       float* gradient;
       size_t count, k;
-      OK(muster_reducer_gradient(reducer, i, &gradient, &count));
+      OK(muster_reducer_gradient(reducer, i, &memory, &count));
+      gradient = memory;
       CHECK(count == sizes[i]);
       for (k = 0; k < count; ++k) gradient[k] = (float)chunk + (float)i;
       OK(muster_reducer_ready(reducer, i, NULL));
@@ -28,8 +30,10 @@ static void step(muster_reducer* reducer) {
 static void check_gradients(muster_reducer* reducer, float first, float each) {
   size_t i, k;
   for (i = 0; i < PARAMETERS; ++i) {
+    void* memory;
     float* gradient;
-    OK(muster_reducer_gradient(reducer, i, &gradient, NULL));
+    OK(muster_reducer_gradient(reducer, i, &memory, NULL));
+    gradient = memory;
     for (k = 0; k < sizes[i]; ++k) CHECK(gradient[k] == first + each * (float)i);
   }
 }
@@ -49,7 +53,7 @@ static void check_reducer(muster_communicator* world) {
   muster_reducer_options options = MUSTER_REDUCER_OPTIONS_DEFAULT;
   muster_reducer* reducer = NULL;
   float arena[741];
-  float* gradients[PARAMETERS];
+  void* gradients[PARAMETERS];
   int k;
   options.bucket_bytes = 100;
   OK(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer));
@@ -87,11 +91,42 @@ static void check_reducer(muster_communicator* world) {
   muster_reducer_free(reducer);
 }
 
+/* Gradients of float64, and of bfloat16: 0x3f80 is 1, 0x4040 is 3. */
+static void check_other_types(muster_communicator* world) {
+  int const ranks = muster_communicator_size(world);
+  muster_reducer_options options = MUSTER_REDUCER_OPTIONS_DEFAULT;
+  muster_reducer* reducer = NULL;
+  double value = 1.0 + 1e-12 * muster_communicator_rank(world);
+  double difference;
+  uint16_t const one = 0x3f80;
+  size_t const size = 1;
+  void* gradient = &value;
+  size_t count;
+  options.type = MUSTER_FLOAT64;
+  OK(muster_reducer_new(world, 1, &size, &gradient, &options, &reducer));
+  OK(muster_reducer_ready(reducer, 0, NULL));
+  OK(muster_reducer_finish(reducer, NULL));
+  difference = value - 1 - 1e-12 * (ranks - 1) / 2; /* far below what float32 has */
+  CHECK(difference < 1e-14 && difference > -1e-14);
+  muster_reducer_free(reducer);
+
+  options.type = MUSTER_BFLOAT16;
+  options.reduction = MUSTER_SUM;
+  OK(muster_reducer_new(world, 1, &size, NULL, &options, &reducer));
+  OK(muster_reducer_gradient(reducer, 0, &gradient, &count));
+  CHECK(count == 1);
+  *(uint16_t*)gradient = one;
+  OK(muster_reducer_ready(reducer, 0, NULL));
+  OK(muster_reducer_finish(reducer, NULL));
+  CHECK(*(uint16_t*)gradient == (ranks == 1 ? one : ranks == 2 ? 0x4000 : ranks == 3 ? 0x4040 : 0x4080));
+  muster_reducer_free(reducer);
+}
+
 static void check_refused_reducers(muster_communicator* world) {
   int const rank = muster_communicator_rank(world);
   muster_reducer_options options = MUSTER_REDUCER_OPTIONS_DEFAULT;
   muster_reducer* reducer = (muster_reducer*)&reducer;
-  float* gradients[PARAMETERS] = {NULL, NULL, NULL};
+  void* gradients[PARAMETERS] = {NULL, NULL, NULL};
   size_t other[PARAMETERS] = {700, 1, 40};
   FAILS(muster_reducer_new(NULL, PARAMETERS, sizes, NULL, NULL, &reducer), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "the communicator is null");
@@ -106,6 +141,13 @@ static void check_refused_reducers(muster_communicator* world) {
   FAILS(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer), MUSTER_USAGE,
         MUSTER_ERROR_USAGE, "summed or averaged");
   options.reduction = MUSTER_SUM;
+  options.type = MUSTER_INT32;
+  FAILS(muster_reducer_new(world, PARAMETERS, sizes, gradients, &options, &reducer), MUSTER_USAGE,
+        MUSTER_ERROR_USAGE, "float32, float64 or bfloat16, not int32");
+  options.type = 77;
+  FAILS(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer), MUSTER_USAGE,
+        MUSTER_ERROR_USAGE, "type is 77");
+  options.type = MUSTER_FLOAT32;
   options.overlap = -1;
   FAILS(muster_reducer_new(world, PARAMETERS, sizes, NULL, &options, &reducer), MUSTER_USAGE,
         MUSTER_ERROR_USAGE, "overlap is -1");
@@ -120,7 +162,7 @@ static void check_refused_reducers(muster_communicator* world) {
 /* Calls in a wrong order, and an aborted step. */
 static void check_misused_reducer(muster_communicator* world) {
   muster_reducer* reducer = NULL;
-  float* gradient;
+  void* gradient;
   OK(muster_reducer_new(world, PARAMETERS, sizes, NULL, NULL, &reducer));
   FAILS(muster_reducer_gradient(reducer, PARAMETERS, &gradient, NULL), MUSTER_USAGE, MUSTER_ERROR_USAGE,
         "parameter 3 is not in 0");
@@ -149,6 +191,7 @@ static void check_dropped_reducer(muster_communicator* world) {
 
 void check_reducers(muster_communicator* world) {
   check_reducer(world);
+  check_other_types(world);
   check_refused_reducers(world);
   check_misused_reducer(world);
   check_dropped_reducer(world);

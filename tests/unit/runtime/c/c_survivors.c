@@ -37,8 +37,10 @@ static int reduce(muster_communicator* world, muster_reducer* reducer) {
   int status = muster_all_reduce(world, &sum, &sum, 1, MUSTER_INT64, MUSTER_SUM, NULL);
   if (status == MUSTER_OK) CHECK(sum == ranks);
   for (i = 0; i < PARAMETERS && status == MUSTER_OK; ++i) {
+    void* memory;
     float* gradient;
-    OK(muster_reducer_gradient(reducer, i, &gradient, NULL));
+    OK(muster_reducer_gradient(reducer, i, &memory, NULL));
+    gradient = memory;
     gradient[9] = 1;
     status = muster_reducer_ready(reducer, i, NULL);
   }

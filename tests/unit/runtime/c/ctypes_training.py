@@ -74,22 +74,24 @@ def on_rank_0():
 def reduce_gradients():
     options = ReducerOptions(bucket_bytes=100, reduction=SUM)
     reducer = new(library.muster_reducer_new, world, 3, SIZES, None, byref(options))
-    gradient, count = ctypes.POINTER(c_float)(), c_size_t()
+    place, count = c_void_p(), c_size_t()
     for step in range(2):
         for i in reversed(range(3)):
-            check(library.muster_reducer_gradient(reducer, i, byref(gradient), byref(count)))
+            check(library.muster_reducer_gradient(reducer, i, byref(place), byref(count)))
             assert count.value == SIZES[i]
+            gradient = ctypes.cast(place, ctypes.POINTER(c_float))
             for k in range(SIZES[i]):
                 gradient[k] = rank + i + step
             check(library.muster_reducer_ready(reducer, i, None))
         check(library.muster_reducer_finish(reducer, None))
         for i in range(3):
-            check(library.muster_reducer_gradient(reducer, i, byref(gradient), None))
+            check(library.muster_reducer_gradient(reducer, i, byref(place), None))
+            gradient = ctypes.cast(place, ctypes.POINTER(c_float))
             assert gradient[:SIZES[i]] == [size * (size - 1) / 2 + size * (i + step)] * SIZES[i]
     last = Statistics()
     check(library.muster_reducer_last_step(reducer, byref(last)))
     assert (last.step, last.buckets, last.bytes) == (2, library.muster_reducer_buckets(reducer), 741 * 4)
-    fails(library.muster_reducer_gradient(reducer, 3, byref(gradient), None), USAGE, "parameter 3 is not in 0")
+    fails(library.muster_reducer_gradient(reducer, 3, byref(place), None), USAGE, "parameter 3 is not in 0")
     fails(library.muster_reducer_ready(reducer, 3, None), USAGE, "parameter 3 is not in 0")
     fails(library.muster_reducer_ready(None, 0, None), USAGE, "the reducer is null")
     library.muster_reducer_free(reducer)

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import sys
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 ABI_VERSION = 1
 FLOAT32, SUM, AVERAGE, CPU = 0, 0, 1, 1
@@ -25,7 +25,7 @@ JoinOptions = structure(
     device=(c_int32, CPU), tolerate_rank_loss=c_int32, stall_warning_ms=(c_int64, 30000), abort_grace_ms=(c_int64, 1200))
 ReducerOptions = structure(
     "ReducerOptions", bucket_bytes=c_uint64, chunks=c_uint64, reduction=(c_int32, AVERAGE), bfloat16=c_int32,
-    overlap=(c_int32, 1), reserved=c_int32)
+    overlap=(c_int32, 1), type=c_int32)
 Statistics = structure(
     "Statistics", step=c_uint64, buckets=c_uint64, bytes=c_uint64, communication_seconds=c_double,
     exposed_seconds=c_double)
@@ -72,8 +72,8 @@ FUNCTIONS = {  # functions that return a status
     "broadcast_state": (handle, handle, c_void_p),
     "average_over_ranks": (handle, POINTER(Average), c_size_t),
     "weighted_average": (handle, c_double, c_double, POINTER(c_double)),
-    "reducer_new": (handle, c_size_t, POINTER(c_size_t), POINTER(POINTER(c_float)), c_void_p, place),
-    "reducer_gradient": (handle, c_size_t, POINTER(POINTER(c_float)), POINTER(c_size_t)),
+    "reducer_new": (handle, c_size_t, POINTER(c_size_t), c_void_p, c_void_p, place),
+    "reducer_gradient": (handle, c_size_t, POINTER(c_void_p), POINTER(c_size_t)),
     "reducer_ready": (handle, c_size_t, c_void_p),
     "reducer_finish": (handle, c_void_p),
     "reducer_chunks": (handle, POINTER(c_uint64), POINTER(c_uint64)),

@@ -7,10 +7,10 @@
 
 #include "catch.hpp"
 #include "control_plane_fixture.hpp"
-#include "count_reporters.hpp"
 #include "has.hpp"
 #include "job/rank_0_section.hpp"
 #include "soon.hpp"
+#include "thrown_errors.hpp"
 
 using namespace muster;
 using namespace muster::control;
@@ -46,10 +46,7 @@ TEST_CASE("gather, broadcast and barrier return every rank's data, repeatedly") 
     plane.final_barrier("leave", 10s);
     plane.leave();
   });
-  for (const auto& error : thrown) {
-    INFO((error ? error->what() : ""));
-    CHECK_FALSE(error);
-  }
+  check_no_errors(thrown);
 }
 
 TEST_CASE("when a barrier's deadline passes, one rank reports the missing rank") {

@@ -6,12 +6,13 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <random>
 #include <sstream>
 #include <vector>
 
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "muster/reducer.hpp"
+#include "random_gradient.hpp"
+#include "runtime/control_plane/thrown_errors.hpp"
 #include "runtime/fakes/on_fakes.hpp"
 
 using namespace muster;
@@ -21,14 +22,9 @@ namespace {
 
 const std::vector<std::size_t> lengths{1000, 1, 0, 2001, 33, 4096, 5};
 
-// Numbers of many magnitudes, so that another order of additions gives other bits, and extreme values of
-// float32 and bfloat16.
+// Numbers of many magnitudes, with extreme values of float32 and bfloat16.
 std::vector<float> make_gradient(std::uint64_t chunk, std::size_t parameter, std::uint64_t step) {
-  std::mt19937 random(static_cast<unsigned>(chunk * 1000 + parameter * 10 + step));
-  std::normal_distribution<float> normal;
-  std::uniform_int_distribution<int> magnitude(-12, 12);
-  std::vector<float> values(lengths[parameter]);
-  for (auto& value : values) value = std::ldexp(normal(random), magnitude(random));
+  auto values = random_gradient(lengths[parameter], chunk, parameter, step);
   using Limits = std::numeric_limits<float>;
   float const odd[] = {-0.0f, Limits::denorm_min(), Limits::max(), -Limits::infinity(), 0x1.01p0f, 0x1.03p0f};
   if (values.size() > 100) {
@@ -66,17 +62,10 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 // Ranks that are threads, each with a fake GPU of its own and a host communicator.
 using OnBoth = std::function<void(int rank, const Communicator& on_gpu, Communicator on_host)>;
-using Thrown = std::vector<std::optional<Error>>;
-void check_no_errors(const Thrown& thrown) {
-  for (const auto& error : thrown) {
-    INFO((error ? error->what() : ""));
-    CHECK_FALSE(error);
-  }
-}
 // `lost`: a rank whose connections are aborted when its program ends. `check_errors` checks the errors that
 // the ranks threw.
 void run_on_gpus(int ranks, const OnBoth& program, int lost = -1,
-                 const std::function<void(const Thrown&)>& check_errors = check_no_errors) {
+                 const std::function<void(const ThrownErrors&)>& check_errors = check_no_errors) {
   auto folder = (std::filesystem::temp_directory_path() / "muster-reductions-XXXXXX").string();
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   setenv("FAKE_NCCL_FOLDER", folder.c_str(), 1);
@@ -244,7 +233,7 @@ TEST_CASE("when a rank is lost, the other ranks' exchange of gradients on GPUs e
           if (rank == 0) reducer.ready(0);
         },
         1,
-        [](const Thrown& thrown) {
+        [](const ThrownErrors& thrown) {
           REQUIRE(thrown[0]);
           CHECK(thrown[0]->code() == ErrorCode::lost_rank);
           CHECK(has(thrown[0]->what(), "rank 1"));

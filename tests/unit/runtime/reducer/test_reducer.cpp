@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 
 #include "catch.hpp"
 #include "muster/reducer.hpp"
+#include "random_gradient.hpp"
 #include "runtime/scenarios/errors.hpp"
 #include "runtime/scenarios/world.hpp"
 
@@ -23,15 +23,9 @@ namespace {
 
 const std::vector<std::size_t> sizes{1000, 1, 0, 20001, 33, 4096, 5};
 
-// The gradient of a chunk, or of a rank: numbers of many magnitudes, so that another order of additions gives
-// other bits.
+// The gradient of a chunk, or of a rank.
 std::vector<float> make_gradient(std::uint64_t chunk, std::size_t parameter, std::uint64_t step) {
-  std::mt19937 random(static_cast<unsigned>(chunk * 1000 + parameter * 10 + step));
-  std::normal_distribution<float> normal;
-  std::uniform_int_distribution<int> magnitude(-12, 12);
-  std::vector<float> values(sizes[parameter]);
-  for (auto& value : values) value = std::ldexp(normal(random), magnitude(random));
-  return values;
+  return random_gradient(sizes[parameter], chunk, parameter, step);
 }
 
 void put(std::span<float> to, const std::vector<float>& values) {
@@ -204,6 +198,62 @@ TEST_CASE("bfloat16 gradients stay within the documented error bound") {
   CHECK(reducer.last_step().bytes == 25136 * 2);
 }
 
+TEST_CASE("float64 gradients are added in float64") {
+  auto world = job().host_world();
+  auto const ranks = static_cast<std::uint64_t>(world.size());
+  for (bool const own_memory : {true, false}) {
+    std::vector<std::vector<double>> scattered;
+    std::vector<std::span<double>> gradients;
+    for (auto const size : sizes) scattered.emplace_back(size);
+    for (auto& gradient : scattered) gradients.emplace_back(gradient);
+    ReducerOptions const options{.bucket_bytes = 30000, .type = DataType::float64};
+    auto reducer = own_memory ? Reducer(world, sizes, options) : Reducer(world, gradients, options);
+    for (std::size_t p = sizes.size(); p-- > 0;) {
+      auto const values = make_gradient(reducer.chunks().begin, p, 0);
+      std::copy(values.begin(), values.end(), reducer.gradient<double>(p).begin());
+      reducer.ready(p);
+    }
+    reducer.finish();
+    for (std::size_t p = 0; p < sizes.size(); ++p) {
+      auto const sum = reference_sum(ranks, p, 0);
+      auto const bound = reference_sum(ranks, p, 0, true);
+      double worst = 0;
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        worst = std::max(worst, std::abs(reducer.gradient<double>(p)[i] * world.size() - sum[i]) / bound[i]);
+      REQUIRE(worst < 1e-14);
+    }
+    CHECK(reducer.last_step().bytes == 25136 * sizeof(double));
+  }
+}
+
+TEST_CASE("bfloat16 gradients are added in float32 and rounded once") {
+  auto world = job().host_world();
+  auto const ranks = static_cast<std::uint64_t>(world.size());
+  Reducer reducer(world, sizes,
+                  {.reduction = Reduction::sum, .bucket_bytes = 30000, .type = DataType::bfloat16});
+  auto const gradient = [](std::uint64_t rank, std::size_t p) {
+    std::vector<bfloat16> rounded;
+    for (auto const value : make_gradient(rank, p, 0)) rounded.emplace_back(value);
+    return rounded;
+  };
+  for (std::size_t p = sizes.size(); p-- > 0;) {
+    auto const values = gradient(reducer.chunks().begin, p);
+    std::copy(values.begin(), values.end(), reducer.gradient<bfloat16>(p).begin());
+    reducer.ready(p);
+  }
+  reducer.finish();
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    std::vector<float> sum(sizes[p]);
+    for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+      auto const values = gradient(rank, p);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<float>(values[i]);
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      REQUIRE(reducer.gradient<bfloat16>(p)[i].bits == bfloat16(sum[i]).bits);
+  }
+  CHECK(reducer.last_step().bytes == 25136 * 2);
+}
+
 TEST_CASE("the deterministic mode gives the bits of the tree over chunks, whatever the number of ranks") {
   auto world = job().host_world();
   for (std::uint64_t const chunks : {1ull, 2ull, 3ull, 7ull, 8ull, 12ull}) {
@@ -248,19 +298,23 @@ TEST_CASE("a bucket's size is measured, unless MUSTER_BUCKET_BYTES of rank 0 set
   unsetenv("MUSTER_BUCKET_BYTES");
 }
 
-// Gradients are float32: another type does not compile.
+// Gradients are float32, float64 or bfloat16: another type does not compile.
 template <typename T>
 constexpr bool reduces_gradients_of =
     std::is_constructible_v<Reducer, const Communicator&, const std::vector<std::span<T>>&>;
-static_assert(reduces_gradients_of<float>);
-static_assert(!reduces_gradients_of<double> && !reduces_gradients_of<bfloat16> &&
-              !reduces_gradients_of<half>);
+static_assert(reduces_gradients_of<float> && reduces_gradients_of<double> && reduces_gradients_of<bfloat16>);
+static_assert(!reduces_gradients_of<half> && !reduces_gradients_of<std::int32_t>);
 
 TEST_CASE("a reducer rejects invalid arguments, on every rank") {
   auto world = job().host_world();
   CHECK(catch_error_code([&] { Reducer(world, std::vector<std::size_t>{}); }) == ErrorCode::usage);
   CHECK(catch_error_code([&] { Reducer(world, sizes, {.reduction = Reduction::max}); }) == ErrorCode::usage);
   CHECK(catch_error_code([&] { Reducer(world, sizes, {.bfloat16 = true, .chunks = 4}); }) ==
+        ErrorCode::usage);
+  CHECK(catch_error_code([&] { Reducer(world, sizes, {.type = DataType::int32}); }) == ErrorCode::usage);
+  for (auto const type : {DataType::float64, DataType::bfloat16})
+    CHECK(catch_error_code([&] { Reducer(world, sizes, {.chunks = 4, .type = type}); }) == ErrorCode::usage);
+  CHECK(catch_error_code([&] { Reducer(world, sizes, {.bfloat16 = true, .type = DataType::float64}); }) ==
         ErrorCode::usage);
   if (world.size() > 1) {
     auto const error = catch_error(
@@ -273,6 +327,8 @@ TEST_CASE("a reducer rejects invalid arguments, on every rank") {
   CHECK(catch_error_code([&] { reducer.ready(1); }) == ErrorCode::usage);
   CHECK(catch_error_code([&] { reducer.ready(2); }) == ErrorCode::usage);
   CHECK(catch_error_code([&] { (void)reducer.gradient(2); }) == ErrorCode::usage);
+  CHECK(std::string(catch_error([&] { (void)reducer.gradient<double>(0); }).what()) ==
+        "reducer: the gradients are float32, not float64");
   CHECK(std::string(catch_error([&] { reducer.finish(); }).what()).find("parameter 0") != std::string::npos);
   reducer.ready(0);
   reducer.finish();

@@ -18,27 +18,28 @@ TEST_CASE("buckets are cut from the last parameter on, and are contiguous if the
   std::vector<float> memory(100);
   std::vector<float> elsewhere(10);
   auto const at = [&](std::size_t begin, std::size_t count) {
-    return std::span(memory).subspan(begin, count);
+    return std::as_writable_bytes(std::span(memory).subspan(begin, count));
   };
-  std::vector<std::span<float>> const gradients{at(0, 10), at(10, 20), std::span(elsewhere),
-                                                at(30, 5), at(35, 0),  at(35, 40)};
-  auto const buckets = make_buckets(gradients, 36 * sizeof(float));
+  std::vector<std::span<std::byte>> const gradients{
+      at(0, 10), at(10, 20), std::as_writable_bytes(std::span(elsewhere)), at(30, 5), at(35, 0), at(35, 40)};
+  auto const buckets = make_buckets(gradients, 36 * sizeof(float), sizeof(float));
   REQUIRE(buckets.size() == 2);
   CHECK(buckets[0].first == 5);
   CHECK(buckets[0].count == 40);
-  CHECK(buckets[0].memory == memory.data() + 35);
+  CHECK(buckets[0].memory.data() == at(35, 40).data());
+  CHECK(buckets[0].memory.size() == 40 * sizeof(float));
   CHECK(buckets[1].first == 0);
   CHECK(buckets[1].last == 5);
   CHECK(buckets[1].count == 45);
-  CHECK(buckets[1].memory == nullptr);
-  auto const all = make_buckets(std::span(gradients).first(2), 1u << 20);
+  CHECK(buckets[1].memory.empty());
+  auto const all = make_buckets(std::span(gradients).first(2), 1u << 20, sizeof(float));
   REQUIRE(all.size() == 1);
-  CHECK(all[0].memory == memory.data());
+  CHECK(all[0].memory.data() == at(0, 30).data());
   // The empty gradient shares a bucket with the parameter before it.
-  CHECK(make_buckets(gradients, 1).size() == 5);
+  CHECK(make_buckets(gradients, 1, sizeof(float)).size() == 5);
   // Contiguous, but in another order.
-  std::vector<std::span<float>> const turned{at(10, 20), at(0, 10)};
-  CHECK(make_buckets(turned, 1u << 20)[0].memory == nullptr);
+  std::vector<std::span<std::byte>> const turned{at(10, 20), at(0, 10)};
+  CHECK(make_buckets(turned, 1u << 20, sizeof(float))[0].memory.empty());
 
   auto const arithmetic = make_host_arithmetic();
   std::vector<float> together(45);

@@ -6,8 +6,8 @@
 
 #include "muster/error.hpp"
 
-/// What a rank's program ends with: the code that `run` returns, or the error's, after the line that the one
-/// rank says which is chosen to.
+/// Runs a rank's program and returns its exit code: what `run` returns, or the error's. Prints the error on
+/// the one rank that is to report it.
 template <typename Run>
 int exit_code_of(const char* program, Run run) {
   try {

@@ -47,7 +47,7 @@ void barrier_until(muster::Job& job, const std::string& file) {
     job.barrier("looked", 10s);
     if (job.rank() == 0 && access(file.c_str(), F_OK) == 0) std::ofstream(seen_file) << "\n";
     std::this_thread::sleep_for(10ms);
-    job.barrier("told", 10s);
+    job.barrier("shared", 10s);
   }
   for (int i = 0; i < 100; ++i) job.barrier("more", 10s);
 }

@@ -15,6 +15,7 @@
 #include "has.hpp"
 #include "roster/roster.hpp"
 #include "runtime/control_plane/control_plane_fixture.hpp"
+#include "runtime/control_plane/thrown_errors.hpp"
 #include "soon.hpp"
 
 using namespace muster;
@@ -118,10 +119,7 @@ TEST_CASE("when ranks of one host share a leader, rank 0 holds one connection pe
     plane.final_barrier("leave", 10s);
     plane.leave();
   });
-  for (const auto& error : thrown) {
-    INFO((error ? error->what() : ""));
-    CHECK_FALSE(error);
-  }
+  check_no_errors(thrown);
 }
 
 TEST_CASE("when a rank, a host leader or rank 0 ends without leaving, one rank names it") {
@@ -209,10 +207,7 @@ TEST_CASE("the store keeps small values, get() waits for them, and its size is l
     plane.barrier("replaced", 10s);
     if (plane.get("late", 10s) != Blob{}) throw Error(ErrorCode::system, "the first value");
   });
-  for (const auto& error : thrown) {
-    INFO((error ? error->what() : ""));
-    CHECK_FALSE(error);
-  }
+  check_no_errors(thrown);
   CHECK_THROWS_AS(fixture.planes[1]->put("big", Blob(max_value_bytes + 1)), Error);
   CHECK_THROWS_AS(fixture.planes[1]->put(std::string(max_key_bytes + 1, 'k'), {}), Error);
   for (std::size_t i = 0; i <= max_store_bytes / max_value_bytes; ++i)

@@ -9,7 +9,7 @@
 #include "catch.hpp"
 #include "has.hpp"
 #include "runtime/control_plane/control_plane_fixture.hpp"
-#include "runtime/control_plane/count_reporters.hpp"
+#include "runtime/control_plane/thrown_errors.hpp"
 
 using namespace muster;
 using namespace muster::control;

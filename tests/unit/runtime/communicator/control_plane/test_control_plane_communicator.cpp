@@ -6,6 +6,7 @@
 #include "communicator/control_plane/control_plane_communicator.hpp"
 #include "has.hpp"
 #include "runtime/communicator/contexts.hpp"
+#include "runtime/control_plane/thrown_errors.hpp"
 #include "runtime/scenarios/errors.hpp"
 
 using namespace muster;
@@ -33,10 +34,7 @@ void run_on_communicators(ControlPlaneFixture& fixture,
     auto world = make_communicator(fixture, rank);
     call(world);
   });
-  for (const auto& error : thrown) {
-    INFO((error ? error->what() : ""));
-    CHECK_FALSE(error);
-  }
+  check_no_errors(thrown);
 }
 
 void require(bool holds, const char* what) {

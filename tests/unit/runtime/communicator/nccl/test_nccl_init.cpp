@@ -8,6 +8,7 @@
 #include "communicator/nccl/nccl_ids.hpp"
 #include "communicator/nccl/nccl_runtime_connect.hpp"
 #include "runtime/communicator/contexts.hpp"
+#include "runtime/control_plane/thrown_errors.hpp"
 #include "runtime/fakes/fakes.hpp"
 
 using namespace muster;
@@ -42,13 +43,6 @@ int occurrences(const std::string& text, const std::string& word) {
   int found = 0;
   for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
-}
-
-void require_no_errors(const std::vector<std::optional<Error>>& thrown) {
-  for (const auto& error : thrown) {
-    INFO((error ? error->what() : ""));
-    REQUIRE_FALSE(error);
-  }
 }
 
 }  // namespace
@@ -94,13 +88,13 @@ TEST_CASE("when there are several ids, they reach every rank in the same order; 
   journal();
   {
     World world(4);
-    require_no_errors(world.build(5s));
+    check_no_errors(world.build(5s));
     CHECK(occurrences(journal(), "init_") == 0);
   }
   setenv("MUSTER_NCCL_RANKS_PER_ID", "2", 1);
   {
     World world(5);
-    require_no_errors(world.build(5s));
+    check_no_errors(world.build(5s));
     auto const log = journal();
     auto const at = log.find("init_3_ids_");
     INFO(log);
@@ -137,11 +131,11 @@ TEST_CASE("a new communicator has done its first collective, and so has each par
   Fakes const fakes;
   journal();
   World world(2);
-  require_no_errors(world.build(5s));
+  check_no_errors(world.build(5s));
   CHECK(occurrences(journal(), "all_reduce") == 2);  // one on each rank
-  require_no_errors(world.build(5s, [](detail::CommunicatorBackend& its) { its.split(0, 0); }));
+  check_no_errors(world.build(5s, [](detail::CommunicatorBackend& its) { its.split(0, 0); }));
   CHECK(occurrences(journal(), "all_reduce") == 4);
-  require_no_errors(world.build(5s, [](detail::CommunicatorBackend& its) { its.split(its.rank(), 0); }));
+  check_no_errors(world.build(5s, [](detail::CommunicatorBackend& its) { its.split(its.rank(), 0); }));
   CHECK(occurrences(journal(), "all_reduce") == 2);  // a single rank has nothing to connect
 }
 
@@ -197,7 +191,7 @@ TEST_CASE("each phase of NCCL's initialisation is timed") {
   for (const char* how : {"", "slow_init"}) {
     Fakes const fakes("", how);
     World world(2);
-    require_no_errors(world.build(5s));
+    check_no_errors(world.build(5s));
     for (const auto& context : world.contexts) {
       const auto& timings = *context->timings;
       CHECK(timings.nccl_id.count() > 0);
@@ -215,7 +209,7 @@ TEST_CASE("when a phase of NCCL's initialisation is slow, only its own time grow
     Fakes const fakes("", how);
     World world(2);
     auto const began = std::chrono::steady_clock::now();
-    require_no_errors(world.build(20s));
+    check_no_errors(world.build(20s));
     auto const whole = std::chrono::steady_clock::now() - began;
     const auto& timings = *world.contexts[0]->timings;  // rank 0 also creates the id
     CHECK(timings.*phase >= 300ms);

@@ -8,8 +8,17 @@
 #include "catch.hpp"
 #include "muster/error.hpp"
 
+using ThrownErrors = std::vector<std::optional<muster::Error>>;  // by rank; empty where a rank threw none
+
+inline void check_no_errors(const ThrownErrors& thrown) {
+  for (const auto& error : thrown) {
+    INFO((error ? error->what() : ""));
+    CHECK_FALSE(error);
+  }
+}
+
 // Counts the errors that are to be printed, and checks that all have the same text.
-inline int count_reporters(const std::vector<std::optional<muster::Error>>& thrown) {
+inline int count_reporters(const ThrownErrors& thrown) {
   int count = 0;
   std::string text;
   for (const auto& error : thrown) {
