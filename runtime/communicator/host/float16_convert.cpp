@@ -45,8 +45,29 @@ bool const has_simd = __builtin_cpu_supports("avx2") != 0 && has_f16c();
   bfloat16_to_float_loop(from, to, count);
 }
 
+// As bfloat16_bits() of 8 numbers, none of them a NaN.
+[[gnu::target("avx2")]] inline __m256i round_to_bfloat16(__m256 numbers) {
+  auto const bits = _mm256_castps_si256(numbers);
+  auto const odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd), 16);
+}
+
 [[gnu::target("avx2")]] void float_to_bfloat16_simd(const float* from, std::uint16_t* to, std::size_t count) {
-  float_to_bfloat16_loop(from, to, count);
+  constexpr std::size_t block = 16;
+  constexpr std::size_t ahead = 1024;  // numbers; the processor alone fetches too late
+  std::size_t i = 0;
+  for (; i + block <= count; i += block) {
+    _mm_prefetch(reinterpret_cast<const char*>(from + i + ahead), _MM_HINT_T0);
+    auto const a = _mm256_loadu_ps(from + i);
+    auto const b = _mm256_loadu_ps(from + i + 8);
+    if (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0) {
+      float_to_bfloat16_loop(from + i, to + i, block);
+      continue;
+    }
+    auto const packed = _mm256_packus_epi32(round_to_bfloat16(a), round_to_bfloat16(b));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_permute4x64_epi64(packed, 0xd8));
+  }
+  float_to_bfloat16_loop(from + i, to + i, count - i);
 }
 
 [[gnu::target("avx2,f16c")]] std::size_t half_to_float_simd(const std::uint16_t* from, float* to,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -50,7 +51,13 @@ struct Max {
 template <typename T>
 void divide_all(T* values, std::size_t count, int ranks) {
   if constexpr (std::is_floating_point_v<T>) {
-    for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<T>(ranks);
+    // Faster, and with the same bits: the factor is exact.
+    if (std::has_single_bit(static_cast<unsigned>(ranks))) {
+      auto const factor = T{1} / static_cast<T>(ranks);
+      for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
+    } else {
+      for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<T>(ranks);
+    }
   } else if constexpr (sizeof(T) < sizeof(int)) {
     // `ranks` may not fit in T.
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(int{values[i]} / ranks);

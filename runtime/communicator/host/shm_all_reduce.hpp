@@ -58,11 +58,14 @@ class ShmAllReduce : public HostAllReduce {
   void await_all();
   void reduce_short(const void* in, void* out, std::size_t count, DataType type, Reduction op);
   void reduce_chunk(const std::byte* in, std::byte* out, std::size_t count, DataType type, Reduction op);
+  void copy_to_slot(std::byte* to, const std::byte* from, std::size_t bytes) const;
 
   std::unique_ptr<SharedSegment> segment_;
   int rank_;
   int ranks_;
   std::size_t short_bytes_;
+  std::size_t cached_bytes_;   // of a rank: up to this size, all ranks' data fit in the last-level cache
+  bool bypass_cache_ = false;  // in this call
   SpinWait wait_;
   std::function<void()> on_mismatch_;
   Line* lines_;
