@@ -25,21 +25,26 @@ FrameNonce frame_nonce(std::uint64_t number) {
   return nonce;
 }
 
-}  // namespace
+// Without heartbeats, a link that carries nothing for so long is dead.
+constexpr std::chrono::milliseconds dead_link_timeout{10'000};
 
-void set_tcp_keepalive(Socket& socket) {
+// Limits how long data may stay unacknowledged, so that a dead link closes the connection.
+void set_tcp_timeout(Socket& socket, std::chrono::milliseconds timeout) {
   asio::error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  using Int = int;
-  auto const set = [&](int option, Int value) {
-    ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+  auto const set = [&](int option, auto value) {
+    auto const number = static_cast<int>(value);
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &number, sizeof number);
   };
-  set(TCP_KEEPIDLE, 5);
-  set(TCP_KEEPINTVL, 2);
+  auto const seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();
+  set(TCP_KEEPIDLE, (seconds + 1) / 2);
+  set(TCP_KEEPINTVL, (seconds + 5) / 6);
   set(TCP_KEEPCNT, 3);
-  set(TCP_USER_TIMEOUT, 10000);
+  set(TCP_USER_TIMEOUT, timeout.count());
 }
+
+}  // namespace
 
 SecureChannel::SecureChannel(Socket socket, const SessionKeys& keys,
                              std::shared_ptr<const FlightRecorder> recorder)
@@ -54,8 +59,9 @@ void SecureChannel::start(OnMessage on_message, OnDisconnect on_disconnect,
                           std::chrono::milliseconds heartbeat_timeout) {
   on_message_ = std::move(on_message);
   on_disconnect_ = std::move(on_disconnect);
-  set_tcp_keepalive(socket_);
   heartbeat_timeout_ = heartbeat_timeout;
+  // Heartbeats notice a dead link first: only they know that it is no proof of the other process's end.
+  set_tcp_timeout(socket_, heartbeat_timeout_.count() > 0 ? 2 * heartbeat_timeout_ : dead_link_timeout);
   last_received_ = last_check_ = next_heartbeat_ = std::chrono::steady_clock::now();
   if (auto const identity = peer_.identity_message(); !identity.is_null()) send(identity);
   if (heartbeat_timeout_.count() > 0) check_liveness();
@@ -90,7 +96,7 @@ void SecureChannel::check_liveness() {
 void SecureChannel::read_length() {
   asio::async_read(socket_, asio::buffer(length_),
                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                     if (error) return self->disconnect(error.message());
+                     if (error) return self->disconnect(error);
                      std::uint32_t length = 0;
                      for (int i = 3; i >= 0; --i)
                        length = (length << 8) | self->length_[static_cast<std::size_t>(i)];
@@ -104,7 +110,7 @@ void SecureChannel::read_body(std::uint32_t length) {
   body_.resize(length);
   asio::async_read(socket_, asio::buffer(body_),
                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                     if (error) return self->disconnect(error.message());
+                     if (error) return self->disconnect(error);
                      self->decrypt_frame();
                    });
 }
@@ -182,7 +188,9 @@ void SecureChannel::close() {
 }
 
 DisconnectCause SecureChannel::disconnect_cause(const std::string& reason) const {
-  if (silent_) return peer_.disconnect_cause(reason, heartbeat_timeout_);
+  if (silent_)
+    return peer_.disconnect_cause(reason,
+                                  heartbeat_timeout_.count() > 0 ? heartbeat_timeout_ : dead_link_timeout);
   auto const silence =
       std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - last_received_);
   // It missed a heartbeat before the connection was closed.
@@ -190,6 +198,11 @@ DisconnectCause SecureChannel::disconnect_cause(const std::string& reason) const
     return peer_.disconnect_cause(fmt::format("{}, silent for {} before", reason, format_duration(silence)),
                                   {});
   return peer_.disconnect_cause(reason, {});
+}
+
+void SecureChannel::disconnect(const asio::error_code& error) {
+  silent_ = silent_ || error == asio::error::timed_out;
+  disconnect(error.message());
 }
 
 void SecureChannel::disconnect(const std::string& reason) {

@@ -56,6 +56,7 @@ class SecureChannel : public std::enable_shared_from_this<SecureChannel> {
   void decrypt_frame();
   void write_next();
   void disconnect(const std::string& reason);
+  void disconnect(const asio::error_code& error);
   void close_socket();
   void check_liveness();
 
@@ -70,7 +71,7 @@ class SecureChannel : public std::enable_shared_from_this<SecureChannel> {
   std::size_t queue_bytes_ = 0;
   bool closing_ = false;
   bool write_blocked_ = false;  // the other side no longer reads
-  bool silent_ = false;         // the heartbeat timeout ended the connection
+  bool silent_ = false;         // a timeout ended the connection
   std::chrono::milliseconds heartbeat_timeout_{0};
   asio::steady_timer timer_;
   std::chrono::steady_clock::time_point last_received_;
@@ -79,9 +80,5 @@ class SecureChannel : public std::enable_shared_from_this<SecureChannel> {
   OnMessage on_message_;
   OnDisconnect on_disconnect_;
 };
-
-/// Turns on TCP keep-alive and limits how long data may stay unacknowledged, so that a dead link closes the
-/// connection.
-void set_tcp_keepalive(Socket& socket);
 
 }  // namespace muster::control

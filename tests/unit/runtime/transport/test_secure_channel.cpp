@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a connection whose other side is silent is closed.
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "catch.hpp"
@@ -53,4 +54,21 @@ TEST_CASE(
   bool in_time = false;
   for (int i = 0; i < 5 && !in_time; ++i) in_time = disconnects_in_time();
   CHECK(in_time);
+}
+
+TEST_CASE("TCP gives up later than the heartbeats: it cannot know whether the other process has ended") {
+  asio::io_context io;
+  using asio::ip::tcp;
+  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  tcp::socket connected(io);
+  connected.connect(acceptor.local_endpoint());
+  int const descriptor = connected.native_handle();
+  auto const channel = std::make_shared<SecureChannel>(Socket(std::move(connected)), SessionKeys{});
+  channel->start([](const Message&) {}, [](const std::string&) {}, 60s);
+  unsigned milliseconds = 0;
+  socklen_t length = sizeof milliseconds;
+  REQUIRE(::getsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, &length) == 0);
+  CHECK(milliseconds > 60'000);
+  channel->close();
+  io.run_for(20s);
 }
