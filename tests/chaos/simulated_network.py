@@ -3,6 +3,7 @@
 carries the packets between them. (Not every kernel has netem, which does the same.) Needs root."""
 import fcntl
 import heapq
+import itertools
 import os
 import random
 import selectors
@@ -17,11 +18,14 @@ TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 class SimulatedNetwork:
     """`hosts` hosts; host h has the address 10.99.0.(h + 1)."""
 
+    numbers = itertools.count()  # of the networks of this process
+
     def __init__(self, hosts, seed, loss=0.0, delay=0.0):
         self.loss, self.delay = loss, delay  # of each packet; delay in seconds, in one direction
         self.down = False
         self.choice = random.Random(seed)
-        self.namespaces = [f"muster-chaos-{os.getpid()}-{host}" for host in range(hosts)]
+        name = f"{os.getpid()}.{next(self.numbers)}"
+        self.namespaces = [f"muster-chaos-{name}.{host}" for host in range(hosts)]
         self.interfaces = []
         self.ended, self.end = os.pipe()
         self.thread = threading.Thread(target=self.carry)
@@ -46,7 +50,7 @@ class SimulatedNetwork:
         return f"10.99.0.{host + 1}"
 
     def add_host(self, host, namespace):
-        name = f"chaos{os.getpid() % 100000}.{host}"
+        name = f"chaos{random.getrandbits(32):08x}"  # at most 15 letters
         interface = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         self.interfaces.append(interface)
         fcntl.ioctl(interface, TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TUN | IFF_NO_PI))
