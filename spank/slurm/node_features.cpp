@@ -93,6 +93,7 @@ std::optional<Names> find_features(const Names& line) {
 std::vector<std::string> node_features(const std::string& slurm_conf, const std::string& node) {
   Names default_features, found;
   std::size_t bytes_left = 16 * 1024 * 1024;
+  std::size_t names_left = 1'000'000;  // a line names up to 65,536 nodes, and a file can include itself
   for_each_line(slurm_conf, 0, bytes_left, [&](const Names& line) {
     const auto names = parse_value(line[0], "NodeName");
     if (!names) return;
@@ -101,7 +102,9 @@ std::vector<std::string> node_features(const std::string& slurm_conf, const std:
       if (features) default_features = *features;
       return;
     }
+    if (names_left == 0) return;
     const auto hosts = expand_host_list(*names);
+    if (hosts) names_left -= std::min(names_left, hosts->size());
     if (hosts && std::find(hosts->begin(), hosts->end(), node) != hosts->end())
       found = features.value_or(default_features);
   });

@@ -169,6 +169,8 @@ void seed_plugin() {
   seed("fuzz_node_features", "conf",
        std::string("NodeName=DEFAULT Features=plain\nNodeName=n[0-3],x Feature=\"a b,c\" \\\n CPUs=4 # "
                    "no\nInclude 3\n"));
+  seed("fuzz_node_features", "includes itself twice",
+       std::string("NodeName=d[0-65515] x\nInclude 4\nInclude 4\n"));
   seed("fuzz_report_address", "address",
        spank::ReportAddress{{"10.0.0.1", "fd00::1"}, 40000, std::string(32, 'a')}.to_string());
   seed("fuzz_report_collector", "report",

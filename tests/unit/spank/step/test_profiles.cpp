@@ -80,3 +80,15 @@ TEST_CASE("A node's features come from its line in slurm.conf or an included fil
   CHECK(node_features(conf, "n5").empty());
   CHECK(node_features(tree.path().string() + "/none", "n1").empty());
 }
+
+TEST_CASE("A slurm.conf that names millions of nodes is read up to a limit") {
+  const TemporaryFolder tree;
+  const auto write = [&](int lines) {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += "NodeName=n[0-65535]\n";
+    tree.write("slurm.conf", text + "NodeName=last Features=fast\n");
+    return node_features(tree.path().string() + "/slurm.conf", "last").size();
+  };
+  CHECK(write(10) == 1);
+  CHECK(write(100) == 0);
+}
