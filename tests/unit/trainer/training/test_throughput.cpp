@@ -57,14 +57,15 @@ TEST_CASE("the measured peak is the rate of matrix products", "[pace]") {
     }
     return best;
   };
-  // Other load may slow down one of the measurements; sometimes it does not.
-  bool same = false;
-  for (int i = 0; i < 60 && !same; ++i) {
-    const double before = rate(), peak = measure_peak_flops(compute), after = rate();
-    CAPTURE(before, peak, after);
-    same = peak > 0.65 * std::max(before, after) && peak < 1.6 * std::min(before, after);
+  // Other load may slow down any of the measurements: the best of each counts.
+  double peak = 0, best = 0;
+  for (int i = 0; i < 60 && (peak <= 0.65 * best || peak >= 1.6 * best); ++i) {
+    best = std::max(best, rate());
+    peak = std::max(peak, measure_peak_flops(compute));
   }
-  CHECK(same);
+  CAPTURE(best, peak);
+  CHECK(peak > 0.65 * best);
+  CHECK(peak < 1.6 * best);
 }
 
 TEST_CASE("a step's time excludes pauses and includes the time before them", "[pace]") {

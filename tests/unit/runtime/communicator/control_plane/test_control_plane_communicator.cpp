@@ -24,7 +24,7 @@ std::vector<T> numbers(std::size_t count, int first) {
 
 Communicator make_communicator(const ControlPlaneFixture& fixture, int rank) {
   return Communicator(std::make_shared<detail::ControlPlaneCommunicator>(
-      detail::CommunicatorGroup(make_connected_context(fixture, rank, 10s), "host")));
+      detail::CommunicatorGroup(make_connected_context(fixture, rank, 60s), "host")));
 }
 
 // Runs `call` with a communicator over the control plane on each of the ranks.
