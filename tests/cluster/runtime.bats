@@ -74,7 +74,7 @@ said() { grep -E '^failing_ranks: ' <<<"$output"; }
   [ "$status" != 0 ]
   [ "$(said | wc -l)" = 1 ]
   # Without PMIx the control plane is used, and the text differs.
-  [[ "$(said)" == *all_reduce*"not entered by rank 3 "* || "$(said)" == *"on communicator 'host': 1 of 4 ranks missing after 2 s: rank 3 (host n1)"* ]]
+  [[ "$(said)" == *all_reduce*"not entered by rank 3 "* || "$(said)" == *"on communicator 'host': 1 of 4 ranks missing after 5 s: rank 3 (host n1)"* ]]
 }
 
 @test "when Open MPI cannot start, the job prints one line" {
