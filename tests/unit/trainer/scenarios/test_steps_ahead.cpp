@@ -76,7 +76,7 @@ struct FakeCudaAndNccl {
 /// A replica on the fakes.
 struct OneReplica {
   explicit OneReplica(const char* cuda, int chunk = 0,
-                      std::chrono::milliseconds timeout = std::chrono::minutes(1))
+                      std::chrono::milliseconds timeout = std::chrono::minutes(10))
       : on(cuda),
         job(Job::join({.operation_timeout = timeout, .device = Device::cuda})),
         options(tiny_run(folder)),
